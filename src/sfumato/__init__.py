@@ -1,0 +1,37 @@
+"""sfumato: release categorical data so that a secret cannot be inferred beyond a proved limit."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Alphabet": "alphabet", "Column": "alphabet", "Joint": "joint", "tabulate": "tabulation", "datasets": "datasets",
+    "ChiSquareBall": "uncertainty", "Exactly": "uncertainty", "Anything": "uncertainty",
+    "Mechanism": "mechanism", "Tabular": "mechanism", "load": "mechanism",
+    "LDP": "privacy", "LIP": "privacy", "RLDP": "privacy", "level": "privacy",
+    "mutual_information": "utility", "nmi": "utility",
+    "seal": "certification", "certify": "certification", "verify": "certification",
+    "design": "designers", "methods": "designers", "Design": "designers",
+    "release": "releasing", "estimate": "estimation",
+    "SfumatoError": "errors", "InputError": "errors", "DataError": "errors", "ClaimError": "errors",
+}
+# Where each public name lives; loaded on first use so that importing sfumato is quick. No module may bear the name of
+# a function here: importing a submodule sets it as an attribute of the package and would hide the function.
+
+__all__ = ["__version__", *sorted(_HOME)]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
+    module = importlib.import_module(f"sfumato.{_HOME[name]}")
+    value = module if name == "datasets" else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

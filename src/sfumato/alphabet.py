@@ -1,0 +1,188 @@
+"""Alphabets: the values a variable can take, and how raw columns become codes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.errors import DataError, InputError, did_you_mean
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Label = str | None  # None: the value is missing
+MISSING = "(missing)"  # how None is shown
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """How the raw values of one column become codes 0 … size − 1.
+
+    A label None makes missing values a category of their own; without it they are refused.
+    `other` takes every value that is not listed; without it an unseen value is refused.
+    `cuts` bins a numeric column into (−∞, c₁), [c₁, c₂), …, [c_k, ∞).
+
+    >>> Column.of("age", cuts=[30, 65]).labels
+    ('< 30', '30 to < 65', '≥ 65')
+    """
+
+    name: str
+    labels: tuple[Label, ...]
+    other: str | None = None
+    cuts: tuple[float, ...] | None = None
+    dtype: str = "string"
+
+    def __post_init__(self) -> None:
+        seen = set(self.labels)
+        if not self.labels:
+            raise InputError(f"column {self.name!r} has no values: there is nothing to tabulate or release.")
+        if len(seen) != len(self.labels):
+            raise InputError(f"column {self.name!r} lists a label twice; every label must be different.")
+        if self.other is not None and self.other not in seen:
+            raise InputError(f"column {self.name!r}: the catch-all label {self.other!r} is not among its labels.")
+        if self.cuts is not None:
+            cuts = np.asarray(self.cuts, float)
+            if not np.all(np.isfinite(cuts)) or np.any(np.diff(cuts) <= 0):
+                raise InputError(f"column {self.name!r}: bin edges must be finite and increasing, got {self.cuts}.")
+            if len([x for x in self.labels if x is not None]) != len(cuts) + 1:
+                raise InputError(f"column {self.name!r}: {len(cuts)} edges make {len(cuts) + 1} bins.")
+
+    @classmethod
+    def of(
+        cls, name: str, labels: Iterable[object] | None = None, *, cuts: Sequence[float] | None = None,
+        missing: bool = False, other: str | None = None, dtype: str = "string",
+    ) -> Column:
+        """A column from its labels, or from the inner edges of its bins."""
+        if cuts is not None:
+            shown = [f"{c:g}" for c in cuts]
+            inner = [f"{a} to < {b}" for a, b in zip(shown, shown[1:], strict=False)]
+            labels = [f"< {shown[0]}", *inner, f"≥ {shown[-1]}"] if shown else ["any"]
+        values = [None if x is None else str(x) for x in labels or ()]
+        if missing and None not in values:
+            values.append(None)
+        return cls(name, tuple(values), other, None if cuts is None else tuple(float(c) for c in cuts), dtype)
+
+    @property
+    def size(self) -> int:
+        return len(self.labels)
+
+    def code(self, value: object) -> int:
+        """The code of one raw value, for a respondent's record. The error never repeats the value."""
+        absent = value is None or (isinstance(value, float) and math.isnan(value))
+        if self.cuts is not None and not absent:
+            try:
+                return int(np.searchsorted(self.cuts, float(value), side="right"))  # type: ignore[arg-type]
+            except (TypeError, ValueError):
+                raise DataError(f"column {self.name!r} holds numbers; this value is not one.") from None
+        label = None if absent else str(value)
+        if label in self.labels:
+            return self.labels.index(label)
+        if label is not None and self.other is not None:
+            return self.labels.index(self.other)
+        kind = "a missing value" if absent else "a value that is not in the mechanism's alphabet"
+        known = ", ".join(str(x) for x in self.labels[:12] if x is not None)
+        raise DataError(f"column {self.name!r}: {kind} (labels: {known}{', …' if self.size > 12 else ''}).")
+
+    def encode(self, values: pa.Array | pa.ChunkedArray, *, first_row: int = 0) -> npt.NDArray[np.int32]:
+        """Codes of a whole Arrow column; the first value that does not fit is named by its row number."""
+        from sfumato.arrow import encode_column
+
+        return encode_column(self, values, first_row)
+
+
+@dataclass(frozen=True, slots=True)
+class Alphabet:
+    """The values of a variable made of one or several columns; codes run in row-major order.
+
+    >>> Alphabet.of(Column.of("sex", ["F", "M"]), Column.of("race", ["A", "B"])).label(3)
+    ('M', 'B')
+    """
+
+    columns: tuple[Column, ...]
+    size: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        names = [c.name for c in self.columns]
+        if len(set(names)) != len(names):
+            raise InputError(f"a column is named twice in {names}; name each once.")
+        object.__setattr__(self, "size", math.prod(c.size for c in self.columns))
+
+    @classmethod
+    def of(cls, *columns: Column) -> Alphabet:
+        return cls(tuple(columns))
+
+    @classmethod
+    def named(cls, name: str, labels: Iterable[object] | Alphabet | Column | int) -> Alphabet:
+        """An alphabet from whatever a caller calls labels: a list, a count, a Column or an Alphabet."""
+        if isinstance(labels, Alphabet):
+            return labels
+        if isinstance(labels, Column):
+            return cls.of(labels)
+        return cls.of(Column.of(name, range(labels) if isinstance(labels, int) else labels))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(c.name for c in self.columns)
+
+    def digits(self, code: int) -> tuple[int, ...]:
+        """The code of each column in a joint code."""
+        out: list[int] = []
+        for column in reversed(self.columns):
+            code, digit = divmod(code, column.size)
+            out.append(digit)
+        return tuple(reversed(out))
+
+    def label(self, code: int) -> tuple[Label, ...]:
+        return tuple(c.labels[d] for c, d in zip(self.columns, self.digits(code), strict=True))
+
+    def text(self, code: int) -> str:
+        """The label as one string for people."""
+        return " · ".join(MISSING if x is None else x for x in self.label(code))
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        """Every label in order: plain for one column, tuples for several."""
+        if len(self.columns) == 1:
+            return self.columns[0].labels
+        return tuple(self.label(i) for i in range(self.size))
+
+    def code(self, value: object) -> int:
+        """The code of a value: plain for one column, a sequence of as many values as there are columns."""
+        values = (value,) if len(self.columns) == 1 and not isinstance(value, tuple) else value
+        if not isinstance(values, Sequence) or isinstance(values, str) or len(values) != len(self.columns):
+            raise InputError(f"give one value for each of {', '.join(self.names)}.")
+        code = 0
+        for column, item in zip(self.columns, values, strict=True):
+            code = code * column.size + column.code(item)
+        return code
+
+    def encode(self, table: Any, *, first_row: int = 0) -> npt.NDArray[np.int64]:
+        """Joint codes of an Arrow table or record batch that holds the columns by name."""
+        total: npt.NDArray[np.int64] | None = None
+        for column in self.columns:
+            codes = column.encode(table.column(column.name), first_row=first_row).astype(np.int64)
+            total = codes if total is None else total * column.size + codes
+        assert total is not None
+        return total
+
+
+def find_column(name: str, columns: Sequence[str], where: str) -> str:
+    """The column by its name, or an error that suggests the nearest."""
+    if name in columns:
+        return name
+    shown = ", ".join(columns[:20]) + (", …" if len(columns) > 20 else "")
+    raise InputError(f"{name!r} is not a column of {where} (columns: {shown}).{did_you_mean(name, columns)}")
+
+
+def read_only(array: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> Any:
+    """A private, contiguous copy that nobody can write to."""
+    out = np.array(array, dtype=dtype, order="C", copy=True)
+    out.flags.writeable = False
+    return out

@@ -1,0 +1,120 @@
+"""Arrow columns to codes and back: the only place that touches raw values in bulk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.errors import DataError
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import Column
+
+
+def as_labels(values: pa.Array | pa.ChunkedArray, name: str) -> pa.Array | pa.ChunkedArray:
+    """Values as the strings that labels are; NaN and empty strings count as missing. Dictionary arrays stay so."""
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        return values
+    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        raise DataError(f"column {name!r} holds {kind}; only text, numbers, dates and booleans can be tabulated.")
+    if pa.types.is_floating(kind):
+        values = pc.if_else(pc.is_nan(values), pa.scalar(None, kind), values)
+    if not pa.types.is_string(kind):
+        values = pc.cast(values, pa.string())
+    return values
+
+
+def unfit_row(column: Column, bad: npt.NDArray[np.bool_], missing: npt.NDArray[np.bool_], first_row: int) -> DataError:
+    """The error for the first row that does not fit: column and row number (from 1), never the content."""
+    at = int(np.flatnonzero(bad)[0])
+    what = "is missing" if missing[at] else "is not in the alphabet"
+    fix = (
+        "Make missing values a category (missing='category') or remove the row."
+        if missing[at] else "Add a catch-all label when tabulating (rare=…, or other=…) or design on data that contain it."
+    )
+    return DataError(f"column {column.name!r}, row {first_row + at + 1}: the value {what}. {fix}")
+
+
+def encode_column(column: Column, values: pa.Array | pa.ChunkedArray, first_row: int) -> npt.NDArray[np.int32]:
+    """Codes of an Arrow column under the rules of `column`."""
+    if isinstance(values, pa.ChunkedArray):
+        parts, at = [], first_row
+        for chunk in values.chunks:
+            parts.append(encode_column(column, chunk, at))
+            at += len(chunk)
+        return np.concatenate(parts) if parts else np.zeros(0, np.int32)
+    if column.cuts is not None:
+        return _encode_binned(column, values, first_row)
+    values = as_labels(values, column.name)
+    if pa.types.is_dictionary(values.type):
+        table = np.append(_label_codes(column, as_labels(values.dictionary, column.name)), _missing_code(column))
+        at = np.asarray(pc.fill_null(values.indices, len(table) - 1))
+        codes = table[at]
+    else:
+        codes = _label_codes(column, values)
+    if codes.size and codes.min() < 0:
+        missing = np.asarray(pc.is_null(values)) | (codes == -2)
+        raise unfit_row(column, codes < 0, missing, first_row)
+    return codes
+
+
+def _missing_code(column: Column) -> np.int32:
+    return np.int32(column.labels.index(None) if None in column.labels else -2)
+
+
+def _label_codes(column: Column, values: pa.Array) -> npt.NDArray[np.int32]:
+    """Codes of a string array; −1 for unseen, −2 for missing where the column has no place for them."""
+    listed = pa.array([x for x in column.labels if x is not None], pa.string())
+    place = np.array([i for i, x in enumerate(column.labels) if x is not None] + [-1], np.int32)
+    if column.other is not None:
+        place[-1] = column.labels.index(column.other)
+    found = np.asarray(pc.fill_null(pc.index_in(values, value_set=listed), len(listed)))
+    codes = place[found]
+    absent = pc.is_null(values) if values.null_count else None
+    empty = pc.equal(values, "") if "" not in column.labels else None
+    for mask in (absent, empty):
+        if mask is not None and pc.any(mask).as_py():
+            codes[np.asarray(pc.fill_null(mask, False))] = _missing_code(column)
+    return codes
+
+
+def _encode_binned(column: Column, values: pa.Array, first_row: int) -> npt.NDArray[np.int32]:
+    """Codes of a numeric column by its cuts; text is read as numbers."""
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        values = pc.if_else(pc.equal(values, ""), pa.scalar(None, values.type), values)
+        trimmed = pc.utf8_trim_whitespace(values)
+        try:
+            numbers = pc.cast(trimmed, pa.float64())
+        except pa.ArrowInvalid:
+            bad = np.array([_not_a_number(x) for x in trimmed.to_pylist()])
+            raise DataError(
+                f"column {column.name!r}, row {first_row + int(np.flatnonzero(bad)[0]) + 1}: the value is not a number, "
+                "but the column is binned. Leave out the bins or clean the row."
+            ) from None
+    else:
+        numbers = pc.cast(values, pa.float64())
+    x = numbers.to_numpy(zero_copy_only=False)
+    codes: npt.NDArray[np.int32] = np.searchsorted(np.asarray(column.cuts), x, side="right").astype(np.int32)
+    absent = np.isnan(x)
+    if absent.any():
+        codes[absent] = _missing_code(column)
+        if None not in column.labels:
+            raise unfit_row(column, absent, absent, first_row)
+    return codes
+
+
+def _not_a_number(text: str | None) -> bool:
+    if text is None:
+        return False
+    try:
+        float(text)
+    except ValueError:
+        return True
+    return False

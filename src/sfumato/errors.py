@@ -1,0 +1,67 @@
+"""Everything sfumato raises on purpose: what is wrong, which value, what to do next."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+
+
+class SfumatoError(Exception):
+    """A problem the caller can act on; the message says how."""
+
+    exit_code = 1
+
+
+class InputError(SfumatoError, ValueError):
+    """An argument, a column or a file does not fit what was asked."""
+
+    exit_code = 2
+
+
+class DataError(InputError):
+    """A row does not fit the declared alphabet. Names column and row number, never the content."""
+
+    exit_code = 3
+
+
+class FileFormatError(SfumatoError, ValueError):
+    """A mechanism file is not what it says it is."""
+
+    exit_code = 4
+
+
+class ClaimError(SfumatoError):
+    """A privacy claim does not hold, or could not be proved."""
+
+    exit_code = 5
+
+
+class OutputError(SfumatoError, OSError):
+    """The output could not be written; nothing was left behind."""
+
+    exit_code = 6
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """ Did you mean 'race'?" when some known name is near, else nothing."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> InputError:
+    """The error for a name that is not among the known ones, with the nearest one."""
+    known = list(known)
+    shown = ", ".join(known[:20]) + (", …" if len(known) > 20 else "")
+    return InputError(f"{name!r} is not {what} (known: {shown}).{did_you_mean(name, known)}")
+
+
+def checked_epsilon(epsilon: float) -> float:
+    """ε as a float, if it is a finite number of nats, zero or more."""
+    try:
+        value = float(epsilon)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not (math.isfinite(value) and value >= 0):
+        raise InputError(f"epsilon must be a finite number of nats, zero or more, got {epsilon!r}.")
+    return value

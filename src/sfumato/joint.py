@@ -1,0 +1,154 @@
+"""Joint: the labelled distribution of a secret and a useful variable."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.alphabet import Alphabet, Column, Floats, Ints, read_only
+from sfumato.errors import InputError
+
+Labels = Iterable[object] | Alphabet | Column | int
+
+
+def entropy(p: npt.ArrayLike) -> float:
+    """H(p) = −Σ p log p in nats, with 0 log 0 = 0.
+
+    >>> round(entropy([0.5, 0.5]), 6)
+    0.693147
+    """
+    q = np.asarray(p, float).ravel()
+    q = q[q > 0]
+    return float(max(0.0, -(q * np.log(q)).sum()))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Joint:
+    """The distribution p(s, u) of a secret and a useful variable, with the labels of both.
+
+    >>> joint = Joint.from_counts([[3, 1], [2, 4]], secret=["ill", "well"], useful=["no", "yes"])
+    >>> joint.n, joint.p[0, 0]
+    (10, np.float64(0.3))
+    """
+
+    secret: Alphabet
+    useful: Alphabet
+    p: Floats  # [s, u], copied, validated, read-only
+    n: int | None = None  # rows it was counted from, if it was
+    counts: Ints | None = None  # the counts themselves, if it was counted
+
+    def __post_init__(self) -> None:
+        p = read_only(self.p)
+        if p.ndim != 2 or p.size == 0:
+            raise InputError(f"a joint distribution is a table of secret by useful values, got shape {p.shape}.")
+        if not np.all(np.isfinite(p)) or np.any(p < 0):
+            raise InputError("probabilities must be finite and not negative.")
+        if abs(p.sum() - 1) > 1e-9:
+            raise InputError(f"probabilities must sum to 1, got {p.sum():.12g}. Use Joint.from_counts for counts.")
+        if p.shape != (self.secret.size, self.useful.size):
+            raise InputError(
+                f"the table is {p.shape[0]} × {p.shape[1]} but there are {self.secret.size} secret and "
+                f"{self.useful.size} useful labels."
+            )
+        object.__setattr__(self, "p", p)
+
+    @classmethod
+    def from_counts(cls, table: npt.ArrayLike, secret: Labels | None = None, useful: Labels | None = None) -> Joint:
+        """From a table of counts, rows = secret."""
+        raw = np.asarray(table)
+        if raw.ndim != 2:
+            raise InputError(f"counts are a 2-D table, rows = secret values, got {raw.ndim} dimension(s).")
+        values = np.asarray(raw, float)
+        if not np.all(np.isfinite(values)) or np.any(values < 0) or np.any(values != np.floor(values)):
+            raise InputError("counts must be whole numbers, zero or more.")
+        counts = read_only(raw, np.int64)
+        n = int(counts.sum())
+        if n == 0:
+            raise InputError("the table holds no rows: all counts are zero.")
+        s = Alphabet.named("secret", counts.shape[0] if secret is None else secret)
+        u = Alphabet.named("useful", counts.shape[1] if useful is None else useful)
+        return cls(s, u, counts / n, n, counts)
+
+    @classmethod
+    def from_probabilities(
+        cls, p: npt.ArrayLike, secret: Labels | None = None, useful: Labels | None = None, n: int | None = None
+    ) -> Joint:
+        """From probabilities, with the number of rows they were estimated from if there is one."""
+        table = np.asarray(p, float)
+        if table.ndim != 2:
+            raise InputError(f"probabilities are a 2-D table, rows = secret values, got {table.ndim} dimension(s).")
+        s = Alphabet.named("secret", table.shape[0] if secret is None else secret)
+        u = Alphabet.named("useful", table.shape[1] if useful is None else useful)
+        return cls(s, u, table, n)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.secret.size, self.useful.size)
+
+    @property
+    def p_secret(self) -> Floats:
+        """p(s)."""
+        return np.asarray(self.p.sum(1))
+
+    @property
+    def p_useful(self) -> Floats:
+        """p(u)."""
+        return np.asarray(self.p.sum(0))
+
+    @property
+    def useful_given_secret(self) -> Floats:
+        """p(u|s) as [s, u]; a secret that never occurs gets the uniform law, which no notion looks at."""
+        ps = self.p_secret[:, None]
+        return np.divide(self.p, ps, out=np.full(self.p.shape, 1 / self.useful.size), where=ps > 0)
+
+    @property
+    def secret_given_useful(self) -> Floats:
+        """p(s|u) as [s, u]."""
+        pu = self.p_useful[None, :]
+        return np.divide(self.p, pu, out=np.full(self.p.shape, 1 / self.secret.size), where=pu > 0)
+
+    @property
+    def entropy(self) -> float:
+        """H(S, U)."""
+        return entropy(self.p)
+
+    @property
+    def entropy_secret(self) -> float:
+        return entropy(self.p_secret)
+
+    @property
+    def entropy_useful(self) -> float:
+        return entropy(self.p_useful)
+
+    @property
+    def entropy_useful_given_secret(self) -> float:
+        """H(U|S) = H(S, U) − H(S)."""
+        return max(0.0, self.entropy - self.entropy_secret)
+
+    @property
+    def mutual_information(self) -> float:
+        """I(S; U) = H(S) + H(U) − H(S, U)."""
+        return max(0.0, self.entropy_secret + self.entropy_useful - self.entropy)
+
+    def weights(self) -> tuple[npt.NDArray[np.object_], int]:
+        """p as exact integers over a common total: the counts, or the floats as the rationals they are."""
+        if self.counts is not None:
+            exact = self.counts.astype(object)
+        else:
+            parts = [Fraction(float(x)) for x in self.p.ravel()]
+            scale = lcm(*(x.denominator for x in parts))
+            exact = np.array([int(x * scale) for x in parts], dtype=object).reshape(self.p.shape)
+        return exact, int(exact.sum())
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of labels and probabilities; equal tables have equal fingerprints."""
+        exact, _ = self.weights()
+        text = repr((self.secret.columns, self.useful.columns, [int(x) for x in exact.ravel()]))
+        return hashlib.sha256(text.encode()).hexdigest()

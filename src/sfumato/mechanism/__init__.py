@@ -1,0 +1,15 @@
+"""Mechanisms: laws with labels and promises, their closed forms and their file."""
+
+from sfumato.mechanism.cells import Cells
+from sfumato.mechanism.conditional import Conditional
+from sfumato.mechanism.constant import Constant
+from sfumato.mechanism.file import load, save
+from sfumato.mechanism.law import Law, Rows, Spikes, Subsets
+from sfumato.mechanism.mechanism import Claim, Mechanism, Tabular
+from sfumato.mechanism.table import Table
+from sfumato.mechanism.unary import Unary
+
+__all__ = [
+    "Cells", "Claim", "Conditional", "Constant", "Law", "Mechanism", "Rows", "Spikes", "Subsets", "Table",
+    "Tabular", "Unary", "load", "save",
+]

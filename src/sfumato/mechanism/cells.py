@@ -1,0 +1,144 @@
+"""Cells: answer with a cell of the table; GRR, SRR and IR are all of this one kind."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sfumato.alphabet import Floats, Ints
+from sfumato.errors import InputError
+from sfumato.mechanism.law import Contrast, Law, Spikes, Weights, Words, mask, present, scale, stacked
+
+CELL_BITS = 62
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Output (s', u') with a weight that depends only on whether s' = s and whether u' = u.
+
+    `truth` if both agree, `same_secret` if s' = s alone, `same_useful` if u' = u alone, `neither` otherwise.
+    Four numbers whatever the size of the table; a law that reads U alone has rows = 1.
+    """
+
+    rows: int
+    useful: int
+    truth: Any
+    same_secret: Any
+    same_useful: Any
+    neither: Any
+    bits: int | None = None
+    kind: ClassVar[str] = "cells"
+    words: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        total = sum(w * k for w, k in zip(self.four, self.copies, strict=True))
+        if min(self.four) < 0 or abs(total - scale(self.bits)) > (1e-9 if self.bits is None else 0):
+            raise InputError("the weights of a cell response must not be negative and must sum to the total.")
+
+    @property
+    def four(self) -> tuple[Any, Any, Any, Any]:
+        return self.truth, self.same_secret, self.same_useful, self.neither
+
+    @property
+    def copies(self) -> tuple[int, int, int, int]:
+        """How many outputs carry each of the four weights."""
+        return 1, self.useful - 1, self.rows - 1, (self.rows - 1) * (self.useful - 1)
+
+    @property
+    def outputs(self) -> int:
+        return self.rows * self.useful
+
+    @property
+    def meaning(self) -> str:
+        return "cell" if self.rows > 1 else "useful"
+
+    def row(self, y: int) -> Weights:
+        s, u = divmod(y, self.useful)
+        out = np.full((self.rows, self.useful), self.neither, dtype=float if self.bits is None else object)
+        out[:, u] = self.same_useful
+        out[s] = self.same_secret
+        out[s, u] = self.truth
+        return out
+
+    def contrasts(self) -> list[Contrast]:
+        own, others = (self.same_secret, self.truth), (self.neither, self.same_useful)
+        if self.rows == 1:
+            return [Spikes(*own, *own)]
+        third: list[Contrast] = [Spikes(*others, *others)] if self.rows > 2 else []
+        return [Spikes(*own, *others), Spikes(*others, *own), *third]
+
+    def input_extremes(self) -> tuple[Any, Any]:
+        used = [w for w, k in zip(self.four, self.copies, strict=True) if k]
+        return max(used), min(used)
+
+    def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
+        on, off = float(self.same_useful), float(self.neither)
+        others = off + (on - off) * given if self.rows > 1 else given * 0
+        own = float(self.same_secret) + (float(self.truth) - float(self.same_secret)) * given
+        y = np.arange(given.size if self.rows > 1 else self.useful)
+        seen = present(ps)
+        if self.rows == 1:
+            return own[seen].max(0), own[seen].min(0), ps @ own, y
+        mean = (ps @ others)[None, :] + ps[:, None] * (own - others)
+        top, bottom = _without_each(others, seen, np.max), _without_each(others, seen, np.min)
+        here = np.zeros(len(ps), bool)
+        here[seen] = True
+        top = np.where(here[:, None], np.maximum(own, top), top)
+        bottom = np.where(here[:, None], np.minimum(own, bottom), bottom)
+        return top.ravel(), bottom.ravel(), mean.ravel(), y
+
+    def rounded(self, bits: int | None, margin: float) -> Law:
+        bits = CELL_BITS if bits is None else bits
+        even = 1 / self.outputs
+        mixed = [(1 - margin) * float(w) / scale(self.bits) + margin * even for w in self.four]
+        rest = [math.floor(math.ldexp(w, bits)) for w in mixed[1:]]
+        truth = 2**bits - sum(w * k for w, k in zip(rest, self.copies[1:], strict=True))
+        return Cells(self.rows, self.useful, truth, *rest, bits=bits)
+
+    def draw(self, codes: Ints, words: Words) -> Ints:
+        assert self.bits is not None
+        word = mask(words[:, 0], self.bits).astype(np.int64)
+        out = np.empty_like(codes)
+        left = np.ones(len(codes), bool)
+        for start, stop, weight, pick in self.segments():
+            here = left & (word < stop)
+            out[here] = pick(codes[here], (word[here] - start) // weight)
+            left &= ~here
+        return out
+
+    def segments(self) -> list[tuple[int, int, int, Any]]:
+        """The word's range cut into runs: (start, stop, words an output takes, how the index becomes an output)."""
+        k, rows = self.useful, self.rows
+        out, start = [], 0
+        picks = (
+            lambda x, i: x,
+            lambda x, i: x - x % k + i + (i >= x % k),
+            lambda x, i: (i + (i >= x // k)) * k + x % k,
+            lambda x, i: (i // (k - 1) + (i // (k - 1) >= x // k)) * k + i % (k - 1) + (i % (k - 1) >= x % k),
+        )
+        for weight, count, pick in zip(self.four, self.copies, picks, strict=True):
+            if weight and count:
+                out.append((start, start + weight * count, weight, pick))
+                start += weight * count
+        assert rows * k == self.outputs
+        return out
+
+    def matrix(self) -> Floats | None:
+        return stacked(self)
+
+
+def _without_each(table: Floats, seen: Ints, extreme: Any) -> Floats:
+    """For each s the extreme over the other secrets that occur; where there is none, the value itself."""
+    best = np.full(table.shape, np.nan)
+    largest = extreme is np.max
+    part = table[seen]
+    order = np.argsort(-part if largest else part, axis=0, kind="stable")
+    first = order[0]
+    lead = np.take_along_axis(part, first[None], 0)[0]
+    follow = np.take_along_axis(part, order[1][None], 0)[0] if len(seen) > 1 else lead
+    best[:] = lead
+    best[seen[first], np.arange(table.shape[1])] = follow
+    return best

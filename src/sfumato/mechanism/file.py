@@ -1,0 +1,277 @@
+"""The mechanism file: one JSON document with alphabets, weights, claim, design distribution and a checksum."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from sfumato.alphabet import Alphabet, Column
+from sfumato.errors import FileFormatError, InputError, OutputError, SfumatoError
+from sfumato.joint import Joint
+from sfumato.mechanism.cells import Cells
+from sfumato.mechanism.conditional import Conditional
+from sfumato.mechanism.constant import Constant
+from sfumato.mechanism.law import Law
+from sfumato.mechanism.mechanism import Claim, Mechanism
+from sfumato.mechanism.table import Table
+from sfumato.mechanism.unary import Unary
+from sfumato.uncertainty import Anything, ChiSquareBall, Exactly, UncertaintySet
+
+FORMAT, VERSION = "sfumato/mechanism", 1
+
+
+class ColumnRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """One column: its name, its labels in code order (null: missing) and how raw values reach them."""
+
+    name: str
+    labels: list[str | None]
+    other: str | None = None
+    cuts: list[float] | None = None
+    dtype: str = "string"
+
+
+class TableRecord(msgspec.Struct, tag="table", tag_field="kind", forbid_unknown_fields=True):
+    """weights[y][x], each column sums to 2^bits."""
+
+    bits: int
+    weights: list[list[int]]
+    meaning: str
+
+
+class CellsRecord(msgspec.Struct, tag="cells", tag_field="kind", forbid_unknown_fields=True):
+    """Four weights: both agree, the secret agrees, the useful value agrees, neither."""
+
+    bits: int
+    truth: int
+    same_secret: int
+    same_useful: int
+    neither: int
+
+
+class ConstantRecord(msgspec.Struct, tag="constant", tag_field="kind", forbid_unknown_fields=True):
+    """An output that ignores the input."""
+
+    bits: int
+
+
+class ConditionalRecord(msgspec.Struct, tag="conditional", tag_field="kind", forbid_unknown_fields=True):
+    """base[s][y], and keep[s] more for y = u; base and keep of a secret sum to 2^bits."""
+
+    bits: int
+    keep: list[int]
+    base: list[list[int]]
+
+
+class UnaryRecord(msgspec.Struct, tag="unary", tag_field="kind", forbid_unknown_fields=True):
+    """A bit for each input: 1 with weight `on` for the true one and `off` for the others, out of 2^bits."""
+
+    bits: int
+    on: int
+    off: int
+
+
+LawRecord = TableRecord | CellsRecord | ConstantRecord | ConditionalRecord | UnaryRecord
+
+
+class SetRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """The distributions a claim covers, around the design distribution."""
+
+    kind: str
+    radius: float | None = None
+    confidence: float | None = None
+
+
+class ClaimRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    notion: str
+    epsilon: float
+    within: SetRecord | None = None
+
+
+class DesignRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """The design distribution: counts[s][u], or probabilities with the number of rows behind them."""
+
+    source: str
+    counts: list[list[int]] | None = None
+    probabilities: list[list[float]] | None = None
+    n: int | None = None
+    fingerprint: str | None = None
+
+
+class MechanismRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """A sealed mechanism and its promise."""
+
+    format: str
+    version: int
+    method: str
+    reads: str
+    secret: list[ColumnRecord]
+    useful: list[ColumnRecord]
+    law: LawRecord
+    claim: ClaimRecord | None = None
+    design: DesignRecord | None = None
+    checksum: str = ""
+
+
+def checksum(record: MechanismRecord) -> str:
+    """SHA-256 over the document with an empty checksum, keys in file order."""
+    bare = msgspec.structs.replace(record, checksum="")
+    return "sha256:" + hashlib.sha256(msgspec.json.encode(bare)).hexdigest()
+
+
+def _law_record(law: Law) -> LawRecord:
+    assert law.bits is not None
+    match law:
+        case Table():
+            return TableRecord(law.bits, law.weights.tolist(), law.meaning)
+        case Cells():
+            return CellsRecord(law.bits, *(int(w) for w in law.four))
+        case Constant():
+            return ConstantRecord(law.bits)
+        case Conditional():
+            return ConditionalRecord(law.bits, law.keep.tolist(), law.base.tolist())
+        case Unary():
+            return UnaryRecord(law.bits, int(law.on), int(law.off))
+    raise InputError(f"laws of kind {law.kind!r} cannot be saved.")
+
+
+def _law(record: LawRecord, rows: int, useful: int) -> Law:
+    match record:
+        case TableRecord():
+            return Table(np.array(record.weights, np.int64), rows, record.bits, record.meaning)
+        case CellsRecord():
+            four = (record.truth, record.same_secret, record.same_useful, record.neither)
+            return Cells(rows, useful, *four, bits=record.bits)
+        case ConstantRecord():
+            return Constant(rows, useful, record.bits)
+        case ConditionalRecord():
+            return Conditional(np.array(record.keep), np.array(record.base), record.bits)
+        case UnaryRecord():
+            return Unary(rows, useful, record.on, record.off, record.bits)
+
+
+def _set_record(within: UncertaintySet) -> SetRecord:
+    if isinstance(within, ChiSquareBall):
+        return SetRecord(within.kind, within.radius, within.confidence)
+    return SetRecord(within.kind)
+
+
+def _set(record: SetRecord, joint: Joint) -> UncertaintySet:
+    if record.kind == ChiSquareBall.kind and record.radius is not None:
+        ball = ChiSquareBall(joint, radius=record.radius)
+        object.__setattr__(ball, "confidence", record.confidence)
+        return ball
+    plain: dict[str, Any] = {Exactly.kind: Exactly, Anything.kind: Anything}
+    if record.kind in plain:
+        made: UncertaintySet = plain[record.kind](joint)
+        return made
+    raise FileFormatError(f"the claim is about a set of kind {record.kind!r}, which this version does not know.")
+
+
+def _columns(alphabet: Alphabet) -> list[ColumnRecord]:
+    return [
+        ColumnRecord(c.name, list(c.labels), c.other, None if c.cuts is None else list(c.cuts), c.dtype)
+        for c in alphabet.columns
+    ]
+
+
+def _alphabet(columns: list[ColumnRecord]) -> Alphabet:
+    return Alphabet(tuple(
+        Column(c.name, tuple(c.labels), c.other, None if c.cuts is None else tuple(c.cuts), c.dtype) for c in columns
+    ))
+
+
+def record_of(mechanism: Mechanism) -> MechanismRecord:
+    """The file's content for a sealed mechanism."""
+    if not mechanism.sealed:
+        raise InputError("only a sealed mechanism can be saved: its weights must be integers. Call sf.seal first.")
+    claim, joint = mechanism.claim, mechanism.joint
+    if joint is None and claim is not None and claim.within is not None:
+        joint = claim.within.joint
+    design = None
+    if joint is not None:
+        counted = joint.counts is not None
+        design = DesignRecord(
+            mechanism.source, joint.counts.tolist() if joint.counts is not None else None,
+            None if counted else joint.p.tolist(), joint.n, joint.fingerprint,
+        )
+    record = MechanismRecord(
+        FORMAT, VERSION, mechanism.method, mechanism.reads, _columns(mechanism.secret), _columns(mechanism.useful),
+        _law_record(mechanism.law),
+        None if claim is None else ClaimRecord(
+            claim.notion, claim.epsilon, None if claim.within is None else _set_record(claim.within)
+        ),
+        design,
+    )
+    return msgspec.structs.replace(record, checksum=checksum(record))
+
+
+def mechanism_of(record: MechanismRecord) -> Mechanism:
+    """The mechanism a file's content describes; every part is checked again on the way in."""
+    secret, useful = _alphabet(record.secret), _alphabet(record.useful)
+    law = _law(record.law, secret.size if record.reads == "both" else 1, useful.size)
+    joint = None
+    if record.design is not None:
+        d = record.design
+        if d.counts is not None:
+            joint = Joint.from_counts(d.counts, secret, useful)
+        elif d.probabilities is not None:
+            joint = Joint.from_probabilities(d.probabilities, secret, useful, d.n)
+    claim = None
+    if record.claim is not None:
+        within = None
+        if record.claim.within is not None:
+            if joint is None:
+                raise FileFormatError("the claim is about a set of distributions, but the design data are missing.")
+            within = _set(record.claim.within, joint)
+        claim = Claim(record.claim.notion, record.claim.epsilon, within)
+    source = record.design.source if record.design is not None else "unstated"
+    return Mechanism(law, secret, useful, record.reads, record.method, claim, joint, source)
+
+
+def save(mechanism: Mechanism, path: str | os.PathLike[str], *, force: bool = False) -> Path:
+    """Write the mechanism file; an existing file is only replaced with force=True, and never half."""
+    target = Path(path)
+    if target.exists() and not force:
+        raise OutputError(f"{target} exists. Choose another name, or pass force=True (--force) to replace it.")
+    text = msgspec.json.format(msgspec.json.encode(record_of(mechanism)), indent=1)
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        part.write_bytes(text + b"\n")
+        os.replace(part, target)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise OutputError(f"{target} could not be written: {error.strerror}. Nothing was left behind.") from None
+    return target
+
+
+def load(path: str | os.PathLike[str]) -> Mechanism:
+    """The mechanism in a file, after its format, its checksum and its weights have been checked."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"the mechanism file {os.fspath(path)} could not be read: {error.strerror}.") from None
+    try:
+        record = msgspec.json.decode(data, type=MechanismRecord)
+    except msgspec.DecodeError as error:
+        raise FileFormatError(f"{os.fspath(path)} is not a mechanism file: {error}.") from None
+    if record.format != FORMAT or record.version != VERSION:
+        raise FileFormatError(
+            f"{os.fspath(path)} has format {record.format!r} version {record.version}; "
+            f"this version of sfumato reads {FORMAT!r} version {VERSION}."
+        )
+    if record.checksum != checksum(record):
+        raise FileFormatError(
+            f"{os.fspath(path)} was changed after it was written: the checksum does not match. "
+            "Ask its author for the original; do not release with this one."
+        )
+    try:
+        return mechanism_of(record)
+    except FileFormatError:
+        raise
+    except (SfumatoError, ValueError, OverflowError) as error:
+        raise FileFormatError(f"{os.fspath(path)} does not describe a mechanism: {error}") from None

@@ -1,0 +1,122 @@
+"""Laws: how inputs become outputs, as weights that are first floats and, once sealed, integers.
+
+A law over |S| × |U| inputs has x = s·|U| + u; one that reads U alone has a single row of secrets (rows = 1).
+Privacy notions never see a whole |Y| × |X| matrix; they ask a law for its *contrasts*, the few shapes of rows
+that have to be compared, which for structured laws are a handful of numbers whatever the size of the table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.alphabet import Floats, Ints
+
+Words = npt.NDArray[np.uint64]
+Weights = npt.NDArray[Any]  # floats that sum to 1, or int64 that sum to 2^bits
+MATRIX_CELLS = 20_000_000  # the largest |Y| × |X| that `.matrix` will build
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Rows listed one by one: values[y, s, u], with one s for all when the secret is not read."""
+
+    values: Weights
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spikes:
+    """For every u₀ and every s₁ ≠ s₂ there is an output whose row is base₁ off u₀ and peak₁ on it for s₁, and
+    base₂, peak₂ for s₂. Entries are scalars or tables [s, u₀]."""
+
+    base_first: Any
+    peak_first: Any
+    base_second: Any
+    peak_second: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subsets:
+    """For every set H of useful values there is an output whose row is `high` on H and `low` off it, whatever s."""
+
+    low: Any
+    high: Any
+
+
+Contrast = Rows | Spikes | Subsets
+
+
+class Law(Protocol):
+    """A conditional law Q(y|x)."""
+
+    kind: ClassVar[str]
+
+    @property
+    def bits(self) -> int | None:
+        """Weights are integers that sum to 2^bits, or floats that sum to 1 while it is None."""
+
+    @property
+    def rows(self) -> int:
+        """Secrets it tells apart: |S|, or 1 when it reads the useful variable alone."""
+
+    @property
+    def useful(self) -> int:
+        """|U|."""
+
+    @property
+    def outputs(self) -> int:
+        """|Y|."""
+
+    @property
+    def meaning(self) -> str:
+        """What an output is: a 'cell' of S × U, a 'useful' value, a 'subset' of the inputs, or a 'symbol'."""
+
+    @property
+    def words(self) -> int:
+        """Random words of 64 bits that one record takes."""
+
+    def row(self, y: int) -> Weights:
+        """Q(y|·) as weights [s, u]."""
+
+    def contrasts(self) -> list[Contrast]:
+        """What has to be compared between two secrets."""
+
+    def input_extremes(self) -> tuple[Any, Any]:
+        """The weights (top, bottom) with the greatest ratio Q(y|x) / Q(y|x') over all y, x, x'."""
+
+    def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
+        """(max_s P(y|s), min_s P(y|s), P(y), y) for outputs among which the extreme ratios occur; weights, not
+        normalised; `given` is P(u|s). Secrets with ps = 0 are left out."""
+
+    def rounded(self, bits: int | None, margin: float) -> Law:
+        """Integer weights near the floats after mixing in `margin` of a law that ignores the input."""
+
+    def draw(self, codes: Ints, words: Words) -> Ints:
+        """Outputs for input codes [i] and random words [i, w]: a pure function, exact in distribution."""
+
+    def matrix(self) -> Floats | None:
+        """Q[y, x] in floats, or None when it is too large to list."""
+
+
+def scale(bits: int | None) -> float:
+    return 1.0 if bits is None else 2.0**bits
+
+
+def mask(words: Words, bits: int) -> Words:
+    """The low `bits` bits of each word."""
+    return words & np.uint64((1 << bits) - 1)
+
+
+def stacked(law: Law) -> Floats | None:
+    """Q[y, x] row by row, for laws small enough to list."""
+    if law.outputs * law.rows * law.useful > MATRIX_CELLS:
+        return None
+    return np.stack([np.asarray(law.row(y), float).ravel() for y in range(law.outputs)]) / scale(law.bits)
+
+
+def present(ps: Floats) -> Ints:
+    """The secrets that occur."""
+    return np.flatnonzero(np.asarray(ps) > 0)

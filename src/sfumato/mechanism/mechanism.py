@@ -1,0 +1,195 @@
+"""Mechanism: a law with the labels of what it reads, and the promise it carries."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.alphabet import Alphabet, Floats
+from sfumato.errors import InputError, checked_epsilon
+from sfumato.joint import Joint
+from sfumato.mechanism.law import Law, scale
+from sfumato.mechanism.table import Table
+from sfumato.uncertainty import UncertaintySet
+
+READS = ("both", "useful")
+NOTIONS = ("ldp", "lip", "rldp")
+POSTERIOR_CELLS = 20_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Claim:
+    """What a mechanism promises: a notion, a level, and the distributions for which it holds.
+
+    'ldp' is about the whole input and holds for every distribution; 'lip' and 'rldp' are about the secret,
+    for the distributions in `within`.
+    """
+
+    notion: str
+    epsilon: float
+    within: UncertaintySet | None = None
+
+    def __post_init__(self) -> None:
+        checked_epsilon(self.epsilon)
+        if self.notion not in NOTIONS:
+            raise InputError(f"notion must be one of {', '.join(NOTIONS)}, got {self.notion!r}.")
+        if (self.within is None) != (self.notion == "ldp"):
+            raise InputError(f"a claim of {self.notion} {'takes no' if self.notion == 'ldp' else 'needs a'} set.")
+
+    @property
+    def sentence(self) -> str:
+        within = {None: "", "exactly": " at the design distribution only", "anything": " for every distribution",
+                  "chi-square-ball": " for every distribution in the confidence ball"}
+        about = "about the whole record" if self.notion == "ldp" else "about the secret"
+        kind = None if self.within is None else self.within.kind
+        where = within.get(kind, f" for every distribution in the set ({kind})")
+        return f"ε = {self.epsilon:.6g} ({self.notion.upper()}) {about}{where}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mechanism:
+    """A randomised answer Q(y|x) to an input x = (s, u), or x = u when it does not read the secret."""
+
+    law: Law
+    secret: Alphabet
+    useful: Alphabet
+    reads: str = "both"
+    method: str = "tabular"
+    claim: Claim | None = None
+    joint: Joint | None = None  # the design distribution, when there is one
+    source: str = "unstated"  # where the design data came from: 'reference', 'split', 'private', 'unstated'
+
+    def __post_init__(self) -> None:
+        if self.reads not in READS:
+            raise InputError(f"reads must be 'both' or 'useful', got {self.reads!r}.")
+        if self.law.useful != self.useful.size or self.law.rows != (self.secret.size if self.reads == "both" else 1):
+            raise InputError(
+                f"the law is for {self.law.rows} × {self.law.useful} inputs, the labels for "
+                f"{self.secret.size if self.reads == 'both' else 1} × {self.useful.size}."
+            )
+
+    @property
+    def sealed(self) -> bool:
+        """Whether the weights are integers, so that they can be certified, saved and sampled."""
+        return self.law.bits is not None
+
+    @property
+    def inputs(self) -> int:
+        return self.law.rows * self.law.useful
+
+    @property
+    def outputs(self) -> int:
+        return self.law.outputs
+
+    @property
+    def matrix(self) -> Floats | None:
+        """Q[y, x] with columns that sum to 1, or None when the outputs are too many to list."""
+        return self.law.matrix()
+
+    def input_law(self, joint: Joint) -> Floats:
+        """p(x) of what the mechanism reads."""
+        return joint.p.ravel() if self.reads == "both" else joint.p_useful
+
+    def posterior(self, joint: Joint | None = None) -> Floats | None:
+        """P(s, u | y) as [y, s, u] under the design distribution, or under another: the meaning of the outputs."""
+        joint = self.joint if joint is None else joint
+        q = self.matrix
+        if joint is None or q is None or q.shape[0] * joint.p.size > POSTERIOR_CELLS:
+            return None
+        rows = q.reshape(len(q), self.law.rows, self.law.useful)
+        weight = rows * joint.p
+        total = weight.sum((1, 2), keepdims=True)
+        return np.divide(weight, total, out=np.broadcast_to(joint.p, weight.shape).copy(), where=total > 0)
+
+    def respond(self, *record: object) -> Any:
+        """One randomised answer for one record, with the system's entropy: `respond(secret, useful)`.
+
+        A mechanism that reads U alone takes the useful value alone. Variables of several columns are tuples.
+        The answer is a label (or a pair of labels), a symbol 'y17', or a set of labels for SUE and OUE.
+        """
+        if not self.sealed:
+            raise InputError("only a sealed mechanism can answer; design() and seal() return sealed ones.")
+        wanted = 2 if self.reads == "both" else 1
+        if len(record) != wanted:
+            raise InputError(f"this mechanism reads {self.reads}: give {wanted} value(s), got {len(record)}.")
+        code = self.useful.code(record[-1])
+        if self.reads == "both":
+            code += self.secret.code(record[0]) * self.useful.size
+        words = np.frombuffer(os.urandom(8 * self.law.words), np.uint64)[None, :]
+        return self.answer(self.law.draw(np.array([code]), words)[0])
+
+    def answer(self, drawn: Any) -> Any:
+        """The label of an output as a person reads it."""
+        if self.law.meaning == "subset":
+            return tuple(self._input_label(i) for i in np.flatnonzero(drawn))
+        y = int(drawn)
+        if self.law.meaning == "symbol":
+            return f"y{y}"
+        return self._input_label(y)
+
+    def _input_label(self, x: int) -> Any:
+        s, u = divmod(x, self.useful.size)
+        plain = [_plain(self.useful.label(u))]
+        return plain[0] if self.law.rows == 1 or self.law.meaning == "useful" else (_plain(self.secret.label(s)), *plain)
+
+    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:
+        """Write the sealed mechanism, its claim and its design distribution as one JSON file."""
+        from sfumato.mechanism.file import save
+
+        return save(self, path, force=force)
+
+    def with_claim(self, claim: Claim) -> Mechanism:
+        return replace(self, claim=claim)
+
+    def __repr__(self) -> str:
+        state = f"sealed to {self.law.bits} bits" if self.sealed else "not sealed"
+        promise = f", {self.claim.sentence}" if self.claim else ""
+        shape = f"{self.law.rows} × {self.law.useful}" if self.reads == "both" else f"{self.law.useful}"
+        return f"<Mechanism {self.method}: {shape} inputs, {self.outputs} outputs, {state}{promise}>"
+
+
+def _plain(label: tuple[Any, ...]) -> Any:
+    return label[0] if len(label) == 1 else label
+
+
+def Tabular(  # noqa: N802 - a constructor by its public name
+    q: npt.ArrayLike, secret: Any = None, useful: Any = None, *, joint: Joint | None = None, reads: str | None = None
+) -> Mechanism:
+    """A mechanism from any matrix Q[y, x] whose columns sum to 1, x = s·|U| + u; labels are optional.
+
+    With a joint of as many useful values as there are columns, or with `useful` labels alone, it reads U alone.
+
+    >>> Tabular([[0.75, 0.25], [0.25, 0.75]]).outputs
+    2
+    """
+    matrix = np.asarray(q, float)
+    if matrix.ndim != 2:
+        raise InputError(f"Q must be a table [y, x], got {matrix.ndim} dimension(s).")
+    x = matrix.shape[1]
+    if joint is not None:
+        secret, useful = joint.secret, joint.useful
+    s = Alphabet.named("secret", 1 if secret is None else secret)
+    u = Alphabet.named("useful", (x // s.size if reads != "useful" else x) if useful is None else useful)
+    if reads is None:
+        reads = "both" if secret is not None and s.size * u.size == x else "useful"
+    rows = s.size if reads == "both" else 1
+    if rows * u.size != x:
+        raise InputError(f"Q has {x} columns, but the labels make {rows * u.size} inputs.")
+    return Mechanism(Table(matrix, rows), s, u, reads, joint=joint)
+
+
+def mean_law(mechanism: Mechanism, joint: Joint) -> Floats | None:
+    """P(y) under a joint, or None when the outputs cannot be listed."""
+    if mechanism.law.meaning == "subset" or mechanism.outputs > POSTERIOR_CELLS:
+        return None
+    ps = joint.p_secret if mechanism.law.rows > 1 else np.ones(1)
+    given = joint.useful_given_secret if mechanism.law.rows > 1 else joint.p_useful[None, :]
+    _, _, mean, y = mechanism.law.secret_laws(given, ps)
+    if len(y) != mechanism.outputs:
+        return np.full(mechanism.outputs, 1 / mechanism.outputs)
+    return mean / scale(mechanism.law.bits)
