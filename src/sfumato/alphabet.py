@@ -19,6 +19,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Label = str | None  # None: the value is missing
 MISSING = "(missing)"  # how None is shown
+DTYPES = ("string", "number", "boolean")  # how labels are compared: as text, or by the value they spell
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class Column:
     A label None makes missing values a category of their own; without it they are refused.
     `other` takes every value that is not listed; without it an unseen value is refused.
     `cuts` bins a numeric column into (−∞, c₁), [c₁, c₂), …, [c_k, ∞).
+    `dtype` says whether '1.0' and '1' (number) or 'True' and 'true' (boolean) are the same label, as they are
+    when one column comes once from CSV and once from Parquet.
 
     >>> Column.of("age", cuts=[30, 65]).labels
     ('< 30', '30 to < 65', '≥ 65')
@@ -61,7 +64,7 @@ class Column:
     ) -> Column:
         """A column from its labels, or from the inner edges of its bins."""
         if cuts is not None:
-            shown = [f"{c:g}" for c in cuts]
+            shown = [np.format_float_positional(c, trim="-") for c in cuts]
             inner = [f"{a} to < {b}" for a, b in zip(shown, shown[1:], strict=False)]
             labels = [f"< {shown[0]}", *inner, f"≥ {shown[-1]}"] if shown else ["any"]
         values = [None if x is None else str(x) for x in labels or ()]
@@ -84,6 +87,10 @@ class Column:
         label = None if absent else str(value)
         if label in self.labels:
             return self.labels.index(label)
+        if label is not None and self.dtype != "string":
+            known = [None if x is None else spelled(x, self.dtype) for x in self.labels]
+            if spelled(label, self.dtype) in known:
+                return known.index(spelled(label, self.dtype))
         if label is not None and self.other is not None:
             return self.labels.index(self.other)
         kind = "a missing value" if absent else "a value that is not in the mechanism's alphabet"
@@ -171,6 +178,27 @@ class Alphabet:
             total = codes if total is None else total * column.size + codes
         assert total is not None
         return total
+
+
+def spelled(text: str, dtype: str) -> str:
+    """The one spelling of a value that may be written in several ways; other text stays as it is.
+
+    >>> spelled("1.0", "number"), spelled("True", "boolean"), spelled("01", "string")
+    ('1', 'true', '01')
+    """
+    if dtype == "boolean":
+        return text.strip().lower()
+    if dtype == "number":
+        try:
+            return str(int(text))
+        except ValueError:
+            pass
+        try:
+            value = float(text)
+        except ValueError:
+            return text
+        return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+    return text
 
 
 def find_column(name: str, columns: Sequence[str], where: str) -> str:

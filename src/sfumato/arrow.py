@@ -75,6 +75,8 @@ def _label_codes(column: Column, values: pa.Array) -> npt.NDArray[np.int32]:
         place[-1] = column.labels.index(column.other)
     found = np.asarray(pc.fill_null(pc.index_in(values, value_set=listed), len(listed)))
     codes = place[found]
+    if column.dtype != "string" and (found == len(listed)).any():
+        _other_spellings(column, values, found == len(listed), codes)
     absent = pc.is_null(values) if values.null_count else None
     empty = pc.equal(values, "") if "" not in column.labels else None
     for mask in (absent, empty):
@@ -83,24 +85,47 @@ def _label_codes(column: Column, values: pa.Array) -> npt.NDArray[np.int32]:
     return codes
 
 
-def _encode_binned(column: Column, values: pa.Array, first_row: int) -> npt.NDArray[np.int32]:
-    """Codes of a numeric column by its cuts; text is read as numbers."""
+def _other_spellings(
+    column: Column, values: pa.Array, unfound: npt.NDArray[np.bool_], codes: npt.NDArray[np.int32]
+) -> None:
+    """Give values that spell a label in another way ('1.0' for '1') the code of that label."""
+    from sfumato.alphabet import spelled
+
+    labels = [(i, x) for i, x in enumerate(column.labels) if x is not None and x != column.other]
+    known = {spelled(x, column.dtype): i for i, x in labels}
+    left = pc.dictionary_encode(values.filter(pa.array(unfound)))
+    new = [None if x is None else known.get(spelled(x, column.dtype)) for x in left.dictionary.to_pylist()]
+    table = np.array([-1 if x is None else x for x in [*new, None]], np.int32)
+    code = table[np.asarray(pc.fill_null(left.indices, len(new)))]
+    codes[unfound] = np.where(code >= 0, code, codes[unfound])
+
+
+def numbers_of(values: pa.Array, name: str, first_row: int) -> npt.NDArray[np.float64]:
+    """A column as floats, NaN where it is missing; text is read as numbers."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
-    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
-        values = pc.if_else(pc.equal(values, ""), pa.scalar(None, values.type), values)
-        trimmed = pc.utf8_trim_whitespace(values)
+    if pa.types.is_null(values.type):
+        values = values.cast(pa.float64())
+    if not pa.types.is_string(values.type) and not pa.types.is_large_string(values.type):
         try:
-            numbers = pc.cast(trimmed, pa.float64())
-        except pa.ArrowInvalid:
-            bad = np.array([_not_a_number(x) for x in trimmed.to_pylist()])
-            raise DataError(
-                f"column {column.name!r}, row {first_row + int(np.flatnonzero(bad)[0]) + 1}: the value is not a number, "
-                "but the column is binned. Leave out the bins or clean the row."
-            ) from None
-    else:
-        numbers = pc.cast(values, pa.float64())
-    x = numbers.to_numpy(zero_copy_only=False)
+            return np.asarray(pc.cast(values, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+        except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+            raise DataError(f"column {name!r} holds {values.type}, which is not binned as numbers.") from None
+    values = pc.if_else(pc.equal(values, ""), pa.scalar(None, values.type), values)
+    trimmed = pc.utf8_trim_whitespace(values)
+    try:
+        return np.asarray(pc.cast(trimmed, pa.float64()).to_numpy(zero_copy_only=False))
+    except pa.ArrowInvalid:
+        bad = [i for i, x in enumerate(trimmed.to_pylist()) if _not_a_number(x)]
+        raise DataError(
+            f"column {name!r}, row {first_row + (bad or [0])[0] + 1}: the value is not a number, "
+            "but the column is binned. Leave out the bins or clean the row."
+        ) from None
+
+
+def _encode_binned(column: Column, values: pa.Array, first_row: int) -> npt.NDArray[np.int32]:
+    """Codes of a numeric column by its cuts."""
+    x = numbers_of(values, column.name, first_row)
     codes: npt.NDArray[np.int32] = np.searchsorted(np.asarray(column.cuts), x, side="right").astype(np.int32)
     absent = np.isnan(x)
     if absent.any():

@@ -1,0 +1,123 @@
+"""Atomic output: a file appears under its name complete, or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sfumato.errors import OutputError, SfumatoError
+
+UNNAMED = getattr(os, "O_TMPFILE", 0)  # a file without a name vanishes with the process, even after kill -9
+NO_UNNAMED = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
+
+
+@dataclass(slots=True)
+class Draft:
+    """A file being written in the folder of its target: nameless where the system can, else hidden."""
+
+    target: Path
+    descriptor: int
+    hidden: Path | None = None
+
+    @classmethod
+    def beside(cls, target: Path) -> Draft:
+        if UNNAMED:
+            try:
+                return cls(target, os.open(target.parent, UNNAMED | os.O_RDWR, 0o666))
+            except OSError as error:
+                if error.errno not in NO_UNNAMED:
+                    raise
+        hidden = _hidden_name(target)
+        return cls(target, os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666), hidden)
+
+    @property
+    def path(self) -> str:
+        """A path under which other code can open the draft for writing."""
+        return f"/proc/self/fd/{self.descriptor}" if self.hidden is None else str(self.hidden)
+
+    @property
+    def size(self) -> int:
+        return os.fstat(self.descriptor).st_size
+
+    def settle(self) -> None:
+        """Bytes on the disk before the name exists."""
+        os.fsync(self.descriptor)
+
+    def publish(self, *, replace: bool) -> None:
+        """Give the draft its name. Without `replace` an existing file is never touched."""
+        if self.hidden is None and not replace:
+            self._link(self.target)
+            return
+        if self.hidden is None:
+            self.hidden = _hidden_name(self.target)
+            self._link(self.hidden)
+        if replace:
+            os.replace(self.hidden, self.target)
+        else:
+            os.link(self.hidden, self.target)
+            os.unlink(self.hidden)
+        self.hidden = None
+
+    def _link(self, name: Path) -> None:
+        folder = os.open(name.parent, os.O_RDONLY)
+        try:  # naming a folder makes os.link use linkat and follow the link in /proc
+            os.link(f"/proc/self/fd/{self.descriptor}", name.name, src_dir_fd=folder, dst_dir_fd=folder)
+        finally:
+            os.close(folder)
+
+    def drop(self) -> None:
+        """Close, and remove what was never published."""
+        os.close(self.descriptor)
+        if self.hidden is not None:
+            self.hidden.unlink(missing_ok=True)
+
+
+def _hidden_name(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
+
+
+def check_target(target: Path, source: Path | None, *, force: bool) -> None:
+    """Refuse to write over the input ever, over another file without force, or into a missing folder."""
+    if source is not None and target.exists() and os.path.samefile(target, source):
+        raise OutputError(f"{target} is the input. Choose another name for the output; nothing was released.")
+    if target.is_dir():
+        raise OutputError(f"{target} is a folder; give the name of a file.")
+    if target.exists() and not force:
+        raise OutputError(f"{target} exists. Choose another name, or replace it with force=True (--force).")
+    if not target.parent.is_dir():
+        raise OutputError(f"the folder {target.parent} does not exist; create it first.")
+
+
+@contextlib.contextmanager
+def drafts(*targets: Path) -> Iterator[list[Draft]]:
+    """Drafts for several targets; whatever goes wrong, none is left behind."""
+    made: list[Draft] = []
+    try:
+        with as_output_error(targets[0]):
+            for target in targets:
+                made.append(Draft.beside(target))
+        yield made
+    finally:
+        for draft in made:
+            draft.drop()
+
+
+@contextlib.contextmanager
+def as_output_error(target: Path) -> Iterator[None]:
+    """Errors of the system while writing, in words."""
+    try:
+        yield
+    except SfumatoError:
+        raise
+    except FileExistsError:
+        raise OutputError(f"{target} has come into existence meanwhile; it was not replaced.") from None
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        known = os.strerror(error.errno) if error.errno else "the system gave no reason"
+        why = "there is not enough room" if full else known
+        raise OutputError(f"{target} could not be written: {why}. Nothing was left behind.") from None

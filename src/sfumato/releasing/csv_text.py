@@ -1,0 +1,111 @@
+"""CSV text from Arrow batches. Coded columns have few labels: pieces of lines are looked up, not built."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+MOST_PIECES = 1 << 16  # combinations of labels that are kept ready as text
+MOST_READY = 64  # sets of dictionaries for which they are
+
+
+@dataclass(slots=True)
+class CsvText:
+    """Lines of CSV: fields in quotes only where they hold a delimiter, a quote or a line break."""
+
+    delimiter: str
+    width: int
+    ready: dict[tuple[int, ...], Any] = field(default_factory=dict)
+    held: list[Any] = field(default_factory=list)  # dictionaries behind `ready`: their addresses stay theirs
+
+    def field(self, text: str | None) -> str:
+        """One field. In a table of one column a missing value is a pair of quotes: no line may be empty."""
+        if not text:
+            return '""' if self.width == 1 else ""
+        if any(mark in text for mark in (self.delimiter, '"', "\n", "\r")):
+            return '"' + text.replace('"', '""') + '"'
+        return text
+
+    def header(self, names: list[str]) -> bytes:
+        return (self.delimiter.join(map(self.field, names)) + "\n").encode()
+
+    def lines(self, batch: pa.RecordBatch) -> Any:
+        """The batch as text, in a buffer that can be written as it is."""
+        parts, at = [], 0
+        columns = batch.columns
+        while at < len(columns):
+            run = self._run(columns, at)
+            end = "\n" if at + len(run) == len(columns) else self.delimiter
+            parts.append(self._coded(run, end) if run else self._plain(columns[at], end))
+            at += max(1, len(run))
+        return _data(parts[0] if len(parts) == 1 else _joined(*parts))
+
+    def _run(self, columns: list[pa.Array], at: int) -> list[pa.Array]:
+        """Neighbouring coded columns from `at` on whose combinations are few enough to keep ready."""
+        run: list[pa.Array] = []
+        pieces = 1
+        for column in columns[at:]:
+            if not pa.types.is_dictionary(column.type) or column.type.value_type != pa.string():
+                break
+            pieces *= len(column.dictionary) + 1
+            if pieces > MOST_PIECES:
+                break
+            run.append(column)
+        return run
+
+    def _coded(self, run: list[pa.Array], end: str) -> pa.Array:
+        codes = None
+        for column in run:
+            size = len(column.dictionary)
+            own = np.asarray(pc.fill_null(column.indices, size))
+            codes = own if codes is None else codes * np.int32(size + 1) + own
+        return self._pieces(run, end).take(pa.array(codes))
+
+    def _pieces(self, run: list[pa.Array], end: str) -> pa.Array:
+        key = (hash(end), *(x for c in run for x in _identity(c.dictionary)))
+        if key not in self.ready:
+            if len(self.ready) > MOST_READY:
+                self.ready, self.held = {}, []
+            fields = [[self.field(x) for x in (*c.dictionary.to_pylist(), None)] for c in run]
+            texts = [self.delimiter.join(x) + end for x in itertools.product(*fields)]
+            self.ready[key] = pa.array(texts, pa.large_string())
+            self.held += [c.dictionary for c in run]
+        return self.ready[key]
+
+    def _plain(self, column: pa.Array, end: str) -> pa.Array:
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        text = pc.fill_null(pc.cast(column, pa.large_string()), "")
+        marks = {*b'"\n\r', *self.delimiter.encode()}
+        raw = np.frombuffer(_data(text), np.uint8)
+        if any((raw == mark).any() for mark in marks):
+            hit = pc.match_substring_regex(text, f'[{self.delimiter}"\\n\\r]')
+            quoted = _joined('"', pc.replace_substring(text, '"', '""'), '"')
+            text = pc.if_else(hit, quoted, text)
+        if self.width == 1:
+            text = pc.if_else(pc.equal(text, ""), pa.scalar('""', text.type), text)
+        return _joined(text, end)
+
+
+def _identity(dictionary: pa.Array) -> tuple[int, ...]:
+    text = dictionary.buffers()[2]
+    return (0 if text is None else text.address, dictionary.offset, len(dictionary))
+
+
+def _joined(*parts: Any) -> pa.Array:
+    wide = pa.large_string()
+    same = [pa.scalar(x, wide) if isinstance(x, str) else x for x in (*parts, "")]
+    return pc.binary_join_element_wise(*same)
+
+
+def _data(text: pa.Array) -> Any:
+    """The bytes of a large string array, one value after the other."""
+    offsets = np.frombuffer(text.buffers()[1], np.int64)[text.offset : text.offset + len(text) + 1]
+    if text.buffers()[2] is None or offsets[-1] == offsets[0]:
+        return b""
+    return text.buffers()[2].slice(int(offsets[0]), int(offsets[-1] - offsets[0]))

@@ -1,0 +1,114 @@
+"""Decoding: outputs of a mechanism into columns of a table. It sees outputs only, so it costs no privacy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sfumato.alphabet import Alphabet, Column
+from sfumato.errors import InputError
+from sfumato.mechanism.mechanism import Mechanism
+from sfumato.releasing.manifest import OutputColumn
+from sfumato.releasing.posterior import likeliest, posterior_draw
+from sfumato.releasing.randomness import Stream
+
+DECODES = ("symbols", "likely", "sample")
+Drawn = npt.NDArray[Any]
+Turn = Callable[[Drawn, int], Drawn]  # (outputs, first row) → inputs or outputs
+Codes = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decoder:
+    """How outputs become Arrow columns: `columns` says which, `arrays` makes them."""
+
+    columns: tuple[OutputColumn, ...]
+    arrays: Callable[[Drawn, int], list[pa.Array]]
+
+
+def decoder(mechanism: Mechanism, decode: str, stream: Stream) -> Decoder:
+    """The decoder of a mechanism: its own outputs, the likeliest input, or a draw from the posterior."""
+    if decode not in DECODES:
+        raise InputError(f"decode must be one of {', '.join(DECODES)}, got {decode!r}.")
+    meaning = mechanism.law.meaning
+    if decode == "symbols":
+        special = SPECIAL.get(meaning)
+        if special is not None:
+            return special(mechanism)
+        return _labelled(mechanism, meaning == "cell", lambda drawn, first_row: drawn)
+    if mechanism.joint is None:
+        raise InputError(
+            f"decode={decode!r} needs the design distribution, which this mechanism does not carry. "
+            "Use decode='symbols'."
+        )
+    turn = likeliest(mechanism) if decode == "likely" else posterior_draw(mechanism, stream)
+    return _labelled(mechanism, mechanism.law.rows > 1, turn)
+
+
+def _labelled(mechanism: Mechanism, with_secret: bool, turn: Turn) -> Decoder:
+    """Codes of cells (or useful values) as labels in the columns they came from."""
+    parts: list[tuple[str, Alphabet]] = [("useful", mechanism.useful)]
+    if with_secret:
+        parts.insert(0, ("secret", mechanism.secret))
+    columns = [(role, column) for role, alphabet in parts for column in alphabet.columns]
+    digits = _digits([c.size for _, c in columns])
+    dictionaries = [pa.array([x for x in c.labels if x is not None], pa.string()) for _, c in columns]
+    places = [_place(c) for _, c in columns]
+
+    def arrays(drawn: Drawn, first_row: int) -> list[pa.Array]:
+        codes = turn(drawn, first_row)
+        return [
+            _dictionary(digit[codes], place, words)
+            for digit, place, words in zip(digits, places, dictionaries, strict=True)
+        ]
+
+    return Decoder(tuple(OutputColumn(c.name, role) for role, c in columns), arrays)
+
+
+def _digits(sizes: list[int]) -> list[Codes]:
+    """For each column the table from joint code to its own code."""
+    grid = np.indices(sizes).reshape(len(sizes), -1)
+    return [np.ascontiguousarray(row, np.int32) for row in grid]
+
+
+def _place(column: Column) -> Codes | None:
+    """From a column's code to the index in its dictionary, −1 for missing; None when they are the same."""
+    if None not in column.labels:
+        return None
+    gap = column.labels.index(None)
+    return np.array([-1 if i == gap else i - (i > gap) for i in range(column.size)], np.int32)
+
+
+def _dictionary(codes: Codes, place: Codes | None, words: pa.Array) -> pa.Array:
+    if place is None:
+        return pa.DictionaryArray.from_arrays(pa.array(codes), words)
+    codes = place[codes]
+    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), words)
+
+
+def _symbols(mechanism: Mechanism) -> Decoder:
+    """One column of symbols y0, y1, …; their meaning is the posterior in the mechanism file."""
+    words = pa.array([f"y{y}" for y in range(mechanism.outputs)], pa.string())
+    columns = (OutputColumn("symbol", "symbol"),)
+    return Decoder(columns, lambda drawn, first_row: [_dictionary(drawn, None, words)])
+
+
+def _bit_strings(mechanism: Mechanism) -> Decoder:
+    """One column of strings of 0 and 1, a bit for each input in code order."""
+    width = mechanism.law.words
+
+    def arrays(drawn: Drawn, first_row: int) -> list[pa.Array]:
+        text = np.ascontiguousarray(drawn + ord("0"), np.uint8)
+        ends = np.arange(len(drawn) + 1, dtype=np.int64) * width
+        buffers = [None, pa.py_buffer(ends), pa.py_buffer(text)]
+        return [pa.LargeStringArray.from_buffers(pa.large_string(), len(drawn), buffers)]
+
+    return Decoder((OutputColumn("bits", "bits"),), arrays)
+
+
+SPECIAL: dict[str, Callable[[Mechanism], Decoder]] = {"symbol": _symbols, "subset": _bit_strings}

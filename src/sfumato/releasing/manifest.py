@@ -1,0 +1,110 @@
+"""The manifest: what a released table is, beside the table, with nothing of its rows."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from importlib.metadata import version as package_version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sfumato import __version__
+from sfumato.errors import FileFormatError, InputError
+from sfumato.mechanism.file import record_of
+from sfumato.mechanism.mechanism import Mechanism
+
+FORMAT, VERSION = "sfumato/manifest", 1
+
+
+class OutputColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A column of the released table and its role: 'secret', 'useful', 'symbol', 'bits' or 'kept'."""
+
+    name: str
+    role: str
+
+
+class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was released, with which mechanism, and how to read it."""
+
+    format: str
+    version: int
+    sfumato: str
+    date: str
+    rows: int
+    columns: list[OutputColumn]
+    decode: str  # 'symbols', 'likely' or 'sample'
+    meaning: str  # what an output of the mechanism is: 'cell', 'useful', 'subset' or 'symbol'
+    method: str
+    mechanism: str  # the checksum of the mechanism file
+    claim: str | None
+    engine: str
+    randomness: str  # 'system', or 'seeded: not for release'
+    design_data: str = "unstated"
+    notes: list[str] = []
+    packages: dict[str, str] = {}
+    size: int | None = None  # bytes of the released file: one of another size is not the one described
+
+    def encoded(self) -> bytes:
+        return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
+
+
+def manifest_of(
+    mechanism: Mechanism, *, rows: int, columns: list[OutputColumn], decode: str, engine: str,
+    randomness: str, size: int | None = None,
+) -> Manifest:
+    """The manifest of a release."""
+    notes = [_SAMPLE_NOTE] if decode == "sample" else []
+    kept = [c.name for c in columns if c.role == "kept"]
+    if kept:
+        notes.append(f"Columns passed through without any protection: {', '.join(kept)}.")
+    if mechanism.claim is None:
+        notes.append("The mechanism carries no claim: no privacy is promised for this table.")
+    return Manifest(
+        FORMAT, VERSION, __version__, datetime.date.today().isoformat(), rows, columns, decode,
+        mechanism.law.meaning, mechanism.method, record_of(mechanism).checksum,
+        None if mechanism.claim is None else mechanism.claim.sentence, engine, randomness, mechanism.source,
+        notes, {name: package_version(name) for name in ("numpy", "pyarrow", "cryptography")}, size,
+    )
+
+
+_SAMPLE_NOTE = (
+    "Values were drawn from the posterior under the design distribution: their marginals are right when the "
+    "rows follow that distribution, and echo it when they do not."
+)
+
+
+def manifest_path(table: str | os.PathLike[str]) -> Path:
+    """Where the manifest of a table lies: released.csv.gz → released.manifest.json.
+
+    >>> manifest_path("out/released.csv.gz").name
+    'released.manifest.json'
+    """
+    path = Path(table)
+    stem = path.name
+    for suffix in (".gz", ".csv", ".tsv", ".parquet"):
+        stem = stem[: -len(suffix)] if stem.lower().endswith(suffix) else stem
+    return path.with_name(f"{stem}.manifest.json")
+
+
+def read_manifest(path: str | os.PathLike[str]) -> Manifest:
+    """The manifest in a file."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"the manifest {os.fspath(path)} could not be read: {error.strerror}.") from None
+    return decoded_manifest(data, os.fspath(path))
+
+
+def decoded_manifest(data: bytes, where: str) -> Manifest:
+    try:
+        manifest: Any = msgspec.json.decode(data, type=Manifest)
+    except msgspec.DecodeError as error:
+        raise FileFormatError(f"{where} is not a manifest: {error}.") from None
+    if manifest.format != FORMAT or manifest.version != VERSION:
+        raise FileFormatError(
+            f"{where} has format {manifest.format!r} version {manifest.version}; "
+            f"this version of sfumato reads {FORMAT!r} version {VERSION}."
+        )
+    return manifest  # type: ignore[no-any-return]

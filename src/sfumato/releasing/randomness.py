@@ -1,0 +1,53 @@
+"""Randomness: words of 64 bits from AES-128 in counter mode, keyed by the operating system."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass, field
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from sfumato.errors import InputError
+from sfumato.mechanism.law import Words
+
+BLOCK_WORDS = 2  # words in a block of the cipher
+ZEROS = bytes(1 << 20)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An endless sequence of words in which any stretch can be read directly.
+
+    The words of a record are found by its row number, so an output does not depend on how rows were cut into
+    batches or threads. `lane` separates sequences of one key: the draws and the decoding never share a word.
+    """
+
+    key: bytes = field(repr=False)
+    seeded: bool = False
+
+    @classmethod
+    def of(cls, seed: int | None = None) -> Stream:
+        """Keyed by the system, or by a seed for tests: whoever knows the seed can undo the randomness."""
+        if seed is None:
+            return cls(os.urandom(16))
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+            raise InputError(f"seed must be a whole number or None, got {seed!r}.")
+        return cls(hashlib.sha256(f"sfumato seed {int(seed)}".encode()).digest()[:16], True)
+
+    @property
+    def description(self) -> str:
+        return "seeded: not for release" if self.seeded else "system"
+
+    def words(self, first: int, out: Words, *, lane: int = 0) -> None:
+        """Fill `out` (contiguous) with the words first, first + 1, … of a lane. Releases the GIL."""
+        block, skip = divmod(first, BLOCK_WORDS)
+        counter = lane.to_bytes(8, "big") + block.to_bytes(8, "big")
+        cipher = Cipher(algorithms.AES(self.key), modes.CTR(counter)).encryptor()
+        if skip:
+            cipher.update(ZEROS[: 8 * skip])
+        flat = memoryview(out.reshape(-1).view(np.uint8).data)
+        for start in range(0, len(flat), len(ZEROS)):
+            part = flat[start : start + len(ZEROS)]
+            cipher.update_into(memoryview(ZEROS)[: len(part)], part)

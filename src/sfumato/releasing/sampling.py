@@ -1,0 +1,55 @@
+"""Sampling: codes to outputs, chunk by chunk, each record with the words that belong to its row number."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.alphabet import Ints
+from sfumato.mechanism.law import Law
+from sfumato.releasing.kernels import Kernel, compiled_kernel, numba_allowed, plain_kernel
+from sfumato.releasing.randomness import Stream
+
+CHUNK_WORDS = 1 << 14  # words drawn at a time: 128 kB, which stays in the cache
+ROWS_WORTH_NUMBA = 20_000_000  # from here on loading numba pays
+
+
+@dataclass(slots=True)
+class Sampler:
+    """Draws of one law from one lane of a stream."""
+
+    law: Law
+    stream: Stream
+    lane: int = 0
+    kernel: Kernel = field(init=False)
+    compiled: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        self.kernel = plain_kernel(self.law)
+        if "numba" in sys.modules:
+            self.compile()
+
+    def compile(self) -> None:
+        """Change to the compiled kernel, if there is one; the outputs stay the same."""
+        if not self.compiled and numba_allowed():
+            self.kernel, self.compiled = compiled_kernel(self.law), True
+
+    def draw(self, codes: npt.NDArray[Any], first_row: int) -> Ints:
+        """Outputs of the records first_row, first_row + 1, …: [i], or [i, x] for answers that are sets."""
+        if first_row + len(codes) > ROWS_WORTH_NUMBA:
+            self.compile()
+        width = self.law.words
+        rows = max(1, CHUNK_WORDS // width)
+        shape = (len(codes),) if self.law.meaning != "subset" else (len(codes), width)
+        out = np.empty(shape, np.int32 if width == 1 else np.uint8)
+        buffer = np.empty(min(rows, max(len(codes), 1)) * width, np.uint64)
+        for start in range(0, len(codes), rows):
+            part = codes[start : start + rows]
+            words = buffer[: len(part) * width]
+            self.stream.words((first_row + start) * width, words, lane=self.lane)
+            self.kernel(part, words, out[start : start + rows])
+        return out

@@ -1,0 +1,228 @@
+"""tabulate: count a source into a Joint, with declared rules for missing, numeric and rare values."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.alphabet import Alphabet, Column, Floats, Ints, Label, find_column, spelled
+from sfumato.arrow import as_labels, encode_column
+from sfumato.binning import bin_edges
+from sfumato.errors import DataError, InputError
+from sfumato.joint import Joint
+from sfumato.sources import Source, open_source
+
+MOST_LABELS = 100_000  # distinct values in one column; more is almost surely a mistake
+MOST_CELLS = 4_000_000  # cells of the table, unless limit= says otherwise
+MERGE_ROWS = 1 << 20  # partial counts are merged when they reach this many rows
+NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+Rare = float | Mapping[str, float] | None
+Bins = Mapping[str, int | Sequence[float]] | None
+
+
+def tabulate(
+    source: Any, secret: str | Iterable[str], useful: str | Iterable[str], *, missing: str = "category",
+    bins: Bins = None, rare: Rare = None, other: str = "other", limit: int = MOST_CELLS,
+) -> Joint:
+    """The joint counts of secret and useful columns, in one pass over any source (two for quantile bins).
+
+    missing: 'category' gives missing values a label of their own where they occur, 'refuse' makes an error.
+    bins: for a numeric column the number of quantile bins, or a list of inner edges.
+    rare: labels with fewer rows than this (below 1: than this fraction of rows) are grouped under `other`;
+    a number for all columns, or a number for each column named.
+
+    >>> people = pa.table({"sex": ["F", "M", "F"], "age": [20, 40, 70]})
+    >>> tabulate(people, "sex", "age", bins={"age": [30, 65]}).counts.tolist()
+    [[1, 0, 1], [0, 1, 0]]
+    """
+    opened = open_source(source)
+    secrets, usefuls = _names(secret, "secret", opened), _names(useful, "useful", opened)
+    names = [*secrets, *usefuls]
+    _check_names(secrets, usefuls)
+    if missing not in ("category", "refuse"):
+        raise InputError(f"missing must be 'category' or 'refuse', got {missing!r}.")
+    for what, given in (("bins", bins), ("rare", rare)):
+        for name in given if isinstance(given, Mapping) else ():
+            if name not in names:
+                known = ", ".join(names)
+                raise InputError(f"{what} names {name!r}, which is neither secret nor useful ({known}).")
+    if any(isinstance(b, int) for b in (bins or {}).values()):
+        opened = opened.settled(names)
+    cuts = {name: bin_edges(opened, name, rule) for name, rule in (bins or {}).items()}
+    groups = _counted(opened, names, cuts, missing)
+    rows = groups.column("n").to_numpy()
+    columns, codes = {}, {}
+    for name in names:
+        labels, least = groups.column(name).to_pylist(), _threshold(rare, name, rows)
+        columns[name], codes[name] = _coded(name, labels, rows, cuts.get(name), least, other)
+    s, u = (Alphabet.of(*(columns[n] for n in part)) for part in (secrets, usefuls))
+    _check_size(s, u, limit, int(rows.sum()), opened.name)
+    table = np.zeros(s.size * u.size, np.int64)
+    at = np.zeros(len(rows), np.int64)
+    for name in names:
+        at = at * columns[name].size + codes[name]
+    np.add.at(table, at, rows)
+    return Joint.from_counts(table.reshape(s.size, u.size), s, u)
+
+
+def _names(given: str | Iterable[str], role: str, source: Source) -> list[str]:
+    names = [given] if isinstance(given, str) else list(given)
+    if not names:
+        raise InputError(f"{role} names no column (columns: {', '.join(source.columns[:20])}).")
+    return [find_column(name, source.columns, source.name) for name in names]
+
+
+def _check_names(secrets: list[str], usefuls: list[str]) -> None:
+    for part in (secrets, usefuls):
+        if len(set(part)) != len(part):
+            raise InputError(f"a column is named twice in {part}; name each once.")
+    both = sorted(set(secrets) & set(usefuls))
+    if both:
+        raise InputError(f"{both[0]!r} is both secret and useful; a column can be only one of them.")
+
+
+def _check_size(s: Alphabet, u: Alphabet, limit: int, rows: int, where: str) -> None:
+    if rows == 1:
+        raise DataError(f"{where} has one row; a distribution cannot be estimated from it.")
+    sizes = ", ".join(f"{c.name} {c.size:,}" for c in (*s.columns, *u.columns))
+    if s.size * u.size > limit:
+        raise InputError(
+            f"the table would have {s.size * u.size:,} cells, more than the limit of {limit:,} (distinct "
+            f"values: {sizes}). Bin numeric columns (bins=), group rare labels (rare=), leave a column out, or "
+            "raise limit=."
+        )
+    if s.size == 1:
+        raise InputError(
+            f"the secret ({', '.join(s.names)}) has a single value in {where}: there is nothing to protect. "
+            "Choose another secret, or design on data in which it varies."
+        )
+
+
+def _counted(source: Source, names: list[str], cuts: dict[str, Floats], missing: str) -> pa.Table:
+    """Distinct combinations with their counts: a column for each name, and 'n'."""
+    parts: list[pa.Table] = []
+    first_row = pending = 0
+    for batch in source.batches(names):
+        labels = [_labels(batch.column(n), n, cuts.get(n), missing == "refuse", first_row) for n in names]
+        parts.append(_grouped(pa.table(labels, names=_keys(names)), len(names)))
+        pending += parts[-1].num_rows
+        first_row += batch.num_rows
+        if pending > MERGE_ROWS:
+            parts = [_merged(parts, names)]
+            pending = parts[0].num_rows
+    return _merged(parts, names).rename_columns([*names, "n"])
+
+
+def _keys(names: list[str]) -> list[str]:
+    return [f"k{i}" for i in range(len(names))]
+
+
+def _grouped(table: pa.Table, keys: int) -> pa.Table:
+    grouped = table.group_by(table.column_names[:keys], use_threads=False).aggregate([([], "count_all")])
+    return _as_text(grouped, keys)
+
+
+def _as_text(table: pa.Table, keys: int) -> pa.Table:
+    """Group columns as plain text, so that counts of different batches can be put together."""
+    text = [c.cast(pa.string()) if pa.types.is_dictionary(c.type) else c for c in table.columns[:keys]]
+    return pa.table([*text, table.columns[keys]], names=[*table.column_names[:keys], "n"])
+
+
+def _merged(parts: list[pa.Table], names: list[str]) -> pa.Table:
+    keys = _keys(names)
+    out = pa.concat_tables(parts).group_by(keys, use_threads=False).aggregate([("n", "sum")])
+    for key, name in zip(keys, names, strict=True):
+        distinct = pc.count_distinct(out.column(key), mode="all").as_py()
+        if distinct > MOST_LABELS:
+            raise InputError(
+                f"column {name!r} has more than {MOST_LABELS:,} distinct values ({distinct:,} so far): is it "
+                f"a number or an identifier? Bin it (bins={{{name!r}: 10}}) or leave it out."
+            )
+    return out.rename_columns([*keys, "n"])
+
+
+def _labels(values: pa.Array, name: str, cuts: Floats | None, refuse: bool, first_row: int) -> pa.Array:
+    """The batch's labels as text with null for missing; bin numbers for a binned column."""
+    if cuts is not None:
+        rule = Column.of(name, cuts=cuts.tolist(), missing=True)
+        codes = pa.array(encode_column(rule, values, first_row))
+        out = pc.if_else(pc.equal(codes, rule.size - 1), pa.scalar(None, pa.int32()), codes)
+    else:
+        out = _blank_as_null(values, name)
+    if refuse and out.null_count:
+        at = int(np.flatnonzero(np.asarray(pc.is_null(out)))[0])
+        raise DataError(
+            f"column {name!r}, row {first_row + at + 1}: the value is missing. "
+            "Make missing values a category (missing='category') or remove the row."
+        )
+    return out
+
+
+def _blank_as_null(values: pa.Array, name: str) -> pa.Array:
+    if pa.types.is_dictionary(values.type):
+        inner = _blank_as_null(values.dictionary, name)
+        if inner.null_count:
+            return inner.take(values.indices)
+        return pa.DictionaryArray.from_arrays(values.indices, inner)
+    text = as_labels(values, name)
+    blank = pc.equal(text, "")
+    return pc.if_else(blank, pa.scalar(None, text.type), text) if pc.any(blank).as_py() else text
+
+
+def _threshold(rare: Rare, name: str, rows: Ints) -> float:
+    """The fewest rows a label of this column needs to keep its name."""
+    least = rare.get(name) if isinstance(rare, Mapping) else rare
+    if least is None:
+        return 0
+    if not (isinstance(least, (int, float)) and math.isfinite(least) and least >= 0):
+        raise InputError(f"rare must be a number of rows, or a fraction below 1, got {least!r}.")
+    return least * float(rows.sum()) if 0 < least < 1 else float(least)
+
+
+def _coded(
+    name: str, groups: list[Any], rows: Ints, cuts: Floats | None, least: float, other: str
+) -> tuple[Column, Ints]:
+    """The column's rule, and the code of each group."""
+    if cuts is not None:
+        column = Column.of(name, cuts=cuts.tolist(), missing=None in groups, dtype="number")
+        return column, np.array([column.size - 1 if x is None else x for x in groups], np.int64)
+    totals: dict[Label, int] = {}
+    for label, n in zip(groups, rows.tolist(), strict=True):
+        totals[label] = totals.get(label, 0) + n
+    texts = [x for x in totals if x is not None]
+    dtype = dtype_of(texts)
+    rare = {x for x in texts if totals[x] < least}
+    if rare and other in totals and other not in rare:
+        raise InputError(f"column {name!r} has a label {other!r} already; choose another with other=.")
+    labels: list[Label] = [*_sorted([x for x in texts if x not in rare], dtype)]
+    labels += ([other] if rare else []) + ([None] if None in totals else [])
+    column = Column(name, tuple(labels), other if rare else None, dtype=dtype)
+    place = {x: i for i, x in enumerate(labels)}
+    return column, np.array([place[other if x in rare else x] for x in groups], np.int64)
+
+
+def dtype_of(labels: Sequence[str]) -> str:
+    """How labels are to be compared: by value if they are all numbers or all booleans in distinct spellings.
+
+    Numbers with leading zeros are codes, and '1.0' beside '1' are two labels, so both stay text.
+
+    >>> dtype_of(["1", "0.5"]), dtype_of(["01", "02"]), dtype_of(["True", "False"])
+    ('number', 'string', 'boolean')
+    """
+    for dtype, fits in (
+        ("number", lambda x: NUMBER.fullmatch(x) is not None),
+        ("boolean", lambda x: x.lower() in ("true", "false")),
+    ):
+        if labels and all(map(fits, labels)) and len({spelled(x, dtype) for x in labels}) == len(labels):
+            return dtype
+    return "string"
+
+
+def _sorted(labels: list[str], dtype: str) -> list[str]:
+    return sorted(labels, key=float) if dtype == "number" else sorted(labels)
