@@ -1,0 +1,163 @@
+"""Exact levels for sets with exact worst cases: the input itself, one known distribution, or any distribution.
+
+Ratios are compared as rationals. Floats only choose which outputs can hold the maximum: sums of products of
+numbers that are not negative lose at most (|U| + 8) half-units of relative precision, and every output within that
+of the best float is evaluated exactly.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from sfumato.certification.witness import Found
+from sfumato.joint import Joint
+from sfumato.mechanism import Mechanism, Rows, Spikes, Subsets
+from sfumato.mechanism.unary import best_subset
+
+CANDIDATES = 4096  # outputs evaluated exactly; more ties than this are bounded by floats rounded outward
+
+
+def ratio_of(top: Any, bottom: Any) -> Fraction | float:
+    """top / bottom as a rational; 0/0 counts as 1, x/0 as ∞."""
+    top, bottom = Fraction(int(top)), Fraction(int(bottom))
+    if bottom == 0:
+        return Fraction(1) if top == 0 else math.inf
+    return top / bottom
+
+
+def about_input(mechanism: Mechanism) -> Found:
+    """max Q(y|x) / Q(y|x')."""
+    return Found(ratio_of(*mechanism.law.input_extremes()), {})
+
+
+def about_anything(mechanism: Mechanism) -> Found:
+    """max over y, s₁ ≠ s₂, u, u' of Q(y|s₁,u) / Q(y|s₂,u') [000, Prop. 3]."""
+    best = Found(Fraction(1), {})
+    secrets, k = mechanism.secret.size, mechanism.useful.size
+    if secrets < 2:
+        return best
+    for contrast in mechanism.law.contrasts():
+        match contrast:
+            case Rows():
+                best = best.or_worse(_rows_anything(contrast.values, secrets))
+            case Spikes() as c:
+                first = [c.base_first, c.peak_first] if k > 1 else [c.peak_first]
+                second = [c.base_second, c.peak_second] if k > 1 else [c.peak_second]
+                top = np.maximum.reduce([np.broadcast_to(np.asarray(x, object), (secrets, k)) for x in first])
+                low = np.minimum.reduce([np.broadcast_to(np.asarray(x, object), (secrets, k)) for x in second])
+                for u in range(k) if np.ndim(c.base_first) else range(1):
+                    best = best.or_worse(_best_pair(list(top[:, u]), list(low[:, u]), {"useful": u}))
+            case Subsets():
+                best = best.or_worse(Found(ratio_of(contrast.high, contrast.low), {}))
+    return best
+
+
+def _rows_anything(values: Any, secrets: int) -> Found:
+    high, low = values.max(-1), values.min(-1)  # [y, s]
+    if high.shape[1] == 1:
+        high, low = np.repeat(high, secrets, 1), np.repeat(low, secrets, 1)
+    best = Found(Fraction(1), {})
+    i, j = np.argmax(high, 1), np.argmin(low, 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rough = np.nan_to_num(high.max(1) / low.min(1), nan=1.0, posinf=np.inf)
+    for y in np.argsort(-rough, kind="stable"):
+        if rough[y] * (1 + 1e-12) < best.ratio:
+            break
+        if i[y] != j[y]:
+            found = Found(ratio_of(high[y, i[y]], low[y, j[y]]), {"output": int(y), "first": int(i[y]), "second": int(j[y])})
+        else:
+            found = _best_pair(list(high[y]), list(low[y]), {"output": int(y)})
+        best = best.or_worse(found)
+    return best
+
+
+def _best_pair(top: list[Any], low: list[Any], where: dict[str, int]) -> Found:
+    """The greatest top[i] / low[j] over i ≠ j, from the two largest and the two smallest."""
+    by_top = sorted(range(len(top)), key=lambda i: -top[i])[:2]
+    by_low = sorted(range(len(low)), key=lambda i: low[i])[:2]
+    best = Found(Fraction(0), where)
+    for i, j in itertools.product(by_top, by_low):
+        if i != j:
+            best = best.or_worse(Found(ratio_of(top[i], low[j]), {**where, "first": i, "second": j}))
+    return best
+
+
+def about_secret(mechanism: Mechanism, joint: Joint, notion: str) -> Found:
+    """max P(y|s₁) / P(y|s₂) ('rldp') or max of P(y|s) / P(y) and its inverse ('lip') under one exact joint."""
+    exact, total = joint.weights()
+    if any(isinstance(c, Subsets) for c in mechanism.law.contrasts()) or mechanism.law.meaning == "subset":
+        return _unary_about_secret(mechanism, exact, notion)
+    top, bottom, mean, outputs = mechanism.law.secret_laws(joint.useful_given_secret, joint.p_secret)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rough = top / bottom if notion == "rldp" else np.maximum(top / mean, mean / bottom)
+    rough = np.nan_to_num(rough, nan=1.0, posinf=np.inf)
+    slip = 1 + (joint.useful.size + joint.secret.size + 16) * 2.0**-50
+    near = np.flatnonzero(rough * slip >= rough.max()) if np.isfinite(rough.max()) else np.flatnonzero(np.isinf(rough))
+    best = Found(Fraction(1), {})
+    for i in near[:CANDIDATES]:
+        best = best.or_worse(_one_output(mechanism, exact, total, int(outputs[i]), notion))
+    if len(near) > CANDIDATES:
+        best = best.or_worse(Found(Fraction(float(rough.max() * slip)), {"output": int(outputs[near[0]])}))
+    return best
+
+
+def _one_output(mechanism: Mechanism, exact: Any, total: int, y: int, notion: str) -> Found:
+    """The exact worst ratio of one output."""
+    row = mechanism.law.row(y).astype(object)
+    sizes = exact.sum(1)
+    seen = [s for s in range(len(exact)) if sizes[s]]
+    laws = {s: Fraction(int((row[min(s, len(row) - 1)] * exact[s]).sum()), int(sizes[s])) for s in seen}
+    high, low = max(seen, key=lambda s: laws[s]), min(seen, key=lambda s: laws[s])
+    if notion == "rldp":
+        return Found(_fraction_ratio(laws[high], laws[low]), {"output": y, "first": high, "second": low})
+    mean = sum((laws[s] * Fraction(int(sizes[s]), total) for s in seen), Fraction(0))
+    best = Found(_fraction_ratio(laws[high], mean), {"output": y, "first": high})
+    return best.or_worse(Found(_fraction_ratio(mean, laws[low]), {"output": y, "second": low}))
+
+
+def _fraction_ratio(top: Fraction, bottom: Fraction) -> Fraction | float:
+    if bottom == 0:
+        return Fraction(1) if top == 0 else math.inf
+    return top / bottom
+
+
+def _unary_about_secret(mechanism: Mechanism, exact: Any, notion: str) -> Found:
+    """All 2^|X| subsets at once: λ is the greatest ratio of (s₁, s₂) iff d·Σ(p₁ − λp₂)₊ ≤ (λ − 1)·low, and it is
+    attained by the set {p₁ > λp₂}; the candidate comes from floats, the inequality is checked in rationals."""
+    c = mechanism.law.contrasts()[0]
+    high, low = (c.peak_first, c.base_second) if isinstance(c, Spikes) else (c.high, c.low)  # type: ignore[union-attr]
+    sizes = exact.sum(1)
+    seen = [s for s in range(len(exact)) if sizes[s]]
+    cells = exact if mechanism.law.rows == 1 else (np.eye(len(exact), dtype=object)[:, :, None] * exact[:, None, :])
+    laws = {s: [Fraction(int(x), int(sizes[s])) for x in np.ravel(cells[s])] for s in seen}
+    total = int(exact.sum())
+    mean = [sum(laws[s][x] * Fraction(int(sizes[s]), total) for s in seen) for x in range(len(laws[seen[0]]))]
+    pairs = [(s, t, laws[s], laws[t]) for s, t in itertools.permutations(seen, 2)] if notion == "rldp" else [
+        (s, s, a, b) for s in seen for a, b in ((laws[s], mean), (mean, laws[s]))
+    ]
+    best = Found(Fraction(1), {})
+    for s, t, a, b in pairs:
+        best = best.or_worse(Found(_subset_ratio(a, b, Fraction(int(low)), Fraction(int(high))), {"first": s, "second": t}))
+    return best
+
+
+def _subset_ratio(first: list[Any], second: list[Any], low: Fraction, high: Fraction) -> Fraction | float:
+    """The greatest (low + d·first(H)) / (low + d·second(H)) over sets H, in rationals, by Dinkelbach's iteration."""
+    inside = best_subset(np.array(first, float), np.array(second, float), float(low), float(high))
+    chosen, d = set(np.flatnonzero(inside)), high - low
+    for _ in range(200):
+        ratio = _fraction_ratio(low + d * sum((first[x] for x in chosen), Fraction(0)),
+                                low + d * sum((second[x] for x in chosen), Fraction(0)))
+        if isinstance(ratio, float):
+            return ratio
+        better = {x for x in range(len(first)) if first[x] > ratio * second[x]}
+        gain = sum((first[x] - ratio * second[x] for x in better), Fraction(0))
+        if d * gain <= (ratio - 1) * low:
+            return max(ratio, Fraction(1))
+        chosen = better
+    raise ArithmeticError("Dinkelbach's iteration did not settle")

@@ -1,0 +1,196 @@
+"""The proved level of a mechanism over the χ² ball: every output, every pair of secrets.
+
+What one secret alone allows bounds every pair. Pairs are taken in the order of that bound; those that still exceed
+the level proved so far get a bound of their own, first from a grid of splits of the slack, then refined.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sfumato.alphabet import Floats
+from sfumato.certification.ball import Ball, Side, best_pair_bound, mean_bound
+from sfumato.certification.outward import down, down_any, float_range, up, up_any
+from sfumato.certification.witness import Found
+from sfumato.joint import Joint
+from sfumato.mechanism import Mechanism, Rows, Spikes, Subsets
+
+CHUNK = 1024
+FIRST = 32  # pairs refined before the rest are looked at, so that most of the rest need no refinement
+LISTED = 12  # useful values up to which subsets are listed
+PAIRS = 20_000_000  # more pairs than this are bounded by what one secret alone allows
+
+Sides = Callable[[Any, Any, Any], tuple[Side, Side]]  # (output, s1, s2) arrays → both sides of the pairs
+
+
+def over_ball(mechanism: Mechanism, joint: Joint, radius: float) -> Found:
+    """A proved upper bound of max P(y|s₁) / P(y|s₂) over outputs, pairs of secrets and the ball."""
+    ball = Ball.around(joint, radius)
+    best = Found(1.0, {})
+    if joint.secret.size < 2:
+        return best
+    for contrast in mechanism.law.contrasts():
+        match contrast:
+            case Rows():
+                best = best.or_worse(_rows(contrast.values, ball, float(best.ratio)))
+            case Spikes():
+                best = best.or_worse(_spikes(contrast, ball, float(best.ratio)))
+            case Subsets():
+                best = best.or_worse(_subsets(contrast, ball, float(best.ratio)))
+    return best
+
+
+def _rows(values: Any, ball: Ball, found: float) -> Found:
+    """Rows listed one by one."""
+    low, high = float_range(values)
+    y, (s, k) = len(values), ball.p[0].shape
+    v = tuple(np.broadcast_to(x, (y, s, k)) for x in (low, high))
+    flat = tuple(x.reshape(-1, k) for x in v)
+    p = tuple(np.broadcast_to(x, (y, s, k)).reshape(-1, k) for x in ball.p)
+    ps = tuple(np.broadcast_to(x, (y, s)).ravel() for x in ball.ps)
+    side = Side((p[0], p[1]), (ps[0], ps[1]), (flat[0], flat[1]))
+    top = mean_bound(side, ball.slack[1], greatest=True).reshape(y, s)
+    bottom = mean_bound(side, ball.slack[1], greatest=False).reshape(y, s)
+
+    def sides(i: Any, s1: Any, s2: Any) -> tuple[Side, Side]:
+        def part(at: Any) -> Side:
+            return Side(*(
+                (x[0], x[1]) for x in ((ball.p[0][at], ball.p[1][at]), (ball.ps[0][at], ball.ps[1][at]),
+                                       (v[0][i, at], v[1][i, at]))
+            ))
+
+        return part(s1), part(s2)
+
+    return _pairs(top, bottom, sides, ball, found, "output")
+
+
+def _spikes(c: Spikes, ball: Ball, found: float) -> Found:
+    """Rows that are constant but for one useful value u₀: two cells, u₀ and the rest, tell everything."""
+    shape = ball.p[0].shape
+    least, most = mass_bounds(ball)
+
+    def ends(base: Any, peak: Any) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+        spread = [float_range(np.asarray(x, object)) for x in (base, peak)]
+        return tuple(tuple(np.broadcast_to(e, shape) for e in x) for x in spread)  # type: ignore[return-value]
+
+    (b1, p1), (b2, p2) = ends(c.base_first, c.peak_first), ends(c.base_second, c.peak_second)
+    top = np.maximum(_mix_up(b1[1], p1[1], most), _mix_up(b1[1], p1[1], least)).T
+    bottom = np.minimum(_mix_down(b2[0], p2[0], most), _mix_down(b2[0], p2[0], least)).T
+
+    def sides(u: Any, s1: Any, s2: Any) -> tuple[Side, Side]:
+        def part(at: Any, base: Any, peak: Any) -> Side:
+            p_low = ball.p[0][at, u], down(np.maximum(ball.ps[0][at] - ball.p[1][at, u], 0))
+            p_high = ball.p[1][at, u], up(np.maximum(ball.ps[1][at] - ball.p[0][at, u], 0))
+            v = [np.column_stack([peak[e][at, u], base[e][at, u]]) for e in (0, 1)]
+            return Side((np.column_stack(p_low), np.column_stack(p_high)), (ball.ps[0][at], ball.ps[1][at]), (v[0], v[1]))
+
+        return part(s1, b1, p1), part(s2, b2, p2)
+
+    return _pairs(top, bottom, sides, ball, found, "useful")
+
+
+def _mix_up(base: Floats, peak: Floats, r: Floats) -> Floats:
+    """An upper bound of base + (peak − base)·r for 0 ≤ r ≤ 1."""
+    return np.minimum(up(up(base * up(np.maximum(1 - r, 0))) + up(peak * r)), np.maximum(base, peak))
+
+
+def _mix_down(base: Floats, peak: Floats, r: Floats) -> Floats:
+    return np.maximum(down(down(base * down(np.maximum(1 - r, 0))) + down(peak * r)), np.minimum(base, peak))
+
+
+def mass_bounds(ball: Ball) -> tuple[Floats, Floats]:
+    """Proved bounds of the least and greatest P(u|s) over the ball, from [000, Lemma 1] with outward rounding.
+
+    With t = P̂_s + b the least is 2p²/(t(X + √·))-like in the joint's own scale: L = 2q²/(X + √·), q = p/P̂_s,
+    C = (1 + b/P̂_s)², X = C + 2q − 1, √· = √((C − 1)(C − (2q − 1)²)); the greatest is 1 minus that of the rest.
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        q_low = np.minimum(down(ball.p[0] / ball.ps[1][:, None]), 1.0)
+        q_high = np.minimum(up(ball.p[1] / ball.ps[0][:, None]), 1.0)
+        ratio = up(ball.slack[1] / ball.ps[0])[:, None]
+        c = up(up(1 + ratio) ** 2)
+
+    def least(low: Floats, high: Floats) -> Floats:
+        # L grows with q and falls with C: the lower end of q and the upper end of C bound it from below.
+        x = up_any(up_any(c + 2 * low) - 1)
+        inner = up(up(c - 1) * up(np.maximum(c - down((2 * low - 1) ** 2 * (1 - 2.0**-50)), 0)))
+        out = down(down(2 * down(low * low)) / up(x + up(np.sqrt(inner))))
+        return np.where(np.isfinite(c) & (ball.ps[1][:, None] > 0), np.nan_to_num(out, nan=0.0), 0.0)
+
+    return least(q_low, q_high), np.minimum(up(1 - least(down(np.maximum(1 - q_high, 0)), 1 - q_low)), 1.0)
+
+
+def _subsets(c: Subsets, ball: Ball, found: float) -> Found:
+    """Two-level rows over every subset of the useful values."""
+    k = ball.p[0].shape[1]
+    if k <= LISTED:
+        members = ((np.arange(2**k)[:, None] >> np.arange(k)) & 1).astype(bool)
+        values = np.where(members, np.array(int(c.high), object), np.array(int(c.low), object))[:, None, :]
+        return _rows(values, ball, found)
+    least, most = mass_bounds(ball)
+    low, high = Found(1.0, {}), float(up_any(float(c.high) / float(c.low))) if c.low else math.inf
+    for s1 in range(len(least)):
+        for s2 in range(len(least)):
+            if s1 != s2:
+                low = low.or_worse(Found(_subset_pair(most[s1], least[s2], float(c.low), float(c.high), high),
+                                         {"first": s1, "second": s2}))
+    return low
+
+
+def _subset_pair(most: Floats, least: Floats, low: float, high: float, cap: float) -> float:
+    """A λ with (high − low)·min{1, Σ(max R₁ − λ min R₂)₊} ≤ (λ − 1)·low, checked with room to spare."""
+    small, large = 1.0, cap
+    spare = 1 + (len(most) + 8) * 2.0**-50
+    for _ in range(60):
+        mid = (small + large) / 2
+        total = min(1.0, float(np.maximum(most - mid * least, 0).sum()) * spare + 1e-15)
+        holds = (high - low) * total * spare <= (mid - 1) * low * (2 - spare)
+        small, large = (small, mid) if holds else (mid, large)
+    return large
+
+
+def _pairs(top: Floats, bottom: Floats, sides: Sides, ball: Ball, found: float, what: str) -> Found:
+    """The proved maximum over i and s₁ ≠ s₂, given bounds top[i, s] and bottom[i, s] of one secret alone."""
+    n, s = top.shape
+    if n * s * s > PAIRS:
+        return _alone(top, bottom, what)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bounds = np.nan_to_num(up(top[:, :, None] / bottom[:, None, :]), nan=1.0, posinf=np.inf)
+    bounds[:, np.arange(s), np.arange(s)] = 0.0
+    flat = bounds.ravel()
+    order = np.argsort(-flat, kind="stable")
+    order = order[flat[order] > found]
+    best, start = Found(found, {}), 0
+    while start < len(order) and flat[order[start]] > best.ratio:
+        part = order[start : start + (FIRST if start == 0 else CHUNK)]
+        at = np.unravel_index(part, bounds.shape)
+        first, second = sides(*at)
+        proved = np.minimum(flat[part], best_pair_bound(first, second, ball.slack, refine=start == 0))
+        open_ = np.flatnonzero(proved > best.ratio)
+        if start and len(open_):
+            close = best_pair_bound(first[open_], second[open_], ball.slack, refine=True)
+            proved[open_] = np.minimum(proved[open_], close)
+        i = int(np.argmax(proved))
+        where = {what: int(at[0][i]), "first": int(at[1][i]), "second": int(at[2][i])}
+        best = best.or_worse(Found(float(proved[i]), where))
+        start += len(part)
+    return best
+
+
+def _alone(top: Floats, bottom: Floats, what: str) -> Found:
+    """The bound from what one secret alone allows, for tables with too many pairs to look at each."""
+    i, j = np.argsort(-top, 1)[:, :2], np.argsort(bottom, 1)[:, :2]
+    best = Found(1.0, {})
+    rows = np.arange(len(top))
+    for a in (0, 1):
+        for b in (0, 1):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratio = up(top[rows, i[:, a]] / bottom[rows, j[:, b]])
+            ratio = np.where(i[:, a] == j[:, b], 0.0, np.nan_to_num(ratio, nan=1.0, posinf=np.inf))
+            r = int(np.argmax(ratio))
+            best = best.or_worse(Found(float(ratio[r]), {what: r, "first": int(i[r, a]), "second": int(j[r, b])}))
+    return best

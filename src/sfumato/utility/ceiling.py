@@ -1,0 +1,27 @@
+"""The ceiling: no mechanism that is ε-private at P̂ can release more."""
+
+from __future__ import annotations
+
+import math
+
+from sfumato.joint import Joint
+
+
+def ceiling(joint: Joint, epsilon: float, *, reads: str = "both") -> float:
+    """H(U|S) + min{H(S), κ − 1 − log κ} with κ = ε / (1 − e^{−ε}), in nats (ours).
+
+    I(X;Y) = I(S;Y) + I(U;Y|S). The second term is at most H(U|S). For the first, P(y|s) lies within a factor e^ε
+    of every other, and the greatest mutual information of such a channel, over all priors, is κ − 1 − log κ.
+    A mechanism that reads U alone is also limited by H(U).
+
+    >>> joint = Joint.from_counts([[1, 1], [1, 1]])
+    >>> round(ceiling(joint, 0.0), 6), round(ceiling(joint, 100.0), 6)
+    (0.693147, 1.386294)
+    """
+    if epsilon > 0:
+        kappa = epsilon / -math.expm1(-epsilon)
+        about_secret = min(joint.entropy_secret, max(0.0, kappa - 1 - math.log(kappa)))
+    else:
+        about_secret = 0.0
+    limit = joint.entropy_useful_given_secret + about_secret
+    return limit if reads == "both" else min(limit, joint.entropy_useful)

@@ -1,0 +1,167 @@
+"""Mutual information between what a mechanism reads (or a part of it) and what it releases, in nats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sfumato.alphabet import Floats
+from sfumato.errors import InputError
+from sfumato.joint import Joint
+from sfumato.mechanism import Mechanism
+from sfumato.mechanism.cells import Cells
+from sfumato.mechanism.conditional import Conditional
+from sfumato.mechanism.constant import Constant
+from sfumato.mechanism.law import scale
+from sfumato.mechanism.table import Table
+from sfumato.mechanism.unary import Unary
+
+LISTED_SUBSETS = 22  # inputs up to which all subsets of a unary law are summed over
+
+
+@dataclass(frozen=True, slots=True)
+class Information:
+    """What a release tells: about the whole record, the useful part and the secret, in nats at the given joint."""
+
+    both: float  # I(S, U; Y)
+    useful: float  # I(U; Y)
+    secret: float  # I(S; Y)
+
+
+def xlogx(x: Any) -> Floats:
+    x = np.asarray(x, float)
+    return np.where(x > 0, x * np.log(np.where(x > 0, x, 1.0)), 0.0)
+
+
+def _table(law: Table, p: Floats) -> Information:
+    q = np.asarray(law.weights, float).reshape(law.outputs, law.rows, law.useful) / scale(law.bits)
+    parts = [np.broadcast_to(q[:, min(s, law.rows - 1)], (law.outputs, law.useful)) for s in range(len(p))]
+    mean = sum(part @ row for part, row in zip(parts, p, strict=True))
+    of_y = -xlogx(mean).sum()
+    given_both = -sum(float((xlogx(part) @ row).sum()) for part, row in zip(parts, p, strict=True))
+    ps = p.sum(1)
+    given_s = -sum(float(m * xlogx(part @ (row / m)).sum()) for part, row, m in zip(parts, p, ps, strict=True) if m)
+    pu = p.sum(0)
+    joint_yu = sum(part * row for part, row in zip(parts, p, strict=True))
+    given_u = -float((xlogx(joint_yu / np.where(pu > 0, pu, 1)) * pu).sum())
+    return Information(of_y - given_both, of_y - given_u, of_y - given_s)
+
+
+def _cells(law: Cells, p: Floats) -> Information:
+    """In O(|S||U|): the law of Y given x is the same four weights for every x, and P(y|s), P(y|u) are two-valued."""
+    w11, w10, w01, w00 = (float(w) / scale(law.bits) for w in law.four)
+    rows, k = law.rows, law.useful
+    p = p if rows > 1 else p.sum(0, keepdims=True)
+    given_both = -sum(n * float(xlogx(w)) for w, n in zip((w11, w10, w01, w00), law.copies, strict=True))
+    ps, pu = p.sum(1, keepdims=True), p.sum(0, keepdims=True)
+    mean = w00 + (w10 - w00) * ps + (w01 - w00) * pu + (w11 - w10 - w01 + w00) * p
+    of_y = -float(xlogx(mean).sum())
+    of_u = np.divide(p, ps, out=np.zeros_like(p), where=ps > 0)
+    own, other = w10 + (w11 - w10) * of_u, w00 + (w01 - w00) * of_u
+    given_s = -float((ps * (xlogx(own) + (rows - 1) * xlogx(other))).sum())
+    of_s = np.divide(p, pu, out=np.zeros_like(p), where=pu > 0)
+    match, miss = w01 + (w11 - w01) * of_s, w00 + (w10 - w00) * of_s
+    given_u = -float((pu * (xlogx(match) + (k - 1) * xlogx(miss))).sum())
+    return Information(of_y - given_both, of_y - given_u, of_y - given_s if rows > 1 else np.nan)
+
+
+def _conditional(law: Conditional, p: Floats) -> Information:
+    base, keep = (np.asarray(x, float) / scale(law.bits) for x in (law.base, law.keep[:, None]))
+    ps, pu = p.sum(1, keepdims=True), p.sum(0)
+    of_s = base * ps + keep * p  # joint of s and y
+    of_y = -float(xlogx(of_s.sum(0)).sum())
+    given_s = -float((xlogx(np.divide(of_s, ps, out=np.zeros_like(of_s), where=ps > 0)) * ps).sum())
+    each = xlogx(base).sum(1, keepdims=True) - xlogx(base) + xlogx(base + keep)
+    given_both = -float((p * each).sum())
+    of_uy = p.T @ base + np.diag((keep * p).sum(0))
+    given_u = -float((xlogx(of_uy / np.where(pu > 0, pu, 1)[:, None]) * pu[:, None]).sum())
+    return Information(of_y - given_both, of_y - given_u, of_y - given_s)
+
+
+def _unary(law: Unary, p: Floats) -> Information:
+    """P(y) depends on y through its size and its probability; the 2^|X| probabilities come by doubling."""
+    on, off, a = float(law.on) / scale(law.bits), float(law.off) / scale(law.bits), law.inputs
+    if a > LISTED_SUBSETS:
+        raise InputError(f"the information of a unary law over {a} inputs needs 2^{a} terms; at most {LISTED_SUBSETS}.")
+    binary = lambda x: -float(xlogx(x) + xlogx(1 - x))  # noqa: E731
+    size = _subset_sums(np.ones(a)).astype(int)
+
+    def of_y(x: Floats) -> float:
+        """H(Y) when the input has law x."""
+        inside = _subset_sums(x)
+        with np.errstate(divide="ignore"):
+            near, far = np.log(off) if off else -np.inf, np.log1p(-off)
+        k = np.arange(a + 1)
+        hit = on * np.exp(np.where(k > 1, (k - 1) * near, 0.0) + (a - k) * far) * (k > 0)
+        miss = (1 - on) * np.exp(np.where(k > 0, k * near, 0.0) + np.maximum(a - k - 1, 0) * far) * (k < a)
+        return -float(xlogx(hit[size] * inside + miss[size] * (1 - inside)).sum())
+
+    given_both = binary(on) + (a - 1) * binary(off)
+    if law.rows == 1:
+        pu, ps = p.sum(0), p.sum(1)
+        total = of_y(pu)
+        given_s = sum(float(m) * of_y(row / m) for row, m in zip(p, ps, strict=True) if m)
+        return Information(total - given_both, total - given_both, total - given_s)
+    total, flat = of_y(p.ravel()), np.zeros(p.shape)
+    parts = []
+    for axis in (0, 1):
+        rest = 0.0
+        for i in range(p.shape[1 - axis]):
+            only = flat.copy()
+            index = (slice(None), i) if axis == 0 else (i, slice(None))
+            only[index] = p[index]
+            m = only.sum()
+            rest += float(m) * of_y(only.ravel() / m) if m else 0.0
+        parts.append(total - rest)
+    return Information(total - given_both, parts[0], parts[1])
+
+
+def _constant(law: Constant, p: Floats) -> Information:
+    return Information(0.0, 0.0, 0.0)
+
+
+def _subset_sums(x: Floats) -> Floats:
+    sums = np.zeros(1)
+    for value in x:
+        sums = np.concatenate([sums, sums + value])
+    return sums
+
+
+_BY_KIND: dict[str, Callable[[Any, Floats], Information]] = {
+    Table.kind: _table, Cells.kind: _cells, Conditional.kind: _conditional, Unary.kind: _unary, Constant.kind: _constant,
+}
+
+
+def information(mechanism: Mechanism, joint: Joint) -> Information:
+    """I(S, U; Y), I(U; Y) and I(S; Y) of a mechanism under a joint."""
+    if joint.shape != (mechanism.secret.size, mechanism.useful.size) and mechanism.secret.size > 1:
+        raise InputError(
+            f"the mechanism is for {mechanism.secret.size} × {mechanism.useful.size} values, the joint for "
+            f"{joint.shape[0]} × {joint.shape[1]}."
+        )
+    found = _BY_KIND[mechanism.law.kind](mechanism.law, joint.p)
+    if mechanism.law.kind == Cells.kind and mechanism.law.rows == 1:
+        found = Information(found.both, found.both, _secret_of_cells(mechanism.law, joint.p))
+    return Information(*(max(0.0, x) for x in (found.both, found.useful, found.secret)))
+
+
+def _secret_of_cells(law: Any, p: Floats) -> float:
+    """I(S; Y) for a cell response that reads U alone."""
+    hit, miss = float(law.truth) / scale(law.bits), float(law.same_secret) / scale(law.bits)
+    ps = p.sum(1, keepdims=True)
+    laws = miss + (hit - miss) * np.divide(p, ps, out=np.zeros_like(p), where=ps > 0)
+    return float((ps * xlogx(laws)).sum() - xlogx((ps * laws).sum(0)).sum())
+
+
+def mutual_information(mechanism: Mechanism, joint: Joint) -> float:
+    """I(X; Y) in nats, X being what the mechanism reads: (S, U), or U alone."""
+    return information(mechanism, joint).both
+
+
+def nmi(mechanism: Mechanism, joint: Joint) -> float:
+    """I(X; Y) / H(X): the share of the input's entropy that survives."""
+    whole = joint.entropy if mechanism.reads == "both" else joint.entropy_useful
+    return mutual_information(mechanism, joint) / whole if whole > 0 else 0.0
