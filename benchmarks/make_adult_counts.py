@@ -16,7 +16,8 @@ from pathlib import Path
 
 FIELDS = (
     "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation",
-    "relationship", "race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income",
+    "relationship", "race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country",
+    "income",
 )
 PAIRS = (
     ("sex", "race"), ("occupation", "education"), ("native-country", "relationship"),

@@ -51,7 +51,7 @@ def _table(joint: Joint, codes: Ints) -> pa.Table:
         for column in reversed(alphabet.columns):
             part, digit = np.divmod(part, column.size)
             if column.name in arrays:
-                raise InputError(f"column {column.name!r} is both secret and useful; give them different names.")
+                raise InputError(f"column {column.name!r} is both secret and useful; rename one.")
             arrays[column.name] = pa.array(_values(column)).take(pa.array(digit))
     return pa.table({name: arrays[name] for name in (*joint.secret.names, *joint.useful.names)})
 

@@ -1,0 +1,8 @@
+"""Estimation: from released rows back to distributions, with intervals that hold for all cells at once."""
+
+from sfumato.estimation.entry import estimate
+from sfumato.estimation.identifiable import Identifiable
+from sfumato.estimation.result import Estimate, Marginal
+from sfumato.estimation.simplex import on_simplex
+
+__all__ = ["Estimate", "Identifiable", "Marginal", "estimate", "on_simplex"]

@@ -1,0 +1,84 @@
+"""estimate: from released rows, or from counts of outputs, to a distribution with intervals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sfumato.alphabet import Floats, read_only
+from sfumato.errors import InputError, unknown
+from sfumato.estimation.identifiable import identifiable
+from sfumato.estimation.inversion import Inversion
+from sfumato.estimation.likelihood import most_likely
+from sfumato.estimation.models import Model, model_of, prior
+from sfumato.estimation.result import Estimate, Marginal
+from sfumato.estimation.simplex import on_simplex
+from sfumato.estimation.tally import Tally, tally
+from sfumato.mechanism import Mechanism
+
+METHODS = ("auto", "inverse", "em")
+
+
+def estimate(
+    source: Any, mechanism: Mechanism, *, method: str = "auto", project: bool = True,
+    decode: str | None = None, n: int | None = None,
+) -> Estimate:
+    """The distribution of what the mechanism read, from what it released.
+
+    `source` is the released table (a path, a dataframe, Arrow) or an array of counts by output: [y], [s, u] for
+    mechanisms that answer with cells, ones by bit with n= for SUE and OUE. How a released file was decoded is read
+    from its manifest; `decode` says it for other sources. 'inverse' is unbiased and, with project=True, moved to the
+    nearest distribution; 'em' is the maximum of the likelihood; 'auto' takes the inverse when it exists, else EM
+    from the design distribution, which where nothing can be identified only repeats it (`.identifiable`).
+
+    >>> from sfumato import Tabular
+    >>> e = estimate([600, 400], Tabular([[0.75, 0.25], [0.25, 0.75]]))
+    >>> e.p.round(6).tolist(), bool(e.identifiable)
+    ([0.7, 0.3], True)
+    """
+    if method not in METHODS:
+        raise unknown("a method of estimation", method, METHODS)
+    seen = tally(source, mechanism, decode=decode, n=n)
+    if seen.n <= 0:
+        raise InputError("there are no released rows to estimate from.")
+    model = model_of(mechanism, seen.decode)
+    if seen.counts.size != model.outputs:
+        raise InputError(f"there are {seen.counts.size} counts, but the mechanism has {model.outputs} outputs.")
+    whole = model.invert(seen.counts, seen.n)
+    both = mechanism.reads == "both"
+    secret = whole.marginal(0) if both else None
+    useful = whole.marginal(1)
+    what = identifiable(mechanism, whole, secret, useful)
+    if method == "auto":
+        method = "inverse" if what or model.adjoint is None else "em"
+    p = _fitted(model, seen, prior(mechanism), whole) if method == "em" else whole.raw
+    notes = tuple(x for x in ("" if what else what.sentence, *_lost(mechanism, seen, whole)) if x)
+    return Estimate(
+        read_only(on_simplex(p) if project and method == "inverse" else p), seen.n, method, seen.decode, what,
+        None if secret is None else Marginal.of(mechanism.secret, secret, project),
+        Marginal.of(mechanism.useful, useful, project), notes, mechanism, whole,
+    )
+
+
+def _fitted(model: Model, seen: Tally, design: Floats, whole: Inversion) -> Floats:
+    if model.adjoint is None:
+        raise InputError("SUE and OUE rows are estimated from the frequency of each bit; use method='inverse'.")
+    start = (design + 1e-3 / design.size) / (1 + 1e-3)  # a cell that starts at zero would stay there
+    fit = most_likely(model.forward, model.adjoint, seen.counts / seen.n, seen.n, start)
+    return fit.p.reshape(whole.raw.shape)
+
+
+def _lost(mechanism: Mechanism, seen: Tally, whole: Inversion) -> list[str]:
+    """What decoding took away, compared with the symbols."""
+    if seen.decode == "symbols":
+        return []
+    symbols = model_of(mechanism)
+    best = symbols.invert(symbols.forward(prior(mechanism)) * seen.n, seen.n)
+    worse = [f"The rows were decoded ({seen.decode}): {best.rank} dimensions could be identified from the symbols, "
+             f"{whole.rank} from the decoded rows."]
+    if best.rank == whole.rank:
+        spread = float(np.sqrt(whole.variance.sum() / max(float(best.variance.sum()), 1e-300)))
+        worse.append(f"Errors are about {spread:.2f} times those from the symbols.")
+    return worse
+

@@ -1,0 +1,140 @@
+"""Tally: how often each output occurs among released rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.alphabet import Alphabet, Column, Floats, Ints
+from sfumato.errors import DataError, InputError
+from sfumato.mechanism import Mechanism
+from sfumato.releasing.engine import METADATA_KEY
+from sfumato.releasing.manifest import Manifest, decoded_manifest, manifest_path, read_manifest
+from sfumato.sources import open_source
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """Counts by output (ones by bit for subsets), the number of rows, and how they had been decoded."""
+
+    counts: Floats
+    n: int
+    decode: str
+
+
+def tally(source: Any, mechanism: Mechanism, *, decode: str | None = None, n: int | None = None) -> Tally:
+    """Counts of a released table, or the given counts checked."""
+    if isinstance(source, (list, tuple, np.ndarray)):
+        return _given(source, mechanism, decode or "symbols", n)
+    manifest = manifest_beside(source)
+    if manifest is not None:
+        _check(manifest, mechanism, decode)
+        decode = manifest.decode
+    return _counted(source, mechanism, decode or "symbols")
+
+
+def manifest_beside(source: Any) -> Manifest | None:
+    """The manifest of a released table: in the file beside it, or in the metadata of an Arrow table."""
+    if isinstance(source, (str, os.PathLike)):
+        path = manifest_path(Path(source))
+        if not path.exists():
+            return None
+        manifest = read_manifest(path)
+        size = Path(source).stat().st_size if Path(source).exists() else None
+        if manifest.size is not None and size is not None and size != manifest.size:
+            raise InputError(
+                f"{path.name} describes a table of {manifest.size} bytes, but {Path(source).name} has {size}: it was "
+                "changed or replaced after the release. Move the manifest away and say decode= to estimate anyway."
+            )
+        return manifest
+    metadata = source.schema.metadata if isinstance(source, pa.Table) else None
+    return decoded_manifest(metadata[METADATA_KEY], "the table") if metadata and METADATA_KEY in metadata else None
+
+
+def _check(manifest: Manifest, mechanism: Mechanism, decode: str | None) -> None:
+    from sfumato.mechanism.file import record_of
+
+    if mechanism.sealed and record_of(mechanism).checksum != manifest.mechanism:
+        raise InputError(
+            "the table was released with another mechanism than this one (their checksums differ). "
+            "Load the mechanism file that was written with it."
+        )
+    if decode is not None and decode != manifest.decode:
+        raise InputError(f"decode is {decode!r}, but the manifest says the rows were written as {manifest.decode!r}.")
+
+
+def _given(given: Any, mechanism: Mechanism, decode: str, n: int | None) -> Tally:
+    counts = np.asarray(given, float).ravel()
+    if not np.all(np.isfinite(counts)) or np.any(counts < 0):
+        raise InputError("counts must be finite numbers, zero or more.")
+    if mechanism.law.meaning == "subset" and decode == "symbols":
+        if n is None or counts.max(initial=0) > n:
+            raise InputError("counts of SUE or OUE are ones by bit; say how many rows there were with n=.")
+        return Tally(counts, n, decode)
+    total = float(counts.sum())
+    if n is not None and abs(total - n) > 0.5:
+        raise InputError(f"the counts sum to {total:g}, but n is {n}.")
+    return Tally(counts, round(total), decode)
+
+
+def _counted(source: Any, mechanism: Mechanism, decode: str) -> Tally:
+    """Counts of the rows of a table, batch by batch."""
+    meaning = mechanism.law.meaning if decode == "symbols" else "cell" if mechanism.law.rows > 1 else "useful"
+    columns, size, count = READERS[meaning](mechanism)
+    totals, rows = np.zeros(size, np.int64), 0
+    for batch in open_source(source).batches(columns):
+        totals += count(batch, rows)
+        rows += batch.num_rows
+    return Tally(totals.astype(float), rows, decode)
+
+
+Reader = tuple[list[str], int, Callable[[Any, int], Ints]]
+
+
+def _labels(*alphabets: Alphabet) -> Reader:
+    """Labels as they were written: bins by their text, and nothing but what the alphabet lists."""
+    columns = [replace(c, cuts=None, other=None) for alphabet in alphabets for c in alphabet.columns]
+    written = Alphabet.of(*columns)
+
+    def count(batch: Any, first_row: int) -> Ints:
+        return np.bincount(written.encode(batch, first_row=first_row), minlength=written.size)
+
+    return [c.name for c in columns], written.size, count
+
+
+def _cells(mechanism: Mechanism) -> Reader:
+    return _labels(mechanism.secret, mechanism.useful)
+
+
+def _useful(mechanism: Mechanism) -> Reader:
+    return _labels(mechanism.useful)
+
+
+def _symbols(mechanism: Mechanism) -> Reader:
+    return _labels(Alphabet.of(Column.of("symbol", [f"y{y}" for y in range(mechanism.outputs)])))
+
+
+def _bits(mechanism: Mechanism) -> Reader:
+    width = mechanism.inputs
+
+    def count(batch: Any, first_row: int) -> Ints:
+        values = batch.column("bits")
+        values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+        text = "".join(x or "" for x in values.to_pylist()).encode()
+        bits = np.frombuffer(text, np.uint8) - ord("0")
+        if bits.size != batch.num_rows * width or bits.max(initial=0) > 1:
+            raise DataError(f"column 'bits' must hold {width} zeros and ones in every row.")
+        return np.asarray(bits.reshape(-1, width).sum(0, dtype=np.int64))
+
+    return ["bits"], width, count
+
+
+READERS: dict[str, Callable[[Mechanism], Reader]] = {
+    "cell": _cells, "useful": _useful, "symbol": _symbols, "subset": _bits,
+}
