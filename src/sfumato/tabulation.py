@@ -94,8 +94,8 @@ def _check_size(s: Alphabet, u: Alphabet, limit: int, rows: int, where: str) -> 
     if s.size * u.size > limit:
         raise InputError(
             f"the table would have {s.size * u.size:,} cells, more than the limit of {limit:,} (distinct "
-            f"values: {sizes}). Bin numeric columns (bins=), group rare labels (rare=), leave a column out, or "
-            "raise limit=."
+            f"values: {sizes}). Bin numeric columns (bins=), group rare labels (rare=), leave a column out, "
+            "or raise limit=."
         )
     if s.size == 1:
         raise InputError(

@@ -16,9 +16,9 @@ def frame_source(frame: Any) -> Source:
     import narwhals as nw
 
     kind = f"the {type(frame).__module__.split('.')[0]} frame"
-    if not hasattr(frame, "columns") and not hasattr(frame, "collect_schema"):
-        raise InputError(f"{kind} is a {type(frame).__name__}; give a frame with named columns.")
     lazy = hasattr(frame, "collect_schema") and hasattr(frame, "collect")
+    if not lazy and not hasattr(frame, "columns"):
+        raise InputError(f"{kind} is a {type(frame).__name__}; give a frame with named columns.")
     columns = tuple(frame.collect_schema().names() if lazy else frame.columns)
 
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterable[pa.RecordBatch]:

@@ -69,7 +69,8 @@ def open_source(source: Any) -> Source:
     kind = type(source)
     raise InputError(
         f"cannot read rows from a {kind.__module__}.{kind.__qualname__}: give a path to a .csv, .tsv, "
-        ".csv.gz or .parquet file, a pandas or Polars frame, an Arrow table, batch or reader, or a DuckDB relation."
+        ".csv.gz or .parquet file, a pandas or Polars frame, an Arrow table, batch or reader, or a DuckDB "
+        "relation."
     )
 
 
