@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,7 +66,7 @@ class Column:
         """A column from its labels, or from the inner edges of its bins."""
         if cuts is not None:
             shown = [np.format_float_positional(c, trim="-") for c in cuts]
-            inner = [f"{a} to < {b}" for a, b in zip(shown, shown[1:], strict=False)]
+            inner = [f"{a} to < {b}" for a, b in pairwise(shown)]
             labels = [f"< {shown[0]}", *inner, f"≥ {shown[-1]}"] if shown else ["any"]
         values = [None if x is None else str(x) for x in labels or ()]
         if missing and None not in values:
@@ -81,7 +82,7 @@ class Column:
         absent = value is None or (isinstance(value, float) and math.isnan(value))
         if self.cuts is not None and not absent:
             try:
-                return int(np.searchsorted(self.cuts, float(value), side="right"))  # type: ignore[arg-type]
+                return int(np.searchsorted(np.asarray(self.cuts), float(str(value)), side="right"))
             except (TypeError, ValueError):
                 raise DataError(f"column {self.name!r} holds numbers; this value is not one.") from None
         label = None if absent else str(value)
@@ -94,8 +95,8 @@ class Column:
         if label is not None and self.other is not None:
             return self.labels.index(self.other)
         kind = "a missing value" if absent else "a value that is not in the mechanism's alphabet"
-        known = ", ".join(str(x) for x in self.labels[:12] if x is not None)
-        raise DataError(f"column {self.name!r}: {kind} (labels: {known}{', …' if self.size > 12 else ''}).")
+        shown = ", ".join(str(x) for x in self.labels[:12] if x is not None)
+        raise DataError(f"column {self.name!r}: {kind} (labels: {shown}{', …' if self.size > 12 else ''}).")
 
     def encode(self, values: pa.Array | pa.ChunkedArray, *, first_row: int = 0) -> npt.NDArray[np.int32]:
         """Codes of a whole Arrow column; the first value that does not fit is named by its row number."""

@@ -35,7 +35,7 @@ def unfit_row(column: Column, bad: npt.NDArray[np.bool_], missing: npt.NDArray[n
     what = "is missing" if missing[at] else "is not in the alphabet"
     fix = (
         "Make missing values a category (missing='category') or remove the row."
-        if missing[at] else "Add a catch-all label when tabulating (rare=…, or other=…) or design on data that contain it."
+        if missing[at] else "Add a catch-all label when tabulating (rare=…, other=…) or design on data that contain it."
     )
     return DataError(f"column {column.name!r}, row {first_row + at + 1}: the value {what}. {fix}")
 
@@ -53,8 +53,7 @@ def encode_column(column: Column, values: pa.Array | pa.ChunkedArray, first_row:
     values = as_labels(values, column.name)
     if pa.types.is_dictionary(values.type):
         table = np.append(_label_codes(column, as_labels(values.dictionary, column.name)), _missing_code(column))
-        at = np.asarray(pc.fill_null(values.indices, len(table) - 1))
-        codes = table[at]
+        codes: npt.NDArray[np.int32] = table[np.asarray(pc.fill_null(values.indices, len(table) - 1))]
     else:
         codes = _label_codes(column, values)
     if codes.size and codes.min() < 0:
@@ -74,7 +73,7 @@ def _label_codes(column: Column, values: pa.Array) -> npt.NDArray[np.int32]:
     if column.other is not None:
         place[-1] = column.labels.index(column.other)
     found = np.asarray(pc.fill_null(pc.index_in(values, value_set=listed), len(listed)))
-    codes = place[found]
+    codes: npt.NDArray[np.int32] = place[found]
     if column.dtype != "string" and (found == len(listed)).any():
         _other_spellings(column, values, found == len(listed), codes)
     absent = pc.is_null(values) if values.null_count else None

@@ -105,13 +105,13 @@ class Joint:
     def useful_given_secret(self) -> Floats:
         """p(u|s) as [s, u]; a secret that never occurs gets the uniform law, which no notion looks at."""
         ps = self.p_secret[:, None]
-        return np.divide(self.p, ps, out=np.full(self.p.shape, 1 / self.useful.size), where=ps > 0)
+        return np.asarray(np.divide(self.p, ps, out=np.full(self.p.shape, 1 / self.useful.size), where=ps > 0))
 
     @property
     def secret_given_useful(self) -> Floats:
         """p(s|u) as [s, u]."""
         pu = self.p_useful[None, :]
-        return np.divide(self.p, pu, out=np.full(self.p.shape, 1 / self.secret.size), where=pu > 0)
+        return np.asarray(np.divide(self.p, pu, out=np.full(self.p.shape, 1 / self.secret.size), where=pu > 0))
 
     @property
     def entropy(self) -> float:

@@ -1,6 +1,6 @@
 """Proved levels over the χ² ball: any dual point bounds the worst case, so a good one and outward rounding are a proof.
 
-For a row with values v₁ given s₁ and v₂ given s₂, and any μ ≥ max v₁, m ≤ min v₂ [002, Thm 3 and 4, in the form of ours]:
+For a row with values v₁ given s₁ and v₂ given s₂, and any μ ≥ max v₁, m ≤ min v₂ [002, Thm 3, rearranged]:
 P(y|s₁) ≤ z³·P(y|s₂) for all P in the ball as soon as C²μ ≤ C²m z³ + (l₁^{2/3} + z·l₂^{2/3})³, with
 l₁ = Σ P̂(s₁,u)√(μ − v₁), l₂ = Σ P̂(s₂,u)√(v₂ − m), C = √(1+B) − 1 + P̂(s₁) + P̂(s₂).
 Cells with P̂ = 0 take part through μ and m alone: the ball may put mass on them.
@@ -85,10 +85,10 @@ def mean_bound(side: Side, slack: float, *, greatest: bool) -> Floats:
     if greatest:
         tau = np.maximum(tau, side.v[1].max(-1))
         lengths = dot_down(side.p[0], down(np.sqrt(down(np.maximum(tau[:, None] - side.v[1], 0)))))
-        return np.minimum(up_any(tau - down(down(lengths / room) ** 2)), side.v[1].max(-1))
+        return np.asarray(np.minimum(up_any(tau - down(down(lengths / room) ** 2)), side.v[1].max(-1)))
     tau = np.minimum(tau, side.v[0].min(-1))
     lengths = dot_down(side.p[0], down(np.sqrt(down(np.maximum(side.v[0] - tau[:, None], 0)))))
-    return np.maximum(down_any(tau + down(down(lengths / room) ** 2)), side.v[0].min(-1))
+    return np.asarray(np.maximum(down_any(tau + down(down(lengths / room) ** 2)), side.v[0].min(-1)))
 
 
 def two_thirds_down(length: Floats) -> Floats:
@@ -128,7 +128,10 @@ def pair_bound(first: Side, second: Side, mu: Floats, m: Floats, slack: tuple[fl
 def _root(need: Floats, gain: Floats, a: Floats, b: Floats) -> Floats:
     """The z with need = gain·z³ + (a + bz)³, by bisection in floats (a suggestion; pair_bound checks it)."""
     low, high = np.zeros(need.shape), np.full(need.shape, 2.0)
-    value = lambda z: gain * z**3 + (a + b * z) ** 3  # noqa: E731
+
+    def value(z: Floats) -> Floats:
+        return gain * z**3 + (a + b * z) ** 3
+
     for _ in range(60):
         short = value(high) < need
         if not short.any():
@@ -153,11 +156,11 @@ def best_pair_bound(first: Side, second: Side, slack: tuple[float, float], *, re
     values = np.stack([bound(np.full(len(first.ps[0]), t)) for t in grid])
     best, at = values.min(0), values.argmin(0)
     if not refine:
-        return best
+        return np.asarray(best)
     low, high = grid[np.maximum(at - 1, 0)], grid[np.minimum(at + 1, SPLITS - 1)]
     for _ in range(REFINEMENTS):
         left, right = high - 0.618034 * (high - low), low + 0.618034 * (high - low)
         a, c = bound(left), bound(right)
         best = np.minimum(best, np.minimum(a, c))
         low, high = np.where(a > c, left, low), np.where(a > c, high, right)
-    return best
+    return np.asarray(best)

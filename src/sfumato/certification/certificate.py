@@ -97,9 +97,9 @@ def _elsewhere(mechanism: Mechanism, claim: Claim) -> dict[str, float]:
 
 def _named(mechanism: Mechanism, found: Found) -> dict[str, Any]:
     """The witness in labels."""
-    name = {
-        "output": lambda y: mechanism.answer(y), "useful": lambda u: mechanism.useful.text(u),
-        "first": lambda s: mechanism.secret.text(s), "second": lambda s: mechanism.secret.text(s),
+    name: dict[str, Callable[[int], Any]] = {
+        "output": mechanism.answer, "useful": mechanism.useful.text,
+        "first": mechanism.secret.text, "second": mechanism.secret.text,
     }
     return {key: name[key](value) for key, value in found.where.items()}
 

@@ -24,10 +24,7 @@ CANDIDATES = 4096  # outputs evaluated exactly; more ties than this are bounded 
 
 def ratio_of(top: Any, bottom: Any) -> Fraction | float:
     """top / bottom as a rational; 0/0 counts as 1, x/0 as ∞."""
-    top, bottom = Fraction(int(top)), Fraction(int(bottom))
-    if bottom == 0:
-        return Fraction(1) if top == 0 else math.inf
-    return top / bottom
+    return _fraction_ratio(Fraction(int(top)), Fraction(int(bottom)))
 
 
 def about_input(mechanism: Mechanism) -> Found:
@@ -69,7 +66,8 @@ def _rows_anything(values: Any, secrets: int) -> Found:
         if rough[y] * (1 + 1e-12) < best.ratio:
             break
         if i[y] != j[y]:
-            found = Found(ratio_of(high[y, i[y]], low[y, j[y]]), {"output": int(y), "first": int(i[y]), "second": int(j[y])})
+            where = {"output": int(y), "first": int(i[y]), "second": int(j[y])}
+            found = Found(ratio_of(high[y, i[y]], low[y, j[y]]), where)
         else:
             found = _best_pair(list(high[y]), list(low[y]), {"output": int(y)})
         best = best.or_worse(found)
@@ -142,14 +140,15 @@ def _unary_about_secret(mechanism: Mechanism, exact: Any, notion: str) -> Found:
     ]
     best = Found(Fraction(1), {})
     for s, t, a, b in pairs:
-        best = best.or_worse(Found(_subset_ratio(a, b, Fraction(int(low)), Fraction(int(high))), {"first": s, "second": t}))
+        ratio = _subset_ratio(a, b, Fraction(int(low)), Fraction(int(high)))
+        best = best.or_worse(Found(ratio, {"first": s, "second": t}))
     return best
 
 
 def _subset_ratio(first: list[Any], second: list[Any], low: Fraction, high: Fraction) -> Fraction | float:
     """The greatest (low + d·first(H)) / (low + d·second(H)) over sets H, in rationals, by Dinkelbach's iteration."""
     inside = best_subset(np.array(first, float), np.array(second, float), float(low), float(high))
-    chosen, d = set(np.flatnonzero(inside)), high - low
+    chosen, d = {int(x) for x in np.flatnonzero(inside)}, high - low
     for _ in range(200):
         ratio = _fraction_ratio(low + d * sum((first[x] for x in chosen), Fraction(0)),
                                 low + d * sum((second[x] for x in chosen), Fraction(0)))

@@ -31,11 +31,11 @@ def down(x: Any) -> Floats:
 
 def up_any(x: Any) -> Floats:
     """One float above x, whatever its sign."""
-    return np.nextafter(x, np.inf)
+    return np.asarray(np.nextafter(x, np.inf))
 
 
 def down_any(x: Any) -> Floats:
-    return np.nextafter(x, -np.inf)
+    return np.asarray(np.nextafter(x, -np.inf))
 
 
 def float_range(x: Any) -> tuple[Floats, Floats]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.certification.ball import Ball, Side, best_pair_bound, mean_bound
-from sfumato.certification.outward import down, down_any, float_range, up, up_any
+from sfumato.certification.outward import down, float_range, up, up_any
 from sfumato.certification.witness import Found
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism, Rows, Spikes, Subsets
@@ -86,7 +86,8 @@ def _spikes(c: Spikes, ball: Ball, found: float) -> Found:
             p_low = ball.p[0][at, u], down(np.maximum(ball.ps[0][at] - ball.p[1][at, u], 0))
             p_high = ball.p[1][at, u], up(np.maximum(ball.ps[1][at] - ball.p[0][at, u], 0))
             v = [np.column_stack([peak[e][at, u], base[e][at, u]]) for e in (0, 1)]
-            return Side((np.column_stack(p_low), np.column_stack(p_high)), (ball.ps[0][at], ball.ps[1][at]), (v[0], v[1]))
+            cells = np.column_stack(p_low), np.column_stack(p_high)
+            return Side(cells, (ball.ps[0][at], ball.ps[1][at]), (v[0], v[1]))
 
         return part(s1, b1, p1), part(s2, b2, p2)
 

@@ -33,7 +33,7 @@ def greatest_gap(high: Floats, low: Floats, factor: float) -> Floats:
     top, bottom = high.copy(), low.copy()
     top[i, at], bottom[j, at] = -np.inf, np.inf
     crossed = np.maximum(top.max(0) - factor * low[j, at], high[i, at] - factor * bottom.min(0))
-    return np.where(i == j, crossed, direct)
+    return np.asarray(np.where(i == j, crossed, direct))
 
 
 def single_value(within: UncertaintySet, epsilon: float) -> float:
@@ -112,5 +112,5 @@ def _gathered(within: UncertaintySet, s1: int, s2: int, E: float) -> float:
 
 
 def l1_radius(ball: ChiSquareBall) -> Floats:
-    """√(C_s − 1) ≥ max ‖R − P̂(·|s)‖₁ over the conditional given s [000, Prop. 2 item 3, as an upper bound], at most 2."""
+    """√(C_s − 1) ≥ max ‖R − P̂(·|s)‖₁ given s [000, Prop. 2 item 3, as the upper bound it is], at most 2."""
     return np.minimum(np.sqrt(ball.spread() - 1), 2.0)

@@ -27,7 +27,8 @@ def methods() -> tuple[str, ...]:
 
 
 def design(
-    within: UncertaintySet, epsilon: float, method: str = "auto", *, notion: str = "rldp", reads: str = "both", **options: Any
+    within: UncertaintySet, epsilon: float, method: str = "auto", *, notion: str = "rldp", reads: str = "both",
+    **options: Any,
 ) -> Design:
     """A sealed and certified mechanism for every distribution in `within`, by a method from `methods()`.
 

@@ -35,7 +35,8 @@ def cr(task: Task) -> Design:
         raise InputError("cr reads the secret; ask for reads='both', or use grr with reads='useful'.")
     started = time.perf_counter()
     keep = {"rldp": _robust, "lip": _lip, "ldp": _input}[task.notion](task)
-    return finished(task, response(task, keep), "cr", started=started, strength=math.log(keep) if keep > 0 else -math.inf)
+    strength = math.log(keep) if keep > 0 else -math.inf
+    return finished(task, response(task, keep), "cr", started=started, strength=strength)
 
 
 def _lip(task: Task) -> float:

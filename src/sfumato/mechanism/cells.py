@@ -96,7 +96,7 @@ class Cells:
         mixed = [(1 - margin) * float(w) / scale(self.bits) + margin * even for w in self.four]
         rest = [math.floor(math.ldexp(w, bits)) for w in mixed[1:]]
         truth = 2**bits - sum(w * k for w, k in zip(rest, self.copies[1:], strict=True))
-        return Cells(self.rows, self.useful, truth, *rest, bits=bits)
+        return Cells(self.rows, self.useful, truth, rest[0], rest[1], rest[2], bits)
 
     def draw(self, codes: Ints, words: Words) -> Ints:
         assert self.bits is not None

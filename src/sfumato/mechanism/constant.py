@@ -36,7 +36,8 @@ class Constant:
     def edges(self) -> tuple[int, int]:
         """(share, extra): the first `extra` outputs have weight share + 1, the others share."""
         assert self.bits is not None
-        return divmod(2**self.bits, self.outputs)
+        share, extra = divmod(2**self.bits, self.outputs)
+        return int(share), int(extra)
 
     def row(self, y: int) -> Weights:
         weight: Any = 1 / self.outputs

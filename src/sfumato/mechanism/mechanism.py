@@ -104,7 +104,7 @@ class Mechanism:
         rows = q.reshape(len(q), self.law.rows, self.law.useful)
         weight = rows * joint.p
         total = weight.sum((1, 2), keepdims=True)
-        return np.divide(weight, total, out=np.broadcast_to(joint.p, weight.shape).copy(), where=total > 0)
+        return np.asarray(np.divide(weight, total, out=np.broadcast_to(joint.p, weight.shape).copy(), where=total > 0))
 
     def respond(self, *record: object) -> Any:
         """One randomised answer for one record, with the system's entropy: `respond(secret, useful)`.
@@ -126,7 +126,7 @@ class Mechanism:
     def answer(self, drawn: Any) -> Any:
         """The label of an output as a person reads it."""
         if self.law.meaning == "subset":
-            return tuple(self._input_label(i) for i in np.flatnonzero(drawn))
+            return tuple(self._input_label(int(i)) for i in np.flatnonzero(drawn))
         y = int(drawn)
         if self.law.meaning == "symbol":
             return f"y{y}"
@@ -134,8 +134,9 @@ class Mechanism:
 
     def _input_label(self, x: int) -> Any:
         s, u = divmod(x, self.useful.size)
-        plain = [_plain(self.useful.label(u))]
-        return plain[0] if self.law.rows == 1 or self.law.meaning == "useful" else (_plain(self.secret.label(s)), *plain)
+        useful = _plain(self.useful.label(u))
+        alone = self.law.rows == 1 or self.law.meaning == "useful"
+        return useful if alone else (_plain(self.secret.label(s)), useful)
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:
         """Write the sealed mechanism, its claim and its design distribution as one JSON file."""
@@ -157,7 +158,7 @@ def _plain(label: tuple[Any, ...]) -> Any:
     return label[0] if len(label) == 1 else label
 
 
-def Tabular(  # noqa: N802 - a constructor by its public name
+def Tabular(
     q: npt.ArrayLike, secret: Any = None, useful: Any = None, *, joint: Joint | None = None, reads: str | None = None
 ) -> Mechanism:
     """A mechanism from any matrix Q[y, x] whose columns sum to 1, x = s·|U| + u; labels are optional.

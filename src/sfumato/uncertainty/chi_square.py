@@ -54,11 +54,11 @@ class ChiSquareBall:
 
     @property
     def slack(self) -> float:
-        """b = √(1+B) − 1: what all conditionals together may deviate, Σ_s P̂_s (√(Σ_u q_u²/R_u) − 1) ≤ b [002, Thm 3]."""
+        """b = √(1+B) − 1, which all conditionals share: Σ_s P̂_s (√(Σ_u q_u²/R_u) − 1) ≤ b [002, Thm 3]."""
         return self.radius / (math.sqrt(1 + self.radius) + 1)
 
     def spread(self, slack: Any = None) -> Floats:
-        """C_s = e^{B_s} = (1 + b/P̂_s)²: the conditional given s lies in {R : Σ q²/R ≤ C_s} [000, Thm 1]; ∞ where P̂_s = 0."""
+        """C_s = e^{B_s} = (1 + b/P̂_s)²: given s, R lies in {R : Σ q²/R ≤ C_s} [000, Thm 1]; ∞ where P̂_s = 0."""
         b = self.slack if slack is None else slack
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(np.where(b > 0, (1 + b / self.joint.p_secret) ** 2, 1.0))

@@ -86,7 +86,10 @@ def _unary(law: Unary, p: Floats) -> Information:
     on, off, a = float(law.on) / scale(law.bits), float(law.off) / scale(law.bits), law.inputs
     if a > LISTED_SUBSETS:
         raise InputError(f"the information of a unary law over {a} inputs needs 2^{a} terms; at most {LISTED_SUBSETS}.")
-    binary = lambda x: -float(xlogx(x) + xlogx(1 - x))  # noqa: E731
+
+    def binary(x: float) -> float:
+        return -float(xlogx(x) + xlogx(1 - x))
+
     size = _subset_sums(np.ones(a)).astype(int)
 
     def of_y(x: Floats) -> float:
@@ -131,7 +134,8 @@ def _subset_sums(x: Floats) -> Floats:
 
 
 _BY_KIND: dict[str, Callable[[Any, Floats], Information]] = {
-    Table.kind: _table, Cells.kind: _cells, Conditional.kind: _conditional, Unary.kind: _unary, Constant.kind: _constant,
+    Table.kind: _table, Cells.kind: _cells, Conditional.kind: _conditional, Unary.kind: _unary,
+    Constant.kind: _constant,
 }
 
 

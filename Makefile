@@ -1,0 +1,41 @@
+# Everything sets itself up: a virtual environment with pinned versions, nothing by hand.
+PYTHON ?= python3
+VENV ?= .venv
+BENCH_VENV ?= .venv-bench
+BIN := $(VENV)/bin
+PIP := -m pip --disable-pip-version-check --quiet
+
+.PHONY: demo test check bench reproduce clean
+
+$(VENV)/run.stamp: requirements/run.txt pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("sfumato needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python $(PIP) install -r requirements/run.txt
+	$(BIN)/python $(PIP) install --no-deps --editable .
+	touch $@
+
+$(VENV)/test.stamp: $(VENV)/run.stamp requirements/test.txt
+	$(BIN)/python $(PIP) install -r requirements/test.txt
+	touch $@
+
+demo: $(VENV)/run.stamp  ## the whole road on real counts; leaves files to look at in demo/
+	$(BIN)/sfumato demo --out demo --force
+
+check: $(VENV)/test.stamp
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/mypy
+
+test: check  ## what CI runs
+	$(BIN)/python -m pytest
+
+$(BENCH_VENV)/stamp: requirements/run.txt requirements/bench.txt pyproject.toml
+	$(PYTHON) -m venv $(BENCH_VENV)
+	$(BENCH_VENV)/bin/python $(PIP) install -r requirements/bench.txt
+	$(BENCH_VENV)/bin/python $(PIP) install --no-deps --editable .
+	touch $@
+
+bench: $(BENCH_VENV)/stamp  ## times as ratios, with peers, into docs/benchmarks.md
+	$(BENCH_VENV)/bin/python benchmarks/run.py
+
+clean:
+	rm -rf $(VENV) $(BENCH_VENV) demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

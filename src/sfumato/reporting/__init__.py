@@ -1,0 +1,7 @@
+"""Reporting: the numbers of a release, and the page that explains them."""
+
+from sfumato.reporting.facts import Facts, facts
+from sfumato.reporting.files import private_path, write_reports
+from sfumato.reporting.page import page, private_report, public_report
+
+__all__ = ["Facts", "facts", "page", "private_path", "private_report", "public_report", "write_reports"]

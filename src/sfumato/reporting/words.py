@@ -1,0 +1,114 @@
+"""Words: what the numbers mean, in sentences a board or a regulator can read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sfumato.reporting.facts import Facts
+
+METHODS = {
+    "grr": "Randomised response: the true cell with a set probability, else any other cell, all alike.",
+    "sue": "Symmetric unary encoding: a list of yes/no answers, one for each value, each flipped at random.",
+    "oue": "Optimised unary encoding: a list of yes/no answers, one for each value, each flipped at random.",
+    "srr": "Secret randomised response: a lie about the secret is likelier than one about the rest alone.",
+    "ir": "Independent reporting: the secret and the rest are randomised one by one.",
+    "cr": "Conditional reporting: the rest is kept, or drawn anew as if the secret were another.",
+}
+WITHIN = {
+    "everything": "whatever the distribution of the data is",
+    "anything": "whatever the distribution of the data is",
+    "exactly": "only if the data follow the design distribution exactly",
+    "chi-square-ball": "for every distribution of the data that the design counts do not rule out",
+}
+SOURCES = {
+    "reference": "The mechanism was designed from reference data. No private row went into the mechanism file.",
+    "split": (
+        "The mechanism was designed from a part of the private table. Those rows were set aside and are not in the "
+        "release, but their counts are in the mechanism file, without noise."
+    ),
+    "private": (
+        "The mechanism was designed from the private table itself. Its counts are in the mechanism file, without "
+        "noise: whoever gets the file gets them."
+    ),
+    "unstated": (
+        "Where the design data come from was not stated. Their counts are in the mechanism file, without noise: if "
+        "they are private rows, whoever gets the file learns these counts."
+    ),
+}
+DECODES = {
+    "symbols": "written as the mechanism gave them",
+    "likely": "turned back into the likeliest original values",
+    "sample": "turned back into original values drawn from the posterior, which echoes the design distribution",
+}
+
+
+@dataclass(frozen=True)
+class Words:
+    """The sentences of a page."""
+
+    method: str
+    protected: str
+    others: str
+    whom: str
+    strength: str
+    condition: str
+    design: str
+    alarming: bool  # the design data need a warning that cannot be missed
+    decode: str
+
+
+def words(f: Facts) -> Words:
+    return Words(
+        METHODS.get(f.method, "A table of probabilities, one row for each output and one column for each input."),
+        _protected(f), _others(f), _whom(f), _strength(f), _condition(f),
+        SOURCES.get(f.design.source, SOURCES["unstated"]) if f.design else "The mechanism file holds no design data.",
+        f.design is not None and f.design.source != "reference",
+        "" if f.rows is None else DECODES.get(f.rows.decode, f.rows.decode),
+    )
+
+
+def _protected(f: Facts) -> str:
+    if f.promise is None:
+        return "Nothing is promised: this mechanism carries no claim."
+    if f.promise.notion == "ldp":
+        read = f"{f.secret} and {f.useful}" if f.reads == "both" else f.useful
+        return f"The whole record that the mechanism reads ({read}): every combination of its values."
+    return f"The value of {f.secret} of each person in the table ({f.secret_values:,} possible values)."
+
+
+def _others(f: Facts) -> str:
+    if f.promise is not None and f.promise.notion == "ldp":
+        return ""
+    return (
+        f"Only {f.secret} is protected. What is released about {f.useful} may be exact wherever that does not give "
+        f"{f.secret} away; {f.useful} is not a secret here."
+    )
+
+
+def _whom(f: Facts) -> str:
+    text = (
+        "Anyone who holds the released rows and the mechanism file: readers, researchers, buyers, other agencies, "
+        "whatever computing power they have."
+    )
+    if f.promise is None:
+        return text
+    return text + " It is a promise for one release; further releases about the same people add up."
+
+
+def _strength(f: Facts) -> str:
+    if f.promise is None:
+        return ""
+    factor = f"{f.promise.factor:,.3g}"
+    if f.promise.notion == "lip":
+        return f"A released row changes the belief in any value of {f.secret} by at most a factor of {factor}."
+    what = "any two records" if f.promise.notion == "ldp" else f"any two values of {f.secret}"
+    return f"A released row changes the odds between {what} by at most a factor of {factor} (e to the power ε)."
+
+
+def _condition(f: Facts) -> str:
+    if f.promise is None:
+        return ""
+    text = f"This holds {WITHIN.get(f.promise.within, 'for every distribution in the stated set')}"
+    if f.promise.confidence is not None:
+        text += f" at {f.promise.confidence:.0%} confidence"
+    return text + "."
