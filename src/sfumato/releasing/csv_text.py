@@ -40,9 +40,10 @@ class CsvText:
         columns = batch.columns
         while at < len(columns):
             run = self._run(columns, at)
-            end = "\n" if at + len(run) == len(columns) else self.delimiter
+            then = at + max(1, len(run))
+            end = "\n" if then == len(columns) else self.delimiter
             parts.append(self._coded(run, end) if run else self._plain(columns[at], end))
-            at += max(1, len(run))
+            at = then
         return _data(parts[0] if len(parts) == 1 else _joined(*parts))
 
     def _run(self, columns: list[pa.Array], at: int) -> list[pa.Array]:

@@ -106,7 +106,7 @@ def _bit_strings(mechanism: Mechanism) -> Decoder:
         text = np.ascontiguousarray(drawn + ord("0"), np.uint8)
         ends = np.arange(len(drawn) + 1, dtype=np.int64) * width
         buffers = [None, pa.py_buffer(ends), pa.py_buffer(text)]
-        return [pa.LargeStringArray.from_buffers(pa.large_string(), len(drawn), buffers)]
+        return [pa.Array.from_buffers(pa.large_string(), len(drawn), buffers)]
 
     return Decoder((OutputColumn("bits", "bits"),), arrays)
 
