@@ -198,6 +198,23 @@ def test_conditional_reporting_identifies_as_many_functionals_as_outputs(joint):
     assert found.method == "em" and np.allclose(found.p, joint.p, atol=1e-3)
 
 
+def test_what_is_not_identified_is_bounded_by_all_that_agrees_with_the_rows(joint):
+    keep = np.array([0.95, 0.9])
+    law = Conditional(keep, (1 - keep)[:, None] * joint.useful_given_secret[::-1])
+    mechanism, n, rng = mechanism_of(law, joint), 5000, np.random.default_rng(4)
+    q = mechanism.matrix @ joint.p.ravel()
+
+    held = 0
+    for counts in rng.multinomial(n, q / q.sum(), size=60):
+        low, high = estimate(counts, mechanism).useful.interval()
+        held += bool(np.all((low <= joint.p_useful) & (joint.p_useful <= high)))
+    assert held >= 54 and np.all(high - low < 0.15)
+
+    found = estimate(expected(mechanism, joint, 10**8), mechanism)
+    low, high = found.interval()
+    assert np.all((low <= joint.p) & (joint.p <= high)) and np.all(high <= joint.p_useful + 0.12)
+
+
 def test_dense_and_closed_form_agree(joint):
     law = srr(*joint.shape, 0.7).rounded(None, 0.0)
     closed = mechanism_of(law, joint)

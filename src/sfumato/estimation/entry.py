@@ -8,6 +8,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats, read_only
 from sfumato.errors import InputError, unknown
+from sfumato.estimation.bounds import LISTED, Bounds
 from sfumato.estimation.identifiable import identifiable
 from sfumato.estimation.inversion import Inversion
 from sfumato.estimation.likelihood import most_likely
@@ -54,11 +55,29 @@ def estimate(
         method = "inverse" if what or model.adjoint is None else "em"
     p = _fitted(model, seen, prior(mechanism), whole) if method == "em" else whole.raw
     notes = tuple(x for x in ("" if what else what.sentence, *_lost(mechanism, seen, whole)) if x)
+    p = read_only(on_simplex(p) if project and method == "inverse" else p)
+    limits = None if what else _bounds(model, seen, mechanism)
+    by_s, by_u = _sums(mechanism) if limits is not None else (None, None)
     return Estimate(
-        read_only(on_simplex(p) if project and method == "inverse" else p), seen.n, method, seen.decode, what,
-        None if secret is None else Marginal.of(mechanism.secret, secret, project),
-        Marginal.of(mechanism.useful, useful, project), notes, mechanism, whole,
+        p, seen.n, method, seen.decode, what,
+        None if secret is None else Marginal.of(mechanism.secret, secret, project, p.sum(1), by_s, limits),
+        Marginal.of(mechanism.useful, useful, project, p.sum(0) if both else p, by_u, limits),
+        notes, mechanism, whole, limits,
     )
+
+
+def _bounds(model: Model, seen: Tally, mechanism: Mechanism) -> Bounds | None:
+    if model.outputs * mechanism.inputs > LISTED:
+        return None
+    q = model.matrix()
+    return None if q is None else Bounds(q, seen.counts / seen.n, seen.n)
+
+
+def _sums(mechanism: Mechanism) -> tuple[Floats, Floats]:
+    """The marginals as sums of cells: [s, x] and [u, x]."""
+    r, k = mechanism.law.rows, mechanism.law.useful
+    x = np.eye(r * k).reshape(-1, r, k)
+    return x.sum(2).T, x.sum(1).T
 
 
 def _fitted(model: Model, seen: Tally, design: Floats, whole: Inversion) -> Floats:

@@ -27,6 +27,7 @@ class Model:
     invert: Callable[[Floats, int], Inversion]
     forward: Callable[[Floats], Floats]  # p, flat → what each count is expected to be, as a share of n
     adjoint: Callable[[Floats], Floats] | None = None  # Qᵀ·w, flat; None when the counts are not the whole output
+    matrix: Callable[[], Floats | None] = lambda: None  # Q[y, x], when it can be listed
 
 
 def prior(mechanism: Mechanism) -> Floats:
@@ -48,7 +49,10 @@ def _cells(mechanism: Mechanism, law: Cells) -> Model:
     def apply(p: Floats) -> Floats:
         return four.apply(p.reshape(shape)).ravel()
 
-    return Model(law.outputs, lambda c, n: CellsInversion(law, c.reshape(shape) / n, n, kept), apply, apply)
+    return Model(
+        law.outputs, lambda c, n: CellsInversion(law, c.reshape(shape) / n, n, kept), apply, apply,
+        law.matrix,
+    )
 
 
 def _constant(mechanism: Mechanism, law: Constant) -> Model:
@@ -73,7 +77,7 @@ def listed(mechanism: Mechanism, q: Floats) -> Model:
     shape, design = input_shape(mechanism), prior(mechanism)
     return Model(
         len(q), lambda c, n: cast(Inversion, DenseInversion.of(q, c / n, n, shape, design)),
-        lambda p: q @ p, lambda w: q.T @ w,
+        lambda p: q @ p, lambda w: q.T @ w, lambda: q,
     )
 
 

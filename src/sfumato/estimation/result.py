@@ -8,6 +8,7 @@ import numpy as np
 
 from sfumato.alphabet import Alphabet, Floats
 from sfumato.errors import InputError
+from sfumato.estimation.bounds import Bounds
 from sfumato.estimation.identifiable import Identifiable
 from sfumato.estimation.intervals import simultaneous
 from sfumato.estimation.inversion import COVARIANCE_CELLS, Inversion
@@ -25,9 +26,17 @@ class Marginal:
     alphabet: Alphabet
     p: Floats
     inversion: Inversion = field(repr=False)
+    sums: Floats | None = field(default=None, repr=False)  # [value, x], when it has to be bounded
+    bounds: Bounds | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, alphabet: Alphabet, inversion: Inversion, project: bool) -> Marginal:
+    def of(
+        cls, alphabet: Alphabet, inversion: Inversion, project: bool, fitted: Floats, sums: Floats | None,
+        bounds: Bounds | None,
+    ) -> Marginal:
+        """Unbiased where it is identified; otherwise the sums of the fitted table."""
+        if not inversion.identified.all():
+            return cls(alphabet, fitted, inversion, sums, bounds)
         raw = inversion.raw
         return cls(alphabet, on_simplex(raw) if project else raw, inversion)
 
@@ -36,8 +45,11 @@ class Marginal:
         return bool(self.inversion.identified.all())
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """(low, high) that hold for all values of this variable at once."""
-        return simultaneous(self.inversion, level, self.p)
+        """(low, high) that hold for all values of this variable at once, identified or not."""
+        if self.bounds is None or self.sums is None:
+            return simultaneous(self.inversion, level, self.p)
+        low, high = self.bounds.interval(self.sums, level)
+        return np.minimum(low, self.p), np.maximum(high, self.p)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +66,7 @@ class Estimate:
     notes: tuple[str, ...]
     mechanism: Mechanism = field(repr=False)
     inversion: Inversion = field(repr=False)
+    bounds: Bounds | None = field(default=None, repr=False)  # when not everything is identified
 
     @property
     def raw(self) -> Floats:
@@ -76,8 +89,15 @@ class Estimate:
         return self.inversion.covariance()
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """(low, high) that hold for all cells at once; [0, 1] where a cell cannot be identified."""
-        return simultaneous(self.inversion, level, self.p)
+        """(low, high) that hold for all cells at once.
+
+        A cell that cannot be identified gets the range of everything that agrees with the released rows (in
+        tables too large for that, [0, 1]).
+        """
+        if self.bounds is None:
+            return simultaneous(self.inversion, level, self.p)
+        low, high = self.bounds.interval(np.eye(self.p.size), level)
+        return np.minimum(low.reshape(self.p.shape), self.p), np.maximum(high.reshape(self.p.shape), self.p)
 
     @property
     def error(self) -> float:

@@ -1,7 +1,7 @@
 """Reporting: the numbers of a release, and the page that explains them."""
 
-from sfumato.reporting.facts import Facts, facts
+from sfumato.reporting.facts import Facts, facts_of
 from sfumato.reporting.files import private_path, write_reports
-from sfumato.reporting.page import page, private_report, public_report
+from sfumato.reporting.pages import page, private_report, public_report
 
-__all__ = ["Facts", "facts", "page", "private_path", "private_report", "public_report", "write_reports"]
+__all__ = ["Facts", "facts_of", "page", "private_path", "private_report", "public_report", "write_reports"]

@@ -240,7 +240,7 @@ def private_part(mechanism: Mechanism, truth: Joint, found: Estimate | None) -> 
     return Private(truth.n, cost.kept, cost.whole, distance, covered)
 
 
-def facts(
+def facts_of(
     mechanism: Mechanism, certificate: Any, released: Estimate | None = None, *, truth: Joint | None = None,
     manifest: Any = None, title: str | None = None, level: float = 0.95, file: str = "released.mechanism.json",
 ) -> Facts:

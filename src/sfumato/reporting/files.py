@@ -11,7 +11,7 @@ from sfumato.estimation import Estimate
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.releasing.atomic import as_output_error, check_target, drafts
-from sfumato.reporting.page import private_report, public_report
+from sfumato.reporting.pages import private_report, public_report
 
 
 def private_path(path: str | os.PathLike[str]) -> Path:

@@ -24,6 +24,13 @@ class Heat:
     inputs: int
     outputs: int | None  # None: too many to count in figures
     what: str
+    rest: bool = False  # the last row adds up the outputs that are not shown
+
+    @property
+    def most(self) -> float:
+        """The greatest value among the outputs that are shown."""
+        rows = self.values[:-1] if self.rest else self.values
+        return max(max(row) for row in rows)
 
     @property
     def sampled(self) -> bool:
@@ -47,7 +54,7 @@ def heat_of(mechanism: Mechanism) -> Heat:
         labels.append(f"the other {mechanism.outputs - len(rows):,}")
     return Heat(
         tuple(labels), names, _nested(values), mechanism.inputs, mechanism.outputs,
-        "the probability of each output (rows) for each input (columns)",
+        "the probability of each output (rows) for each input (columns)", len(rows) < mechanism.outputs,
     )
 
 

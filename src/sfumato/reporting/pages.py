@@ -10,7 +10,7 @@ from typing import Any
 from sfumato.estimation import Estimate
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
-from sfumato.reporting.facts import Facts, facts
+from sfumato.reporting.facts import Facts, facts_of
 from sfumato.reporting.words import words
 
 
@@ -20,7 +20,7 @@ def public_report(
 ) -> str:
     """The page for everyone: nothing in it was computed from private rows beyond the mechanism file and the
     released rows, because it is given nothing else."""
-    return page(facts(mechanism, certificate, released, manifest=manifest, title=title, level=level, file=file))
+    return page(facts_of(mechanism, certificate, released, manifest=manifest, title=title, level=level, file=file))
 
 
 def private_report(
@@ -28,7 +28,7 @@ def private_report(
     title: str | None = None, level: float = 0.95, file: str = "released.mechanism.json",
 ) -> str:
     """The page for those who may see the true table: the public one, and the comparison with the truth."""
-    return page(facts(
+    return page(facts_of(
         mechanism, certificate, released, truth=truth, manifest=manifest, title=title, level=level, file=file
     ))
 
@@ -52,13 +52,13 @@ def _template() -> Any:
 
 
 def percent(x: float | None) -> str:
-    """0.0312 → 3.1 %."""
+    """A share as a percentage that does not break over lines: 0.0312 → 3.1 %."""
     if x is None:
         return "–"
     shown = 100 * x
     if 0 < shown < 0.01:
-        return "< 0.01 %"
-    return f"{shown:.2f} %" if shown < 1 else f"{shown:.1f} %"
+        return "<\u00a00.01\u00a0%"
+    return f"{shown:.2f}\u00a0%" if shown < 1 else f"{shown:.1f}\u00a0%"
 
 
 def number(x: float | None, digits: int = 3) -> str:

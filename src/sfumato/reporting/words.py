@@ -55,6 +55,7 @@ class Words:
     design: str
     alarming: bool  # the design data need a warning that cannot be missed
     decode: str
+    witness: str
 
 
 def words(f: Facts) -> Words:
@@ -64,7 +65,17 @@ def words(f: Facts) -> Words:
         SOURCES.get(f.design.source, SOURCES["unstated"]) if f.design else "The mechanism file holds no design data.",
         f.design is not None and f.design.source != "reference",
         "" if f.rows is None else DECODES.get(f.rows.decode, f.rows.decode),
+        _witness(f),
     )
+
+
+def _witness(f: Facts) -> str:
+    """Where the worst case is, for a reader: output, useful value, one secret against another."""
+    at = dict(f.promise.witness) if f.promise else {}
+    parts = [f"{name} “{at[key]}”" for key, name in (("output", "output"), ("useful", f.useful)) if key in at]
+    if "first" in at and "second" in at:
+        parts.append(f"{f.secret} “{at['first']}” against “{at['second']}”")
+    return ", ".join(parts)
 
 
 def _protected(f: Facts) -> str:
