@@ -1,0 +1,5 @@
+"""The command line: every verb of the package, one file each."""
+
+from sfumato.cli.app import cli, main
+
+__all__ = ["cli", "main"]

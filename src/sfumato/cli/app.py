@@ -1,0 +1,154 @@
+"""The command `sfumato`: finds its verbs when they are asked for, and turns errors into messages and exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+import traceback
+from typing import Any, NoReturn
+
+import click
+
+from sfumato import __version__
+from sfumato.errors import SfumatoError, did_you_mean
+
+COMMANDS = {
+    "release": "Release a table with a secret column protected: the main job, end to end.",
+    "design": "Design a mechanism from a table or from counts, and save it.",
+    "verify": "Prove the claim of a mechanism file anew, from the file alone.",
+    "estimate": "Estimate the true distribution from a released table, with intervals.",
+    "inspect": "Show what a mechanism file is, promises and means.",
+    "demo": "Walk the whole road on real counts, and leave files to look at.",
+    "completion": "Print the completion script of a shell.",
+}
+# Each is the command of the same name in the module of the same name; listing them imports none of them.
+
+EXIT_CODES = {
+    0: "done; for verify: the claim holds",
+    1: "another problem",
+    2: "wrong usage, or a file or column that does not fit",
+    3: "rows that do not fit: none, missing or unseen values",
+    4: "the mechanism file was edited or is not one",
+    5: "a privacy claim does not hold",
+    6: "the output could not be written",
+    70: "a bug in sfumato",
+    130: "interrupted (Ctrl-C)",
+    143: "terminated",
+}
+BUG, INTERRUPTED, TERMINATED = 70, 130, 143
+PYTHON_WORDS = ("bins=", "rare=", "missing=")  # arguments that messages of the library name
+
+
+class Terminated(BaseException):
+    """The system asked the process to end; raised so that hidden drafts are removed on the way out."""
+
+
+class Commands(click.Group):
+    """A group whose commands are imported on first use, and whose errors end in one message and one exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        found: click.Command = getattr(importlib.import_module(f"sfumato.cli.{name}"), name)
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            near = did_you_mean(args[0], COMMANDS)
+            raise click.UsageError(f"{args[0]!r} is not a command ({', '.join(COMMANDS)}).{near}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code), text) for code, text in EXIT_CODES.items()])
+
+    def main(  # type: ignore[override]  # click declares overloads by standalone_mode; they mean the same
+        self, args: Any = None, prog_name: str | None = None, **extra: Any
+    ) -> Any:
+        if not extra.pop("standalone_mode", True):
+            return super().main(args, prog_name, standalone_mode=False, **extra)
+        _prepare_streams()
+        try:
+            code = super().main(args, prog_name, standalone_mode=False, **extra)
+            sys.stdout.flush()
+        except BaseException as error:
+            _leave(error)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _prepare_streams() -> None:
+    """Labels and Greek letters must not stop a command where the terminal cannot show them."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
+def _leave(error: BaseException) -> NoReturn:
+    """One message on stderr, and the exit code of the error. Rows are never shown."""
+    if isinstance(error, SystemExit):
+        raise error
+    if isinstance(error, click.ClickException):
+        error.show()
+        sys.exit(error.exit_code)
+    if isinstance(error, BrokenPipeError):
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader has left; nothing more to flush
+        sys.exit(1)
+    text, code = _message(error)
+    click.echo(text, err=True)
+    sys.exit(code)
+
+
+def _message(error: BaseException) -> tuple[str, int]:
+    if isinstance(error, SfumatoError):
+        named = [word for word in PYTHON_WORDS if word in str(error)]
+        hint = f"\nOn the command line: {', '.join('--' + w[:-1] for w in named)}." if named else ""
+        return f"error: {error}{hint}", error.exit_code
+    if isinstance(error, (click.Abort, KeyboardInterrupt)):
+        return "interrupted: what was not finished was discarded.", INTERRUPTED
+    if isinstance(error, Terminated):
+        return "terminated: what was not finished was discarded.", TERMINATED
+    if isinstance(error, MemoryError):
+        return "error: there is not enough memory. Use fewer useful columns, or coarser bins.", 1
+    if os.environ.get("SFUMATO_TRACEBACK"):
+        return "".join(traceback.format_exception(error)), BUG
+    # Neither the text of the error nor its traceback: both may quote values of private rows.
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{os.path.basename(last.filename)}, line {last.lineno}"
+    return (
+        f"error: a bug in sfumato {__version__}: {type(error).__name__} at {where}.\n"
+        "Set SFUMATO_TRACEBACK=1 to see the traceback; it may contain values of private rows.", BUG
+    )
+
+
+def _terminate(number: int, frame: Any) -> NoReturn:
+    raise Terminated
+
+
+@click.group(
+    name="sfumato", cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
+@click.version_option(__version__, prog_name="sfumato")
+def cli() -> None:
+    """Release tables so that a secret column cannot be inferred beyond a proved limit.
+
+    \b
+    Example:
+      sfumato release people.csv --secret diagnosis --epsilon 1 --out released.csv
+      sfumato verify released.mechanism.json
+      sfumato estimate released.csv
+    """
+
+
+def main() -> None:
+    """The entry point."""
+    signal.signal(signal.SIGTERM, _terminate)
+    cli.main(prog_name="sfumato")

@@ -1,0 +1,90 @@
+"""Which columns are useful when nobody says: those that are categorical and fit into one table with the secret."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sfumato.cli.options import Wishes
+from sfumato.errors import DataError, InputError
+from sfumato.sources import Source
+
+MOST_CELLS = 1_000  # of the table of secret and useful columns
+ROWS_IN_A_CELL = 5  # on average at least, or the confidence ball is too wide to be of use
+MOST_LABELS = 64  # of a categorical column
+MOST_COUNTED = 10_000  # labels after which a column is no longer counted
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The columns taken, those left out, and the number of cells that was the limit."""
+
+    useful: tuple[str, ...]
+    left_out: tuple[str, ...]
+    limit: int
+
+
+def useful_columns(source: Source, wishes: Wishes, other: Sequence[str]) -> Choice:
+    """Every categorical column among `other` whose product with the secret stays below the limit, smallest first.
+
+    A column is categorical when it has 2 to MOST_LABELS labels after binning and grouping of rare ones.
+    """
+    names = [*wishes.secret, *other]
+    labels, rows = _counts(source, names)
+    sizes = {name: _size(labels[name], wishes, name, rows) for name in names}
+    limit = min(MOST_CELLS, max(rows // ROWS_IN_A_CELL, 4))
+    cells = 1
+    for name in wishes.secret:
+        cells *= sizes[name] or MOST_COUNTED
+    taken = []
+    for name in sorted(other, key=lambda n: sizes[n] or MOST_COUNTED):
+        size = sizes[name]
+        if size is not None and 2 <= size <= MOST_LABELS and cells * size <= limit:
+            taken.append(name)
+            cells *= size
+    if not taken:
+        raise InputError(
+            f"no other column of {source.name} is categorical and fits beside the secret into {limit:,} cells. Name "
+            "the useful columns with --useful, and bin numeric ones with --bins COL=5."
+        )
+    return Choice(tuple(n for n in other if n in taken), tuple(n for n in other if n not in taken), limit)
+
+
+def _counts(source: Source, names: Sequence[str]) -> tuple[dict[str, Counter[Any] | None], int]:
+    """The labels of each column with their rows (None when there are too many, or they are no labels), and all rows."""
+    found: dict[str, Counter[Any] | None] = {name: Counter() for name in names}
+    rows = 0
+    for batch in source.batches(list(names)):
+        rows += batch.num_rows
+        for name in names:
+            found[name] = _added(found[name], batch.column(name), name)
+    return found, rows
+
+
+def _added(known: Counter[Any] | None, values: Any, name: str) -> Counter[Any] | None:
+    from sfumato.arrow import as_labels
+
+    if known is None:
+        return None
+    try:
+        counted = as_labels(values, name).value_counts()
+    except DataError:
+        return None
+    for label, n in zip(counted.field(0).to_pylist(), counted.field(1).to_pylist(), strict=True):
+        known[label or None] += n
+    return known if len(known) <= MOST_COUNTED else None
+
+
+def _size(labels: Counter[Any] | None, wishes: Wishes, name: str, rows: int) -> int | None:
+    """How many labels the column will have, or None when it is not categorical."""
+    rule = (wishes.bins or {}).get(name)
+    if rule is not None:
+        return (rule if isinstance(rule, int) else len(rule) + 1) + (labels is not None and None in labels)
+    if labels is None:
+        return None
+    least = wishes.rare.get(name, 0) if isinstance(wishes.rare, Mapping) else wishes.rare or 0
+    least = least * rows if 0 < least < 1 else least
+    kept = [x for x, n in labels.items() if x is None or n >= least]
+    return len(kept) + (len(kept) < len(labels))

@@ -1,0 +1,125 @@
+"""What people see: prose and tables on stdout, notices and progress on stderr, one JSON document with --json."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WIDEST = 110  # lines of prose longer than this are hard to read
+
+
+def screen(*, err: bool = False) -> Console:
+    """A console on stdout or stderr as they are now; plain when piped."""
+    from rich.console import Console
+
+    console = Console(file=sys.stderr if err else sys.stdout, highlight=False, emoji=False, markup=False)
+    return console if console.width <= WIDEST else Console(
+        file=console.file, highlight=False, emoji=False, markup=False, width=WIDEST
+    )
+
+
+def notice(title: str, paragraphs: Sequence[str]) -> None:
+    """A box on stderr that cannot be missed."""
+    from rich.panel import Panel
+    from rich.text import Text
+
+    head, body = Text(title, style="bold"), Text("\n".join(paragraphs))
+    screen(err=True).print(Panel(body, title=head, title_align="left", border_style="bold yellow", padding=(0, 1)))
+
+
+def story(text: str) -> None:
+    """A paragraph on stdout."""
+    from rich.text import Text
+
+    screen().print(Text(text))
+
+
+def heading(text: str) -> None:
+    from rich.text import Text
+
+    screen().print(Text(text, style="bold"))
+
+
+def pairs(rows: Sequence[tuple[str, str]]) -> None:
+    """Names on the left, what they are on the right, wrapped beside them."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, text in rows:
+        grid.add_row(Text(name, style="bold"), Text(text))
+    screen().print(grid)
+
+
+def columns(names: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", numbers: int = 0) -> None:
+    """A table with a thin rule under its head; the last `numbers` columns are set to the right."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        box=box.SIMPLE_HEAD, title=Text(title, style="bold") if title else None, title_justify="left", pad_edge=False
+    )
+    for i, name in enumerate(names):
+        right = i >= len(names) - numbers
+        table.add_column(Text(name), justify="right" if right else "left", no_wrap=right, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    screen().print(table)
+
+
+@contextlib.contextmanager
+def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """A line on stderr while something runs, told how many rows are done; nothing when it is not a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda rows: None
+        return
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    bar = [BarColumn()] if total else []
+    shown = [TextColumn("{task.completed:,} rows")] if total else []
+    with Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), *bar, *shown, TimeElapsedColumn(),
+        console=screen(err=True), transient=True,
+    ) as running:
+        task = running.add_task(what, total=total)
+        yield lambda rows: running.update(task, completed=rows)
+
+
+def document(content: dict[str, Any]) -> None:
+    """One JSON document on stdout."""
+    print(json.dumps(_plain(content), ensure_ascii=False, indent=1, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    """Values as JSON has them: NaN is null, infinity the string 'inf', paths and array scalars as text and numbers."""
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else "inf" if value > 0 else "-inf"
+    return value
+
+
+def percent(x: float) -> str:
+    return f"{100 * x:.2f} %"
+
+
+def listed(names: Sequence[str]) -> str:
+    """'a', 'a and b', 'a, b and c'."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else list(names))

@@ -1,0 +1,126 @@
+"""sfumato demo: the whole road on real counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sfumato.cli.console import columns, document, heading, percent, story
+from sfumato.cli.options import Wishes, force_option, json_option
+from sfumato.errors import OutputError
+
+
+@click.command()
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("sfumato-demo"),
+              show_default=True, metavar="DIR", help="The folder for the files; made if it does not exist.")
+@click.option("--epsilon", type=float, default=1.0, show_default=True, help="The privacy level in nats.")
+@force_option
+@json_option
+def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
+    """Walk the whole road on 32,561 people of the 1994 US census (sex is the secret, race is useful).
+
+    Writes the table, releases it, verifies the proof from the file, estimates the truth from the released rows and
+    compares: every file is left in the folder to look at.
+
+    \b
+    Example:
+      sfumato demo --out demo
+    """
+    from sfumato.cli.files import Files
+    from sfumato.cli.plan import design_notice, planned, tabulated
+    from sfumato.cli.road import Wanted, as_document, describe, released
+    from sfumato.errors import checked_epsilon
+    from sfumato.sources import open_source
+
+    checked_epsilon(epsilon)
+    table = out / "adult.csv"
+    files = Files.beside(out / "released.csv", private_report=out / "released.private.html")
+    _folder(out, [table, *files.written.values()], force)
+    tell = _silent if as_json else _tell
+    tell("1. A private table", f"{table}: 32,561 people, their sex and race, with the counts of the UCI Adult data.")
+    _write_table(table, force)
+    source = open_source(table)
+    wishes = Wishes(("sex",), ("race",), epsilon)
+    tell("2. Release it so that nobody's sex can be inferred",
+         f"sfumato release {table} --secret sex --useful race --epsilon {epsilon:g} --out {files.table}")
+    plan = planned(tabulated(source, wishes), wishes, "private")
+    design_notice(plan.mechanism, str(files.mechanism), table.name)
+    done = released(source, plan, files, Wanted(force=force))
+    if not as_json:
+        describe(done, [])
+    tell("3. Anyone can check the promise, from the file alone", f"sfumato verify {files.mechanism}")
+    proof = _verified(files.mechanism)
+    tell("", f"The claim holds: ε ≤ {proof.level:.10g}, proved again from the integers in the file.")
+    tell("4. What the released rows still tell", f"sfumato estimate {files.table}")
+    rows = _compared(done, plan)
+    if as_json:
+        document({**as_document(done, []), "estimate": rows, "demo_table": table})
+        return
+    _show(rows)
+    tell("5. Look at it", f"{files.report} is the page for everyone; {files.private_report} compares with the "
+         "truth and is not for publication.")
+
+
+def _silent(title: str, text: str) -> None:
+    pass
+
+
+def _tell(title: str, text: str) -> None:
+    if title:
+        heading(f"\n{title}")
+    story(text)
+
+
+def _folder(out: Path, targets: list[Path], force: bool) -> None:
+    """The folder, when nothing in it is in the way."""
+    there = [path for path in targets if path.exists()]
+    if there and not force:
+        raise OutputError(f"{there[0]} exists. Choose another folder with --out, or replace the files with --force.")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"the folder {out} could not be made: {error.strerror}.") from None
+
+
+def _write_table(path: Path, force: bool) -> None:
+    import io
+
+    from pyarrow import csv
+
+    from sfumato.cli.files import fill, publish
+    from sfumato.datasets import adult, rows
+    from sfumato.releasing.atomic import drafts
+
+    text = io.BytesIO()
+    csv.write_csv(rows(adult("sex", "race"), seed=1994), text)
+    with drafts(path) as (draft,):
+        fill(draft, text.getvalue())
+        publish({"table": draft}, replace=force)
+
+
+def _verified(path: Any) -> Any:
+    from sfumato.certification import verify
+
+    return verify(path)
+
+
+def _compared(done: Any, plan: Any) -> list[dict[str, Any]]:
+    """Estimate beside truth for every value of both variables."""
+    truth, found = plan.mechanism.joint, done.estimate
+    out = []
+    for side, true in ((found.secret, truth.p_secret), (found.useful, truth.p_useful)):
+        low, high = side.interval(0.95)
+        for i in range(side.p.size):
+            out.append({
+                "column": ", ".join(side.alphabet.names), "value": side.alphabet.text(i), "truth": float(true[i]),
+                "estimate": float(side.p[i]), "low": float(low[i]), "high": float(high[i]),
+            })
+    return out
+
+
+def _show(rows: list[dict[str, Any]]) -> None:
+    figures = ("truth", "estimate", "low", "high")
+    cells = [[r["column"], r["value"], *(percent(r[k]) for k in figures)] for r in rows]
+    columns(["column", "value", "truth", "estimate", "from", "to"], cells, numbers=4)

@@ -1,0 +1,80 @@
+"""sfumato design: a mechanism file without a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sfumato.cli.console import document, pairs
+from sfumato.cli.options import Names, counting, designing, force_option, joined, json_option, table_argument
+from sfumato.errors import InputError
+
+
+@click.command()
+@table_argument
+@click.option("--secret", type=Names(), multiple=True, required=True, help="The column(s) to protect.")
+@click.option("--useful", type=Names(), multiple=True,
+              help="The columns to keep informative. Without it: every other categorical column that fits.")
+@click.option("--epsilon", type=float, required=True, help="The privacy level in nats; smaller protects more.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), metavar="FILE", help="The mechanism file.")
+@click.option("--counts", metavar="COL", help="TABLE is a table of counts: this column says how many people a row is.")
+@click.option("--source", "origin", type=click.Choice(["private", "reference"]), default="private", show_default=True,
+              help="What TABLE is: its counts will be in the mechanism file.")
+@designing
+@counting
+@force_option
+@json_option
+def design(
+    table: Path, secret: Any, useful: Any, out: Path, counts: str | None, origin: str, force: bool, as_json: bool,
+    **wishes: Any,
+) -> None:
+    """Design a mechanism from TABLE, certify it and save it.
+
+    \b
+    Examples:
+      sfumato design census.csv --source reference --secret income --useful age,sex \\
+          --epsilon 1 --out m.json
+      sfumato design cells.csv --counts people --secret sex --useful race --epsilon 0.5 --out m.json
+    """
+    from sfumato.cli.files import fill, publish
+    from sfumato.cli.plan import design_notice, planned
+    from sfumato.cli.release import wishes_of
+    from sfumato.cli.road import cost, encoded, plan_document, promise
+    from sfumato.releasing.atomic import check_target, drafts
+
+    wished = wishes_of(joined(secret), joined(useful), wishes)
+    check_target(out, table, force=force)
+    joint, wished = _joint(table, wished, counts, quiet=as_json)
+    plan = planned(joint, wished, origin)
+    design_notice(plan.mechanism, str(out), table.name)
+    with drafts(out) as (draft,):
+        fill(draft, encoded(plan.mechanism))
+        publish({"mechanism": draft}, replace=force)
+    if as_json:
+        price = cost(plan)
+        bits = {"kept": price.kept, "whole": price.whole, "ceiling": price.ceiling, "nmi": price.share}
+        document({**plan_document(plan), "bits": bits, "files": {"mechanism": out}, "notes": list(plan.notes)})
+        return
+    pairs([*promise(plan), *(("note", note) for note in plan.notes), ("mechanism", str(out))])
+
+
+def _joint(table: Path, wished: Any, counts: str | None, *, quiet: bool) -> tuple[Any, Any]:
+    """The counts of a table of people, or of a table of cells."""
+    from sfumato.alphabet import find_column
+    from sfumato.cli.parts import counted
+    from sfumato.cli.plan import tabulated
+    from sfumato.cli.release import with_useful
+    from sfumato.sources import open_source
+
+    source = open_source(table)
+    if counts is not None:
+        find_column(counts, source.columns, source.name)
+        if wished.rare is not None or any(isinstance(b, int) for b in (wished.bins or {}).values()):
+            raise InputError(
+                "with --counts, group labels and bin columns before counting, or give edges (--bins COL=30;65)."
+            )
+    wished = with_useful(source, wished, [counts] if counts else [], source.columns, quiet=quiet)
+    joint = tabulated(source, wished)
+    return (joint if counts is None else counted(source, joint, {}, counts)), wished

@@ -1,0 +1,162 @@
+"""sfumato estimate: what the true table looks like, from the released one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sfumato.cli.console import columns, document, heading, percent, story
+from sfumato.cli.options import force_option, json_option
+from sfumato.errors import InputError
+
+Cells = tuple[list[str], list[list[Any]]]  # head and rows of the table of estimates
+
+
+@click.command()
+@click.argument("released", type=click.Path(path_type=Path))
+@click.option("--mechanism", type=click.Path(path_type=Path), metavar="FILE",
+              help="The mechanism file of the release.  [default: the one beside RELEASED]")
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of all intervals together.")
+@click.option("--method", type=click.Choice(["auto", "inverse", "em"]), default="auto", show_default=True,
+              help="Unbiased inversion, or the maximum of the likelihood.")
+@click.option("--decode", type=click.Choice(["symbols", "likely", "sample"]),
+              help="How the rows were written, when there is no manifest beside them.")
+@click.option("--rows", "most", type=click.IntRange(1), default=30, show_default=True,
+              help="Rows to show of each table.")
+@click.option("--csv", "csv_file", type=click.Path(path_type=Path), metavar="FILE",
+              help="Write every cell to a CSV file.")
+@force_option
+@json_option
+def estimate(
+    released: Path, mechanism: Path | None, confidence: float, method: str, decode: str | None, most: int,
+    csv_file: Path | None, force: bool, as_json: bool,
+) -> None:
+    """Estimate the distribution behind a RELEASED table, with intervals that hold for all cells at once.
+
+    \b
+    Example:
+      sfumato estimate released.csv --mechanism released.mechanism.json --csv estimates.csv
+    """
+    from sfumato.cli.console import progress
+    from sfumato.estimation import estimate as estimated
+    from sfumato.mechanism import load
+
+    if not 0 < confidence < 1:
+        raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence:g}.")
+    law = load(_mechanism_beside(released) if mechanism is None else mechanism)
+    if csv_file is not None:
+        from sfumato.releasing.atomic import check_target
+
+        check_target(csv_file, released, force=force)
+    with progress(f"estimating from {released.name}"):
+        found = estimated(released, law, method=method, decode=decode)
+        table = _cells(found, confidence)
+    if csv_file is not None:
+        _write_csv(csv_file, table, force)
+    if as_json:
+        document(_document(found, table, confidence, csv_file))
+        return
+    story(f"Estimated from {found.n:,} released rows ({found.method}); all intervals of a table hold at once with "
+          f"{confidence:.0%} confidence.")
+    for side in (found.secret, found.useful):
+        if side is not None:
+            _show_side(side, confidence, most)
+    _show_cells(table, most)
+    for note in found.notes:
+        story(f"Note: {note}")
+    if csv_file is not None:
+        story(f"All cells: {csv_file}")
+
+
+def _mechanism_beside(released: Path) -> Path:
+    from sfumato.cli.files import Files
+
+    path = Files.beside(released).mechanism
+    if path is None or not path.exists():
+        raise InputError(f"there is no mechanism file beside {released} ({path}); name it with --mechanism.")
+    return path
+
+
+def _cells(found: Any, confidence: float) -> Cells:
+    """Head and rows of every cell: labels, estimate, interval, standard error of the raw estimate."""
+    m = found.mechanism
+    low, high = found.interval(confidence)
+    p, spread = found.p.ravel(), found.variance.ravel() ** 0.5
+    low, high = low.ravel(), high.ravel()
+    known = found.identifiable.cells.ravel()
+    both = m.reads == "both"
+    head = [*(m.secret.names if both else ()), *m.useful.names, "estimate", "low", "high", "error"]
+    rows = []
+    for x in range(p.size):
+        s, u = divmod(x, m.useful.size)
+        labels = [*(m.secret.label(s) if both else ()), *m.useful.label(u)]
+        error = float(spread[x]) if known[x] else None
+        rows.append([*labels, float(p[x]), float(low[x]), float(high[x]), error])
+    return head, rows
+
+
+def _show_side(side: Any, confidence: float, most: int) -> None:
+    low, high = side.interval(confidence)
+    order = sorted(range(side.p.size), key=lambda i: -side.p[i])
+    rows = [[side.alphabet.text(i), percent(side.p[i]), percent(low[i]), percent(high[i])] for i in order[:most]]
+    heading("\n" + ", ".join(side.alphabet.names) + ("" if side.identified else " (not all of it can be identified)"))
+    columns(["value", "estimate", "from", "to"], rows, numbers=3)
+    _rest(len(order) - most)
+
+
+def _show_cells(table: Cells, most: int) -> None:
+    head, rows = table
+    names = head[:-4]
+    if len(names) < 2:
+        return
+    order = sorted(rows, key=lambda row: -row[-4])
+    heading("\n" + " × ".join(names))
+    shown = [
+        [*("(missing)" if x is None else str(x) for x in row[:-4]), *(percent(x) for x in row[-4:-1])]
+        for row in order[:most]
+    ]
+    columns([*names, "estimate", "from", "to"], shown, numbers=3)
+    _rest(len(rows) - most)
+
+
+def _rest(left: int) -> None:
+    if left > 0:
+        story(f"… and {left:,} more (--rows, --csv)")
+
+
+def _write_csv(path: Path, table: Cells, force: bool) -> None:
+    import csv
+    import io
+
+    from sfumato.cli.files import fill, publish
+    from sfumato.releasing.atomic import drafts
+
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([table[0], *table[1]])
+    with drafts(path) as (draft,):
+        fill(draft, text.getvalue().encode())
+        publish({"csv": draft}, replace=force)
+
+
+def _document(found: Any, table: Cells, confidence: float, csv_file: Path | None) -> dict[str, Any]:
+    head, rows = table
+
+    def side(marginal: Any) -> Any:
+        low, high = marginal.interval(confidence)
+        labels = [list(marginal.alphabet.label(i)) for i in range(marginal.p.size)]
+        keys = ("values", "estimate", "low", "high")
+        cells = zip(labels, marginal.p.tolist(), low.tolist(), high.tolist(), strict=True)
+        return {"columns": list(marginal.alphabet.names), "cells": [dict(zip(keys, c, strict=True)) for c in cells]}
+
+    return {
+        "n": found.n, "method": found.method, "decode": found.decode, "confidence": confidence,
+        "identifiable": bool(found.identifiable), "notes": list(found.notes),
+        "secret": None if found.secret is None else side(found.secret), "useful": side(found.useful),
+        "cells": [
+            {"values": dict(zip(head[:-4], row[:-4], strict=True)), **dict(zip(head[-4:], row[-4:], strict=True))}
+            for row in rows
+        ],
+        "files": {} if csv_file is None else {"csv": csv_file},
+    }

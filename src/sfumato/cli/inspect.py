@@ -1,0 +1,138 @@
+"""sfumato inspect: what a mechanism file is, promises and means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sfumato.cli.console import columns, document, heading, pairs, percent, story
+from sfumato.cli.options import json_option
+
+LIKELIEST = 3  # original cells named for an output
+LABELS = 12  # of a column that are listed
+SOURCES = {
+    "private": "the private table itself", "reference": "reference data", "split": "a part of the private table"
+}
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--outputs", type=click.IntRange(1), default=20, show_default=True, help="Outputs to explain.")
+@json_option
+def inspect(file: Path, outputs: int, as_json: bool) -> None:
+    """Show what a mechanism FILE is: columns, claim, design data, and what each output means.
+
+    Nothing is proved here; see sfumato verify.
+
+    \b
+    Example:
+      sfumato inspect released.mechanism.json
+    """
+    from sfumato.mechanism import load
+    from sfumato.mechanism.file import record_of
+
+    m = load(file)
+    meanings = _meanings(m, outputs)
+    if as_json:
+        document({
+            "file": file, "checksum": record_of(m).checksum, "method": m.method, "reads": m.reads,
+            "claim": None if m.claim is None else m.claim.sentence,
+            "secret": [_column_record(c) for c in m.secret.columns],
+            "useful": [_column_record(c) for c in m.useful.columns],
+            "inputs": m.inputs, "outputs": m.outputs if m.law.meaning != "subset" else None, "bits": m.law.bits,
+            "meaning": m.law.meaning, "design_data": _design_record(m),
+            "posterior": [{"output": o, "cells": [{"cell": c, "p": p} for c, p in cells]} for o, cells in meanings],
+        })
+        return
+    pairs([
+        ("file", str(file)),
+        ("method", f"{m.method}, reads {'secret and useful' if m.reads == 'both' else 'useful'} columns"),
+        ("claims", m.claim.sentence if m.claim else "nothing"),
+        *(("secret", _column(c)) for c in m.secret.columns), *(("useful", _column(c)) for c in m.useful.columns),
+        ("law", _law(m)), ("design data", _design(m)), ("checksum", record_of(m).checksum),
+    ])
+    _show(m, meanings)
+
+
+def _column_record(c: Any) -> dict[str, Any]:
+    return {"name": c.name, "labels": list(c.labels), "other": c.other, "cuts": c.cuts}
+
+
+def _column(c: Any) -> str:
+    labels = ["(missing)" if x is None else x for x in c.labels[:LABELS]]
+    return f"{c.name}, {c.size:,} values: {', '.join(labels)}{', …' if c.size > LABELS else ''}"
+
+
+def _law(m: Any) -> str:
+    kinds = {
+        "cell": f"{m.outputs:,} outputs, which are cells of the table",
+        "useful": f"{m.outputs:,} outputs, which are useful values",
+        "symbol": f"{m.outputs:,} outputs, which are symbols",
+        "subset": f"sets of the {m.inputs:,} inputs, one bit each",
+    }
+    return f"{m.inputs:,} inputs to {kinds[m.law.meaning]}; weights are integers that sum to 2^{m.law.bits}"
+
+
+def _design_record(m: Any) -> dict[str, Any]:
+    from sfumato.cli.plan import small_cells
+
+    j = m.joint
+    return {
+        "source": m.source, "rows": None if j is None else j.n, "small_cells": small_cells(j),
+        "counts": None if j is None or j.counts is None else j.counts,
+        "fingerprint": None if j is None else j.fingerprint,
+    }
+
+
+def _design(m: Any) -> str:
+    if m.joint is None:
+        return "none in the file"
+    made = _design_record(m)
+    rows = "" if made["rows"] is None else f", {made['rows']:,} rows"
+    small = f"; {made['small_cells']:,} cells hold 1 to 4 people" if made["small_cells"] else ""
+    return f"{SOURCES.get(m.source, 'from where is not stated')}{rows}{small}; fingerprint {made['fingerprint'][:16]}…"
+
+
+def _meanings(m: Any, most: int) -> list[tuple[str, list[tuple[str, float]]]]:
+    """For the likeliest outputs, the original cells behind them with their posterior probabilities."""
+    import numpy as np
+
+    from sfumato.mechanism.mechanism import mean_law
+
+    if m.joint is None or m.law.meaning == "subset":
+        return []
+    mean = mean_law(m, m.joint)
+    order = range(m.outputs) if m.outputs <= most or mean is None else np.argsort(-mean, kind="stable")
+    out = []
+    for y in list(order)[:most]:
+        weight = np.asarray(m.law.row(int(y)), float) * m.joint.p
+        total = float(weight.sum())
+        weight = (weight / total if total > 0 else m.joint.p).ravel()
+        top = np.argsort(-weight, kind="stable")[:LIKELIEST]
+        cells = [(_cell(m, int(x)), float(weight[x])) for x in top if weight[x] > 0]
+        answer = m.answer(int(y))
+        out.append((" · ".join(_text(x) for x in answer) if isinstance(answer, tuple) else _text(answer), cells))
+    return out
+
+
+def _cell(m: Any, x: int) -> str:
+    s, u = divmod(x, m.useful.size)
+    return f"{m.secret.text(s)} · {m.useful.text(u)}"
+
+
+def _text(label: Any) -> str:
+    if isinstance(label, tuple):
+        return " · ".join(_text(x) for x in label)
+    return "(missing)" if label is None else str(label)
+
+
+def _show(m: Any, meanings: list[tuple[str, list[tuple[str, float]]]]) -> None:
+    if not meanings:
+        return
+    heading("\nWhat an output means: the likeliest original cells, under the design distribution")
+    rows = [[output, "  ".join(f"{cell} {percent(p)}" for cell, p in cells)] for output, cells in meanings]
+    columns(["output", "original"], rows)
+    if m.outputs > len(meanings):
+        story(f"… and {m.outputs - len(meanings):,} more outputs (--outputs)")

@@ -1,0 +1,150 @@
+"""Options that several commands share, and how their texts are read."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+F = TypeVar("F", bound=Callable[..., Any])
+METHODS_HELP = "How to design: auto compares what fits and says why."
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """How a table is counted and a mechanism designed from it."""
+
+    secret: tuple[str, ...]
+    useful: tuple[str, ...]
+    epsilon: float
+    method: str = "auto"
+    confidence: float = 0.95
+    notion: str = "rldp"
+    reads: str = "both"
+    bins: dict[str, int | list[float]] | None = None
+    rare: float | dict[str, float] | None = None
+    missing: str = "category"
+    time_limit: float | None = None
+
+
+class Names(click.ParamType[tuple[str, ...]]):
+    """Column names separated by commas; a name that holds a comma goes in double quotes."""
+
+    name = "col,col"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        found = [x.strip() for x in next(csv.reader([value], skipinitialspace=True), [])]
+        if not found or not all(found):
+            self.fail(f"{value!r} does not name columns; write NAME,NAME", param, ctx)
+        return tuple(found)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Columns of the table on the command line."""
+        before, _, last = incomplete.rpartition(",")
+        lead = f"{before}," if before else ""
+        try:
+            from sfumato.sources import open_source
+
+            known = open_source(Path(ctx.params["table"])).columns
+        except Exception:
+            return []
+        return [CompletionItem(lead + c) for c in known if c.startswith(last) and c not in before.split(",")]
+
+
+class Method(click.ParamType[str]):
+    """A name from sf.methods(); checked by the designer, so that --help needs no import."""
+
+    name = "method"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from sfumato.designers import methods
+
+        return [CompletionItem(m) for m in methods() if m.startswith(incomplete)]
+
+
+def joined(parts: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """An option that may be repeated: --useful a,b --useful c."""
+    return tuple(name for part in parts for name in part)
+
+
+def bins_of(texts: Sequence[str]) -> dict[str, int | list[float]] | None:
+    """COL=5 is five quantile bins, COL=30;65 are edges, COL=30; is one edge.
+
+    >>> bins_of(["age=30;65", "income=4"])
+    {'age': [30.0, 65.0], 'income': 4}
+    """
+    out: dict[str, int | list[float]] = {}
+    for text in texts:
+        name, _, rule = text.rpartition("=")
+        try:
+            out[name] = [float(x) for x in rule.split(";") if x.strip()] if ";" in rule else int(rule)
+        except ValueError:
+            name = ""
+        if not name:
+            raise click.BadParameter(
+                f"{text!r}: write COL=5 for five bins of about equal size, or COL=30;65 for edges.", param_hint="--bins"
+            )
+    return out or None
+
+
+def rare_of(texts: Sequence[str]) -> float | dict[str, float] | None:
+    """COL=20 for one column, 20 for all.
+
+    >>> rare_of(["job=20"]), rare_of(["20"])
+    ({'job': 20.0}, 20.0)
+    """
+    out: dict[str, float] = {}
+    for text in texts:
+        name, _, least = text.rpartition("=")
+        try:
+            out[name] = float(least)
+        except ValueError:
+            raise click.BadParameter(
+                f"{text!r}: write COL=20 to group labels with fewer than 20 rows, or 20 for every column.",
+                param_hint="--rare",
+            ) from None
+    if "" in out and len(out) > 1:
+        raise click.BadParameter("give one number for all columns, or COL=number for some.", param_hint="--rare")
+    return out.get("", out) or None
+
+
+def counting(command: F) -> F:
+    """How columns become categories."""
+    for option in (
+        click.option("--bins", multiple=True, metavar="COL=5|COL=30;65", help="Bin a numeric column: a number of "
+                     "quantile bins, or edges."),
+        click.option("--rare", multiple=True, metavar="COL=20", help="Group labels with fewer rows as 'other'."),
+        click.option("--missing", type=click.Choice(["category", "refuse"]), default="category", show_default=True,
+                     help="Whether missing values are a category of their own or an error."),
+    ):
+        command = option(command)
+    return command
+
+
+def designing(command: F) -> F:
+    """How a mechanism is designed."""
+    for option in (
+        click.option("--method", type=Method(), default="auto", show_default=True, help=METHODS_HELP),
+        click.option("--confidence", type=float, default=0.95, show_default=True,
+                     help="Of the ball of distributions around the counts, in all of which the promise holds."),
+        click.option("--notion", type=click.Choice(["rldp", "lip", "ldp"]), default="rldp", show_default=True,
+                     help="Of privacy: about the secret for every distribution in the ball, about it at the counts "
+                     "alone, or about the whole record whatever the distribution."),
+        click.option("--reads", type=click.Choice(["both", "useful"]), default="both", show_default=True,
+                     help="Whether the mechanism sees the secret, or the useful columns alone."),
+        click.option("--time-limit", type=float, metavar="SECONDS", help="For methods that search."),
+    ):
+        command = option(command)
+    return command
+
+
+table_argument = click.argument("table", type=click.Path(path_type=Path), metavar="TABLE")
+force_option = click.option("--force", is_flag=True, help="Replace output files that exist.")
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout instead of prose.")

@@ -1,0 +1,71 @@
+"""Parts of a table: a random one to design on, the rest to release; and counts under given alphabets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.errors import DataError, InputError
+from sfumato.joint import Joint
+from sfumato.mechanism import Mechanism
+from sfumato.releasing.randomness import Stream
+from sfumato.sources import Source
+
+LANE = 1 << 32  # of the stream, away from those that draw and decode
+
+
+def split(source: Source, fraction: float, seed: int | None = None) -> tuple[Source, Source]:
+    """Two sources that share no row: each row goes to the first with probability `fraction`.
+
+    Which rows these are follows from the row number and a key of the system's entropy, so both parts can be
+    streamed, in as many passes as it takes, and nobody can tell afterwards who was in which.
+    """
+    if not 0 < fraction < 1:
+        raise InputError(f"--split must be a fraction between 0 and 1, got {fraction:g}.")
+    stream, edge = Stream.of(seed), np.uint64(int(fraction * 2**64))
+    return _part(source, stream, edge, first=True), _part(source, stream, edge, first=False)
+
+
+def _part(source: Source, stream: Stream, edge: np.uint64, *, first: bool) -> Source:
+    def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        row = 0
+        for batch in source.read(coded, kept):
+            words = np.empty(batch.num_rows, np.uint64)
+            stream.words(row, words, lane=LANE)
+            row += batch.num_rows
+            yield batch.filter(pa.array((words < edge) == first))
+
+    part = "set aside for the design" if first else "to be released"
+    return Source(f"{source.name} (the part {part})", source.columns, read, source.path)
+
+
+def counted(source: Source, like: Mechanism | Joint, names: dict[str, str], weight: str | None = None) -> Joint:
+    """The table of counts under the alphabets of a mechanism or a joint; `names` gives the source's column names.
+
+    With `weight` each row stands for as many people as that column says.
+    """
+    wanted = [names.get(n, n) for n in (*like.secret.names, *like.useful.names)]
+    own = [*like.secret.names, *like.useful.names]
+    totals, row = np.zeros(like.secret.size * like.useful.size), 0
+    for batch in source.batches([*wanted, *([weight] if weight else [])]):
+        part = batch.select(wanted).rename_columns(own)
+        codes = like.secret.encode(part, first_row=row) * like.useful.size + like.useful.encode(part, first_row=row)
+        people = _people(batch.column(weight), weight, row) if weight else None
+        totals += np.bincount(codes, people, len(totals))
+        row += batch.num_rows
+    table = np.rint(totals).astype(np.int64).reshape(like.secret.size, like.useful.size)
+    return Joint.from_counts(table, like.secret, like.useful)
+
+
+def _people(values: Any, name: str, first_row: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    from sfumato.arrow import numbers_of
+
+    found = numbers_of(values, name, first_row)
+    bad = np.flatnonzero(~((found >= 0) & (found == np.floor(found))))
+    if bad.size:
+        row = first_row + int(bad[0]) + 1
+        raise DataError(f"column {name!r}, row {row}: a count must be a whole number, zero or more.")
+    return found

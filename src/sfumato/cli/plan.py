@@ -1,0 +1,105 @@
+"""From a table and wishes to a sealed mechanism, its certificate and the notice about its design data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sfumato.cli.console import notice, progress
+from sfumato.cli.options import Wishes
+from sfumato.errors import ClaimError, InputError
+from sfumato.joint import Joint
+from sfumato.sources import Source
+
+SMALL = 5  # people; a count below it may single somebody out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """A mechanism whose claim has been certified, and what was said on the way."""
+
+    mechanism: Any
+    certificate: Any
+    notes: tuple[str, ...] = ()
+
+
+def planned(joint: Joint, wishes: Wishes, source: str) -> Plan:
+    """Design, seal and certify over the confidence ball around the counts."""
+    from sfumato.designers import design
+    from sfumato.uncertainty import ChiSquareBall
+
+    ball = ChiSquareBall(joint, confidence=wishes.confidence)
+    options: dict[str, Any] = {"notion": wishes.notion, "reads": wishes.reads}
+    notes: tuple[str, ...] = ()
+    with progress(f"designing for {joint.p.size:,} cells"):
+        try:
+            timed: dict[str, Any] = {} if wishes.time_limit is None else {"time_limit": wishes.time_limit}
+            made = design(ball, wishes.epsilon, wishes.method, **options, **timed)
+        except InputError as error:
+            if wishes.time_limit is None or "time_limit" not in str(error):
+                raise
+            notes = (f"--time-limit was not needed: {wishes.method} does not search",)
+            made = design(ball, wishes.epsilon, wishes.method, **options)
+    return Plan(replace(made.mechanism, source=source), made.certificate, (*made.notes, *notes))
+
+
+def given(path: Path) -> Plan:
+    """A mechanism from a file, after its claim has been proved anew."""
+    from sfumato.certification import certify
+    from sfumato.mechanism import load
+
+    mechanism = load(path)
+    if mechanism.claim is None:
+        raise ClaimError(f"{path} claims no privacy, so nothing was released. Ask its author for one that does.")
+    with progress("certifying the mechanism"):
+        return Plan(mechanism, certify(mechanism))
+
+
+def tabulated(source: Source, wishes: Wishes) -> Joint:
+    """The counts of the columns wished for."""
+    from sfumato.tabulation import tabulate
+
+    with progress(f"counting {source.name}"):
+        return tabulate(
+            source, list(wishes.secret), list(wishes.useful), missing=wishes.missing, bins=wishes.bins, rare=wishes.rare
+        )
+
+
+def small_cells(joint: Joint | None) -> int:
+    """Cells with 1 to 4 people."""
+    if joint is None or joint.counts is None:
+        return 0
+    return int(((joint.counts > 0) & (joint.counts < SMALL)).sum())
+
+
+def design_notice(mechanism: Any, file: str, table: str) -> None:
+    """Say aloud that the counts of private rows become public with the mechanism file."""
+    joint = mechanism.joint
+    if joint is None or mechanism.source not in NOTICES:
+        return
+    title, first, way_out = NOTICES[mechanism.source]
+    small, shape = small_cells(joint), f"{joint.shape[0]} × {joint.shape[1]}"
+    people = f"{small:,} of its {joint.p.size:,} cells hold" if small != 1 else f"1 of its {joint.p.size:,} cells holds"
+    warning = [
+        f"! {people} only 1 to {SMALL - 1} people: so small a count may single somebody out. "
+        "Coarser columns help (--bins, --rare, fewer --useful)."
+    ] if small else []
+    notice(title, [first.format(file=file, shape=shape, table=table, n=f"{joint.n:,}"), *warning, way_out])
+
+
+NOTICES = {
+    "private": (
+        "Counts of the private table become public with the mechanism file",
+        "{file} contains the exact {shape} table of counts of {table} ({n} rows), without noise; nobody could verify "
+        "the promise without it. Whoever gets the file gets the counts.",
+        "To keep private rows out of it, design from other data (--design-from reference.csv), or on a random part "
+        "that is then not released (--split 0.1).",
+    ),
+    "split": (
+        "Counts of the part set aside become public with the mechanism file",
+        "{file} contains the exact {shape} table of counts of the {n} rows of {table} that were set aside, without "
+        "noise. These rows are not in the release, but whoever gets the file gets their counts.",
+        "To keep private rows out of it altogether, design from other data (--design-from reference.csv).",
+    ),
+}

@@ -1,0 +1,56 @@
+"""sfumato verify: the proof again, for anyone, from the file alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from sfumato.cli.console import document, pairs
+from sfumato.cli.options import json_option
+from sfumato.errors import ClaimError
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@json_option
+def verify(file: Path, as_json: bool) -> None:
+    """Prove the claim of a mechanism FILE anew, from the integers in it.
+
+    Exits with 0 only if the claim holds, with 5 and the place where it fails if it does not, and with 4 if the file
+    was edited or is not a mechanism file.
+
+    \b
+    Example:
+      sfumato verify released.mechanism.json
+    """
+    from sfumato.certification import certificate
+    from sfumato.cli.plan import Plan
+    from sfumato.cli.road import plan_document, witness
+    from sfumato.mechanism import load
+
+    mechanism = load(file)
+    if mechanism.claim is None:
+        raise ClaimError(f"{file} claims no privacy: there is nothing to verify.")
+    found = certificate(mechanism)
+    at = witness(found)
+    if as_json:
+        document({"file": file, **plan_document(Plan(mechanism, found))})
+    if not found.holds:
+        raise ClaimError(
+            f"{file} claims {mechanism.claim.sentence}, but only ε ≤ {found.level:.10g} could be proved"
+            f"{'; worst at ' + at if at else ''}. Do not release with it."
+        )
+    if as_json:
+        return
+    outside = [(f"at {where}", _level(x)) for where, x in found.elsewhere.items()]
+    pairs([
+        ("holds", mechanism.claim.sentence),
+        ("proved", f"ε ≤ {found.level:.10g}, from the integers in {file}"),
+        *([("worst at", at)] if at else []),
+        *outside,
+    ])
+
+
+def _level(x: float) -> str:
+    return f"ε ≤ {x:.6g}" if x != float("inf") else "no finite ε"
