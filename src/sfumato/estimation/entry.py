@@ -11,7 +11,7 @@ from sfumato.errors import InputError, unknown
 from sfumato.estimation.bounds import LISTED, Bounds
 from sfumato.estimation.identifiable import identifiable
 from sfumato.estimation.inversion import Inversion
-from sfumato.estimation.likelihood import most_likely
+from sfumato.estimation.likelihood import ENOUGH, most_likely
 from sfumato.estimation.models import Model, model_of, prior
 from sfumato.estimation.result import Estimate, Marginal
 from sfumato.estimation.simplex import on_simplex
@@ -19,6 +19,7 @@ from sfumato.estimation.tally import Tally, tally
 from sfumato.mechanism import Mechanism
 
 METHODS = ("auto", "inverse", "em")
+NEVER_ZERO = 1e-3  # of a uniform share: a cell that starts at zero in EM would stay there
 
 
 def estimate(
@@ -53,8 +54,8 @@ def estimate(
     what = identifiable(mechanism, whole, secret, useful)
     if method == "auto":
         method = "inverse" if what or model.adjoint is None else "em"
-    p = _fitted(model, seen, prior(mechanism), whole) if method == "em" else whole.raw
-    notes = tuple(x for x in ("" if what else what.sentence, *_lost(mechanism, seen, whole)) if x)
+    p, short = _fitted(model, seen, prior(mechanism), whole) if method == "em" else (whole.raw, "")
+    notes = tuple(x for x in ("" if what else what.sentence, short, *_lost(mechanism, seen, whole)) if x)
     p = read_only(on_simplex(p) if project and method == "inverse" else p)
     limits = None if what else _bounds(model, seen, mechanism)
     by_s, by_u = _sums(mechanism) if limits is not None else (None, None)
@@ -80,12 +81,17 @@ def _sums(mechanism: Mechanism) -> tuple[Floats, Floats]:
     return x.sum(2).T, x.sum(1).T
 
 
-def _fitted(model: Model, seen: Tally, design: Floats, whole: Inversion) -> Floats:
+def _fitted(model: Model, seen: Tally, design: Floats, whole: Inversion) -> tuple[Floats, str]:
+    """The most likely table, with a sentence when the search was cut short."""
     if model.adjoint is None:
         raise InputError("SUE and OUE rows are estimated from the frequency of each bit; use method='inverse'.")
-    start = (design + 1e-3 / design.size) / (1 + 1e-3)  # a cell that starts at zero would stay there
+    start = design
+    if whole.identified.all():  # the inverse is the maximum itself when no value of it is negative
+        start = on_simplex(whole.raw).ravel()
+    start = np.maximum(start, NEVER_ZERO / start.size)
     fit = most_likely(model.forward, model.adjoint, seen.counts / seen.n, seen.n, start)
-    return fit.p.reshape(whole.raw.shape)
+    short = f"The likelihood was raised to within {fit.gap:.2g} nats of its maximum, then the search was stopped."
+    return fit.p.reshape(whole.raw.shape), short if fit.gap > ENOUGH else ""
 
 
 def _lost(mechanism: Mechanism, seen: Tally, whole: Inversion) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from sfumato.alphabet import Floats
@@ -11,6 +13,7 @@ from sfumato.estimation.inversion import Inversion
 DRAWS = 4000  # of the Gaussian maximum: the quantile's own error is then 0.3 % of coverage
 SIMULATED_NUMBERS = 40_000_000  # the most Gaussian numbers spent on one quantile; larger tables use Šidák's bound
 FEWEST_DRAWS = 1000
+FACTORED = 400  # cells up to which the covariance is factored once instead of being applied to every draw
 SEED = 20260101  # intervals of the same data are the same
 
 
@@ -27,9 +30,26 @@ def critical(inversion: Inversion, level: float) -> float:
         from scipy.special import ndtri
 
         return float(ndtri((1 + level ** (1 / max(cells, 1))) / 2))
-    z = np.abs(inversion.deviations(np.random.default_rng(SEED), draws))
-    ratio = np.divide(z, sd, out=np.zeros_like(z), where=sd > 0)
-    return float(np.quantile(ratio[:, inversion.identified.ravel()].max(1, initial=0.0), level))
+    shown = inversion.identified.ravel() & (sd > 0)
+    if not shown.any():
+        return 0.0
+    if sd.size <= FACTORED:
+        z = _correlated(inversion.covariance()[np.ix_(shown, shown)], draws)
+    else:
+        z = inversion.deviations(np.random.default_rng(SEED), draws)[:, shown] / sd[shown]
+    return float(np.quantile(np.abs(z).max(1), level))
+
+
+def _correlated(covariance: Floats, draws: int) -> Floats:
+    """Gaussian draws [i, cell] with unit variances and the correlations of a covariance."""
+    sd = np.sqrt(np.diag(covariance))
+    values, vectors = np.linalg.eigh(covariance / np.outer(sd, sd))
+    return np.asarray(_noise(draws, len(sd)) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T)
+
+
+@lru_cache(maxsize=4)
+def _noise(draws: int, size: int) -> Floats:
+    return np.random.default_rng(SEED).standard_normal((draws, size))
 
 
 def simultaneous(inversion: Inversion, level: float, p: Floats) -> tuple[Floats, Floats]:

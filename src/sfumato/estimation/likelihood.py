@@ -12,7 +12,8 @@ from sfumato.errors import InputError
 
 Apply = Callable[[Floats], Floats]
 ROUNDS = 20_000
-ENOUGH = 1e-3  # stop when the log-likelihood of all rows together is proved to be this near its maximum (nats)
+WORK = 500_000_000  # rounds times cells; a table of a million cells gets 500 rounds
+ENOUGH = 1e-2  # stop when the log-likelihood of all rows together is proved to be this near its maximum (nats)
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +25,7 @@ class Fit:
     rounds: int
 
 
-def most_likely(forward: Apply, adjoint: Apply, f: Floats, n: int, start: Floats, rounds: int = ROUNDS) -> Fit:
+def most_likely(forward: Apply, adjoint: Apply, f: Floats, n: int, start: Floats) -> Fit:
     """argmax_p Σ_y f(y) log (Qp)(y) over the simplex.
 
     p ← p·g with g = Qᵀ(f / Qp). The log-likelihood is concave with gradient g and Σ p·g = 1, so the maximum
@@ -34,7 +35,7 @@ def most_likely(forward: Apply, adjoint: Apply, f: Floats, n: int, start: Floats
     p, best, stretch = start / start.sum(), -np.inf, 1.0
     seen = f > 0
     gap = np.inf
-    for count in range(1, rounds + 1):  # noqa: B007 - the number of rounds is part of the answer
+    for count in range(1, max(100, min(ROUNDS, WORK // p.size)) + 1):  # noqa: B007 - the number of rounds is part of the answer
         q = forward(p)
         if np.any(q[seen] <= 0):
             raise InputError("these counts are impossible under this mechanism: an output it never gives occurs.")
