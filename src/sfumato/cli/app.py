@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import traceback
+import warnings
 from typing import Any, NoReturn
 
 import click
@@ -150,5 +151,7 @@ def cli() -> None:
 
 def main() -> None:
     """The entry point."""
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")  # warnings of libraries are for developers: python -W default shows them
     signal.signal(signal.SIGTERM, _terminate)
     cli.main(prog_name="sfumato")

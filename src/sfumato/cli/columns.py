@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,9 +36,11 @@ def useful_columns(source: Source, wishes: Wishes, other: Sequence[str]) -> Choi
     labels, rows = _counts(source, names)
     sizes = {name: _size(labels[name], wishes, name, rows) for name in names}
     limit = min(MOST_CELLS, max(rows // ROWS_IN_A_CELL, 4))
-    cells = 1
-    for name in wishes.secret:
-        cells *= sizes[name] or MOST_COUNTED
+    if rows == 1:
+        return Choice(tuple(other[:1]), tuple(other[1:]), limit)  # tabulate says what is wrong with a single row
+    cells = math.prod(sizes[name] or MOST_COUNTED for name in wishes.secret)
+    if 2 * cells > limit:
+        raise InputError(_too_many(source, wishes, sizes, limit))
     taken = []
     for name in sorted(other, key=lambda n: sizes[n] or MOST_COUNTED):
         size = sizes[name]
@@ -50,6 +53,15 @@ def useful_columns(source: Source, wishes: Wishes, other: Sequence[str]) -> Choi
             "the useful columns with --useful, and bin numeric ones with --bins COL=5."
         )
     return Choice(tuple(n for n in other if n in taken), tuple(n for n in other if n not in taken), limit)
+
+
+def _too_many(source: Source, wishes: Wishes, sizes: dict[str, int | None], limit: int) -> str:
+    shown = ", ".join(f"{n} {sizes[n] or f'more than {MOST_COUNTED}'}" for n in wishes.secret)
+    return (
+        f"the secret has too many distinct values in {source.name} ({shown}) to find useful columns beside it within "
+        f"{limit:,} cells: is it a number or an identifier? Bin it (--bins {wishes.secret[0]}=5), group rare labels "
+        f"(--rare {wishes.secret[0]}=20), or name the useful columns (--useful)."
+    )
 
 
 def _counts(source: Source, names: Sequence[str]) -> tuple[dict[str, Counter[Any] | None], int]:

@@ -26,26 +26,39 @@ def screen(*, err: bool = False) -> Console:
     )
 
 
+def show(content: Any, *, err: bool = False) -> None:
+    """Print something of rich; lines are not padded when they go to a file or a pipe."""
+    console = screen(err=err)
+    if console.is_terminal:
+        console.print(content)
+        return
+    with console.capture() as captured:
+        console.print(content)
+    text = "\n".join(line.rstrip() for line in captured.get().split("\n"))
+    console.file.write(text)
+    console.file.flush()
+
+
 def notice(title: str, paragraphs: Sequence[str]) -> None:
     """A box on stderr that cannot be missed."""
     from rich.panel import Panel
     from rich.text import Text
 
     head, body = Text(title, style="bold"), Text("\n".join(paragraphs))
-    screen(err=True).print(Panel(body, title=head, title_align="left", border_style="bold yellow", padding=(0, 1)))
+    show(Panel(body, title=head, title_align="left", border_style="bold yellow", padding=(0, 1)), err=True)
 
 
 def story(text: str) -> None:
     """A paragraph on stdout."""
     from rich.text import Text
 
-    screen().print(Text(text))
+    show(Text(text))
 
 
 def heading(text: str) -> None:
     from rich.text import Text
 
-    screen().print(Text(text, style="bold"))
+    show(Text(text, style="bold"))
 
 
 def pairs(rows: Sequence[tuple[str, str]]) -> None:
@@ -58,24 +71,22 @@ def pairs(rows: Sequence[tuple[str, str]]) -> None:
     grid.add_column(overflow="fold")
     for name, text in rows:
         grid.add_row(Text(name, style="bold"), Text(text))
-    screen().print(grid)
+    show(grid)
 
 
-def columns(names: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", numbers: int = 0) -> None:
+def columns(names: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int = 0) -> None:
     """A table with a thin rule under its head; the last `numbers` columns are set to the right."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(
-        box=box.SIMPLE_HEAD, title=Text(title, style="bold") if title else None, title_justify="left", pad_edge=False
-    )
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for i, name in enumerate(names):
         right = i >= len(names) - numbers
         table.add_column(Text(name), justify="right" if right else "left", no_wrap=right, overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    screen().print(table)
+    show(table)
 
 
 @contextlib.contextmanager

@@ -115,12 +115,13 @@ def _compared(done: Any, plan: Any) -> list[dict[str, Any]]:
         for i in range(side.p.size):
             out.append({
                 "column": ", ".join(side.alphabet.names), "value": side.alphabet.text(i), "truth": float(true[i]),
-                "estimate": float(side.p[i]), "low": float(low[i]), "high": float(high[i]),
+                "estimate": float(side.p[i]) if side.inversion.identified[i] else None,
+                "low": float(low[i]), "high": float(high[i]),
             })
     return out
 
 
 def _show(rows: list[dict[str, Any]]) -> None:
     figures = ("truth", "estimate", "low", "high")
-    cells = [[r["column"], r["value"], *(percent(r[k]) for k in figures)] for r in rows]
+    cells = [[r["column"], r["value"], *("untold" if r[k] is None else percent(r[k]) for k in figures)] for r in rows]
     columns(["column", "value", "truth", "estimate", "from", "to"], cells, numbers=4)

@@ -64,6 +64,9 @@ def estimate(
         if side is not None:
             _show_side(side, confidence, most)
     _show_cells(table, most)
+    if not found.identifiable:
+        story("\nFigures in brackets cannot be identified from the released rows: they repeat the design distribution, "
+              "and only the interval is known.")
     for note in found.notes:
         story(f"Note: {note}")
     if csv_file is not None:
@@ -100,8 +103,12 @@ def _cells(found: Any, confidence: float) -> Cells:
 def _show_side(side: Any, confidence: float, most: int) -> None:
     low, high = side.interval(confidence)
     order = sorted(range(side.p.size), key=lambda i: -side.p[i])
-    rows = [[side.alphabet.text(i), percent(side.p[i]), percent(low[i]), percent(high[i])] for i in order[:most]]
-    heading("\n" + ", ".join(side.alphabet.names) + ("" if side.identified else " (not all of it can be identified)"))
+    known = side.inversion.identified
+    rows = [
+        [side.alphabet.text(i), _figure(side.p[i], bool(known[i])), percent(low[i]), percent(high[i])]
+        for i in order[:most]
+    ]
+    heading("\n" + ", ".join(side.alphabet.names))
     columns(["value", "estimate", "from", "to"], rows, numbers=3)
     _rest(len(order) - most)
 
@@ -114,11 +121,16 @@ def _show_cells(table: Cells, most: int) -> None:
     order = sorted(rows, key=lambda row: -row[-4])
     heading("\n" + " × ".join(names))
     shown = [
-        [*("(missing)" if x is None else str(x) for x in row[:-4]), *(percent(x) for x in row[-4:-1])]
+        [*("(missing)" if x is None else str(x) for x in row[:-4]), _figure(row[-4], row[-1] is not None),
+         percent(row[-3]), percent(row[-2])]
         for row in order[:most]
     ]
     columns([*names, "estimate", "from", "to"], shown, numbers=3)
     _rest(len(rows) - most)
+
+
+def _figure(p: float, known: bool) -> str:
+    return percent(p) if known else f"({percent(p)})"
 
 
 def _rest(left: int) -> None:

@@ -36,6 +36,7 @@ class Files:
 
     @property
     def written(self) -> dict[str, Path]:
+        """Every file by its name, in the order in which they appear: the table is last."""
         named = {
             "mechanism": self.mechanism, "report": self.report, "private_report": self.private_report,
             "manifest": self.manifest, "table": self.table,

@@ -132,7 +132,9 @@ def _show(m: Any, meanings: list[tuple[str, list[tuple[str, float]]]]) -> None:
     if not meanings:
         return
     heading("\nWhat an output means: the likeliest original cells, under the design distribution")
-    rows = [[output, "  ".join(f"{cell} {percent(p)}" for cell, p in cells)] for output, cells in meanings]
-    columns(["output", "original"], rows)
+    rows = []
+    for output, cells in meanings:
+        rows += [["" if i else output, cell, percent(p)] for i, (cell, p) in enumerate(cells)]
+    columns(["output", "original", ""], rows, numbers=1)
     if m.outputs > len(meanings):
         story(f"… and {m.outputs - len(meanings):,} more outputs (--outputs)")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, split_arg_string
 
 F = TypeVar("F", bound=Callable[..., Any])
 METHODS_HELP = "How to design: auto compares what fits and says why."
@@ -49,13 +50,23 @@ class Names(click.ParamType[tuple[str, ...]]):
         """Columns of the table on the command line."""
         before, _, last = incomplete.rpartition(",")
         lead = f"{before}," if before else ""
-        try:
-            from sfumato.sources import open_source
-
-            known = open_source(Path(ctx.params["table"])).columns
-        except Exception:
-            return []
+        known = _columns_on_the_line()
         return [CompletionItem(lead + c) for c in known if c.startswith(last) and c not in before.split(",")]
+
+
+def _columns_on_the_line() -> tuple[str, ...]:
+    """Columns of the first table among the words typed so far; click has not parsed them while one is incomplete."""
+    from sfumato.errors import SfumatoError
+    from sfumato.sources import open_source
+
+    for word in split_arg_string(os.environ.get("COMP_WORDS", "")):
+        path = Path(word).expanduser()
+        if path.is_file():
+            try:
+                return open_source(path).columns
+            except SfumatoError:
+                continue
+    return ()
 
 
 class Method(click.ParamType[str]):

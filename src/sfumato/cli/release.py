@@ -80,6 +80,7 @@ def release(
           --bins age=30;65 --epsilon 0.5 --split 0.1 --out released.parquet
       sfumato release new.csv --mechanism released.mechanism.json --out new-released.csv
     """
+    from sfumato.alphabet import find_column
     from sfumato.cli.files import Files
     from sfumato.cli.plan import design_notice
     from sfumato.cli.road import Wanted, as_document, counting_within, describe, released
@@ -90,9 +91,11 @@ def release(
     if design_from is not None and split is not None:
         raise click.UsageError("--design-from and --split exclude each other: the reference is the design data.")
     writer_for(out)
-    files = Files.beside(out, mechanism=mechanism is None, report=report, private_report=private_report)
-    files.check([p for p in (table, design_from, mechanism) if p is not None], force=force)
     source = open_source(table)
+    files = Files.beside(out, mechanism=mechanism is None, report=report, private_report=private_report)
+    files.check([p for p in (table, design_from, mechanism) if p is not None and p.exists()], force=force)
+    for name in joined(keep):
+        find_column(name, source.columns, source.name)
     wanted = Wanted(decode, joined(keep), seed=seed, force=force)
     with counting_within(split is not None):
         if wishes is None:

@@ -22,6 +22,8 @@ from sfumato.releasing.randomness import Stream
 from sfumato.releasing.writing import writer_for
 from sfumato.sources import Source
 
+SHOWN = ("table", "mechanism", "manifest", "report", "private_report")  # the order in which files are listed
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -193,7 +195,8 @@ def describe(done: Outcome, left_out: Sequence[str]) -> None:
     if done.manifest.randomness != "system":
         rows.append(("seeded", "not for release: whoever knows the seed can undo the randomness"))
     rows += [("note", note) for note in done.notes]
-    rows += [(name.replace("_", " "), str(path)) for name, path in reversed(done.files.written.items())]
+    written = done.files.written
+    rows += [(name.replace("_", " "), str(written[name])) for name in SHOWN if name in written]
     pairs(rows)
 
 

@@ -1,0 +1,388 @@
+"""Bad input gets a clear error, the right exit code, and loses nothing: no file is left, no value is shown."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import sfumato as sf
+from sfumato.cli import cli
+from sfumato.cli.app import EXIT_CODES
+from sfumato.releasing import atomic
+
+FAST = ["--notion", "ldp", "--method", "srr"]
+PRIVATE = "Xanthippe"  # a value of a row that no message may show
+GOOD = "sex,town,name\n" + "".join(f"{'FM'[i % 2]},{'ABC'[i // 2 % 3]},{PRIVATE}{i}\n" for i in range(60))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"
+
+
+def asked(folder, table, *more, secret="sex", epsilon=1, useful="town", out="out.csv"):
+    """Arguments of a release of folder/table into the same folder."""
+    useful = ["--useful", useful] if useful else []
+    design = ["--secret", secret, "--epsilon", epsilon, *useful, *FAST] if secret else []
+    return [str(x) for x in ("release", folder / table, *design, "--out", folder / out, *more)]
+
+
+def refused(folder, args, code, *said):
+    """The command fails with the code and the words, leaves the folder as it was, and shows no private value."""
+    before = {p.name: p.read_bytes() for p in folder.iterdir()}
+    done = CliRunner().invoke(cli, args)
+    text = " ".join(done.stderr.split())
+    for words in said:
+        assert words in text
+    assert done.exit_code == code, done.output
+    assert done.stdout == ""
+    assert PRIVATE not in done.output
+    assert "Traceback" not in done.output and "bug" not in text
+    assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
+    return text
+
+
+def write(folder, text, name="people.csv"):
+    (folder / name).write_text(text)
+    return name
+
+
+# The table
+
+
+def test_an_empty_file(folder):
+    refused(folder, asked(folder, write(folder, "")), 2, "people.csv is empty: it has neither a header nor rows")
+
+
+@pytest.mark.parametrize("useful", ["town", None])
+def test_a_header_only(folder, useful):
+    refused(folder, asked(folder, write(folder, "sex,town\n"), useful=useful), 3, "people.csv has no rows")
+
+
+@pytest.mark.parametrize("useful", ["town", None])
+def test_one_row(folder, useful):
+    table = write(folder, f"sex,town\nF,{PRIVATE}\n")
+    refused(folder, asked(folder, table, useful=useful), 3, "people.csv has one row")
+
+
+def test_a_file_that_does_not_exist(folder):
+    refused(folder, asked(folder, "poeple.csv"), 2, "poeple.csv could not be read: No such file or directory")
+
+
+def test_a_file_that_is_no_table(folder):
+    refused(folder, asked(folder, write(folder, "x", "people.docx")), 2, "cannot tell the format", ".parquet")
+    refused(folder, asked(folder, write(folder, "x", "people.parquet")), 2, "is not a Parquet file")
+    (folder / "latin.csv").write_bytes("sex,town\nF,Köln\nM,Bonn\n".encode("latin-1"))
+    refused(folder, asked(folder, "latin.csv"), 2, "latin.csv", "not UTF-8")
+
+
+def test_a_ragged_row(folder):
+    table = write(folder, GOOD + f"F,A,{PRIVATE},extra\n")
+    refused(folder, asked(folder, table), 3, "3 fields expected, 4 found")
+
+
+@pytest.mark.parametrize(
+    "more", [dict(secret="sx"), dict(useful="twon"), dict(useful=None, secret="sx")], ids=["secret", "useful", "alone"]
+)
+def test_a_column_that_does_not_exist(folder, more):
+    near = "'sex'" if "secret" in more else "'town'"
+    refused(
+        folder, asked(folder, write(folder, GOOD), **more), 2, "is not a column of people.csv",
+        "(columns: sex, town, name)", f"Did you mean {near}?",
+    )
+
+
+def test_a_kept_column_that_does_not_exist(folder):
+    refused(folder, asked(folder, write(folder, GOOD), "--keep", "nam"), 2, "'nam' is not a column", "'name'?")
+
+
+def test_a_kept_column_that_is_secret(folder):
+    refused(folder, asked(folder, write(folder, GOOD), "--keep", "sex"), 2, "'sex' is protected")
+
+
+def test_secret_and_useful_are_the_same(folder):
+    refused(folder, asked(folder, write(folder, GOOD), useful="sex"), 2, "'sex' is both secret and useful")
+
+
+@pytest.mark.parametrize("useful", ["town", None])
+def test_a_secret_with_a_single_value(folder, useful):
+    table = write(folder, "sex,town\n" + "F,A\nF,B\n" * 20)
+    refused(folder, asked(folder, table, useful=useful), 2, "the secret (sex) has a single value", "nothing to protect")
+
+
+def test_a_hundred_thousand_distinct_values(folder):
+    table = write(folder, "id,sex\n" + "".join(f"{PRIVATE}{i},{'FM'[i % 2]}\n" for i in range(100_001)))
+    refused(
+        folder, asked(folder, table, useful="id"), 2, "'id' has more than 100,000 distinct values",
+        "a number or an identifier", "On the command line: --bins",
+    )
+    refused(
+        folder, asked(folder, table, secret="id", useful=None), 2, "the secret has too many distinct values",
+        "--bins id=5",
+    )
+    refused(folder, asked(folder, table, useful=None), 2, "no other column of people.csv is categorical")
+
+
+def test_missing_values_are_a_category_or_refused_by_row(folder):
+    table = pa.table({"sex": ["F", "M"] * 20, "x": [1.0, float("nan"), 2.0, None] * 10})
+    pq.write_table(table, folder / "people.parquet")
+    asked_ = asked(folder, "people.parquet", useful="x", out="out.parquet")
+
+    refused(folder, [*asked_, "--missing", "refuse"], 3, "column 'x', row 2: the value is missing", "--missing")
+    assert CliRunner().invoke(cli, asked_).exit_code == 0
+    assert sf.load(folder / "out.mechanism.json").useful.columns[0].labels == ("1", "2", None)
+
+
+def test_text_in_a_binned_column_is_named_by_its_row(folder):
+    table = write(folder, "sex,age\n" + "F,20\nM,\nF,40\nM,NaN\n" * 10 + f"F,{PRIVATE}\n")
+
+    args = asked(folder, table, "--bins", "age=30;65", useful="age")
+    refused(folder, args, 3, "'age', row 41: the value is not a number")
+
+
+def test_a_value_that_the_design_data_do_not_have(folder):
+    write(folder, GOOD + f"F,{PRIVATE},x\n")
+    reference = write(folder, GOOD, "reference.csv")
+    refused(
+        folder, asked(folder, "people.csv", "--design-from", folder / reference), 3,
+        "column 'town', row 61: the value is not in the alphabet",
+    )
+
+
+def test_a_split_leaves_rows_on_both_sides_or_says_so(folder):
+    refused(folder, asked(folder, write(folder, GOOD), "--split", "1.5"), 2, "a fraction between 0 and 1, got 1.5")
+    refused(folder, asked(folder, write(folder, GOOD), "--split", "1e-9"), 3, "set aside for the design) has no rows")
+
+
+# The numbers
+
+
+@pytest.mark.parametrize("epsilon", ["-1", "inf", "-inf", "nan"])
+def test_an_epsilon_that_is_no_level(folder, epsilon):
+    args = asked(folder, write(folder, GOOD), epsilon=epsilon)
+    said = refused(folder, args, 2, "epsilon must be a finite number of nats")
+    assert f"got {float(epsilon)}" in said
+
+
+def test_an_epsilon_that_is_no_number(folder):
+    refused(folder, asked(folder, write(folder, GOOD), epsilon="one"), 2, "'one' is not a valid float")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--confidence", "1"], "confidence must lie strictly between 0 and 1"),
+        (["--method", "ssr"], "Did you mean 'srr'?"),
+        (["--bins", "town"], "write COL=5"),
+        (["--rare", "town=few"], "write COL=20"),
+        (["--decode", "guess"], "'guess' is not one of"),
+        (["--useful", ","], "does not name columns"),
+        (["--split", "0.1", "--design-from", "x.csv"], "exclude each other"),
+    ],
+)
+def test_options_that_make_no_sense(folder, more, said):
+    refused(folder, asked(folder, write(folder, GOOD), *more), 2, said)
+
+
+def test_epsilon_zero_is_allowed(folder):
+    done = CliRunner().invoke(cli, asked(folder, write(folder, GOOD), epsilon=0))
+
+    assert done.exit_code == 0
+    assert sf.verify(folder / "out.mechanism.json").level == 0
+
+
+# The mechanism file
+
+
+@pytest.fixture
+def mechanism(folder):
+    write(folder, GOOD)
+    assert CliRunner().invoke(cli, asked(folder, "people.csv", out="first.csv")).exit_code == 0
+    for name in ("first.csv", "first.manifest.json", "first.report.html"):
+        (folder / name).unlink()
+    return folder / "first.mechanism.json"
+
+
+def using(folder, mechanism, table="people.csv", *more, **where):
+    return asked(folder, table, "--mechanism", mechanism, *more, secret=None, **where)
+
+
+def test_an_edited_mechanism_file(folder, mechanism):
+    mechanism.write_text(mechanism.read_text().replace('"epsilon": 1.0', '"epsilon": 0.5'))
+    refused(folder, using(folder, mechanism), 4, "was changed after it was written: the checksum does not match")
+    refused(folder, ["verify", str(mechanism)], 4, "the checksum does not match")
+
+
+def test_a_file_that_is_no_mechanism(folder, mechanism):
+    mechanism.write_text("{}")
+    refused(folder, using(folder, mechanism), 4, "is not a mechanism file")
+    refused(folder, using(folder, folder / "none.json"), 2, "none.json could not be read")
+
+
+def test_a_mechanism_for_other_columns(folder, mechanism):
+    other = write(folder, "gender,town\nF,A\n", "other.csv")
+    refused(
+        folder, using(folder, mechanism, other), 2, "is a mechanism for the columns sex and town",
+        "'sex' is not a column of other.csv (columns: gender, town)", "say so with --secret",
+    )
+
+
+def test_a_mechanism_for_other_values(folder, mechanism):
+    other = write(folder, f"sex,town\nF,A\nM,{PRIVATE}\n", "other.csv")
+    refused(folder, using(folder, mechanism, other), 3, "column 'town', row 2: the value is not in the alphabet")
+
+
+def test_a_header_only_with_a_mechanism(folder, mechanism):
+    refused(folder, using(folder, mechanism, write(folder, "sex,town\n", "other.csv")), 3, "other.csv has no rows")
+
+
+# The output
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.manifest.json", "out.mechanism.json", "out.report.html"])
+def test_an_output_that_exists(folder, name):
+    (folder / name).write_text("precious")
+    refused(folder, asked(folder, write(folder, GOOD)), 6, f"{name} exists", "--force")
+
+
+def test_force_replaces_what_exists(folder):
+    (folder / "out.csv").write_text("old")
+
+    assert CliRunner().invoke(cli, asked(folder, write(folder, GOOD), "--force")).exit_code == 0
+    assert (folder / "out.csv").read_text().startswith("sex,town\n")
+
+
+@pytest.mark.parametrize("way", ["same", "symlink", "report"])
+def test_an_output_that_is_the_input(folder, way):
+    write(folder, GOOD)
+    if way == "symlink":
+        (folder / "out.csv").symlink_to(folder / "people.csv")
+    out = "people.csv" if way == "same" else "out.csv" if way == "symlink" else "new.csv"
+    more = ["--report", folder / "people.csv"] if way == "report" else []
+    refused(folder, asked(folder, "people.csv", "--force", *more, out=out), 6, "is the input")
+
+
+def test_two_outputs_of_one_name(folder):
+    report = ["--report", folder / "out.csv"]
+    refused(folder, asked(folder, write(folder, GOOD), *report), 6, "would be both the report and the table")
+
+
+def test_an_output_in_no_folder_or_of_no_format(folder):
+    write(folder, GOOD)
+    refused(folder, asked(folder, "people.csv", out="nowhere/out.csv"), 6, "nowhere does not exist")
+    refused(folder, asked(folder, "people.csv", out="out.xlsx"), 2, "the suffix must be one of")
+
+
+@pytest.mark.parametrize("nameless", [True, False], ids=["nameless", "hidden"])
+@pytest.mark.parametrize("name", ["out.csv", "out.manifest.json", "out.report.html", "out.mechanism.json"])
+def test_a_file_that_cannot_be_named_takes_the_others_back(folder, monkeypatch, name, nameless):
+    real = atomic.Draft.publish
+
+    def publish(draft, *, replace):
+        if draft.target.name == name:
+            raise OSError(errno.ENOSPC, "full")
+        real(draft, replace=replace)
+
+    monkeypatch.setattr(atomic.Draft, "publish", publish)
+    if not nameless:
+        monkeypatch.setattr(atomic, "UNNAMED", 0)
+    refused(folder, asked(folder, write(folder, GOOD)), 6, f"{name} could not be written", "Nothing was left behind")
+
+
+def test_a_report_that_fails_leaves_nothing(folder, monkeypatch):
+    from sfumato import reporting
+
+    def broken(*args, **options):
+        raise RuntimeError(f"about {PRIVATE}")
+
+    monkeypatch.setattr(reporting, "public_report", broken)
+    write(folder, GOOD)
+    done = CliRunner().invoke(cli, asked(folder, "people.csv"))
+
+    assert done.exit_code == 70
+    assert "RuntimeError at test_bad_input.py" in done.stderr
+    assert PRIVATE not in done.output
+    assert os.listdir(folder) == ["people.csv"]
+
+
+# The process
+
+STEPS = textwrap.dedent("""
+    import os, resource, sys, time
+    import sfumato.releasing.engine as engine
+    import sfumato.releasing.atomic as atomic
+    what, *args = sys.argv[1:]
+    if "hidden" in what:
+        atomic.UNNAMED = 0
+    if "full" in what:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
+    if "wait" in what:
+        whole = engine.Flow.batches
+        def batches(flow, progress=None):
+            for batch in whole(flow, progress):
+                yield batch
+                print("halfway", flush=True)
+                time.sleep(60)
+        engine.Flow.batches = batches
+    sys.argv[1:] = args
+    from sfumato.cli import main
+    main()
+""")
+
+
+def started(what, args):
+    return subprocess.Popen(
+        [sys.executable, "-c", STEPS, what, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+@pytest.fixture
+def many(folder, mechanism):
+    """A table of several batches, and a mechanism for it."""
+    return write(folder, GOOD.partition("\n")[0] + "\n" + GOOD.partition("\n")[2] * 1500, "many.csv")
+
+
+def test_a_full_disk(folder, mechanism, many):
+    process = started("full", using(folder, mechanism, many))
+    said = process.communicate(timeout=60)[1]
+
+    assert process.returncode == 6
+    assert "out.csv could not be written: there is not enough room. Nothing was left behind." in said
+    assert PRIVATE not in said
+    assert sorted(os.listdir(folder)) == ["first.mechanism.json", "many.csv", "people.csv"]
+
+
+@pytest.mark.parametrize(
+    ("what", "number", "code"),
+    [
+        ("wait", signal.SIGINT, 130), ("wait, hidden", signal.SIGTERM, 143), ("wait", signal.SIGKILL, -9),
+    ],
+    ids=["Ctrl-C", "terminated", "kill -9"],
+)
+def test_a_release_that_is_stopped_in_the_middle(folder, mechanism, many, what, number, code):
+    process = started(what, using(folder, mechanism, many))
+    assert process.stdout.readline() == "halfway\n"
+
+    process.send_signal(number)
+    out, said = process.communicate(timeout=60)
+
+    assert process.returncode == code
+    assert code == -9 or "what was not finished was discarded" in said
+    assert PRIVATE not in out + said and "Traceback" not in said
+    assert sorted(os.listdir(folder)) == ["first.mechanism.json", "many.csv", "people.csv"]
+
+
+def test_every_exit_code_of_an_error_is_documented():
+    errors = [sf.SfumatoError, *sf.SfumatoError.__subclasses__()]
+
+    assert {e.exit_code for e in errors} <= set(EXIT_CODES)
