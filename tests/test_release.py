@@ -227,7 +227,8 @@ def test_columns_may_have_other_names_and_order(tmp_path):
     out = sf.release(renamed, SRR, secret="sick", useful=["place"], keep="id", seed=2)
 
     assert out.column_names == ["id", "ill", "town"]
-    assert out.select(["ill", "town"]).equals(sf.release(rows(), SRR, seed=2).replace_schema_metadata(out.schema.metadata))
+    same = sf.release(rows(), SRR, seed=2)
+    assert plain(out.select(["ill", "town"])) == plain(same)
 
 
 def test_a_mechanism_that_reads_useful_needs_no_secret_and_writes_none():

@@ -127,7 +127,7 @@ def test_a_renamed_secret_cannot_be_kept_either(source, folder):
 def test_a_mechanism_for_other_columns_is_refused(source, folder):
     other = Mechanism(LAW, Alphabet.of(Column.of("sex", ["F", "M"])), USEFUL, claim=Claim("ldp", 1.4))
 
-    with pytest.raises(sf.InputError, match="'sex' is not a column of people.csv"):
+    with pytest.raises(sf.InputError, match=r"'sex' is not a column of people\.csv"):
         sf.release(source, other, folder / "out.csv")
 
 
@@ -178,7 +178,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(suffix, folder):
     table = rows(200_000).append_column("id", pa.array(rng.integers(0, 2**60, 200_000)))
     resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, limit[1]))
     try:
-        with pytest.raises(sf.SfumatoError, match="not enough room. Nothing was left behind") as caught:
+        with pytest.raises(sf.SfumatoError, match=r"not enough room\. Nothing was left behind") as caught:
             sf.release(table, SRR, folder / f"out.{suffix}", keep=["id"])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
@@ -192,7 +192,7 @@ def test_a_full_file_system_is_said_and_leaves_nothing(folder):
     if mounted.returncode:
         pytest.skip("mounting a small file system is not allowed here")
     try:
-        with pytest.raises(sf.SfumatoError, match="not enough room. Nothing was left behind"):
+        with pytest.raises(sf.SfumatoError, match=r"not enough room\. Nothing was left behind"):
             sf.release(rows(300_000), SRR, folder / "out.csv")
         assert os.listdir(folder) == []
         assert os.statvfs(folder).f_bfree == os.statvfs(folder).f_blocks

@@ -7,17 +7,20 @@ import subprocess
 import sys
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
+from sfumato.alphabet import Column
 from sfumato.mechanism import Cells, Constant, Table, Unary
 from sfumato.mechanism.table import whole_weights
 from sfumato.releasing.kernels import compiled_kernel, plain_kernel
 from sfumato.releasing.randomness import Stream
 from sfumato.releasing.sampling import Sampler
+from sfumato.releasing.text_codes import TextCodes
 
 
 def every_word(bits, inputs):
@@ -165,3 +168,39 @@ def test_numba_can_be_left_out(tmp_path):
     assert without[:2] == ["False", "False"]
     assert with_numba[:2] == ["True", "True"]
     assert without[2] == with_numba[2]
+
+
+odd = st.sampled_from(["a", "a\0", "b", "ab" * 8, "é" * 9])
+texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20) | odd
+
+
+@given(labels=st.lists(texts, min_size=1, max_size=30, unique=True), data=st.data())
+@settings(deadline=None, max_examples=100)
+def test_compiled_text_codes_agree_with_the_plain_ones(labels, data):
+    column = Column.of("c", [None, *labels])
+    values = data.draw(st.lists(st.sampled_from(labels), max_size=40))
+    array = pa.array(["before", *values], pa.string())[1:]
+
+    codes = TextCodes(column).encode(array)
+
+    assert codes is not None
+    assert codes.tolist() == column.encode(array).tolist()
+
+
+@given(labels=st.lists(texts, min_size=1, max_size=10, unique=True), other=texts | st.none() | st.just(""))
+@settings(deadline=None, max_examples=100)
+def test_compiled_text_codes_leave_everything_else_to_the_plain_ones(labels, other):
+    if other in labels:
+        return
+    array = pa.array([labels[0], other], pa.string())
+
+    assert TextCodes(Column.of("c", labels)).encode(array) is None
+
+
+def test_four_thousand_labels_find_a_hash():
+    labels = [f"label {i:x}" for i in range(4096)]
+    column = Column.of("c", labels)
+    fast = TextCodes(column)
+
+    assert fast.ready
+    assert fast.encode(pa.array(labels[::-1])).tolist() == list(range(4096))[::-1]

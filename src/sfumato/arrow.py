@@ -53,7 +53,12 @@ def encode_column(column: Column, values: pa.Array | pa.ChunkedArray, first_row:
     values = as_labels(values, column.name)
     if pa.types.is_dictionary(values.type):
         table = np.append(_label_codes(column, as_labels(values.dictionary, column.name)), _missing_code(column))
-        codes: npt.NDArray[np.int32] = table[np.asarray(pc.fill_null(values.indices, len(table) - 1))]
+        at = values.indices
+        if at.null_count:
+            at = pc.fill_null(pc.cast(at, pa.int32()), len(table) - 1)
+        codes: npt.NDArray[np.int32] = np.take(table, np.asarray(at), mode="clip")
+        if table.min() >= 0:
+            return codes
     else:
         codes = _label_codes(column, values)
     if codes.size and codes.min() < 0:
@@ -72,7 +77,10 @@ def _label_codes(column: Column, values: pa.Array) -> npt.NDArray[np.int32]:
     place = np.array([i for i, x in enumerate(column.labels) if x is not None] + [-1], np.int32)
     if column.other is not None:
         place[-1] = column.labels.index(column.other)
-    found = np.asarray(pc.fill_null(pc.index_in(values, value_set=listed), len(listed)))
+    hits = pc.index_in(values, value_set=listed)
+    if not hits.null_count:
+        return np.take(place, np.asarray(hits), mode="clip")
+    found = np.asarray(pc.fill_null(hits, len(listed)))
     codes: npt.NDArray[np.int32] = place[found]
     if column.dtype != "string" and (found == len(listed)).any():
         _other_spellings(column, values, found == len(listed), codes)

@@ -41,3 +41,42 @@ def fill_cells(codes, words, out, useful, ends, weights, bits):
             row, column = at // (useful - 1), at % (useful - 1)
             s, u = row + (row >= s), column + (column >= u)
         out[i] = s * useful + u
+
+
+@njit(nogil=True, cache=True)
+def fill_text_codes(words, ends, masks, slots, shift, factors, label_words, label_sizes, out):
+    """The code of each text by a hash without collisions among the labels; False at the first that is no label.
+
+    words[i] are the eight bytes from i on. Every text is read as the same number of words, zero behind its end,
+    because a loop of varying length costs a wrong guess of the processor at every row.
+    """
+    shift, width = uint64(shift), label_words.shape[1]
+    for i in range(len(ends) - 1):
+        start, size = ends[i], ends[i + 1] - ends[i]
+        h = factors[width] * uint64(size)
+        for k in range(width):
+            h += (words[start + 8 * k] & masks[max(0, min(8, size - 8 * k))]) * factors[k]
+        code = slots[h >> shift]
+        different = uint64(size ^ label_sizes[code])
+        for k in range(width):
+            different |= label_words[code, k] ^ (words[start + 8 * k] & masks[max(0, min(8, size - 8 * k))])
+        if different:
+            return False
+        out[i] = code
+    return True
+
+
+@njit(nogil=True, cache=True)
+def place_labels(label_words, label_sizes, slots, shift, factors):
+    """Give every label a slot of its own; False when two would share one."""
+    shift, width = uint64(shift), label_words.shape[1]
+    taken = np.zeros(len(slots), np.uint8)
+    for code in range(len(label_sizes)):
+        h = factors[width] * uint64(label_sizes[code])
+        for k in range(width):
+            h += label_words[code, k] * factors[k]
+        if taken[h >> shift]:
+            return False
+        taken[h >> shift] = 1
+        slots[h >> shift] = code
+    return True

@@ -36,15 +36,14 @@ class CsvText:
 
     def lines(self, batch: pa.RecordBatch) -> Any:
         """The batch as text, in a buffer that can be written as it is."""
-        parts, at = [], 0
-        columns = batch.columns
+        parts: list[Any] = []
+        columns, at = batch.columns, 0
         while at < len(columns):
             run = self._run(columns, at)
-            then = at + max(1, len(run))
-            end = "\n" if then == len(columns) else self.delimiter
-            parts.append(self._coded(run, end) if run else self._plain(columns[at], end))
-            at = then
-        return _data(parts[0] if len(parts) == 1 else _joined(*parts))
+            at += max(1, len(run))
+            end = "\n" if at == len(columns) else self.delimiter
+            parts += [self._coded(run, end)] if run else [self._plain(columns[at - 1]), end]
+        return _data(_joined(parts))
 
     def _run(self, columns: list[pa.Array], at: int) -> list[pa.Array]:
         """Neighbouring coded columns from `at` on whose combinations are few enough to keep ready."""
@@ -63,7 +62,7 @@ class CsvText:
         codes = None
         for column in run:
             size = len(column.dictionary)
-            own = np.asarray(pc.fill_null(column.indices, size))
+            own = np.asarray(pc.fill_null(column.indices, size) if column.null_count else column.indices)
             codes = own if codes is None else codes * np.int32(size + 1) + own
         return self._pieces(run, end).take(pa.array(codes))
 
@@ -74,23 +73,23 @@ class CsvText:
                 self.ready, self.held = {}, []
             fields = [[self.field(x) for x in (*c.dictionary.to_pylist(), None)] for c in run]
             texts = [self.delimiter.join(x) + end for x in itertools.product(*fields)]
-            self.ready[key] = pa.array(texts, pa.large_string())
+            self.ready[key] = pa.array(texts, pa.string())
             self.held += [c.dictionary for c in run]
         return self.ready[key]
 
-    def _plain(self, column: pa.Array, end: str) -> pa.Array:
+    def _plain(self, column: pa.Array) -> pa.Array:
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
-        text = pc.fill_null(pc.cast(column, pa.large_string()), "")
-        marks = {*b'"\n\r', *self.delimiter.encode()}
+        text = column if column.type in (pa.string(), pa.large_string()) else pc.cast(column, pa.string())
+        text = pc.fill_null(text, "") if text.null_count else text
         raw = np.frombuffer(_data(text), np.uint8)
-        if any((raw == mark).any() for mark in marks):
+        if any((raw == mark).any() for mark in (*b'"\n\r', *self.delimiter.encode())):
             hit = pc.match_substring_regex(text, f'[{self.delimiter}"\\n\\r]')
-            quoted = _joined('"', pc.replace_substring(text, '"', '""'), '"')
+            quoted = _joined(['"', pc.replace_substring(text, '"', '""'), '"'])
             text = pc.if_else(hit, quoted, text)
         if self.width == 1:
             text = pc.if_else(pc.equal(text, ""), pa.scalar('""', text.type), text)
-        return _joined(text, end)
+        return text
 
 
 def _identity(dictionary: pa.Array) -> tuple[int, ...]:
@@ -98,15 +97,21 @@ def _identity(dictionary: pa.Array) -> tuple[int, ...]:
     return (0 if text is None else text.address, dictionary.offset, len(dictionary))
 
 
-def _joined(*parts: Any) -> pa.Array:
-    wide = pa.large_string()
-    same = [pa.scalar(x, wide) if isinstance(x, str) else x for x in (*parts, "")]
+def _joined(parts: list[Any]) -> pa.Array:
+    """Parts of every line put together; a part is an array, or one text for all lines."""
+    if len(parts) == 1:
+        return parts[0]
+    size = sum(p.nbytes for p in parts if not isinstance(p, str))
+    wide = size > 1 << 30 or any(not isinstance(p, str) and p.type == pa.large_string() for p in parts)
+    kind = pa.large_string() if wide else pa.string()
+    same = [pa.scalar(p, kind) if isinstance(p, str) else p.cast(kind) for p in (*parts, "")]
     return pc.binary_join_element_wise(*same)
 
 
 def _data(text: pa.Array) -> Any:
-    """The bytes of a large string array, one value after the other."""
-    offsets = np.frombuffer(text.buffers()[1], np.int64)[text.offset : text.offset + len(text) + 1]
+    """The bytes of a text array, one value after the other."""
+    kind = np.int64 if text.type == pa.large_string() else np.int32
+    offsets = np.frombuffer(text.buffers()[1], kind)[text.offset : text.offset + len(text) + 1]
     if text.buffers()[2] is None or offsets[-1] == offsets[0]:
         return b""
     return text.buffers()[2].slice(int(offsets[0]), int(offsets[-1] - offsets[0]))

@@ -63,7 +63,7 @@ def _labelled(mechanism: Mechanism, with_secret: bool, turn: Turn) -> Decoder:
     def arrays(drawn: Drawn, first_row: int) -> list[pa.Array]:
         codes = turn(drawn, first_row)
         return [
-            _dictionary(digit[codes], place, words)
+            _dictionary(np.take(digit, codes, mode="clip"), place, words)
             for digit, place, words in zip(digits, places, dictionaries, strict=True)
         ]
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, overload
 
+import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.alphabet import Alphabet, find_column
+from sfumato.alphabet import Alphabet, Column, find_column
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato.releasing.atomic import as_output_error, check_target, drafts
@@ -19,6 +20,7 @@ from sfumato.releasing.decoding import Decoder, decoder
 from sfumato.releasing.manifest import Manifest, OutputColumn, manifest_of, manifest_path
 from sfumato.releasing.randomness import Stream
 from sfumato.releasing.sampling import Sampler
+from sfumato.releasing.text_codes import TextCodes
 from sfumato.releasing.threads import ahead, in_order
 from sfumato.releasing.writing import writer_for
 from sfumato.sources import Source, open_source
@@ -117,6 +119,7 @@ class Flow:
     sampler: Sampler
     decoder: Decoder
     order: tuple[int, ...]  # of the output columns, as the source has them
+    text: dict[str, TextCodes] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -167,11 +170,25 @@ class Flow:
         return pa.RecordBatch.from_arrays([arrays[i] for i in self.order], names=names)
 
     def _codes(self, batch: pa.RecordBatch, first_row: int) -> npt.NDArray[Any]:
-        part = batch.select(list(self.coded.values())).rename_columns(list(self.coded))
-        codes = self.mechanism.useful.encode(part, first_row=first_row)
-        if self.mechanism.reads == "both":
-            codes += self.mechanism.secret.encode(part, first_row=first_row) * self.mechanism.useful.size
-        return codes
+        """Input codes x = s·|U| + u, narrow where they fit."""
+        both = self.mechanism.reads == "both"
+        columns = (*(self.mechanism.secret.columns if both else ()), *self.mechanism.useful.columns)
+        kind: Any = np.int64 if self.mechanism.inputs > np.iinfo(np.int32).max else np.int32
+        total: Any = kind(0)
+        for column in columns:
+            codes = self._column_codes(column, batch.column(self.coded[column.name]), first_row)
+            total = total * kind(column.size) + codes if np.ndim(total) else codes.astype(kind, copy=False)
+        return np.asarray(total)
+
+    def _column_codes(self, column: Column, values: pa.Array, first_row: int) -> npt.NDArray[np.int32]:
+        """Codes of one column, by the compiled way for plain text once numba is there."""
+        if self.sampler.compiled and values.type == pa.string():
+            if column.name not in self.text:
+                self.text[column.name] = TextCodes(column)
+            codes = self.text[column.name].encode(values)
+            if codes is not None:
+                return codes
+        return column.encode(values, first_row=first_row)
 
     def write(self, opened: Callable[[pa.Schema], Any], target: Path, progress: Progress | None) -> int:
         """Every batch into a writer; the number of rows."""

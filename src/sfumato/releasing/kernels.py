@@ -11,11 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.alphabet import Ints
 from sfumato.mechanism.cells import Cells
+from sfumato.mechanism.constant import Constant
 from sfumato.mechanism.law import Law, Words
 from sfumato.mechanism.table import Table
 
+GUIDE_ENTRIES = 1 << 20  # the largest guide table
+RUNS = 64  # its entries for each output: one word in 64 or so falls on an entry that decides nothing
+IN_RUNS = (Cells, Constant)  # laws in which each output takes one run of words
 Kernel = Callable[[Any, Words, Any], None]  # (codes, words, out): fills out
 
 
@@ -31,11 +34,41 @@ def numba_allowed() -> bool:
 
 
 def plain_kernel(law: Law) -> Kernel:
-    """The law's own draw in numpy."""
+    """The law's own draw in numpy, through a guide table where the law is small and its draws come in runs."""
     width = law.words
+    if type(law) in IN_RUNS and law.rows * law.useful * law.outputs * RUNS <= GUIDE_ENTRIES:
+        return _guided_kernel(law)
 
-    def fill(codes: Ints, words: Words, out: Any) -> None:
-        out[:] = law.draw(codes, words.reshape(-1, width))
+    def fill(codes: Any, words: Words, out: Any) -> None:
+        out[:] = law.draw(codes.astype(np.int64), words.reshape(-1, width))
+
+    return fill
+
+
+def _guided_kernel(law: Law) -> Kernel:
+    """Look the output up by the first bits of the word; only words near the end of a run need the law itself.
+
+    For a given input each output takes one run of words, so a stretch of words whose first and last give the same
+    output gives it throughout.
+    """
+    assert law.bits is not None
+    inputs = law.rows * law.useful
+    guide_bits = min(law.bits, (law.outputs * RUNS - 1).bit_length())
+    shift = np.uint64(law.bits - guide_bits)
+    first = np.tile(np.arange(1 << guide_bits, dtype=np.uint64) << shift, inputs)
+    last = first + np.uint64((1 << int(shift)) - 1)
+    codes = np.repeat(np.arange(inputs), 1 << guide_bits)
+    low, high = (law.draw(codes, w[:, None]) for w in (first, last))
+    guide = np.where(low == high, low, -1).astype(np.int32)
+    whole = np.uint64((1 << guide_bits) - 1)
+
+    def fill(codes: Any, words: Words, out: Any) -> None:
+        at = ((words >> shift) & whole).astype(np.int32)
+        at += codes << guide_bits
+        np.take(guide, at, out=out, mode="clip")
+        left = np.flatnonzero(out < 0)
+        if len(left):
+            out[left] = law.draw(codes[left].astype(np.int64), words[left][:, None])
 
     return fill
 
@@ -52,7 +85,7 @@ def _table_kernel(law: Any) -> Kernel:
     table, bucket_bits, threshold_bits = law.alias
     flat = np.ascontiguousarray(table.reshape(-1))
 
-    def run(codes: Ints, words: Words, out: Any) -> None:
+    def run(codes: Any, words: Words, out: Any) -> None:
         fill_table(codes, words, out, flat, bucket_bits, threshold_bits, law.bits)
 
     return run
@@ -66,7 +99,7 @@ def _cells_kernel(law: Any) -> Kernel:
         ends[i] = (ends[i - 1] if i else 0) + int(weight) * copies
         weights[i] = max(int(weight), 1)
 
-    def run(codes: Ints, words: Words, out: Any) -> None:
+    def run(codes: Any, words: Words, out: Any) -> None:
         fill_cells(codes, words, out, law.useful, ends, weights, law.bits)
 
     return run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -41,13 +42,21 @@ class Stream:
         return "seeded: not for release" if self.seeded else "system"
 
     def words(self, first: int, out: Words, *, lane: int = 0) -> None:
-        """Fill `out` (contiguous) with the words first, first + 1, … of a lane. Releases the GIL."""
+        """Fill `out` (contiguous) with the words first, first + 1, … of a lane."""
+        self.reader(first, lane=lane)(out)
+
+    def reader(self, first: int, *, lane: int = 0) -> Callable[[Words], None]:
+        """A function that fills arrays with the words from `first` on, one array after the other, without the GIL."""
         block, skip = divmod(first, BLOCK_WORDS)
         counter = lane.to_bytes(8, "big") + block.to_bytes(8, "big")
         cipher = Cipher(algorithms.AES(self.key), modes.CTR(counter)).encryptor()
         if skip:
             cipher.update(ZEROS[: 8 * skip])
-        flat = memoryview(out.reshape(-1).view(np.uint8).data)
-        for start in range(0, len(flat), len(ZEROS)):
-            part = flat[start : start + len(ZEROS)]
-            cipher.update_into(memoryview(ZEROS)[: len(part)], part)
+
+        def fill(out: Words) -> None:
+            flat = memoryview(out.reshape(-1).view(np.uint8).data)
+            for start in range(0, len(flat), len(ZEROS)):
+                part = flat[start : start + len(ZEROS)]
+                cipher.update_into(memoryview(ZEROS)[: len(part)], part)
+
+        return fill

@@ -15,7 +15,7 @@ from sfumato.releasing.kernels import Kernel, compiled_kernel, numba_allowed, pl
 from sfumato.releasing.randomness import Stream
 
 CHUNK_WORDS = 1 << 14  # words drawn at a time: 128 kB, which stays in the cache
-ROWS_WORTH_NUMBA = 20_000_000  # from here on loading numba pays
+ROWS_WORTH_NUMBA = 5_000_000  # from here on loading numba pays
 
 
 @dataclass(slots=True)
@@ -47,9 +47,10 @@ class Sampler:
         shape = (len(codes),) if self.law.meaning != "subset" else (len(codes), width)
         out = np.empty(shape, np.int32 if width == 1 else np.uint8)
         buffer = np.empty(min(rows, max(len(codes), 1)) * width, np.uint64)
+        fill = self.stream.reader(first_row * width, lane=self.lane)
         for start in range(0, len(codes), rows):
             part = codes[start : start + rows]
             words = buffer[: len(part) * width]
-            self.stream.words((first_row + start) * width, words, lane=self.lane)
+            fill(words)
             self.kernel(part, words, out[start : start + rows])
         return out
