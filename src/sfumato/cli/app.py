@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
 import signal
 import sys
 import traceback
@@ -38,6 +39,7 @@ EXIT_CODES = {
     130: "interrupted (Ctrl-C)",
     143: "terminated",
 }
+WIDEST = 110
 BUG, INTERRUPTED, TERMINATED = 70, 130, 143
 PYTHON_WORDS = ("bins=", "rare=", "missing=")  # arguments that messages of the library name
 
@@ -104,6 +106,8 @@ def _leave(error: BaseException) -> NoReturn:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader has left; nothing more to flush
         sys.exit(1)
     text, code = _message(error)
+    if sys.stderr.isatty():
+        text = click.wrap_text(text, min(shutil.get_terminal_size().columns, WIDEST), preserve_paragraphs=True)
     click.echo(text, err=True)
     sys.exit(code)
 
@@ -111,21 +115,21 @@ def _leave(error: BaseException) -> NoReturn:
 def _message(error: BaseException) -> tuple[str, int]:
     if isinstance(error, SfumatoError):
         named = [word for word in PYTHON_WORDS if word in str(error)]
-        hint = f"\nOn the command line: {', '.join('--' + w[:-1] for w in named)}." if named else ""
-        return f"error: {error}{hint}", error.exit_code
+        hint = f"\n\nOn the command line: {', '.join('--' + w[:-1] for w in named)}." if named else ""
+        return f"Error: {error}{hint}", error.exit_code
     if isinstance(error, (click.Abort, KeyboardInterrupt)):
         return "interrupted: what was not finished was discarded.", INTERRUPTED
     if isinstance(error, Terminated):
         return "terminated: what was not finished was discarded.", TERMINATED
     if isinstance(error, MemoryError):
-        return "error: there is not enough memory. Use fewer useful columns, or coarser bins.", 1
+        return "Error: there is not enough memory. Use fewer useful columns, or coarser bins.", 1
     if os.environ.get("SFUMATO_TRACEBACK"):
         return "".join(traceback.format_exception(error)), BUG
     # Neither the text of the error nor its traceback: both may quote values of private rows.
     last = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{os.path.basename(last.filename)}, line {last.lineno}"
     return (
-        f"error: a bug in sfumato {__version__}: {type(error).__name__} at {where}.\n"
+        f"Error: a bug in sfumato {__version__}: {type(error).__name__} at {where}.\n\n"
         "Set SFUMATO_TRACEBACK=1 to see the traceback; it may contain values of private rows.", BUG
     )
 

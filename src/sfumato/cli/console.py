@@ -48,11 +48,11 @@ def notice(title: str, paragraphs: Sequence[str]) -> None:
     show(Panel(body, title=head, title_align="left", border_style="bold yellow", padding=(0, 1)), err=True)
 
 
-def story(text: str) -> None:
-    """A paragraph on stdout."""
+def story(text: str, *, err: bool = False) -> None:
+    """A paragraph."""
     from rich.text import Text
 
-    show(Text(text))
+    show(Text(text), err=err)
 
 
 def heading(text: str) -> None:

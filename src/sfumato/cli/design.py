@@ -76,5 +76,5 @@ def _joint(table: Path, wished: Any, counts: str | None, *, quiet: bool) -> tupl
                 "with --counts, group labels and bin columns before counting, or give edges (--bins COL=30;65)."
             )
     wished = with_useful(source, wished, [counts] if counts else [], source.columns, quiet=quiet)
-    joint = tabulated(source, wished)
+    joint = tabulated(source, wished, cells=counts is not None)
     return (joint if counts is None else counted(source, joint, {}, counts)), wished

@@ -65,8 +65,8 @@ def estimate(
             _show_side(side, confidence, most)
     _show_cells(table, most)
     if not found.identifiable:
-        story("\nFigures in brackets cannot be identified from the released rows: they repeat the design distribution, "
-              "and only the interval is known.")
+        story("\nFigures in brackets cannot be identified from the released rows: there the estimate follows "
+              "the design distribution, and only the interval is known.")
     for note in found.notes:
         story(f"Note: {note}")
     if csv_file is not None:

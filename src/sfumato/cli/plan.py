@@ -12,6 +12,7 @@ from sfumato.errors import ClaimError, InputError
 from sfumato.joint import Joint
 from sfumato.sources import Source
 
+MANY = 100  # labels; when half of the rows have one of their own, the column is no category
 SMALL = 5  # people; a count below it may single somebody out
 
 
@@ -56,14 +57,22 @@ def given(path: Path) -> Plan:
         return Plan(mechanism, certify(mechanism))
 
 
-def tabulated(source: Source, wishes: Wishes) -> Joint:
-    """The counts of the columns wished for."""
+def tabulated(source: Source, wishes: Wishes, *, cells: bool = False) -> Joint:
+    """The counts of the columns wished for; rows are people, or cells of a table of counts."""
     from sfumato.tabulation import tabulate
 
     with progress(f"counting {source.name}"):
-        return tabulate(
+        joint = tabulate(
             source, list(wishes.secret), list(wishes.useful), missing=wishes.missing, bins=wishes.bins, rare=wishes.rare
         )
+    for column in (*joint.secret.columns, *joint.useful.columns):
+        if not cells and column.size >= MANY and 2 * column.size > (joint.n or 0):
+            name = column.name
+            raise InputError(
+                f"column {name!r} has {column.size:,} distinct values in {joint.n:,} rows: is it a number or an "
+                f"identifier? Bin it (--bins {name}=5), group rare labels (--rare {name}=20), or leave it out."
+            )
+    return joint
 
 
 def small_cells(joint: Joint | None) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sfumato.cli.console import document, listed, screen
+from sfumato.cli.console import document, listed, story
 from sfumato.cli.options import (
     Names,
     Wishes,
@@ -167,9 +167,9 @@ def with_useful(
     other = [c for c in basis.columns if c in known and c not in wishes.secret and c not in keep]
     choice = useful_columns(basis, wishes, other)
     if not quiet:
-        screen(err=True).print(
+        story(
             f"Useful columns: {listed(choice.useful)} (every categorical column that fits into {choice.limit:,} cells; "
-            "choose others with --useful).", soft_wrap=True,
+            "choose others with --useful).", err=True,
         )
     taken = {*wishes.secret, *choice.useful}
     rare = {k: v for k, v in wishes.rare.items() if k in taken} if isinstance(wishes.rare, dict) else wishes.rare

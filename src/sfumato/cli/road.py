@@ -194,7 +194,8 @@ def describe(done: Outcome, left_out: Sequence[str]) -> None:
         rows.append(("left out", listed(list(left_out))))
     if done.manifest.randomness != "system":
         rows.append(("seeded", "not for release: whoever knows the seed can undo the randomness"))
-    rows += [("note", note) for note in done.notes]
+    told = () if done.estimate is None else done.estimate.notes
+    rows += [("note", note) for note in (*done.notes, *told)]
     written = done.files.written
     rows += [(name.replace("_", " "), str(written[name])) for name in SHOWN if name in written]
     pairs(rows)
@@ -211,7 +212,7 @@ def as_document(done: Outcome, left_out: Sequence[str]) -> dict[str, Any]:
         "bits": None if price is None else {
             "kept": price.kept, "whole": price.whole, "ceiling": price.ceiling, "nmi": price.share
         },
-        "files": done.files.written, "notes": list(done.notes),
+        "files": done.files.written, "notes": [*done.notes, *(() if done.estimate is None else done.estimate.notes)],
     }
 
 
