@@ -1,0 +1,110 @@
+"""A release of ten million rows against a copy of the same file by the same reader and writer, and its memory."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from measure import Row, medians, table
+
+import sfumato as sf
+from sfumato.mechanism import Cells, Claim, Mechanism
+from sfumato.releasing.threads import ahead
+from sfumato.releasing.writing import writer_for
+from sfumato.sources import open_source
+
+ROWS = 10_000_000
+BLOCK = 1_000_000
+RACES = ("Amer-Indian-Eskimo", "Asian-Pac-Islander", "Black", "Other", "White")
+LIMITS = {".parquet": 1.25, ".csv": 1.15}
+MEMORY_MB, FLAT = 600, 1.2
+
+
+def write_people(path: Path, rows: int) -> None:
+    """Rows of two text columns, block by block."""
+    rng = np.random.default_rng(0)
+    sex, race = pa.array(["Female", "Male"]), pa.array(RACES)
+    writer = None
+    for _ in range(rows // BLOCK):
+        batch = pa.record_batch({
+            "race": race.take(pa.array(rng.integers(0, 5, BLOCK))), "sex": sex.take(pa.array(rng.integers(0, 2, BLOCK)))
+        })
+        writer = writer or writer_for(path)(str(path), batch.schema)
+        writer.write(batch)
+    writer.close()
+
+
+def mechanism() -> Mechanism:
+    joint = sf.Joint.from_counts([[1] * 5] * 2, sf.Column.of("sex", ["Female", "Male"]), sf.Column.of("race", RACES))
+    law = Cells(2, 5, 0.4, 0.06, 0.06, 0.075).rounded(None, 1e-9)
+    return Mechanism(law, joint.secret, joint.useful, method="srr", claim=Claim("ldp", 2.0), joint=joint)
+
+
+def copy(source: Path, target: Path) -> None:
+    """What a release does, without the release: the same reader in its thread, the same writer, the same fsync."""
+    writer = None
+    for batch in ahead(open_source(source).batches(["race", "sex"])):
+        writer = writer or writer_for(target)(str(target), batch.schema)
+        writer.write(batch)
+    writer.close()
+    descriptor = os.open(target, os.O_RDONLY)
+    os.fsync(descriptor)
+    os.close(descriptor)
+
+
+def peak(folder: Path, suffix: str, rows: int) -> float:
+    """Peak memory in MB of a release in a process of its own, read by the system."""
+    code = (
+        "import resource, sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path; import files;"
+        "files.sf.release(Path(sys.argv[2]), files.mechanism(), Path(sys.argv[3]), force=True);"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3)"
+    )
+    here, source, target = Path(__file__).parent, folder / f"{rows}{suffix}", folder / f"peak{suffix}"
+    if not source.exists():
+        write_people(source, rows)
+    done = subprocess.run([sys.executable, "-c", code, here, source, target], capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+def ratio(folder: Path, suffix: str) -> Row:
+    source, released, copied = folder / f"{ROWS}{suffix}", folder / f"released{suffix}", folder / f"copied{suffix}"
+    write_people(source, ROWS)
+    times = medians({
+        "copy": lambda: copy(source, copied),
+        "release": lambda: sf.release(source, mechanism(), released, force=True),
+    })
+    truth, out = (sf.tabulate(x, "sex", "race").counts for x in (source, released))
+    q = mechanism().matrix @ truth.ravel()
+    off = np.abs(out.ravel() - q).max() / np.sqrt(ROWS)
+    value = times["release"] / times["copy"]
+    return Row(f"release {suffix} → {suffix}", value, "× a copy", f"≤ {LIMITS[suffix]}×", value <= LIMITS[suffix],
+               f"counts within {off:.2f} √n of Q·p", f"{ROWS:,} rows, {released.stat().st_size / 1e6:.0f} MB",
+               f"copy {times['copy']:.2f} s, release {times['release']:.2f} s")
+
+
+def memory(folder: Path, suffix: str, large: bool) -> Row:
+    first = peak(folder, suffix, ROWS)
+    if not large:
+        return Row(f"memory, {suffix}", first, "MB", f"< {MEMORY_MB} MB", first < MEMORY_MB, "peak RSS", f"{ROWS:,} rows")
+    second = peak(folder, suffix, 10 * ROWS)
+    holds = max(first, second) < MEMORY_MB and second <= FLAT * first
+    return Row(f"memory, {suffix}", second, "MB", f"< {MEMORY_MB} MB, flat", holds,
+               f"{first:.0f} MB at {ROWS:,} rows", f"{10 * ROWS:,} rows", f"{second / first:.2f}×")
+
+
+def results(large: bool = False) -> list[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        rows = [ratio(Path(folder), suffix) for suffix in LIMITS]
+        return rows + [memory(Path(folder), suffix, large) for suffix in LIMITS]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--large", action="store_true", help="also 10^8 rows (about 3 GB of disk and some minutes)")
+    print(table(results(parser.parse_args().large)))

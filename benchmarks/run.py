@@ -1,0 +1,42 @@
+"""Run every benchmark and write docs/benchmarks.md; exits 1 when a figure misses its limit."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+from pathlib import Path
+
+import cells
+import files
+import sampler
+import startup
+from measure import table
+
+TARGET = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--large", action="store_true", help="also 10^8 rows")
+    parser.add_argument("--out", type=Path, default=TARGET)
+    arguments = parser.parse_args()
+    rows = [*startup.results(), *sampler.results(), *cells.results(), *files.results(arguments.large)]
+    text = (
+        "# Benchmarks\n\n"
+        "Written by `make bench`. Every figure is a median of repeats taken in turns; a ratio is taken inside one run;\n"
+        "the answer beside a time is what the timed code computed. A copy uses the reader and the writer of the\n"
+        "release, its threads and its fsync. The first release of five million rows or more in a process also loads\n"
+        "numba, which is left to the run that goes before the timed ones.\n\n"
+        f"{table(rows)}\n\n"
+        f"Machine: {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end, {platform.machine()}, "
+        f"Python {platform.python_version()}.\n"
+    )
+    arguments.out.write_text(text)
+    print(text)
+    return 0 if all(r.holds for r in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""The dense sampler against its own random words, plain and compiled, and against multi-freq-ldpy's GRR client."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+
+import numpy as np
+from measure import Row, medians, table
+
+from sfumato.mechanism import Cells, Table
+from sfumato.mechanism.table import whole_weights
+from sfumato.releasing.kernels import compiled_kernel, plain_kernel
+from sfumato.releasing.randomness import Stream
+from sfumato.releasing.sampling import CHUNK_WORDS, Sampler
+
+ROWS, WIDTH, EPSILON = 4_000_000, 240, 1.0
+
+
+def sampler(law, kernel, seed=1):
+    made = Sampler(law, Stream.of(seed))
+    made.kernel, made.compiled = kernel(law), True
+    return made
+
+
+def words_alone(seed=1):
+    fill, buffer = Stream.of(seed).reader(0), np.empty(CHUNK_WORDS, np.uint64)
+    for _ in range(ROWS // CHUNK_WORDS):
+        fill(buffer)
+
+
+def dense() -> list[Row]:
+    rng = np.random.default_rng(0)
+    law = Table(whole_weights(rng.random((WIDTH, WIDTH)), 56), 1, 56)
+    codes = rng.integers(0, WIDTH, ROWS, dtype=np.int32)
+    compiled, plain = sampler(law, compiled_kernel), sampler(law, plain_kernel)
+    times = medians({
+        "words": words_alone, "compiled": lambda: compiled.draw(codes, 0), "plain": lambda: plain.draw(codes, 0),
+    })
+    drawn = compiled.draw(codes, 0)
+    same = bool((drawn == plain.draw(codes, 0)).all())
+    answer = f"sha256 {hashlib.sha256(drawn.tobytes()).hexdigest()[:12]}, same both ways: {same}"
+    size = f"{ROWS:,} rows, {WIDTH} × {WIDTH}"
+    return [
+        Row(f"dense sampler, {name}", times[name] / times["words"], "× its words", f"≤ {limit}×",
+            same and times[name] <= limit * times["words"], answer, size, f"{ROWS / times[name] / 1e6:.0f} M rows/s")
+        for name, limit in (("compiled", 3), ("plain", 20))
+    ]
+
+
+def peer() -> list[Row]:
+    """The same GRR on the same data: multi-freq-ldpy's client, compiled, in a compiled loop."""
+    try:
+        from multi_freq_ldpy.pure_frequency_oracles.GRR import GRR_Client
+    except ImportError:
+        return []
+    from numba import njit
+
+    @njit
+    def loop(values, k, epsilon):
+        out = np.empty(len(values), np.int64)
+        for i in range(len(values)):
+            out[i] = GRR_Client(values[i], k, epsilon)
+        return out
+
+    e = math.exp(EPSILON)
+    other = 1 / (e + WIDTH - 1)
+    law = Cells(1, WIDTH, e * other, other, 0.0, 0.0).rounded(None, 0.0)
+    values = np.random.default_rng(0).integers(0, WIDTH, 400_000)
+    ours = sampler(law, compiled_kernel)
+    codes = np.resize(values, ROWS).astype(np.int32)
+    times = medians({"theirs": lambda: loop(values, WIDTH, EPSILON), "ours": lambda: ours.draw(codes, 0)})
+    ratio = (ROWS / times["ours"]) / (len(values) / times["theirs"])
+    kept = [float(np.mean(a == b)) for a, b in ((ours.draw(codes, 0), codes), (loop(values, WIDTH, EPSILON), values))]
+    answer = f"truth kept {kept[0]:.4f} (theirs {kept[1]:.4f}, expected {e * other:.4f})"
+    return [Row("GRR against multi-freq-ldpy", ratio, "× its rows/s", "≥ 50×", ratio >= 50, answer,
+                f"{ROWS:,} rows, {WIDTH} values", f"{ROWS / times['ours'] / 1e6:.0f} M rows/s")]
+
+
+def results() -> list[Row]:
+    return dense() + peer()
+
+
+if __name__ == "__main__":
+    print(table(results()))
