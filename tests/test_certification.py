@@ -1,0 +1,157 @@
+"""Certificates: proved from the integers, above every truth, close to the worst."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sfumato as sf
+from sfumato.certification import certificate
+from sfumato.certification.certificate import proved
+from sfumato.certification.outward import dot_down, down, log_up, up
+from sfumato.errors import ClaimError, InputError
+from sfumato.mechanism import Claim, Mechanism, Table
+from tests.strategies import boundary_points, joints, mechanisms, realised, sealed
+
+
+def with_joint(**options):
+    return joints(**options).flatmap(lambda joint: st.tuples(st.just(joint), mechanisms(joint)))
+
+
+def proved_level(mechanism, notion, within):
+    ratio = proved(mechanism, notion, within).ratio
+    return math.inf if ratio == math.inf else log_up(ratio)
+
+
+@given(with_joint())
+@settings(max_examples=60)
+def test_proved_levels_are_never_below_the_worst_found_and_close_to_it(pair):
+    joint, mechanism = pair
+    mechanism = sealed(mechanism)
+    cases = [("ldp", None, sf.LDP()), ("lip", sf.Exactly(joint), sf.LIP(joint))]
+    cases += [("rldp", F, sf.RLDP(F)) for F in (sf.Exactly(joint), sf.ChiSquareBall(joint), sf.Anything(joint))]
+    for notion, within, measure in cases:
+        upper, found = proved_level(mechanism, notion, within), sf.level(mechanism, measure)
+        assert upper >= found - 1e-12
+        assert upper == pytest.approx(found, rel=1e-5, abs=1e-9)
+
+
+@given(with_joint(largest=60), st.integers(0, 2**32 - 1))
+@settings(max_examples=40)
+def test_no_distribution_in_the_ball_exceeds_the_proved_level(pair, seed):
+    joint, mechanism = pair
+    mechanism, ball = sealed(mechanism), sf.ChiSquareBall(joint)
+    upper = proved_level(mechanism, "rldp", ball)
+    rng = np.random.default_rng(seed)
+    for p in boundary_points(ball, rng):
+        exact = joint.p > 0
+        assert (joint.p[exact] ** 2 / p[exact]).sum() <= (1 + ball.radius) * (1 + 1e-9)  # the points are in the ball
+        assert realised(mechanism, p) <= upper + 1e-9
+
+
+@given(with_joint(largest=60))
+@settings(max_examples=40)
+def test_the_worst_pair_found_lies_in_the_ball_and_attains_its_ratio(pair):
+    joint, mechanism = pair
+    ball, s = sf.ChiSquareBall(joint), joint.shape[0]
+    rows = np.broadcast_to(mechanism.matrix.reshape(mechanism.outputs, -1, joint.shape[1]), (mechanism.outputs, *joint.shape))
+    worst = ball.worst(rows[0], 0, s - 1)
+    q, ps = joint.useful_given_secret, joint.p_secret
+
+    def spent(r, secret):
+        seen = q[secret] > 0
+        return ps[secret] * (math.sqrt((q[secret][seen] ** 2 / r[seen]).sum()) - 1)
+
+    total = spent(worst.given_first, 0) + spent(worst.given_second, s - 1)
+    assert total <= ball.slack * (1 + 1e-7) + 1e-12
+    ratio = (rows[0, 0] @ worst.given_first) / (rows[0, s - 1] @ worst.given_second)
+    assert ratio == pytest.approx(worst.ratio, rel=1e-9)
+
+
+def test_zero_cells_stay_in_the_worst_case():
+    """The ball can put mass on a cell with no counts; dropping it would promise too much [002, unsafe]."""
+    joint = sf.Joint.from_counts([[0, 40], [20, 15]])
+    q = np.array([[0.9, 0.1, 0.5, 0.5], [0.1, 0.9, 0.5, 0.5]])
+    mechanism = sealed(Mechanism(Table(q, 2), joint.secret, joint.useful))
+    ball = sf.ChiSquareBall(joint)
+    known = proved_level(mechanism, "rldp", sf.Exactly(joint))
+    robust = proved_level(mechanism, "rldp", ball)
+    p = ball.support(np.array([[1.0, 0.0], [0.0, 0.0]])).p
+    assert p[0, 0] == pytest.approx(ball.radius / (1 + ball.radius), rel=1e-6)
+    # With all counts elsewhere the direction also moves mass within s = 0, never beyond the proved level.
+    assert realised(mechanism, p) <= robust
+    assert robust > known * 1.05
+
+
+def test_an_empty_secret_is_free_within_a_ball_and_not_looked_at_when_the_distribution_is_known():
+    joint = sf.Joint.from_counts([[10, 20], [30, 5], [0, 0]])
+    q = np.array([[0.5, 0.5, 0.5, 0.5, 0.9, 0.5], [0.5, 0.5, 0.5, 0.5, 0.1, 0.5]])
+    mechanism = sealed(Mechanism(Table(q, 3), joint.secret, joint.useful))
+    assert proved_level(mechanism, "rldp", sf.Exactly(joint)) == pytest.approx(0, abs=1e-12)
+    assert proved_level(mechanism, "rldp", sf.ChiSquareBall(joint)) == pytest.approx(math.log(5), rel=1e-9)
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=30), st.integers(0, 2**32 - 1))
+def test_outward_rounding_encloses_exact_sums_of_products(values, seed):
+    x = np.array(values)
+    w = np.random.default_rng(seed).random(len(x))
+    exact = sum(Fraction(float(a)) * Fraction(float(b)) for a, b in zip(w, x, strict=True))
+    assert Fraction(float(dot_down(w[None], x[None])[0])) <= exact
+    assert Fraction(float(down(x[0]))) <= Fraction(float(x[0])) < Fraction(float(up(x[0])))
+
+
+@given(st.fractions(min_value=1, max_value=10**6))
+def test_logarithms_are_rounded_up(ratio):
+    level = log_up(ratio)
+    assert level >= 0 and (ratio == 1) == (level == 0)
+    if level:
+        assert math.exp(level) * (1 + 1e-14) >= ratio
+
+
+def test_a_claim_that_is_too_low_is_refused_with_a_witness():
+    joint = sf.datasets.adult("sex", "race")
+    design = sf.design(sf.ChiSquareBall(joint), 1.0, "grr")
+    low = replace(design.mechanism, claim=Claim("rldp", 0.8, design.mechanism.claim.within))
+    with pytest.raises(ClaimError, match=r"claimed ε ≤ 0\.8 .*proved only ε ≤ 1.*first = '(Fe)?[Mm]ale'"):
+        sf.certify(low)
+
+
+def test_a_single_count_moved_between_outputs_breaks_the_claim_when_it_should():
+    """The certificate is about these integers, not about the floats they came from."""
+    joint = sf.Joint.from_counts([[30, 30], [30, 30]])
+    four = np.full((2, 4), 2**9)
+    fair = Mechanism(Table(four, 2, 10), joint.secret, joint.useful, claim=Claim("rldp", 0.0, sf.Anything(joint)))
+    assert sf.certify(fair).level == 0.0
+    four[0, 0] += 1
+    four[1, 0] -= 1
+    off = replace(fair, law=Table(four, 2, 10))
+    assert certificate(off).level == pytest.approx(math.log(513 / 512) if False else math.log(512 / 511), rel=1e-9)
+    with pytest.raises(ClaimError):
+        sf.certify(off)
+
+
+def test_only_sealed_mechanisms_can_be_certified_saved_or_asked():
+    mechanism = sf.Tabular([[0.5, 0.5], [0.5, 0.5]])
+    for act in (lambda: sf.certify(mechanism, Claim("ldp", 1.0)), lambda: mechanism.respond("0"), lambda: mechanism.save("x")):
+        with pytest.raises(InputError, match="sealed"):
+            act()
+
+
+def test_certificates_say_what_is_left_outside_the_set():
+    joint = sf.datasets.adult("sex", "race")
+    made = sf.design(sf.ChiSquareBall(joint), 0.5, "ir").certificate
+    inside, twice, four, anything = made.level, *made.elsewhere.values()
+    assert inside <= twice <= four <= anything
+    assert list(made.elsewhere) == ["2 times the radius", "4 times the radius", "any distribution"]
+
+
+def test_ghost_outputs_are_merged_before_sealing():
+    joint = sf.Joint.from_counts([[30, 10], [20, 40]])
+    ghost = np.array([[0.6 - 3e-13, 0.4, 0.5, 0.5], [0.4, 0.6 - 1e-14, 0.5, 0.5], [3e-13, 1e-14, 0, 0]])
+    mechanism = Mechanism(Table(ghost / ghost.sum(0), 2), joint.secret, joint.useful, joint=joint)
+    made, proof = sf.seal(mechanism, Claim("rldp", 0.5, sf.ChiSquareBall(joint)))
+    assert made.outputs == 2 and proof.level <= 0.5

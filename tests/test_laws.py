@@ -1,0 +1,142 @@
+"""Laws that hold for every joint and every mechanism."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sfumato as sf
+from sfumato.mechanism import Mechanism, Table
+from sfumato.utility import information
+from tests.strategies import epsilons, joints, listed, matrices, mechanisms, sealed
+
+
+def with_joint(reads=None, **options):
+    return joints(**options).flatmap(lambda joint: st.tuples(st.just(joint), mechanisms(joint, reads)))
+
+
+def notions(joint):
+    return [
+        sf.LDP(), sf.LDP(joint), sf.LIP(joint), sf.RLDP(sf.Exactly(joint)), sf.RLDP(sf.ChiSquareBall(joint)),
+        sf.RLDP(sf.Anything(joint)),
+    ]
+
+
+@given(with_joint())
+def test_columns_sum_to_one(pair):
+    _, mechanism = pair
+    assert np.allclose(mechanism.matrix.sum(0), 1, atol=1e-12)
+
+
+@given(with_joint())
+def test_sealed_columns_sum_to_a_power_of_two(pair):
+    _, mechanism = pair
+    law = sealed(mechanism).law
+    if law.meaning != "subset":
+        total = sum(np.asarray(law.row(y), object) for y in range(law.outputs))
+        assert (total == 2**law.bits).all()
+
+
+@given(with_joint())
+@settings(max_examples=60)
+def test_structured_laws_have_the_levels_of_their_matrices(pair):
+    joint, mechanism = pair
+    slow = listed(mechanism)
+    for notion in notions(joint):
+        assert sf.level(mechanism, notion) == pytest.approx(sf.level(slow, notion), rel=1e-7, abs=1e-9)
+
+
+@given(with_joint())
+def test_structured_laws_have_the_information_of_their_matrices(pair):
+    joint, mechanism = pair
+    fast, slow = information(mechanism, joint), information(listed(mechanism), joint)
+    for name in ("both", "useful", "secret"):
+        assert getattr(fast, name) == pytest.approx(getattr(slow, name), abs=1e-9)
+
+
+@given(with_joint(), st.data())
+def test_post_processing_never_adds_leakage_or_information(pair, data):
+    joint, mechanism = pair
+    after = data.draw(matrices(mechanism.outputs, (1, 4)))
+    law = Table(after @ mechanism.matrix, mechanism.law.rows)
+    processed = Mechanism(law, joint.secret, joint.useful, mechanism.reads)
+    for notion in notions(joint):
+        assert sf.level(processed, notion) <= sf.level(mechanism, notion) + 1e-9
+    assert sf.mutual_information(processed, joint) <= sf.mutual_information(mechanism, joint) + 1e-9
+
+
+@given(with_joint())
+def test_ldp_implies_rldp_for_every_set(pair):
+    joint, mechanism = pair
+    top = sf.level(mechanism, sf.LDP())
+    for within in (sf.Exactly(joint), sf.ChiSquareBall(joint), sf.Anything(joint)):
+        assert sf.level(mechanism, sf.RLDP(within)) <= top + 1e-9
+
+
+@given(with_joint())
+def test_larger_sets_have_larger_levels(pair):
+    joint, mechanism = pair
+    sets = [sf.Exactly(joint), *(sf.ChiSquareBall(joint, radius=r) for r in (1e-4, 0.01, 0.3)), sf.Anything(joint)]
+    levels = [sf.level(mechanism, sf.RLDP(s)) for s in sets]
+    assert all(a <= b + 1e-9 for a, b in zip(levels, levels[1:], strict=False))
+
+
+@given(with_joint())
+def test_ldp_implies_lip_implies_twice_ldp_about_the_secret(pair):
+    joint, mechanism = pair
+    about, lip = sf.level(mechanism, sf.LDP(joint)), sf.level(mechanism, sf.LIP(joint))
+    assert lip <= about + 1e-9
+    assert about <= 2 * lip + 1e-9
+    assert information(mechanism, joint).secret <= lip + 1e-9
+
+
+METHODS = [m for m in sf.methods() if m in ("grr", "sue", "oue", "srr", "ir", "cr", "auto")]
+
+
+@given(joints(), epsilons(), st.sampled_from(METHODS), st.sampled_from(["rldp", "lip", "ldp"]))
+@settings(max_examples=120)
+def test_designs_keep_their_promise_and_the_seal_keeps_the_value(joint, epsilon, method, notion):
+    design = sf.design(sf.ChiSquareBall(joint), epsilon, method, notion=notion)
+    within = sf.Exactly(joint) if notion == "lip" else sf.ChiSquareBall(joint)
+    measure = {"rldp": sf.RLDP(within), "lip": sf.LIP(joint), "ldp": sf.LDP()}[notion]
+    assert design.certificate.level <= epsilon
+    assert sf.level(design.mechanism, measure) <= design.certificate.level + 1e-9
+    assert design.value <= design.ceiling + 1e-9
+    if method not in ("ir", "auto"):
+        assert design.value == pytest.approx(design.bound, rel=1e-4, abs=1e-9)
+
+
+@given(joints(), epsilons(), st.sampled_from(["grr", "sue", "oue", "ir"]), st.sampled_from(["rldp", "lip", "ldp"]))
+@settings(max_examples=60)
+def test_designs_that_never_read_the_secret_keep_their_promise(joint, epsilon, method, notion):
+    design = sf.design(sf.ChiSquareBall(joint), epsilon, method, notion=notion, reads="useful")
+    within = sf.Exactly(joint) if notion == "lip" else sf.ChiSquareBall(joint)
+    measure = {"rldp": sf.RLDP(within), "lip": sf.LIP(joint), "ldp": sf.LDP()}[notion]
+    assert sf.level(design.mechanism, measure) <= design.certificate.level + 1e-9 <= epsilon + 2e-9
+
+
+@given(joints(), st.sampled_from(METHODS))
+def test_epsilon_zero_is_allowed_and_proved_to_be_zero(joint, method):
+    design = sf.design(sf.ChiSquareBall(joint), 0.0, method)
+    assert design.certificate.level == 0.0
+
+
+@given(joints(empty_cells=False), epsilons(0.1, 2.0))
+def test_closed_forms_use_all_of_their_budget_at_a_known_distribution(joint, epsilon):
+    """At one distribution each calibration is exact: the level is ε, or the identity was private already."""
+    for method in ("grr", "sue", "oue", "cr"):
+        for notion, measure in (("rldp", sf.LDP(joint)), ("lip", sf.LIP(joint))):
+            reads = "both" if method == "cr" else "useful"
+            design = sf.design(sf.Exactly(joint), epsilon, method, notion=notion, reads=reads)
+            spent = sf.level(design.mechanism, measure)
+            assert spent == pytest.approx(epsilon, rel=1e-6) or math.isinf(design.details["strength"])
+
+
+@given(joints(), epsilons(0.1, 2.0))
+def test_the_ceiling_bounds_the_identity_of_nothing_and_grows(joint, epsilon):
+    from sfumato.utility import ceiling
+
+    assert joint.entropy_useful_given_secret - 1e-12 <= ceiling(joint, epsilon) <= joint.entropy + 1e-12
+    assert ceiling(joint, epsilon) <= ceiling(joint, 2 * epsilon) + 1e-12
