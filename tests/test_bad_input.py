@@ -306,13 +306,12 @@ def test_a_file_that_cannot_be_named_takes_the_others_back(folder, monkeypatch, 
     refused(folder, asked(folder, write(folder, GOOD)), 6, f"{name} could not be written", "Nothing was left behind")
 
 
-def test_a_report_that_fails_leaves_nothing(folder, monkeypatch):
-    from sfumato import reporting
-
+@pytest.mark.parametrize("step", ["sfumato.reporting.public_report", "sfumato.cli.telling.promise"])
+def test_a_bug_at_any_step_leaves_nothing_and_shows_no_value(folder, monkeypatch, step):
     def broken(*args, **options):
         raise RuntimeError(f"about {PRIVATE}")
 
-    monkeypatch.setattr(reporting, "public_report", broken)
+    monkeypatch.setattr(step, broken)
     write(folder, GOOD)
     done = CliRunner().invoke(cli, asked(folder, "people.csv"))
 
