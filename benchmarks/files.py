@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from measure import Row, medians, table
 
 import sfumato as sf
+from measure import Row, medians, table
 from sfumato.mechanism import Cells, Claim, Mechanism
 from sfumato.releasing.threads import ahead
 from sfumato.releasing.writing import writer_for
@@ -68,8 +68,8 @@ def peak(folder: Path, suffix: str, rows: int) -> float:
     here, source, target = Path(__file__).parent, folder / f"{rows}{suffix}", folder / f"peak{suffix}"
     if not source.exists():
         write_people(source, rows)
-    done = subprocess.run([sys.executable, "-c", code, here, source, target], capture_output=True, text=True, check=True)
-    return float(done.stdout)
+    command = [sys.executable, "-c", code, here, source, target]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 def ratio(folder: Path, suffix: str) -> Row:
@@ -91,7 +91,8 @@ def ratio(folder: Path, suffix: str) -> Row:
 def memory(folder: Path, suffix: str, large: bool) -> Row:
     first = peak(folder, suffix, ROWS)
     if not large:
-        return Row(f"memory, {suffix}", first, "MB", f"< {MEMORY_MB} MB", first < MEMORY_MB, "peak RSS", f"{ROWS:,} rows")
+        holds = first < MEMORY_MB
+        return Row(f"memory, {suffix}", first, "MB", f"< {MEMORY_MB} MB", holds, "peak RSS", f"{ROWS:,} rows")
     second = peak(folder, suffix, 10 * ROWS)
     holds = max(first, second) < MEMORY_MB and second <= FLAT * first
     return Row(f"memory, {suffix}", second, "MB", f"< {MEMORY_MB} MB, flat", holds,
