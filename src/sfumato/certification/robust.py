@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Floats
+from sfumato.certification.atoms import over_atoms
 from sfumato.certification.ball import Ball, Side, best_pair_bound, mean_bound
 from sfumato.certification.outward import down, float_range, up, up_any
 from sfumato.certification.witness import Found
 from sfumato.joint import Joint
-from sfumato.mechanism import Mechanism, Rows, Spikes, Subsets
+from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
 
 CHUNK = 4096
 FIRST = 64  # pairs looked at before the rest, so that many of the rest need no bound of their own
@@ -44,6 +45,8 @@ def over_ball(mechanism: Mechanism, joint: Joint, radius: float, target: float =
                 best = best.or_worse(_rows(contrast.values, ball, float(best.ratio), target))
             case Spikes():
                 best = best.or_worse(_spikes(contrast, ball, float(best.ratio), target))
+            case Atoms():
+                best = best.or_worse(over_atoms(contrast, ball))
             case Subsets():
                 best = best.or_worse(_subsets(contrast, ball, float(best.ratio), target))
     return best

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sfumato.alphabet import Floats
+from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.uncertainty.base import Extreme, Worst
@@ -65,6 +65,10 @@ class ChiSquareBall:
         shape = np.broadcast_shapes(rows.shape, q.shape)
         v, q, c = np.broadcast_to(rows, shape), np.broadcast_to(q, shape), np.broadcast_to(spread, shape[:-1])
         return -greatest_mean(-v, q, c).value, greatest_mean(v, q, c).value
+
+    def ranges_of(self, values: Floats, s: Ints) -> tuple[Floats, Floats]:
+        q, c = self.joint.useful_given_secret[s], self.spread()[s]
+        return -greatest_mean(-values, q, c).value, greatest_mean(values, q, c).value
 
     def worst(self, row: Floats, s1: int, s2: int) -> Worst:
         pair = self._pairs(row[None, s1], row[None, s2], np.array([s1]), np.array([s2]))
