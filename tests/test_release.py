@@ -186,11 +186,11 @@ def test_the_posterior_of_cells_agrees_with_the_listed_one(case):
         assert weight[posterior.likeliest()[y]] == weight.max()
 
 
-def test_a_million_cells_can_be_decoded():
-    k = 1000
+def test_tables_too_large_to_list_can_be_decoded():
+    k = 300
     counts = np.random.default_rng(0).integers(0, 9, (k, k))
     big = sf.Joint.from_counts(counts)
-    law = Cells(k, k, 0.6, 0.2 / 999, 0.1 / 999, 0.1 / 999**2).rounded(None, 1e-9)
+    law = Cells(k, k, 0.6, 0.2 / (k - 1), 0.1 / (k - 1), 0.1 / (k - 1) ** 2).rounded(None, 1e-9)
     m = Mechanism(law, big.secret, big.useful, joint=big)
     x = np.divmod(np.random.default_rng(1).choice(k * k, 4000, p=big.p.ravel()), k)
     table = pa.table({"secret": x[0], "useful": x[1]})
