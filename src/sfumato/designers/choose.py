@@ -12,12 +12,17 @@ from sfumato.designers.base import Design, Draft, Task, finished
 from sfumato.designers.cr import cr
 from sfumato.designers.grr import grr
 from sfumato.designers.ir import ir
+from sfumato.designers.robust import ballopt, nr, polyopt
 from sfumato.designers.srr import srr
 from sfumato.designers.unary import oue, sue
 from sfumato.errors import InputError, unknown
-from sfumato.uncertainty import UncertaintySet
+from sfumato.uncertainty import Exactly, UncertaintySet
 
-_DESIGNERS: dict[str, Callable[..., Draft]] = {"grr": grr, "sue": sue, "oue": oue, "srr": srr, "ir": ir, "cr": cr}
+_DESIGNERS: dict[str, Callable[..., Draft]] = {
+    "grr": grr, "sue": sue, "oue": oue, "srr": srr, "ir": ir, "cr": cr,
+    "polyopt": polyopt, "ballopt": ballopt, "nr": nr,
+}
+_POINTWISE = {"nr"}  # methods that are private at P̂ alone and claim no more
 _CANDIDATES = {"both": ("ir", "srr", "grr", "cr"), "useful": ("grr",)}  # what `auto` compares
 
 
@@ -40,6 +45,8 @@ def design(
         return finished(task, _auto(task, options), started)
     if method not in _DESIGNERS:
         raise unknown("a method", method, methods())
+    if method in _POINTWISE:
+        task = Task(Exactly(within.joint), epsilon, notion, reads)
     return finished(task, _draft(method, task, options), started)
 
 

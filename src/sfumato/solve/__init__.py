@@ -1,0 +1,1 @@
+"""Numeric engines that know nothing of privacy: linear programmes, column generation, layouts."""
