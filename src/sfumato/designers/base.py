@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sfumato.alphabet import Column
 from sfumato.certification import Certificate, seal
 from sfumato.errors import InputError, checked_epsilon
 from sfumato.joint import Joint
@@ -20,13 +22,14 @@ class Design:
 
     mechanism: Mechanism
     certificate: Certificate
-    value: float  # what the method maximises, of the sealed mechanism, at P̂
+    value: float  # what the method maximises (or, as a loss, minimises), of the sealed mechanism
     bound: float  # proved limit of the method's own family
     ceiling: float  # limit of every ε-private mechanism
     information: Information | None
     notes: tuple[str, ...] = ()  # what a reader should know: why this method, what was not proved
     seconds: float = 0.0
     details: dict[str, Any] = field(default_factory=dict)
+    unit: str = "nats"  # of value, bound and ceiling
 
     @property
     def gap(self) -> float:
@@ -43,7 +46,7 @@ class Design:
 
     def __repr__(self) -> str:
         return (
-            f"<Design {self.method}: value {self.value:.6g}, bound {self.bound:.6g}, ceiling {self.ceiling:.6g} nats; "
+            f"<Design {self.method}: value {self.value:.6g}, bound {self.bound:.6g}, ceiling {self.ceiling:.6g} {self.unit}; "
             f"ε = {self.epsilon:g} proved at {self.certificate.level:.10g}>"
         )
 
@@ -94,6 +97,9 @@ class Draft:
     bound: float | None = None  # proved limit of the family; a family of one member is its own limit
     notes: tuple[str, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
+    loss: Callable[[Mechanism], float] | None = None  # what is minimised instead of information kept
+    answers: Column | None = None  # what the outputs are called, when they are values
+    task: Task | None = None  # what was designed for, when it is not what was asked (privacy at P̂ alone, say)
 
     def value(self, task: Task) -> float:
         """I(input; Y) of the floats at P̂, or NaN where it cannot be summed."""
@@ -106,14 +112,21 @@ class Draft:
 
 def finished(task: Task, draft: Draft, started: float) -> Design:
     """Seal a draft, certify it and measure it."""
+    task = task if draft.task is None else draft.task
     joint = task.joint
-    mechanism = Mechanism(draft.law, joint.secret, joint.useful, task.reads, draft.method, joint=joint)
+    mechanism = Mechanism(
+        draft.law, joint.secret, joint.useful, task.reads, draft.method, joint=joint, answers=draft.answers
+    )
     sealed, certificate = seal(mechanism, task.claim)
     notes = draft.notes
     try:
         told: Information | None = information(sealed, joint)
     except InputError as error:
         told, notes = None, (*notes, str(error))
+    if draft.loss is not None:
+        value, bound = draft.loss(sealed), float("nan") if draft.bound is None else draft.bound
+        seconds = time.perf_counter() - started
+        return Design(sealed, certificate, value, bound, bound, told, notes, seconds, draft.details, "of distance")
     bound = draft.value(task) if draft.bound is None else draft.bound
     value = told.both if told else float("nan")
     return Design(

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.alphabet import Alphabet, Column, Floats, Ints
+from sfumato.alphabet import Alphabet, Floats, Ints
 from sfumato.errors import DataError, InputError
 from sfumato.mechanism import Mechanism
 from sfumato.releasing.engine import METADATA_KEY
@@ -117,7 +117,7 @@ def _useful(mechanism: Mechanism) -> Reader:
 
 
 def _symbols(mechanism: Mechanism) -> Reader:
-    return _labels(Alphabet.of(Column.of("symbol", [f"y{y}" for y in range(mechanism.outputs)])))
+    return _labels(Alphabet.of(mechanism.symbols))
 
 
 def _bits(mechanism: Mechanism) -> Reader:

@@ -123,6 +123,7 @@ class MechanismRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=
     law: LawRecord
     claim: ClaimRecord | None = None
     design: DesignRecord | None = None
+    answers: ColumnRecord | None = None
     checksum: str = ""
 
 
@@ -191,16 +192,19 @@ def _set(record: SetRecord, joint: Joint) -> UncertaintySet:
 
 
 def _columns(alphabet: Alphabet) -> list[ColumnRecord]:
-    return [
-        ColumnRecord(c.name, list(c.labels), c.other, None if c.cuts is None else list(c.cuts), c.dtype)
-        for c in alphabet.columns
-    ]
+    return [_column(c) for c in alphabet.columns]
+
+
+def _column(c: Column) -> ColumnRecord:
+    return ColumnRecord(c.name, list(c.labels), c.other, None if c.cuts is None else list(c.cuts), c.dtype)
 
 
 def _alphabet(columns: list[ColumnRecord]) -> Alphabet:
-    return Alphabet(tuple(
-        Column(c.name, tuple(c.labels), c.other, None if c.cuts is None else tuple(c.cuts), c.dtype) for c in columns
-    ))
+    return Alphabet(tuple(_column_of(c) for c in columns))
+
+
+def _column_of(c: ColumnRecord) -> Column:
+    return Column(c.name, tuple(c.labels), c.other, None if c.cuts is None else tuple(c.cuts), c.dtype)
 
 
 def record_of(mechanism: Mechanism) -> MechanismRecord:
@@ -223,7 +227,7 @@ def record_of(mechanism: Mechanism) -> MechanismRecord:
         None if claim is None else ClaimRecord(
             claim.notion, claim.epsilon, None if claim.within is None else _set_record(claim.within)
         ),
-        design,
+        design, None if mechanism.answers is None else _column(mechanism.answers),
     )
     return msgspec.structs.replace(record, checksum=checksum(record))
 
@@ -248,7 +252,8 @@ def mechanism_of(record: MechanismRecord) -> Mechanism:
             within = _set(record.claim.within, joint)
         claim = Claim(record.claim.notion, record.claim.epsilon, within)
     source = record.design.source if record.design is not None else "unstated"
-    return Mechanism(law, secret, useful, record.reads, record.method, claim, joint, source)
+    answers = None if record.answers is None else _column_of(record.answers)
+    return Mechanism(law, secret, useful, record.reads, record.method, claim, joint, source, answers)
 
 
 def save(mechanism: Mechanism, path: str | os.PathLike[str], *, force: bool = False) -> Path:

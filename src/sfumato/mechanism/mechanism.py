@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.alphabet import Alphabet, Floats
+from sfumato.alphabet import Alphabet, Column, Floats
 from sfumato.errors import InputError, checked_epsilon
 from sfumato.joint import Joint
 from sfumato.mechanism.law import Law, scale
@@ -63,6 +63,7 @@ class Mechanism:
     claim: Claim | None = None
     joint: Joint | None = None  # the design distribution, when there is one
     source: str = "unstated"  # where the design data came from: 'reference', 'split', 'private', 'unstated'
+    answers: Column | None = None  # names of the outputs, in the column they are released in; only for symbols
 
     def __post_init__(self) -> None:
         if self.reads not in READS:
@@ -71,6 +72,11 @@ class Mechanism:
             raise InputError(
                 f"the law is for {self.law.rows} × {self.law.useful} inputs, the labels for "
                 f"{self.secret.size if self.reads == 'both' else 1} × {self.useful.size}."
+            )
+        if self.answers is not None and (self.answers.size != self.law.outputs or self.law.meaning != "symbol"):
+            raise InputError(
+                f"there are names for {self.answers.size} outputs, but the law has {self.law.outputs} of kind "
+                f"{self.law.meaning!r}."
             )
 
     @property
@@ -129,8 +135,15 @@ class Mechanism:
             return tuple(self._input_label(int(i)) for i in np.flatnonzero(drawn))
         y = int(drawn)
         if self.law.meaning == "symbol":
-            return f"y{y}"
+            return self.symbols.labels[y]
         return self._input_label(y)
+
+    @property
+    def symbols(self) -> Column:
+        """The column of outputs that are symbols: their names if they have any, else y0, y1, …"""
+        if self.answers is not None:
+            return self.answers
+        return Column.of("symbol", [f"y{y}" for y in range(self.outputs)])
 
     def _input_label(self, x: int) -> Any:
         s, u = divmod(x, self.useful.size)

@@ -92,10 +92,16 @@ def _dictionary(codes: Codes, place: Codes | None, words: pa.Array) -> pa.Array:
 
 
 def _symbols(mechanism: Mechanism) -> Decoder:
-    """One column of symbols y0, y1, …; their meaning is the posterior in the mechanism file."""
-    words = pa.array([f"y{y}" for y in range(mechanism.outputs)], pa.string())
-    columns = (OutputColumn("symbol", "symbol"),)
-    return Decoder(columns, lambda drawn, first_row: [_dictionary(drawn, None, words)])
+    """One column of symbols y0, y1, …, whose meaning is the posterior in the mechanism file, or of their names."""
+    column = mechanism.symbols
+    words = pa.array([x for x in column.labels if x is not None], pa.string())
+    columns = (OutputColumn(column.name, "symbol" if mechanism.answers is None else "useful"),)
+    place = _place(column)
+
+    def arrays(drawn: Drawn, first_row: int) -> list[pa.Array]:
+        return [_dictionary(np.asarray(drawn, np.int32) if place is not None else drawn, place, words)]
+
+    return Decoder(columns, arrays)
 
 
 def _bit_strings(mechanism: Mechanism) -> Decoder:

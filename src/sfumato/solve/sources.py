@@ -1,0 +1,100 @@
+"""Sets of source distributions, known by the largest value of a linear function over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy.optimize import linprog
+
+from sfumato.errors import InputError
+from sfumato.solve.arrays import Floats
+from sfumato.solve.balls import support
+
+
+class Sources(Protocol):
+    """A closed set of distributions, seen through the largest value of a linear function."""
+
+    size: int
+
+    def worst(self, c: Floats) -> tuple[float, Floats]:
+        """max ⟨c, P⟩ (an upper bound of it, for sets where it is computed) and a P that attains it."""
+
+    def first(self) -> Floats:
+        """Some members [k, M] to start with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Finitely many distributions (or their convex hull: the same thing here [003, Lemma 2])."""
+
+    p: Floats  # [k, M]
+
+    @property
+    def size(self) -> int:
+        return int(self.p.shape[1])
+
+    def worst(self, c: Floats) -> tuple[float, Floats]:
+        values = self.p @ c
+        k = int(np.argmax(values))
+        return float(values[k]), self.p[k]
+
+    def first(self) -> Floats:
+        return self.p
+
+
+@dataclass(frozen=True, slots=True)
+class ChiSquare:
+    """The χ² ball of the given radius around p."""
+
+    p: Floats
+    radius: float
+
+    @property
+    def size(self) -> int:
+        return int(self.p.size)
+
+    def worst(self, c: Floats) -> tuple[float, Floats]:
+        value, best, dual = support(c, self.p, self.radius)
+        return max(value, dual), best
+
+    def first(self) -> Floats:
+        return self.p[None, :]
+
+
+@dataclass(frozen=True, slots=True)
+class Polytope:
+    """{ P in the simplex : A P ≤ b }."""
+
+    a: Floats
+    b: Floats
+
+    @property
+    def size(self) -> int:
+        return int(self.a.shape[1])
+
+    def worst(self, c: Floats) -> tuple[float, Floats]:
+        m = self.size
+        found = linprog(
+            -c, A_ub=self.a, b_ub=self.b, A_eq=np.ones((1, m)), b_eq=[1.0], bounds=(0, None), method="highs"
+        )
+        if found.status == 2:
+            raise InputError("the source set is empty: no distribution satisfies its inequalities.")
+        point = np.maximum(found.x, 0.0)
+        return float(-found.fun), np.asarray(point / point.sum())
+
+    def first(self) -> Floats:
+        return self.worst(np.zeros(self.size))[1][None, :]
+
+
+def checked(sources: Sources, budget: float) -> Floats:
+    """First members, validated."""
+    if not (np.isfinite(budget) and 0.0 <= budget <= 1.0):
+        raise InputError(f"budget must lie between 0 and 1, got {budget}.")
+    first = np.asarray(sources.first(), dtype=np.float64)
+    if first.ndim != 2 or first.size == 0:
+        raise InputError("the source set is empty.")
+    if not np.all(np.isfinite(first)) or (first < 0.0).any() or np.abs(first.sum(axis=1) - 1.0).max() > 1e-9:
+        raise InputError("sources must be distributions: nonnegative rows that sum to 1.")
+    return first
