@@ -2,5 +2,6 @@
 
 from sfumato.utility.ceiling import ceiling
 from sfumato.utility.information import Information, information, mutual_information, nmi
+from sfumato.utility.loss import expected_distortion
 
-__all__ = ["Information", "ceiling", "information", "mutual_information", "nmi"]
+__all__ = ["Information", "ceiling", "expected_distortion", "information", "mutual_information", "nmi"]

@@ -1,0 +1,173 @@
+"""Distances between useful values and outputs: by name, as a matrix d[u, y], or as a function of two values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sfumato.alphabet import Alphabet, Column, Floats
+from sfumato.errors import InputError, unknown
+
+NUMERIC: dict[str, Callable[[Floats, Floats], Floats]] = {
+    "squared": lambda u, y: (u - y) ** 2, "absolute": lambda u, y: np.abs(u - y),
+}
+NAMES = (*NUMERIC, "hamming")
+OTHERWISE = "or give distance= as a matrix or a function of labels"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measure:
+    """A distance as numbers d[u, y], and what the outputs are called."""
+
+    matrix: Floats
+    answers: Column
+    values: Floats | None = None  # of the useful letters, when they are numbers
+    points: Floats | None = None  # of the outputs, when they are numbers
+    name: str = "matrix"
+
+    def only(self, live: Any) -> Measure:
+        """The same with some outputs left out."""
+        kept = tuple(self.answers.labels[int(y)] for y in live)
+        points = None if self.points is None else self.points[live]
+        return replace(self, matrix=self.matrix[:, live], answers=replace(self.answers, labels=kept), points=points)
+
+    @property
+    def movable(self) -> bool:
+        """Whether outputs are points of the line that may be moved."""
+        return self.name in NUMERIC and self.points is not None
+
+    def at(self, points: Floats) -> Measure:
+        """The same distance to other points."""
+        assert self.values is not None
+        matrix = NUMERIC[self.name](self.values[:, None], points[None, :])
+        return Measure(matrix, named(self.answers.name, points), self.values, points, self.name)
+
+
+def measured(useful: Alphabet, distance: Any, values: Any = None, outputs: Any = None) -> Measure:
+    """The distance for a useful variable and outputs that may differ from it.
+
+    `outputs` is a list of numbers, the number of points of an even grid, or None for the useful values themselves;
+    for a matrix and for a function of labels it may name the outputs.
+    """
+    column = useful.columns[0].name if len(useful.columns) == 1 else "output"
+    numbers = None if values is None else _numbers(values, "values")
+    if numbers is not None and len(numbers) != useful.size:
+        raise InputError(f"values must hold one number for each of the {useful.size} useful values, got {len(numbers)}.")
+    if isinstance(distance, str):
+        if distance not in NAMES:
+            raise unknown("a distance", distance, NAMES)
+        if distance == "hamming":
+            return _hamming(useful, column, outputs)
+        numbers = letters(useful) if numbers is None else numbers
+        points = _grid(outputs, numbers)
+        answers = _own(useful, column) if outputs is None and values is None else named(column, points)
+        return Measure(_checked(NUMERIC[distance](numbers[:, None], points[None, :]), useful), answers, numbers, points,
+                       distance)
+    if callable(distance):
+        return _by_function(useful, column, distance, numbers, outputs)
+    matrix = _checked(_numbers(distance, "distance", 2), useful)
+    return Measure(matrix, _labels(column, outputs, matrix.shape[1], useful), numbers)
+
+
+def _by_function(useful: Alphabet, column: str, distance: Any, numbers: Floats | None, outputs: Any) -> Measure:
+    first: Sequence[Any] = [str(x) if x is not None else x for x in useful.labels] if numbers is None else list(numbers)
+    points = None if numbers is None else _grid(outputs, numbers)
+    second = first if outputs is None else list(outputs) if points is None else list(points)
+    try:
+        matrix = np.array([[float(distance(u, y)) for y in second] for u in first])
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the distance function must return a number for every pair of values: {error}.") from None
+    answers = named(column, points) if points is not None else _labels(column, outputs, len(second), useful)
+    return Measure(_checked(matrix, useful), answers, numbers, points, "function")
+
+
+def _hamming(useful: Alphabet, column: str, outputs: Any) -> Measure:
+    labels = [str(x) for x in useful.labels]
+    shown = labels if outputs is None else [str(x) for x in outputs]
+    matrix = np.array([[float(u != y) for y in shown] for u in labels])
+    return Measure(matrix, _labels(column, outputs, len(shown), useful), name="hamming")
+
+
+def letters(useful: Alphabet) -> Floats:
+    """The numbers that the labels of one column spell, or that stand for its bins.
+
+    A bin is represented by its middle; an outer bin by a point as far beyond its edge as half of its neighbour is wide.
+
+    >>> letters(Alphabet.of(Column.of("age", cuts=[20, 40, 60]))).tolist()
+    [10.0, 30.0, 50.0, 70.0]
+    """
+    if len(useful.columns) != 1:
+        raise InputError(f"several useful columns ({', '.join(useful.names)}) are no number: give values=, {OTHERWISE}.")
+    column = useful.columns[0]
+    if None in column.labels:
+        raise InputError(f"column {column.name!r} has missing values, which are no number: give values=, {OTHERWISE}.")
+    if column.cuts is not None:
+        if len(column.cuts) < 2:
+            raise InputError(f"two bins of {column.name!r} have no middle: give values=, {OTHERWISE}.")
+        cuts = np.asarray(column.cuts)
+        first, last = 2 * cuts[0] - cuts[1], 2 * cuts[-1] - cuts[-2]
+        edges = np.concatenate([[first], cuts, [last]])
+        return np.asarray((edges[1:] + edges[:-1]) / 2)
+    try:
+        found = np.array([float(str(x)) for x in column.labels])
+    except ValueError:
+        found = np.array([np.nan])
+    if not np.all(np.isfinite(found)):
+        raise InputError(f"the labels of {column.name!r} are no numbers: give values=, {OTHERWISE}.")
+    return found
+
+
+def named(column: str, points: Floats) -> Column:
+    """A column of numbers, written as briefly as tells them apart."""
+    for digits in (6, 9, 12, 17):
+        labels = [str(int(x)) if x == int(x) and abs(x) < 1e15 else f"{x:.{digits}g}" for x in points]
+        if len(set(labels)) == len(labels):
+            return Column.of(column, labels, dtype="number")
+    raise InputError("outputs must be different numbers.")
+
+
+def _own(useful: Alphabet, column: str) -> Column:
+    if len(useful.columns) == 1:
+        return replace(useful.columns[0], cuts=None, other=None)
+    return Column.of(column, [useful.text(i) for i in range(useful.size)])
+
+
+def _labels(column: str, outputs: Any, size: int, useful: Alphabet) -> Column:
+    if outputs is None:
+        return _own(useful, column) if size == useful.size else Column.of(column, [f"y{y}" for y in range(size)])
+    shown = [str(x) for x in outputs]
+    if len(shown) != size:
+        raise InputError(f"outputs must name each of the {size} outputs, got {len(shown)}.")
+    return Column.of(column, shown)
+
+
+def _grid(outputs: Any, values: Floats) -> Floats:
+    if outputs is None:
+        return values
+    if isinstance(outputs, int) and not isinstance(outputs, bool):
+        if outputs < 1:
+            raise InputError(f"outputs must be at least one point, got {outputs}.")
+        return np.linspace(values.min(), values.max(), outputs)
+    return _numbers(outputs, "outputs")
+
+
+def _numbers(given: Any, what: str, dimensions: int = 1) -> Floats:
+    try:
+        found = np.asarray(given, float)
+    except (TypeError, ValueError):
+        found = np.array(np.nan)
+    if found.ndim != dimensions or not found.size or not np.all(np.isfinite(found)):
+        shape = "a list of finite numbers" if dimensions == 1 else "a matrix d[u, y] of finite numbers"
+        raise InputError(f"{what} must be {shape}, got {given!r:.80}.")
+    return found
+
+
+def _checked(matrix: Floats, useful: Alphabet) -> Floats:
+    if matrix.shape[0] != useful.size:
+        raise InputError(f"distance must have a row for each of the {useful.size} useful values, got shape {matrix.shape}.")
+    if not np.all(np.isfinite(matrix)) or (matrix < 0).any():
+        raise InputError("distances must be finite and not negative.")
+    return matrix

@@ -1,0 +1,121 @@
+"""distortion: the release that stays nearest to the data, under privacy of the secret."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sfumato.alphabet import Floats
+from sfumato.designers.base import Draft, Task
+from sfumato.designers.distances import Measure, measured
+from sfumato.errors import InputError, unknown
+from sfumato.mechanism import Mechanism, Table
+from sfumato.solve.distortion import ENGINES, Answer, least_loss
+from sfumato.solve.distortion_problem import GHOST, Problem
+from sfumato.uncertainty import ChiSquareBall, Exactly
+from sfumato.utility import expected_distortion
+
+TIME_LIMIT = 60.0  # seconds, unless another is asked for
+CHOOSING = 2  # rounds in which chosen outputs are moved to where they are cheapest
+NAMES = {(False, False): "NUNP", (True, False): "NURP", (False, True): "RUNP", (True, True): "RURP"}
+
+
+def distortion(
+    task: Task, *, distance: Any = "squared", values: Any = None, outputs: Any = None, robust_privacy: bool = True,
+    robust_utility: bool = False, engine: str = "auto", tolerance: float = 1e-6, time_limit: float | None = None,
+) -> Draft:
+    """Least E d(U, Y) under ε-privacy of S [002, (7)–(10)]: utility and privacy each at P̂ or over the ball.
+
+    distance is 'squared', 'absolute', 'hamming', a matrix d[u, y] or a function; values= are the numbers that the useful
+    values stand for. outputs= is a list of numbers, the number of points of an even grid, 'chosen', or the useful
+    values. robust_privacy=False claims privacy at P̂ alone. The value is that of the sealed mechanism: at P̂, or the
+    worst over the ball with robust_utility=True. The bound holds for every mechanism with these outputs.
+    """
+    if task.notion != "rldp":
+        raise InputError(f"distortion is for notion='rldp', got {task.notion!r}.")
+    if not isinstance(task.within, ChiSquareBall | Exactly):
+        raise InputError(f"distortion needs a χ² ball or Exactly, got a set of kind {task.within.kind!r}.")
+    if engine not in ENGINES:
+        raise unknown("an engine", engine, ENGINES)
+    if not (0 < tolerance < 1) or (time_limit is not None and not time_limit > 0):
+        raise InputError(f"tolerance and time_limit must be positive, got {tolerance!r} and {time_limit!r}.")
+    chosen = isinstance(outputs, str)
+    if chosen and outputs != "chosen":
+        raise InputError(f"outputs must be numbers, a number of points or 'chosen', got {outputs!r}.")
+    measure = measured(task.joint.useful, distance, values, None if chosen else outputs)
+    narrowed = task if robust_privacy else replace(task, within=Exactly(task.joint))
+    options: dict[str, Any] = {"engine": engine, "tolerance": tolerance, "time_limit": time_limit or TIME_LIMIT}
+    robust = (robust_privacy, robust_utility)
+    if chosen:
+        measure = _chosen(task, measure, robust, options)
+    answer = _solved(task, measure, robust, options)
+    return _drafted(narrowed, task, measure, answer, robust, chosen)
+
+
+def problem_of(task: Task, measure: Measure, robust: tuple[bool, bool]) -> Problem:
+    """The numbers, with distances scaled to at most 1: solvers stop at absolute tolerances."""
+    radius = getattr(task.within, "radius", 0.0)
+    matrix = measure.matrix / (measure.matrix.max() or 1.0)
+    return Problem(task.joint.p, radius, task.epsilon, matrix, *robust, task.reads == "both")
+
+
+def _solved(task: Task, measure: Measure, robust: tuple[bool, bool], options: dict[str, Any]) -> Answer:
+    answer = least_loss(problem_of(task, measure, robust), **options)
+    scale = float(measure.matrix.max()) or 1.0
+    return replace(answer, value=answer.value * scale, bound=answer.bound * scale)
+
+
+def _drafted(
+    narrowed: Task, task: Task, measure: Measure, answer: Answer, robust: tuple[bool, bool], chosen: bool
+) -> Draft:
+    live = np.flatnonzero(answer.q.max(axis=1) > GHOST / 10)
+    q, measure = answer.q[live] / answer.q[live].sum(axis=0), measure.only(live)
+    judged = task.within if robust[1] else task.joint
+
+    def loss(mechanism: Mechanism) -> float:
+        return expected_distortion(mechanism, judged, measure.matrix)
+
+    notes = [] if robust[0] or isinstance(task.within, Exactly) else [
+        "private at the design distribution only: robust_privacy=True promises it for the whole ball"
+    ]
+    if chosen:
+        notes.append("outputs were moved to where they are cheapest; the bound is for these outputs")
+    details = {"problem": NAMES[robust], "engine": answer.engine, "distance": measure.matrix, "points": measure.points}
+    return Draft(
+        Table(q, task.rows), "distortion", answer.bound, tuple(notes), details, loss, measure.answers, narrowed
+    )
+
+
+def _chosen(task: Task, measure: Measure, robust: tuple[bool, bool], options: dict[str, Any]) -> Measure:
+    """Outputs where they are cheapest: from a finer grid, moved to the mean or median of what they stand for.
+
+    Moving an output changes no probability, so privacy is untouched and the distortion falls; then the mechanism is
+    designed again for the moved outputs together with the useful values.
+    """
+    if not measure.movable or measure.values is None:
+        raise InputError("outputs='chosen' needs distance 'squared' or 'absolute': outputs must be points of the line.")
+    own = np.unique(measure.values)
+    grid = np.unique(np.concatenate([own, (own[1:] + own[:-1]) / 2]))
+    for _ in range(CHOOSING):
+        found = _solved(task, measure.at(grid), robust, options)
+        live = found.q.max(axis=1) > GHOST
+        moved = _centres(task, found.q[live], measure, grid[live])
+        step = 1e-6 * max(float(np.ptp(own)), 1e-300)
+        merged = np.concatenate([moved, own])
+        grid = np.unique(merged[np.unique(np.round(merged / step), return_index=True)[1]])
+    return measure.at(grid)
+
+
+def _centres(task: Task, q: Floats, measure: Measure, points: Floats) -> Floats:
+    """The point with the least expected distance for each output, under P̂."""
+    assert measure.values is not None
+    p = task.joint.p if task.reads == "both" else task.joint.p_useful[None, :]
+    weight = np.einsum("ysu,su->yu", q.reshape(len(q), *p.shape), p)
+    total = weight.sum(1)
+    if measure.name == "squared":
+        return np.where(total > 0, weight @ measure.values / np.where(total > 0, total, 1.0), points)
+    order = np.argsort(measure.values)
+    middle = (np.cumsum(weight[:, order], axis=1) >= total[:, None] / 2).argmax(axis=1)
+    return np.asarray(measure.values[order][middle])
