@@ -15,6 +15,7 @@ _HOME = {
     "mutual_information": "utility", "nmi": "utility", "expected_distortion": "utility",
     "seal": "certification", "certify": "certification", "verify": "certification",
     "design": "designers", "methods": "designers", "Design": "designers",
+    "least_epsilon": "designers", "least_information": "designers", "tradeoff": "designers",
     "release": "releasing", "estimate": "estimation",
     "SfumatoError": "errors", "InputError": "errors", "DataError": "errors", "ClaimError": "errors",
 }

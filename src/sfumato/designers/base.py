@@ -46,7 +46,8 @@ class Design:
 
     def __repr__(self) -> str:
         return (
-            f"<Design {self.method}: value {self.value:.6g}, bound {self.bound:.6g}, ceiling {self.ceiling:.6g} {self.unit}; "
+            f"<Design {self.method}: value {self.value:.6g}, bound {self.bound:.6g}, ceiling {self.ceiling:.6g} "
+            f"{self.unit}; "
             f"ε = {self.epsilon:g} proved at {self.certificate.level:.10g}>"
         )
 

@@ -12,6 +12,7 @@ from sfumato.designers.base import Design, Draft, Task, finished
 from sfumato.designers.cr import cr
 from sfumato.designers.distortion import distortion
 from sfumato.designers.grr import grr
+from sfumato.designers.hamming import hamming
 from sfumato.designers.ir import ir
 from sfumato.designers.robust import ballopt, nr, polyopt
 from sfumato.designers.srr import srr
@@ -22,6 +23,7 @@ from sfumato.uncertainty import Exactly, UncertaintySet
 _DESIGNERS: dict[str, Callable[..., Draft]] = {
     "grr": grr, "sue": sue, "oue": oue, "srr": srr, "ir": ir, "cr": cr,
     "polyopt": polyopt, "ballopt": ballopt, "nr": nr, "distortion": distortion,
+    "hamming": hamming,
 }
 _POINTWISE = {"nr"}  # methods that are private at P̂ alone and claim no more
 _CANDIDATES = {"both": ("ir", "srr", "grr", "cr"), "useful": ("grr",)}  # what `auto` compares

@@ -55,7 +55,7 @@ def measured(useful: Alphabet, distance: Any, values: Any = None, outputs: Any =
     column = useful.columns[0].name if len(useful.columns) == 1 else "output"
     numbers = None if values is None else _numbers(values, "values")
     if numbers is not None and len(numbers) != useful.size:
-        raise InputError(f"values must hold one number for each of the {useful.size} useful values, got {len(numbers)}.")
+        raise InputError(f"values must hold a number for each of the {useful.size} useful values, got {len(numbers)}.")
     if isinstance(distance, str):
         if distance not in NAMES:
             raise unknown("a distance", distance, NAMES)
@@ -100,7 +100,7 @@ def letters(useful: Alphabet) -> Floats:
     [10.0, 30.0, 50.0, 70.0]
     """
     if len(useful.columns) != 1:
-        raise InputError(f"several useful columns ({', '.join(useful.names)}) are no number: give values=, {OTHERWISE}.")
+        raise InputError(f"useful columns {', '.join(useful.names)} are no number together: give values=, {OTHERWISE}.")
     column = useful.columns[0]
     if None in column.labels:
         raise InputError(f"column {column.name!r} has missing values, which are no number: give values=, {OTHERWISE}.")
@@ -167,7 +167,7 @@ def _numbers(given: Any, what: str, dimensions: int = 1) -> Floats:
 
 def _checked(matrix: Floats, useful: Alphabet) -> Floats:
     if matrix.shape[0] != useful.size:
-        raise InputError(f"distance must have a row for each of the {useful.size} useful values, got shape {matrix.shape}.")
+        raise InputError(f"distance must have {useful.size} rows, one for each useful value, got shape {matrix.shape}.")
     if not np.all(np.isfinite(matrix)) or (matrix < 0).any():
         raise InputError("distances must be finite and not negative.")
     return matrix

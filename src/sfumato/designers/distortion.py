@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,11 +12,15 @@ from sfumato.designers.base import Draft, Task
 from sfumato.designers.distances import Measure, measured
 from sfumato.errors import InputError, unknown
 from sfumato.mechanism import Mechanism, Table
-from sfumato.solve.distortion import ENGINES, Answer, least_loss
-from sfumato.solve.distortion_problem import GHOST, Problem
 from sfumato.uncertainty import ChiSquareBall, Exactly
 from sfumato.utility import expected_distortion
 
+if TYPE_CHECKING:
+    from sfumato.solve.distortion import Answer
+    from sfumato.solve.distortion_problem import Problem
+
+ENGINES = ("auto", "cones", "cuts")
+GHOST = 1e-7  # outputs less likely than this whatever the input are artefacts of a solver
 TIME_LIMIT = 60.0  # seconds, unless another is asked for
 CHOOSING = 2  # rounds in which chosen outputs are moved to where they are cheapest
 NAMES = {(False, False): "NUNP", (True, False): "NURP", (False, True): "RUNP", (True, True): "RURP"}
@@ -28,7 +32,7 @@ def distortion(
 ) -> Draft:
     """Least E d(U, Y) under ε-privacy of S [002, (7)–(10)]: utility and privacy each at P̂ or over the ball.
 
-    distance is 'squared', 'absolute', 'hamming', a matrix d[u, y] or a function; values= are the numbers that the useful
+    distance is 'squared', 'absolute', 'hamming', a matrix d[u, y] or a function; values= are the numbers that useful
     values stand for. outputs= is a list of numbers, the number of points of an even grid, 'chosen', or the useful
     values. robust_privacy=False claims privacy at P̂ alone. The value is that of the sealed mechanism: at P̂, or the
     worst over the ball with robust_utility=True. The bound holds for every mechanism with these outputs.
@@ -56,12 +60,16 @@ def distortion(
 
 def problem_of(task: Task, measure: Measure, robust: tuple[bool, bool]) -> Problem:
     """The numbers, with distances scaled to at most 1: solvers stop at absolute tolerances."""
+    from sfumato.solve.distortion_problem import Problem
+
     radius = getattr(task.within, "radius", 0.0)
     matrix = measure.matrix / (measure.matrix.max() or 1.0)
     return Problem(task.joint.p, radius, task.epsilon, matrix, *robust, task.reads == "both")
 
 
 def _solved(task: Task, measure: Measure, robust: tuple[bool, bool], options: dict[str, Any]) -> Answer:
+    from sfumato.solve.distortion import least_loss
+
     answer = least_loss(problem_of(task, measure, robust), **options)
     scale = float(measure.matrix.max()) or 1.0
     return replace(answer, value=answer.value * scale, bound=answer.bound * scale)

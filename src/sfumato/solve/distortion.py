@@ -16,7 +16,6 @@ from sfumato.solve.growing import GrowingLP
 SMALL = 1500  # cells of cones (outputs × pairs × 2U) up to which Clarabel is the fastest
 FEW_PAIRS = 30  # per output: cones grow with pairs, cuts with |U|; measured at 10 × 20 and 5 × 50
 CLOSE = 1e-10  # relative gap at which the best constant law is settled
-ENGINES = ("auto", "cones", "cuts")
 
 
 @dataclass(frozen=True, slots=True)

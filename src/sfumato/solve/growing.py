@@ -27,7 +27,7 @@ class GrowingLP:
     """min c·x, lower ≤ x ≤ upper, plus rows added (and dropped) over time; the basis is kept."""
 
     def __init__(self, cost: Floats, lower: Floats, upper: Floats, *, threads: int = 1) -> None:
-        self.h = highspy.Highs()
+        self.h = highspy.Highs()  # type: ignore[no-untyped-call]
         self.h.silent()
         self.h.setOptionValue("threads", threads)
         self.h.setOptionValue("primal_feasibility_tolerance", 1e-9)

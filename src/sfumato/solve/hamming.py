@@ -173,8 +173,60 @@ def least_epsilon_hamming(sources: Sources, budget: float) -> HammingAnswer:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class HammingLoss:
+    """Least worst-case Hamming loss at a level, the mechanism that attains it, and a proved lower bound."""
+
+    value: float
+    bound: float
+    q: Floats
+    levels: Floats
+
+
+def least_hamming(sources: Sources, epsilon: float) -> HammingLoss:
+    """The same program read the other way: min max_P P·D with (e^ε − 1)·min D + ΣD ≥ M − 1, D ∈ [0, 1]^M."""
+    first, m, rise = checked(sources, 0.5), sources.size, float(np.expm1(epsilon))
+    lp = GrowingLP(np.eye(m + 2)[-1], np.zeros(m + 2), np.append(np.ones(m + 1), np.inf))  # D, min D, loss
+    lp.add(sparse.hstack([-sparse.eye(m), np.ones((m, 1)), np.zeros((m, 1))]).tocsr(), np.full(m, -np.inf), np.zeros(m))
+    lp.add(sparse.csr_matrix([[*np.ones(m), rise, 0.0]]), np.array([m - 1.0]), np.array([np.inf]))
+    members, fresh, low = np.zeros((0, m)), first, 0.0
+    for _ in range(ROUNDS):
+        members = np.vstack([members, fresh])
+        rows = np.hstack([fresh, np.zeros((len(fresh), 1)), -np.ones((len(fresh), 1))])
+        lp.add(sparse.csr_matrix(rows), np.full(len(fresh), -np.inf), np.zeros(len(fresh)))
+        solution = lp.solve()
+        levels = np.clip(solution.x[:m], 0.0, 1.0)
+        spent, p = sources.worst(levels)
+        price = np.maximum(-solution.row_dual[m + 1 :], 0.0)
+        if price.sum() > 0.0:
+            low = max(low, _loss_bound(price / price.sum() @ members, rise))
+        if spent - low <= FEASIBLE * 10:
+            break
+        fresh = p[None, :]
+    q = attaining(levels, epsilon)
+    return HammingLoss(float(sources.worst(1.0 - np.diag(q))[0]), low, q, levels)
+
+
+def _loss_bound(p: Floats, rise: float) -> float:
+    """min P·D at one source from below: for a price θ of the sum rule, D_i = 1 where p_i < θ and D_i = min D elsewhere.
+
+    θ(M−1) + Σ_{p<θ}(p − θ) + min(0, Σ_{p≥θ}(p − θ) − θ·rise), concave in θ: the best breakpoint, or the crossing.
+    """
+    p, m = np.sort(p), len(p)
+    head = np.concatenate([[0.0], np.cumsum(p)])
+
+    def at(theta: Floats) -> Floats:
+        below = np.searchsorted(p, theta, side="left")
+        above = head[-1] - head[below] - (m - below) * theta - theta * rise
+        return np.asarray(theta * (m - 1.0) + head[below] - below * theta + np.minimum(0.0, above))
+
+    below = np.arange(m + 1)
+    crossing = (head[-1] - head[below]) / (m - below + rise) if rise > 0 else p
+    return float(max(0.0, at(np.concatenate([p, crossing])).max()))
+
+
 def known_source(p: Floats, budget: float) -> float:
-    """One known P: ε* = min over k with Top_k > 1 − D of ln[(k−1)(1−D)/(Top_k − 1 + D)], at least 0 [003, corrected]."""
+    """One known P: ε* = min over k with Top_k > 1 − D of ln[(k−1)(1−D)/(Top_k − 1 + D)], ≥ 0 [003, corrected]."""
     top = np.cumsum(np.sort(p)[::-1])
     if top[0] >= 1.0 - budget:
         return 0.0
@@ -194,7 +246,7 @@ def symmetric(m: int, budget: float) -> float:
 
 
 def class_of(sources: Sources) -> str:
-    """'I' if the uniform law is in the hull, 'II' if one order of the letters fits every member, else 'III' [003, Def. 1].
+    """'I' if the uniform law is in the hull, 'II' if one order of letters fits every member, else 'III' [003, Def. 1].
 
     I: no direction separates the uniform law. II: P_i ≥ P_j for all members, for every consecutive pair of some order.
     """

@@ -1,7 +1,7 @@
 """Least worst-case mutual information under a distortion budget, with a certified duality gap [003, §III-A].
 
 min_Q max_{P ∈ conv 𝒫} I(P; Q) subject to E_P d ≤ budget for all P. As I(P; Q) = min_r Σ_x P_x D(Q_x‖r), it is the
-convex program min_{Q, r} max_P Σ_x P_x D(Q_x‖r): relative entropy is jointly convex and the maximum over P is linear in P
+convex program min_{Q, r} max_P Σ_x P_x D(Q_x‖r): relative entropy is jointly convex and the maximum over P linear in P
 (concave in the source, not convex [003, (22), corrected]).
 """
 

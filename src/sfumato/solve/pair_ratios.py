@@ -62,7 +62,8 @@ class Worst:
     r2: Floats  # [k, u]
 
     def __getitem__(self, which: Ints) -> Worst:
-        return Worst(*(x[which] for x in (self.y, self.s1, self.s2, self.ratio, self.r1, self.r2)))
+        of_pairs = self.y[which], self.s1[which], self.s2[which]
+        return Worst(*of_pairs, self.ratio[which], self.r1[which], self.r2[which])
 
 
 @dataclass(frozen=True, slots=True)

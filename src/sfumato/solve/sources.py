@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,7 +17,9 @@ from sfumato.solve.balls import support
 class Sources(Protocol):
     """A closed set of distributions, seen through the largest value of a linear function."""
 
-    size: int
+    @property
+    def size(self) -> int:
+        """M, the number of letters."""
 
     def worst(self, c: Floats) -> tuple[float, Floats]:
         """max ⟨c, P⟩ (an upper bound of it, for sets where it is computed) and a P that attains it."""
@@ -42,6 +45,24 @@ class Listed:
 
     def first(self) -> Floats:
         return self.p
+
+
+@dataclass(frozen=True, slots=True)
+class Supported:
+    """A set known by its support function, c → (max ⟨c, P⟩, a maximiser), and one member."""
+
+    support: Callable[[Floats], tuple[float, Floats]]
+    member: Floats
+
+    @property
+    def size(self) -> int:
+        return int(self.member.size)
+
+    def worst(self, c: Floats) -> tuple[float, Floats]:
+        return self.support(c)
+
+    def first(self) -> Floats:
+        return self.member[None, :]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.uncertainty.exactly import quotient
 
-NEWTON = 40  # steps for a multiplier; Newton needs about eight, the bisection behind it more
+NEWTON = 40  # steps for a multiplier; Newton needs about six, the bisection behind it more
+NEWTON_CLOSE = 1e-8  # the last step in log x: convergence is quadratic, so what is left is its square
 LEAST_GAP = -75.0  # log of the least τ − max v looked at, in units of the width
 SPLIT_STEPS = 40  # for the split of the slack; the secant needs about eight
 SPLIT_END = 36.0  # log-odds of the split at which a share counts as nothing
@@ -83,9 +84,10 @@ def greatest_mean(v: Floats, q: Floats, spread: Floats) -> Mean:
 def gap_for(depth: Floats, q: Floats, c: Floats) -> Floats:
     """x = τ − max v, in units of the width, with (Σ q√(d+x))·(Σ q/√(d+x)) = C, or the least x if that is below C.
 
-    log log of the left side is nearly linear in log x, so Newton's method on it, kept inside a bracket, settles fast.
+    With r = √(d+x) and A = Σ q r the left side less 1 is Σ q (r − A)²/r / A, which loses no digits near 1. Its
+    logarithm is nearly linear in log x, so Newton's method on it, kept inside a bracket, settles in about six steps.
     """
-    target = np.log(np.maximum(np.log(c), 1e-300))
+    wanted = np.log(np.maximum(c - 1, 1e-300))
     low, high = np.full(c.shape, LEAST_GAP), np.log1p(2 / np.maximum(c**2 - 1, 1e-25)) + 1e-9
     y = np.minimum(high - 0.5, 0.0)
     least = np.sqrt(depth + np.exp(LEAST_GAP))
@@ -95,17 +97,18 @@ def gap_for(depth: Floats, q: Floats, c: Floats) -> Floats:
         x = np.exp(y)
         square = depth + x[..., None]
         root = np.sqrt(square)
-        inverse = q / root
-        a, b, d = (q * root).sum(-1), inverse.sum(-1), (inverse / square).sum(-1)
-        product = a * b
-        log = np.log1p(np.maximum(product - 1, 1e-17))
-        off = np.log(log) - target
+        rise = depth / (root + np.exp(y / 2)[..., None])  # r − √x
+        part = q / root
+        mean = (q * rise).sum(-1)
+        whole = np.exp(y / 2) + mean
+        excess = np.maximum((part * (rise - mean[..., None]) ** 2).sum(-1) / whole, 1e-300)
+        slope = x * (part.sum(-1) ** 2 - whole * (part / square).sum(-1)) / (2 * excess)
+        off = np.log(excess) - wanted
         low, high = np.where(off > 0, y, low), np.where(off > 0, high, y)
-        slope = x * (b * b - a * d) / (2 * product * log)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            step = y - off / slope
-        before, y = y, np.where((step >= low) & (step <= high), step, (low + high) / 2)
-        if np.all(settled | (np.abs(y - before) <= 4e-15 * np.maximum(np.abs(y), 1.0)) | (high - low <= 1e-14)):
+        step = y - off / np.minimum(slope, -1e-3)
+        inside = (step >= low) & (step <= high)
+        before, y = y, np.where(inside, step, (low + high) / 2)
+        if np.all(settled | (inside & (np.abs(y - before) <= NEWTON_CLOSE)) | (high - low <= 1e-14)):
             break
     return np.where(stuck, np.exp(LEAST_GAP), np.exp(y))
 
@@ -129,16 +132,19 @@ def worst_pairs(v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2
     the quotient of slopes is nearly linear in the log-odds of the split, so a bracketed secant finds its zero.
     """
 
+    n, values, centre = len(ps1), np.concatenate([v1, -v2]), np.concatenate([q1, q2])  # both sides in one search
+    mass = np.concatenate([ps1, ps2])
+
     def sides(w: Floats) -> tuple[Mean, Mean, Floats]:
-        share = 1 / (1 + np.exp(-w)), 1 / (1 + np.exp(w))
-        top = greatest_mean(v1, q1, spread_of(slack * share[0], ps1))
-        bottom = greatest_mean(-v2, q2, spread_of(slack * share[1], ps2))
+        part = slack / (1 + np.exp(np.concatenate([-w, w])))
+        both = greatest_mean(values, centre, spread_of(part, mass))
         with np.errstate(divide="ignore", invalid="ignore"):
-            slopes = [
-                np.log(side.slope * (1 + slack * part / mass) / mass / np.abs(side.value))
-                for side, part, mass in ((top, share[0], ps1), (bottom, share[1], ps2))
-            ]
-            return top, bottom, np.nan_to_num(slopes[0] - slopes[1], nan=0.0, posinf=1e3, neginf=-1e3)
+            slope = np.log(both.slope * (1 + part / mass) / mass / np.abs(both.value))
+            lean = np.nan_to_num(slope[:n] - slope[n:], nan=0.0, posinf=1e3, neginf=-1e3)
+        top, bottom = (
+            Mean(both.value[at], both.r[at], both.tau[at], both.slope[at]) for at in (slice(n), slice(n, None))
+        )
+        return top, bottom, lean
 
     low, high = np.full(ps1.shape, -SPLIT_END), np.full(ps1.shape, SPLIT_END)
     ends = [sides(low), sides(high)]

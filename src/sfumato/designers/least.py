@@ -1,0 +1,256 @@
+"""The other way round: the least ε, or the least information, for a given budget of distortion; and whole curves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.alphabet import Alphabet, Floats
+from sfumato.certification import Certificate, certificate, seal
+from sfumato.designers.base import Design, Task
+from sfumato.designers.choose import design
+from sfumato.designers.distances import Measure, measured
+from sfumato.designers.distortion import NAMES, problem_of
+from sfumato.designers.hamming import sources_of, tidy
+from sfumato.errors import InputError
+from sfumato.mechanism import Claim, Mechanism, Table
+from sfumato.uncertainty import ChiSquareBall, Exactly
+
+if TYPE_CHECKING:
+    from sfumato.solve.distortion import Answer
+    from sfumato.solve.sources import Sources
+
+CLASSES = {
+    "I": "Class I: the uniform law is in the hull of the sources",
+    "II": "Class II: one order of the letters fits every source",
+    "III": "Class III: no order of the letters fits every source",
+}
+TOLERANCE = 1e-4  # of ε in the dual view of `distortion`, where every step solves a design
+HIGHEST = 40.0  # nats: a budget that needs more is out of reach
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LeastEpsilon:
+    """The least ε for a budget: what is reached, what is proved to be out of reach, and the mechanism."""
+
+    epsilon: float  # reached by the mechanism
+    bound: float  # no mechanism within the budget has a level below this
+    mechanism: Mechanism | None  # None when ε is infinite
+    distortion: float  # of the sealed mechanism, at the worst source
+    budget: float
+    certificate: Certificate | None = None
+    sources: Sources | None = None  # of an input that is itself the secret
+
+    @property
+    def source_class(self) -> str | None:
+        """'I', 'II' or 'III' [003, Def. 1], for sources of an input that is itself the secret."""
+        from sfumato.solve.hamming import class_of
+
+        return None if self.sources is None else class_of(self.sources)
+
+    @property
+    def sentence(self) -> str:
+        """The answer in words."""
+        kind = self.source_class
+        named = "" if kind is None else f" {CLASSES[kind]}."
+        return f"Distortion {self.budget:g} needs ε = {self.epsilon:.6g} (proved: at least {self.bound:.6g}).{named}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LeastInformation:
+    """The least worst-case I(X; Y) for a budget, in nats, with what is proved to be out of reach."""
+
+    information: float
+    bound: float
+    matrix: Floats  # Q[y, x]
+    source: Floats  # the mixture of sources that proves the bound
+    distortion: float
+
+    @property
+    def gap(self) -> float:
+        return self.information - self.bound
+
+
+def _budget(budget: float, *, share: bool) -> float:
+    try:
+        value = float(budget)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value) or value < 0 or (share and value > 1):
+        allowed = "a share between 0 and 1" if share else "a number, zero or more"
+        raise InputError(f"budget must be {allowed}, got {budget!r}.")
+    return value
+
+
+def _about_secret(sources: Any, about: str | None) -> bool:
+    """Whether the secret is a variable of its own, beside what is released."""
+    if about not in (None, "input", "secret"):
+        raise InputError(f"about must be 'input' or 'secret', got {about!r}.")
+    if not hasattr(sources, "joint"):
+        if about == "secret":
+            raise InputError("about='secret' needs an uncertainty set with a secret, got sources of the input alone.")
+        return False
+    p = sources.joint.p
+    identity = p.shape[0] == p.shape[1] and not np.any(p - np.diag(np.diag(p)))
+    return about == "secret" or (about is None and p.shape[0] > 1 and not identity)
+
+
+def least_epsilon(
+    sources: Any, budget: float, distance: Any = "hamming", *, values: Any = None, outputs: Any = None,
+    about: str | None = None, **options: Any,
+) -> LeastEpsilon:
+    """The least ε whose expected distortion meets the budget at every source, with the mechanism that attains it.
+
+    `sources` is one distribution of the input or an array of them (their hull counts: [003, Lemma 2]), or an
+    uncertainty set. About the input, ε is that of LDP: exact by one LP with Hamming distance [003, corrected], by
+    bisection on LPs with another. For an uncertainty set whose secret is another variable (about='secret'), ε is that of
+    `design(F, ε, "distortion", …)`, whose options it takes; every step of the bisection is a proved design.
+
+    >>> found = least_epsilon([[0.5, 0.3, 0.2]], budget=0.2)
+    >>> round(found.epsilon, 6), found.source_class
+    (1.386294, 'II')
+    """
+    if _about_secret(sources, about):
+        return _dual(sources, _budget(budget, share=False), distance, values, outputs, options)
+    if options:
+        raise InputError(f"{next(iter(options))!r} is an option of about='secret' only.")
+    from sfumato.solve.hamming import least_epsilon_hamming
+
+    within = sources_of(sources)
+    useful = sources.joint.useful if hasattr(sources, "joint") else Alphabet.named("useful", within.size)
+    measure = measured(useful, distance, values, outputs)
+    if isinstance(distance, str) and distance == "hamming" and outputs is None:
+        budget = _budget(budget, share=True)
+        found = least_epsilon_hamming(within, budget)
+        if math.isinf(found.epsilon):
+            return LeastEpsilon(math.inf, math.inf, None, 0.0, budget, sources=within)
+        return _sealed(found.q, found.bound, measure, within, useful, budget)
+    return _general(within, measure, useful, _budget(budget, share=False))
+
+
+def _general(within: Sources, measure: Measure, useful: Alphabet, budget: float) -> LeastEpsilon:
+    from sfumato.solve.budget import least_epsilon_for
+
+    least = within.worst(measure.matrix.min(axis=1))[0]
+    if least > budget:
+        return LeastEpsilon(math.inf, math.inf, None, least, budget, sources=within)
+    found = least_epsilon_for(within, measure.matrix, budget)
+    return _sealed(found.q, found.bound, measure, within, useful, budget)
+
+
+def _sealed(
+    q: Floats, bound: float, measure: Measure, within: Sources, useful: Alphabet, budget: float
+) -> LeastEpsilon:
+    """Integers for Q as it is; ε is what they prove, a rounding above the optimum."""
+    q, answers = tidy(q, measure.answers)
+    kept = np.array([measure.answers.labels.index(x) for x in answers.labels])
+    law = Table(q / q.sum(axis=0), 1).rounded(None, 0.0)
+    bare = Mechanism(law, Alphabet.named("secret", 1), useful, "useful", "hamming", answers=answers)
+    level = certificate(bare, Claim("ldp", 0.0), wider=False).level
+    if math.isinf(level):
+        bare, proof = seal(bare, Claim("ldp", max(bound, 0.0) + 1e-9))
+        level = proof.level
+    made = bare.with_claim(Claim("ldp", level))
+    matrix = made.matrix
+    assert matrix is not None
+    spent = within.worst(np.einsum("yx,xy->x", matrix, measure.matrix[:, kept]))[0]
+    return LeastEpsilon(level, min(bound, level), made, spent, budget, certificate(made, wider=False), within)
+
+
+def _dual(
+    within: Any, budget: float, distance: Any, values: Any, outputs: Any, options: dict[str, Any]
+) -> LeastEpsilon:
+    """Bisection between an ε that is reached and one that is proved to be too small."""
+    tolerance = float(options.pop("tolerance", TOLERANCE))
+    asked = {"distance": distance, "values": values, "outputs": outputs, **options}
+    best = design(within, 0.0, "distortion", **asked)
+    if best.value <= budget:
+        return _told(best, 0.0, budget)
+    low, high, made = 0.0, 1.0, None
+    while made is None or high - low > tolerance * max(high, 1e-3):
+        middle = high if made is None else 0.5 * (low + high)
+        tried = design(within, middle, "distortion", **asked)
+        if tried.value <= budget:
+            made, high = tried, middle
+        elif tried.bound > budget or made is None:
+            low, high = (middle, high) if tried.bound > budget else (low, high)
+            high = 2.0 * high if made is None else high
+        else:
+            break  # the budget lies inside the proved gap: as close as the solver gets
+        if made is None and high > HIGHEST:
+            return LeastEpsilon(math.inf, low, None, tried.value, budget)
+    return _told(made, low, budget)
+
+
+def _told(made: Design, bound: float, budget: float) -> LeastEpsilon:
+    return LeastEpsilon(made.epsilon, bound, made.mechanism, made.value, budget, made.certificate)
+
+
+def least_information(
+    sources: Any, budget: float, distance: Any = "hamming", *, values: Any = None, outputs: Any = None
+) -> LeastInformation:
+    """min over mechanisms within the budget of max over sources of I(X; Y), in nats, with a proved gap [003, §III-A].
+
+    Convex in the mechanism and concave in the source [003, (22), corrected], so the two meet.
+
+    >>> round(least_information([[0.7, 0.3]], budget=0.1).information, 6)
+    0.285781
+    """
+    from sfumato.solve.mutual import mutual_leakage
+
+    within = sources_of(sources)
+    useful = sources.joint.useful if hasattr(sources, "joint") else Alphabet.named("useful", within.size)
+    matrix = measured(useful, distance, values, outputs).matrix
+    hamming = isinstance(distance, str) and distance == "hamming"
+    budget = _budget(budget, share=hamming)
+    least = within.worst(matrix.min(axis=1))[0]
+    if least > budget:
+        raise InputError(f"no mechanism has a distortion of {budget:g}: with these outputs it is at least {least:.6g}.")
+    found = mutual_leakage(within, matrix, budget)
+    spent = within.worst(np.einsum("yx,xy->x", found.q, matrix))[0]
+    return LeastInformation(found.value, found.bound, found.q, found.source, spent)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tradeoff:
+    """Distortion against ε: what is reached and what is proved to be out of reach, at each ε of the curve."""
+
+    epsilon: Floats
+    value: Floats
+    bound: Floats
+    problem: str
+
+    def least_epsilon(self, budget: float) -> tuple[float, float]:
+        """(ε that surely suffices, ε below which nothing does) for a budget, from the points of the curve."""
+        enough, short = self.epsilon[self.value <= budget], self.epsilon[self.bound > budget]
+        return float(enough.min()) if enough.size else math.inf, float(short.max()) if short.size else 0.0
+
+
+def tradeoff(
+    within: ChiSquareBall | Exactly, epsilons: Sequence[float], distance: Any = "squared", *, values: Any = None,
+    outputs: Any = None, robust_privacy: bool = True, robust_utility: bool = False, reads: str = "both",
+    tolerance: float = 1e-4,
+) -> Tradeoff:
+    """The curve of least distortion at many ε, without sealing each point: values and proved bounds.
+
+    Cuts are pairs of members of F and do not contain ε: with cutting planes each point starts from its neighbour's.
+    """
+    from sfumato.solve.distortion import least_loss
+
+    points = np.unique(np.asarray(epsilons, float))
+    if not points.size or not np.all(np.isfinite(points)) or points[0] < 0:
+        raise InputError(f"epsilons must be finite numbers of nats, zero or more, got {epsilons!r:.60}.")
+    task = Task(within, float(points[0]), "rldp", reads)
+    measure, robust = measured(task.joint.useful, distance, values, outputs), (robust_privacy, robust_utility)
+    base, scale = problem_of(task, measure, robust), float(measure.matrix.max()) or 1.0
+    kept, found = None, []
+    for epsilon in points[::-1]:
+        answer: Answer = least_loss(replace(base, epsilon=float(epsilon)), tolerance=tolerance, start=kept)
+        kept = answer.cuts if answer.engine == "cuts" else None
+        found.append((answer.value * scale, answer.bound * scale))
+    value, bound = np.array(found[::-1]).T
+    return Tradeoff(points, np.minimum.accumulate(value), np.maximum.accumulate(bound[::-1])[::-1], NAMES[robust])
