@@ -16,7 +16,7 @@ _HOME = {
     "seal": "certification", "certify": "certification", "verify": "certification",
     "design": "designers", "methods": "designers", "Design": "designers",
     "least_epsilon": "designers", "least_information": "designers", "tradeoff": "designers",
-    "release": "releasing", "estimate": "estimation",
+    "release": "releasing", "estimate": "estimation", "numbers": "estimation",
     "SfumatoError": "errors", "InputError": "errors", "DataError": "errors", "ClaimError": "errors",
 }
 # Where each public name lives; loaded on first use so that importing sfumato is quick. No module may bear the name of

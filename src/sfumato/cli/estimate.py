@@ -63,6 +63,7 @@ def estimate(
     for side in (found.secret, found.useful):
         if side is not None:
             _show_side(side, confidence, most)
+    _show_numbers(found, confidence)
     _show_cells(table, most)
     if not found.identifiable:
         story("\nFigures in brackets cannot be identified from the released rows: there the estimate follows "
@@ -111,6 +112,26 @@ def _show_side(side: Any, confidence: float, most: int) -> None:
     heading("\n" + ", ".join(side.alphabet.names))
     columns(["value", "estimate", "from", "to"], rows, numbers=3)
     _rest(len(order) - most)
+
+
+def _numbers(found: Any, confidence: float) -> Any:
+    """Mean and quantiles, when the useful values are numbers."""
+    from sfumato.estimation import numbers
+
+    try:
+        return numbers(found, level=confidence)
+    except InputError:
+        return None
+
+
+def _show_numbers(found: Any, confidence: float) -> None:
+    told = _numbers(found, confidence)
+    if told is None:
+        return
+    named = [("mean", told.mean), *((f"quantile {q:.0%}", figure) for q, figure in told.quantiles.items())]
+    heading("\n" + ", ".join(found.useful.alphabet.names) + " as a number")
+    rows = [[name, *(f"{x:.5g}" for x in (f.estimate, f.low, f.high))] for name, f in named]
+    columns(["", "estimate", "from", "to"], rows, numbers=3)
 
 
 def _show_cells(table: Cells, most: int) -> None:
@@ -166,9 +187,20 @@ def _document(found: Any, table: Cells, confidence: float, csv_file: Path | None
         "n": found.n, "method": found.method, "decode": found.decode, "confidence": confidence,
         "identifiable": bool(found.identifiable), "notes": list(found.notes),
         "secret": None if found.secret is None else side(found.secret), "useful": side(found.useful),
+        "numbers": _numbers_document(_numbers(found, confidence)),
         "cells": [
             {"values": dict(zip(head[:-4], row[:-4], strict=True)), **dict(zip(head[-4:], row[-4:], strict=True))}
             for row in rows
         ],
         "files": {} if csv_file is None else {"csv": csv_file},
     }
+
+
+def _numbers_document(told: Any) -> Any:
+    if told is None:
+        return None
+
+    def figure(f: Any) -> dict[str, float]:
+        return {"estimate": f.estimate, "low": f.low, "high": f.high}
+
+    return {"mean": figure(told.mean), "quantiles": {str(q): figure(f) for q, f in told.quantiles.items()}}

@@ -31,6 +31,9 @@ class Wishes:
     rare: float | dict[str, float] | None = None
     missing: str = "category"
     time_limit: float | None = None
+    distance: str = "squared"  # these are for the method distortion
+    values: tuple[float, ...] | None = None
+    outputs: str = "labels"
 
 
 class Names(click.ParamType[tuple[str, ...]]):
@@ -126,6 +129,16 @@ def rare_of(texts: Sequence[str]) -> float | dict[str, float] | None:
     return out.get("", out) or None
 
 
+def values_of(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[float, ...] | None:
+    """Numbers separated by commas."""
+    if text is None:
+        return None
+    try:
+        return tuple(float(x) for x in text.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{text!r}: write numbers separated by commas.", ctx, param) from None
+
+
 def counting(command: F) -> F:
     """How columns become categories."""
     for option in reversed((
@@ -150,6 +163,13 @@ def designing(command: F) -> F:
                      "alone, or about the whole record whatever the distribution."),
         click.option("--reads", type=click.Choice(["both", "useful"]), default="both", show_default=True,
                      help="Whether the mechanism sees the secret, or the useful columns alone."),
+        click.option("--distance", type=click.Choice(["squared", "absolute", "hamming"]), default="squared",
+                     show_default=True, help="For the method distortion: what the release should be near in."),
+        click.option("--values", metavar="1,2,3", callback=values_of, help="For the method distortion: the number that "
+                     "each useful value stands for.  [default: what labels spell, or the middles of bins]"),
+        click.option("--outputs", type=click.Choice(["labels", "representatives", "chosen"]), default="labels",
+                     show_default=True, help="For the method distortion: release labels, the numbers they stand for, "
+                     "or numbers chosen to be nearest."),
         click.option("--time-limit", type=float, metavar="SECONDS", help="For methods that search."),
     )):
         command = option(command)

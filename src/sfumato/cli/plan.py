@@ -31,7 +31,7 @@ def planned(joint: Joint, wishes: Wishes, source: str) -> Plan:
     from sfumato.uncertainty import ChiSquareBall
 
     ball = ChiSquareBall(joint, confidence=wishes.confidence)
-    options: dict[str, Any] = {"notion": wishes.notion, "reads": wishes.reads}
+    options: dict[str, Any] = {"notion": wishes.notion, "reads": wishes.reads, **_near(joint, wishes)}
     notes: tuple[str, ...] = ()
     with progress(f"designing for {joint.p.size:,} cells"):
         try:
@@ -42,7 +42,27 @@ def planned(joint: Joint, wishes: Wishes, source: str) -> Plan:
                 raise
             notes = (f"--time-limit was not needed: {wishes.method} does not search",)
             made = design(ball, wishes.epsilon, wishes.method, **options)
-    return Plan(replace(made.mechanism, source=source), made.certificate, (*made.notes, *notes))
+    near = (f"mean distance {made.value:.6g}; no mechanism with this promise and these outputs is below "
+            f"{made.bound:.6g}",) if made.unit != "nats" else ()
+    return Plan(replace(made.mechanism, source=source), made.certificate, (*near, *made.notes, *notes))
+
+
+def _near(joint: Joint, wishes: Wishes) -> dict[str, Any]:
+    """The options of the method distortion; other methods have none of them."""
+    if wishes.method != "distortion":
+        if wishes.values is not None or wishes.outputs != "labels" or wishes.distance != "squared":
+            raise InputError("--distance, --values and --outputs are for --method distortion.")
+        return {}
+    from sfumato.designers.distances import letters
+
+    values = None if wishes.values is None else list(wishes.values)
+    outputs: Any = None
+    if wishes.outputs != "labels":
+        if wishes.distance == "hamming":
+            raise InputError("--distance hamming compares labels; leave out --outputs.")
+        shown = values if values is not None else [float(x) for x in letters(joint.useful)]
+        outputs = shown if wishes.outputs == "representatives" else "chosen"
+    return {"distance": wishes.distance, "values": values, "outputs": outputs}
 
 
 def given(path: Path) -> Plan:

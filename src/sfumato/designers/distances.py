@@ -63,7 +63,7 @@ def measured(useful: Alphabet, distance: Any, values: Any = None, outputs: Any =
             return _hamming(useful, column, outputs)
         numbers = letters(useful) if numbers is None else numbers
         points = _grid(outputs, numbers)
-        answers = _own(useful, column) if outputs is None and values is None else named(column, points)
+        answers = _own(useful, column) if outputs is None else named(column, points)
         return Measure(_checked(NUMERIC[distance](numbers[:, None], points[None, :]), useful), answers, numbers, points,
                        distance)
     if callable(distance):
@@ -80,7 +80,8 @@ def _by_function(useful: Alphabet, column: str, distance: Any, numbers: Floats |
         matrix = np.array([[float(distance(u, y)) for y in second] for u in first])
     except (TypeError, ValueError) as error:
         raise InputError(f"the distance function must return a number for every pair of values: {error}.") from None
-    answers = named(column, points) if points is not None else _labels(column, outputs, len(second), useful)
+    own = points is None or outputs is None
+    answers = _labels(column, outputs, len(second), useful) if own else named(column, np.asarray(points))
     return Measure(_checked(matrix, useful), answers, numbers, points, "function")
 
 

@@ -107,8 +107,8 @@ def least_epsilon(
 
     `sources` is one distribution of the input or an array of them (their hull counts: [003, Lemma 2]), or an
     uncertainty set. About the input, ε is that of LDP: exact by one LP with Hamming distance [003, corrected], by
-    bisection on LPs with another. For an uncertainty set whose secret is another variable (about='secret'), ε is that of
-    `design(F, ε, "distortion", …)`, whose options it takes; every step of the bisection is a proved design.
+    bisection on LPs with another. For an uncertainty set whose secret is another variable (about='secret'), ε is that
+    of `design(F, ε, "distortion", …)`, whose options it takes; every step of the bisection is a proved design.
 
     >>> found = least_epsilon([[0.5, 0.3, 0.2]], budget=0.2)
     >>> round(found.epsilon, 6), found.source_class

@@ -2,7 +2,8 @@
 
 from sfumato.estimation.entry import estimate
 from sfumato.estimation.identifiable import Identifiable
+from sfumato.estimation.numbers import Figure, Numbers, numbers
 from sfumato.estimation.result import Estimate, Marginal
 from sfumato.estimation.simplex import on_simplex
 
-__all__ = ["Estimate", "Identifiable", "Marginal", "estimate", "on_simplex"]
+__all__ = ["Estimate", "Figure", "Identifiable", "Marginal", "Numbers", "estimate", "numbers", "on_simplex"]

@@ -34,14 +34,14 @@ def critical(inversion: Inversion, level: float) -> float:
     if not shown.any():
         return 0.0
     if sd.size <= FACTORED:
-        z = _correlated(inversion.covariance()[np.ix_(shown, shown)], draws)
+        z = correlated(inversion.covariance()[np.ix_(shown, shown)], draws)
     else:
         z = inversion.deviations(np.random.default_rng(SEED), draws)[:, shown] / sd[shown]
     doubt = 2 * np.sqrt(level * (1 - level) / draws)  # of the simulation: err on the wide side
     return float(np.quantile(np.abs(z).max(1), min(level + doubt, 1 - (1 - level) / 2)))
 
 
-def _correlated(covariance: Floats, draws: int) -> Floats:
+def correlated(covariance: Floats, draws: int) -> Floats:
     """Gaussian draws [i, cell] with unit variances and the correlations of a covariance."""
     sd = np.sqrt(np.diag(covariance))
     values, vectors = np.linalg.eigh(covariance / np.outer(sd, sd))

@@ -88,7 +88,7 @@ def _input_text(mechanism: Mechanism, x: int) -> str:
 
 def _output_text(mechanism: Mechanism, y: int) -> str:
     if mechanism.law.meaning == "symbol":
-        return f"y{y}"
+        return str(mechanism.symbols.labels[y])
     if mechanism.law.meaning == "useful":
         return mechanism.useful.text(y)
     return _input_text(mechanism, y)

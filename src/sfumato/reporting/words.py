@@ -10,6 +10,8 @@ METHODS = {
     "grr": "Randomised response: the true cell with a set probability, else any other cell, all alike.",
     "sue": "Symmetric unary encoding: a list of yes/no answers, one for each value, each flipped at random.",
     "oue": "Optimised unary encoding: a list of yes/no answers, one for each value, each flipped at random.",
+    "distortion": "The released value stays as near to the true one as the promise allows.",
+    "hamming": "A response to the value that lies as seldom as the promise allows.",
     "srr": "Secret randomised response: a lie about the secret is likelier than one about the rest alone.",
     "ir": "Independent reporting: the secret and the rest are randomised one by one.",
     "cr": "Conditional reporting: the rest is kept, or drawn anew as if the secret were another.",
