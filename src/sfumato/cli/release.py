@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sfumato.sources import Source
 
 DESIGN_OPTIONS = (
-    "epsilon", "method", "confidence", "notion", "reads", "time_limit", 
+    "epsilon", "method", "confidence", "notion", "reads", "time_limit",
     "distance", "values", "outputs", "bins", "rare", "missing", "design_from",
     "split",
 )
