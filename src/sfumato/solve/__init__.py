@@ -1,0 +1,1 @@
+"""Solve: numeric engines that know nothing of privacy."""
