@@ -12,12 +12,15 @@ from sfumato.designers.base import Design, Task
 from sfumato.designers.cr import cr
 from sfumato.designers.grr import grr
 from sfumato.designers.ir import ir
+from sfumato.designers.leakage import leakage
 from sfumato.designers.srr import srr
 from sfumato.designers.unary import oue, sue
 from sfumato.errors import InputError, unknown
 from sfumato.uncertainty import UncertaintySet
 
-_DESIGNERS: dict[str, Callable[..., Design]] = {"grr": grr, "sue": sue, "oue": oue, "srr": srr, "ir": ir, "cr": cr}
+_DESIGNERS: dict[str, Callable[..., Design]] = {
+    "grr": grr, "sue": sue, "oue": oue, "srr": srr, "ir": ir, "cr": cr, "leakage": leakage,
+}
 _CANDIDATES = {"both": ("ir", "srr", "grr", "cr"), "useful": ("grr",)}  # what `auto` compares
 
 

@@ -62,9 +62,14 @@ def hamming(size: int) -> Floats:
 
 
 def least_distortion(
-    prior: npt.ArrayLike, distance: npt.ArrayLike, limits: Sequence[Limit], *, time_limit: float = 60.0
+    prior: npt.ArrayLike, distance: npt.ArrayLike, limits: Sequence[Limit], *, given: Floats | None = None,
+    time_limit: float = 60.0,
 ) -> LeastDistortion:
-    """min Σ p_x Q(y|x) d[x, y] over channels with L_{α,β} ≤ ℓ for every limit."""
+    """min Σ p_x Q(y|x) d[x, y] over channels with L_{α,β} ≤ ℓ for every limit.
+
+    Limits are about the input or, with given[s, x] = p(x|s), about the secret: P(y|s) is linear in Q, so the same cones
+    apply to variables that are tied to Q by linear rows.
+    """
     d = np.asarray(distance, dtype=np.float64)
     p = as_prior(prior, d.shape[0])
     cost = (p[:, None] * d).T
@@ -78,18 +83,32 @@ def least_distortion(
         return LeastDistortion(constant, value, value, tuple(0.0 for _ in limits), "constant")
     programme = Programme()
     names = np.array([programme.law(column) for column in cost.T]).T
+    seen = names if given is None else _seen(programme, names, given)
     for limit in limits:
-        _impose(programme, names, limit)
+        _impose(programme, seen, limit)
     answer = solve(programme, time_limit)
-    channel, levels = _inside(_cleaned(answer.x[names], cost), constant, limits)
+    channel, levels = _inside(_cleaned(answer.x[names], cost), constant, limits, given)
     value, bound = float((cost * channel).sum()), max(answer.bound, float(cost.min(axis=0).sum()))
     if value - bound > ENOUGH * max(abs(value), 1e-3):
         sharper = sharpened(programme, answer.x, value, bound, seconds=min(5.0, time_limit))
         bound = sharper.bound
-        rival, rival_levels = _inside(_cleaned(sharper.vertex[names], cost), constant, limits)
+        rival, rival_levels = _inside(_cleaned(sharper.vertex[names], cost), constant, limits, given)
         if float((cost * rival).sum()) < value:
             channel, levels, value = rival, rival_levels, float((cost * rival).sum())
     return LeastDistortion(channel, value, bound, levels, answer.status)
+
+
+def _seen(programme: Programme, q: Ints, given: Floats) -> Ints:
+    """New laws P[y, s] with P(y|s) = Σ_x Q(y|x) p(x|s), as two inequalities an entry."""
+    seen = np.array([programme.law(np.zeros(q.shape[0])) for _ in given]).T
+    for s, law in enumerate(given):
+        live = np.flatnonzero(law)
+        for y in range(q.shape[0]):
+            tied = np.concatenate([q[y, live], [seen[y, s]]])
+            weights = np.concatenate([law[live], [-1.0]])
+            programme.at_most(tied, weights, 0.0)
+            programme.at_most(tied, -weights, 0.0)
+    return seen
 
 
 def _impose(programme: Programme, q: Ints, limit: Limit) -> None:
@@ -177,7 +196,9 @@ def _cleaned(channel: Floats, cost: Floats) -> Floats:
     return np.asarray(q / q.sum(axis=0))
 
 
-def _inside(q: Floats, constant: Floats, limits: Sequence[Limit]) -> tuple[Floats, tuple[float, ...]]:
+def _inside(
+    q: Floats, constant: Floats, limits: Sequence[Limit], given: Floats | None
+) -> tuple[Floats, tuple[float, ...]]:
     """The channel mixed with the least of a constant law that brings every certified level below its limit.
 
     exp of a multiple of the leakage is convex and a constant law leaks nothing, so levels fall along the way.
@@ -186,6 +207,7 @@ def _inside(q: Floats, constant: Floats, limits: Sequence[Limit]) -> tuple[Float
 
     def levels(share: float) -> tuple[float, ...]:
         mixed = (1 - share) * q + share * law
+        mixed = mixed if given is None else mixed @ given.T
         return tuple(Leakage(limit.alpha, limit.beta).of(mixed).bound for limit in limits)
 
     def fits(share: float) -> bool:

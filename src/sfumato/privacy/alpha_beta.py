@@ -132,3 +132,20 @@ def saddle(seen: Live, orders: Orders, gap: float) -> Reading:
         seen.witness(other=other),
         seen.on_outputs(found.q),
     )
+
+
+def dual_laws(channel: Floats, alpha: float, beta: float) -> Floats:
+    """Laws on outputs, one for each reference x' (one for all when β = 1), that make the bound of (84) tight.
+
+    For 1 ≤ β < α < ∞, or (1, 1). Suggestions in floats: certificates use them with outward rounding.
+    """
+    n = channel.shape[1]
+    tau = min(1.0, (alpha - beta) / (beta * (alpha - 1))) if alpha > 1 else 1.0
+    orders = Orders(alpha, tau)
+    if tau == 1:
+        problem = Problem(channel, orders, None)
+        return climb(problem, ascend(problem, np.full(n, 1 / n), 6), GAP / 4).q[None, :]
+    if tau * max(1.0, alpha - 1) < ALMOST_PAIRS:
+        return np.repeat(channel.mean(axis=1)[None, :], n, axis=0)
+    crowd = worst_reference(channel, orders, GAP).crowd
+    return np.array([Problem(channel, orders, channel[:, x]).best_output(crowd[x])[0] for x in range(n)])

@@ -20,7 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from sfumato.alphabet import Floats, Ints
-from sfumato.solve.programme import EntropySum, PowerSum, Programme, limit
+from sfumato.solve.programme import EntropySum, Lagrangian, PowerSum, Programme, limit
 
 TOLERANCE = 1e-10
 EPSILON = 1e-300
@@ -149,32 +149,30 @@ def _bound(
     programme: Programme, cost: Floats, z: Floats, row_at: int, sums_at: list[int], cones_at: list[int]
 ) -> float:
     """The Lagrangian at the repaired multipliers, minimised over laws and boxes."""
-    reduced = cost.copy()
-    constant = 0.0
     if not np.all(np.isfinite(z)):
         z = np.zeros_like(z)
+    found = Lagrangian(cost)
     for k, (names, weights, right) in enumerate(programme.rows):
         multiplier = max(0.0, z[row_at + k])
-        np.add.at(reduced, names, multiplier * weights)
-        constant -= multiplier * right
+        found.add(names, multiplier * weights)
+        found.less(multiplier * right)
     for part, at, cone_at in zip(programme.sums, sums_at, cones_at, strict=True):
         multiplier = max(0.0, z[at])
-        constant -= multiplier * limit(part)
+        found.less(multiplier * limit(part))
         if multiplier > 0:
-            _tangents(part, multiplier, z[cone_at:], reduced)
-    constant += sum(float(reduced[group].min()) for group in programme.groups)
-    return constant + sum(float(np.minimum(reduced[box], 0).sum()) for box in programme.boxes)
+            _tangents(part, multiplier, z[cone_at:], found)
+    return found.least(programme)
 
 
-def _tangents(part: PowerSum | EntropySum, multiplier: float, z: Floats, reduced: Floats) -> None:
-    """Add multiplier × (tangents read off the cone duals) to the reduced costs, in place."""
+def _tangents(part: PowerSum | EntropySum, multiplier: float, z: Floats, found: Lagrangian) -> None:
+    """Add multiplier × (tangents read off the cone duals) to the reduced costs."""
     count = part.u.size
     if isinstance(part, EntropySum):
         tail = z[: 3 * count].reshape(count, 3)
         slope = np.maximum(tail[:, 2], EPSILON) / np.maximum(-tail[:, 0], EPSILON)
         slope = np.clip(slope, 1e-12, 1e12)
-        np.add.at(reduced, part.u, multiplier * (1 + np.log(slope)))
-        np.add.at(reduced, part.v, -multiplier * slope)
+        found.add(part.u, multiplier * (1 + np.log(slope)))
+        found.add(part.v, -multiplier * slope)
         return
     if part.d == 0:
         tail = z[: 3 * count].reshape(count, 3)
@@ -188,7 +186,7 @@ def _tangents(part: PowerSum | EntropySum, multiplier: float, z: Floats, reduced
     first = np.maximum(zv, 0) / zt / part.b
     second = np.maximum(zw, 0) / zt / part.d if part.d > 0 else np.ones(count)
     lift = part.a * first ** (part.b / part.a) * second ** (part.d / part.a) * part.scale
-    np.add.at(reduced, part.u, multiplier * lift)
-    np.add.at(reduced, part.v, -multiplier * part.b * first)
+    found.add(part.u, multiplier * lift)
+    found.add(part.v, -multiplier * part.b * first)
     if part.d > 0:
-        np.add.at(reduced, part.w, -multiplier * part.d * second)
+        found.add(part.w, -multiplier * part.d * second)

@@ -8,6 +8,8 @@ import numpy as np
 
 from sfumato.alphabet import Floats, Ints
 
+ROUNDING = 2.0**-51  # of a power, a product or a sum in floats, with room to spare
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PowerSum:
@@ -71,3 +73,28 @@ class Programme:
         self.size += cost.size
         self.cost.append(cost)
         return names
+
+
+class Lagrangian:
+    """Reduced costs at multipliers ≥ 0, and the least value they allow, less what rounding may have added."""
+
+    def __init__(self, cost: Floats) -> None:
+        self.reduced, self.sizes = cost.copy(), np.abs(cost)
+        self.constant, self.largest, self.parts = 0.0, 0.0, 16
+
+    def add(self, names: Ints, weights: Floats) -> None:
+        np.add.at(self.reduced, names, weights)
+        np.add.at(self.sizes, names, np.abs(weights))
+        self.parts += 1
+
+    def less(self, amount: float) -> None:
+        self.constant -= amount
+        self.largest += abs(amount)
+
+    def least(self, programme: Programme) -> float:
+        """The minimum over laws and boxes. Each sum of k floats is off by at most k units of its absolute sum."""
+        value = self.constant + sum(float(self.reduced[group].min()) for group in programme.groups)
+        value += sum(float(np.minimum(self.reduced[box], 0).sum()) for box in programme.boxes)
+        worst = sum(float(self.sizes[group].max()) for group in programme.groups)
+        worst += sum(float(self.sizes[box].sum()) for box in programme.boxes) + self.largest
+        return value - ROUNDING * (self.parts + len(programme.groups) + len(programme.boxes)) * worst

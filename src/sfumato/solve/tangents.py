@@ -16,7 +16,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from sfumato.alphabet import Floats, Ints
-from sfumato.solve.programme import EntropySum, Programme, limit
+from sfumato.solve.programme import EntropySum, Lagrangian, Programme, limit
 
 FLOOR = 1e-9  # entries below it are lifted before a tangent is taken: any point gives a valid one, tame ones help
 FLATTEST = -14.0  # log of term/u below which v and w are shrunk together before a tangent is taken
@@ -143,10 +143,10 @@ def _relaxed(programme: Programme, cost: Floats, cuts: list[_Cut]) -> tuple[Floa
 def _proved(programme: Programme, cost: Floats, cuts: list[_Cut], duals: Floats, start: int) -> float:
     """The Lagrangian: a term's multipliers over its tangents may not exceed its sum's, so they are scaled down if they
     do."""
-    reduced, constant = cost.copy(), 0.0
+    found = Lagrangian(cost)
     for k, (names, weights, right) in enumerate(programme.rows):
-        np.add.at(reduced, names, duals[k] * weights)
-        constant -= duals[k] * right
+        found.add(names, duals[k] * weights)
+        found.less(duals[k] * right)
     shares, at = [], start
     totals = [np.zeros(part.u.size) for part in programme.sums]
     for cut in cuts:
@@ -156,16 +156,13 @@ def _proved(programme: Programme, cost: Floats, cuts: list[_Cut], duals: Floats,
         np.add.at(totals[cut.part], cut.terms, share)
     for k, part in enumerate(programme.sums):
         multiplier = duals[len(programme.rows) + k]
-        if isinstance(
-            part, EntropySum
-        ):  # terms may be negative: weights must add up to the multiplier exactly
+        if isinstance(part, EntropySum):  # terms may be negative: weights must add up to the multiplier exactly
             multiplier = max(multiplier, float(totals[k].max()))
-        constant -= multiplier * limit(part)
+        found.less(multiplier * limit(part))
         with np.errstate(divide="ignore", invalid="ignore"):
             fill = np.where(totals[k] > 0, multiplier / totals[k], 0.0)
         totals[k] = fill if isinstance(part, EntropySum) else np.minimum(fill, 1.0)
     for cut, share in zip(cuts, shares, strict=True):
         weight = (share * totals[cut.part][cut.terms])[:, None] * cut.slopes
-        np.add.at(reduced, cut.names, weight)
-    constant += sum(float(reduced[group].min()) for group in programme.groups)
-    return constant + sum(float(np.minimum(reduced[box], 0).sum()) for box in programme.boxes)
+        found.add(cut.names, weight)
+    return found.least(programme)
