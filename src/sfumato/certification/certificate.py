@@ -39,29 +39,31 @@ class Certificate:
         return self.level <= self.epsilon and all(other.holds for other in self.also)
 
 
-def _over_exactly(mechanism: Mechanism, within: Any, notion: str) -> Found:
+def _over_exactly(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:
     return about_secret(mechanism, within.joint, notion)
 
 
-def _over_anything(mechanism: Mechanism, within: Any, notion: str) -> Found:
+def _over_anything(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:
     return about_anything(mechanism)
 
 
-def _over_ball(mechanism: Mechanism, within: Any, notion: str) -> Found:
+def _over_ball(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:
     if within.radius == 0:
         return about_secret(mechanism, within.joint, notion)
     everywhere = about_anything(mechanism)
-    found = over_ball(mechanism, within.joint, within.radius)
+    found = over_ball(mechanism, within.joint, within.radius, target)
     return found if found.ratio < everywhere.ratio else everywhere
 
 
-_OVER: dict[str, Callable[[Mechanism, Any, str], Found]] = {
+_OVER: dict[str, Callable[[Mechanism, Any, str, float], Found]] = {
     Exactly.kind: _over_exactly, Anything.kind: _over_anything, ChiSquareBall.kind: _over_ball,
 }
 
 
-def proved(mechanism: Mechanism, notion: str, within: UncertaintySet | None) -> Found:
-    """The proved worst ratio e^level of a sealed mechanism under a notion."""
+def proved(
+    mechanism: Mechanism, notion: str, within: UncertaintySet | None, target: float = math.inf
+) -> Found:
+    """The proved worst ratio e^level of a sealed mechanism under a notion; close to it beyond what `target` needs."""
     if not mechanism.sealed:
         raise InputError(UNSEALED)
     if notion == "ldp" or within is None:
@@ -70,8 +72,8 @@ def proved(mechanism: Mechanism, notion: str, within: UncertaintySet | None) -> 
         raise InputError(f"levels over a set of kind {within.kind!r} cannot be proved yet.")
     if notion == "lip" and not isinstance(within, Exactly):
         # ε-RLDP at P implies ε-LIP at P, so a level over the set for RLDP is one for LIP.
-        return _OVER[within.kind](mechanism, within, "rldp")
-    return _OVER[within.kind](mechanism, within, notion)
+        return _OVER[within.kind](mechanism, within, "rldp", target)
+    return _OVER[within.kind](mechanism, within, notion, target)
 
 
 def certificate(mechanism: Mechanism, claim: Claim | None = None, *, wider: bool = True) -> Certificate:
@@ -81,14 +83,14 @@ def certificate(mechanism: Mechanism, claim: Claim | None = None, *, wider: bool
         raise InputError("the mechanism carries no claim. Give one, or design it with sf.design.")
     level, where = _leakage(mechanism, claim) if claim.notion == "leakage" else _ratio(mechanism, claim)
     kind = "everything" if claim.within is None else claim.within.kind
-    outside = _elsewhere(mechanism, claim) if wider and claim.notion != "leakage" else {}
+    outside = elsewhere(mechanism, claim) if wider else {}
     also = tuple(certificate(mechanism, other, wider=False) for other in claim.also)
     witness = _named(mechanism, where, claim.within is not None)
     return Certificate(claim.notion, kind, claim.epsilon, level, witness, outside, claim.title, also)
 
 
 def _ratio(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]:
-    found = proved(mechanism, claim.notion, claim.within)
+    found = proved(mechanism, claim.notion, claim.within, math.exp(claim.epsilon) * (1 - 1e-12))
     return (math.inf if found.ratio == math.inf else log_up(found.ratio)), found.where
 
 
@@ -101,13 +103,16 @@ def _leakage(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]
     return found.level, found.where
 
 
-def _elsewhere(mechanism: Mechanism, claim: Claim) -> dict[str, float]:
+def elsewhere(mechanism: Mechanism, claim: Claim | None = None) -> dict[str, float]:
     """Proved levels about the secret when the truth lies outside the claimed set."""
+    claim = mechanism.claim if claim is None else claim
     out: dict[str, float] = {}
-    if isinstance(claim.within, ChiSquareBall) and claim.within.radius > 0:
+    if claim is not None and claim.notion == "leakage":
+        return out  # levels of another measure would mislead beside this one
+    if claim is not None and isinstance(claim.within, ChiSquareBall) and claim.within.radius > 0:
         for times in WIDER:
             ball = ChiSquareBall(claim.within.joint, radius=times * claim.within.radius)
-            found = _over_ball(mechanism, ball, "rldp").ratio
+            found = _over_ball(mechanism, ball, "rldp", math.inf).ratio
             out[f"{times:g} times the radius"] = math.inf if found == math.inf else log_up(found)
     found = about_anything(mechanism).ratio
     out["any distribution"] = math.inf if found == math.inf else log_up(found)

@@ -16,7 +16,7 @@ import numpy as np
 
 from sfumato.certification.witness import Found
 from sfumato.joint import Joint
-from sfumato.mechanism import Mechanism, Rows, Spikes, Subsets
+from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
 from sfumato.mechanism.unary import best_subset
 
 CANDIDATES = 4096  # outputs evaluated exactly; more ties than this are bounded by floats rounded outward
@@ -49,6 +49,8 @@ def about_anything(mechanism: Mechanism) -> Found:
                 low = np.minimum.reduce([np.broadcast_to(np.asarray(x, object), (secrets, k)) for x in second])
                 for u in range(k) if np.ndim(c.base_first) else range(1):
                     best = best.or_worse(_best_pair(list(top[:, u]), list(low[:, u]), {"useful": u}))
+            case Atoms():
+                best = best.or_worse(_atoms_anything(contrast, secrets))
             case Subsets():
                 best = best.or_worse(Found(ratio_of(contrast.high, contrast.low), {}))
     return best
@@ -72,6 +74,13 @@ def _rows_anything(values: Any, secrets: int) -> Found:
             found = _best_pair(list(high[y]), list(low[y]), {"output": int(y)})
         best = best.or_worse(found)
     return best
+
+
+def _atoms_anything(c: Atoms, secrets: int) -> Found:
+    high, low = np.zeros(secrets, np.int64), np.full(secrets, np.iinfo(np.int64).max)
+    np.maximum.at(high, c.secret, c.heights.max(1))
+    np.minimum.at(low, c.secret, c.heights.min(1))
+    return _best_pair(list(high), list(low), {})
 
 
 def _best_pair(top: list[Any], low: list[Any], where: dict[str, int]) -> Found:

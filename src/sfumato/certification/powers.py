@@ -1,7 +1,7 @@
 """exp and log with proved error: only +, −, ×, ÷ and comparisons of floats are trusted, each rounded outward.
 
-exp is reduced by multiples of log 2 and summed as a Taylor series of terms that are not negative. A logarithm is a guess
-that exp then confirms: g ≥ log x as soon as a lower bound of e^g is at least x.
+exp is reduced by multiples of log 2 and summed as a Taylor series of terms that are not negative. A logarithm is a
+guess that exp then confirms: g ≥ log x as soon as a lower bound of e^g is at least x.
 """
 
 from __future__ import annotations

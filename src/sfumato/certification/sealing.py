@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sfumato.certification.certificate import Certificate, certificate
+from sfumato.certification.certificate import Certificate, certificate, elsewhere
 from sfumato.errors import ClaimError
 from sfumato.mechanism import Claim, Mechanism
 
@@ -19,9 +19,9 @@ def seal(mechanism: Mechanism, claim: Claim, *, bits: int | None = None) -> tupl
     """
     for margin in MARGINS:
         tried = replace(mechanism, law=mechanism.law.rounded(bits, margin), claim=claim)
-        if certificate(tried, wider=False).holds:
-            return tried, certificate(tried)
-    found = certificate(tried, wider=False)
+        found = certificate(tried, wider=False)
+        if found.holds:
+            return tried, replace(found, elsewhere=elsewhere(tried))
     raise ClaimError(
         f"the mechanism could not be sealed at ε = {claim.epsilon:.6g}: after a margin of {MARGINS[-1]:.3g} its proved "
         f"level is {found.level:.6g}. Its floats do not satisfy the claim; check the design."

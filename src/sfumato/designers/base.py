@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -76,26 +77,49 @@ class Task:
     def rows(self) -> int:
         return self.joint.secret.size if self.reads == "both" else 1
 
+    @property
+    def ceiling(self) -> float:
+        """What no mechanism under this claim can exceed; ε-LIP implies 2ε about the secret."""
+        return ceiling(self.joint, 2 * self.epsilon if self.notion == "lip" else self.epsilon, reads=self.reads)
+
     def with_reads(self, reads: str) -> Task:
         return replace(self, reads=reads)
 
 
-def finished(
-    task: Task, law: Law, method: str, *, bound: float | None = None, notes: tuple[str, ...] = (),
-    started: float | None = None, **details: Any,
-) -> Design:
-    """Seal a law, certify it and measure it. Without a bound of its own a family of one member is its own limit."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Draft:
+    """A designer's answer in floats: a suggestion until it is sealed."""
+
+    law: Law
+    method: str
+    bound: float | None = None  # proved limit of the family; a family of one member is its own limit
+    notes: tuple[str, ...] = ()
+    details: dict[str, Any] = field(default_factory=dict)
+    claim: Claim | None = None  # what the designer promises, when it is not the task's claim
+    score: Callable[[Mechanism], float] | None = None  # what the method optimises, when it is not I(input; Y)
+
+    def value(self, task: Task) -> float:
+        """I(input; Y) of the floats at P̂, or NaN where it cannot be summed."""
+        joint = task.joint
+        try:
+            return information(Mechanism(self.law, joint.secret, joint.useful, task.reads), joint).both
+        except InputError:
+            return float("nan")
+
+
+def finished(task: Task, draft: Draft, started: float) -> Design:
+    """Seal a draft, certify it and measure it."""
     joint = task.joint
-    draft = Mechanism(law, joint.secret, joint.useful, task.reads, method, joint=joint)
-    sealed, certificate = seal(draft, task.claim)
-    limit = ceiling(joint, 2 * task.epsilon if task.notion == "lip" else task.epsilon, reads=task.reads)
+    mechanism = Mechanism(draft.law, joint.secret, joint.useful, task.reads, draft.method, joint=joint)
+    sealed, certificate = seal(mechanism, task.claim if draft.claim is None else draft.claim)
+    notes = draft.notes
     try:
         told: Information | None = information(sealed, joint)
-        meant = information(draft, joint).both
     except InputError as error:
-        told, meant, notes = None, float("nan"), (*notes, str(error))
-    value = told.both if told else float("nan")
-    seconds = 0.0 if started is None else time.perf_counter() - started
+        told, notes = None, (*notes, str(error))
+    bound = draft.value(task) if draft.bound is None else draft.bound
+    value = draft.score(sealed) if draft.score else told.both if told else float("nan")
+    ceiling = task.ceiling if draft.score is None else bound  # the bound of a score holds for every mechanism
     return Design(
-        sealed, certificate, value, meant if bound is None else bound, limit, told, notes, seconds, details
+        sealed, certificate, value, bound, ceiling, told, notes, time.perf_counter() - started, draft.details
     )

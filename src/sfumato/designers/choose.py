@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from sfumato.designers.base import Design, Task
+from sfumato.designers.base import Design, Draft, Task, finished
 from sfumato.designers.cr import cr
 from sfumato.designers.grr import grr
 from sfumato.designers.ir import ir
@@ -18,7 +18,7 @@ from sfumato.designers.unary import oue, sue
 from sfumato.errors import InputError, unknown
 from sfumato.uncertainty import UncertaintySet
 
-_DESIGNERS: dict[str, Callable[..., Design]] = {
+_DESIGNERS: dict[str, Callable[..., Draft]] = {
     "grr": grr, "sue": sue, "oue": oue, "srr": srr, "ir": ir, "cr": cr, "leakage": leakage,
 }
 _CANDIDATES = {"both": ("ir", "srr", "grr", "cr"), "useful": ("grr",)}  # what `auto` compares
@@ -38,15 +38,15 @@ def design(
     notion is 'rldp' (about the secret, over the set), 'lip' (about the secret, at P̂) or 'ldp' (about the input).
     reads='useful' designs a mechanism that never sees the secret. Further options go to the designer.
     """
-    task = Task(within, epsilon, notion, reads)
+    task, started = Task(within, epsilon, notion, reads), time.perf_counter()
     if method == "auto":
-        return _auto(task, options)
+        return finished(task, _auto(task, options), started)
     if method not in _DESIGNERS:
         raise unknown("a method", method, methods())
-    return _run(method, task, options)
+    return finished(task, _draft(method, task, options), started)
 
 
-def _run(method: str, task: Task, options: dict[str, Any]) -> Design:
+def _draft(method: str, task: Task, options: dict[str, Any]) -> Draft:
     designer = _DESIGNERS[method]
     known = [p.name for p in inspect.signature(designer).parameters.values() if p.kind is p.KEYWORD_ONLY]
     for name in options:
@@ -57,11 +57,11 @@ def _run(method: str, task: Task, options: dict[str, Any]) -> Design:
     return designer(task, **options)
 
 
-def _auto(task: Task, options: dict[str, Any]) -> Design:
+def _auto(task: Task, options: dict[str, Any]) -> Draft:
     """The best of the closed forms by what they keep of the input."""
-    started = time.perf_counter()
-    tried = [_run(name, task, options) for name in _CANDIDATES[task.reads]]
-    best = max(tried, key=lambda d: d.value)
-    listed = ", ".join(f"{d.method} {d.value:.4g}" for d in tried)
+    tried = [_draft(name, task, options) for name in _CANDIDATES[task.reads]]
+    values = [draft.value(task) for draft in tried]
+    best = tried[max(range(len(tried)), key=lambda i: values[i])]
+    listed = ", ".join(f"{draft.method} {value:.4g}" for draft, value in zip(tried, values, strict=True))
     note = f"auto took {best.method}: it keeps most of the closed forms (nats: {listed})"
-    return replace(best, notes=(*best.notes, note), seconds=time.perf_counter() - started)
+    return replace(best, notes=(*best.notes, note))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.certification import seal
-from sfumato.designers.base import Design, Task
+from sfumato.designers.base import Draft, Task
 from sfumato.designers.leakage_information import MostInformation, under_ldp, under_maximal_leakage
 from sfumato.designers.leakage_limits import LeastDistortion, Limit, least_distortion
 from sfumato.errors import InputError, checked_epsilon, unknown
@@ -27,7 +25,7 @@ def leakage(
     task: Task, *, alpha: float = math.inf, beta: float = 1.0, distance: Any = "hamming",
     also: Sequence[tuple[float, float, float]] = (), about: str = "input", utility: str = "distortion",
     time_limit: float = 60.0,
-) -> Design:
+) -> Draft:
     """The least expected distortion with L_{α,β} ≤ ε, and L ≤ ℓ for every (α, β, ℓ) in `also` (ours).
 
     e^{((α−1)β/α)·L} is convex in the channel, so limits are convex sets: finitely many power cones (docs/leakage.md).
@@ -36,13 +34,12 @@ def leakage(
     tractable: orders (∞, 1) or (∞, ∞) alone, up to 16 inputs. `value` is the distortion of the sealed mechanism (or its
     information), `bound` what no mechanism within the limits can pass.
     """
-    started = time.perf_counter()
     limits = [_limit(alpha, beta, task.epsilon), *(_limit(*one) for one in also)]
     if about not in ABOUT:
         raise unknown("what leakage is about", about, ABOUT)
     if utility not in _UTILITIES:
         raise unknown("a utility of leakage", utility, _UTILITIES)
-    return _UTILITIES[utility](task, limits, about, distance, time_limit, started)
+    return _UTILITIES[utility](task, limits, about, distance, time_limit)
 
 
 def _limit(alpha: float, beta: float, level: float) -> Limit:
@@ -85,15 +82,7 @@ def _given(task: Task) -> Floats:
     return wide.reshape(len(seen), -1)
 
 
-def _sealed(task: Task, channel: Floats, limits: list[Limit], about: str, meaning: str) -> tuple[Mechanism, Any]:
-    joint, law = task.joint, Table(channel, task.rows, None, meaning)
-    draft = Mechanism(law, joint.secret, joint.useful, task.reads, "leakage", joint=joint)
-    return seal(draft, _claim(task, limits, about))
-
-
-def _distortion(
-    task: Task, limits: list[Limit], about: str, distance: Any, time_limit: float, started: float
-) -> Design:
+def _distortion(task: Task, limits: list[Limit], about: str, distance: Any, time_limit: float) -> Draft:
     d, prior = _distances(task, distance), _prior(task)
     if max(d.shape) > MOST_INPUTS:
         raise InputError(f"leakage designs take up to {MOST_INPUTS} inputs and outputs, got {d.shape}.")
@@ -102,28 +91,25 @@ def _distortion(
     same = d.shape[0] == d.shape[1]  # outputs are inputs, known by their place
     used = np.arange(d.shape[1]) if same else np.flatnonzero(found.channel.any(axis=1))
     meaning = "symbol" if not same else "cell" if task.rows > 1 else "useful"
-    mechanism, certificate = _sealed(task, found.channel[used], limits, about, meaning)
-    q = mechanism.matrix
-    assert q is not None
-    value = float((q * (prior[:, None] * d[:, used]).T).sum())
-    return Design(
-        mechanism, certificate, value, min(found.bound, value), min(found.bound, value),
-        information(mechanism, task.joint), _notes(found, value), time.perf_counter() - started,
-        {"status": found.status, "distance": d[:, used], "levels": [certificate.level, *(
-            other.level for other in certificate.also
-        )]},
-    )
+    cost = (prior[:, None] * d[:, used]).T
+
+    def score(mechanism: Mechanism) -> float:
+        """The expected distortion."""
+        assert mechanism.matrix is not None
+        return float((mechanism.matrix * cost).sum())
+
+    law = Table(found.channel[used], task.rows, None, meaning)
+    details = {"status": found.status, "distance": d[:, used]}
+    return Draft(law, "leakage", found.bound, _notes(found), details, _claim(task, limits, about), score)
 
 
-def _notes(found: LeastDistortion, value: float) -> tuple[str, ...]:
-    if value - found.bound <= 1e-6 * max(1.0, abs(value)):
+def _notes(found: LeastDistortion) -> tuple[str, ...]:
+    if found.value - found.bound <= 1e-6 * max(1.0, abs(found.value)):
         return ()
-    return (f"the gap of {value - found.bound:.2g} is open: the solver ended with {found.status}",)
+    return (f"the gap of {found.value - found.bound:.2g} is open: the solver ended with {found.status}",)
 
 
-def _information(
-    task: Task, limits: list[Limit], about: str, distance: Any, time_limit: float, started: float
-) -> Design:
+def _information(task: Task, limits: list[Limit], about: str, distance: Any, time_limit: float) -> Draft:
     first = limits[0]
     solver = _INFORMATION.get((first.alpha, first.beta))
     if solver is None or len(limits) > 1 or about != "input":
@@ -136,12 +122,9 @@ def _information(
     best: MostInformation = solver(prior[live], first.level)
     channel = np.repeat((best.channel @ prior[live])[:, None], prior.size, axis=1)  # inputs without mass tell nothing
     channel[:, live] = best.channel
-    mechanism, certificate = _sealed(task, channel, limits, about, "symbol")
-    told = information(mechanism, task.joint)
-    limit = max(best.bound, told.both)
-    return Design(
-        mechanism, certificate, told.both, limit, limit, told, (), time.perf_counter() - started,
-        {"levels": [certificate.level]},
+    claim = _claim(task, limits, about)
+    return Draft(
+        Table(channel, task.rows), "leakage", best.bound, claim=claim, score=lambda m: information(m, task.joint).both
     )
 
 

@@ -18,6 +18,7 @@ from sfumato.mechanism.cells import Cells
 from sfumato.mechanism.conditional import Conditional
 from sfumato.mechanism.constant import Constant
 from sfumato.mechanism.law import Law
+from sfumato.mechanism.layout import Layout
 from sfumato.mechanism.mechanism import Claim, Mechanism
 from sfumato.mechanism.table import Table
 from sfumato.mechanism.unary import Unary
@@ -76,7 +77,15 @@ class UnaryRecord(msgspec.Struct, tag="unary", tag_field="kind", forbid_unknown_
     off: int
 
 
-LawRecord = TableRecord | CellsRecord | ConstantRecord | ConditionalRecord | UnaryRecord
+class LayoutRecord(msgspec.Struct, tag="layout", tag_field="kind", forbid_unknown_fields=True):
+    """Per secret the lengths of its atoms and heights[atom][u]; lengths times heights sum to 2^bits for every u."""
+
+    bits: int
+    lengths: list[list[int]]
+    heights: list[list[list[int]]]
+
+
+LawRecord = TableRecord | CellsRecord | ConstantRecord | ConditionalRecord | UnaryRecord | LayoutRecord
 
 
 class SetRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
@@ -142,6 +151,8 @@ def _law_record(law: Law) -> LawRecord:
             return ConditionalRecord(law.bits, law.keep.tolist(), law.base.tolist())
         case Unary():
             return UnaryRecord(law.bits, int(law.on), int(law.off))
+        case Layout():
+            return LayoutRecord(law.bits, [x.tolist() for x in law.lengths], [h.tolist() for h in law.heights])
     raise InputError(f"laws of kind {law.kind!r} cannot be saved.")
 
 
@@ -158,6 +169,13 @@ def _law(record: LawRecord, rows: int, useful: int) -> Law:
             return Conditional(np.array(record.keep), np.array(record.base), record.bits)
         case UnaryRecord():
             return Unary(rows, useful, record.on, record.off, record.bits)
+        case LayoutRecord():
+            if len(record.lengths) != rows:
+                raise FileFormatError(f"the layout is for {len(record.lengths)} secrets, the labels for {rows}.")
+            return Layout(
+                tuple(np.array(x, np.int64) for x in record.lengths),
+                tuple(np.array(h, np.int64) for h in record.heights), record.bits,
+            )
 
 
 def _set_record(within: UncertaintySet) -> SetRecord:

@@ -46,7 +46,16 @@ class Subsets:
     high: Any
 
 
-Contrast = Rows | Spikes | Subsets
+@dataclass(frozen=True, slots=True, eq=False)
+class Atoms:
+    """Rows are made of one atom per secret; any two atoms of different secrets are compared as if some row held both,
+    which bounds the level from above. heights[a, u] and the secret of each atom."""
+
+    heights: Weights
+    secret: Ints
+
+
+Contrast = Rows | Spikes | Subsets | Atoms
 
 
 class Law(Protocol):

@@ -14,7 +14,7 @@ from sfumato.mechanism.law import Law
 from sfumato.releasing.kernels import Kernel, compiled_kernel, numba_allowed, plain_kernel
 from sfumato.releasing.randomness import Stream
 
-CHUNK_WORDS = 1 << 14  # words drawn at a time: 128 kB, which stays in the cache
+CHUNK_WORDS = 1 << 12  # words drawn at a time: 32 kB, which leaves room in the cache for the table
 ROWS_WORTH_NUMBA = 5_000_000  # from here on loading numba pays
 
 

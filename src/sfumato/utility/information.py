@@ -15,7 +15,8 @@ from sfumato.mechanism import Mechanism
 from sfumato.mechanism.cells import Cells
 from sfumato.mechanism.conditional import Conditional
 from sfumato.mechanism.constant import Constant
-from sfumato.mechanism.law import scale
+from sfumato.mechanism.law import MATRIX_CELLS, scale
+from sfumato.mechanism.layout import Layout
 from sfumato.mechanism.table import Table
 from sfumato.mechanism.unary import Unary
 
@@ -122,6 +123,24 @@ def _unary(law: Unary, p: Floats) -> Information:
     return Information(total - given_both, parts[0], parts[1])
 
 
+def _layout(law: Layout, p: Floats) -> Information:
+    """Outputs by their lengths: I(X;Y) = Σ_y |y| (Σ p h log h − z log z), with heights h and z = Σ p h per unit."""
+    width = np.asarray(law.widths, float) / float(np.sum(law.widths))
+    unit = float(np.sum(law.widths)) / scale(law.bits)
+    z, both, secret = np.zeros(law.outputs), 0.0, 0.0
+    of_u = np.zeros((law.outputs, law.useful)) if law.outputs * law.useful <= MATRIX_CELLS else None
+    for s, (x, h) in enumerate(zip(law.lengths, law.heights, strict=True)):
+        tall, share, mass = np.asarray(h, float) * unit, x / np.sum(x), p[s].sum()
+        z += (tall @ p[s])[law.atoms_at[:, s]]
+        both += float(share @ (xlogx(tall) @ p[s]))
+        secret += float(share @ xlogx(tall @ (p[s] / mass))) * mass if mass else 0.0
+        if of_u is not None:
+            of_u += (tall * p[s])[law.atoms_at[:, s]]
+    told, pu = float(width @ xlogx(z)), p.sum(0)
+    useful = float("nan") if of_u is None else float(width @ (xlogx(of_u / np.where(pu > 0, pu, 1)) @ pu))
+    return Information(both - told, useful - told, secret - told)
+
+
 def _constant(law: Constant, p: Floats) -> Information:
     return Information(0.0, 0.0, 0.0)
 
@@ -135,7 +154,7 @@ def _subset_sums(x: Floats) -> Floats:
 
 _BY_KIND: dict[str, Callable[[Any, Floats], Information]] = {
     Table.kind: _table, Cells.kind: _cells, Conditional.kind: _conditional, Unary.kind: _unary,
-    Constant.kind: _constant,
+    Constant.kind: _constant, Layout.kind: _layout,
 }
 
 
