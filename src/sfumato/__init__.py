@@ -20,7 +20,7 @@ _HOME = {
     "mutual_information": "utility", "nmi": "utility",
     "seal": "certification", "certify": "certification", "verify": "certification",
     "design": "designers", "methods": "designers", "Design": "designers",
-    "release": "releasing", "estimate": "estimation",
+    "release": "releasing", "estimate": "estimation", "audit": "auditing",
     "SfumatoError": "errors", "InputError": "errors", "DataError": "errors", "ClaimError": "errors",
 }
 # Where each public name lives; loaded on first use so that importing sfumato is quick. No module may bear the name of

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
-from sfumato.audit.binomial import at_least, at_most
-from sfumato.audit.counts import Halves
+from sfumato.auditing.binomial import at_least, at_most
+from sfumato.auditing.counts import Halves
 
 
 @dataclass(frozen=True, slots=True, eq=False)
