@@ -47,7 +47,7 @@ class Audit:
 def audit(
     box: Any, mechanism: Mechanism | str | os.PathLike[str] | None = None, *, truth: Any = None,
     epsilon: float | None = None, function: Any = None, records: int = RECORDS, risk: float = RISK,
-    seed: int | None = 0,
+    seed: int | None = None,
 ) -> Audit:
     """Attack a box that claims to be a mechanism.
 
@@ -55,7 +55,8 @@ def audit(
     releases), or, with truth=, a released table beside the table it came from. `mechanism` carries the promise;
     epsilon= replaces its level, to ask what another claim would survive. function[x] is something about the input to
     guess (default: the secret). Answers are judged on records that did not choose the attack, by exact binomial bounds;
-    `risk` is the chance to refute anything that is true. Sampling cannot see faults rarer than about 1/records.
+    `risk` is the chance to refute anything that is true; seed= repeats an audit. Sampling cannot see faults rarer than
+    about 1/records.
     """
     claimed = _mechanism(box, mechanism)
     check_size(claimed)

@@ -39,7 +39,7 @@ def order_picture(found: LeakageMap, title: str, kind: str = "png") -> bytes:
 
 
 def _surface(figure: Any, axes: Any, found: LeakageMap) -> None:
-    from matplotlib.colors import BoundaryNorm
+    from matplotlib.colors import Normalize
 
     values = found.values.T
     finite = values[np.isfinite(values)]
@@ -49,7 +49,7 @@ def _surface(figure: Any, axes: Any, found: LeakageMap) -> None:
     levels = np.linspace(0 if low < 0.5 * top else low, max(top, low * 1.001), STEPS)
     shown = np.where(np.isfinite(values), np.minimum(values, levels[-1]), levels[-1])
     x, y = place(found.alphas), place(found.betas)
-    norm = BoundaryNorm(levels, 256)
+    norm = Normalize(levels[0], levels[-1])
     drawn = axes.pcolormesh(x, y, shown, norm=norm, cmap="cividis_r", shading="gouraud", rasterized=True)
     inside = levels[1:-1:3]
     lines = axes.contour(x, y, shown, levels=inside, colors="white", linewidths=0.6)
