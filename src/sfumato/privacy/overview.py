@@ -89,7 +89,7 @@ def spaced(points: int) -> list[float]:
     >>> spaced(3)
     [1.0, 2.0, inf]
     """
-    return [1 / (1 - t) if t < 1 else float("inf") for t in np.linspace(0, 1, points)]
+    return [1 / (1 - t) if t < 1 else float("inf") for t in np.linspace(0, 1, points).tolist()]
 
 
 def _channels(mechanism: Mechanism, joint: Joint | None) -> dict[str, tuple[Floats, Floats | None]]:
