@@ -88,8 +88,10 @@ def two_thirds_down(length: Floats) -> Floats:
     return np.where(up(up(guess * guess) * guess) > square, 0.0, guess)
 
 
-def pair_bound(first: Side, second: Side, mu: Floats, m: Floats, slack: tuple[float, float]) -> Floats:
-    """Proved upper bounds z³ of P(y|s₁) / P(y|s₂) over the ball from the dual points (μ, m)."""
+def pair_bound(
+    first: Side, second: Side, mu: Floats, m: Floats, ratio: Floats, slack: tuple[float, float]
+) -> Floats:
+    """Proved upper bounds z³ of P(y|s₁) / P(y|s₂) over the ball from dual points (μ, m); `ratio` is where to look."""
     mu, m = np.maximum(mu, first.v[1].max(-1)), np.minimum(m, second.v[0].min(-1))
     a = two_thirds_down(dot_down(first.p[0], down(np.sqrt(down(np.maximum(mu[:, None] - first.v[1], 0))))))
     b = two_thirds_down(dot_down(second.p[0], down(np.sqrt(down(np.maximum(second.v[0] - m[:, None], 0))))))
@@ -97,7 +99,7 @@ def pair_bound(first: Side, second: Side, mu: Floats, m: Floats, slack: tuple[fl
     square = down(room[0] * room[0]), up(room[1] * room[1])
     gain, loss = down(square[0] * np.maximum(m, 0)), up(square[1] * np.maximum(-m, 0))
     need = up(square[1] * np.maximum(mu, 0))
-    z = _root(need, gain - loss, a, b)
+    z = _root(need, gain - loss, a, b, np.cbrt(ratio))
     proved = np.full(z.shape, np.inf)
     for step in (4e-15, 1e-13, 1e-11, 1e-9, 1e-6):
         far = z * (1 + step)
@@ -112,32 +114,17 @@ def pair_bound(first: Side, second: Side, mu: Floats, m: Floats, slack: tuple[fl
     return proved
 
 
-def _root(need: Floats, gain: Floats, a: Floats, b: Floats) -> Floats:
-    """The z with need = gain·z³ + (a + bz)³ in floats (a suggestion; pair_bound checks it).
-
-    With gain ≥ 0 the right side is convex and Newton descends from any z beyond the root; else bisection.
-    """
-
-    def value(z: Floats) -> Floats:
-        return gain * z**3 + (a + b * z) ** 3
-
-    lead = np.maximum(gain + b**3, 1e-300)
-    with np.errstate(over="ignore", invalid="ignore"):
-        z = np.cbrt(need / lead)
+def _root(need: Floats, gain: Floats, a: Floats, b: Floats, start: Floats) -> Floats:
+    """The z near `start` with need = gain·z³ + (a + bz)³, by Newton in floats (a suggestion; pair_bound checks it)."""
+    z = start
+    with np.errstate(all="ignore"):
         for _ in range(NEWTON):
-            z = z - (value(z) - need) / np.maximum(3 * gain * z**2 + 3 * b * (a + b * z) ** 2, 1e-300)
-        z = np.nan_to_num(z, nan=np.inf)
-    if (gain >= 0).all():
-        return z
-    low, high = np.zeros(need.shape), np.full(need.shape, 2.0**40)
-    for _ in range(80):
-        mid = (low + high) / 2
-        short = value(mid) < need
-        low, high = np.where(short, mid, low), np.where(short, high, mid)
-    return np.where(gain >= 0, z, high)
+            line = a + b * z
+            z = z - (gain * z**3 + line**3 - need) / (3 * gain * z**2 + 3 * b * line**2)
+    return np.where(np.isfinite(z) & (z > 0), z, start)
 
 
 def best_pair_bound(first: Side, second: Side, slack: tuple[float, float]) -> Floats:
     """Proved bounds for pairs, from the dual points of the worst split that floats find."""
     found = worst_pairs(first.v[1], first.q, first.ps[1], second.v[0], second.q, second.ps[1], slack[1])
-    return pair_bound(first, second, found.mu, found.m, slack)
+    return pair_bound(first, second, found.mu, found.m, found.ratio, slack)

@@ -13,14 +13,17 @@ from sfumato.designers.cr import cr
 from sfumato.designers.grr import grr
 from sfumato.designers.ir import ir
 from sfumato.designers.leakage import leakage
+from sfumato.designers.robust import ballopt, nr, polyopt
 from sfumato.designers.srr import srr
 from sfumato.designers.unary import oue, sue
 from sfumato.errors import InputError, unknown
-from sfumato.uncertainty import UncertaintySet
+from sfumato.uncertainty import Exactly, UncertaintySet
 
 _DESIGNERS: dict[str, Callable[..., Draft]] = {
-    "grr": grr, "sue": sue, "oue": oue, "srr": srr, "ir": ir, "cr": cr, "leakage": leakage,
+    "grr": grr, "sue": sue, "oue": oue, "srr": srr, "ir": ir, "cr": cr,
+    "polyopt": polyopt, "ballopt": ballopt, "nr": nr, "leakage": leakage,
 }
+_POINTWISE = {"nr"}  # methods that are private at P̂ alone and claim no more
 _CANDIDATES = {"both": ("ir", "srr", "grr", "cr"), "useful": ("grr",)}  # what `auto` compares
 
 
@@ -43,6 +46,8 @@ def design(
         return finished(task, _auto(task, options), started)
     if method not in _DESIGNERS:
         raise unknown("a method", method, methods())
+    if method in _POINTWISE:
+        task = Task(Exactly(within.joint), epsilon, notion, reads)
     return finished(task, _draft(method, task, options), started)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
-from sfumato.mechanism.law import Contrast, Law, Spikes, Weights, Words, mask, present, scale, stacked
+from sfumato.mechanism.law import Contrast, Law, Spikes, Weights, Words, is_total, mask, present, scale, stacked
 
 CELL_BITS = 62
 
@@ -35,7 +35,7 @@ class Cells:
 
     def __post_init__(self) -> None:
         total = sum(w * k for w, k in zip(self.four, self.copies, strict=True))
-        if min(self.four) < 0 or abs(total - scale(self.bits)) > (1e-9 if self.bits is None else 0):
+        if min(self.four) < 0 or not is_total(total, self.bits):
             raise InputError("the weights of a cell response must not be negative and must sum to the total.")
 
     @property

@@ -111,7 +111,13 @@ class Law(Protocol):
 
 
 def scale(bits: int | None) -> float:
+    """What weights sum to, as a float: for turning them into probabilities."""
     return 1.0 if bits is None else 2.0**bits
+
+
+def is_total(weight: Any, bits: int | None) -> bool:
+    """Whether weights sum to what they must: exactly 2^bits once sealed, 1 within rounding before."""
+    return bool(abs(weight - 1) <= 1e-9 if bits is None else weight == 2**bits)
 
 
 def mask(words: Words, bits: int) -> Words:

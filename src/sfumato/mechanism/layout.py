@@ -11,7 +11,19 @@ import numpy.typing as npt
 
 from sfumato.alphabet import Floats, Ints, read_only
 from sfumato.errors import InputError
-from sfumato.mechanism.law import MATRIX_CELLS, Atoms, Contrast, Law, Rows, Weights, Words, mask, present, scale
+from sfumato.mechanism.law import (
+    MATRIX_CELLS,
+    Atoms,
+    Contrast,
+    Law,
+    Rows,
+    Weights,
+    Words,
+    is_total,
+    mask,
+    present,
+    scale,
+)
 
 LAYOUT_BITS = 62
 UNIT_BITS = 30  # the interval is cut into 2^30 units of length
@@ -44,9 +56,10 @@ class Layout:
             if x.ndim != 1 or h.ndim != 2 or len(x) != len(h) or x.min() <= 0 or h.min() < 0:
                 raise InputError("a layout needs a positive length and a height per useful value for every atom.")
             mass = x @ h if self.bits is None else x.astype(object) @ h.astype(object)
-            slip = 1e-9 if self.bits is None else 0
-            if abs(x.sum() - total) > slip * total or np.any(np.abs(mass - (1 if slip else 2**self.bits)) > slip):  # type: ignore[operator]
+            if abs(x.sum() - total) > 1e-9 * total or not all(is_total(m, self.bits) for m in mass):
                 raise InputError("the atoms of a layout must fill the interval and give every input the same weight.")
+        if self.bits is not None and any(x.sum() != total for x in self.lengths):
+            raise InputError("the atoms of every secret must fill the same interval.")
 
     @property
     def rows(self) -> int:

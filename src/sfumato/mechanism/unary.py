@@ -31,7 +31,7 @@ class Unary:
     kind: ClassVar[str] = "unary"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.off <= self.on <= scale(self.bits):
+        if not 0 <= self.off <= self.on <= (1 if self.bits is None else 2**self.bits):
             raise InputError("a unary law needs 0 ≤ off ≤ on ≤ 1.")
 
     @property

@@ -1,1 +1,1 @@
-"""Solve: numeric engines that know nothing of privacy."""
+"""Numeric engines that know nothing of privacy: linear and conic programmes, column generation, layouts, saddles."""

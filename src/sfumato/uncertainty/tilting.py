@@ -19,7 +19,7 @@ NEWTON = 40  # steps for a multiplier; Newton needs about eight, the bisection b
 LEAST_GAP = -75.0  # log of the least τ − max v looked at, in units of the width
 SPLIT_STEPS = 40  # for the split of the slack; the secant needs about eight
 SPLIT_END = 36.0  # log-odds of the split at which a share counts as nothing
-SPLIT_CLOSE = 1e-7  # in log-odds: the ratio is flat at its maximum, so this is exact to the last float
+SPLIT_CLOSE = 1e-7  # the ratio is flat at its maximum, so this is exact to the last float
 
 
 def spread_of(slack: Any, mass: Any) -> Floats:
@@ -144,18 +144,19 @@ def worst_pairs(v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2
     ends = [sides(low), sides(high)]
     at_low, at_high = ends[0][2], ends[1][2]
     at_end = (at_low <= 0) | (at_high >= 0)  # all to one side: the ends are tried in any case
-    w = np.zeros(ps1.shape)
+    w, before, shy = np.zeros(ps1.shape), at_end, np.ones(ps1.shape)
     for _ in range(0 if at_end.all() else SPLIT_STEPS):
         _, _, lean = sides(w)
         up = lean > 0
-        low, at_low = np.where(up, w, low), np.where(up, lean, at_low)
-        high, at_high = np.where(up, high, w), np.where(up, at_high, lean)
+        low, high = np.where(up, w, low), np.where(up, high, w)
+        # Illinois: an end that stays twice in a row counts half, so that it moves too.
+        at_low, at_high = np.where(up, lean, at_low * shy), np.where(up, at_high * shy, lean)
+        shy = np.where(up == before, 0.5, 1.0)
+        before = up
         with np.errstate(divide="ignore", invalid="ignore"):
             secant = low + (high - low) * at_low / (at_low - at_high)
-        edge = 0.02 * (high - low)  # never closer to an end than this, or one end would never move
-        secant = np.clip(np.nan_to_num(secant, nan=0.0), low + edge, high - edge)
-        before, w = w, secant
-        if np.all(at_end | (np.abs(w - before) <= SPLIT_CLOSE) | (high - low <= SPLIT_CLOSE)):
+        w = np.where((secant > low) & (secant < high), secant, (low + high) / 2)
+        if np.all(at_end | (np.abs(lean) <= SPLIT_CLOSE) | (high - low <= SPLIT_CLOSE)):
             break
     tried = [ends[0][:2], sides(w)[:2], ends[1][:2]]
     ratios = np.stack([quotient(top.value, -bottom.value) for top, bottom in tried])

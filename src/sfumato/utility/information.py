@@ -96,11 +96,9 @@ def _unary(law: Unary, p: Floats) -> Information:
     def of_y(x: Floats) -> float:
         """H(Y) when the input has law x."""
         inside = _subset_sums(x)
-        with np.errstate(divide="ignore"):
-            near, far = np.log(off) if off else -np.inf, np.log1p(-off)
         k = np.arange(a + 1)
-        hit = on * np.exp(np.where(k > 1, (k - 1) * near, 0.0) + (a - k) * far) * (k > 0)
-        miss = (1 - on) * np.exp(np.where(k > 0, k * near, 0.0) + np.maximum(a - k - 1, 0) * far) * (k < a)
+        hit = on * off ** np.maximum(k - 1.0, 0) * (1 - off) ** (a - k) * (k > 0)
+        miss = (1 - on) * off ** k.astype(float) * (1 - off) ** np.maximum(a - k - 1, 0) * (k < a)
         return -float(xlogx(hit[size] * inside + miss[size] * (1 - inside)).sum())
 
     given_both = binary(on) + (a - 1) * binary(off)
