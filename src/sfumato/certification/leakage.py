@@ -23,7 +23,6 @@ from sfumato.certification.powers import log_above, log_below, log_sum_above
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
-from sfumato.privacy.alpha_beta import dual_laws
 
 LISTED_CELLS = 4_000_000
 LEAST = 1e-30  # of a suggested law on an output that occurs: any positive number is valid
@@ -155,6 +154,8 @@ def _pairs(q: Exact, alpha: float, beta: float) -> Proved:
 
 def _laws(q: Exact, alpha: float, beta: float) -> Floats:
     """Suggested laws q[x', y] (one for all when β = 1), positive, with sums proved to be at most 1."""
+    from sfumato.privacy.alpha_beta import dual_laws  # suggests; loaded here so that other proofs need no solver
+
     low, high = q.ends
     middle = (low + high) / 2
     laws = np.maximum(dual_laws(middle / middle.sum(axis=0), alpha, beta), LEAST)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +16,9 @@ from sfumato.privacy.channel import Live, live
 from sfumato.privacy.ldp import LDP
 from sfumato.privacy.reading import GAP, Measure, Reading
 from sfumato.privacy.worst_input import WorstInputLeakage
-from sfumato.solve.references import worst_reference
-from sfumato.solve.tilted import Orders, Problem, ascend, climb
+
+if TYPE_CHECKING:
+    from sfumato.solve.tilted import Orders
 
 ALMOST_PAIRS = 1e-12  # τ·(α−1) below which the closed forms on both sides are closer than rounding
 FLAT = 1e-15  # columns that differ by less are the same law: nothing leaks
@@ -55,7 +57,7 @@ class Leakage(Measure):
         if beta >= alpha and beta > 1:
             return _scaled_divergence(seen, alpha, beta)
         tau = min(1.0, (alpha - beta) / (beta * (alpha - 1))) if alpha > 1 else 1.0
-        return saddle(seen, Orders(alpha, tau), self.gap)
+        return saddle(seen, alpha, tau, self.gap)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +86,7 @@ class TiltedLeakage(Measure):
             return Reading(0.0, 0.0)
         if np.isinf(alpha):
             return WorstInputLeakage(1 / tau if tau > 0 else np.inf).of(channel, prior)
-        return saddle(seen, Orders(alpha, tau), self.gap)
+        return saddle(seen, alpha, tau, self.gap)
 
 
 def nothing_leaks(q: Floats) -> bool:
@@ -112,9 +114,12 @@ def _almost_pairs(seen: Live, orders: Orders) -> Reading:
     return Reading(value, bound, None, seen.witness(x, other))
 
 
-def saddle(seen: Live, orders: Orders, gap: float) -> Reading:
-    """The strip 0 < τ ≤ 1, α < ∞, by the certified saddle-point solver."""
-    n = seen.inputs.size
+def saddle(seen: Live, alpha: float, tau: float, gap: float) -> Reading:
+    """The strip 0 < τ ≤ 1, α < ∞, by the certified saddle-point solver, which is loaded when it is needed."""
+    from sfumato.solve.references import worst_reference
+    from sfumato.solve.tilted import Orders, Problem, ascend, climb
+
+    n, orders = seen.inputs.size, Orders(alpha, tau)
     if orders.tau * max(1.0, orders.alpha - 1) < ALMOST_PAIRS:
         return _almost_pairs(seen, orders)
     if orders.tau == 1:
@@ -139,6 +144,9 @@ def dual_laws(channel: Floats, alpha: float, beta: float) -> Floats:
 
     For 1 ≤ β < α < ∞, or (1, 1). Suggestions in floats: certificates use them with outward rounding.
     """
+    from sfumato.solve.references import worst_reference
+    from sfumato.solve.tilted import Orders, Problem, ascend, climb
+
     n = channel.shape[1]
     tau = min(1.0, (alpha - beta) / (beta * (alpha - 1))) if alpha > 1 else 1.0
     orders = Orders(alpha, tau)

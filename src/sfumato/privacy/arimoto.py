@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.joint import Joint
+from sfumato.logs import log_or_minus_infinity
 from sfumato.privacy.bayes import BayesLeakage
 from sfumato.privacy.channel import live
 from sfumato.privacy.reading import GAP, Measure, Reading
 from sfumato.privacy.shannon import Shannon
 from sfumato.privacy.sibson import Sibson
-from sfumato.solve.logs import log_or_minus_infinity
 
 
 @dataclass(frozen=True, slots=True, eq=False)

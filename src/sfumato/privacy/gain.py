@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linprog
 
 from sfumato.alphabet import Floats
 from sfumato.errors import InputError
@@ -56,6 +55,8 @@ def _level(q: Floats, gains: Floats, p: Floats) -> float:
 
 def _worst(q: Floats, gains: Floats) -> tuple[float, Floats]:
     """Alternate: best guesses for a prior, then the best prior for those guesses (a linear programme with G p ≤ 1)."""
+    from scipy.optimize import linprog
+
     n = q.shape[1]
     rng = np.random.default_rng(0)
     best, best_p = 0.0, np.full(n, 1 / n)

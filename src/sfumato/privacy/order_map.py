@@ -15,8 +15,6 @@ from sfumato.privacy import renyi
 from sfumato.privacy.alpha_beta import Leakage, nothing_leaks
 from sfumato.privacy.channel import Live, live
 from sfumato.privacy.reading import GAP
-from sfumato.solve.references import worst_reference
-from sfumato.solve.tilted import Orders
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +56,9 @@ def _row(
     seen: Live, betas: Floats, order: npt.NDArray[np.intp], widest: Floats, gap: float, alpha: float
 ) -> tuple[Floats, Floats]:
     """One α: closed forms where there are, a chain of warm starts from large β to small where there are none."""
+    from sfumato.solve.references import worst_reference
+    from sfumato.solve.tilted import Orders
+
     values, bounds = np.empty(betas.size), np.empty(betas.size)
     crowd: Floats | None = None
     plain = nothing_leaks(seen.q) or np.isinf(alpha) or bool((seen.q == 0).any())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.solve.logs import log_or_minus_infinity, log_sum_exp
+from sfumato.logs import log_or_minus_infinity, log_sum_exp
 
 CAREFUL_BELOW = 1.01  # orders where Σ − 1 is formed by expm1 so that dividing by order − 1 keeps its digits
 SAFE_EXPONENT = 600.0  # powers stay inside double range below this

@@ -9,12 +9,12 @@ import numpy.typing as npt
 
 from sfumato.errors import InputError
 from sfumato.joint import Joint
+from sfumato.logs import log_or_minus_infinity, log_sum_exp
 from sfumato.privacy.alpha_beta import Leakage
 from sfumato.privacy.channel import live
 from sfumato.privacy.maximal import MaximalLeakage
 from sfumato.privacy.reading import GAP, Measure, Reading
 from sfumato.privacy.shannon import Shannon
-from sfumato.solve.logs import log_or_minus_infinity, log_sum_exp
 
 NEAR_ONE = 1e-2
 

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from sfumato.errors import InputError
 from sfumato.joint import Joint
+from sfumato.logs import log_or_minus_infinity, log_sum_exp
 from sfumato.privacy.channel import live
 from sfumato.privacy.ldp import LDP
 from sfumato.privacy.reading import Measure, Reading
-from sfumato.solve.logs import log_or_minus_infinity, log_sum_exp
 
 
 @dataclass(frozen=True, slots=True, eq=False)

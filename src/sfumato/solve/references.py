@@ -7,14 +7,15 @@ serves one Newton step for all the others at once, which usually proves that the
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.linalg import LinAlgError, lu_factor, lu_solve
+from scipy.linalg import LinAlgError, LinAlgWarning, lu_factor, lu_solve
 
 from sfumato.alphabet import Floats, Ints
-from sfumato.solve.logs import log_sum_exp
+from sfumato.logs import log_sum_exp
 from sfumato.solve.tilted import NEAR_ONE, TINY, Orders, Problem, Saddle, ascend, climb, moved
 
 ROUNDS = 24  # multiplicative rounds before Newton takes over: about the cost of two Newton solves at 100 × 100
@@ -133,8 +134,10 @@ def _share(problem: Problem, centre: Floats, crowd: _Crowd, rest: Ints, p: Float
     system[:k, :k] = problem.curvature(e, q, means)[np.ix_(live, live)] + 1e-13 * np.eye(k)
     system[k, k] = 0
     try:
-        factors = lu_factor(system, check_finite=False)
-    except LinAlgError:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", LinAlgWarning)
+            factors = lu_factor(system, check_finite=False)
+    except (LinAlgError, LinAlgWarning):  # a singular curvature has no step to share
         return
     trial = np.repeat(centre[None, :], rest.size, axis=0)
     for _ in range(SHARED_STEPS):
