@@ -41,11 +41,12 @@ class MaximalCorrelation(Measure):
 
 def _overlap(p: Floats, r: Floats, share: Floats) -> tuple[Floats, Floats]:
     """h(λ) = Σ_y PR/(λP + (1−λ)R) and h'(λ), a row a pair; outputs seen under one input alone add nothing."""
-    both = p * r
-    mean = share[:, None] * p + (1 - share[:, None]) * r
-    term = np.divide(both, mean, out=np.zeros_like(both), where=both > 0)
-    slope = np.divide(term * (r - p), mean, out=np.zeros_like(both), where=both > 0)
-    return term.sum(axis=1), slope.sum(axis=1)
+    apart = r - p
+    mean = r - share[:, None] * apart
+    mean[mean <= 0] = 1.0  # neither input makes this output, or the share leaves it to one that does not
+    term = p * r
+    term /= mean
+    return term.sum(axis=1), np.einsum("ij,ij->i", term, apart / mean)
 
 
 def _worst(q: Floats, channel: npt.ArrayLike) -> Reading:
