@@ -10,9 +10,9 @@ from collections import defaultdict
 from typing import Any
 
 import numpy as np
-from measure import Row, medians, table
 
 import sfumato as sf
+from measure import Row, medians, table
 from sfumato.privacy.overview import MEASURES, spaced
 
 SIDE, ORDERS, CHANNELS = 100, 50, 200

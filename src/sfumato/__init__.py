@@ -17,7 +17,7 @@ _HOME = {
     "Shannon": "privacy", "BayesLeakage": "privacy", "GainLeakage": "privacy", "PointwiseLeakage": "privacy",
     "TotalVariation": "privacy", "Contraction": "privacy", "MaximalCorrelation": "privacy",
     "about_one_person": "privacy", "lattice": "privacy", "leakage_map": "privacy",
-    "mutual_information": "utility", "nmi": "utility",
+    "mutual_information": "utility", "nmi": "utility", "least_information": "utility", "recovery": "utility",
     "seal": "certification", "certify": "certification", "verify": "certification",
     "design": "designers", "methods": "designers", "Design": "designers",
     "release": "releasing", "estimate": "estimation", "audit": "auditing",

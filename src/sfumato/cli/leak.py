@@ -36,7 +36,7 @@ def leak(file: Path, table: Path | None, picture: Path | None, points: int, forc
 
     mechanism = load(file)
     if picture is not None:
-        from sfumato.releasing.atomic import check_target
+        from sfumato.atomic import check_target
 
         check_target(picture, file, force=force)
     joint = mechanism.joint if table is None else _joint(table, mechanism)
@@ -60,9 +60,9 @@ def _joint(table: Path, mechanism: Any) -> Any:
 
 
 def _draw(drawn: Any, picture: Path, mechanism: Any, force: bool) -> None:
+    from sfumato.atomic import drafts
     from sfumato.cli.files import fill, publish
     from sfumato.errors import InputError
-    from sfumato.releasing.atomic import drafts
     from sfumato.reporting.order_picture import order_picture
 
     kind = picture.suffix.lower().lstrip(".")

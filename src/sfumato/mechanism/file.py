@@ -12,7 +12,8 @@ import msgspec
 import numpy as np
 
 from sfumato.alphabet import Alphabet, Column
-from sfumato.errors import FileFormatError, InputError, OutputError, SfumatoError
+from sfumato.atomic import as_output_error, check_target, drafts
+from sfumato.errors import FileFormatError, InputError, SfumatoError
 from sfumato.joint import Joint
 from sfumato.mechanism.cells import Cells
 from sfumato.mechanism.conditional import Conditional
@@ -278,16 +279,12 @@ def mechanism_of(record: MechanismRecord) -> Mechanism:
 def save(mechanism: Mechanism, path: str | os.PathLike[str], *, force: bool = False) -> Path:
     """Write the mechanism file; an existing file is only replaced with force=True, and never half."""
     target = Path(path)
-    if target.exists() and not force:
-        raise OutputError(f"{target} exists. Choose another name, or pass force=True (--force) to replace it.")
+    check_target(target, None, force=force)
     text = msgspec.json.format(msgspec.json.encode(record_of(mechanism)), indent=1)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(text + b"\n")
-        os.replace(part, target)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise OutputError(f"{target} could not be written: {error.strerror}. Nothing was left behind.") from None
+    with drafts(target) as (draft,), as_output_error(target):
+        Path(draft.path).write_bytes(text + b"\n")
+        draft.settle()
+        draft.publish(replace=force)
     return target
 
 

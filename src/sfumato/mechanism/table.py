@@ -54,12 +54,11 @@ class Table:
     def contrasts(self) -> list[Contrast]:
         return [Rows(self.weights.reshape(self.outputs, self.rows, self.useful))]
 
-    def input_extremes(self) -> tuple[Any, Any]:
+    def input_extremes(self) -> tuple[Any, Any, int]:
         top, bottom = self.weights.max(1), self.weights.min(1)
-        live = top > 0
-        with np.errstate(divide="ignore"):
-            y = int(np.argmax(top[live] / bottom[live]))
-        return top[live][y], bottom[live][y]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            y = int(np.argmax(np.where(top > 0, top / bottom, 0.0)))
+        return top[y], bottom[y], y
 
     def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
         v = self.weights.reshape(self.outputs, self.rows, self.useful).astype(float)

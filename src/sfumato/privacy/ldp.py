@@ -41,7 +41,7 @@ class LDP(Measure):
         """From the law's contrasts, for laws of any size."""
         if self.joint is not None:
             return RLDP(Exactly(self.joint)).level(mechanism)
-        top, bottom = mechanism.law.input_extremes()
+        top, bottom, _ = mechanism.law.input_extremes()
         return math.log(top / bottom) if bottom > 0 else math.inf
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:

@@ -8,14 +8,13 @@ from typing import Any
 
 from sfumato.errors import InputError
 from sfumato.estimation import Estimate, Marginal
-from sfumato.joint import Joint
+from sfumato.joint import SMALL, Joint
 from sfumato.mechanism import Mechanism
 from sfumato.reporting.figures import Cost, DesignData, Facts, Private, Promise, Rows, Side, Value
 from sfumato.reporting.heat import heat_of
 from sfumato.utility import ceiling, mutual_information
 
 BIT = math.log(2)
-SMALL = 10  # people; a cell with fewer is named as small
 SHOWN = 40  # values of a marginal that are listed
 PRIORS = (0.01, 0.1, 0.25, 0.5, 0.75)
 
