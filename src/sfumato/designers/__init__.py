@@ -2,9 +2,9 @@
 
 from sfumato.designers.base import Design, Draft, Task
 from sfumato.designers.choose import design, methods
-from sfumato.designers.least import LeastEpsilon, LeastInformation, Tradeoff, least_epsilon, least_information, tradeoff
+from sfumato.designers.least import LeastEpsilon, LeastLeakage, Tradeoff, least_epsilon, least_leakage, tradeoff
 
 __all__ = [
-    "Design", "Draft", "LeastEpsilon", "LeastInformation", "Task", "Tradeoff", "design", "least_epsilon",
-    "least_information", "methods", "tradeoff",
+    "Design", "Draft", "LeastEpsilon", "LeastLeakage", "Task", "Tradeoff", "design", "least_epsilon",
+    "least_leakage", "methods", "tradeoff",
 ]

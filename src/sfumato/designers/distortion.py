@@ -92,7 +92,8 @@ def _drafted(
         notes.append("outputs were moved to where they are cheapest; the bound is for these outputs")
     details = {"problem": NAMES[robust], "engine": answer.engine, "distance": measure.matrix, "points": measure.points}
     return Draft(
-        Table(q, task.rows), "distortion", answer.bound, tuple(notes), details, loss, measure.answers, narrowed
+        Table(q, task.rows), "distortion", answer.bound, tuple(notes), details, score=loss, answers=measure.answers,
+        task=narrowed, unit="of distance",
     )
 
 

@@ -90,4 +90,5 @@ def hamming(task: Task) -> Draft:
         return expected_distortion(mechanism, task.within, measure.matrix[:, kept])
 
     details = {"class": class_of(sources), "levels": found.levels}
-    return Draft(Table(q, 1), "hamming", found.bound, (), details, loss, answers, wide)
+    return Draft(Table(q, 1), "hamming", found.bound, (), details, score=loss, answers=answers, task=wide,
+                 unit="of distance")

@@ -61,7 +61,7 @@ class LeastEpsilon:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LeastInformation:
+class LeastLeakage:
     """The least worst-case I(X; Y) for a budget, in nats, with what is proved to be out of reach."""
 
     information: float
@@ -190,14 +190,14 @@ def _told(made: Design, bound: float, budget: float) -> LeastEpsilon:
     return LeastEpsilon(made.epsilon, bound, made.mechanism, made.value, budget, made.certificate)
 
 
-def least_information(
+def least_leakage(
     sources: Any, budget: float, distance: Any = "hamming", *, values: Any = None, outputs: Any = None
-) -> LeastInformation:
+) -> LeastLeakage:
     """min over mechanisms within the budget of max over sources of I(X; Y), in nats, with a proved gap [003, §III-A].
 
     Convex in the mechanism and concave in the source [003, (22), corrected], so the two meet.
 
-    >>> round(least_information([[0.7, 0.3]], budget=0.1).information, 6)
+    >>> round(least_leakage([[0.7, 0.3]], budget=0.1).information, 6)
     0.285781
     """
     from sfumato.solve.mutual import mutual_leakage
@@ -212,7 +212,7 @@ def least_information(
         raise InputError(f"no mechanism has a distortion of {budget:g}: with these outputs it is at least {least:.6g}.")
     found = mutual_leakage(within, matrix, budget)
     spent = within.worst(np.einsum("yx,xy->x", found.q, matrix))[0]
-    return LeastInformation(found.value, found.bound, found.q, found.source, spent)
+    return LeastLeakage(found.value, found.bound, found.q, found.source, spent)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,5 +3,10 @@
 from sfumato.utility.ceiling import ceiling
 from sfumato.utility.information import Information, information, mutual_information, nmi
 from sfumato.utility.loss import expected_distortion
+from sfumato.utility.recovery import Recovery, recovery
+from sfumato.utility.worst_case import LeastInformation, least_information
 
-__all__ = ["Information", "ceiling", "expected_distortion", "information", "mutual_information", "nmi"]
+__all__ = [
+    "Information", "LeastInformation", "Recovery", "ceiling", "expected_distortion", "information",
+    "least_information", "mutual_information", "nmi", "recovery",
+]
