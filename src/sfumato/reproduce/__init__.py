@@ -12,6 +12,11 @@ from typing import Any
 from sfumato.errors import unknown
 
 FIGURES: dict[str, tuple[str, str]] = {  # name: (module, what it shows)
+    "002-fig2": ("distortion_fig2", "Realised privacy and distortion of the four robust problems [002, Fig. 2]"),
+    "003-fig4": ("hamming_fig4", "Least ε for a Hamming budget, M = 6, Class I, II, III [003, Fig. 4]"),
+    "003-fig5": ("hamming_fig5", "Least ε for a Hamming budget, M = 10, Class I, II, III [003, Fig. 5]"),
+    "003-fig6": ("hamming_fig6", "DP and mutual-information leakage, Class I, M = 10 [003, Fig. 6]"),
+    "003-fig7": ("hamming_fig7", "DP and mutual-information leakage, Class II, M = 10 [003, Fig. 7]"),
     "004-fig1": ("leakage_figure", "Maximal (α, β)-leakage and its relatives over the orders [004, Fig. 1]"),
 }
 

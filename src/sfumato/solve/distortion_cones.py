@@ -27,7 +27,7 @@ class Found:
     cuts: Cuts
     weights: Floats
     source: Floats  # the P in F_u that the bound rests on
-    raw: float  # the value before mending
+    unmended: Floats  # the solver's own answer, for comparison
 
 
 @dataclass(slots=True)
@@ -232,7 +232,7 @@ def solve_by_cones(problem: Problem, *, tolerance: float = 1e-9, time_limit: flo
     q = q / q.sum(axis=0)
     sealed = mended(problem, q)
     low = bound(problem, cuts, weights, source)
-    return Found(sealed, problem.distortion(sealed)[0], low, cuts, weights, source, problem.distortion(q)[0])
+    return Found(sealed, problem.distortion(sealed)[0], low, cuts, weights, source, q)
 
 
 def _at_centre(builder: _Builder, cuts: Cuts) -> Ints:
