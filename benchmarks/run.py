@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import cells
+import distortion
 import files
 import leakage
 import sampler
@@ -24,7 +25,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=TARGET)
     arguments = parser.parse_args()
     rows = [*startup.results(), *sampler.results(), *cells.results(), *files.results(arguments.large),
-            *leakage.results()]
+            *leakage.results(), *distortion.results()]
     text = (
         "# Benchmarks\n\n"
         "Written by `make bench`. Every figure is a median of repeats taken in turns; a ratio is taken inside one\n"

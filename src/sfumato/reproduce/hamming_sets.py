@@ -76,7 +76,8 @@ def leakage_curves(name: str, base: Floats, folder: Path) -> list[Path]:
     verdict = (
         f"{name}: order Class II <= III:a <= III:b <= III:c <= Class I holds at every D: {_ordered(curves)}. The "
         f"printed (11) is below the least epsilon by up to {short.max():.4g} nats (at D = "
-        f"{budgets[int(short.argmax())]:.3f}; at {int((short > 1e-6).sum())} of {len(budgets)} points); Class III is exact here, where the paper has bounds.\n"
+        f"{budgets[int(short.argmax())]:.3f}; at {int((short > 1e-6).sum())} of {len(budgets)} points); Class III is "
+        "exact here, where the paper has bounds.\n"
     )
     data = write_columns(folder / f"{name}.csv", {"distortion": budgets.tolist(), **curves})
     axes = ("Hamming distortion D", "least ε (nats)")
