@@ -69,7 +69,7 @@ def many(rng: Any, count: int) -> list[Row]:
         made = [sf.design(drawn(rng, 3, 5, n, 0.5), 0.5, "distortion", values=range(5), robust_utility=bool(i % 2))
                 for i in range(count)]
         over, gap = sum(d.certificate.level > 0.5 for d in made), max(d.gap for d in made)
-        rows.append(Row(f"level above ε in {count} instances", over, "", "0", over == 0, f"largest gap {gap:.1e} (1e-4)",
+        rows.append(Row(f"levels above ε of {count}", over, "", "0", over == 0, f"largest gap {gap:.1e} (1e-4)",
                         f"3 × 5, n = {n}", f"largest level {max(d.certificate.level for d in made):.10f}"))
     return rows
 

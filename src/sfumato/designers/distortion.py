@@ -59,19 +59,24 @@ def distortion(
 
 
 def problem_of(task: Task, measure: Measure, robust: tuple[bool, bool]) -> Problem:
-    """The numbers, with distances scaled to at most 1: solvers stop at absolute tolerances."""
+    """The numbers, with distances scaled so that the best constant output costs 1: solvers have absolute tolerances."""
     from sfumato.solve.distortion_problem import Problem
 
     radius = getattr(task.within, "radius", 0.0)
-    matrix = measure.matrix / (measure.matrix.max() or 1.0)
+    matrix = measure.matrix / unit_of(task, measure)
     return Problem(task.joint.p, radius, task.epsilon, matrix, *robust, task.reads == "both")
+
+
+def unit_of(task: Task, measure: Measure) -> float:
+    """What the best constant output costs at P̂, unless that is nothing."""
+    return float((task.joint.p_useful @ measure.matrix).min()) or float(measure.matrix.max()) or 1.0
 
 
 def _solved(task: Task, measure: Measure, robust: tuple[bool, bool], options: dict[str, Any]) -> Answer:
     from sfumato.solve.distortion import least_loss
 
     answer = least_loss(problem_of(task, measure, robust), **options)
-    scale = float(measure.matrix.max()) or 1.0
+    scale = unit_of(task, measure)
     return replace(answer, value=answer.value * scale, bound=answer.bound * scale)
 
 

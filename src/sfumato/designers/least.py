@@ -14,7 +14,7 @@ from sfumato.certification import Certificate, certificate, seal
 from sfumato.designers.base import Design, Task
 from sfumato.designers.choose import design
 from sfumato.designers.distances import Measure, measured
-from sfumato.designers.distortion import NAMES, problem_of
+from sfumato.designers.distortion import NAMES, problem_of, unit_of
 from sfumato.designers.hamming import sources_of, tidy
 from sfumato.errors import InputError
 from sfumato.mechanism import Claim, Mechanism, Table
@@ -246,7 +246,7 @@ def tradeoff(
         raise InputError(f"epsilons must be finite numbers of nats, zero or more, got {epsilons!r:.60}.")
     task = Task(within, float(points[0]), "rldp", reads)
     measure, robust = measured(task.joint.useful, distance, values, outputs), (robust_privacy, robust_utility)
-    base, scale = problem_of(task, measure, robust), float(measure.matrix.max()) or 1.0
+    base, scale = problem_of(task, measure, robust), unit_of(task, measure)
     kept, found = None, []
     for epsilon in points[::-1]:
         answer: Answer = least_loss(replace(base, epsilon=float(epsilon)), tolerance=tolerance, start=kept)

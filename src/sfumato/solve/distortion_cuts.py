@@ -38,7 +38,7 @@ def violated(problem: Problem, q: Floats, exact: bool = False) -> tuple[Cuts, Fl
     """
     ball, wide, e = problem.ball, problem.expand(q), float(np.exp(problem.epsilon))
     rough = on_grid(ball, wide, e)
-    y, s1, s2 = np.nonzero(rough.ratio > e * (1.0 - (NEAR if exact else NEAR / 10)))
+    y, s1, s2 = np.nonzero(rough.ratio > e * (1.0 - (NEAR / 2 if exact else NEAR / 25)))
     at = rough.angle[y, s1, s2]
     worst = exactly_at(ball, wide, y, s1, s2) if exact else at_angle(ball, wide, y, s1, s2, at)
     worst = worst[np.flatnonzero(worst.ratio > e * (1.0 + VIOLATION))]

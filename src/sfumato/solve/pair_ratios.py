@@ -16,7 +16,7 @@ from sfumato.uncertainty.exactly import quotient
 from sfumato.uncertainty.tilting import greatest_mean, spread_of, worst_pairs
 
 GRID = 8
-NEAR = 0.02  # a grid of eight understates the ratio by about a thousandth; pairs this close to the best are searched
+NEAR = 0.05  # a grid of eight understates a ratio by a few hundredths at most; pairs so close to the best are searched
 FEW = 64  # pairs up to which all are searched: a grid would cost more
 
 

@@ -87,30 +87,38 @@ def gap_for(depth: Floats, q: Floats, c: Floats) -> Floats:
     With r = √(d+x) and A = Σ q r the left side less 1 is Σ q (r − A)²/r / A, which loses no digits near 1. Its
     logarithm is nearly linear in log x, so Newton's method on it, kept inside a bracket, settles in about six steps.
     """
-    wanted = np.log(np.maximum(c - 1, 1e-300))
-    low, high = np.full(c.shape, LEAST_GAP), np.log1p(2 / np.maximum(c**2 - 1, 1e-25)) + 1e-9
-    y = np.minimum(high - 0.5, 0.0)
+    shape, depth, q, c = c.shape, depth.reshape(-1, depth.shape[-1]), q.reshape(-1, q.shape[-1]), c.ravel()
     least = np.sqrt(depth + np.exp(LEAST_GAP))
     stuck = (q * least).sum(-1) * (q / least).sum(-1) <= c  # even τ = max v leaves slack, or v is constant
-    settled = stuck | (c <= 1 + 1e-15)
+    most = np.log1p(2 / np.maximum(c**2 - 1, 1e-25)) + 1e-9
+    out = np.where(stuck, LEAST_GAP, most)  # no room at all: τ is as far as it goes
+    live = np.flatnonzero(~stuck & (c > 1 + 1e-15))
+    d, w, wanted = depth[live], q[live], np.log(np.maximum(c[live] - 1, 1e-300))
+    low, high = np.full(live.shape, LEAST_GAP), most[live]
+    y = np.minimum(high - 0.5, 0.0)
     for _ in range(NEWTON):
-        x = np.exp(y)
-        square = depth + x[..., None]
+        if not live.size:
+            break
+        x, root_x = np.exp(y), np.exp(y / 2)[:, None]
+        square = d + x[:, None]
         root = np.sqrt(square)
-        rise = depth / (root + np.exp(y / 2)[..., None])  # r − √x
-        part = q / root
-        mean = (q * rise).sum(-1)
-        whole = np.exp(y / 2) + mean
-        excess = np.maximum((part * (rise - mean[..., None]) ** 2).sum(-1) / whole, 1e-300)
+        rise = d / (root + root_x)  # r − √x
+        part = w / root
+        mean = np.einsum("iu,iu->i", w, rise)
+        whole = root_x[:, 0] + mean
+        excess = np.maximum(np.einsum("iu,iu->i", part, (rise - mean[:, None]) ** 2) / whole, 1e-300)
         slope = x * (part.sum(-1) ** 2 - whole * (part / square).sum(-1)) / (2 * excess)
         off = np.log(excess) - wanted
         low, high = np.where(off > 0, y, low), np.where(off > 0, high, y)
         step = y - off / np.minimum(slope, -1e-3)
         inside = (step >= low) & (step <= high)
         before, y = y, np.where(inside, step, (low + high) / 2)
-        if np.all(settled | (inside & (np.abs(y - before) <= NEWTON_CLOSE)) | (high - low <= 1e-14)):
-            break
-    return np.where(stuck, np.exp(LEAST_GAP), np.exp(y))
+        done = (inside & (np.abs(y - before) <= NEWTON_CLOSE)) | (high - low <= 1e-14)
+        out[live] = y
+        if 4 * np.count_nonzero(done) >= len(live):
+            keep = np.flatnonzero(~done)
+            live, d, w, wanted, low, high, y = (a[keep] for a in (live, d, w, wanted, low, high, y))
+    return np.exp(out).reshape(shape)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,261 @@
+"""Distortion: the four problems, their bounds, outputs that are values, and the road through release and estimate."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog, minimize
+from tests.strategies import boundary_points, realised
+
+import sfumato as sf
+from sfumato.designers.base import Task
+from sfumato.designers.distances import letters, measured
+from sfumato.designers.distortion import problem_of
+from sfumato.solve.distortion_cones import solve_by_cones
+from sfumato.solve.distortion_cuts import solve_by_cuts
+from sfumato.solve.distortion_problem import Problem, mended
+from sfumato.solve.pair_ratios import Ball, all_pairs, exactly_at, on_grid, worst_per_output
+
+FOUR = [(a, b) for a in (False, True) for b in (False, True)]
+
+
+def squares(u, y=None):
+    return np.subtract.outer(np.arange(u), np.linspace(0, u - 1, y or u)) ** 2.0
+
+
+def sampled(seed, s=3, u=4, n=200, weight=0.5):
+    rng = np.random.default_rng(seed)
+    return sf.Joint.from_counts(rng.multinomial(n, rng.dirichlet(np.full(s * u, weight))).reshape(s, u))
+
+
+def designed(ball, epsilon=0.5, robust=(True, False), **options):
+    options.setdefault("values", range(ball.joint.useful.size))
+    return sf.design(ball, epsilon, "distortion", robust_privacy=robust[0], robust_utility=robust[1], **options)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([30, 75, 1000, 10**5]), st.booleans())
+def test_members_of_a_worst_pair_lie_in_the_ball_also_when_rows_are_tied(seed, n, tied):
+    joint = sampled(seed, n=n)
+    ball = Ball(joint.p, sf.ChiSquareBall(joint).radius)
+    q = np.random.default_rng(seed).dirichlet(np.ones(3), size=(3, 4)).transpose(2, 0, 1)
+    q = 0.9 * np.round(q * 1.4) + 0.1 / 3 if tied else q
+    worst = exactly_at(ball, q, *all_pairs(3, 3))
+
+    def size(r, s):
+        return np.sqrt(np.where(joint.p[s] > 0, joint.p[s] ** 2 / np.maximum(r, 1e-300), 0).sum(1))
+
+    room = ball.slack + ball.marginal[worst.s1] + ball.marginal[worst.s2]
+    assert np.all(size(worst.r1, worst.s1) + size(worst.r2, worst.s2) <= room + 1e-9)
+    grid = on_grid(ball, q).ratio[worst.y, worst.s1, worst.s2]
+    assert np.all(grid <= worst.ratio * (1 + 1e-6)) and np.all(grid >= worst.ratio * 0.95)
+
+
+def test_the_worst_pair_agrees_with_brute_force():
+    joint = sampled(5, 2, 3, 60)
+    ball = Ball(joint.p, sf.ChiSquareBall(joint).radius)
+    q = np.random.default_rng(5).dirichlet(np.ones(2), size=(2, 3)).transpose(2, 0, 1)
+    found = exactly_at(ball, q, np.array([0]), np.array([0]), np.array([1])).ratio[0]
+
+    def soft(v):
+        return np.exp(v - v.max()) / np.exp(v - v.max()).sum()
+
+    def size(p, r):
+        return np.sqrt((p**2 / r).sum())
+
+    best = 0.0
+    for start in range(5):
+        x0 = np.log(joint.useful_given_secret + 0.02).ravel() + 0.1 * np.random.default_rng(start).normal(size=6)
+        inside = {"type": "ineq", "fun": lambda v: ball.slack + 1.0 - size(joint.p[0], soft(v[:3])) - size(joint.p[1], soft(v[3:]))}
+        tried = minimize(lambda v: -np.log(soft(v[:3]) @ q[0, 0] / (soft(v[3:]) @ q[0, 1])), x0, constraints=[inside], method="SLSQP")
+        best = max(best, np.exp(-tried.fun)) if inside["fun"](tried.x) >= -1e-7 else best
+    assert np.isclose(found, best, rtol=1e-4)
+
+
+@pytest.mark.parametrize("robust", FOUR)
+@pytest.mark.parametrize("n", [75, 15_000])
+def test_every_problem_is_certified_and_primal_and_dual_agree(robust, n):
+    joint = sampled(n, 3, 5, n)
+    ball = sf.ChiSquareBall(joint)
+    made = designed(ball, robust=robust)
+    assert made.certificate.holds and made.certificate.level <= 0.5
+    assert made.certificate.within == ("chi-square-ball" if robust[0] else "exactly")
+    assert made.bound <= made.value * (1 + 1e-9) and made.gap <= 1e-4
+    if robust[1]:
+        rows = made.mechanism.matrix.reshape(-1, *joint.shape)
+        loss = np.einsum("ysu,uy->su", rows, made.details["distance"])
+        assert all((p * loss).sum() <= made.value + 1e-12 for p in boundary_points(ball, np.random.default_rng(0), 20))
+
+
+def test_robust_privacy_holds_at_every_distribution_in_the_ball():
+    ball = sf.ChiSquareBall(sampled(2, n=75))
+    made = designed(ball)
+    assert max(realised(made.mechanism, p) for p in boundary_points(ball, np.random.default_rng(1))) <= 0.5
+
+
+def test_robust_costs_more_and_the_four_coincide_at_radius_zero():
+    joint = sampled(11)
+    value = {r: designed(sf.ChiSquareBall(joint), robust=r).value for r in FOUR}
+    slack = 1e-5
+    assert value[False, False] <= min(value[False, True], value[True, False]) + slack
+    assert max(value[False, True], value[True, False]) <= value[True, True] + slack
+    assert np.ptp([designed(sf.ChiSquareBall(joint, radius=0.0), robust=r).value for r in FOUR]) <= 1e-6
+
+
+def test_distortion_falls_in_epsilon_and_in_n():
+    joint = sampled(3, n=400)
+    ball = sf.ChiSquareBall(joint)
+    by_level = [designed(ball, e).value for e in (0.0, 0.1, 0.3, 1.0, 2.0)]
+    by_n = [designed(sf.ChiSquareBall(joint, radius=ball.radius / k)).value for k in (1, 10, 100)]
+    assert all(a >= b - 1e-5 for values in (by_level, by_n) for a, b in itertools.pairwise(values))
+
+
+def test_cones_and_cuts_agree():
+    for seed in range(3):
+        joint = sampled(seed, n=3000)
+        problem = Problem(joint.p, sf.ChiSquareBall(joint).radius, 0.7, squares(4), True, bool(seed % 2))
+        cut, cone = solve_by_cuts(problem, tolerance=1e-4, time_limit=10), solve_by_cones(problem)
+        assert cut.bound <= cone.value * (1 + 1e-7) and cone.bound <= cut.value * (1 + 1e-7)
+        assert np.isclose(cut.value, cone.value, rtol=1e-3)
+
+
+def test_the_non_robust_problem_is_a_plain_linear_programme():
+    joint = sampled(8, 2, 3)
+    p, e = joint.p, np.exp(0.4)
+    given, rows = p / p.sum(1, keepdims=True), []
+    for y in range(3):
+        for a, b in ((0, 1), (1, 0)):
+            row = np.zeros((3, 2, 3))
+            row[y, a], row[y, b] = given[a], -e * given[b]
+            rows.append(row.ravel())
+    cost = (p[None] * squares(3).T[:, None, :]).ravel()
+    plain = linprog(cost, np.array(rows), np.zeros(len(rows)), np.tile(np.eye(6), 3), np.ones(6), method="highs")
+    assert np.isclose(designed(sf.ChiSquareBall(joint), 0.4, (False, False)).value, plain.fun, atol=1e-6)
+
+
+def test_brute_force_finds_nothing_better_on_a_tiny_shape():
+    joint = sf.Joint.from_counts([[30, 10], [15, 45]])
+    ball = sf.ChiSquareBall(joint)
+    made = designed(ball, 0.8)
+    grid = np.linspace(0, 1, 9)
+    best = np.inf
+    for a, b in np.stack(np.meshgrid(grid, grid), -1).reshape(-1, 2):  # P(Y = 1 | s = 0, u)
+        for c, d in np.stack(np.meshgrid(grid, grid), -1).reshape(-1, 2):
+            one = np.array([[a, b], [c, d]])
+            cost = (joint.p * np.array([[a, 1 - b], [c, 1 - d]])).sum()
+            if cost < min(best, made.value * 0.999):
+                q = np.stack([1 - one, one])
+                best = cost if worst_per_output(Ball(joint.p, ball.radius), q).max() <= np.exp(0.8) else best
+    assert best == np.inf
+
+
+def test_sealing_repairs_ghost_outputs_and_any_matrix():
+    joint = sampled(1, n=75)
+    problem = Problem(joint.p, sf.ChiSquareBall(joint).radius, 0.5, squares(4))
+    q = np.random.default_rng(2).dirichlet(np.ones(4), size=12).T
+    q[3] *= 1e-9
+    fixed = mended(problem, q / q.sum(0))
+    assert fixed[3].max() == 0 and np.allclose(fixed.sum(0), 1)
+    assert worst_per_output(problem.ball, problem.expand(fixed)).max() <= np.exp(0.5)
+
+
+def test_empty_secrets_and_level_zero():
+    counts = np.array(sampled(4).counts)
+    counts[2] = 0
+    ball = sf.ChiSquareBall(sf.Joint.from_counts(counts))
+    assert designed(ball, robust=(True, True)).gap < 1e-4
+    still = designed(ball, 0.0, (True, True))
+    assert still.certificate.level == 0 and np.ptp(still.mechanism.matrix, axis=1).max() == 0 and still.gap < 1e-6
+
+
+def test_outputs_may_differ_from_the_useful_values():
+    ball = sf.ChiSquareBall(sampled(6, 2, 4, 2000))
+    own, finer, free = designed(ball), designed(ball, outputs=7), designed(ball, outputs="chosen")
+    assert free.value <= own.value + 1e-6 and finer.value <= own.value + 1e-6
+    assert designed(ball, outputs=[0, 3]).mechanism.symbols.labels == ("0", "3")
+    assert designed(ball, reads="useful").mechanism.reads == "useful"
+
+
+def test_distances_by_name_matrix_and_function_are_the_same():
+    ball = sf.ChiSquareBall(sampled(7))
+    values = [designed(ball, **kw).value for kw in (
+        {"distance": "absolute"}, {"distance": np.abs(np.subtract.outer(range(4), range(4))), "values": None},
+        {"distance": lambda u, y: abs(u - y)}, {"distance": lambda u, y: abs(int(u) - int(y)), "values": None})]
+    assert np.ptp(values) <= 1e-6
+    assert 0 <= designed(ball, distance="hamming", values=None).value <= 1
+
+
+def test_the_dual_view_inverts_the_distortion_and_the_curve_agrees():
+    ball = sf.ChiSquareBall(sampled(6, 2, 3, 3000))
+    made = designed(ball)
+    found = sf.least_epsilon(ball, made.value * (1 + 1e-6), "squared", values=range(3), tolerance=1e-2)
+    assert found.bound <= 0.5 + 1e-6 <= found.epsilon * 1.02 and found.distortion <= made.value * (1 + 1e-6)
+    assert found.mechanism.claim.epsilon == found.epsilon and found.source_class is None
+    curve = sf.tradeoff(ball, [0.25, 0.5, 1.0], values=range(3))
+    assert np.isclose(curve.value[1], made.value, rtol=1e-3) and np.all(np.diff(curve.value) <= 1e-9)
+    assert np.all(curve.bound <= curve.value + 1e-9) and curve.least_epsilon(made.value * 1.001) == (0.5, 0.25)
+
+
+def test_bins_have_representatives_and_names():
+    column = sf.Column.of("age", cuts=[20, 40, 60])
+    useful = sf.Alphabet.of(column)
+    assert letters(useful).tolist() == [10, 30, 50, 70]
+    assert measured(useful, "squared").answers.labels == column.labels
+    assert measured(useful, "squared", outputs=4).answers.labels == ("10", "30", "50", "70")
+
+
+def test_released_values_carry_names_through_file_release_and_estimate(tmp_path):
+    rng = np.random.default_rng(0)
+    s = rng.integers(0, 2, 4000)
+    rows = {"ill": np.where(s, "yes", "no").tolist(), "age": (30 + 20 * s + rng.integers(0, 30, 4000)).tolist()}
+    import pyarrow as pa
+
+    rows = pa.table(rows)
+    joint = sf.tabulate(rows, secret="ill", useful=["age"], bins={"age": [40, 50, 60]})
+    made = sf.design(sf.ChiSquareBall(joint), 1.0, "distortion", outputs=4)
+    again = sf.load(made.mechanism.save(tmp_path / "m.json"))
+    assert again.symbols == made.mechanism.symbols and again.respond("yes", 45) in again.symbols.labels
+    out = sf.release(rows, again, to=tmp_path / "out.csv", seed=1)
+    assert (out.path.read_text().splitlines()[0], out.manifest.columns[0].role) == ("age", "useful")
+    found = sf.numbers(sf.estimate(out.path, again))
+    truth = letters(joint.useful) @ joint.p_useful
+    assert found.mean.low <= truth <= found.mean.high and found.mean.low < found.mean.estimate < found.mean.high
+    assert [f.low <= f.estimate <= f.high for f in (*found.quantiles.values(), *found.histogram)]
+
+
+def test_numbers_cover_the_truth_when_everything_is_identified():
+    joint = sf.Joint.from_counts([[400, 300, 200, 100]], useful=[0, 1, 2, 3])
+    q = np.full((4, 4), 0.1) + 0.6 * np.eye(4)
+    mechanism = sf.Tabular(q, useful=[0, 1, 2, 3])
+    hits = 0
+    for seed in range(40):
+        seen = np.random.default_rng(seed).multinomial(2000, q @ joint.p_useful)
+        found = sf.numbers(sf.estimate(seen, mechanism), quantiles=(0.5,))
+        hits += found.mean.low <= 1.0 <= found.mean.high and found.quantiles[0.5].low <= 1 <= found.quantiles[0.5].high
+    assert hits >= 36
+
+
+@pytest.mark.parametrize(("options", "says"), [
+    ({"distance": "euclid"}, "squared"), ({"values": [1, 2]}, "4 useful"), ({"values": [1, 2, 3, float("nan")]}, "finite"),
+    ({"distance": np.ones((3, 3))}, "4 rows"), ({"distance": np.full((4, 4), np.nan)}, "finite"), ({"distance": -np.ones((4, 4))}, "negative"),
+    ({"distance": np.ones(4)}, "matrix"), ({"outputs": "best"}, "chosen"), ({"outputs": 0}, "one point"), ({"engine": "mosek"}, "cones"),
+    ({"distance": lambda u, y: "far"}, "number"), ({"tolerance": 0.0}, "positive"), ({"distance": "hamming", "outputs": "chosen"}, "line"),
+])
+def test_bad_options_are_refused(options, says):
+    with pytest.raises(sf.InputError, match=says):
+        designed(sf.ChiSquareBall(sampled(0)), **options)
+
+
+def test_labels_that_are_no_numbers_need_values():
+    joint = sf.Joint.from_counts([[3, 4], [5, 6]], useful=["low", "high"])
+    with pytest.raises(sf.InputError, match="values="):
+        sf.design(sf.ChiSquareBall(joint), 1.0, "distortion")
+    with pytest.raises(sf.InputError, match="ball"):
+        sf.design(sf.Anything(joint), 1.0, "distortion", values=[0, 1])
+    with pytest.raises(sf.InputError, match="rldp"):
+        sf.design(sf.ChiSquareBall(joint), 1.0, "distortion", notion="ldp", values=[0, 1])
+    assert problem_of(Task(sf.Exactly(joint), 1.0), measured(joint.useful, "squared", [0, 1]), (True, True)).radius == 0
