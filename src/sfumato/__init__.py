@@ -11,7 +11,7 @@ _HOME = {
     "Alphabet": "alphabet", "Column": "alphabet", "Joint": "joint", "tabulate": "tabulation", "datasets": "datasets",
     "ChiSquareBall": "uncertainty", "Exactly": "uncertainty", "Anything": "uncertainty",
     "Mechanism": "mechanism", "Tabular": "mechanism", "load": "mechanism",
-    "LDP": "privacy", "LIP": "privacy", "RLDP": "privacy", "level": "privacy",
+    "LDP": "privacy", "LIP": "privacy", "RLDP": "privacy", "SRLIP": "privacy", "level": "privacy",
     "mutual_information": "utility", "nmi": "utility",
     "seal": "certification", "certify": "certification", "verify": "certification",
     "design": "designers", "methods": "designers", "Design": "designers",

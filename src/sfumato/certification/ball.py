@@ -21,6 +21,7 @@ SPLITS = 17  # shares of the slack tried for each pair
 HALVINGS = 28  # of the search for a multiplier: an error matters to the bound in second order, to validity not at all
 REFINEMENTS = 20
 NEWTON = 12
+CLIMBS = 60  # the steps that lead to a root from the left; few are needed unless it is nearly double
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,8 +117,8 @@ def pair_bound(first: Side, second: Side, mu: Floats, m: Floats, slack: tuple[fl
     z = _root(need, gain - loss, a, b)
     proved = np.full(z.shape, np.inf)
     for step in (4e-15, 1e-13, 1e-11, 1e-9, 1e-6):
-        far = z * (1 + step)
         with np.errstate(over="ignore", invalid="ignore"):
+            far = z * (1 + step)
             cube_low, cube_high = down(down(far * far) * far), up(up(far * far) * far)
             line = down(a + down(b * far))
             holds = up(need + up(loss * cube_high)) <= down(down(gain * cube_low) + down(down(line * line) * line))
@@ -131,7 +132,7 @@ def pair_bound(first: Side, second: Side, mu: Floats, m: Floats, slack: tuple[fl
 def _root(need: Floats, gain: Floats, a: Floats, b: Floats) -> Floats:
     """The z with need = gain·z³ + (a + bz)³ in floats (a suggestion; pair_bound checks it).
 
-    With gain ≥ 0 the right side is convex and Newton descends from any z beyond the root; else bisection.
+    With gain ≥ 0 the right side is convex and Newton descends from any z beyond the root.
     """
 
     def value(z: Floats) -> Floats:
@@ -143,14 +144,18 @@ def _root(need: Floats, gain: Floats, a: Floats, b: Floats) -> Floats:
         for _ in range(NEWTON):
             z = z - (value(z) - need) / np.maximum(3 * gain * z**2 + 3 * b * (a + b * z) ** 2, 1e-300)
         z = np.nan_to_num(z, nan=np.inf)
-    if (gain >= 0).all():
-        return z
-    low, high = np.zeros(need.shape), np.full(need.shape, 2.0**40)
-    for _ in range(80):
-        mid = (low + high) / 2
-        short = value(mid) < need
-        low, high = np.where(short, mid, low), np.where(short, high, mid)
-    return np.where(gain >= 0, z, high)
+    return z if (gain >= 0).all() else np.where(gain >= 0, z, _least_root(need, np.maximum(-gain, 0), a, b))
+
+
+def _least_root(need: Floats, loss: Floats, a: Floats, b: Floats) -> Floats:
+    """The least z with a + bz = (need + loss·z³)^{1/3}: concave less convex, so Newton climbs to it from 0."""
+    z = np.zeros(need.shape)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        for _ in range(CLIMBS):
+            h = np.cbrt(need + loss * z**3)
+            short, slope = h - a - b * z, b - loss * (z / h) ** 2
+            z = np.where(short > 0, np.where(slope > 0, z + short / slope, np.inf), z)
+    return np.nan_to_num(z, nan=np.inf)
 
 
 def best_pair_bound(first: Side, second: Side, slack: tuple[float, float], *, refine: bool) -> Floats:

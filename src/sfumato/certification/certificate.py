@@ -8,9 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from sfumato.certification.average import secret_information
 from sfumato.certification.linear import about_anything, about_input, about_secret
 from sfumato.certification.outward import log_up
 from sfumato.certification.robust import over_ball
+from sfumato.certification.robust_lip import lip_over_ball
+from sfumato.certification.side_channels import about_side_channels, known_text
 from sfumato.certification.witness import Found
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Claim, Mechanism, load
@@ -56,17 +59,29 @@ _OVER: dict[str, Callable[[Mechanism, Any, str], Found]] = {
 }
 
 
-def proved(mechanism: Mechanism, notion: str, within: UncertaintySet | None) -> Found:
-    """The proved worst ratio e^level of a sealed mechanism under a notion."""
+def proved(
+    mechanism: Mechanism, notion: str, within: UncertaintySet | None, target: float | None = None
+) -> Found:
+    """The proved worst ratio e^level of a sealed mechanism under a notion.
+
+    LIP over a ball is proved at a `target` level or not at all; other levels are found, whatever is claimed.
+    """
     if not mechanism.sealed:
         raise InputError("only a sealed mechanism can be certified: its weights must be integers. Call sf.seal first.")
     if notion == "ldp" or within is None:
         return about_input(mechanism)
     if within.kind not in _OVER:
         raise InputError(f"levels over a set of kind {within.kind!r} cannot be proved yet.")
+    if notion == "srlip":
+        if not isinstance(within, Exactly):
+            raise InputError(f"SRLIP can be proved at a known distribution, not over a set of kind {within.kind!r}.")
+        return about_side_channels(mechanism, within.joint)
     if notion == "lip" and not isinstance(within, Exactly):
         # ε-RLDP at P implies ε-LIP at P, so a level over the set for RLDP is one for LIP.
-        return _OVER[within.kind](mechanism, within, "rldp")
+        found = _OVER[within.kind](mechanism, within, "rldp")
+        if target is None or not isinstance(within, ChiSquareBall) or found.ratio <= math.exp(target):
+            return found
+        return lip_over_ball(mechanism, within.joint, within.radius, target, found)
     return _OVER[within.kind](mechanism, within, notion)
 
 
@@ -75,11 +90,28 @@ def certificate(mechanism: Mechanism, claim: Claim | None = None, *, wider: bool
     claim = mechanism.claim if claim is None else claim
     if claim is None:
         raise InputError("the mechanism carries no claim. Give one, or design it with sf.design.")
-    found = proved(mechanism, claim.notion, claim.within)
+    if claim.notion == "mi":
+        return _average(mechanism, claim, wider)
+    found = proved(mechanism, claim.notion, claim.within, claim.epsilon)
     level = math.inf if found.ratio == math.inf else log_up(found.ratio)
     kind = "everything" if claim.within is None else claim.within.kind
     outside = _elsewhere(mechanism, claim) if wider else {}
     return Certificate(claim.notion, kind, claim.epsilon, level, _named(mechanism, found), outside)
+
+
+def _average(mechanism: Mechanism, claim: Claim, wider: bool) -> Certificate:
+    """The certificate of I(S;Y) ≤ ε, with the worst-case level beside it, which may be infinite."""
+    if not mechanism.sealed:
+        raise InputError("only a sealed mechanism can be certified: its weights must be integers. Call sf.seal first.")
+    if not isinstance(claim.within, Exactly):
+        raise InputError("I(S;Y) can be proved at a known distribution only; claim it within sf.Exactly(joint).")
+    level = secret_information(mechanism, claim.within.joint)
+    outside: dict[str, float] = {}
+    if wider:
+        worst = about_secret(mechanism, claim.within.joint, "lip").ratio
+        outside["the worst output (LIP)"] = math.inf if worst == math.inf else log_up(worst)
+        outside |= _elsewhere(mechanism, claim)
+    return Certificate("mi", claim.within.kind, claim.epsilon, level, {}, outside)
 
 
 def _elsewhere(mechanism: Mechanism, claim: Claim) -> dict[str, float]:
@@ -100,6 +132,7 @@ def _named(mechanism: Mechanism, found: Found) -> dict[str, Any]:
     name: dict[str, Callable[[int], Any]] = {
         "output": mechanism.answer, "useful": mechanism.useful.text,
         "first": mechanism.secret.text, "second": mechanism.secret.text,
+        "known": lambda code: known_text(code, mechanism.useful.columns),
     }
     return {key: name[key](value) for key, value in found.where.items()}
 

@@ -10,7 +10,7 @@ from sfumato.certification import Certificate, seal
 from sfumato.errors import InputError, checked_epsilon
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Law, Mechanism
-from sfumato.uncertainty import Exactly, UncertaintySet
+from sfumato.uncertainty import UncertaintySet
 from sfumato.utility import Information, ceiling, information
 
 
@@ -59,8 +59,6 @@ class Task:
 
     def __post_init__(self) -> None:
         checked_epsilon(self.epsilon)
-        if self.notion == "lip" and not isinstance(self.within, Exactly):
-            object.__setattr__(self, "within", Exactly(self.within.joint))
         if self.reads not in ("both", "useful"):
             raise InputError(f"reads must be 'both' or 'useful', got {self.reads!r}.")
 
@@ -87,15 +85,25 @@ def finished(
     """Seal a law, certify it and measure it. Without a bound of its own a family of one member is its own limit."""
     joint = task.joint
     draft = Mechanism(law, joint.secret, joint.useful, task.reads, method, joint=joint)
-    sealed, certificate = seal(draft, task.claim)
-    limit = ceiling(joint, 2 * task.epsilon if task.notion == "lip" else task.epsilon, reads=task.reads)
+    sealed, proof = seal(draft, task.claim)
+    if bound is None:
+        try:
+            bound = information(draft, joint).both
+        except InputError:
+            bound = float("nan")
+    return measured(task, sealed, proof, bound=bound, notes=notes, started=started, **details)
+
+
+def measured(
+    task: Task, sealed: Mechanism, proof: Certificate, *, bound: float, notes: tuple[str, ...] = (),
+    started: float | None = None, **details: Any,
+) -> Design:
+    """A sealed mechanism with its certificate, and what it keeps."""
     try:
-        told: Information | None = information(sealed, joint)
-        meant = information(draft, joint).both
+        told: Information | None = information(sealed, task.joint)
     except InputError as error:
-        told, meant, notes = None, float("nan"), (*notes, str(error))
+        told, notes = None, (*notes, str(error))
     value = told.both if told else float("nan")
+    limit = ceiling(task.joint, task.epsilon, reads=task.reads, notion=task.notion)
     seconds = 0.0 if started is None else time.perf_counter() - started
-    return Design(
-        sealed, certificate, value, meant if bound is None else bound, limit, told, notes, seconds, details
-    )
+    return Design(sealed, proof, value, bound, limit, told, notes, seconds, details)

@@ -12,12 +12,21 @@ from sfumato.designers.base import Design, Task
 from sfumato.designers.cr import cr
 from sfumato.designers.grr import grr
 from sfumato.designers.ir import ir
+from sfumato.designers.ldp import ldp
+from sfumato.designers.lip import lip
+from sfumato.designers.mi_funnel import mi_funnel
+from sfumato.designers.srlip import srlip, srlip_paper
 from sfumato.designers.srr import srr
 from sfumato.designers.unary import oue, sue
 from sfumato.errors import InputError, unknown
-from sfumato.uncertainty import UncertaintySet
+from sfumato.uncertainty import Exactly, UncertaintySet
 
-_DESIGNERS: dict[str, Callable[..., Design]] = {"grr": grr, "sue": sue, "oue": oue, "srr": srr, "ir": ir, "cr": cr}
+_DESIGNERS: dict[str, Callable[..., Design]] = {
+    "grr": grr, "sue": sue, "oue": oue, "srr": srr, "ir": ir, "cr": cr,
+    "lip": lip, "ldp": ldp, "srlip": srlip, "srlip-paper": srlip_paper, "mi-funnel": mi_funnel,
+}
+_FUNNEL = {"lip": "lip", "ldp": "rldp", "srlip": "srlip", "srlip-paper": "srlip", "mi-funnel": "mi"}
+# The notion that a funnel method implies; all of them read the useful variable alone.
 _CANDIDATES = {"both": ("ir", "srr", "grr", "cr"), "useful": ("grr",)}  # what `auto` compares
 
 
@@ -34,7 +43,12 @@ def design(
 
     notion is 'rldp' (about the secret, over the set), 'lip' (about the secret, at P̂) or 'ldp' (about the input).
     reads='useful' designs a mechanism that never sees the secret. Further options go to the designer.
+    The funnel methods (lip, ldp, srlip, srlip-paper, mi-funnel) imply their notion and read the useful variable alone.
     """
+    if method in _FUNNEL:
+        return _run(method, Task(within, epsilon, _FUNNEL[method], "useful"), options)
+    if notion == "lip" and not isinstance(within, Exactly):
+        within = Exactly(within.joint)  # closed forms promise LIP at P̂ and say so
     task = Task(within, epsilon, notion, reads)
     if method == "auto":
         return _auto(task, options)

@@ -76,7 +76,7 @@ def ir(task: Task, *, rule: str = "tight") -> Design:
     note = "the split of ε between S and U comes from a search; only the ceiling bounds what another split could reach"
     from sfumato.utility import ceiling
 
-    limit = ceiling(task.joint, 2 * task.epsilon if task.notion == "lip" else task.epsilon)
+    limit = ceiling(task.joint, task.epsilon, notion=task.notion)
     return finished(task, law, "ir", bound=limit, notes=(note,), started=started, rule=rule, split=split)
 
 

@@ -18,8 +18,12 @@ from sfumato.mechanism.table import Table
 from sfumato.uncertainty import UncertaintySet
 
 READS = ("both", "useful")
-NOTIONS = ("ldp", "lip", "rldp")
+NOTIONS = ("ldp", "lip", "rldp", "srlip", "mi")
 POSTERIOR_CELLS = 20_000_000
+ABOUT = {
+    "ldp": "about the whole record", "srlip": "about the secret whichever useful columns are known",
+    "mi": "about the secret on average, not for single outputs,",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,7 +31,8 @@ class Claim:
     """What a mechanism promises: a notion, a level, and the distributions for which it holds.
 
     'ldp' is about the whole input and holds for every distribution; 'lip' and 'rldp' are about the secret,
-    for the distributions in `within`.
+    for the distributions in `within`; 'srlip' also for attackers who know some of the useful columns; 'mi' bounds
+    I(S;Y), an average that says nothing about single outputs.
     """
 
     notion: str
@@ -45,7 +50,7 @@ class Claim:
     def sentence(self) -> str:
         within = {None: "", "exactly": " at the design distribution only", "anything": " for every distribution",
                   "chi-square-ball": " for every distribution in the confidence ball"}
-        about = "about the whole record" if self.notion == "ldp" else "about the secret"
+        about = ABOUT.get(self.notion, "about the secret")
         kind = None if self.within is None else self.within.kind
         where = within.get(kind, f" for every distribution in the set ({kind})")
         return f"ε = {self.epsilon:.6g} ({self.notion.upper()}) {about}{where}"

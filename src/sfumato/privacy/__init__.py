@@ -8,6 +8,7 @@ from sfumato.mechanism import Mechanism
 from sfumato.privacy.ldp import LDP
 from sfumato.privacy.lip import LIP
 from sfumato.privacy.rldp import RLDP
+from sfumato.privacy.srlip import SRLIP
 
 
 class Notion(Protocol):
@@ -22,4 +23,4 @@ def level(mechanism: Mechanism, notion: Notion) -> float:
     return notion.level(mechanism)
 
 
-__all__ = ["LDP", "LIP", "RLDP", "Notion", "level"]
+__all__ = ["LDP", "LIP", "RLDP", "SRLIP", "Notion", "level"]

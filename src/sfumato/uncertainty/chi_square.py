@@ -73,12 +73,16 @@ class ChiSquareBall:
         return -greatest_mean(-v, q, c).value, greatest_mean(v, q, c).value
 
     def worst(self, row: Floats, s1: int, s2: int) -> Worst:
-        ratio, split = self._best_split(row[None, s1], row[None, s2], np.array([s1]), np.array([s2]))
+        ratio, r1, r2 = self.worst_pairs(row[None, s1], row[None, s2], np.array([s1]), np.array([s2]))
+        return Worst(float(ratio[0]), r1[0], r2[0])
+
+    def worst_pairs(self, first: Floats, second: Floats, s1: Any, s2: Any) -> tuple[Floats, Floats, Floats]:
+        """`worst` for many pairs at once: ratios, and the conditional laws of both secrets that reach them."""
+        ratio, split = self._best_split(first, second, s1, s2)
         q, b, ps = self.joint.useful_given_secret, self.slack, self.joint.p_secret
-        c1, c2 = (_spread(b * t, ps[s]) for t, s in ((split[0], s1), (1 - split[0], s2)))
-        r1 = greatest_mean(row[None, s1], q[None, s1], np.array([c1])).r[0]
-        r2 = greatest_mean(-row[None, s2], q[None, s2], np.array([c2])).r[0]
-        return Worst(float(ratio[0]), r1, r2)
+        r1 = greatest_mean(first, q[s1], _spread(b * split, ps[s1])).r
+        r2 = greatest_mean(-second, q[s2], _spread(b * (1 - split), ps[s2])).r
+        return ratio, r1, r2
 
     def ratios(self, first: Floats, second: Floats, s1: Any, s2: Any) -> Floats:
         return self._best_split(first, second, s1, s2)[0]
@@ -159,7 +163,7 @@ def greatest_mean(v: Floats, q: Floats, spread: Floats) -> Mean:
     depth = top[..., None] - v
     width = np.where(depth.max(-1) > 0, depth.max(-1), 1.0)
     depth = depth / width[..., None]
-    c = np.where(np.isfinite(spread), spread, 1e30)
+    c = np.where(np.isfinite(spread), np.where(spread > 1, spread, 2.0), 1e30)  # without slack R = q, whatever c is
     root = np.sqrt(depth + gap_for(depth, q, c)[..., None])
     length = (q * root).sum(-1)
     r = q / root * (length / c)[..., None]
