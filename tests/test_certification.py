@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.strategies import boundary_points, joints, mechanisms, realised, sealed
 
 import sfumato as sf
 from sfumato.certification import certificate
@@ -15,7 +16,6 @@ from sfumato.certification.certificate import proved
 from sfumato.certification.outward import dot_down, down, log_up, up
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Claim, Mechanism, Table
-from tests.strategies import boundary_points, joints, mechanisms, realised, sealed
 
 
 def with_joint(**options):

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.strategies import epsilons, joints, listed, matrices, mechanisms, sealed
 
 import sfumato as sf
 from sfumato.mechanism import Mechanism, Table
 from sfumato.utility import information
-from tests.strategies import epsilons, joints, listed, matrices, mechanisms, sealed
 
 
 def with_joint(reads=None, **options):

@@ -5,11 +5,11 @@ Fix y and s, r = Q(y|·), π = P(s), b = 1 + B, z = e^ε. For any μ₁ ≥ max 
     P(y|s)/P(y) ≤ z  if  (θ² + z)(A₁θ + √z A₂)² − b[(μ₁ − zμ₂)θ² − z(z−1)μ₂] ≥ 0,       θ² = (1−πz)/π,
     P(y|s)/P(y) ≥ 1/z  if  (1 + φ²)(A₁ + φA₂)² − b[μ₁(1 + φ² − z) − zφ²μ₂] ≥ 0,          φ² = (z−π)/π,
 
-with A = Σ P̂√|μ − r| over the cells of s or of the other secrets (above: A₁ of s, A₂ of the others; below: the reverse).
-Both are quartics in one variable that runs through an interval as π runs through P̂_s²/π + (1−P̂_s)²/(1−π) ≤ b. The interval
-is halved until on each piece some (μ₁, μ₂) makes the five Bernstein coefficients ≥ 0. Floats choose the pieces and the
-multipliers; A is rounded down; the coefficients are rationals. An empty secret has no least π: its last piece is unbounded,
-and the quartic is reversed there.
+with A = Σ P̂√|μ − r| over the cells of s or of the others (above: A₁ of s, A₂ of the others; below: the reverse).
+Both are quartics in one variable that runs through an interval as π runs through P̂_s²/π + (1−P̂_s)²/(1−π) ≤ b. The
+interval is halved until on each piece some (μ₁, μ₂) makes the five Bernstein coefficients ≥ 0. Floats choose pieces
+and multipliers; A is rounded down; the coefficients are rationals. An empty secret has no least π: its last piece is
+unbounded, and the quartic is reversed there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism, Rows
 
 DEEPEST = 26  # halvings of a piece before the proof is given up
-PIECES = 200_000  # pieces in all before the proof is given up
+PIECES = 50_000  # pieces in all before the proof is given up
+PATIENCE = 3  # halvings before a piece that fails at its very middle ends the proof: its multipliers are good by then
 REACH = (-34.0, 14.0)  # log of (μ − max r) / (max r − min r) looked at
 GRID, ZOOMS = 25, 7
 
@@ -116,13 +117,15 @@ def _covered(cases: Cases, joint: Joint, radius: float, z: Fraction) -> bool:
     left = np.array([e[0] for e in ends if e is not None], float)
     right = np.array([e[1] for e in ends if e is not None], float)
     spent = 0
-    for _ in range(DEEPEST):
+    for turn in range(DEEPEST):
         if len(case) == 0:
             return True
         spent += len(case)
         if spent > PIECES:
             return False
-        proved = _proved(cases, case, left, right, radius, z)
+        proved, hopeless = _proved(cases, case, left, right, radius, z)
+        if hopeless and turn >= PATIENCE:
+            return False
         case, left, right = case[~proved], left[~proved], right[~proved]
         middle = np.where(
             np.isinf(right), 4 * np.maximum(left, 1.0),
@@ -177,8 +180,8 @@ def _root(x: Fraction, direction: int) -> float:
     return near
 
 
-def _proved(cases: Cases, case: Any, left: Floats, right: Floats, radius: float, z: Fraction) -> Any:
-    """For each piece whether the best multipliers at its middle prove all of it."""
+def _proved(cases: Cases, case: Any, left: Floats, right: Floats, radius: float, z: Fraction) -> tuple[Any, bool]:
+    """For each piece whether the best multipliers at its middle prove all of it; whether one fails at its middle."""
     point = np.where(np.isinf(right), 2 * np.maximum(left, 1.0), (left + right) / 2)
     mu, m = _multipliers(cases, case, point, 1 + radius, float(z))
     r_low, r_high = cases.r[0][case], cases.r[1][case]
@@ -190,12 +193,17 @@ def _proved(cases: Cases, case: Any, left: Floats, right: Floats, radius: float,
     a2 = dot_down(second, down(np.sqrt(down(np.maximum(r_low - m[:, None], 0)))))
     b = 1 + Fraction(radius)
     root = Fraction(float(down(down(np.sqrt(float(down(float(z))))))))  # a lower bound of √z
-    out = np.zeros(len(case), bool)
+    out, hopeless = np.zeros(len(case), bool), False
     for i in range(len(case)):
-        numbers = (Fraction(float(x)) for x in (a1[i], a2[i], mu[i], m[i]))
-        quartic = (_above if above[i] else _below)(*numbers, b, z, root)
-        out[i] = _not_negative(quartic, float(left[i]), float(right[i]))
-    return out
+        one, two, upper, lower = (Fraction(float(x)) for x in (a1[i], a2[i], mu[i], m[i]))
+        quartic = (_above if above[i] else _below)(one, two, upper, lower, b, z, root)
+        rough = [float(c) for c in quartic]
+        size = sum(abs(c) * float(point[i]) ** k for k, c in enumerate(rough))
+        if sum(c * float(point[i]) ** k for k, c in enumerate(rough)) < -1e-12 * size:
+            hopeless = True  # floats suffice to give up; a proof is exact
+        else:
+            out[i] = _not_negative(quartic, float(left[i]), float(right[i]))
+    return out, hopeless
 
 
 def _above(
@@ -236,7 +244,7 @@ def _not_negative(quartic: list[Fraction], left: float, right: float) -> bool:
 
 
 def _multipliers(cases: Cases, case: Any, point: Floats, b: float, z: float) -> tuple[Floats, Floats]:
-    """Good μ₁ and μ₂ at one θ or φ each, by ever finer grids of the logarithms of their distances; floats, a suggestion.
+    """Good μ₁ and μ₂ at one θ or φ each, by ever finer grids of the logarithms of their distances; a suggestion.
 
     The dual value is convex in (μ₁, μ₂): jointly convex with the multiplier of the ball, and that one is minimised out.
     """

@@ -104,6 +104,8 @@ def measured(
     except InputError as error:
         told, notes = None, (*notes, str(error))
     value = told.both if told else float("nan")
+    if told and told.within > 0:
+        notes = (*notes, f"the information of so many outputs is an enclosure: proved to ± {told.within:.2g} nats")
     limit = ceiling(task.joint, task.epsilon, reads=task.reads, notion=task.notion)
     seconds = 0.0 if started is None else time.perf_counter() - started
     return Design(sealed, proof, value, bound, limit, told, notes, seconds, details)

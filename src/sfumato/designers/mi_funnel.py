@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.designers.base import Design, Task, finished
+from sfumato.designers.funnel import perfect
 from sfumato.designers.lip import lip_rows
 from sfumato.designers.posteriors import enumerated, independence_rows, information, mechanism, xlogx
 from sfumato.errors import InputError
@@ -36,6 +38,8 @@ def mi_funnel(task: Task, *, time_limit: float = 5.0) -> Design:
     started = time.perf_counter()
     if not isinstance(task.within, Exactly):
         raise InputError(f"mi-funnel is for a known distribution; give sf.Exactly(joint), not {task.within.kind!r}.")
+    if task.epsilon == 0.0:
+        return perfect(task, "mi-funnel", started)  # no average can hide anything: this is perfect privacy
     found = best_mutual(task.joint.p, leakage=task.epsilon, time_limit=time_limit)
     note = "average case: I(S;Y) ≤ ε says nothing about single outputs; see the worst output in the certificate"
     return finished(task, Table(found.matrix, 1), "mi-funnel", bound=found.bound, notes=(note,), started=started)
@@ -136,7 +140,7 @@ def _mixture(
     """max Σ α f(v) : Σ α v = x, Σ α D(v) ≤ leakage; with the prices λ of x and β of leakage."""
     import highspy
 
-    solver = highspy.Highs()
+    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     solver.setOptionValue("output_flag", False)
     count = len(points)
     worth, cost = xlogx(points).sum(axis=1), leaked(points, g, secret)

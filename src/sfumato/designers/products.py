@@ -32,9 +32,9 @@ class Product:
 
 def product(p: Floats, mechanisms: Sequence[Floats]) -> Product:
     """Any product mechanism with its information and its exact level."""
-    whole = np.ones((1, 1))
+    whole: Floats = np.ones((1, 1))
     for matrix in mechanisms:
-        whole = np.kron(whole, matrix)
+        whole = np.asarray(np.kron(whole, matrix), float)
     value = information(whole, p.sum(axis=0).ravel())
     return Product(tuple(mechanisms), value, product_level(p, mechanisms))
 
@@ -84,7 +84,7 @@ def _context(p: Floats, mechanisms: Sequence[Floats | None], j: int) -> Floats:
         if i != j:
             matrix = np.ones((1, p.shape[i + 1])) if matrix is None else matrix
             seen = np.moveaxis(np.tensordot(seen, matrix, axes=(i, 1)), -1, i)
-    return np.moveaxis(seen, j, -1).reshape(-1, p.shape[j + 1])
+    return np.asarray(np.moveaxis(seen, j, -1).reshape(-1, p.shape[j + 1]))
 
 
 def sequential(p: Floats, budgets: Sequence[float], order: Sequence[int]) -> Mechanisms:

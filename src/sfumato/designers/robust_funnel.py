@@ -82,14 +82,14 @@ def _designed(task: Task, method: str, oracle: Oracle, time_limit: float, starte
     """Cut, mix until no ratio exceeds e^ε less a margin, seal and prove."""
     a, c = task.joint.useful.size, task.joint.secret.size
     if task.epsilon == 0.0 or a == 1:
-        note = "over a ball ε = 0 leaves answers that ignore the input" if a > 1 else "one useful value: nothing to tell"
+        note = "over a ball ε = 0 leaves constant answers" if a > 1 else "one useful value: nothing to tell"
         return finished(task, Constant(1, a), method, bound=0.0, notes=(note,), started=started)
     if c == 1:
         return finished(task, Table(np.eye(a), 1), method, bound=task.joint.entropy_useful, started=started)
     matrix, bound, rounds, done = _cutting_planes(task.joint.p, oracle, task.epsilon, time_limit)
     goal = math.exp(task.epsilon) * (1 - MARGIN)
     mixed = _mixed(matrix, task.joint.p_useful, oracle, goal)
-    notes = [f"{rounds} rounds of cutting planes; the bound holds for every mechanism on X that is private over the ball"]
+    notes = [f"{rounds} rounds of cutting planes; the bound is for every mechanism on X private over the ball"]
     if not done:
         notes.append("time ran out before the cuts settled: value and bound are valid, but could be closer")
     return finished(task, Table(mixed, 1), method, bound=bound, notes=tuple(notes), started=started, rounds=rounds)

@@ -14,7 +14,7 @@ from sfumato.designers.funnel import perfect
 from sfumato.designers.posteriors import Funnel, generated, optimum, repaired
 from sfumato.designers.products import Product, best_product, paper_product
 from sfumato.errors import InputError
-from sfumato.mechanism import Mechanism, Table
+from sfumato.mechanism import Constant, Mechanism, Table
 from sfumato.privacy.srlip import attributes, output_level, side_channels
 from sfumato.uncertainty import Exactly
 
@@ -37,7 +37,9 @@ def srlip(
     if p.ndim == 2 and task.epsilon == 0.0:
         return perfect(task, "srlip", started)
     if task.epsilon == 0.0:
-        raise InputError("srlip of several columns needs ε > 0: against side channels ε = 0 leaves constant answers.")
+        note = "ε = 0 against side channels: answers that ignore the input (a better design is not sought)"
+        law = Constant(1, task.joint.useful.size)
+        return finished(task, law, "srlip", bound=task.joint.entropy_useful, notes=(note,), started=started)
     deadline = time.monotonic() + (60.0 if time_limit is None else time_limit)
     parts = best_product(p, task.epsilon, starts=starts, deadline=deadline)
     matrix, value, bound, notes = whole(parts), parts.value, task.joint.entropy_useful, []
@@ -87,9 +89,9 @@ def _table(task: Task, method: str) -> Floats:
 
 def whole(parts: Product) -> Floats:
     """Q¹ ⊗ … ⊗ Q^m on the flat index of (x¹, …, x^m)."""
-    matrix = np.ones((1, 1))
+    matrix: Floats = np.ones((1, 1))
     for each in parts.mechanisms:
-        matrix = np.kron(matrix, each)
+        matrix = np.asarray(np.kron(matrix, each), float)
     return matrix
 
 

@@ -27,7 +27,7 @@ class LIP:
         if isinstance(self.joint, ChiSquareBall) and self.joint.radius > 0:
             return _over_ball(mechanism, self.joint)
         if not isinstance(self.joint, Joint | ChiSquareBall | Exactly):
-            raise InputError(f"LIP over a set of kind {self.joint.kind!r} is not known; give a joint or a ChiSquareBall.")
+            raise InputError(f"LIP over a set of kind {self.joint.kind!r} is not known; give a joint or a ball.")
         joint = self.joint if isinstance(self.joint, Joint) else self.joint.joint
         top, bottom, mean, _ = mechanism.law.secret_laws(joint.useful_given_secret, joint.p_secret)
         worst = float(np.maximum(quotient(top, mean), quotient(mean, bottom)).max())
@@ -40,7 +40,7 @@ def _over_ball(mechanism: Mechanism, ball: ChiSquareBall) -> float:
 
     q = mechanism.matrix
     if q is None or mechanism.law.rows != 1:
-        raise InputError("LIP over a ball is known for mechanisms that read the useful variable alone and can be listed.")
+        raise InputError("LIP over a ball is for mechanisms that read the useful variable alone and can be listed.")
     live = q[q.max(1) > 0]
     c = ball.joint.secret.size
     if c < 2:

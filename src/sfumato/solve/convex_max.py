@@ -6,6 +6,7 @@ import heapq
 import time
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import highspy
 import numpy as np
@@ -24,7 +25,7 @@ class Slice:
         width = rows.shape[1]
         self.size = width - extra
         self.rows, self.side = rows[:, : self.size], rows[:, self.size :]
-        self.solver = highspy.Highs()
+        self.solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         self.solver.setOptionValue("output_flag", False)
         self.solver.setOptionValue("presolve", "off")
         self.columns = np.arange(self.size, dtype=np.int32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import highspy
 import numpy as np
@@ -32,7 +33,7 @@ class Master:
         self.mean = mean
         self.points: Floats = np.zeros((0, len(mean)))
         self.worth: Floats = np.zeros(0)
-        self.solver = highspy.Highs()
+        self.solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         for name, option in (
             ("output_flag", False),
             ("presolve", "off"),
@@ -71,7 +72,7 @@ class Master:
         points = self.points[used]
         exact, *_ = np.linalg.lstsq(points.T, self.mean, rcond=None)
         if np.all(exact >= 0.0) and np.abs(exact @ points - self.mean).max() < 1e-12:
-            return exact, points
+            return np.asarray(exact, float), points
         return weights[used], points
 
 

@@ -90,7 +90,7 @@ class ChiSquareBall:
     def _best_split(self, first: Floats, second: Floats, s1: Any, s2: Any) -> tuple[Floats, Floats]:
         """Greatest ratio over how the slack is split, and the share of the first secret.
 
-        log max − log min is quasi-concave in the split, and the envelope theorem gives its slope, so bisection finds it.
+        log max − log min is quasi-concave in the split; the envelope theorem gives its slope, so bisection finds it.
         """
         q, ps, b = self.joint.useful_given_secret, self.joint.p_secret, self.slack
 
@@ -163,7 +163,7 @@ def greatest_mean(v: Floats, q: Floats, spread: Floats) -> Mean:
     depth = top[..., None] - v
     width = np.where(depth.max(-1) > 0, depth.max(-1), 1.0)
     depth = depth / width[..., None]
-    c = np.where(np.isfinite(spread), np.where(spread > 1, spread, 2.0), 1e30)  # without slack R = q, whatever c is
+    c = np.where(np.isfinite(spread), np.where(spread > 1, spread, 2.0), 1e30)
     root = np.sqrt(depth + gap_for(depth, q, c)[..., None])
     length = (q * root).sum(-1)
     r = q / root * (length / c)[..., None]
