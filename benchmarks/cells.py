@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from measure import Row, medians, table
 
 import sfumato as sf
+from measure import Row, medians, table
 from sfumato.releasing.kernels import compiled_kernel
 from sfumato.releasing.randomness import Stream
 from sfumato.releasing.sampling import Sampler

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from measure import Row, medians, table
 
 import sfumato as sf
+from measure import Row, medians, table
 from sfumato.mechanism import Cells, Claim, Mechanism
 from sfumato.releasing.threads import ahead
 from sfumato.releasing.writing import writer_for
@@ -59,17 +59,17 @@ def copy(source: Path, target: Path) -> None:
 
 
 def peak(folder: Path, suffix: str, rows: int) -> float:
-    """Peak memory in MB of a release in a process of its own, read by the system."""
+    """Peak memory in MB of a release in a process of its own (ru_maxrss would count the parent's too)."""
     code = (
-        "import resource, sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path; import files;"
+        "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path; import files;"
         "files.sf.release(Path(sys.argv[2]), files.mechanism(), Path(sys.argv[3]), force=True);"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3)"
+        "print(Path('/proc/self/status').read_text().split('VmHWM:')[1].split()[0])"
     )
     here, source, target = Path(__file__).parent, folder / f"{rows}{suffix}", folder / f"peak{suffix}"
     if not source.exists():
         write_people(source, rows)
-    done = subprocess.run([sys.executable, "-c", code, here, source, target], capture_output=True, text=True, check=True)
-    return float(done.stdout)
+    command = [sys.executable, "-c", code, here, source, target]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout) / 1e3
 
 
 def ratio(folder: Path, suffix: str) -> Row:
@@ -91,7 +91,8 @@ def ratio(folder: Path, suffix: str) -> Row:
 def memory(folder: Path, suffix: str, large: bool) -> Row:
     first = peak(folder, suffix, ROWS)
     if not large:
-        return Row(f"memory, {suffix}", first, "MB", f"< {MEMORY_MB} MB", first < MEMORY_MB, "peak RSS", f"{ROWS:,} rows")
+        holds = first < MEMORY_MB
+        return Row(f"memory, {suffix}", first, "MB", f"< {MEMORY_MB} MB", holds, "peak RSS", f"{ROWS:,} rows")
     second = peak(folder, suffix, 10 * ROWS)
     holds = max(first, second) < MEMORY_MB and second <= FLAT * first
     return Row(f"memory, {suffix}", second, "MB", f"< {MEMORY_MB} MB, flat", holds,

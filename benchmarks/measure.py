@@ -41,5 +41,6 @@ def table(rows: list[Row]) -> str:
     lines = ["| what | figure | limit | holds | answer | size | detail |", "|---|---|---|---|---|---|---|"]
     for r in rows:
         holds = "yes" if r.holds else "**no**"
-        lines.append(f"| {r.what} | {r.figure:.3g} {r.unit} | {r.limit} | {holds} | {r.answer} | {r.size} | {r.detail} |")
+        cells = (r.what, f"{r.figure:.3g} {r.unit}", r.limit, holds, r.answer, r.size, r.detail)
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -25,8 +25,8 @@ def main() -> int:
     rows = [*startup.results(), *sampler.results(), *cells.results(), *files.results(arguments.large)]
     text = (
         "# Benchmarks\n\n"
-        "Written by `make bench`. Every figure is a median of repeats taken in turns; a ratio is taken inside one run;\n"
-        "the answer beside a time is what the timed code computed. A copy uses the reader and the writer of the\n"
+        "Written by `make bench`. Every figure is a median of repeats taken in turns; a ratio is taken inside one\n"
+        "run; the answer beside a time is what the timed code computed. A copy uses the reader and the writer of the\n"
         "release, its threads and its fsync. The first release of five million rows or more in a process also loads\n"
         "numba, which is left to the run that goes before the timed ones.\n\n"
         f"{table(rows)}\n\n"

@@ -22,8 +22,8 @@ def results() -> list[Row]:
     }, repeats=9)
     note = f"Python alone {times['nothing']:.3f} s"
     return [
-        Row("import sfumato", times["import"], "s", "< 0.3 s", times["import"] < 0.3, f"version {output(IMPORT).strip()}",
-            "one process", note),
+        Row("import sfumato", times["import"], "s", "< 0.3 s", times["import"] < 0.3,
+            f"version {output(IMPORT).strip()}", "one process", note),
         Row("sfumato --help", times["help"], "s", "< 0.5 s", times["help"] < 0.5,
             f"{len(output(HELP).splitlines())} lines", "one process", note),
     ]

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.mechanism import Cells, Conditional, Mechanism, Table, Unary
+from sfumato.mechanism import Cells, Conditional, Layout, Mechanism, Table, Unary
 
 
 @st.composite
@@ -38,7 +38,8 @@ def mechanisms(draw, joint, reads=None):
     s, u = joint.shape
     reads = reads or draw(st.sampled_from(["both", "useful"]))
     rows = s if reads == "both" else 1
-    kinds = ["table", "cells", *(["conditional"] if reads == "both" else []), *(["unary"] if rows * u <= 6 else [])]
+    kinds = ["table", "cells", *(["unary"] if rows * u <= 6 else [])]
+    kinds += ["conditional", "layout"] if reads == "both" else []
     kind = draw(st.sampled_from(kinds))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     if kind == "table":
@@ -51,10 +52,19 @@ def mechanisms(draw, joint, reads=None):
     elif kind == "unary":
         off, on = sorted(rng.uniform(0.02, 0.98, size=2))
         law = Unary(rows, u, float(on), float(off))
+    elif kind == "layout":
+        law = random_layout(s, u, rng)
     else:
         keep = rng.uniform(0.05, 0.9, size=s)
         law = Conditional(keep, rng.dirichlet(np.ones(u), size=s) * (1 - keep)[:, None])
     return Mechanism(law, joint.secret, joint.useful, reads, joint=joint)
+
+
+def random_layout(secrets, useful, rng, atoms=3):
+    """Atoms of random lengths and heights that give every input the same weight."""
+    lengths = [rng.dirichlet(np.ones(atoms)) * 0.8 for _ in range(secrets)]
+    heights = [rng.exponential(size=(atoms, useful)) + 0.1 for _ in range(secrets)]
+    return Layout(tuple(lengths), tuple(h / (x @ h) for x, h in zip(lengths, heights, strict=True)))
 
 
 def sealed(mechanism, margin=0.0):

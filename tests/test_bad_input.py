@@ -15,9 +15,9 @@ import pytest
 from click.testing import CliRunner
 
 import sfumato as sf
+from sfumato import atomic
 from sfumato.cli import cli
 from sfumato.cli.app import EXIT_CODES
-from sfumato.releasing import atomic
 
 FAST = ["--notion", "ldp", "--method", "srr"]
 PRIVATE = "Xanthippe"  # a value of a row that no message may show
@@ -306,13 +306,12 @@ def test_a_file_that_cannot_be_named_takes_the_others_back(folder, monkeypatch, 
     refused(folder, asked(folder, write(folder, GOOD)), 6, f"{name} could not be written", "Nothing was left behind")
 
 
-def test_a_report_that_fails_leaves_nothing(folder, monkeypatch):
-    from sfumato import reporting
-
+@pytest.mark.parametrize("step", ["sfumato.reporting.public_report", "sfumato.cli.telling.promise"])
+def test_a_bug_at_any_step_leaves_nothing_and_shows_no_value(folder, monkeypatch, step):
     def broken(*args, **options):
         raise RuntimeError(f"about {PRIVATE}")
 
-    monkeypatch.setattr(reporting, "public_report", broken)
+    monkeypatch.setattr(step, broken)
     write(folder, GOOD)
     done = CliRunner().invoke(cli, asked(folder, "people.csv"))
 
@@ -327,7 +326,7 @@ def test_a_report_that_fails_leaves_nothing(folder, monkeypatch):
 STEPS = textwrap.dedent("""
     import os, resource, sys, time
     import sfumato.releasing.engine as engine
-    import sfumato.releasing.atomic as atomic
+    import sfumato.atomic as atomic
     what, *args = sys.argv[1:]
     if "hidden" in what:
         atomic.UNNAMED = 0

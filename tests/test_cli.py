@@ -356,6 +356,15 @@ def test_inspect_explains_every_output(people, out):
     assert said["design_data"]["counts"] == sf.load(out.parent / "out.mechanism.json").joint.counts.tolist()
 
 
+def test_labels_do_not_steer_the_terminal(people, out):
+    people.write_text(people.read_text().replace(",A,", ",\x1b[31mA\x07,"))
+
+    release(people, out, "--useful", "town")
+
+    assert "�[31mA�" in run("inspect", out.parent / "out.mechanism.json").stdout
+    assert "�[31mA�" in run("estimate", out).stdout
+
+
 @pytest.mark.parametrize("method", ["grr", "sue", "cr"])
 def test_inspect_and_estimate_take_every_kind_of_law(method, people, out):
     run("release", people, "--secret", "sex", "--useful", "town", "--epsilon", 1, "--notion", "lip", "--method", method,

@@ -321,7 +321,7 @@ def test_proofs_over_the_ball_meet_the_worst_shift_found(seed, radius):
     nothing = Found(math.inf, {})
 
     def proved(target):
-        return lip_over_ball(mechanism, joint, radius, target, nothing).ratio < math.inf
+        return lip_over_ball(mechanism, joint, radius, math.exp(target), nothing).ratio < math.inf
 
     assert proved(level + 1e-5)
     assert not proved(level - 1e-5)
@@ -349,8 +349,8 @@ def test_an_empty_secret_is_free_in_the_ball():
     truth = sf.level(mechanism, sf.LIP(ball))
     mean = 0.2 * 0.6 + 0.6 * 0.4
     assert truth >= abs(math.log(0.2 / mean)) - 1e-6
-    assert lip_over_ball(mechanism, joint, 0.01, truth + 1e-4, Found(math.inf, {})).ratio < math.inf
-    assert lip_over_ball(mechanism, joint, 0.01, truth - 1e-4, Found(math.inf, {})).ratio == math.inf
+    assert lip_over_ball(mechanism, joint, 0.01, math.exp(truth + 1e-4), Found(math.inf, {})).ratio < math.inf
+    assert lip_over_ball(mechanism, joint, 0.01, math.exp(truth - 1e-4), Found(math.inf, {})).ratio == math.inf
 
 
 @given(st.lists(st.integers(-6, 6), min_size=5, max_size=5), st.integers(0, 3), st.integers(1, 4))

@@ -1,6 +1,7 @@
 """Laws that hold for every joint and every mechanism."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -80,7 +81,7 @@ def test_larger_sets_have_larger_levels(pair):
     joint, mechanism = pair
     sets = [sf.Exactly(joint), *(sf.ChiSquareBall(joint, radius=r) for r in (1e-4, 0.01, 0.3)), sf.Anything(joint)]
     levels = [sf.level(mechanism, sf.RLDP(s)) for s in sets]
-    assert all(a <= b + 1e-9 for a, b in zip(levels, levels[1:], strict=False))
+    assert all(a <= b + 1e-9 for a, b in pairwise(levels))
 
 
 @given(with_joint())

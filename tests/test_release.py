@@ -72,21 +72,23 @@ def plain(table) -> dict[str, list[str | None]]:
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("decode", ["symbols", "likely", "sample"])
 def test_every_law_and_decoding_is_the_same_in_every_format(name, decode, tmp_path):
-    source = rows()
+    source = rows(500)
     pq.write_table(source, tmp_path / "in.parquet")
     pacsv.write_csv(source, tmp_path / "in.csv")
     table = sf.release(source, ALL[name], decode=decode, keep=["id", "note"], seed=4)
 
-    for given_as in (tmp_path / "in.parquet", tmp_path / "in.csv", pl.from_arrow(source)):
-        for out in ("out.parquet", "out.csv", "out.tsv", "out.csv.gz"):
-            done = sf.release(given_as, ALL[name], tmp_path / out, decode=decode, keep=["id", "note"], seed=4,
-                              force=True)
+    for given_as, out in (
+        ("in.parquet", "a.parquet"), ("in.parquet", "b.csv"), ("in.csv", "c.csv"), ("in.csv", "d.parquet"),
+        ("in.csv", "e.csv.gz"), (pl.from_arrow(source), "f.tsv"),
+    ):
+        given_as = tmp_path / given_as if isinstance(given_as, str) else given_as
+        done = sf.release(given_as, ALL[name], tmp_path / out, decode=decode, keep=["id", "note"], seed=4)
 
-            assert done.rows == 3000
-            assert plain(read(tmp_path / out)) == plain(table)
+        assert done.rows == 500
+        assert plain(read(tmp_path / out)) == plain(table)
     assert table.column_names[0] == ("symbol" if name == "symbols" and decode == "symbols" else
                                      "bits" if name == "sets" and decode == "symbols" else "id")
-    assert plain(table)["id"] == [str(i) for i in range(3000)]
+    assert plain(table)["id"] == [str(i) for i in range(500)]
     assert plain(table)["note"] == source.column("note").to_pylist()
 
 
@@ -184,11 +186,11 @@ def test_the_posterior_of_cells_agrees_with_the_listed_one(case):
         assert weight[posterior.likeliest()[y]] == weight.max()
 
 
-def test_a_million_cells_can_be_decoded():
-    k = 1000
+def test_tables_too_large_to_list_can_be_decoded():
+    k = 300
     counts = np.random.default_rng(0).integers(0, 9, (k, k))
     big = sf.Joint.from_counts(counts)
-    law = Cells(k, k, 0.6, 0.2 / 999, 0.1 / 999, 0.1 / 999**2).rounded(None, 1e-9)
+    law = Cells(k, k, 0.6, 0.2 / (k - 1), 0.1 / (k - 1), 0.1 / (k - 1) ** 2).rounded(None, 1e-9)
     m = Mechanism(law, big.secret, big.useful, joint=big)
     x = np.divmod(np.random.default_rng(1).choice(k * k, 4000, p=big.p.ravel()), k)
     table = pa.table({"secret": x[0], "useful": x[1]})

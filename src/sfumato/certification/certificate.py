@@ -19,6 +19,7 @@ from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Claim, Mechanism, load
 from sfumato.uncertainty import Anything, ChiSquareBall, Exactly, UncertaintySet
 
+LARGE = 100_000  # cells beyond which a promise that holds for any distribution is not made closer for the ball
 WIDER = (2.0, 4.0)  # times the radius, at which the level is stated as well
 
 
@@ -38,33 +39,35 @@ class Certificate:
         return self.level <= self.epsilon
 
 
-def _over_exactly(mechanism: Mechanism, within: Any, notion: str) -> Found:
+def _over_exactly(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:
     return about_secret(mechanism, within.joint, notion)
 
 
-def _over_anything(mechanism: Mechanism, within: Any, notion: str) -> Found:
+def _over_anything(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:
     return about_anything(mechanism)
 
 
-def _over_ball(mechanism: Mechanism, within: Any, notion: str) -> Found:
+def _over_ball(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:
     if within.radius == 0:
         return about_secret(mechanism, within.joint, notion)
     everywhere = about_anything(mechanism)
-    found = over_ball(mechanism, within.joint, within.radius)
+    if everywhere.ratio <= target and within.joint.p.size > LARGE:
+        return everywhere
+    found = over_ball(mechanism, within.joint, within.radius, target)
     return found if found.ratio < everywhere.ratio else everywhere
 
 
-_OVER: dict[str, Callable[[Mechanism, Any, str], Found]] = {
+_OVER: dict[str, Callable[[Mechanism, Any, str, float], Found]] = {
     Exactly.kind: _over_exactly, Anything.kind: _over_anything, ChiSquareBall.kind: _over_ball,
 }
 
 
 def proved(
-    mechanism: Mechanism, notion: str, within: UncertaintySet | None, target: float | None = None
+    mechanism: Mechanism, notion: str, within: UncertaintySet | None, target: float = math.inf
 ) -> Found:
-    """The proved worst ratio e^level of a sealed mechanism under a notion.
+    """The proved worst ratio e^level of a sealed mechanism under a notion; close to it beyond what `target` needs.
 
-    LIP over a ball is proved at a `target` level or not at all; other levels are found, whatever is claimed.
+    LIP over a ball is proved at the target or, if that fails, bounded by RLDP.
     """
     if not mechanism.sealed:
         raise InputError("only a sealed mechanism can be certified: its weights must be integers. Call sf.seal first.")
@@ -78,11 +81,11 @@ def proved(
         return about_side_channels(mechanism, within.joint)
     if notion == "lip" and not isinstance(within, Exactly):
         # ε-RLDP at P implies ε-LIP at P, so a level over the set for RLDP is one for LIP.
-        found = _OVER[within.kind](mechanism, within, "rldp")
-        if target is None or not isinstance(within, ChiSquareBall) or found.ratio <= math.exp(target):
+        found = _OVER[within.kind](mechanism, within, "rldp", target)
+        if not isinstance(within, ChiSquareBall) or found.ratio <= target or not math.isfinite(target):
             return found
         return lip_over_ball(mechanism, within.joint, within.radius, target, found)
-    return _OVER[within.kind](mechanism, within, notion)
+    return _OVER[within.kind](mechanism, within, notion, target)
 
 
 def certificate(mechanism: Mechanism, claim: Claim | None = None, *, wider: bool = True) -> Certificate:
@@ -92,36 +95,35 @@ def certificate(mechanism: Mechanism, claim: Claim | None = None, *, wider: bool
         raise InputError("the mechanism carries no claim. Give one, or design it with sf.design.")
     if claim.notion == "mi":
         return _average(mechanism, claim, wider)
-    found = proved(mechanism, claim.notion, claim.within, claim.epsilon)
+    found = proved(mechanism, claim.notion, claim.within, math.exp(claim.epsilon) * (1 - 1e-15))
     level = math.inf if found.ratio == math.inf else log_up(found.ratio)
     kind = "everything" if claim.within is None else claim.within.kind
-    outside = _elsewhere(mechanism, claim) if wider else {}
+    outside = elsewhere(mechanism, claim) if wider else {}
     return Certificate(claim.notion, kind, claim.epsilon, level, _named(mechanism, found), outside)
 
 
 def _average(mechanism: Mechanism, claim: Claim, wider: bool) -> Certificate:
-    """The certificate of I(S;Y) ≤ ε, with the worst-case level beside it, which may be infinite."""
+    """The certificate of I(S;Y) ≤ ε; what a single output may tell stands beside it."""
     if not mechanism.sealed:
         raise InputError("only a sealed mechanism can be certified: its weights must be integers. Call sf.seal first.")
     if not isinstance(claim.within, Exactly):
         raise InputError("I(S;Y) can be proved at a known distribution only; claim it within sf.Exactly(joint).")
     level = secret_information(mechanism, claim.within.joint)
-    outside: dict[str, float] = {}
-    if wider:
-        worst = about_secret(mechanism, claim.within.joint, "lip").ratio
-        outside["the worst output (LIP)"] = math.inf if worst == math.inf else log_up(worst)
-        outside |= _elsewhere(mechanism, claim)
-    return Certificate("mi", claim.within.kind, claim.epsilon, level, {}, outside)
+    return Certificate("mi", claim.within.kind, claim.epsilon, level, {}, elsewhere(mechanism, claim) if wider else {})
 
 
-def _elsewhere(mechanism: Mechanism, claim: Claim) -> dict[str, float]:
+def elsewhere(mechanism: Mechanism, claim: Claim | None = None) -> dict[str, float]:
     """Proved levels about the secret when the truth lies outside the claimed set."""
+    claim = mechanism.claim if claim is None else claim
     out: dict[str, float] = {}
-    if isinstance(claim.within, ChiSquareBall) and claim.within.radius > 0:
+    if claim is not None and isinstance(claim.within, ChiSquareBall) and claim.within.radius > 0:
         for times in WIDER:
             ball = ChiSquareBall(claim.within.joint, radius=times * claim.within.radius)
-            found = _over_ball(mechanism, ball, "rldp").ratio
+            found = _over_ball(mechanism, ball, "rldp", math.exp(claim.epsilon)).ratio
             out[f"{times:g} times the radius"] = math.inf if found == math.inf else log_up(found)
+    if claim is not None and claim.notion == "mi" and claim.within is not None:
+        worst = about_secret(mechanism, claim.within.joint, "lip").ratio
+        out["the worst output (LIP)"] = math.inf if worst == math.inf else log_up(worst)
     found = about_anything(mechanism).ratio
     out["any distribution"] = math.inf if found == math.inf else log_up(found)
     return out

@@ -1,7 +1,7 @@
 """The proved level of a mechanism over the χ² ball: every output, every pair of secrets.
 
-What one secret alone allows bounds every pair. Pairs are taken in the order of that bound; those that still exceed
-the level proved so far get a bound of their own, first from a grid of splits of the slack, then refined.
+What one secret alone allows bounds every pair. Pairs are taken in the order of that bound, and as long as it exceeds
+the level proved so far they get a bound of their own.
 """
 
 from __future__ import annotations
@@ -13,38 +13,48 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Floats
+from sfumato.certification.atoms import over_atoms
 from sfumato.certification.ball import Ball, Side, best_pair_bound, mean_bound
 from sfumato.certification.outward import down, float_range, up, up_any
 from sfumato.certification.witness import Found
 from sfumato.joint import Joint
-from sfumato.mechanism import Mechanism, Rows, Spikes, Subsets
+from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
 
-CHUNK = 1024
-FIRST = 32  # pairs refined before the rest are looked at, so that most of the rest need no refinement
+CHUNK = 4096
+FIRST = 64  # pairs looked at before the rest, so that many of the rest need no bound of their own
+PATIENCE = 20_000  # pairs looked at for the sake of a close level when the claim is proved without them
 LISTED = 12  # useful values up to which subsets are listed
 PAIRS = 20_000_000  # more pairs than this are bounded by what one secret alone allows
 
 Sides = Callable[[Any, Any, Any], tuple[Side, Side]]  # (output, s1, s2) arrays → both sides of the pairs
 
 
-def over_ball(mechanism: Mechanism, joint: Joint, radius: float) -> Found:
-    """A proved upper bound of max P(y|s₁) / P(y|s₂) over outputs, pairs of secrets and the ball."""
-    ball = Ball.around(joint, radius)
+def over_ball(mechanism: Mechanism, joint: Joint, radius: float, target: float = math.inf) -> Found:
+    """A proved upper bound of max P(y|s₁) / P(y|s₂) over outputs, pairs of secrets and the ball.
+
+    It is close to the maximum unless there are more than PATIENCE pairs to look at and what one secret alone allows
+    already proves the target ratio.
+    """
     best = Found(1.0, {})
     if joint.secret.size < 2:
         return best
+    ball = Ball.around(joint, radius)
+    masses: tuple[Floats, Floats] | None = None
     for contrast in mechanism.law.contrasts():
         match contrast:
             case Rows():
-                best = best.or_worse(_rows(contrast.values, ball, float(best.ratio)))
+                best = best.or_worse(_rows(contrast.values, ball, float(best.ratio), target))
             case Spikes():
-                best = best.or_worse(_spikes(contrast, ball, float(best.ratio)))
+                masses = masses or mass_bounds(ball)
+                best = best.or_worse(_spikes(contrast, ball, masses, float(best.ratio), target))
+            case Atoms():
+                best = best.or_worse(over_atoms(contrast, ball))
             case Subsets():
-                best = best.or_worse(_subsets(contrast, ball, float(best.ratio)))
+                best = best.or_worse(_subsets(contrast, ball, float(best.ratio), target))
     return best
 
 
-def _rows(values: Any, ball: Ball, found: float) -> Found:
+def _rows(values: Any, ball: Ball, found: float, target: float) -> Found:
     """Rows listed one by one."""
     low, high = float_range(values)
     y, (s, k) = len(values), ball.p[0].shape
@@ -65,13 +75,13 @@ def _rows(values: Any, ball: Ball, found: float) -> Found:
 
         return part(s1), part(s2)
 
-    return _pairs(top, bottom, sides, ball, found, "output")
+    return _pairs(top, bottom, sides, ball, found, target, "output")
 
 
-def _spikes(c: Spikes, ball: Ball, found: float) -> Found:
+def _spikes(c: Spikes, ball: Ball, masses: tuple[Floats, Floats], found: float, target: float) -> Found:
     """Rows that are constant but for one useful value u₀: two cells, u₀ and the rest, tell everything."""
     shape = ball.p[0].shape
-    least, most = mass_bounds(ball)
+    least, most = masses
 
     def ends(base: Any, peak: Any) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
         spread = [float_range(np.asarray(x, object)) for x in (base, peak)]
@@ -91,7 +101,7 @@ def _spikes(c: Spikes, ball: Ball, found: float) -> Found:
 
         return part(s1, b1, p1), part(s2, b2, p2)
 
-    return _pairs(top, bottom, sides, ball, found, "useful")
+    return _pairs(top, bottom, sides, ball, found, target, "useful")
 
 
 def _mix_up(base: Floats, peak: Floats, r: Floats) -> Floats:
@@ -125,13 +135,13 @@ def mass_bounds(ball: Ball) -> tuple[Floats, Floats]:
     return least(q_low, q_high), np.minimum(up(1 - least(down(np.maximum(1 - q_high, 0)), 1 - q_low)), 1.0)
 
 
-def _subsets(c: Subsets, ball: Ball, found: float) -> Found:
+def _subsets(c: Subsets, ball: Ball, found: float, target: float) -> Found:
     """Two-level rows over every subset of the useful values."""
     k = ball.p[0].shape[1]
     if k <= LISTED:
         members = ((np.arange(2**k)[:, None] >> np.arange(k)) & 1).astype(bool)
         values = np.where(members, np.array(int(c.high), object), np.array(int(c.low), object))[:, None, :]
-        return _rows(values, ball, found)
+        return _rows(values, ball, found, target)
     least, most = mass_bounds(ball)
     low, high = Found(1.0, {}), float(up_any(float(c.high) / float(c.low))) if c.low else math.inf
     for s1 in range(len(least)):
@@ -154,7 +164,9 @@ def _subset_pair(most: Floats, least: Floats, low: float, high: float, cap: floa
     return large
 
 
-def _pairs(top: Floats, bottom: Floats, sides: Sides, ball: Ball, found: float, what: str) -> Found:
+def _pairs(
+    top: Floats, bottom: Floats, sides: Sides, ball: Ball, found: float, target: float, what: str
+) -> Found:
     """The proved maximum over i and s₁ ≠ s₂, given bounds top[i, s] and bottom[i, s] of one secret alone."""
     n, s = top.shape
     if n * s * s > PAIRS:
@@ -167,14 +179,12 @@ def _pairs(top: Floats, bottom: Floats, sides: Sides, ball: Ball, found: float, 
     order = order[flat[order] > found]
     best, start = Found(found, {}), 0
     while start < len(order) and flat[order[start]] > best.ratio:
+        if start >= PATIENCE and flat[order[start]] <= target:
+            return best.or_worse(Found(float(flat[order[start]]), best.where))
         part = order[start : start + (FIRST if start == 0 else CHUNK)]
         at = np.unravel_index(part, bounds.shape)
         first, second = sides(*at)
-        proved = np.minimum(flat[part], best_pair_bound(first, second, ball.slack, refine=start == 0))
-        open_ = np.flatnonzero(proved > best.ratio)
-        if start and len(open_):
-            close = best_pair_bound(first[open_], second[open_], ball.slack, refine=True)
-            proved[open_] = np.minimum(proved[open_], close)
+        proved = np.minimum(flat[part], best_pair_bound(first, second, ball.slack))
         i = int(np.argmax(proved))
         where = {what: int(at[0][i]), "first": int(at[1][i]), "second": int(at[2][i])}
         best = best.or_worse(Found(float(proved[i]), where))

@@ -23,7 +23,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.certification.ball import Ball, Side, mean_bound
-from sfumato.certification.outward import dot_down, down, float_range, log_up, up
+from sfumato.certification.outward import dot_down, down, float_range, up
 from sfumato.certification.witness import Found
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism, Rows
@@ -36,21 +36,13 @@ GRID, ZOOMS = 25, 7
 
 
 def lip_over_ball(mechanism: Mechanism, joint: Joint, radius: float, target: float, fallback: Found) -> Found:
-    """e^target, rounded down, if it bounds P(y|s)/P(y) and its inverse over the ball; else what was known before."""
+    """A ratio just below `target` if it bounds P(y|s)/P(y) and its inverse over the ball; else the fallback."""
     contrasts = mechanism.law.contrasts()
-    if mechanism.law.rows != 1 or len(contrasts) != 1 or not isinstance(contrasts[0], Rows) or target <= 0:
+    if mechanism.law.rows != 1 or len(contrasts) != 1 or not isinstance(contrasts[0], Rows) or target <= 1:
         return fallback
-    z = _below_exp(target)
+    z = Fraction(target * (1 - 2.0**-49))
     cases = _open_cases(np.asarray(contrasts[0].values, object)[:, 0, :], joint, radius, z)
     return Found(z, {}) if _covered(cases, joint, radius, z) else fallback
-
-
-def _below_exp(target: float) -> Fraction:
-    """A rational z ≤ e^target with a short denominator and log_up(z) ≤ target."""
-    near = math.exp(target)
-    while log_up(Fraction(near)) > target:
-        near = float(np.nextafter(near, 0.0)) - 2.0**-52 * near
-    return Fraction(near)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import click
 
 from sfumato import __version__
+from sfumato.cli.console import WIDEST, printable
 from sfumato.errors import SfumatoError, did_you_mean
 
 COMMANDS = {
@@ -40,7 +41,6 @@ EXIT_CODES = {
     130: "interrupted (Ctrl-C)",
     143: "terminated",
 }
-WIDEST = 110
 BUG, INTERRUPTED, TERMINATED = 70, 130, 143
 PYTHON_WORDS = ("bins=", "rare=", "missing=")  # arguments that messages of the library name
 
@@ -107,6 +107,7 @@ def _leave(error: BaseException) -> NoReturn:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader has left; nothing more to flush
         sys.exit(1)
     text, code = _message(error)
+    text = printable(text)
     if sys.stderr.isatty():
         text = click.wrap_text(text, min(shutil.get_terminal_size().columns, WIDEST), preserve_paragraphs=True)
     click.echo(text, err=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
 WIDEST = 110  # lines of prose longer than this are hard to read
 
@@ -39,38 +40,48 @@ def show(content: Any, *, err: bool = False) -> None:
     console.file.flush()
 
 
+def written(text: str, style: str = "") -> Text:
+    """Text as it can be shown: names and labels come from files, and must not steer the terminal."""
+    from rich.text import Text
+
+    return Text(printable(text), style)
+
+
+def printable(text: str) -> str:
+    """The text without control characters.
+
+    >>> printable("a\\x1b[31mb")
+    'a�[31mb'
+    """
+    return "".join(c if c.isprintable() or c == "\n" else "�" for c in text)
+
+
 def notice(title: str, paragraphs: Sequence[str]) -> None:
     """A box on stderr that cannot be missed."""
     from rich.panel import Panel
-    from rich.text import Text
 
-    head, body = Text(title, style="bold"), Text("\n".join(paragraphs))
+    head, body = written(title, "bold"), written("\n".join(paragraphs))
     show(Panel(body, title=head, title_align="left", border_style="bold yellow", padding=(0, 1)), err=True)
 
 
 def story(text: str, *, err: bool = False) -> None:
     """A paragraph."""
-    from rich.text import Text
-
-    show(Text(text), err=err)
+    show(written(text), err=err)
 
 
 def heading(text: str) -> None:
-    from rich.text import Text
-
-    show(Text(text, style="bold"))
+    show(written(text, "bold"))
 
 
 def pairs(rows: Sequence[tuple[str, str]]) -> None:
     """Names on the left, what they are on the right, wrapped beside them."""
     from rich.table import Table
-    from rich.text import Text
 
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     for name, text in rows:
-        grid.add_row(Text(name, style="bold"), Text(text))
+        grid.add_row(written(name, "bold"), written(text))
     show(grid)
 
 
@@ -78,19 +89,18 @@ def columns(names: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int
     """A table with a thin rule under its head; the last `numbers` columns are set to the right."""
     from rich import box
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for i, name in enumerate(names):
         right = i >= len(names) - numbers
-        table.add_column(Text(name), justify="right" if right else "left", no_wrap=right, overflow="fold")
+        table.add_column(written(name), justify="right" if right else "left", no_wrap=right, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(written(cell) for cell in row))
     show(table)
 
 
 @contextlib.contextmanager
-def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+def progress(what: str, total: int | None = None, *, rows: bool = False) -> Iterator[Callable[[int], None]]:
     """A line on stderr while something runs, told how many rows are done; nothing when it is not a terminal."""
     if not sys.stderr.isatty():
         yield lambda rows: None
@@ -98,12 +108,12 @@ def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], No
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     bar = [BarColumn()] if total else []
-    shown = [TextColumn("{task.completed:,} rows")] if total else []
+    shown = [TextColumn("{task.completed:,} rows")] if rows else []
     with Progress(
-        SpinnerColumn(), TextColumn("{task.description}"), *bar, *shown, TimeElapsedColumn(),
+        SpinnerColumn(), TextColumn("{task.description}", markup=False), *bar, *shown, TimeElapsedColumn(),
         console=screen(err=True), transient=True,
     ) as running:
-        task = running.add_task(what, total=total)
+        task = running.add_task(printable(what), total=total)
         yield lambda rows: running.update(task, completed=rows)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from sfumato.cli.console import columns, document, heading, percent, story
+from sfumato.cli.console import columns, document, heading, pairs, percent, story
 from sfumato.cli.options import Wishes, force_option, json_option
 from sfumato.errors import OutputError
 
@@ -30,7 +30,7 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     """
     from sfumato.cli.files import Files
     from sfumato.cli.plan import design_notice, planned, tabulated
-    from sfumato.cli.road import Wanted, as_document, describe, released
+    from sfumato.cli.road import Wanted, released
     from sfumato.errors import checked_epsilon
     from sfumato.sources import open_source
 
@@ -49,14 +49,14 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     design_notice(plan.mechanism, str(files.mechanism), table.name)
     done = released(source, plan, files, Wanted(force=force))
     if not as_json:
-        describe(done, [])
+        pairs(done.lines)
     tell("3. Anyone can check the promise, from the file alone", f"sfumato verify {files.mechanism}")
     proof = _verified(files.mechanism)
     tell("", f"The claim holds: ε ≤ {proof.level:.10g}, proved again from the integers in the file.")
     tell("4. What the released rows still tell", f"sfumato estimate {files.table}")
     rows = _compared(done, plan)
     if as_json:
-        document({**as_document(done, []), "estimate": rows, "demo_table": table})
+        document({**done.document, "estimate": rows, "demo_table": table})
         return
     _show(rows)
     tell("5. Look at it", f"{files.report} is the page for everyone; {files.private_report} compares with the "
@@ -89,9 +89,9 @@ def _write_table(path: Path, force: bool) -> None:
 
     from pyarrow import csv
 
+    from sfumato.atomic import drafts
     from sfumato.cli.files import fill, publish
     from sfumato.datasets import adult, rows
-    from sfumato.releasing.atomic import drafts
 
     text = io.BytesIO()
     csv.write_csv(rows(adult("sex", "race"), seed=1994), text)
@@ -123,5 +123,5 @@ def _compared(done: Any, plan: Any) -> list[dict[str, Any]]:
 
 def _show(rows: list[dict[str, Any]]) -> None:
     figures = ("truth", "estimate", "low", "high")
-    cells = [[r["column"], r["value"], *("untold" if r[k] is None else percent(r[k]) for k in figures)] for r in rows]
+    cells = [[r["column"], r["value"], *("not told" if r[k] is None else percent(r[k]) for k in figures)] for r in rows]
     columns(["column", "value", "truth", "estimate", "from", "to"], cells, numbers=4)

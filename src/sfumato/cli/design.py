@@ -38,26 +38,27 @@ def design(
           --epsilon 1 --out m.json
       sfumato design cells.csv --counts people --secret sex --useful race --epsilon 0.5 --out m.json
     """
+    from sfumato.atomic import check_target, drafts
     from sfumato.cli.files import fill, publish
     from sfumato.cli.plan import design_notice, planned
     from sfumato.cli.release import wishes_of
-    from sfumato.cli.road import cost, encoded, plan_document, promise
-    from sfumato.releasing.atomic import check_target, drafts
+    from sfumato.cli.road import encoded
+    from sfumato.cli.telling import plan_document, promise
 
     wished = wishes_of(joined(secret), joined(useful), wishes)
     check_target(out, table, force=force)
     joint, wished = _joint(table, wished, counts, quiet=as_json)
     plan = planned(joint, wished, origin)
     design_notice(plan.mechanism, str(out), table.name)
+    told = {**plan_document(plan), "files": {"mechanism": out}, "notes": list(plan.notes)}
+    lines = [*promise(plan), *(("note", note) for note in plan.notes), ("mechanism", str(out))]
     with drafts(out) as (draft,):
         fill(draft, encoded(plan.mechanism))
         publish({"mechanism": draft}, replace=force)
     if as_json:
-        price = cost(plan)
-        bits = {"kept": price.kept, "whole": price.whole, "ceiling": price.ceiling, "nmi": price.share}
-        document({**plan_document(plan), "bits": bits, "files": {"mechanism": out}, "notes": list(plan.notes)})
-        return
-    pairs([*promise(plan), *(("note", note) for note in plan.notes), ("mechanism", str(out))])
+        document(told)
+    else:
+        pairs(lines)
 
 
 def _joint(table: Path, wished: Any, counts: str | None, *, quiet: bool) -> tuple[Any, Any]:

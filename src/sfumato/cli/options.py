@@ -128,20 +128,20 @@ def rare_of(texts: Sequence[str]) -> float | dict[str, float] | None:
 
 def counting(command: F) -> F:
     """How columns become categories."""
-    for option in (
+    for option in reversed((
         click.option("--bins", multiple=True, metavar="COL=5|COL=30;65", help="Bin a numeric column: a number of "
                      "quantile bins, or edges."),
         click.option("--rare", multiple=True, metavar="COL=20", help="Group labels with fewer rows as 'other'."),
         click.option("--missing", type=click.Choice(["category", "refuse"]), default="category", show_default=True,
                      help="Whether missing values are a category of their own or an error."),
-    ):
+    )):
         command = option(command)
     return command
 
 
 def designing(command: F) -> F:
     """How a mechanism is designed."""
-    for option in (
+    for option in reversed((
         click.option("--method", type=Method(), default="auto", show_default=True, help=METHODS_HELP),
         click.option("--confidence", type=float, default=0.95, show_default=True,
                      help="Of the ball of distributions around the counts, in all of which the promise holds."),
@@ -151,7 +151,7 @@ def designing(command: F) -> F:
         click.option("--reads", type=click.Choice(["both", "useful"]), default="both", show_default=True,
                      help="Whether the mechanism sees the secret, or the useful columns alone."),
         click.option("--time-limit", type=float, metavar="SECONDS", help="For methods that search."),
-    ):
+    )):
         command = option(command)
     return command
 

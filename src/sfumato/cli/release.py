@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sfumato.cli.console import document, listed, story
+from sfumato.cli.console import document, listed, pairs, story
 from sfumato.cli.options import (
     Names,
     Wishes,
@@ -77,13 +77,13 @@ def release(
     Examples:
       sfumato release people.csv --secret diagnosis --epsilon 1 --out released.csv
       sfumato release people.parquet --secret diagnosis,income --useful age,sex \\
-          --bins age=30;65 --epsilon 0.5 --split 0.1 --out released.parquet
-      sfumato release new.csv --mechanism released.mechanism.json --out new-released.csv
+          --bins 'age=30;65' --epsilon 0.5 --split 0.1 --out released.parquet
+      sfumato release new.csv --mechanism released.mechanism.json --out new2.csv
     """
     from sfumato.alphabet import find_column
     from sfumato.cli.files import Files
     from sfumato.cli.plan import design_notice
-    from sfumato.cli.road import Wanted, as_document, counting_within, describe, released
+    from sfumato.cli.road import Wanted, counting_within, released
     from sfumato.releasing.writing import writer_for
     from sfumato.sources import open_source
 
@@ -105,11 +105,10 @@ def release(
             plan, source = _designed(source, wishes, wanted.keep, design_from, split, seed, quiet=as_json)
             design_notice(plan.mechanism, str(files.mechanism), table.name)
         done = released(source, plan, files, wanted)
-    left_out = [c for c in source.columns if c not in _used(plan, wanted)]
     if as_json:
-        document(as_document(done, left_out))
+        document(done.document)
     else:
-        describe(done, left_out)
+        pairs(done.lines)
 
 
 def _wishes(
@@ -196,8 +195,3 @@ def _fitting(
                     f"{did_you_mean(name, source.columns)} If the table calls it otherwise, say so with {option}."
                 )
     return plan, replace(wanted, secret=secret or None, useful=useful or None)
-
-
-def _used(plan: Plan, wanted: Any) -> set[str]:
-    m = plan.mechanism
-    return {*(wanted.secret or m.secret.names), *(wanted.useful or m.useful.names), *wanted.keep}

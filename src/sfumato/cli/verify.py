@@ -26,7 +26,7 @@ def verify(file: Path, as_json: bool) -> None:
     """
     from sfumato.certification import certificate
     from sfumato.cli.plan import Plan
-    from sfumato.cli.road import plan_document, witness
+    from sfumato.cli.telling import plan_document, witness
     from sfumato.mechanism import load
 
     mechanism = load(file)

@@ -6,7 +6,8 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sfumato.certification import Certificate, seal
+from sfumato.certification import Certificate, certificate, seal
+from sfumato.certification.sealing import FINE, MARGINS
 from sfumato.errors import InputError, checked_epsilon
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Law, Mechanism
@@ -74,38 +75,55 @@ class Task:
     def rows(self) -> int:
         return self.joint.secret.size if self.reads == "both" else 1
 
+    @property
+    def ceiling(self) -> float:
+        """What no mechanism under this claim can exceed; ε-LIP implies 2ε about the secret."""
+        return ceiling(self.joint, self.epsilon, reads=self.reads, notion=self.notion)
+
     def with_reads(self, reads: str) -> Task:
         return replace(self, reads=reads)
 
 
-def finished(
-    task: Task, law: Law, method: str, *, bound: float | None = None, notes: tuple[str, ...] = (),
-    started: float | None = None, **details: Any,
-) -> Design:
-    """Seal a law, certify it and measure it. Without a bound of its own a family of one member is its own limit."""
-    joint = task.joint
-    draft = Mechanism(law, joint.secret, joint.useful, task.reads, method, joint=joint)
-    sealed, proof = seal(draft, task.claim)
-    if bound is None:
+@dataclass(frozen=True, slots=True, eq=False)
+class Draft:
+    """A designer's answer in floats: a suggestion until it is sealed."""
+
+    law: Law
+    method: str
+    bound: float | None = None  # proved limit of the family; a family of one member is its own limit
+    notes: tuple[str, ...] = ()
+    details: dict[str, Any] = field(default_factory=dict)
+    fine: bool = False  # a vertex worth sealing with the smallest mixture that rounding allows
+    epsilon: float | None = None  # claimed instead of what was asked for, when that cannot be sealed
+
+    def value(self, task: Task) -> float:
+        """I(input; Y) of the floats at P̂, or NaN where it cannot be summed."""
+        joint = task.joint
         try:
-            bound = information(draft, joint).both
+            return information(Mechanism(self.law, joint.secret, joint.useful, task.reads), joint).both
         except InputError:
-            bound = float("nan")
-    return measured(task, sealed, proof, bound=bound, notes=notes, started=started, **details)
+            return float("nan")
 
 
-def measured(
-    task: Task, sealed: Mechanism, proof: Certificate, *, bound: float, notes: tuple[str, ...] = (),
-    started: float | None = None, **details: Any,
-) -> Design:
-    """A sealed mechanism with its certificate, and what it keeps."""
+def finished(task: Task, draft: Draft, started: float) -> Design:
+    """Seal a draft, certify it and measure it."""
+    joint = task.joint
+    task = task if draft.epsilon is None else replace(task, epsilon=draft.epsilon)
+    mechanism = Mechanism(draft.law, joint.secret, joint.useful, task.reads, draft.method, joint=joint)
+    if mechanism.sealed:  # integers of the designer's own: certified as they are, whether or not the claim holds
+        sealed = mechanism.with_claim(task.claim)
+        proof = certificate(sealed)
+    else:
+        sealed, proof = seal(mechanism, task.claim, margins=FINE if draft.fine else MARGINS)
+    notes = draft.notes
     try:
-        told: Information | None = information(sealed, task.joint)
+        told: Information | None = information(sealed, joint)
     except InputError as error:
         told, notes = None, (*notes, str(error))
+    bound = draft.value(task) if draft.bound is None else draft.bound
     value = told.both if told else float("nan")
     if told and told.within > 0:
         notes = (*notes, f"the information of so many outputs is an enclosure: proved to ± {told.within:.2g} nats")
-    limit = ceiling(task.joint, task.epsilon, reads=task.reads, notion=task.notion)
-    seconds = 0.0 if started is None else time.perf_counter() - started
-    return Design(sealed, proof, value, bound, limit, told, notes, seconds, details)
+    return Design(
+        sealed, proof, value, bound, task.ceiling, told, notes, time.perf_counter() - started, draft.details
+    )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 
-from sfumato.designers.base import Design, Task, finished
+from sfumato.designers.base import Draft, Task
 from sfumato.designers.calibration import least_quotient, lip_value
 from sfumato.errors import InputError
 from sfumato.mechanism import Conditional, Law
@@ -28,15 +27,14 @@ def response(task: Task, keep: float) -> Law:
     return Conditional(keep / total, base / total[:, None])
 
 
-def cr(task: Task) -> Design:
+def cr(task: Task) -> Draft:
     """Conditional reporting: S is masked by randomised response; where the mask slips U is told, elsewhere it is
     redrawn from P̂(U|s̃) [001, Alg. 1]. The notion's inequality is linear in κ = e^α, so the calibration is closed."""
     if task.reads != "both":
         raise InputError("cr reads the secret; ask for reads='both', or use grr with reads='useful'.")
-    started = time.perf_counter()
     keep = {"rldp": _robust, "lip": _lip, "ldp": _input}[task.notion](task)
     strength = math.log(keep) if keep > 0 else -math.inf
-    return finished(task, response(task, keep), "cr", started=started, strength=strength)
+    return Draft(response(task, keep), "cr", details={"strength": strength})
 
 
 def _lip(task: Task) -> float:

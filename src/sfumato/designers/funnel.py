@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.certification import certificate
-from sfumato.designers.base import Design, Task, finished, measured
+from sfumato.designers.base import Draft, Task
 from sfumato.designers.posteriors import Funnel, enumerated, independence_rows
 from sfumato.errors import InputError
 from sfumato.joint import Joint
@@ -31,30 +29,30 @@ def robust_or_known(task: Task, method: str) -> bool:
     )
 
 
-def finished_funnel(task: Task, found: Funnel, method: str, started: float) -> Design:
-    """A funnel's matrix sealed and certified; its bound is for every mechanism that reads X alone."""
+def funnel_draft(found: Funnel, method: str) -> Draft:
+    """A funnel's matrix; its bound is for every mechanism that reads X alone."""
     note = f"{found.status}; the bound holds for every mechanism that reads the useful variable alone"
-    return finished(
-        task, Table(found.matrix, 1), method, bound=found.bound, notes=(note,), started=started, status=found.status
-    )
+    return Draft(Table(found.matrix, 1), method, found.bound, (note,), {"status": found.status}, fine=True)
 
 
-def perfect(task: Task, method: str, started: float) -> Design:
+def perfect(task: Task, method: str) -> Draft:
     """ε = 0: Y independent of S with the largest I(X;Y), in integers that are independent exactly."""
     p = task.joint.p / task.joint.p.sum()
     found = enumerated(p.sum(axis=0), np.zeros((0, p.shape[1])), independence_rows(p))
     basis = independent_rows(task.joint)
     for smear in SMEARS:
         weights, bits = independent_weights(found.matrix, basis, smear)
-        if weights is None:
-            continue
-        law = Table(weights, 1, bits)
-        sealed = Mechanism(law, task.joint.secret, task.joint.useful, "useful", method, task.claim, task.joint)
-        proof = certificate(sealed)
-        if proof.holds:
+        if weights is not None and certificate(_sealed(task, Table(weights, 1, bits)), wider=False).holds:
             note = f"{found.status}; rounded inside the lattice of integer mechanisms exactly independent of S"
-            return measured(task, sealed, proof, bound=found.bound, notes=(note,), started=started, smear=smear)
-    return _nearly_perfect(task, found, method, started)
+            return Draft(Table(weights, 1, bits), method, found.bound, (note,), {"smear": smear})
+    law = Table(found.matrix, 1).rounded(None, 2.0**-22)
+    level = certificate(_sealed(task, law), wider=False).level
+    note = f"no integers nearby are exactly independent of the secret; ε = {level:.3g} is claimed instead of 0"
+    return Draft(law, method, found.bound, (found.status, note), epsilon=level)
+
+
+def _sealed(task: Task, law: Table) -> Mechanism:
+    return Mechanism(law, task.joint.secret, task.joint.useful, "useful", claim=task.claim, joint=task.joint)
 
 
 def independent_rows(joint: Joint) -> list[list[int]]:
@@ -89,15 +87,3 @@ def independent_weights(q: Floats, basis: list[list[int]], smear: float) -> tupl
     if min(min(row) for row in weights) < 0:
         return None, bits
     return np.array(weights, np.int64), bits
-
-
-def _nearly_perfect(task: Task, found: Funnel, method: str, started: float) -> Design:
-    """Without exact integers the least level that certifies is claimed instead of 0, and said."""
-    draft = Mechanism(Table(found.matrix, 1), task.joint.secret, task.joint.useful, "useful", method, joint=task.joint)
-    sealed = replace(draft, law=draft.law.rounded(None, 2.0**-22), claim=task.claim)
-    level = certificate(sealed, wider=False).level
-    nearly = replace(task, epsilon=level)
-    note = f"no integers nearby are exactly independent of the secret; ε = {level:.3g} is claimed instead of 0"
-    sealed = replace(sealed, claim=nearly.claim)
-    return measured(nearly, sealed, certificate(sealed), bound=found.bound, notes=(found.status, note), started=started)
-

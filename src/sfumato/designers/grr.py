@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import time
 
-from sfumato.designers.base import Design, Task, finished
+from sfumato.designers.base import Draft, Task
 from sfumato.designers.calibration import lip_value, single_cell, single_value
 from sfumato.mechanism import Cells, Constant, Law
 
@@ -29,12 +28,11 @@ def strength(task: Task) -> float:
     return lip_value(task) if task.notion == "lip" else single_value(task.within, task.epsilon)
 
 
-def grr(task: Task) -> Design:
+def grr(task: Task) -> Draft:
     """Generalised randomised response over what the mechanism reads [000, (56)], calibrated in closed form.
 
     Over F the level is log(1 + t·max P(u|s)) when the secret is read, and max (1 + tR₁)/(1 + tR₂) when it is not.
     """
-    started = time.perf_counter()
     t = strength(task)
     law = response(task.rows, task.joint.useful.size, t)
-    return finished(task, law, "grr", started=started, strength=math.log1p(t))
+    return Draft(law, "grr", details={"strength": math.log1p(t)})

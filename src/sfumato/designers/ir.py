@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 
 import numpy as np
 
-from sfumato.designers.base import Design, Task, finished
+from sfumato.designers.base import Draft, Task
 from sfumato.designers.calibration import l1_radius, single_value
 from sfumato.designers.grr import response as grr_response
 from sfumato.errors import InputError
@@ -58,26 +57,22 @@ def strength_rule(task: Task, rule: str) -> Callable[[float], float]:
     return lambda epsilon2: 2 * math.expm1(epsilon2) / d if d > 0 else math.inf  # [000, Thm 5, corrected]
 
 
-def ir(task: Task, *, rule: str = "tight") -> Design:
+def ir(task: Task, *, rule: str = "tight") -> Draft:
     """Independent reporting: ε₁-LDP response on S and t-strong response on U, ε₁ + ε₂ = ε [000, Thm 5, corrected].
 
     rule='tight' (default, ours) takes t from max (1 + t·max P(u|s)) / (1 + t·min P(u|s')) = e^{ε₂};
     rule='paper' takes δ₂ = log(1 + 2(e^{ε₂} − 1)/d). The split is searched on a grid and refined.
     Read from U alone there is nothing to split, and it is GRR on U.
     """
-    started = time.perf_counter()
     strength = strength_rule(task, rule)
     rows, useful = task.rows, task.joint.useful.size
     if task.reads == "useful":
         law = grr_response(1, useful, strength(task.epsilon))
-        return finished(task, law, "ir", started=started, rule=rule, split=task.epsilon)
+        return Draft(law, "ir", details={"rule": rule, "split": task.epsilon})
     split, _ = best_split(task.joint, task.epsilon, strength)
     law = response(rows, useful, task.epsilon - split, strength(split))
     note = "the split of ε between S and U comes from a search; only the ceiling bounds what another split could reach"
-    from sfumato.utility import ceiling
-
-    limit = ceiling(task.joint, task.epsilon, notion=task.notion)
-    return finished(task, law, "ir", bound=limit, notes=(note,), started=started, rule=rule, split=split)
+    return Draft(law, "ir", task.ceiling, (note,), {"rule": rule, "split": split})
 
 
 def best_split(joint: Joint, epsilon: float, strength: Callable[[float], float]) -> tuple[float, float]:

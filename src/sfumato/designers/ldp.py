@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers.base import Design, Task
-from sfumato.designers.funnel import finished_funnel, perfect, robust_or_known
+from sfumato.designers.base import Draft, Task
+from sfumato.designers.funnel import funnel_draft, perfect, robust_or_known
 from sfumato.designers.posteriors import Funnel, likelihood, optimum, repaired
 
 
@@ -39,16 +37,15 @@ def best_ldp(p: Floats, epsilon: float, *, gap: float = 1e-6, time_limit: float 
     return repaired(found, p, epsilon, ldp_level)
 
 
-def ldp(task: Task, *, time_limit: float = 60.0, gap: float = 1e-6) -> Design:
+def ldp(task: Task, *, time_limit: float = 60.0, gap: float = 1e-6) -> Draft:
     """The mechanism that reads X alone and keeps the most I(X;Y) under ε-LDP about S [001, Thm 2, by a shorter way].
 
     The paper lists vertices in a² − a dimensions; the extreme rays of the a-dimensional cone and an LP give the same.
     """
-    started = time.perf_counter()
     if robust_or_known(task, "ldp"):
         from sfumato.designers.robust_funnel import robust_ldp
 
-        return robust_ldp(task, time_limit=time_limit, started=started)
+        return robust_ldp(task, time_limit=time_limit)
     if task.epsilon == 0.0:
-        return perfect(task, "ldp", started)
-    return finished_funnel(task, best_ldp(task.joint.p, task.epsilon, gap=gap, time_limit=time_limit), "ldp", started)
+        return perfect(task, "ldp")
+    return funnel_draft(best_ldp(task.joint.p, task.epsilon, gap=gap, time_limit=time_limit), "ldp")

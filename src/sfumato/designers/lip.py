@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers.base import Design, Task
-from sfumato.designers.funnel import finished_funnel, perfect, robust_or_known
+from sfumato.designers.base import Draft, Task
+from sfumato.designers.funnel import funnel_draft, perfect, robust_or_known
 from sfumato.designers.posteriors import Funnel, likelihood, optimum, repaired
 
 
@@ -35,17 +33,16 @@ def best_lip(p: Floats, epsilon: float, *, gap: float = 1e-6, time_limit: float 
     return repaired(found, p, epsilon, lip_level)
 
 
-def lip(task: Task, *, time_limit: float = 60.0, gap: float = 1e-6) -> Design:
+def lip(task: Task, *, time_limit: float = 60.0, gap: float = 1e-6) -> Draft:
     """The mechanism that reads X alone and keeps the most I(X;Y) under ε-LIP about S [001, Thm 3].
 
     Small cones: all extreme rays and an LP. Large ones: column generation, with a bound from branch and bound. Over a
     χ² ball: cutting planes, each a distribution in the ball [ours]. ε = 0 asks for an output independent of S.
     """
-    started = time.perf_counter()
     if robust_or_known(task, "lip"):
         from sfumato.designers.robust_funnel import robust_lip
 
-        return robust_lip(task, time_limit=time_limit, started=started)
+        return robust_lip(task, time_limit=time_limit)
     if task.epsilon == 0.0:
-        return perfect(task, "lip", started)
-    return finished_funnel(task, best_lip(task.joint.p, task.epsilon, gap=gap, time_limit=time_limit), "lip", started)
+        return perfect(task, "lip")
+    return funnel_draft(best_lip(task.joint.p, task.epsilon, gap=gap, time_limit=time_limit), "lip")

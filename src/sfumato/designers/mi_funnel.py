@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers.base import Design, Task, finished
+from sfumato.designers.base import Draft, Task
 from sfumato.designers.funnel import perfect
 from sfumato.designers.lip import lip_rows
 from sfumato.designers.posteriors import enumerated, independence_rows, information, mechanism, xlogx
@@ -29,20 +29,19 @@ class MutualFunnel:
     leakage: float
 
 
-def mi_funnel(task: Task, *, time_limit: float = 5.0) -> Design:
+def mi_funnel(task: Task, *, time_limit: float = 5.0) -> Draft:
     """High I(X;Y) with I(S;Y) ≤ ε nats (M in the literature), by greedy merging and local ascent. A baseline.
 
     Makhdoumi et al. 2014; Ding and Sadeghi 2019. The promise is about the average: single outputs may tell S outright.
     The certificate proves I(S;Y) ≤ ε and states the worst-case level beside it. Not a global optimum.
     """
-    started = time.perf_counter()
     if not isinstance(task.within, Exactly):
         raise InputError(f"mi-funnel is for a known distribution; give sf.Exactly(joint), not {task.within.kind!r}.")
     if task.epsilon == 0.0:
-        return perfect(task, "mi-funnel", started)  # no average can hide anything: this is perfect privacy
+        return perfect(task, "mi-funnel")  # no average can hide anything: this is perfect privacy
     found = best_mutual(task.joint.p, leakage=task.epsilon, time_limit=time_limit)
     note = "average case: I(S;Y) ≤ ε says nothing about single outputs; see the worst output in the certificate"
-    return finished(task, Table(found.matrix, 1), "mi-funnel", bound=found.bound, notes=(note,), started=started)
+    return Draft(Table(found.matrix, 1), "mi-funnel", found.bound, (note,), fine=True)
 
 
 def leaked(points: Floats, g: Floats, secret: Floats) -> Floats:

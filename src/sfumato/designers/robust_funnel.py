@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers.base import Design, Task, finished
+from sfumato.designers.base import Draft, Task
 from sfumato.designers.posteriors import LISTING_ALLOWANCE
 from sfumato.errors import InputError
 from sfumato.mechanism import Constant, Table
 from sfumato.privacy.robust_lip import worst_shifts
 from sfumato.uncertainty import ChiSquareBall
+from sfumato.uncertainty.tilting import worst_pairs
 
 MARGIN = 2e-6  # designs stop this far (relative) below e^ε, so that the proof by duality goes through
 STOP = 1e-6  # relative violation at which cutting stops and mixing takes over
@@ -51,26 +52,27 @@ def lip_oracle(ball: ChiSquareBall, epsilon: float) -> Oracle:
 def ldp_oracle(ball: ChiSquareBall, epsilon: float) -> Oracle:
     """The same for ε-LDP: every ordered pair of secrets."""
     E, c = math.exp(epsilon), ball.joint.secret.size
+    q, ps = ball.joint.useful_given_secret, ball.joint.p_secret
     pairs = np.array([(i, j) for i in range(c) for j in range(c) if i != j])
 
     def worst(rows: Floats) -> Cuts:
         y, k = (x.ravel() for x in np.meshgrid(range(len(rows)), range(len(pairs)), indexing="ij"))
         s1, s2 = pairs[k].T
         v = (rows / rows.max(1, keepdims=True))[y]
-        ratio, first, second = ball.worst_pairs(v, v, s1, s2)
-        return Cuts(ratio, first - E * second)
+        found = worst_pairs(v, q[s1], ps[s1], v, q[s2], ps[s2], ball.slack)
+        return Cuts(found.ratio, found.first - E * found.second)
 
     return worst
 
 
-def robust_lip(task: Task, *, time_limit: float, started: float) -> Design:
+def robust_lip(task: Task, *, time_limit: float) -> Draft:
     """ε-LIP for every P in the ball: Σ P̂²/P ≤ 1 + B [001, first open problem; ours]."""
-    return _designed(task, "lip", lip_oracle(_ball(task), task.epsilon), time_limit, started)
+    return _designed(task, "lip", lip_oracle(_ball(task), task.epsilon), time_limit)
 
 
-def robust_ldp(task: Task, *, time_limit: float, started: float) -> Design:
+def robust_ldp(task: Task, *, time_limit: float) -> Draft:
     """ε-LDP about S for every P in the ball: RLDP for a mechanism that reads X alone."""
-    return _designed(task, "ldp", ldp_oracle(_ball(task), task.epsilon), time_limit, started)
+    return _designed(task, "ldp", ldp_oracle(_ball(task), task.epsilon), time_limit)
 
 
 def _ball(task: Task) -> ChiSquareBall:
@@ -78,21 +80,21 @@ def _ball(task: Task) -> ChiSquareBall:
     return task.within
 
 
-def _designed(task: Task, method: str, oracle: Oracle, time_limit: float, started: float) -> Design:
+def _designed(task: Task, method: str, oracle: Oracle, time_limit: float) -> Draft:
     """Cut, mix until no ratio exceeds e^ε less a margin, seal and prove."""
     a, c = task.joint.useful.size, task.joint.secret.size
     if task.epsilon == 0.0 or a == 1:
         note = "over a ball ε = 0 leaves constant answers" if a > 1 else "one useful value: nothing to tell"
-        return finished(task, Constant(1, a), method, bound=0.0, notes=(note,), started=started)
+        return Draft(Constant(1, a), method, 0.0, (note,))
     if c == 1:
-        return finished(task, Table(np.eye(a), 1), method, bound=task.joint.entropy_useful, started=started)
+        return Draft(Table(np.eye(a), 1), method, task.joint.entropy_useful, fine=True)
     matrix, bound, rounds, done = _cutting_planes(task.joint.p, oracle, task.epsilon, time_limit)
     goal = math.exp(task.epsilon) * (1 - MARGIN)
     mixed = _mixed(matrix, task.joint.p_useful, oracle, goal)
     notes = [f"{rounds} rounds of cutting planes; the bound is for every mechanism on X private over the ball"]
     if not done:
         notes.append("time ran out before the cuts settled: value and bound are valid, but could be closer")
-    return finished(task, Table(mixed, 1), method, bound=bound, notes=tuple(notes), started=started, rounds=rounds)
+    return Draft(Table(mixed, 1), method, bound, tuple(notes), {"rounds": rounds}, fine=True)
 
 
 def _cutting_planes(p: Floats, oracle: Oracle, epsilon: float, time_limit: float) -> tuple[Floats, float, int, bool]:

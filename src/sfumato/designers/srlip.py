@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.certification import certificate
-from sfumato.designers.base import Design, Task, finished, measured
+from sfumato.designers.base import Draft, Task
 from sfumato.designers.funnel import perfect
 from sfumato.designers.posteriors import Funnel, generated, optimum, repaired
 from sfumato.designers.products import Product, best_product, paper_product
@@ -25,21 +24,19 @@ JOINT_SECONDS = 0.6  # given to the joint design when nothing is said: the produ
 
 def srlip(
     task: Task, *, time_limit: float | None = None, joint: bool | None = None, starts: int = 4, gap: float = 1e-5
-) -> Design:
+) -> Draft:
     """High I(X;Y) under ε-SRLIP for X = (x¹, …, x^m), the columns of the useful variable [001, Def. 3; design ours].
 
     A product of mechanisms by block ascent from several budget splits; and, where the alphabet allows it, one
     mechanism on all attributes, whose bound holds for every product too. The better of the two is sealed and its
     level certified over every J and x^J. joint=True or False asks for or forbids the second.
     """
-    started = time.perf_counter()
     p = _table(task, "srlip")
     if p.ndim == 2 and task.epsilon == 0.0:
-        return perfect(task, "srlip", started)
+        return perfect(task, "srlip")
     if task.epsilon == 0.0:
         note = "ε = 0 against side channels: answers that ignore the input (a better design is not sought)"
-        law = Constant(1, task.joint.useful.size)
-        return finished(task, law, "srlip", bound=task.joint.entropy_useful, notes=(note,), started=started)
+        return Draft(Constant(1, task.joint.useful.size), "srlip", task.joint.entropy_useful, (note,))
     deadline = time.monotonic() + (60.0 if time_limit is None else time_limit)
     parts = best_product(p, task.epsilon, starts=starts, deadline=deadline)
     matrix, value, bound, notes = whole(parts), parts.value, task.joint.entropy_useful, []
@@ -52,32 +49,28 @@ def srlip(
             matrix = direct.matrix
     else:
         notes.append("no joint design was tried; the bound is H(X)")
-    return finished(
-        task, Table(matrix, 1), "srlip", bound=bound, notes=tuple(notes), started=started, product=parts.value,
-        product_level=parts.level,
-    )
+    details = {"product": parts.value, "product_level": parts.level}
+    return Draft(Table(matrix, 1), "srlip", bound, tuple(notes), details, fine=True)
 
 
-def srlip_paper(task: Task) -> Design:
+def srlip_paper(task: Task) -> Draft:
     """The paper's product with the budget split equally, for comparison [001, Thm 4 (false)].
 
     Its claim is what the paper promises; its certificate is the true level. When that exceeds the claim, `release` and
     `verify` refuse the mechanism.
     """
-    started = time.perf_counter()
     p = _table(task, "srlip-paper")
     found = paper_product(p, task.epsilon)
-    labels = task.joint
-    draft = Mechanism(Table(whole(found), 1), labels.secret, labels.useful, "useful", "srlip-paper", joint=labels)
-    sealed = draft
+    labels, proof, law = task.joint, None, Table(whole(found), 1)
     for margin in (0.0, 2.0**-46, 2.0**-40):
-        sealed = replace(draft, law=draft.law.rounded(None, margin), claim=task.claim)
-        proof = certificate(sealed)
+        sealed = law.rounded(None, margin)
+        proof = certificate(Mechanism(sealed, labels.secret, labels.useful, "useful", claim=task.claim), wider=False)
         if proof.holds:
             break
+    assert proof is not None
     verdict = "keeps" if proof.holds else "BREAKS"
     note = f"the paper's composition {verdict} its promise: claimed ε ≤ {task.epsilon:g}, true level {proof.level:.6g}"
-    return measured(task, sealed, proof, bound=found.value, notes=(note,), started=started, true_level=proof.level)
+    return Draft(sealed, "srlip-paper", found.value, (note,), {"true_level": proof.level})
 
 
 def _table(task: Task, method: str) -> Floats:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 
-from sfumato.designers.base import Design, Task, finished
+from sfumato.designers.base import Draft, Task
 from sfumato.errors import InputError
 from sfumato.mechanism import Cells, Constant, Law
 from sfumato.privacy.rldp import compared
@@ -22,7 +21,7 @@ def response(rows: int, useful: int, alpha: float) -> Law:
     return Cells(rows, useful, up / total, down / total, 1 / total, 1 / total)
 
 
-def srr(task: Task, *, fit: bool = False) -> Design:
+def srr(task: Task, *, fit: bool = False) -> Draft:
     """Secret randomised response: lies about S cost 1, lies about U within the same S cost e^{−ε} [000, Def. 4].
 
     Ratios reach e^{2ε} only between inputs with the same secret, so the level is ε for any F [000, Prop. 3].
@@ -31,13 +30,12 @@ def srr(task: Task, *, fit: bool = False) -> Design:
     """
     if task.reads != "both":
         raise InputError("srr reads the secret; ask for reads='both', or use grr or ir with reads='useful'.")
-    started = time.perf_counter()
     alpha = task.epsilon
     if task.notion == "ldp" and task.joint.useful.size > 1:
         alpha = task.epsilon / 2
     elif fit and task.notion == "rldp":
         alpha = fitted(task)
-    return finished(task, response(*task.joint.shape, alpha), "srr", started=started, strength=alpha)
+    return Draft(response(*task.joint.shape, alpha), "srr", details={"strength": alpha})
 
 
 def fitted(task: Task) -> float:

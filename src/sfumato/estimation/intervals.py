@@ -37,7 +37,8 @@ def critical(inversion: Inversion, level: float) -> float:
         z = _correlated(inversion.covariance()[np.ix_(shown, shown)], draws)
     else:
         z = inversion.deviations(np.random.default_rng(SEED), draws)[:, shown] / sd[shown]
-    return float(np.quantile(np.abs(z).max(1), level))
+    doubt = 2 * np.sqrt(level * (1 - level) / draws)  # of the simulation: err on the wide side
+    return float(np.quantile(np.abs(z).max(1), min(level + doubt, 1 - (1 - level) / 2)))
 
 
 def _correlated(covariance: Floats, draws: int) -> Floats:

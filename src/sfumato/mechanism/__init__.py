@@ -4,12 +4,13 @@ from sfumato.mechanism.cells import Cells
 from sfumato.mechanism.conditional import Conditional
 from sfumato.mechanism.constant import Constant
 from sfumato.mechanism.file import load, save
-from sfumato.mechanism.law import Law, Rows, Spikes, Subsets
+from sfumato.mechanism.law import Atoms, Law, Rows, Spikes, Subsets
+from sfumato.mechanism.layout import Layout
 from sfumato.mechanism.mechanism import Claim, Mechanism, Tabular
 from sfumato.mechanism.table import Table
 from sfumato.mechanism.unary import Unary
 
 __all__ = [
-    "Cells", "Claim", "Conditional", "Constant", "Law", "Mechanism", "Rows", "Spikes", "Subsets", "Table",
-    "Tabular", "Unary", "load", "save",
+    "Atoms", "Cells", "Claim", "Conditional", "Constant", "Law", "Layout", "Mechanism", "Rows", "Spikes",
+    "Subsets", "Table", "Tabular", "Unary", "load", "save",
 ]

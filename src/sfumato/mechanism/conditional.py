@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats, Ints, read_only
 from sfumato.errors import InputError
-from sfumato.mechanism.law import Contrast, Law, Spikes, Weights, Words, mask, present, scale, stacked
+from sfumato.mechanism.law import Contrast, Law, Spikes, Weights, Words, is_total, mask, present, scale, stacked
 from sfumato.mechanism.table import whole_weights
 
 CONDITIONAL_BITS = 62
@@ -30,10 +30,8 @@ class Conditional:
         dtype = np.float64 if self.bits is None else np.int64
         object.__setattr__(self, "keep", read_only(self.keep, dtype))
         object.__setattr__(self, "base", read_only(self.base, dtype))
-        total = self.base.sum(1, dtype=dtype) + self.keep
-        if min(self.base.min(), self.keep.min()) < 0 or np.any(
-            np.abs(total - (1 if self.bits is None else 2**self.bits)) > (1e-9 if self.bits is None else 0)
-        ):
+        total = (self.base.sum(1) + self.keep) if self.bits is None else self.base.sum(1, dtype=object) + self.keep
+        if min(self.base.min(), self.keep.min()) < 0 or not all(is_total(x, self.bits) for x in total):
             raise InputError("the weights of a conditional law must not be negative and must sum to the total.")
 
     @property
@@ -61,13 +59,13 @@ class Conditional:
         peak = self.base + self.keep[:, None]
         return [Spikes(self.base, peak, self.base, peak)]
 
-    def input_extremes(self) -> tuple[Any, Any]:
+    def input_extremes(self) -> tuple[Any, Any, int]:
         peak = self.base + self.keep[:, None]
         tops = np.maximum(peak.max(0), self.base.max(0))
         bottoms = self.base.min(0) if self.useful > 1 else peak.min(0)
         with np.errstate(divide="ignore", invalid="ignore"):
             y = int(np.nanargmax(np.where(tops > 0, tops / bottoms, 1.0)))
-        return tops[y], bottoms[y]
+        return tops[y], bottoms[y], y
 
     def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
         laws = self.base + self.keep[:, None] * given

@@ -11,12 +11,14 @@ import msgspec
 import numpy as np
 
 from sfumato.alphabet import Alphabet, Column
-from sfumato.errors import FileFormatError, InputError, OutputError, SfumatoError
+from sfumato.atomic import as_output_error, check_target, drafts
+from sfumato.errors import FileFormatError, InputError, SfumatoError
 from sfumato.joint import Joint
 from sfumato.mechanism.cells import Cells
 from sfumato.mechanism.conditional import Conditional
 from sfumato.mechanism.constant import Constant
 from sfumato.mechanism.law import Law
+from sfumato.mechanism.layout import Layout
 from sfumato.mechanism.mechanism import Claim, Mechanism
 from sfumato.mechanism.table import Table
 from sfumato.mechanism.unary import Unary
@@ -75,7 +77,15 @@ class UnaryRecord(msgspec.Struct, tag="unary", tag_field="kind", forbid_unknown_
     off: int
 
 
-LawRecord = TableRecord | CellsRecord | ConstantRecord | ConditionalRecord | UnaryRecord
+class LayoutRecord(msgspec.Struct, tag="layout", tag_field="kind", forbid_unknown_fields=True):
+    """Per secret the lengths of its atoms and heights[atom][u]; lengths times heights sum to 2^bits for every u."""
+
+    bits: int
+    lengths: list[list[int]]
+    heights: list[list[list[int]]]
+
+
+LawRecord = TableRecord | CellsRecord | ConstantRecord | ConditionalRecord | UnaryRecord | LayoutRecord
 
 
 class SetRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
@@ -136,6 +146,8 @@ def _law_record(law: Law) -> LawRecord:
             return ConditionalRecord(law.bits, law.keep.tolist(), law.base.tolist())
         case Unary():
             return UnaryRecord(law.bits, int(law.on), int(law.off))
+        case Layout():
+            return LayoutRecord(law.bits, [x.tolist() for x in law.lengths], [h.tolist() for h in law.heights])
     raise InputError(f"laws of kind {law.kind!r} cannot be saved.")
 
 
@@ -152,6 +164,13 @@ def _law(record: LawRecord, rows: int, useful: int) -> Law:
             return Conditional(np.array(record.keep), np.array(record.base), record.bits)
         case UnaryRecord():
             return Unary(rows, useful, record.on, record.off, record.bits)
+        case LayoutRecord():
+            if len(record.lengths) != rows:
+                raise FileFormatError(f"the layout is for {len(record.lengths)} secrets, the labels for {rows}.")
+            return Layout(
+                tuple(np.array(x, np.int64) for x in record.lengths),
+                tuple(np.array(h, np.int64) for h in record.heights), record.bits,
+            )
 
 
 def _set_record(within: UncertaintySet) -> SetRecord:
@@ -236,16 +255,12 @@ def mechanism_of(record: MechanismRecord) -> Mechanism:
 def save(mechanism: Mechanism, path: str | os.PathLike[str], *, force: bool = False) -> Path:
     """Write the mechanism file; an existing file is only replaced with force=True, and never half."""
     target = Path(path)
-    if target.exists() and not force:
-        raise OutputError(f"{target} exists. Choose another name, or pass force=True (--force) to replace it.")
+    check_target(target, None, force=force)
     text = msgspec.json.format(msgspec.json.encode(record_of(mechanism)), indent=1)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(text + b"\n")
-        os.replace(part, target)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise OutputError(f"{target} could not be written: {error.strerror}. Nothing was left behind.") from None
+    with drafts(target) as (draft,), as_output_error(target):
+        Path(draft.path).write_bytes(text + b"\n")
+        draft.settle()
+        draft.publish(replace=force)
     return target
 
 

@@ -46,7 +46,16 @@ class Subsets:
     high: Any
 
 
-Contrast = Rows | Spikes | Subsets
+@dataclass(frozen=True, slots=True, eq=False)
+class Atoms:
+    """Rows are made of one atom per secret; any two atoms of different secrets are compared as if some row held both,
+    which bounds the level from above. heights[a, u] and the secret of each atom."""
+
+    heights: Weights
+    secret: Ints
+
+
+Contrast = Rows | Spikes | Subsets | Atoms
 
 
 class Law(Protocol):
@@ -84,8 +93,8 @@ class Law(Protocol):
     def contrasts(self) -> list[Contrast]:
         """What has to be compared between two secrets."""
 
-    def input_extremes(self) -> tuple[Any, Any]:
-        """The weights (top, bottom) with the greatest ratio Q(y|x) / Q(y|x') over all y, x, x'."""
+    def input_extremes(self) -> tuple[Any, Any, int]:
+        """The weights (top, bottom) with the greatest Q(y|x) / Q(y|x') over all y, x, x', and that y (−1: a set)."""
 
     def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
         """(max_s P(y|s), min_s P(y|s), P(y), y) for outputs among which the extreme ratios occur; weights, not
@@ -102,7 +111,13 @@ class Law(Protocol):
 
 
 def scale(bits: int | None) -> float:
+    """What weights sum to, as a float: for turning them into probabilities."""
     return 1.0 if bits is None else 2.0**bits
+
+
+def is_total(weight: Any, bits: int | None) -> bool:
+    """Whether weights sum to what they must: exactly 2^bits once sealed, 1 within rounding before."""
+    return bool(abs(weight - 1) <= 1e-9 if bits is None else weight == 2**bits)
 
 
 def mask(words: Words, bits: int) -> Words:

@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats, Ints, read_only
 from sfumato.errors import InputError
-from sfumato.mechanism.law import MATRIX_CELLS, Contrast, Rows, Weights, Words, mask, present, scale
+from sfumato.mechanism.law import MATRIX_CELLS, Contrast, Rows, Weights, Words, is_total, mask, present, scale
 
 ALIAS_BITS = 48  # of a threshold; the output that shares its bucket takes the other 16 bits of a table entry
 GHOST = 2.0**-40  # an output less likely than this for every input is merged: its ratios are rounding noise
@@ -33,8 +33,8 @@ class Table:
             raise InputError(f"Q must be a table [y, x] with a column for each input, got shape {w.shape}.")
         if not np.all(np.isfinite(w)) or np.any(w < 0):
             raise InputError("Q must be finite and not negative.")
-        total = w.sum(0, dtype=object) if self.bits is not None else w.sum(0)
-        if np.any(np.abs(total - (1 if self.bits is None else 2**self.bits)) > (1e-9 if self.bits is None else 0)):
+        total = w.sum(0) if self.bits is None else w.sum(0, dtype=object)
+        if not all(is_total(x, self.bits) for x in total):
             raise InputError("the columns of Q, one for each input, must sum to 1.")
         if w.shape[0] > 65536:
             raise InputError(f"a table can list at most 65,536 outputs, got {w.shape[0]}.")
@@ -54,12 +54,11 @@ class Table:
     def contrasts(self) -> list[Contrast]:
         return [Rows(self.weights.reshape(self.outputs, self.rows, self.useful))]
 
-    def input_extremes(self) -> tuple[Any, Any]:
+    def input_extremes(self) -> tuple[Any, Any, int]:
         top, bottom = self.weights.max(1), self.weights.min(1)
-        live = top > 0
-        with np.errstate(divide="ignore"):
-            y = int(np.argmax(top[live] / bottom[live]))
-        return top[live][y], bottom[live][y]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            y = int(np.argmax(np.where(top > 0, top / bottom, 0.0)))
+        return top[y], bottom[y], y
 
     def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
         v = self.weights.reshape(self.outputs, self.rows, self.useful).astype(float)

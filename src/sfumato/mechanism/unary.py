@@ -31,7 +31,7 @@ class Unary:
     kind: ClassVar[str] = "unary"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.off <= self.on <= scale(self.bits):
+        if not 0 <= self.off <= self.on <= (1 if self.bits is None else 2**self.bits):
             raise InputError("a unary law needs 0 ≤ off ≤ on ≤ 1.")
 
     @property
@@ -71,8 +71,8 @@ class Unary:
             return [Spikes(high, high, low, low)]
         return [Subsets(low, high)]
 
-    def input_extremes(self) -> tuple[Any, Any]:
-        return self.odds if self.inputs > 1 else (1, 1)
+    def input_extremes(self) -> tuple[Any, Any, int]:
+        return (*self.odds, -1) if self.inputs > 1 else (1, 1, -1)
 
     def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
         """The subset with the greatest |log P(y|s)/P(y)|, found for each s by Dinkelbach's iteration.

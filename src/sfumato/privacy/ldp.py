@@ -25,5 +25,5 @@ class LDP:
     def level(self, mechanism: Mechanism) -> float:
         if self.joint is not None:
             return RLDP(Exactly(self.joint)).level(mechanism)
-        top, bottom = mechanism.law.input_extremes()
+        top, bottom, _ = mechanism.law.input_extremes()
         return math.log(top / bottom) if bottom > 0 else math.inf

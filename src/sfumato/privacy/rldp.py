@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.mechanism import Mechanism, Rows, Spikes, Subsets
+from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
+from sfumato.privacy.pairs import best_pairs
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 from sfumato.uncertainty.exactly import quotient
 
 CHUNK = 256  # pairs whose exact worst case is sought at once
 LISTED = 12  # useful values up to which the subsets of a unary law are listed
+OUTSTANDING = 64  # atoms of a large layout compared on each side
 ENOUGH = 1e-12  # a pair whose bound exceeds the best found by less than this cannot matter
 
 
@@ -48,6 +50,12 @@ class RLDP:
                     found = max(found, self._spikes(contrast, secrets, found))
                 case Subsets():
                     found = max(found, self._subsets(contrast, secrets, found))
+                case Atoms() if isinstance(self.within, Exactly):
+                    joint = self.within.joint
+                    top, bottom, _, _ = mechanism.law.secret_laws(joint.useful_given_secret, joint.p_secret)
+                    found = max(found, float(quotient(top, bottom).max()))
+                case Atoms():
+                    found = max(found, self._atoms(contrast, secrets, found))
         return found
 
     def _rows(self, values: Any, secrets: Any, found: float) -> float:
@@ -105,6 +113,22 @@ class RLDP:
             found = max(found, float(self.within.ratios(v1, v2, s1, s2).max()))
         return found
 
+    def _atoms(self, c: Atoms, secrets: Any, found: float) -> float:
+        """Any two atoms of different secrets, as if some row held both; over a ball, those that stand out most."""
+        listed = np.isin(c.secret, secrets)
+        v, s = np.asarray(c.heights[listed], float), c.secret[listed]
+        low, high = self.within.ranges_of(v, s)
+        if not isinstance(self.within, Anything):
+            i, j = np.argsort(-high)[:OUTSTANDING], np.argsort(low)[:OUTSTANDING]
+            i, j = (x.ravel() for x in np.meshgrid(i, j, indexing="ij"))
+            i, j = i[s[i] != s[j]], j[s[i] != s[j]]
+            return max([found, *self.within.ratios(v[i], v[j], s[i], s[j])]) if len(i) else found
+        size = self.within.joint.secret.size
+        top, bottom = np.zeros((size, 1)), np.full((size, 1), np.inf)
+        np.maximum.at(top[:, 0], s, high)
+        np.minimum.at(bottom[:, 0], s, low)
+        return max(found, float(best_pairs(top[secrets], bottom[secrets])[0]))
+
     def _subsets(self, c: Subsets, secrets: Any, found: float) -> float:
         low, high = float(c.low), float(c.high)
         if isinstance(self.within, Anything):
@@ -122,18 +146,6 @@ def compared(within: UncertaintySet) -> Any:
     ps = within.joint.p_secret
     everything = isinstance(within, Anything) or getattr(within, "radius", 0.0) > 0
     return np.arange(len(ps)) if everything else np.flatnonzero(ps > 0)
-
-
-def best_pairs(top: Floats, bottom: Floats) -> Floats:
-    """For each column the greatest top[i] / bottom[j] over i ≠ j."""
-    i, j = np.argmax(top, 0), np.argmin(bottom, 0)
-    columns = np.arange(top.shape[1])
-    direct = quotient(top[i, columns], bottom[j, columns])
-    other_top, other_bottom = top.copy(), bottom.copy()
-    other_top[i, columns], other_bottom[j, columns] = -np.inf, np.inf
-    i2, j2 = other_top.max(0), other_bottom.min(0)
-    crossed = np.maximum(quotient(i2, bottom[j, columns]), quotient(top[i, columns], j2))
-    return np.where(i == j, crossed, direct)
 
 
 def _spread(base: Any, peak: Any, shape: tuple[int, int]) -> tuple[Floats, Floats]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.uncertainty import ChiSquareBall
-from sfumato.uncertainty.chi_square import greatest_mean
+from sfumato.uncertainty.tilting import greatest_mean
 
 GRID = np.sin(np.linspace(0, np.pi / 2, 17)) ** 2  # shares of the slack tried first, dense at both ends
 ZOOMS = 24

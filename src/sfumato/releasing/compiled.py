@@ -16,7 +16,9 @@ def fill_table(codes, words, out, entries, bucket_bits, threshold_bits, bits):
         word = words[i] & whole
         bucket = word >> uint64(threshold_bits)
         entry = entries[(uint64(codes[i]) << uint64(bucket_bits)) + bucket]
-        out[i] = bucket if (word & within) < (entry >> uint64(16)) else entry & uint64(0xFFFF)
+        partner = entry & uint64(0xFFFF)
+        stays = uint64((word & within) < (entry >> uint64(16)))
+        out[i] = partner + (bucket - partner) * stays  # without a branch, which would be guessed wrong half the time
 
 
 @njit(nogil=True, cache=True)

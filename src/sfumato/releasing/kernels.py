@@ -36,11 +36,38 @@ def numba_allowed() -> bool:
 def plain_kernel(law: Law) -> Kernel:
     """The law's own draw in numpy, through a guide table where the law is small and its draws come in runs."""
     width = law.words
+    if isinstance(law, Table):
+        return _alias_kernel(law)
     if type(law) in IN_RUNS and law.rows * law.useful * law.outputs * RUNS <= GUIDE_ENTRIES:
         return _guided_kernel(law)
 
     def fill(codes: Any, words: Words, out: Any) -> None:
         out[:] = law.draw(codes.astype(np.int64), words.reshape(-1, width))
+
+    return fill
+
+
+def _alias_kernel(law: Table) -> Kernel:
+    """The alias method in few passes over the words: compare w·2^16 + 65535 with the entry, partner and all."""
+    table, bucket_bits, threshold_bits = law.alias
+    assert law.bits is not None
+    flat, ones = np.ascontiguousarray(table.reshape(-1)), np.uint64(0xFFFF)
+    whole, within = (np.uint64((1 << bits) - 1) for bits in (law.bits, threshold_bits))
+
+    def fill(codes: Any, words: Words, out: Any) -> None:
+        bucket = words & whole
+        bucket >>= np.uint64(threshold_bits)
+        at = codes.astype(np.int64)
+        at <<= bucket_bits
+        at += bucket.view(np.int64)
+        entry = np.take(flat, at, mode="clip")
+        low = words & within
+        low <<= np.uint64(16)
+        low |= ones
+        stays = low < entry
+        entry &= ones
+        np.copyto(entry, bucket, where=stays)
+        out[:] = entry
 
     return fill
 

@@ -14,7 +14,7 @@ from sfumato.mechanism.law import Law
 from sfumato.releasing.kernels import Kernel, compiled_kernel, numba_allowed, plain_kernel
 from sfumato.releasing.randomness import Stream
 
-CHUNK_WORDS = 1 << 14  # words drawn at a time: 128 kB, which stays in the cache
+CHUNK_WORDS = 1 << 12  # words drawn at a time: 32 kB, which leaves room in the cache for the table
 ROWS_WORTH_NUMBA = 5_000_000  # from here on loading numba pays
 
 
@@ -45,7 +45,7 @@ class Sampler:
         width = self.law.words
         rows = max(1, CHUNK_WORDS // width)
         shape = (len(codes),) if self.law.meaning != "subset" else (len(codes), width)
-        out = np.empty(shape, np.int32 if width == 1 else np.uint8)
+        out = np.empty(shape, np.uint8 if self.law.meaning == "subset" else np.int32)
         buffer = np.empty(min(rows, max(len(codes), 1)) * width, np.uint64)
         fill = self.stream.reader(first_row * width, lane=self.lane)
         for start in range(0, len(codes), rows):

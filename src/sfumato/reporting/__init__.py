@@ -1,6 +1,7 @@
 """Reporting: the numbers of a release, and the page that explains them."""
 
-from sfumato.reporting.facts import Facts, facts_of
+from sfumato.reporting.facts import facts_of
+from sfumato.reporting.figures import Facts
 from sfumato.reporting.files import private_path, write_reports
 from sfumato.reporting.pages import page, private_report, public_report
 

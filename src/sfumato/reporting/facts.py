@@ -1,135 +1,22 @@
-"""Facts: every number a report shows, before anything is drawn. Public facts come from the mechanism file and the
-released rows alone; nothing here opens the private table."""
+"""Facts: the figures of a release. Public facts come from the mechanism file and the released rows alone;
+nothing here opens the private table."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from sfumato.errors import InputError
 from sfumato.estimation import Estimate, Marginal
-from sfumato.joint import Joint
+from sfumato.joint import SMALL, Joint
 from sfumato.mechanism import Mechanism
-from sfumato.reporting.heat import Heat, heat_of
+from sfumato.reporting.figures import Cost, DesignData, Facts, Private, Promise, Rows, Side, Value
+from sfumato.reporting.heat import heat_of
 from sfumato.utility import ceiling, mutual_information
 
 BIT = math.log(2)
-SMALL = 10  # people; a cell with fewer is named as small
 SHOWN = 40  # values of a marginal that are listed
 PRIORS = (0.01, 0.1, 0.25, 0.5, 0.75)
-
-
-@dataclass(frozen=True)
-class Promise:
-    """What is promised and what was proved."""
-
-    notion: str
-    within: str
-    epsilon: float
-    factor: float  # e^ε
-    level: float
-    holds: bool
-    confidence: float | None
-    beliefs: tuple[tuple[float, float], ...]  # belief before, greatest belief after
-    elsewhere: tuple[tuple[str, float, float], ...]  # where, level, factor
-    witness: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Information in bits at the design distribution."""
-
-    kept: float | None
-    whole: float  # H of what is read
-    ceiling: float | None
-    share: float | None  # kept / whole
-    of_ceiling: float | None
-
-
-@dataclass(frozen=True)
-class DesignData:
-    """What anybody who holds the mechanism file knows about the data it was designed from."""
-
-    source: str
-    rows: int | None
-    cells: int
-    counted: bool
-    small: int  # cells with 1 … SMALL − 1 people
-    smallest: int | None
-    empty: int
-
-
-@dataclass(frozen=True)
-class Value:
-    """One value of a marginal: estimate, simultaneous interval and, in private reports, the truth."""
-
-    label: str
-    p: float
-    low: float
-    high: float
-    truth: float | None = None
-
-
-@dataclass(frozen=True)
-class Side:
-    """The estimated distribution of one variable."""
-
-    name: str
-    role: str
-    identified: bool
-    values: tuple[Value, ...]
-    left_out: int
-    distance: float | None = None  # total variation from the truth
-    covered: bool | None = None  # whether every interval holds the truth
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The released rows and what they say."""
-
-    n: int
-    decode: str
-    method: str
-    level: float
-    sides: tuple[Side, ...]
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Private:
-    """What only the holder of the true table may see."""
-
-    n: int | None
-    kept: float | None  # bits, at the true distribution
-    whole: float
-    distance: float | None  # total variation of the table
-    covered: bool | None
-
-
-@dataclass(frozen=True)
-class Facts:
-    """All of it; `asdict` makes it JSON."""
-
-    title: str
-    method: str
-    reads: str
-    secret: str
-    useful: str
-    secret_values: int
-    useful_values: int
-    promise: Promise | None
-    cost: Cost | None
-    design: DesignData | None
-    heat: Heat
-    rows: Rows | None
-    kept_columns: tuple[str, ...]
-    seeded: bool
-    verify: str
-    private: Private | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def _bits(nats: float) -> float:

@@ -10,7 +10,8 @@ from typing import Any
 from sfumato.estimation import Estimate
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
-from sfumato.reporting.facts import Facts, facts_of
+from sfumato.reporting.facts import facts_of
+from sfumato.reporting.figures import Facts
 from sfumato.reporting.words import words
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sfumato.reporting.facts import Facts
+from sfumato.reporting.figures import Facts
 
 METHODS = {
     "grr": "Randomised response: the true cell with a set probability, else any other cell, all alike.",

@@ -1,1 +1,1 @@
-"""Numeric engines that know nothing of privacy: extreme rays, covers, column generation, branch and bound."""
+"""Numeric engines that know nothing of privacy: programmes, columns, layouts, rays, covers, lattices."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from sfumato.alphabet import Floats
+from sfumato.alphabet import Floats, Ints
 from sfumato.joint import Joint
 from sfumato.uncertainty.base import Extreme, Worst
 from sfumato.uncertainty.exactly import quotient
@@ -34,6 +34,9 @@ class Anything:
 
     def ranges(self, rows: Floats) -> tuple[Floats, Floats]:
         return rows.min(-1), rows.max(-1)
+
+    def ranges_of(self, values: Floats, s: Ints) -> tuple[Floats, Floats]:
+        return values.min(-1), values.max(-1)
 
     def support(self, c: Floats) -> Extreme:
         p = np.zeros(c.shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from sfumato.alphabet import Floats
+from sfumato.alphabet import Floats, Ints
 from sfumato.joint import Joint
 
 
@@ -46,6 +46,9 @@ class UncertaintySet(Protocol):
 
     def ranges(self, rows: Floats) -> tuple[Floats, Floats]:
         """Least and greatest Σ_u P(u|s) v[y, s, u] over F for each y and s: what one secret alone allows."""
+
+    def ranges_of(self, values: Floats, s: Ints) -> tuple[Floats, Floats]:
+        """`ranges` for rows that belong to one secret each: values[i, u] for secret s[i]."""
 
     def support(self, c: Floats) -> Extreme:
         """max ⟨c, P⟩ over P in F."""

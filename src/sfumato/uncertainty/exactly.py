@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sfumato.alphabet import Floats
+from sfumato.alphabet import Floats, Ints
 from sfumato.joint import Joint
 from sfumato.uncertainty.base import Extreme, Worst
 
@@ -40,6 +40,10 @@ class Exactly:
 
     def ranges(self, rows: Floats) -> tuple[Floats, Floats]:
         means = np.einsum("ysu,su->ys", rows, self.joint.useful_given_secret)
+        return means, means
+
+    def ranges_of(self, values: Floats, s: Ints) -> tuple[Floats, Floats]:
+        means = (values * self.joint.useful_given_secret[s]).sum(-1)
         return means, means
 
     def support(self, c: Floats) -> Extreme:

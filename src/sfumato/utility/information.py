@@ -15,7 +15,8 @@ from sfumato.mechanism import Mechanism
 from sfumato.mechanism.cells import Cells
 from sfumato.mechanism.conditional import Conditional
 from sfumato.mechanism.constant import Constant
-from sfumato.mechanism.law import scale
+from sfumato.mechanism.law import MATRIX_CELLS, scale
+from sfumato.mechanism.layout import Layout
 from sfumato.mechanism.table import Table
 from sfumato.mechanism.unary import Unary
 from sfumato.utility.unary import unary_information
@@ -97,11 +98,9 @@ def _unary(law: Unary, p: Floats) -> Information:
     def of_y(x: Floats) -> float:
         """H(Y) when the input has law x."""
         inside = _subset_sums(x)
-        with np.errstate(divide="ignore"):
-            near, far = np.log(off) if off else -np.inf, np.log1p(-off)
         k = np.arange(a + 1)
-        hit = on * np.exp(np.where(k > 1, (k - 1) * near, 0.0) + (a - k) * far) * (k > 0)
-        miss = (1 - on) * np.exp(np.where(k > 0, k * near, 0.0) + np.maximum(a - k - 1, 0) * far) * (k < a)
+        hit = on * off ** np.maximum(k - 1.0, 0) * (1 - off) ** (a - k) * (k > 0)
+        miss = (1 - on) * off ** k.astype(float) * (1 - off) ** np.maximum(a - k - 1, 0) * (k < a)
         return -float(xlogx(hit[size] * inside + miss[size] * (1 - inside)).sum())
 
     given_both = binary(on) + (a - 1) * binary(off)
@@ -141,6 +140,24 @@ def _enclosed(on: float, off: float, read: Floats, p: Floats, both: bool) -> Inf
     return Information(total.middle, total.middle - other, total.middle - rest, half + max(slip, slip_u))
 
 
+def _layout(law: Layout, p: Floats) -> Information:
+    """Outputs by their lengths: I(X;Y) = Σ_y |y| (Σ p h log h − z log z), with heights h and z = Σ p h per unit."""
+    width = np.asarray(law.widths, float) / float(np.sum(law.widths))
+    unit = float(np.sum(law.widths)) / scale(law.bits)
+    z, both, secret = np.zeros(law.outputs), 0.0, 0.0
+    of_u = np.zeros((law.outputs, law.useful)) if law.outputs * law.useful <= MATRIX_CELLS else None
+    for s, (x, h) in enumerate(zip(law.lengths, law.heights, strict=True)):
+        tall, share, mass = np.asarray(h, float) * unit, x / np.sum(x), p[s].sum()
+        z += (tall @ p[s])[law.atoms_at[:, s]]
+        both += float(share @ (xlogx(tall) @ p[s]))
+        secret += float(share @ xlogx(tall @ (p[s] / mass))) * mass if mass else 0.0
+        if of_u is not None:
+            of_u += (tall * p[s])[law.atoms_at[:, s]]
+    told, pu = float(width @ xlogx(z)), p.sum(0)
+    useful = float("nan") if of_u is None else float(width @ (xlogx(of_u / np.where(pu > 0, pu, 1)) @ pu))
+    return Information(both - told, useful - told, secret - told)
+
+
 def _constant(law: Constant, p: Floats) -> Information:
     return Information(0.0, 0.0, 0.0)
 
@@ -154,7 +171,7 @@ def _subset_sums(x: Floats) -> Floats:
 
 _BY_KIND: dict[str, Callable[[Any, Floats], Information]] = {
     Table.kind: _table, Cells.kind: _cells, Conditional.kind: _conditional, Unary.kind: _unary,
-    Constant.kind: _constant,
+    Constant.kind: _constant, Layout.kind: _layout,
 }
 
 

@@ -1,0 +1,149 @@
+"""polyopt, ballopt and nr: the mechanisms with the highest mutual information, over a ball or at a point."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sfumato.alphabet import Floats
+from sfumato.designers.base import Draft, Task
+from sfumato.designers.unread import ballopt_unread
+from sfumato.errors import InputError
+from sfumato.mechanism import Constant, Law, Layout, Table
+from sfumato.solve.ball_rows import Profile, ballopt_apart
+from sfumato.solve.ball_rows import ballopt as best_over_ball
+from sfumato.solve.known_rows import nr as best_at_a_point
+from sfumato.solve.layout import Layout as Arrangement
+from sfumato.solve.product import Outcome
+from sfumato.solve.simplex_rows import polyopt as best_over_simplices
+from sfumato.solve.simplex_rows import polyopt_apart
+from sfumato.uncertainty import ChiSquareBall, Exactly
+
+LISTED_CELLS = 1_000_000  # |Y|·|X| up to which a design is kept as a table; beyond, as a layout
+FEW_SECRETS, FEW_VALUES = 6, 8  # up to which rows with a distinguished secret are searched
+PRESENT = 1e-15  # mass below which a secret cannot be designed for
+
+
+def _ball(task: Task, method: str) -> ChiSquareBall:
+    """The ball a robust method works on; other sets have their own best method."""
+    if task.notion != "rldp" or task.reads != "both":
+        raise InputError(f"{method} is for notion='rldp' and reads='both', got {task.notion!r} and {task.reads!r}.")
+    if not isinstance(task.within, ChiSquareBall):
+        hint = "nr" if isinstance(task.within, Exactly) else "srr"
+        raise InputError(f"{method} needs a χ² ball, got a set of kind {task.within.kind!r}. Use method={hint!r}.")
+    return task.within
+
+
+def _deadline(time_limit: float | None) -> float:
+    if time_limit is not None and not time_limit > 0:
+        raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}.")
+    return math.inf if time_limit is None else time.monotonic() + time_limit
+
+
+def law_of(arrangement: Arrangement, joint_size: int) -> Law:
+    """The design as a table while it is small, as a layout beyond."""
+    atoms = sum(len(x) for x in arrangement.lengths)
+    if atoms * joint_size <= LISTED_CELLS:
+        rows = arrangement.rows()
+        return Table(rows / rows.sum(0), len(arrangement.lengths))
+    shares = [x / x.sum() for x in arrangement.lengths]
+    heights = [h / (x @ h) for x, h in zip(shares, arrangement.heights, strict=True)]
+    return Layout(tuple(shares), tuple(heights))
+
+
+def with_empty_secrets(task: Task, design: Callable[[Floats], Outcome]) -> tuple[Arrangement, Outcome]:
+    """Design for the secrets that occur and give the others a constant row.
+
+    An empty secret's conditional is free within a ball, so only a row that is constant in u is private for it: height
+    1/T on all of [0, T] lies between what the other secrets may show.
+    """
+    p = task.joint.p
+    seen = np.flatnonzero(p.sum(1) > PRESENT)
+    if len(seen) < 2:
+        raise InputError("fewer than two secrets occur in the table: there is nothing to tell apart.")
+    outcome = design(p[seen])
+    if len(seen) == len(p):
+        return outcome.layout, outcome
+    total, at = outcome.layout.total, {int(s): i for i, s in enumerate(seen)}
+    flat = (np.array([total]), np.full((1, p.shape[1]), 1 / total))
+    atoms = [
+        (outcome.layout.lengths[at[s]], outcome.layout.heights[at[s]]) if s in at else flat for s in range(len(p))
+    ]
+    return Arrangement(total, tuple(x for x, _ in atoms), tuple(h for _, h in atoms)), outcome
+
+
+def _drafted(task: Task, method: str, design: Callable[[Floats], Outcome], **details: Any) -> Draft:
+    if task.epsilon == 0:
+        return Draft(Constant(*task.joint.shape), method, notes=("ε = 0: the output ignores the input",))
+    arrangement, outcome = with_empty_secrets(task, design)
+    law = law_of(arrangement, task.joint.p.size)
+    return Draft(law, method, min(outcome.bound, task.ceiling), details={"route": outcome.route, **details})
+
+
+def polyopt(task: Task, *, same_secret: bool = True, gap: float = 1e-7, time_limit: float | None = None) -> Draft:
+    """PolyOpt: optimal over the simplices that enclose the conditional balls [000, Thm 3], by its product structure.
+
+    same_secret=True keeps the s₁ = s₂ inequalities of the paper's cone; False drops them, which privacy does not need
+    (few secrets and useful values). The bound is that of the cone.
+    """
+    ball, until = _ball(task, "polyopt"), _deadline(time_limit)
+
+    def design(p: Floats) -> Outcome:
+        if same_secret:
+            return best_over_simplices(p, ball.slack, task.epsilon, gap=gap, deadline=until)
+        _check_few(p, "polyopt with same_secret=False")
+        return polyopt_apart(p, ball.slack, task.epsilon, gap=max(gap, 1e-6), deadline=until)
+
+    return _drafted(task, "polyopt", design, same_secret=same_secret)
+
+
+def _check_few(p: Floats, what: str) -> None:
+    if p.shape[0] > FEW_SECRETS or p.shape[1] > FEW_VALUES:
+        raise InputError(
+            f"{what} searches rows with a distinguished secret, for at most {FEW_SECRETS} × {FEW_VALUES} values; "
+            f"this table is {p.shape[0]} × {p.shape[1]}."
+        )
+
+
+def ballopt(
+    task: Task, *, gap: float = 1e-4, profile: tuple[float, float] | None = None, time_limit: float | None = None
+) -> Draft:
+    """BallOpt: rows for the exact ball with the slack shared between secrets under an optimised profile (ours).
+
+    Budgets add [002, Thm 3]: asking m_s(v; b') ≥ f(b') and M_s(v; b') ≤ E·f(b − b') for a decreasing f makes every pair
+    private and decouples the secrets. profile=(drop, power) fixes f instead of searching it. The bound is that of
+    two-level rows under the profile; the ceiling bounds every mechanism.
+    """
+    if task.reads == "useful" and task.notion == "rldp":
+        return ballopt_unread(task, time_limit=time_limit)
+    ball, until = _ball(task, "ballopt"), _deadline(time_limit)
+    chosen: list[Profile] = []
+
+    def design(p: Floats) -> Outcome:
+        given = None if profile is None else Profile(*profile)
+        found, _, used = best_over_ball(p, ball.slack, task.epsilon, profile=given, gap=gap, deadline=until)
+        chosen.append(used)
+        if p.shape[0] <= FEW_SECRETS and p.shape[1] <= FEW_VALUES and time.monotonic() < until:
+            apart, _ = ballopt_apart(p, ball.slack, task.epsilon, profile=used, gap=max(gap, 1e-3), deadline=until)
+            return apart if apart.value > found.value else found
+        return found
+
+    draft = _drafted(task, "ballopt", design)
+    if chosen:
+        draft.details["profile"] = (chosen[0].drop, chosen[0].power)
+    return draft
+
+
+def nr(task: Task, *, gap: float = 1e-7, time_limit: float | None = None) -> Draft:
+    """NR: the best mechanism that is private at P̂ itself and nowhere else [000, §8], at any size (ours).
+
+    Y may reveal U in full given S, so the optimum is H(U|S) + max I(S;Y) over ε-LDP responses to S.
+    """
+    until = _deadline(time_limit)
+    note = "private at the design distribution only: use a ball for data whose distribution was estimated"
+    draft = _drafted(task, "nr", lambda p: best_at_a_point(p, task.epsilon, gap=gap, deadline=until))
+    return Draft(draft.law, "nr", draft.bound, (*draft.notes, note), draft.details)

@@ -1,0 +1,169 @@
+"""Worst conditionals in a χ² ball: one secret alone, and two that share the slack.
+
+Given s, the conditional R of U lies in {R : Σ q²/R ≤ C}, q = P̂(·|s). Two conditionals share the slack b of the ball:
+P̂_{s₁}(√C₁ − 1) + P̂_{s₂}(√C₂ − 1) ≤ b [002, Thm 3]. Everything here is in floats and vectorised over many rows; the last
+axis is the alphabet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sfumato.alphabet import Floats
+from sfumato.uncertainty.exactly import quotient
+
+NEWTON = 40  # steps for a multiplier; Newton needs about eight, the bisection behind it more
+LEAST_GAP = -75.0  # log of the least τ − max v looked at, in units of the width
+SPLIT_STEPS = 40  # for the split of the slack; the secant needs about eight
+SPLIT_END = 36.0  # log-odds of the split at which a share counts as nothing
+SPLIT_CLOSE = 1e-7  # the ratio is flat at its maximum, so this is exact to the last float
+
+
+def spread_of(slack: Any, mass: Any) -> Floats:
+    """C = (1 + slack/P̂_s)² for a share of the slack; ∞ for an empty secret as soon as there is any slack."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(slack > 0, (1 + slack / mass) ** 2, 1.0))
+
+
+def mass_range(q: Floats, spread: Floats) -> tuple[Floats, Floats]:
+    """Least and greatest R(H) over {R : Σ q²/R ≤ C} for a set H with q(H) = q [000, Lemma 1, corrected].
+
+    L = 2q²/(X + √·), X = C + 2q − 1, √· = √((C − 1)(C − (2q − 1)²)): no cancellation, and right for q = 0.
+    """
+    q, spread = np.broadcast_arrays(np.asarray(q, float), np.asarray(spread, float))
+    wide = ~np.isfinite(spread)
+    c = np.where(wide, 2.0, spread)
+
+    def least(mass: Floats) -> Floats:
+        x = c + 2 * mass - 1
+        return np.asarray(2 * mass**2 / np.maximum(x + np.sqrt((c - 1) * (c - (2 * mass - 1) ** 2)), 1e-300))
+
+    low, high = least(q), 1 - least(1 - q)
+    exact = c == 1
+    return np.where(wide, 0.0, np.where(exact, q, low)), np.where(wide, 1.0, np.where(exact, q, high))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mean:
+    """max R·v with a maximiser R, the multiplier τ that proves it, and how fast the maximum grows with C."""
+
+    value: Floats
+    r: Floats
+    tau: Floats
+    slope: Floats
+
+
+def greatest_mean(v: Floats, q: Floats, spread: Floats) -> Mean:
+    """max R·v over {R in the simplex : Σ q²/R ≤ C}, for many at once; the last axis is the alphabet.
+
+    The dual is min_{τ ≥ max v} τ − (Σ q√(τ−v))²/C; at its minimum R ∝ q/√(τ−v), and if that still leaves
+    mass at τ = max v it goes to a cell with q = 0 where v is greatest. The slope in C is (Σ q√(τ−v))²/C².
+    """
+    top = v.max(-1)
+    depth = top[..., None] - v
+    width = np.where(depth.max(-1) > 0, depth.max(-1), 1.0)
+    depth = depth / width[..., None]
+    c = np.where(np.isfinite(spread), spread, 1e30)
+    gap = gap_for(depth, q, c)
+    root = np.sqrt(depth + gap[..., None])
+    length = (q * root).sum(-1)
+    r = q / root * (length / c)[..., None]
+    rest = np.maximum(1 - r.sum(-1), 0.0)  # zero up to rounding unless τ stopped at max v
+    corner = np.eye(v.shape[-1])[np.argmax(v, -1)]
+    r = r + rest[..., None] * corner
+    r = r / r.sum(-1, keepdims=True)
+    r = np.where(np.isfinite(spread)[..., None], r, corner)
+    r = np.where(((spread <= 1) | (depth.max(-1) == 0))[..., None], q, r)
+    return Mean(np.asarray((r * v).sum(-1)), r, top + width * gap, np.asarray(width * (length / c) ** 2))
+
+
+def gap_for(depth: Floats, q: Floats, c: Floats) -> Floats:
+    """x = τ − max v, in units of the width, with (Σ q√(d+x))·(Σ q/√(d+x)) = C, or the least x if that is below C.
+
+    log log of the left side is nearly linear in log x, so Newton's method on it, kept inside a bracket, settles fast.
+    """
+    target = np.log(np.maximum(np.log(c), 1e-300))
+    low, high = np.full(c.shape, LEAST_GAP), np.log1p(2 / np.maximum(c**2 - 1, 1e-25)) + 1e-9
+    y = np.minimum(high - 0.5, 0.0)
+    least = np.sqrt(depth + np.exp(LEAST_GAP))
+    stuck = (q * least).sum(-1) * (q / least).sum(-1) <= c  # even τ = max v leaves slack, or v is constant
+    settled = stuck | (c <= 1 + 1e-15)
+    for _ in range(NEWTON):
+        x = np.exp(y)
+        square = depth + x[..., None]
+        root = np.sqrt(square)
+        inverse = q / root
+        a, b, d = (q * root).sum(-1), inverse.sum(-1), (inverse / square).sum(-1)
+        product = a * b
+        log = np.log1p(np.maximum(product - 1, 1e-17))
+        off = np.log(log) - target
+        low, high = np.where(off > 0, y, low), np.where(off > 0, high, y)
+        slope = x * (b * b - a * d) / (2 * product * log)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = y - off / slope
+        before, y = y, np.where((step >= low) & (step <= high), step, (low + high) / 2)
+        if np.all(settled | (np.abs(y - before) <= 4e-15 * np.maximum(np.abs(y), 1.0)) | (high - low <= 1e-14)):
+            break
+    return np.where(stuck, np.exp(LEAST_GAP), np.exp(y))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairs:
+    """The greatest (R₁·v₁)/(R₂·v₂) with the conditionals that attain it and multipliers μ ≥ max v₁, m ≤ min v₂ that
+    prove it (nearly: certification checks them)."""
+
+    ratio: Floats
+    first: Floats
+    second: Floats
+    mu: Floats
+    m: Floats
+
+
+def worst_pairs(v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2: Floats, slack: float) -> Pairs:
+    """max (R₁·v₁)/(R₂·v₂) over two conditionals that share the slack, for many pairs at once.
+
+    The ratio is quasi-concave in the split, and the envelope theorem gives the slope of each side. The logarithm of
+    the quotient of slopes is nearly linear in the log-odds of the split, so a bracketed secant finds its zero.
+    """
+
+    def sides(w: Floats) -> tuple[Mean, Mean, Floats]:
+        share = 1 / (1 + np.exp(-w)), 1 / (1 + np.exp(w))
+        top = greatest_mean(v1, q1, spread_of(slack * share[0], ps1))
+        bottom = greatest_mean(-v2, q2, spread_of(slack * share[1], ps2))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slopes = [
+                np.log(side.slope * (1 + slack * part / mass) / mass / np.abs(side.value))
+                for side, part, mass in ((top, share[0], ps1), (bottom, share[1], ps2))
+            ]
+            return top, bottom, np.nan_to_num(slopes[0] - slopes[1], nan=0.0, posinf=1e3, neginf=-1e3)
+
+    low, high = np.full(ps1.shape, -SPLIT_END), np.full(ps1.shape, SPLIT_END)
+    ends = [sides(low), sides(high)]
+    at_low, at_high = ends[0][2], ends[1][2]
+    at_end = (at_low <= 0) | (at_high >= 0)  # all to one side: the ends are tried in any case
+    w, before, shy = np.zeros(ps1.shape), at_end, np.ones(ps1.shape)
+    for _ in range(0 if at_end.all() else SPLIT_STEPS):
+        _, _, lean = sides(w)
+        up = lean > 0
+        low, high = np.where(up, w, low), np.where(up, high, w)
+        # Illinois: an end that stays twice in a row counts half, so that it moves too.
+        at_low, at_high = np.where(up, lean, at_low * shy), np.where(up, at_high * shy, lean)
+        shy = np.where(up == before, 0.5, 1.0)
+        before = up
+        with np.errstate(divide="ignore", invalid="ignore"):
+            secant = low + (high - low) * at_low / (at_low - at_high)
+        w = np.where((secant > low) & (secant < high), secant, (low + high) / 2)
+        if np.all(at_end | (np.abs(lean) <= SPLIT_CLOSE) | (high - low <= SPLIT_CLOSE)):
+            break
+    tried = [ends[0][:2], sides(w)[:2], ends[1][:2]]
+    ratios = np.stack([quotient(top.value, -bottom.value) for top, bottom in tried])
+    best = ratios.argmax(0)
+
+    def chosen(side: int, name: str) -> Floats:
+        options = np.stack([getattr(pair[side], name) for pair in tried])
+        return np.asarray(options[best, np.arange(len(best))])
+
+    return Pairs(ratios.max(0), chosen(0, "r"), chosen(1, "r"), chosen(0, "tau"), -chosen(1, "tau"))
