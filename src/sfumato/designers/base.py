@@ -12,7 +12,7 @@ from sfumato.errors import InputError, checked_epsilon
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Law, Mechanism
 from sfumato.uncertainty import UncertaintySet
-from sfumato.utility import Information, ceiling, information
+from sfumato.utility import Information, LeastInformation, ceiling, information, least_information
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,6 +33,14 @@ class Design:
     def gap(self) -> float:
         """|bound − value| / max(|value|, 1e-12)."""
         return abs(self.bound - self.value) / max(abs(self.value), 1e-12)
+
+    @property
+    def least(self) -> LeastInformation:
+        """The least I(input; Y) over the claimed set: proved from below, and the worst distribution found."""
+        claim, joint = self.mechanism.claim, self.mechanism.joint
+        if claim is None or joint is None:
+            raise InputError("the design carries no claim about a set of distributions.")
+        return least_information(self.mechanism, Exactly(joint) if claim.within is None else claim.within)
 
     @property
     def epsilon(self) -> float:
@@ -95,6 +103,12 @@ class Draft:
     details: dict[str, Any] = field(default_factory=dict)
     fine: bool = False  # a vertex worth sealing with the smallest mixture that rounding allows
     epsilon: float | None = None  # claimed instead of what was asked for, when that cannot be sealed
+
+    def least(self, task: Task) -> float:
+        """The proved least I(input; Y) of the floats over the task's set."""
+        joint = task.joint
+        mechanism = Mechanism(self.law, joint.secret, joint.useful, task.reads)
+        return least_information(mechanism, task.within).proved
 
     def value(self, task: Task) -> float:
         """I(input; Y) of the floats at P̂, or NaN where it cannot be summed."""

@@ -82,8 +82,11 @@ def _draft(method: str, task: Task, options: dict[str, Any]) -> Draft:
     return designer(task, **options)
 
 
-def _auto(task: Task, *, time_limit: float | None = None) -> Draft:
-    """The draft that keeps most of the input: closed forms, and the optimum where the table is small enough for it."""
+def _auto(task: Task, *, time_limit: float | None = None, robust_utility: bool = False) -> Draft:
+    """The draft that keeps most of the input: closed forms, and the optimum where the table is small enough for it.
+
+    robust_utility=True compares what is proved to be kept at every distribution in the set instead of at P̂.
+    """
     names = list(_CLOSED[task.reads])
     limit = {"time_limit": AUTO_SECONDS if time_limit is None else time_limit}
     tried = [_draft(name, task, {}) for name in names]
@@ -94,7 +97,10 @@ def _auto(task: Task, *, time_limit: float | None = None) -> Draft:
         why = f"it keeps most of the closed forms and {optimum}"
     elif task.joint.p.size > OPTIMISED_CELLS:
         why += f" ({task.joint.p.size:,} cells are more than the {OPTIMISED_CELLS:,} up to which auto optimises)"
-    values = [draft.value(task) for draft in tried]
+    if robust_utility:
+        tried += [_draft("polyopt", task, limit)] if optimum == "ballopt" and task.reads == "both" else []
+        why += " at every distribution in the set"
+    values = [draft.least(task) if robust_utility else draft.value(task) for draft in tried]
     best = tried[max(range(len(tried)), key=lambda i: values[i])]
     listed = ", ".join(f"{draft.method} {value:.4g}" for draft, value in zip(tried, values, strict=True))
     return replace(best, notes=(*best.notes, f"auto took {best.method}: {why} (nats: {listed})"))

@@ -108,7 +108,13 @@ def _whom(f: Facts) -> str:
     )
     if f.promise is None:
         return text
-    return text + " It is a promise for one release; further releases about the same people add up."
+    text += " It is a promise for one release: several releases about the same people can tell more than their sum."
+    if f.promise.notion == "ldp" or f.promise.within == "anything":
+        return text
+    return text + (
+        " It is a promise about people of whom nothing is known but the released row: somebody who already knows a "
+        f"person's {f.useful} is outside it, and only the level for any distribution, below, holds against them."
+    )
 
 
 def _strength(f: Facts) -> str:
