@@ -11,7 +11,7 @@ from sfumato.certification.sealing import FINE, MARGINS
 from sfumato.errors import InputError, checked_epsilon
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Law, Mechanism
-from sfumato.uncertainty import UncertaintySet
+from sfumato.uncertainty import Exactly, UncertaintySet
 from sfumato.utility import Information, LeastInformation, ceiling, information, least_information
 
 
