@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sfumato.certification.linear import about_anything, about_input, about_secret
 from sfumato.certification.outward import log_up
-from sfumato.certification.robust import over_ball
+from sfumato.certification.ranges import over_ranges
+from sfumato.certification.renyi import RenyiBounds
+from sfumato.certification.robust import over_ball, over_bounds
+from sfumato.certification.vertices import over_vertices
 from sfumato.certification.witness import Found
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Claim, Mechanism, load
-from sfumato.uncertainty import Anything, ChiSquareBall, Exactly, UncertaintySet
+from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, Polytope, RenyiBall, UncertaintySet
 
 WIDER = (2.0, 4.0)  # times the radius, at which the level is stated as well
 
@@ -29,6 +32,7 @@ class Certificate:
     level: float  # what is proved, rounded up
     witness: dict[str, Any] = field(default_factory=dict)  # where the level is attained or approached
     elsewhere: dict[str, float] = field(default_factory=dict)  # proved levels outside the claimed set
+    basis: str = "proved from the integers"  # or what the proof takes for granted
 
     @property
     def holds(self) -> bool:
@@ -51,8 +55,27 @@ def _over_ball(mechanism: Mechanism, within: Any, notion: str, target: float) ->
     return found if found.ratio < everywhere.ratio else everywhere
 
 
+def _over_renyi(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:
+    if within.radius == 0:
+        return about_secret(mechanism, within.joint, notion)
+    everywhere = about_anything(mechanism)
+    found = over_bounds(mechanism, RenyiBounds.around(within.joint, within.alpha, within.radius), target)
+    return found if found.ratio < everywhere.ratio else everywhere
+
+
+def _over_polytope(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:
+    everywhere, found = about_anything(mechanism), over_vertices(mechanism, within, target)
+    return found if found.ratio < everywhere.ratio else everywhere
+
+
+def _over_custom(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:
+    everywhere, found = about_anything(mechanism), over_ranges(mechanism, within)
+    return found if found.ratio < everywhere.ratio else everywhere
+
+
 _OVER: dict[str, Callable[[Mechanism, Any, str, float], Found]] = {
     Exactly.kind: _over_exactly, Anything.kind: _over_anything, ChiSquareBall.kind: _over_ball,
+    RenyiBall.kind: _over_renyi, Polytope.kind: _over_polytope, Custom.kind: _over_custom,
 }
 
 
@@ -81,17 +104,19 @@ def certificate(mechanism: Mechanism, claim: Claim | None = None, *, wider: bool
     level = math.inf if found.ratio == math.inf else log_up(found.ratio)
     kind = "everything" if claim.within is None else claim.within.kind
     outside = elsewhere(mechanism, claim) if wider else {}
-    return Certificate(claim.notion, kind, claim.epsilon, level, _named(mechanism, found), outside)
+    made = Certificate(claim.notion, kind, claim.epsilon, level, _named(mechanism, found), outside)
+    if isinstance(claim.within, Custom):
+        return replace(made, basis="as given by the set")
+    return made
 
 
 def elsewhere(mechanism: Mechanism, claim: Claim | None = None) -> dict[str, float]:
     """Proved levels about the secret when the truth lies outside the claimed set."""
     claim = mechanism.claim if claim is None else claim
     out: dict[str, float] = {}
-    if claim is not None and isinstance(claim.within, ChiSquareBall) and claim.within.radius > 0:
+    if claim is not None and isinstance(claim.within, ChiSquareBall | RenyiBall) and claim.within.radius > 0:
         for times in WIDER:
-            ball = ChiSquareBall(claim.within.joint, radius=times * claim.within.radius)
-            found = _over_ball(mechanism, ball, "rldp", math.inf).ratio
+            found = _OVER[claim.within.kind](mechanism, claim.within.widened(times), "rldp", math.inf).ratio
             out[f"{times:g} times the radius"] = math.inf if found == math.inf else log_up(found)
     found = about_anything(mechanism).ratio
     out["any distribution"] = math.inf if found == math.inf else log_up(found)

@@ -44,7 +44,10 @@ class Claim:
     @property
     def sentence(self) -> str:
         within = {None: "", "exactly": " at the design distribution only", "anything": " for every distribution",
-                  "chi-square-ball": " for every distribution in the confidence ball"}
+                  "chi-square-ball": " for every distribution in the confidence ball",
+                  "renyi-ball": " for every distribution in the Rényi ball",
+                  "polytope": " for every mixture of the listed distributions",
+                  "custom": " for every distribution in a set whose bounds are as given by the set"}
         about = "about the whole record" if self.notion == "ldp" else "about the secret"
         kind = None if self.within is None else self.within.kind
         where = within.get(kind, f" for every distribution in the set ({kind})")
