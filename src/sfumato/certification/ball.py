@@ -20,6 +20,7 @@ from sfumato.joint import Joint
 from sfumato.uncertainty.tilting import greatest_mean, spread_of, worst_pairs
 
 NEWTON = 12
+Range = tuple[Floats, Floats]  # below and above
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +46,7 @@ class Ball:
         return best_pair_bound(first, second, self.slack)
 
 
-def enclosed(joint: Joint) -> tuple[tuple[Floats, Floats], ...]:
+def enclosed(joint: Joint) -> tuple[Range, Range, Range]:
     """P̂(s, u), P̂(s) and P̂(s) − P̂(s, u) as floats below and above the exact rationals; zeros stay zeros."""
     exact, total = joint.weights()
     low, high = float_range(total)

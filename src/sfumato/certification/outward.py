@@ -66,11 +66,11 @@ def log_up(ratio: Fraction | float) -> float:
 
 
 # Powers. log and exp are made of the trusted operations, so that their errors can be stated:
-# _log: x = m·2^e, √½ ≤ m ≤ √2, log m = 2(z + z³/3 + …), z = (m−1)/(m+1), |z| < 0.172; 13 terms leave 1e-20 and rounding costs
-# 2^-49(1 + |log x|) at most. _exp: y = k·log 2 + r, |r| < 0.35; 17 terms leave 1e-22, and the error in r and of the sum is at
-# most 2^-49(1 + |y|), relative. A power x^r with r known to 2^-50 is then right to 2^-45(1 + |r|)(1 + |log x|), relative.
-_LOG2 = 0.6931471805599453
-_SLIP = 2.0**-45
+# _log: x = m·2^e, √½ ≤ m ≤ √2, log m = 2(z + z³/3 + …), z = (m−1)/(m+1), |z| < 0.172; 13 terms leave 1e-20 and rounding
+# costs 2^-49(1 + |log x|) at most. _exp: y = k·log 2 + r, |r| < 0.35; 17 terms leave 1e-22, and the error in r and of
+# the sum is at most 2^-49(1 + |y|), relative. A power x^r with r known to 2^-50 is then right to 2^-45(1 + |r|)(1 +
+|log
+x|), relative. _LOG2 = 0.6931471805599453 _SLIP = 2.0**-45
 _FAR = 690.0
 
 
@@ -90,7 +90,7 @@ def _exp(y: Floats) -> Floats:
     r, total = y - k * _LOG2, np.ones(y.shape)
     for j in range(17, 0, -1):
         total = 1 + total * r / j
-    return np.ldexp(total, k.astype(int))
+    return np.asarray(np.ldexp(total, k.astype(int)))
 
 
 def exp_range(y: Any, error: Any = 0.0) -> tuple[Floats, Floats]:

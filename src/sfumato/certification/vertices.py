@@ -1,9 +1,9 @@
 """Proved levels over the mixtures of listed distributions.
 
-The worst P(y|s₁)/P(y|s₂) over a polytope lies on a segment between two of its vertices (see `uncertainty.polytope`). With N = Σ_u
-P(s,u)v_u and D = P(s) at the ends i and j, N₁D₂ ≤ λD₁N₂ holds along the segment iff the quadratic λD₁N₂ − N₁D₂ is not negative on
-[0, 1]: its Bernstein coefficients are b₀, b₁, b₂ with b₀, b₂ ≥ 0 and b₁ ≥ −√(b₀b₂). They are computed with outward rounding.
-Vertices count as the rationals their floats are; that they sum to 1 only nearly changes nothing, since ratios of conditionals
+The worst P(y|s₁)/P(y|s₂) over a polytope lies on a segment between two of its vertices (see `uncertainty.polytope`).
+With N = Σ_u P(s,u)v_u and D = P(s) at the ends i and j, N₁D₂ ≤ λD₁N₂ holds along the segment iff the quadratic λD₁N₂ −
+N₁D₂ is not negative on [0, 1]: its Bernstein coefficients are b₀, b₁, b₂ with b₀, b₂ ≥ 0 and b₁ ≥ −√(b₀b₂). They are
+computed with outward rounding. Vertices count as the rationals their floats are; that they sum to 1 only nearly changes nothing, since ratios of conditionals
 do not depend on the scale of a vertex.
 """
 
@@ -16,16 +16,15 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.certification.outward import down, float_range, up, up_any
+from sfumato.certification.outward import down, down_any, float_range, up, up_any
 from sfumato.certification.witness import Found
 from sfumato.errors import InputError
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
-from sfumato.uncertainty.polytope import Polytope
+from sfumato.uncertainty.polytope import Polytope, segment_ends, stationary
 
 LISTED = 12  # useful values up to which subsets are listed
 STEPS = (0.0, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-7, 1e-5)
 FIRST, CHUNK = 16, 256
-ATOM_PAIRS = 200_000
 
 
 def over_vertices(mechanism: Mechanism, within: Polytope, target: float = math.inf) -> Found:
@@ -120,37 +119,42 @@ def _compared(first: Any, second: Any, secrets: Any, within: Polytope, best: Fou
 
 def segment_bound(n1: Any, d1: Any, n2: Any, d2: Any) -> Floats:
     """Proved bounds of max n₁d₂/(d₁n₂) over all segments; each argument is (below, above) with shape [pair, vertex]."""
-    from sfumato.uncertainty.polytope import stationary
-
     i, j = np.triu_indices(n1[0].shape[1])
-    ends = [(x[1][:, i], x[1][:, j]) for x in (n1, d1, n2, d2)]
-    tried = [np.zeros(ends[0][0].shape), np.ones(ends[0][0].shape), *stationary(*ends)]
+    below, above = (
+        [e for n, d in ((n1, d1), (n2, d2)) for e in segment_ends(n[side], d[side], d[1] > 0, i, j)] for side in (0, 1)
+    )
     ratio = np.zeros(len(n1[0]))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        for t in tried:
-            a, b, c, d = ((1 - t) * x + t * y for x, y in ends)
-            ratio = np.maximum(ratio, np.nan_to_num(np.where((b > 0) & (d > 0), a * d / (b * c), 0.0), posinf=np.inf).max(1))
+        for t in (0.0, 1.0, *stationary(*above)):
+            a, b, c, d = ((1 - t) * x + t * y for x, y in above)
+            here = np.nan_to_num(np.where((b > 0) & (d > 0), a * d / (b * c), 0.0), nan=0.0, posinf=np.inf)
+            ratio = np.maximum(ratio, here.max(1))
         proved = np.full(ratio.shape, np.inf)
         for step in STEPS:
             z = ratio * (1 + step)
-
-            def low(x: Any, y: Any, z: Floats = z) -> Floats:
-                return down(z[:, None] * down(d1[0][:, x] * n2[0][:, y]))
-
-            def high(x: Any, y: Any) -> Floats:
-                return _up0(n1[1][:, x] * d2[1][:, y])
-
-            b0, b2 = low(i, i) - high(i, i), low(j, j) - high(j, j)
-            middle = down(low(i, j) + low(j, i)), _up0(high(i, j) + high(j, i))
-            b0, b2 = (np.where(b == 0, 0.0, b - up(np.abs(b)) * 2.0**-51) for b in (b0, b2))
-            b1 = (middle[0] - middle[1]) / 2
-            b1 = np.where(b1 == 0, 0.0, b1 - up(np.abs(b1)) * 2.0**-51)
-            root = down(np.sqrt(down(np.maximum(b0, 0) * np.maximum(b2, 0))))
-            holds = np.isfinite(z) & ((b0 >= 0) & (b2 >= 0) & (b1 >= -root)).all(1)
+            holds = np.isfinite(z) & _not_negative(below, above, z[:, None]).all(1)
             proved = np.where(holds & np.isinf(proved), up_any(z), proved)
             if holds.all():
                 break
     return proved
+
+
+def _not_negative(below: Any, above: Any, z: Floats) -> Any:
+    """Whether z·D₁N₂ − N₁D₂ ≥ 0 along each segment, by Bernstein coefficients rounded down."""
+    d1, n2, n1, d2 = below[1], below[2], above[0], above[3]
+
+    def least(x: int, y: int) -> Floats:
+        return down(z * down(d1[x] * n2[y]))
+
+    def most(x: int, y: int) -> Floats:
+        return _up0(n1[x] * d2[y])
+
+    def gap(big: Floats, small: Floats) -> Floats:
+        return np.where(big == small, 0.0, down_any(big - small))
+
+    b0, b2 = gap(least(0, 0), most(0, 0)), gap(least(1, 1), most(1, 1))
+    b1 = gap(down(least(0, 1) + least(1, 0)), _up0(most(0, 1) + most(1, 0))) / 2
+    return (b0 >= 0) & (b2 >= 0) & (b1 >= -down(np.sqrt(down(np.maximum(b0, 0) * np.maximum(b2, 0)))))
 
 
 def _atoms(c: Atoms, secrets: Any, within: Polytope) -> Found:
@@ -159,7 +163,7 @@ def _atoms(c: Atoms, secrets: Any, within: Polytope) -> Found:
     mass = _masses(within.vertices)
     high, low = np.zeros(len(mass[0])), np.full(len(mass[0]), np.inf)
     for s in secrets:
-        rows = np.broadcast_to(c.heights[c.secret == s][:, None, :], (int((c.secret == s).sum()), 1, c.heights.shape[1]))
+        rows = c.heights[c.secret == s][:, None, :]
         if len(rows):
             own = _sums(rows, within.vertices[:, [s]])
             least, most = _means(own, (mass[0][[s]], mass[1][[s]]))

@@ -54,7 +54,8 @@ def strength_rule(task: Task, rule: str) -> Callable[[float], float]:
     if task.notion == "ldp":
         return math.expm1
     if rule == "tight":
-        return lambda epsilon2: single_value(task.within, epsilon2)
+        spikes = task.within.spikes()
+        return lambda epsilon2: single_value(task.within, epsilon2, spikes)
     d = total_variation(task)
     return lambda epsilon2: 2 * math.expm1(epsilon2) / d if d > 0 else math.inf  # [000, Thm 5, corrected]
 

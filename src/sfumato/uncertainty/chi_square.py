@@ -27,9 +27,9 @@ class ChiSquareBall:
     'asymptotic': B = F⁻¹_{|X|−1}(confidence) / n; at small n it covers the truth less often than stated.
     'bootstrap': the quantile of the statistic over tables drawn from P̂ and from (counts + ½), whichever is larger, and
     never below the asymptotic one; at small n close to what is stated, without a guarantee.
-    'exact': B = (|X| − 1) / (n(1 − confidence)), by Markov: the statistic has mean (|X| − 1)/n under every distribution. It
-    holds for every n and every distribution and is conservative; RenyiBall(joint, alpha=1, confidence=…) holds as
-    well and is closer for large tables.
+    'exact': B = (|X| − 1) / (n(1 − confidence)), by Markov: the statistic has mean (|X| − 1)/n under every
+    distribution. It holds for every n and every distribution and is conservative; RenyiBall(joint, alpha=1,
+    confidence=…) holds as well and is closer for large tables.
 
     >>> joint = Joint.from_counts([[7, 10], [26, 57]])
     >>> round(math.log1p(ChiSquareBall(joint, confidence=0.95).radius), 6)
@@ -64,8 +64,8 @@ class ChiSquareBall:
         object.__setattr__(self, "calibration", calibration)
 
     def coverage(self, draws: int = 10_000, seed: int = 0) -> float:
-        """How often a ball of this radius around tables of n rows drawn from P̂ covers P̂: the finite-sample coverage if P̂
-        were the truth, by simulation (standard error at most 0.5/√draws)."""
+        """How often a ball of this radius around tables of n rows drawn from P̂ covers P̂: the finite-sample coverage if
+        P̂ were the truth, by simulation (standard error at most 0.5/√draws)."""
         if self.joint.n is None:
             raise InputError("coverage needs to know how many rows the table was counted from (joint.n).")
         return float((_statistics(self.joint.p, self.joint.n, draws, seed) <= self.radius).mean())

@@ -24,7 +24,7 @@ class Custom:
     The two secrets of a pair are bounded apart, so levels are upper bounds: the set is taken as the product of its
     conditionals. trusted=True states that `between` is proved (its floats lie outside the true range); only then can
     mechanisms be sealed and released, and the certificate says that the bounds are as given by the set. A file carries
-    the name of the set, not its code: who reads it can release with it but not verify the claim.
+    the name of the set, not its code: whoever loads it must put the set back into the claim to verify or release.
 
     >>> joint = Joint.from_probabilities([[0.3, 0.2], [0.1, 0.4]])
     >>> q = joint.useful_given_secret

@@ -22,11 +22,11 @@ class Polytope:
     """F = the mixtures of `vertices` [v, s, u], or {P in the simplex : A·P ≤ b} for inequalities=(A [k, s, u], b [k]).
 
     P(y|s) is a quotient of linear functions of P, so its range over mixtures is attained at vertices where P(s) > 0.
-    P(y|s₁)/P(y|s₂) is not: with P(s) free to vary it may be greatest inside. For a fixed P(y|s₂) the greatest P(y|s₁) is a
-    linear-fractional programme with one constraint, so its optimum mixes at most two vertices: the worst case is a
+    P(y|s₁)/P(y|s₂) is not: with P(s) free to vary it may be greatest inside. For a fixed P(y|s₂) the greatest P(y|s₁)
+    is a linear-fractional programme with one constraint, so its optimum mixes at most two vertices: the worst case is a
     maximum over pairs of vertices (neighbours or not) of a quotient of quadratics on [0, 1] (ours). Where all vertices
-    agree on P(s) the vertices alone suffice. A secret that no vertex lets occur is not looked at; at vertices with P(s) = 0
-    its conditional is that of the other end.
+    agree on P(s) the vertices alone suffice. A secret that no vertex lets occur is not looked at; at vertices with P(s)
+    = 0 its conditional is that of the other end.
 
     Over inequalities the level is the product of the two ranges, each by a linear programme (Charnes–Cooper): an upper
     bound. Levels are proved, and mechanisms released, for vertices only.
@@ -90,8 +90,12 @@ class Polytope:
             top, bottom = _fractional(self, row[s1], s1)[1], _fractional(self, row[s2], s2)[0]
             return Worst(float(quotient(top.value, bottom.value)), top.p[s1], bottom.p[s2])
         ratio, i, j, t = self._pairs(row[None, s1], row[None, s2], np.array([s1]), np.array([s2]))
-        p = (1 - t[0]) * self.vertices[i[0]] + t[0] * self.vertices[j[0]]
-        return Worst(float(ratio[0]), p[s1] / p[s1].sum(), p[s2] / p[s2].sum())
+        given = []
+        for s in (s1, s2):
+            a, b = self.vertices[i[0], s], self.vertices[j[0], s]
+            r = (1 - t[0]) * (a if a.any() else b) + t[0] * (b if b.any() else a)
+            given.append(r / r.sum())
+        return Worst(float(ratio[0]), given[0], given[1])
 
     def ratios(self, first: Floats, second: Floats, s1: Any, s2: Any) -> Floats:
         if self.vertices is None:
@@ -105,9 +109,8 @@ class Polytope:
         n1, d1 = np.einsum("iu,viu->iv", first, self.vertices[:, s1]), mass[:, s1].T
         n2, d2 = np.einsum("iu,viu->iv", second, self.vertices[:, s2]), mass[:, s2].T
         i, j = np.triu_indices(len(self.vertices))
-        ends = [(x[:, i], x[:, j]) for x in (n1, d1, n2, d2)]
-        places = np.stack([*stationary(*ends), np.full(ends[0][0].shape, 1e-9), np.full(ends[0][0].shape, 1 - 1e-9),
-                           np.zeros(ends[0][0].shape), np.ones(ends[0][0].shape)])
+        ends = [e for n, d in ((n1, d1), (n2, d2)) for e in segment_ends(n, d, d > 0, i, j)]
+        places = np.stack([*stationary(*ends), np.zeros(ends[0][0].shape), np.ones(ends[0][0].shape)])
         a, b, c, d = ((1 - places) * x + places * y for x, y in ends)
         alive = (b > 0) & (d > 0)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -126,6 +129,13 @@ class Polytope:
         return found
 
 
+def segment_ends(n: Floats, d: Floats, seen: Any, i: Ints, j: Ints) -> tuple[tuple[Floats, Floats], ...]:
+    """N and D at both ends of segments; an end where the secret is absent takes the values of the other, since on the
+    open segment its conditional is that of the other end."""
+    first, second = seen[:, i], seen[:, j]
+    return tuple((np.where(first, x[:, i], x[:, j]), np.where(second, x[:, j], x[:, i])) for x in (n, d))
+
+
 def stationary(n1: Any, d1: Any, n2: Any, d2: Any) -> tuple[Floats, Floats]:
     """The t in [0, 1] where n₁d₂/(d₁n₂) along a segment stands still: the roots of a quadratic, clipped."""
 
@@ -140,7 +150,8 @@ def stationary(n1: Any, d1: Any, n2: Any, d2: Any) -> tuple[Floats, Floats]:
     half = -(c1 + np.where(c1 >= 0, root, -root)) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
         first, second = half / c2, c0 / half
-    return tuple(np.clip(np.nan_to_num(t, nan=0.0, posinf=1.0, neginf=0.0), 0, 1) for t in (first, second))  # type: ignore[return-value]
+    inside = [np.clip(np.nan_to_num(t, nan=0.0, posinf=1.0, neginf=0.0), 0.0, 1.0) for t in (first, second)]
+    return inside[0], inside[1]
 
 
 def _checked_vertices(vertices: Any, shape: tuple[int, int]) -> Floats:
@@ -151,7 +162,7 @@ def _checked_vertices(vertices: Any, shape: tuple[int, int]) -> Floats:
         raise InputError("every vertex must be a distribution: not negative, with sum 1.")
     if np.any((listed > 0) & (listed < LEAST)):
         raise InputError(f"probabilities of a vertex must be 0 or at least {LEAST:g}.")
-    return listed
+    return np.asarray(listed)
 
 
 def _checked_inequalities(given: tuple[npt.ArrayLike, npt.ArrayLike], shape: tuple[int, int]) -> tuple[Floats, Floats]:

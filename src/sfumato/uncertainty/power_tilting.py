@@ -1,11 +1,11 @@
 """Worst conditionals in a Rényi ball of any order α: one secret alone, and two that share the radius.
 
 With κ = (α − 1)/α write T(D) = (e^{κD} − 1)/κ for the price of a divergence (T = D at α = 1). Minimising
-Σ_s P̂_s^α P_s^{1−α} e^{(α−1)D_s} over the marginal P_s (by Hölder; for α < 1 it is a maximum) shows that conditionals with
-divergences D_s belong to some P in the ball iff Σ_s P̂_s T(D_s) ≤ T(B). One secret alone gives B_s of [000, (23)]; for
-α = 2 it is the shared slack of [002, Thm 3]. The worst mean has a dual in one variable for every α: for g = τ − v ≥ 0
-Hölder (reversed for α < 1, Jensen for α = 1) gives Σ R g ≥ e^{−D}·G, with G = (Σ q g^κ)^{1/κ} the power mean of order κ, so
-R·v ≤ τ − e^{−D}G, with equality at R ∝ q·(τ − v)^{−1/α}. The last axis is the alphabet.
+Σ_s P̂_s^α P_s^{1−α} e^{(α−1)D_s} over the marginal P_s (by Hölder; for α < 1 it is a maximum) shows that conditionals
+with divergences D_s belong to some P in the ball iff Σ_s P̂_s T(D_s) ≤ T(B). One secret alone gives B_s of [000, (23)];
+for α = 2 it is the shared slack of [002, Thm 3]. The worst mean has a dual in one variable for every α: for g = τ − v ≥
+0 Hölder (reversed for α < 1, Jensen for α = 1) gives Σ R g ≥ e^{−D}·G, G = (Σ q g^κ)^{1/κ} being the power mean of
+order κ, so R·v ≤ τ − e^{−D}G, with equality at R ∝ q·(τ − v)^{−1/α}. The last axis is the alphabet.
 """
 
 from __future__ import annotations

@@ -26,9 +26,9 @@ class RenyiBall:
     α = 2 with B = log(1 + r) is ChiSquareBall with radius r. The conditionals of two secrets share the radius exactly:
     P̂₁T(D₁) + P̂₂T(D₂) ≤ T(B), T(D) = (e^{κD} − 1)/κ, κ = (α − 1)/α (ours; see power_tilting).
 
-    confidence= instead of radius= takes the least B for which the ball covers the truth with that probability at every
-    n and every distribution, from P(D₁(P̂‖P) ≥ t/n) ≤ e^{−t}(et/(k−1))^{k−1} [Agrawal, IEEE Trans. IT 2020], k = |S||U|; since
-    D_α ≤ D₁ for α ≤ 1, it holds for every α ≤ 1.
+    confidence= instead of radius= takes a B for which the ball covers the truth with at least that probability at every
+    n and every distribution: P(D₁(P̂‖P) ≥ t/n) ≤ e^{−t}(et/(k−1))^{k−1} with k = |S||U| [Agrawal, IEEE Trans. IT 2020].
+    Since D_α ≤ D₁ for α ≤ 1, it holds for every α ≤ 1.
 
     >>> joint = Joint.from_counts([[7, 10], [26, 57]])
     >>> [round(float(b), 6) for b in RenyiBall(joint, alpha=2, radius=0.0752443).radius_of()]
@@ -44,7 +44,7 @@ class RenyiBall:
     def __init__(
         self, joint: Joint, *, alpha: float, radius: float | None = None, confidence: float | None = None
     ) -> None:
-        if not (math.isfinite(alpha) and 0 < alpha):
+        if not (math.isfinite(alpha) and alpha > 0):
             raise InputError(f"alpha must be positive and finite, got {alpha!r}.")
         if (radius is None) == (confidence is None):
             raise InputError("give either radius= or confidence=.")
@@ -97,7 +97,7 @@ class RenyiBall:
             sets = np.array(list(itertools.product([0.0, 1.0], repeat=k)))[1:]
             mass = q @ sets.T
             return np.asarray(2 * (self._masses(mass, limit[:, None])[1] - mass).max(1)) if k > 1 else np.zeros(len(q))
-        return np.minimum(2.0, np.sqrt(2 * limit / min(1.0, self.alpha)))
+        return np.asarray(np.minimum(2.0, np.sqrt(2 * limit / min(1.0, self.alpha))))
 
     def ranges(self, rows: Floats) -> tuple[Floats, Floats]:
         q, limit = self.joint.useful_given_secret, self.radius_of()
