@@ -65,12 +65,13 @@ def log_up(ratio: Fraction | float) -> float:
     return float(np.nextafter(float(log), np.inf))
 
 
-# Powers. log and exp are made of the trusted operations, so that their errors can be stated:
-# _log: x = m·2^e, √½ ≤ m ≤ √2, log m = 2(z + z³/3 + …), z = (m−1)/(m+1), |z| < 0.172; 13 terms leave 1e-20 and rounding
-# costs 2^-49(1 + |log x|) at most. _exp: y = k·log 2 + r, |r| < 0.35; 17 terms leave 1e-22, and the error in r and of
-# the sum is at most 2^-49(1 + |y|), relative. A power x^r with r known to 2^-50 is then right to 2^-45(1 + |r|)(1 +
-|log
-x|), relative. _LOG2 = 0.6931471805599453 _SLIP = 2.0**-45
+# Powers. log and exp are made of the trusted operations, so that their errors can be stated.
+# _log: x = m·2^e, √½ ≤ m ≤ √2, log m = 2(z + z³/3 + …) with z = (m−1)/(m+1), |z| < 0.172; 13 terms leave 1e-20, and
+# rounding costs at most 2^-49(1 + |log x|). _exp: y = k·log 2 + r, |r| < 0.35; 17 terms leave 1e-22, and the error in
+# r and of the sum is at most 2^-49(1 + |y|), relative. A power x^r with r known to 2^-50 is then right to
+# 2^-45(1 + |r|)(1 + |log x|), relative.
+_LOG2 = 0.6931471805599453
+_SLIP = 2.0**-45
 _FAR = 690.0
 
 

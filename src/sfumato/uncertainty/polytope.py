@@ -25,8 +25,8 @@ class Polytope:
     P(y|s₁)/P(y|s₂) is not: with P(s) free to vary it may be greatest inside. For a fixed P(y|s₂) the greatest P(y|s₁)
     is a linear-fractional programme with one constraint, so its optimum mixes at most two vertices: the worst case is a
     maximum over pairs of vertices (neighbours or not) of a quotient of quadratics on [0, 1] (ours). Where all vertices
-    agree on P(s) the vertices alone suffice. A secret that no vertex lets occur is not looked at; at vertices with P(s)
-    = 0 its conditional is that of the other end.
+    agree on P(s) the vertices alone suffice. A secret that no vertex lets occur is not looked at; where P(s) = 0 at
+    one end of a segment, its conditional is that of the other end.
 
     Over inequalities the level is the product of the two ranges, each by a linear programme (Charnes–Cooper): an upper
     bound. Levels are proved, and mechanisms released, for vertices only.
