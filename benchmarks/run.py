@@ -10,6 +10,7 @@ from pathlib import Path
 
 import cells
 import files
+import leakage
 import sampler
 import startup
 from measure import table
@@ -22,7 +23,8 @@ def main() -> int:
     parser.add_argument("--large", action="store_true", help="also 10^8 rows")
     parser.add_argument("--out", type=Path, default=TARGET)
     arguments = parser.parse_args()
-    rows = [*startup.results(), *sampler.results(), *cells.results(), *files.results(arguments.large)]
+    rows = [*startup.results(), *sampler.results(), *cells.results(), *files.results(arguments.large),
+            *leakage.results()]
     text = (
         "# Benchmarks\n\n"
         "Written by `make bench`. Every figure is a median of repeats taken in turns; a ratio is taken inside one\n"

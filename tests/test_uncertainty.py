@@ -164,13 +164,17 @@ def best_by_slsqp(value, ball, start, tries=3, seed=0):
     def room(x):
         return ball.radius - float(divergence(ball.joint.p.ravel(), np.maximum(x, 1e-12), ball.alpha))
 
+    def member(z):
+        x = np.exp(z - z.max())
+        return x / x.sum()
+
     for i in range(tries):
-        x0 = start.ravel() if i == 0 else 0.98 * start.ravel() + 0.02 * rng.dirichlet(np.ones(size))
-        made = minimize(lambda x: -value(np.maximum(x, 1e-12).reshape(start.shape)), x0, method="SLSQP", bounds=[(1e-9, 1)] * size,
-                        constraints=[{"type": "eq", "fun": lambda x: x.sum() - 1}, {"type": "ineq", "fun": lambda x: room(x) / ball.radius}],
-                        options={"maxiter": 300, "ftol": 1e-12})
-        x = np.maximum(made.x, 1e-12) / np.maximum(made.x, 1e-12).sum()
-        inside = [y for t in np.linspace(0, 0.01, 41) if room(y := (1 - t) * x + t * start.ravel()) >= -1e-9]
+        z0 = np.log(start.ravel()) + (0.0 if i == 0 else 0.1) * rng.normal(size=size)
+        made = minimize(lambda z: -value(member(z).reshape(start.shape)), z0, method="SLSQP", bounds=[(-25, 5)] * size,
+                        constraints=[{"type": "ineq", "fun": lambda z: room(member(z)) / ball.radius}],
+                        options={"maxiter": 400, "ftol": 1e-13})
+        x = member(made.x)
+        inside = [y for t in np.linspace(0, 0.02, 81) if room(y := (1 - t) * x + t * start.ravel()) >= -1e-9]
         found = max([found, *(value(y.reshape(start.shape)) for y in inside[:1])])
     return found
 

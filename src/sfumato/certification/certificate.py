@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
+from sfumato.certification.leakage import leakage_level
 from sfumato.certification.linear import about_anything, about_input, about_secret
 from sfumato.certification.outward import log_up
 from sfumato.certification.ranges import over_ranges
@@ -19,6 +20,9 @@ from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Claim, Mechanism, load
 from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, Polytope, RenyiBall, UncertaintySet
 
+UNSEALED = "only a sealed mechanism can be certified: its weights must be integers. Call sf.seal first."
+LARGE = 100_000  # cells beyond which a promise that holds for any distribution is not made closer for the ball
+PROVED, GIVEN = "proved from the integers", "as given by the set"  # what a level rests on
 WIDER = (2.0, 4.0)  # times the radius, at which the level is stated as well
 
 
@@ -32,11 +36,13 @@ class Certificate:
     level: float  # what is proved, rounded up
     witness: dict[str, Any] = field(default_factory=dict)  # where the level is attained or approached
     elsewhere: dict[str, float] = field(default_factory=dict)  # proved levels outside the claimed set
-    basis: str = "proved from the integers"  # or what the proof takes for granted
+    title: str = ""  # the notion's name, with its orders
+    also: tuple[Certificate, ...] = ()  # of the further promises of the claim
+    basis: str = PROVED
 
     @property
     def holds(self) -> bool:
-        return self.level <= self.epsilon
+        return self.level <= self.epsilon and all(other.holds for other in self.also)
 
 
 def _over_exactly(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:
@@ -51,6 +57,8 @@ def _over_ball(mechanism: Mechanism, within: Any, notion: str, target: float) ->
     if within.radius == 0:
         return about_secret(mechanism, within.joint, notion)
     everywhere = about_anything(mechanism)
+    if everywhere.ratio <= target and within.joint.p.size > LARGE:
+        return everywhere
     found = over_ball(mechanism, within.joint, within.radius, target)
     return found if found.ratio < everywhere.ratio else everywhere
 
@@ -84,7 +92,7 @@ def proved(
 ) -> Found:
     """The proved worst ratio e^level of a sealed mechanism under a notion; close to it beyond what `target` needs."""
     if not mechanism.sealed:
-        raise InputError("only a sealed mechanism can be certified: its weights must be integers. Call sf.seal first.")
+        raise InputError(UNSEALED)
     if notion == "ldp" or within is None:
         return about_input(mechanism)
     if within.kind not in _OVER:
@@ -100,45 +108,63 @@ def certificate(mechanism: Mechanism, claim: Claim | None = None, *, wider: bool
     claim = mechanism.claim if claim is None else claim
     if claim is None:
         raise InputError("the mechanism carries no claim. Give one, or design it with sf.design.")
-    found = proved(mechanism, claim.notion, claim.within, math.exp(claim.epsilon) * (1 - 1e-12))
-    level = math.inf if found.ratio == math.inf else log_up(found.ratio)
+    level, where = _leakage(mechanism, claim) if claim.notion == "leakage" else _ratio(mechanism, claim)
     kind = "everything" if claim.within is None else claim.within.kind
     outside = elsewhere(mechanism, claim) if wider else {}
-    made = Certificate(claim.notion, kind, claim.epsilon, level, _named(mechanism, found), outside)
-    if isinstance(claim.within, Custom):
-        return replace(made, basis="as given by the set")
-    return made
+    also = tuple(certificate(mechanism, other, wider=False) for other in claim.also)
+    basis = GIVEN if isinstance(claim.within, Custom) else PROVED
+    witness = _named(mechanism, where, claim.within is not None)
+    return Certificate(claim.notion, kind, claim.epsilon, level, witness, outside, claim.title, also, basis)
+
+
+def _ratio(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]:
+    found = proved(mechanism, claim.notion, claim.within, math.exp(claim.epsilon) * (1 - 1e-15))
+    return (math.inf if found.ratio == math.inf else log_up(found.ratio)), found.where
+
+
+def _leakage(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]:
+    if not mechanism.sealed:
+        raise InputError(UNSEALED)
+    assert claim.alpha is not None and claim.beta is not None
+    joint = None if claim.within is None else claim.within.joint
+    found = leakage_level(mechanism, claim.alpha, claim.beta, joint)
+    return found.level, found.where
 
 
 def elsewhere(mechanism: Mechanism, claim: Claim | None = None) -> dict[str, float]:
     """Proved levels about the secret when the truth lies outside the claimed set."""
     claim = mechanism.claim if claim is None else claim
     out: dict[str, float] = {}
+    if claim is not None and claim.notion == "leakage":
+        return out  # levels of another measure would mislead beside this one
     if claim is not None and isinstance(claim.within, ChiSquareBall | RenyiBall) and claim.within.radius > 0:
         for times in WIDER:
-            found = _OVER[claim.within.kind](mechanism, claim.within.widened(times), "rldp", math.inf).ratio
+            wide = claim.within.widened(times)
+            found = _OVER[wide.kind](mechanism, wide, "rldp", math.exp(claim.epsilon)).ratio
             out[f"{times:g} times the radius"] = math.inf if found == math.inf else log_up(found)
     found = about_anything(mechanism).ratio
     out["any distribution"] = math.inf if found == math.inf else log_up(found)
     return out
 
 
-def _named(mechanism: Mechanism, found: Found) -> dict[str, Any]:
+def _named(mechanism: Mechanism, where: dict[str, int], about_secret: bool) -> dict[str, Any]:
     """The witness in labels."""
+    own = mechanism.secret.text if about_secret else mechanism.input_text
     name: dict[str, Callable[[int], Any]] = {
         "output": mechanism.answer, "useful": mechanism.useful.text,
-        "first": mechanism.secret.text, "second": mechanism.secret.text,
+        "first": mechanism.secret.text, "second": mechanism.secret.text, "input": own, "other": own,
     }
-    return {key: name[key](value) for key, value in found.where.items()}
+    return {key: name[key](value) for key, value in where.items()}
 
 
 def certify(mechanism: Mechanism, claim: Claim | None = None) -> Certificate:
     """Prove the claim from the integer weights alone, or raise ClaimError with a witness."""
     made = certificate(mechanism, claim)
     if not made.holds:
+        made = next((c for c in (made, *made.also) if c.level > c.epsilon), made)
         where = ", ".join(f"{key} = {value!r}" for key, value in made.witness.items())
         raise ClaimError(
-            f"claimed ε ≤ {made.epsilon:.10g} ({made.notion.upper()}), proved only ε ≤ {made.level:.10g}"
+            f"claimed ε ≤ {made.epsilon:.10g} ({made.title}), proved only ε ≤ {made.level:.10g}"
             f"{' at ' + where if where else ''}. Nothing was released."
         )
     return made

@@ -3,12 +3,13 @@
 With κ = (α − 1)/α and a share b' of the budget T(B), every dual point τ bounds the mean of a row given s:
 R·v ≤ τ − ((Σ_u P̂(s,u)(τ − v)^κ) / (P̂_s + κb'))^{1/κ}, and likewise from below; at α = 1 what is subtracted is the
 geometric mean times e^{−b'/P̂_s}.
-For a pair, P(y|s₁) ≤ λP(y|s₂) for all P in the ball as soon as μ ≤ λm + Φ(λ), where Φ is the least
-of N₁^{1/κ}x₁^{−1/κ} + λN₂^{1/κ}x₂^{−1/κ} over x₁ + x₂ = X = P̂₁ + P̂₂ + κT(B), N = ΣP̂ g^κ. For κ > −1 that is
+For a pair, P(y|s₁) ≤ λP(y|s₂) for all P in the ball as soon as μ ≤ λm + Φ(λ), where Φ is the least of
+N₁^{1/κ}x₁^{−1/κ} + λN₂^{1/κ}x₂^{−1/κ} over x₁ + x₂ = X = P̂₁ + P̂₂ + κT(B), N = ΣP̂ g^κ. For κ > −1 that is
 Φ = ((N₁^{1/(1+κ)} + λ^{κ/(1+κ)}N₂^{1/(1+κ)})^{1+κ} / X)^{1/κ}; for α = 2 it is the dual of `certification.ball`.
 For α ≤ ½ Φ is attained at the ends and says little: there, curves in b' are compared on a grid of splits, which is
-close but not exact. D_α grows with α, so the ball of order α' < α with the same radius contains that of order α: orders that
-differ from 1 by less than NEAR_ONE, where exponents explode, are proved over the next lower order that does not.
+close but not exact. D_α grows with α, so the ball of order α' < α with the same radius contains that of order α:
+orders that differ from 1 by less than NEAR_ONE, where exponents explode, are proved over the next lower order that
+does not.
 """
 
 from __future__ import annotations

@@ -81,12 +81,14 @@ def over_bounds(mechanism: Mechanism, ball: Bounds, target: float = math.inf) ->
     best = Found(1.0, {})
     if len(ball.ps[0]) < 2:
         return best
+    masses: tuple[Floats, Floats] | None = None
     for contrast in mechanism.law.contrasts():
         match contrast:
             case Rows():
                 best = best.or_worse(_rows(contrast.values, ball, float(best.ratio), target))
             case Spikes():
-                best = best.or_worse(_spikes(contrast, ball, float(best.ratio), target))
+                masses = masses or ball.masses()
+                best = best.or_worse(_spikes(contrast, ball, masses, float(best.ratio), target))
             case Atoms():
                 best = best.or_worse(ball.atoms(contrast))
             case Subsets():
@@ -118,10 +120,10 @@ def _rows(values: Any, ball: Bounds, found: float, target: float) -> Found:
     return _pairs(top, bottom, sides, ball, found, target, "output")
 
 
-def _spikes(c: Spikes, ball: Bounds, found: float, target: float) -> Found:
+def _spikes(c: Spikes, ball: Bounds, masses: tuple[Floats, Floats], found: float, target: float) -> Found:
     """Rows that are constant but for one useful value u₀: two cells, u₀ and the rest, tell everything."""
     shape = ball.p[0].shape
-    least, most = ball.masses()
+    least, most = masses
 
     def ends(base: Any, peak: Any) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
         spread = [float_range(np.asarray(x, object)) for x in (base, peak)]

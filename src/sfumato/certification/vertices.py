@@ -2,9 +2,9 @@
 
 The worst P(y|s₁)/P(y|s₂) over a polytope lies on a segment between two of its vertices (see `uncertainty.polytope`).
 With N = Σ_u P(s,u)v_u and D = P(s) at both ends, N₁D₂ ≤ λD₁N₂ holds along the segment iff the quadratic λD₁N₂ − N₁D₂ is
-not negative on [0, 1]: its Bernstein coefficients satisfy b₀, b₂ ≥ 0 and b₁ ≥ −√(b₀b₂). They are computed with outward rounding.
-Vertices count as the rationals their floats are; that they sum to 1 only nearly changes nothing, since ratios of
-conditionals do not depend on the scale of a vertex.
+not negative on [0, 1]: its Bernstein coefficients satisfy b₀, b₂ ≥ 0 and b₁ ≥ −√(b₀b₂). They are computed with outward
+rounding. Vertices count as the rationals their floats are; that they sum to 1 only nearly changes nothing, since
+ratios of conditionals do not depend on the scale of a vertex.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from sfumato.errors import InputError, checked_epsilon
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Law, Mechanism
 from sfumato.uncertainty import Exactly, UncertaintySet
-from sfumato.utility import Information, ceiling, information
+from sfumato.utility import Information, LeastInformation, ceiling, information, least_information
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,6 +33,14 @@ class Design:
     def gap(self) -> float:
         """|bound − value| / max(|value|, 1e-12)."""
         return abs(self.bound - self.value) / max(abs(self.value), 1e-12)
+
+    @property
+    def least(self) -> LeastInformation:
+        """The least I(input; Y) over the claimed set: proved from below, and the worst distribution found."""
+        claim, joint = self.mechanism.claim, self.mechanism.joint
+        if claim is None or joint is None:
+            raise InputError("the design carries no claim about a set of distributions.")
+        return least_information(self.mechanism, Exactly(joint) if claim.within is None else claim.within)
 
     @property
     def epsilon(self) -> float:
@@ -94,6 +103,14 @@ class Draft:
     bound: float | None = None  # proved limit of the family; a family of one member is its own limit
     notes: tuple[str, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
+    claim: Claim | None = None  # what the designer promises, when it is not the task's claim
+    score: Callable[[Mechanism], float] | None = None  # what the method optimises, when it is not I(input; Y)
+
+    def least(self, task: Task) -> float:
+        """The proved least I(input; Y) of the floats over the task's set."""
+        joint = task.joint
+        mechanism = Mechanism(self.law, joint.secret, joint.useful, task.reads)
+        return least_information(mechanism, task.within).proved
 
     def value(self, task: Task) -> float:
         """I(input; Y) of the floats at P̂, or NaN where it cannot be summed."""
@@ -108,14 +125,15 @@ def finished(task: Task, draft: Draft, started: float) -> Design:
     """Seal a draft, certify it and measure it."""
     joint = task.joint
     mechanism = Mechanism(draft.law, joint.secret, joint.useful, task.reads, draft.method, joint=joint)
-    sealed, certificate = seal(mechanism, task.claim)
+    sealed, certificate = seal(mechanism, task.claim if draft.claim is None else draft.claim)
     notes = draft.notes
     try:
         told: Information | None = information(sealed, joint)
     except InputError as error:
         told, notes = None, (*notes, str(error))
     bound = draft.value(task) if draft.bound is None else draft.bound
-    value = told.both if told else float("nan")
+    value = draft.score(sealed) if draft.score else told.both if told else float("nan")
+    ceiling = task.ceiling if draft.score is None else bound  # the bound of a score holds for every mechanism
     return Design(
-        sealed, certificate, value, bound, task.ceiling, told, notes, time.perf_counter() - started, draft.details
+        sealed, certificate, value, bound, ceiling, told, notes, time.perf_counter() - started, draft.details
     )

@@ -11,6 +11,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.designers.base import Draft, Task
+from sfumato.designers.unread import ballopt_unread
 from sfumato.errors import InputError
 from sfumato.mechanism import Constant, Law, Layout, Table
 from sfumato.solve.ball_rows import Profile, ballopt_apart
@@ -45,11 +46,13 @@ def _deadline(time_limit: float | None) -> float:
 
 def law_of(arrangement: Arrangement, joint_size: int) -> Law:
     """The design as a table while it is small, as a layout beyond."""
-    rows = arrangement.rows() if len(arrangement.lengths) * joint_size <= 4000 else None
-    if rows is not None and rows.size <= LISTED_CELLS:
+    atoms = sum(len(x) for x in arrangement.lengths)
+    if atoms * joint_size <= LISTED_CELLS:
+        rows = arrangement.rows()
         return Table(rows / rows.sum(0), len(arrangement.lengths))
-    heights = [h / (x @ h) for x, h in zip(arrangement.lengths, arrangement.heights, strict=True)]
-    return Layout(tuple(x / x.sum() for x in arrangement.lengths), tuple(heights))
+    shares = [x / x.sum() for x in arrangement.lengths]
+    heights = [h / (x @ h) for x, h in zip(shares, arrangement.heights, strict=True)]
+    return Layout(tuple(shares), tuple(heights))
 
 
 def with_empty_secrets(task: Task, design: Callable[[Floats], Outcome]) -> tuple[Arrangement, Outcome]:
@@ -115,6 +118,8 @@ def ballopt(
     private and decouples the secrets. profile=(drop, power) fixes f instead of searching it. The bound is that of
     two-level rows under the profile; the ceiling bounds every mechanism.
     """
+    if task.reads == "useful" and task.notion == "rldp":
+        return ballopt_unread(task, time_limit=time_limit)
     ball, until = _ball(task, "ballopt"), _deadline(time_limit)
     chosen: list[Profile] = []
 

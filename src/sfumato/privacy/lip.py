@@ -6,20 +6,62 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
+from sfumato.privacy.channel import live
+from sfumato.privacy.ldp import LDP
+from sfumato.privacy.reading import Measure, Reading
 from sfumato.uncertainty.exactly import quotient
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LIP:
-    """max |log P(y|s) / P(y)| over y and s [001, Def. 2]. ε-LDP ⇒ ε-LIP ⇒ 2ε-LDP about the secret."""
+class LIP(Measure):
+    """max |log P(y|s) / P(y)| over y and s [001, Def. 2]. ε-LDP ⇒ ε-LIP ⇒ 2ε-LDP about the secret.
 
-    joint: Joint
+    Without a joint it is about the input, at the worst prior: one that concentrates on the least likely input, where
+    it is LDP.
+    """
+
+    joint: Joint | None = None
+
+    @property
+    def name(self) -> str:
+        return "local information privacy"
+
+    @property
+    def about(self) -> Joint | None:
+        return self.joint
 
     def level(self, mechanism: Mechanism) -> float:
+        """At the prior of the joint, for laws of any size."""
+        if self.joint is None:
+            return LDP().level(mechanism)
         given, ps = self.joint.useful_given_secret, self.joint.p_secret
         top, bottom, mean, _ = mechanism.law.secret_laws(given, ps)
         worst = float(np.maximum(quotient(top, mean), quotient(mean, bottom)).max())
         return math.log(max(worst, 1.0)) if math.isfinite(worst) else math.inf
+
+    def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
+        if prior is None:
+            return concentrated(channel)
+        seen = live(channel, prior)
+        out = seen.q @ seen.p
+        with np.errstate(divide="ignore"):
+            moves = np.abs(np.log(seen.q) - np.log(out)[:, None])
+        y, x = np.unravel_index(int(np.argmax(moves)), moves.shape)
+        value = float(moves[y, x])
+        return Reading(value, value, seen.on_inputs(seen.p), seen.witness(int(x), None, int(y)))
+
+    def reading(self, mechanism: Mechanism, prior: Joint | npt.ArrayLike | None = None) -> Reading:
+        """At the prior of the joint unless another is given: LIP is a promise at one distribution."""
+        return Measure.reading(self, mechanism, self.joint if prior is None else prior)
+
+
+def concentrated(channel: npt.ArrayLike) -> Reading:
+    """LDP, with the limit prior at the input that makes the telling output rarest."""
+    worst = LDP().of(channel)
+    prior = np.zeros(np.asarray(channel).shape[1])
+    prior[worst.witness.other] = 1
+    return Reading(worst.value, worst.bound, prior, worst.witness)

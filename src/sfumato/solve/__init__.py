@@ -1,1 +1,1 @@
-"""Numeric engines that know nothing of privacy: linear programmes, column generation, layouts."""
+"""Numeric engines that know nothing of privacy: linear and conic programmes, column generation, layouts, saddles."""
