@@ -7,6 +7,7 @@ axis is the alphabet.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,11 +141,21 @@ def worst_pairs(v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2
             ]
             return top, bottom, np.nan_to_num(slopes[0] - slopes[1], nan=0.0, posinf=1e3, neginf=-1e3)
 
-    low, high = np.full(ps1.shape, -SPLIT_END), np.full(ps1.shape, SPLIT_END)
+    return best_split(sides, ps1.shape)
+
+
+def best_split(
+    sides: Callable[[Floats], tuple[Mean, Mean, Floats]], shape: tuple[int, ...], extra: Iterable[float] = ()
+) -> Pairs:
+    """The best split of a budget between two sides; sides(w) gives both at log-odds w and which way to lean.
+
+    Both ends are tried, and so are the splits in `extra`.
+    """
+    low, high = np.full(shape, -SPLIT_END), np.full(shape, SPLIT_END)
     ends = [sides(low), sides(high)]
     at_low, at_high = ends[0][2], ends[1][2]
     at_end = (at_low <= 0) | (at_high >= 0)  # all to one side: the ends are tried in any case
-    w, before, shy = np.zeros(ps1.shape), at_end, np.ones(ps1.shape)
+    w, before, shy = np.zeros(shape), at_end, np.ones(shape)
     for _ in range(0 if at_end.all() else SPLIT_STEPS):
         _, _, lean = sides(w)
         up = lean > 0
@@ -158,7 +169,7 @@ def worst_pairs(v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2
         w = np.where((secant > low) & (secant < high), secant, (low + high) / 2)
         if np.all(at_end | (np.abs(lean) <= SPLIT_CLOSE) | (high - low <= SPLIT_CLOSE)):
             break
-    tried = [ends[0][:2], sides(w)[:2], ends[1][:2]]
+    tried = [ends[0][:2], sides(w)[:2], ends[1][:2], *(sides(np.full(shape, x))[:2] for x in extra)]
     ratios = np.stack([quotient(top.value, -bottom.value) for top, bottom in tried])
     best = ratios.argmax(0)
 
