@@ -14,7 +14,7 @@ from sfumato.utility.information import _BY_KIND
 HOME = Path(sf.__file__).parent
 ORDER = [
     "errors", "atomic", "alphabet", "arrow", "joint", "sources", "binning", "tabulation", "datasets", "uncertainty", "mechanism",
-    "privacy", "utility", "certification", "solve", "designers", "releasing", "estimation", "reporting", "cli",
+    "privacy", "utility", "certification", "solve", "designers", "releasing", "estimation", "reporting", "reproduce", "cli",
 ]
 # alphabet encodes through arrow, loaded when a whole column comes: the one call backwards.
 BACKWARDS = {("alphabet", "arrow")}
