@@ -27,7 +27,7 @@ def run(out: Path, *, full: bool) -> str:
     claims = {"the printed numbers": not apart(found, PRINTED), "P* in F": found["D2(estimate, truth)"] < found["B"]}
     return verdict(
         "000-ex1", claims,
-        f"B = {found['B']:.6f}, D₂(P̂‖P*) = {found['D2(estimate, truth)']:.4f} (printed 0.0752 and 0.0281). Erratum: (9) "
-        f"and (13) print F⁻¹(0.05), which would give B = {found['B with the quantile as printed']:.4f}; 0.0752 is "
+        f"B = {found['B']:.6f}, D₂(P̂‖P*) = {found['D2(estimate, truth)']:.4f} (printed 0.0752 and 0.0281). Erratum: "
+        f"(9) and (13) print F⁻¹(0.05), which would give B = {found['B with the quantile as printed']:.4f}; 0.0752 is "
         "F⁻¹(0.95)",
     )

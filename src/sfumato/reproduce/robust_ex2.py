@@ -35,6 +35,6 @@ def run(out: Path, *, full: bool) -> str:
         "000-ex2", {"the corrected numbers": not apart(found, CORRECTED, 6)},
         f"By (23) B_s = {found['B_s1']:.6f}, {found['B_s2']:.6f}, the least L = {found['L_u1|s1']:.6f}, rad = "
         f"{found['rad_s1']:.6f}, {found['rad_s2']:.6f}. Erratum (unsafe): {len(off)} of {len(PRINTED)} printed numbers "
-        "differ (0.3782, 0.0900; 0.6107, 0.3061), and the printed lower bounds of s1 cut points of the ball off; Examples 3 and 5 "
-        "use the right ones", corrected=True,
+        "differ (0.3782, 0.0900; 0.6107, 0.3061), and the printed lower bounds of s1 cut points of the ball off; "
+        "Examples 3 and 5 use the right ones", corrected=True,
     )

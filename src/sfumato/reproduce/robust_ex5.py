@@ -21,7 +21,7 @@ def numbers() -> dict[str, float]:
     return {
         "d": total_variation(Task(BALL, LOG2)), "I at the estimate": paper.value,
         "I at the truth": mutual_information(paper.mechanism, TRUTH), "split": float(paper.details["split"]),
-        "Q(1|1)": float(matrix[0, 0]), "tight rule": tight.value, "level of the paper's rule": paper.certificate.level,
+        "Q(1|1)": float(matrix[0, 0]), "tight rule": tight.value, "level of the printed rule": paper.certificate.level,
         "level of the tight rule": tight.certificate.level,
     }
 
@@ -31,8 +31,9 @@ def run(out: Path, *, full: bool) -> str:
     write_csv(out / "000-ex5.csv", ("name", "found", "printed"), [(k, x, PRINTED.get(k)) for k, x in found.items()])
     return verdict(
         "000-ex5", {"the printed numbers": not apart(found, PRINTED)},
-        f"d = {found['d']:.4f}, ε₂ = log 2, I_P̂ = {found['I at the estimate']:.4f}, I_P* = {found['I at the truth']:.4f} as "
-        "printed (d follows from the corrected radii; the printed .6107 would give 1.4184). Erratum: Theorem 5 prints "
-        f"ε₂ − 1 for e^(ε₂) − 1. The tight rule keeps {found['tight rule']:.4f} at level "
-        f"{found['level of the tight rule']:.4f}; the paper's stops at {found['level of the paper' + chr(39) + 's rule']:.4f}",
+        f"d = {found['d']:.4f}, ε₂ = log 2, I_P̂ = {found['I at the estimate']:.4f}, I_P* = "
+        f"{found['I at the truth']:.4f} as printed (d follows from the corrected radii; the printed .6107 would give "
+        f"1.4184). Erratum: Theorem 5 prints ε₂ − 1 for e^(ε₂) − 1. The tight rule keeps {found['tight rule']:.4f} at "
+        f"level {found['level of the tight rule']:.4f}; the printed rule stops at "
+        f"{found['level of the printed rule']:.4f}",
     )

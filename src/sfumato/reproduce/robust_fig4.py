@@ -5,7 +5,6 @@ A robust mechanism keeps ε whenever P* lies in the ball, without exception; nr 
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +25,16 @@ Shape = tuple[int, int]
 
 
 def run(
-    out: Path, *, full: bool, draws: int | None = None, large: int | None = None, shapes: tuple[Shape, ...] = SHAPES
+    out: Path, *, full: bool, draws: int | None = None, large: int | None = None, shapes: tuple[Shape, ...] = SHAPES,
+    epsilons: tuple[float, ...] = (),
 ) -> str:
     count = {True: draws or (500 if full else 50), False: large or (20 if full else 1)}  # by small(shape)
     rows: list[tuple[Any, ...]] = []
     for shape in shapes:
         for i in range(count[small(shape)]):
             one = draw(shape, i)
-            for epsilon in (FULL if full else QUICK) if small(shape) else LARGE:
-                for name in (*ROBUST, "nr"):
+            for epsilon in epsilons or ((FULL if full else QUICK) if small(shape) else LARGE):
+                for name in dict.fromkeys((*ROBUST, "nr")):
                     found = made(name, one.ball, epsilon, None if full or small(shape) else SECONDS)
                     level = LDP(one.truth).level(found.mechanism)
                     rows.append((*shape, epsilon, i, one.covered, name, level, found.certificate.level))
@@ -55,9 +55,9 @@ def run(
     nr_over = np.mean([r[6] > r[2] for r in rows if r[5] == "nr"])
     claims = {"ε* ≤ ε whenever P* ∈ F": not broken, "nr mostly above ε": bool(nr_over > 0.5)}
     text = (
-        f"ε* ≤ ε in {len(inside) - len(broken)} of {len(inside)} robust designs with P* ∈ F: {len(broken)} exceptions in "
-        f"{len(tables)} draws, {len(covered)} of them covered; outside F, {exceeded} of {len(outside)} exceeded ε. nr exceeds "
-        f"ε in {nr_over:.0%}; its third quartile at ε = {least:g} is "
+        f"ε* ≤ ε in {len(inside) - len(broken)} of {len(inside)} robust designs with P* ∈ F: {len(broken)} exceptions; "
+        f"{len(tables)} draws, {len(covered)} of them in F; outside F {exceeded} of {len(outside)} exceeded ε. nr "
+        f"exceeds ε in {nr_over:.0%}; its third quartile at ε = {least:g} is "
         + ", ".join(f"{x:.4f} ({s[0]} × {s[1]})" for s, x in upper.items())
         + f" (printed {PRINTED} for one of the shapes). Erratum: §8.3 prints ε* without the logarithm"
     )
@@ -75,13 +75,8 @@ def _picture(path: Path, rows: list[tuple[Any, ...]], shapes: tuple[Shape, ...])
         own = [r for r in rows if r[:2] == shape]
         at = sorted({float(r[2]) for r in own})
         panels[titled(shape)], bands[titled(shape)] = {"ε": (at, at)}, {}
-        for name in SHOWN:
+        for name in [m for m in SHOWN if any(r[5] == m for r in own)]:
             three = [_quantiles([min(r[6], 10.0) for r in own if r[2] == e and r[5] == name]) for e in at]
             panels[titled(shape)][name] = (at, [q[1] for q in three])
             bands[titled(shape)][name] = (at, [q[0] for q in three], [q[2] for q in three])
     return lines(path, panels, "ε", "ε* (quartiles)", bands)
-
-
-def worst(rows: list[tuple[Any, ...]]) -> float:
-    """The greatest ε* / ε among robust designs with P* ∈ F."""
-    return max((r[6] / r[2] for r in rows if r[4] and r[5] in ROBUST), default=-math.inf)

@@ -43,6 +43,7 @@ def run(
     claims = {"within 3 %": max(theirs) < 0.03}
     text = (
         f"largest |difference|: {largest} (printed: below 3 % for srr, polyopt and ir; here {within:.1%} of their "
-        f"{len(theirs)} designs are); positive in {sides:.0%} of all, {many} draws ({few} for searches on the large shapes)"
+        f"{len(theirs)} designs are); positive in {sides:.0%} of all, {many} draws ({few} for searches "
+        "on the large shapes)"
     )
     return verdict("000-fig5", claims, text, remark)

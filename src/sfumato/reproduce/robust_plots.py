@@ -74,7 +74,9 @@ def boxes(path: Path, panels: Mapping[str, Mapping[str, Sequence[float]]], y_lab
 def verdict(name: str, claims: Mapping[str, bool], text: str, remark: str = "", *, corrected: bool = False) -> str:
     """One line: whether every claim holds (of the print, or of the print as errata correct it), and the numbers."""
     failed = [claim for claim, holds in claims.items() if not holds]
-    head = f"reproduced{' as corrected' if corrected else ''}" if not failed else f"NOT reproduced ({'; '.join(failed)})"
+    head = "reproduced as corrected" if corrected else "reproduced"
+    if failed:
+        head = f"NOT reproduced ({'; '.join(failed)})"
     return f"{name}: {head}. {text}{remark}"
 
 

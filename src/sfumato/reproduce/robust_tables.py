@@ -43,7 +43,7 @@ _OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
 def made(name: str, ball: ChiSquareBall, epsilon: float, seconds: float | None = None) -> Design:
     """The sealed and certified design of a method; `seconds` limits those that search."""
     method, options = _OPTIONS.get(name, (name, {}))
-    limit = {"time_limit": seconds} if seconds is not None and name in SEARCHED else {}
+    limit: dict[str, Any] = {"time_limit": seconds} if seconds is not None and name in SEARCHED else {}
     return design(ball, epsilon, method, **options, **limit)
 
 
@@ -52,9 +52,8 @@ def kept(name: str, ball: ChiSquareBall, epsilon: float, seconds: float | None =
     entropy = ball.joint.entropy
     if name in CLOSED:
         task = Task(ball, epsilon, "ldp" if name == "grr" else "rldp")
-        draft = {
-            "srr": srr, "grr": grr, "ir": lambda t: ir(t, rule="paper"), "ir (tight)": lambda t: ir(t, rule="tight")
-        }[name](task)
+        method, options = _OPTIONS.get(name, (name, {}))
+        draft = ir(task, **options) if method == "ir" else grr(task) if method == "grr" else srr(task)
         value = draft.value(task)
         return value / entropy, (value if draft.bound is None else draft.bound) / entropy
     found = made(name, ball, epsilon, seconds)
