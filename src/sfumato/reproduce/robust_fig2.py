@@ -17,7 +17,7 @@ from sfumato.uncertainty import ChiSquareBall
 
 FULL = tuple(float(x) for x in np.round(np.linspace(0.075, 1.5, 20), 3))  # 0.075 is the least the paper tested
 QUICK, QUICK_LARGE = (0.1, 0.5, 1.0, 1.5), (0.5, 1.5)
-SECONDS = 10.0  # for each search on a large table, unless full
+SECONDS = 30.0  # for each search on a large table, unless full
 
 Values = dict[tuple[str, str, float], float]  # (panel, method, ε) → NMI
 
