@@ -71,13 +71,18 @@ def boxes(path: Path, panels: Mapping[str, Mapping[str, Sequence[float]]], y_lab
     return ""
 
 
-def verdict(name: str, claims: Mapping[str, bool], text: str, remark: str = "", *, corrected: bool = False) -> str:
-    """One line: whether every claim holds (of the print, or of the print as errata correct it), and the numbers."""
+def verdict(
+    name: str, claims: Mapping[str, bool], text: str, remark: str = "", *, ours: Mapping[str, bool] | None = None,
+    corrected: bool = False,
+) -> str:
+    """One line: whether every claim of the print (as errata correct it) holds, whether ours do, and the numbers."""
     failed = [claim for claim, holds in claims.items() if not holds]
     head = "reproduced as corrected" if corrected else "reproduced"
     if failed:
         head = f"NOT reproduced ({'; '.join(failed)})"
-    return f"{name}: {head}. {text}{remark}"
+    lost = [claim for claim, holds in (ours or {}).items() if not holds]
+    own = f"What we add does NOT hold: {'; '.join(lost)}. " if lost else ""
+    return f"{name}: {head}. {own}{text}{remark}"
 
 
 def apart(found: Mapping[str, float], printed: Mapping[str, float], digits: int = 4) -> list[str]:
