@@ -12,6 +12,16 @@ from pathlib import Path
 from sfumato.errors import unknown
 
 FIGURES: dict[str, str] = {
+    "000-ex1": "sfumato.reproduce.robust_ex1",
+    "000-ex2": "sfumato.reproduce.robust_ex2",
+    "000-ex3": "sfumato.reproduce.robust_ex3",
+    "000-ex4": "sfumato.reproduce.robust_ex4",
+    "000-ex5": "sfumato.reproduce.robust_ex5",
+    "000-fig2": "sfumato.reproduce.robust_fig2",
+    "000-fig3": "sfumato.reproduce.robust_fig3",
+    "000-fig4": "sfumato.reproduce.robust_fig4",
+    "000-fig5": "sfumato.reproduce.robust_fig5",
+    "000-tab2": "sfumato.reproduce.robust_tab2",
     "001-fig3": "sfumato.reproduce.funnel_fig3",
     "001-fig4": "sfumato.reproduce.funnel_fig4",
     "001-fig5": "sfumato.reproduce.funnel_fig5",
