@@ -12,7 +12,7 @@ _HOME = {
     "ChiSquareBall": "uncertainty", "Exactly": "uncertainty", "Anything": "uncertainty",
     "RenyiBall": "uncertainty", "Polytope": "uncertainty", "Custom": "uncertainty",
     "Mechanism": "mechanism", "Tabular": "mechanism", "load": "mechanism",
-    "LDP": "privacy", "LIP": "privacy", "RLDP": "privacy", "level": "privacy", "measure": "privacy",
+    "LDP": "privacy", "LIP": "privacy", "RLDP": "privacy", "SRLIP": "privacy", "level": "privacy", "measure": "privacy",
     "Leakage": "privacy", "TiltedLeakage": "privacy", "MaximalLeakage": "privacy", "MaximalAlphaLeakage": "privacy",
     "WorstInputLeakage": "privacy", "RenyiLDP": "privacy", "Sibson": "privacy", "Arimoto": "privacy",
     "Shannon": "privacy", "BayesLeakage": "privacy", "GainLeakage": "privacy", "PointwiseLeakage": "privacy",

@@ -8,12 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from sfumato.certification.average import secret_information
 from sfumato.certification.leakage import leakage_level
 from sfumato.certification.linear import about_anything, about_input, about_secret
 from sfumato.certification.outward import log_up
 from sfumato.certification.ranges import over_ranges
 from sfumato.certification.renyi import RenyiBounds
 from sfumato.certification.robust import over_ball, over_bounds
+from sfumato.certification.robust_lip import lip_over_ball
+from sfumato.certification.side_channels import about_side_channels, known_text
 from sfumato.certification.vertices import over_vertices
 from sfumato.certification.witness import Found
 from sfumato.errors import ClaimError, InputError
@@ -90,16 +93,26 @@ _OVER: dict[str, Callable[[Mechanism, Any, str, float], Found]] = {
 def proved(
     mechanism: Mechanism, notion: str, within: UncertaintySet | None, target: float = math.inf
 ) -> Found:
-    """The proved worst ratio e^level of a sealed mechanism under a notion; close to it beyond what `target` needs."""
+    """The proved worst ratio e^level of a sealed mechanism under a notion; close to it beyond what `target` needs.
+
+    LIP over a ball is proved at the target or, if that fails, bounded by RLDP.
+    """
     if not mechanism.sealed:
         raise InputError(UNSEALED)
     if notion == "ldp" or within is None:
         return about_input(mechanism)
     if within.kind not in _OVER:
         raise InputError(f"levels over a set of kind {within.kind!r} cannot be proved yet.")
+    if notion == "srlip":
+        if not isinstance(within, Exactly):
+            raise InputError(f"SRLIP can be proved at a known distribution, not over a set of kind {within.kind!r}.")
+        return about_side_channels(mechanism, within.joint)
     if notion == "lip" and not isinstance(within, Exactly):
         # ε-RLDP at P implies ε-LIP at P, so a level over the set for RLDP is one for LIP.
-        return _OVER[within.kind](mechanism, within, "rldp", target)
+        found = _OVER[within.kind](mechanism, within, "rldp", target)
+        if not isinstance(within, ChiSquareBall) or found.ratio <= target or not math.isfinite(target):
+            return found
+        return lip_over_ball(mechanism, within.joint, within.radius, target, found)
     return _OVER[within.kind](mechanism, within, notion, target)
 
 
@@ -108,6 +121,8 @@ def certificate(mechanism: Mechanism, claim: Claim | None = None, *, wider: bool
     claim = mechanism.claim if claim is None else claim
     if claim is None:
         raise InputError("the mechanism carries no claim. Give one, or design it with sf.design.")
+    if claim.notion == "mi":
+        return _average(mechanism, claim, wider)
     level, where = _leakage(mechanism, claim) if claim.notion == "leakage" else _ratio(mechanism, claim)
     kind = "everything" if claim.within is None else claim.within.kind
     outside = elsewhere(mechanism, claim) if wider else {}
@@ -131,6 +146,16 @@ def _leakage(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]
     return found.level, found.where
 
 
+def _average(mechanism: Mechanism, claim: Claim, wider: bool) -> Certificate:
+    """The certificate of I(S;Y) ≤ ε; what a single output may tell stands beside it."""
+    if not mechanism.sealed:
+        raise InputError("only a sealed mechanism can be certified: its weights must be integers. Call sf.seal first.")
+    if not isinstance(claim.within, Exactly):
+        raise InputError("I(S;Y) can be proved at a known distribution only; claim it within sf.Exactly(joint).")
+    level = secret_information(mechanism, claim.within.joint)
+    return Certificate("mi", claim.within.kind, claim.epsilon, level, {}, elsewhere(mechanism, claim) if wider else {})
+
+
 def elsewhere(mechanism: Mechanism, claim: Claim | None = None) -> dict[str, float]:
     """Proved levels about the secret when the truth lies outside the claimed set."""
     claim = mechanism.claim if claim is None else claim
@@ -142,6 +167,9 @@ def elsewhere(mechanism: Mechanism, claim: Claim | None = None) -> dict[str, flo
             wide = claim.within.widened(times)
             found = _OVER[wide.kind](mechanism, wide, "rldp", math.exp(claim.epsilon)).ratio
             out[f"{times:g} times the radius"] = math.inf if found == math.inf else log_up(found)
+    if claim is not None and claim.notion == "mi" and claim.within is not None:
+        worst = about_secret(mechanism, claim.within.joint, "lip").ratio
+        out["the worst output (LIP)"] = math.inf if worst == math.inf else log_up(worst)
     found = about_anything(mechanism).ratio
     out["any distribution"] = math.inf if found == math.inf else log_up(found)
     return out
@@ -153,6 +181,7 @@ def _named(mechanism: Mechanism, where: dict[str, int], about_secret: bool) -> d
     name: dict[str, Callable[[int], Any]] = {
         "output": mechanism.answer, "useful": mechanism.useful.text,
         "first": mechanism.secret.text, "second": mechanism.secret.text, "input": own, "other": own,
+        "known": lambda code: known_text(code, mechanism.useful.columns),
     }
     return {key: name[key](value) for key, value in where.items()}
 
