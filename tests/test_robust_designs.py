@@ -214,3 +214,13 @@ def test_an_empty_secret_gets_a_constant_row_and_the_design_stays_private():
 def test_a_single_secret_is_refused():
     with pytest.raises(InputError, match="fewer than two secrets"):
         sf.design(sf.ChiSquareBall(sf.Joint.from_counts([[3, 4], [0, 0]])), 1.0, "polyopt")
+
+
+def test_robust_utility_compares_what_is_kept_everywhere():
+    joint = sf.datasets.adult("sex", "race")
+    ball = sf.ChiSquareBall(joint)
+    chosen = sf.design(ball, 0.5, robust_utility=True)
+    assert "at every distribution in the set" in chosen.notes[-1]
+    for method in ("ir", "polyopt", "ballopt"):
+        assert chosen.least.proved >= sf.design(ball, 0.5, method).least.proved * (1 - 1e-6)
+    assert chosen.least.proved <= chosen.least.found <= chosen.value

@@ -102,8 +102,8 @@ def pair_bound(
     z = _root(need, gain - loss, a, b, np.cbrt(ratio))
     proved = np.full(z.shape, np.inf)
     for step in (4e-15, 1e-13, 1e-11, 1e-9, 1e-6):
-        far = z * (1 + step)
         with np.errstate(over="ignore", invalid="ignore"):
+            far = z * (1 + step)
             cube_low, cube_high = down(down(far * far) * far), up(up(far * far) * far)
             line = down(a + down(b * far))
             holds = up(need + up(loss * cube_high)) <= down(down(gain * cube_low) + down(down(line * line) * line))

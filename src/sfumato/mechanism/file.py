@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -97,9 +98,14 @@ class SetRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
 
 
 class ClaimRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """A promise; orders of leakage are numbers, or "inf", which JSON has no number for."""
+
     notion: str
     epsilon: float
     within: SetRecord | None = None
+    alpha: float | str | None = None
+    beta: float | str | None = None
+    also: list[ClaimRecord] = []
 
 
 class DesignRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
@@ -191,6 +197,33 @@ def _set(record: SetRecord, joint: Joint) -> UncertaintySet:
     raise FileFormatError(f"the claim is about a set of kind {record.kind!r}, which this version does not know.")
 
 
+def _order_record(order: float | None) -> float | str | None:
+    return "inf" if order is not None and math.isinf(order) else order
+
+
+def _order(record: float | str | None) -> float | None:
+    if isinstance(record, str) and record != "inf":
+        raise FileFormatError(f"an order of leakage is a number or 'inf', got {record!r}.")
+    return None if record is None else float(record)
+
+
+def _claim_record(claim: Claim) -> ClaimRecord:
+    return ClaimRecord(
+        claim.notion, claim.epsilon, None if claim.within is None else _set_record(claim.within),
+        _order_record(claim.alpha), _order_record(claim.beta), [_claim_record(c) for c in claim.also],
+    )
+
+
+def _claim(record: ClaimRecord, joint: Joint | None) -> Claim:
+    within = None
+    if record.within is not None:
+        if joint is None:
+            raise FileFormatError("the claim is about a set of distributions, but the design data are missing.")
+        within = _set(record.within, joint)
+    also = tuple(_claim(r, joint) for r in record.also)
+    return Claim(record.notion, record.epsilon, within, _order(record.alpha), _order(record.beta), also)
+
+
 def _columns(alphabet: Alphabet) -> list[ColumnRecord]:
     return [
         ColumnRecord(c.name, list(c.labels), c.other, None if c.cuts is None else list(c.cuts), c.dtype)
@@ -221,9 +254,7 @@ def record_of(mechanism: Mechanism) -> MechanismRecord:
     record = MechanismRecord(
         FORMAT, VERSION, mechanism.method, mechanism.reads, _columns(mechanism.secret), _columns(mechanism.useful),
         _law_record(mechanism.law),
-        None if claim is None else ClaimRecord(
-            claim.notion, claim.epsilon, None if claim.within is None else _set_record(claim.within)
-        ),
+        None if claim is None else _claim_record(claim),
         design,
     )
     return msgspec.structs.replace(record, checksum=checksum(record))
@@ -240,14 +271,7 @@ def mechanism_of(record: MechanismRecord) -> Mechanism:
             joint = Joint.from_counts(d.counts, secret, useful)
         elif d.probabilities is not None:
             joint = Joint.from_probabilities(d.probabilities, secret, useful, d.n)
-    claim = None
-    if record.claim is not None:
-        within = None
-        if record.claim.within is not None:
-            if joint is None:
-                raise FileFormatError("the claim is about a set of distributions, but the design data are missing.")
-            within = _set(record.claim.within, joint)
-        claim = Claim(record.claim.notion, record.claim.epsilon, within)
+    claim = None if record.claim is None else _claim(record.claim, joint)
     source = record.design.source if record.design is not None else "unstated"
     return Mechanism(law, secret, useful, record.reads, record.method, claim, joint, source)
 

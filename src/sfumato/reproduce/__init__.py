@@ -22,6 +22,13 @@ FIGURES: dict[str, str] = {
     "000-fig4": "sfumato.reproduce.robust_fig4",
     "000-fig5": "sfumato.reproduce.robust_fig5",
     "000-tab2": "sfumato.reproduce.robust_tab2",
+    "001-fig3": "sfumato.reproduce.funnel_fig3",
+    "001-fig4": "sfumato.reproduce.funnel_fig4",
+    "001-fig5": "sfumato.reproduce.funnel_fig5",
+    "001-fig6": "sfumato.reproduce.funnel_fig6",
+    "001-fig7": "sfumato.reproduce.funnel_fig7",
+    "001-fig8": "sfumato.reproduce.funnel_fig8",
+    "004-fig1": "sfumato.reproduce.leakage_figure",
 }
 
 
