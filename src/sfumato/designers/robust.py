@@ -48,7 +48,7 @@ def law_of(arrangement: Arrangement, joint_size: int) -> Law:
     rows = arrangement.rows() if len(arrangement.lengths) * joint_size <= 4000 else None
     if rows is not None and rows.size <= LISTED_CELLS:
         return Table(rows / rows.sum(0), len(arrangement.lengths))
-    heights = [h / (x @ h) for x, h in zip(arrangement.lengths, arrangement.heights, strict=True)]
+    heights = [h / (x @ h) * x.sum() for x, h in zip(arrangement.lengths, arrangement.heights, strict=True)]
     return Layout(tuple(x / x.sum() for x in arrangement.lengths), tuple(heights))
 
 

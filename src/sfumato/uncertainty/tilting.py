@@ -16,6 +16,7 @@ from sfumato.alphabet import Floats
 from sfumato.uncertainty.exactly import quotient
 
 NEWTON = 40  # steps for a multiplier; Newton needs about eight, the bisection behind it more
+GAP_CLOSE = 1e-9  # of a step: Newton is quadratic, so the next one would be lost in rounding
 LEAST_GAP = -75.0  # log of the least τ − max v looked at, in units of the width
 SPLIT_STEPS = 40  # for the split of the slack; the secant needs about eight
 SPLIT_END = 36.0  # log-odds of the split at which a share counts as nothing
@@ -105,7 +106,7 @@ def gap_for(depth: Floats, q: Floats, c: Floats) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
             step = y - off / slope
         before, y = y, np.where((step >= low) & (step <= high), step, (low + high) / 2)
-        if np.all(settled | (np.abs(y - before) <= 4e-15 * np.maximum(np.abs(y), 1.0)) | (high - low <= 1e-14)):
+        if np.all(settled | (np.abs(y - before) <= GAP_CLOSE * np.maximum(np.abs(y), 1.0)) | (high - low <= 1e-14)):
             break
     return np.where(stuck, np.exp(LEAST_GAP), np.exp(y))
 
