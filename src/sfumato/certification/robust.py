@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.alphabet import Floats
+from sfumato.alphabet import Floats, Ints
 from sfumato.certification.atoms import over_atoms
-from sfumato.certification.ball import Ball, Side, best_pair_bound, mean_bound
+from sfumato.certification.ball import Ball, Dual, Side, best_pair_bound, joined, mean_bound
 from sfumato.certification.outward import down, float_range, up, up_any
 from sfumato.certification.witness import Found
 from sfumato.joint import Joint
@@ -26,7 +26,11 @@ PATIENCE = 20_000  # pairs looked at for the sake of a close level when the clai
 LISTED = 12  # useful values up to which subsets are listed
 PAIRS = 20_000_000  # more pairs than this are bounded by what one secret alone allows
 
+SHARES = (0.5, 0.15, 0.85)  # of the slack, whose dual points give every pair a bound before any is looked at itself
+CROSSED = 500_000  # pairs that get such a bound at once
+
 Sides = Callable[[Any, Any, Any], tuple[Side, Side]]  # (output, s1, s2) arrays → both sides of the pairs
+Duals = list[tuple[Dual, Dual]]  # per share of the slack: dual points above and below for every (output, secret)
 
 
 def over_ball(mechanism: Mechanism, joint: Joint, radius: float, target: float = math.inf) -> Found:
@@ -73,7 +77,14 @@ def _rows(values: Any, ball: Ball, found: float, target: float) -> Found:
 
         return part(s1), part(s2)
 
-    return _pairs(top, bottom, sides, ball, found, target, "output")
+    def duals() -> Duals:
+        return [
+            (Dual.suggested(side, share * ball.slack[1], greatest=True),
+             Dual.suggested(side, (1 - share) * ball.slack[1], greatest=False))
+            for share in SHARES
+        ]
+
+    return _pairs(top, bottom, sides, ball, found, target, "output", duals)
 
 
 def _spikes(c: Spikes, ball: Ball, found: float, target: float) -> Found:
@@ -163,7 +174,8 @@ def _subset_pair(most: Floats, least: Floats, low: float, high: float, cap: floa
 
 
 def _pairs(
-    top: Floats, bottom: Floats, sides: Sides, ball: Ball, found: float, target: float, what: str
+    top: Floats, bottom: Floats, sides: Sides, ball: Ball, found: float, target: float, what: str,
+    duals: Callable[[], Duals] | None = None,
 ) -> Found:
     """The proved maximum over i and s₁ ≠ s₂, given bounds top[i, s] and bottom[i, s] of one secret alone."""
     n, s = top.shape
@@ -173,21 +185,43 @@ def _pairs(
         bounds = np.nan_to_num(up(top[:, :, None] / bottom[:, None, :]), nan=1.0, posinf=np.inf)
     bounds[:, np.arange(s), np.arange(s)] = 0.0
     flat = bounds.ravel()
-    order = np.argsort(-flat, kind="stable")
-    order = order[flat[order] > found]
-    best, start = Found(found, {}), 0
-    while start < len(order) and flat[order[start]] > best.ratio:
-        if start >= PATIENCE and flat[order[start]] <= target:
-            return best.or_worse(Found(float(flat[order[start]]), best.where))
-        part = order[start : start + (FIRST if start == 0 else CHUNK)]
+    best, done = Found(found, {}), 0
+    order = _worst_first(flat, found)
+    chunk = FIRST
+    while len(order) and flat[order[0]] > best.ratio:
+        if done >= PATIENCE and flat[order[0]] <= target:
+            return best.or_worse(Found(float(flat[order[0]]), best.where))
+        part, order = order[:chunk], order[chunk:]
         at = np.unravel_index(part, bounds.shape)
         first, second = sides(*at)
         proved = np.minimum(flat[part], best_pair_bound(first, second, ball.slack))
         i = int(np.argmax(proved))
         where = {what: int(at[0][i]), "first": int(at[1][i]), "second": int(at[2][i])}
         best = best.or_worse(Found(float(proved[i]), where))
-        start += len(part)
+        done += len(part)
+        order = order[flat[order] > best.ratio]
+        if duals and chunk == FIRST and len(order) > CHUNK:
+            _cross(flat, order, s, duals(), ball, float(best.ratio))
+            order = order[np.argsort(-flat[order], kind="stable")]
+        chunk = CHUNK
     return best
+
+
+def _worst_first(bounds: Floats, found: float) -> Ints:
+    order = np.flatnonzero(bounds > found)
+    return np.asarray(order[np.argsort(-bounds[order], kind="stable")])
+
+
+def _cross(bounds: Floats, order: Ints, secrets: int, duals: Duals, ball: Ball, enough: float) -> None:
+    """Lower the bounds of the pairs in `order` to what common dual points prove: one computation per pair."""
+    for start in range(0, len(order), CROSSED):
+        part = order[start : start + CROSSED]
+        for above, below in duals:
+            part = part[bounds[part] > enough]
+            row = part // (secrets * secrets) * secrets
+            i, j = row + part // secrets % secrets, row + part % secrets
+            near = np.minimum(bounds[part], 1e9)
+            bounds[part] = np.minimum(bounds[part], joined(above.at(i), below.at(j), near, ball.slack))
 
 
 def _alone(top: Floats, bottom: Floats, what: str) -> Found:
