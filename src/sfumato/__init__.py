@@ -12,7 +12,7 @@ _HOME = {
     "ChiSquareBall": "uncertainty", "Exactly": "uncertainty", "Anything": "uncertainty",
     "Mechanism": "mechanism", "Tabular": "mechanism", "load": "mechanism",
     "LDP": "privacy", "LIP": "privacy", "RLDP": "privacy", "level": "privacy",
-    "mutual_information": "utility", "nmi": "utility",
+    "mutual_information": "utility", "nmi": "utility", "least_information": "utility", "recovery": "utility",
     "seal": "certification", "certify": "certification", "verify": "certification",
     "design": "designers", "methods": "designers", "Design": "designers",
     "release": "releasing", "estimate": "estimation",

@@ -16,6 +16,7 @@ from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Claim, Mechanism, load
 from sfumato.uncertainty import Anything, ChiSquareBall, Exactly, UncertaintySet
 
+LARGE = 100_000  # cells beyond which a promise that holds for any distribution is not made closer for the ball
 WIDER = (2.0, 4.0)  # times the radius, at which the level is stated as well
 
 
@@ -47,6 +48,8 @@ def _over_ball(mechanism: Mechanism, within: Any, notion: str, target: float) ->
     if within.radius == 0:
         return about_secret(mechanism, within.joint, notion)
     everywhere = about_anything(mechanism)
+    if everywhere.ratio <= target and within.joint.p.size > LARGE:
+        return everywhere
     found = over_ball(mechanism, within.joint, within.radius, target)
     return found if found.ratio < everywhere.ratio else everywhere
 
@@ -77,7 +80,7 @@ def certificate(mechanism: Mechanism, claim: Claim | None = None, *, wider: bool
     claim = mechanism.claim if claim is None else claim
     if claim is None:
         raise InputError("the mechanism carries no claim. Give one, or design it with sf.design.")
-    found = proved(mechanism, claim.notion, claim.within, math.exp(claim.epsilon) * (1 - 1e-12))
+    found = proved(mechanism, claim.notion, claim.within, math.exp(claim.epsilon) * (1 - 1e-15))
     level = math.inf if found.ratio == math.inf else log_up(found.ratio)
     kind = "everything" if claim.within is None else claim.within.kind
     outside = elsewhere(mechanism, claim) if wider else {}
@@ -91,7 +94,7 @@ def elsewhere(mechanism: Mechanism, claim: Claim | None = None) -> dict[str, flo
     if claim is not None and isinstance(claim.within, ChiSquareBall) and claim.within.radius > 0:
         for times in WIDER:
             ball = ChiSquareBall(claim.within.joint, radius=times * claim.within.radius)
-            found = _over_ball(mechanism, ball, "rldp", math.inf).ratio
+            found = _over_ball(mechanism, ball, "rldp", math.exp(claim.epsilon)).ratio
             out[f"{times:g} times the radius"] = math.inf if found == math.inf else log_up(found)
     found = about_anything(mechanism).ratio
     out["any distribution"] = math.inf if found == math.inf else log_up(found)

@@ -43,11 +43,16 @@ def about_anything(mechanism: Mechanism) -> Found:
             case Rows():
                 best = best.or_worse(_rows_anything(contrast.values, secrets))
             case Spikes() as c:
+                if not any(np.ndim(x) for x in (c.base_first, c.peak_first, c.base_second, c.peak_second)):
+                    top_of, low_of = (max, c.base_first, c.peak_first), (min, c.base_second, c.peak_second)
+                    ends = [pick(base, peak) if k > 1 else peak for pick, base, peak in (top_of, low_of)]
+                    best = best.or_worse(Found(ratio_of(*ends), {"first": 0, "second": 1}))
+                    continue
                 first = [c.base_first, c.peak_first] if k > 1 else [c.peak_first]
                 second = [c.base_second, c.peak_second] if k > 1 else [c.peak_second]
                 top = np.maximum.reduce([np.broadcast_to(np.asarray(x, object), (secrets, k)) for x in first])
                 low = np.minimum.reduce([np.broadcast_to(np.asarray(x, object), (secrets, k)) for x in second])
-                for u in range(k) if np.ndim(c.base_first) else range(1):
+                for u in range(k):
                     best = best.or_worse(_best_pair(list(top[:, u]), list(low[:, u]), {"useful": u}))
             case Atoms():
                 best = best.or_worse(_atoms_anything(contrast, secrets))

@@ -39,16 +39,18 @@ def over_ball(mechanism: Mechanism, joint: Joint, radius: float, target: float =
     It is close to the maximum unless there are more than PATIENCE pairs to look at and what one secret alone allows
     already proves the target ratio.
     """
-    ball = Ball.around(joint, radius)
     best = Found(1.0, {})
     if joint.secret.size < 2:
         return best
+    ball = Ball.around(joint, radius)
+    masses: tuple[Floats, Floats] | None = None
     for contrast in mechanism.law.contrasts():
         match contrast:
             case Rows():
                 best = best.or_worse(_rows(contrast.values, ball, float(best.ratio), target))
             case Spikes():
-                best = best.or_worse(_spikes(contrast, ball, float(best.ratio), target))
+                masses = masses or mass_bounds(ball)
+                best = best.or_worse(_spikes(contrast, ball, masses, float(best.ratio), target))
             case Atoms():
                 best = best.or_worse(over_atoms(contrast, ball))
             case Subsets():
@@ -87,10 +89,10 @@ def _rows(values: Any, ball: Ball, found: float, target: float) -> Found:
     return _pairs(top, bottom, sides, ball, found, target, "output", duals)
 
 
-def _spikes(c: Spikes, ball: Ball, found: float, target: float) -> Found:
+def _spikes(c: Spikes, ball: Ball, masses: tuple[Floats, Floats], found: float, target: float) -> Found:
     """Rows that are constant but for one useful value u₀: two cells, u₀ and the rest, tell everything."""
     shape = ball.p[0].shape
-    least, most = mass_bounds(ball)
+    least, most = masses
 
     def ends(base: Any, peak: Any) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
         spread = [float_range(np.asarray(x, object)) for x in (base, peak)]

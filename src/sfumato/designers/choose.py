@@ -12,18 +12,23 @@ from sfumato.designers.base import Design, Draft, Task, finished
 from sfumato.designers.cr import cr
 from sfumato.designers.grr import grr
 from sfumato.designers.ir import ir
+from sfumato.designers.recoverable import SHARE
+from sfumato.designers.recoverable import recoverable as made_recoverable
 from sfumato.designers.robust import ballopt, nr, polyopt
 from sfumato.designers.srr import srr
 from sfumato.designers.unary import oue, sue
 from sfumato.errors import InputError, unknown
-from sfumato.uncertainty import Exactly, UncertaintySet
+from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
 
 _DESIGNERS: dict[str, Callable[..., Draft]] = {
     "grr": grr, "sue": sue, "oue": oue, "srr": srr, "ir": ir, "cr": cr,
     "polyopt": polyopt, "ballopt": ballopt, "nr": nr,
 }
 _POINTWISE = {"nr"}  # methods that are private at P̂ alone and claim no more
-_CANDIDATES = {"both": ("ir", "srr", "grr", "cr"), "useful": ("grr",)}  # what `auto` compares
+_CLOSED = {"both": ("ir", "srr", "grr", "cr"), "useful": ("grr",)}  # what `auto` always compares
+OPTIMISED_CELLS = 4_000  # cells up to which `auto` optimises
+UNREAD_VALUES = 16  # useful values up to which `auto` optimises a mechanism that does not read the secret
+AUTO_SECONDS = 30.0  # for the optimiser, when no time_limit is given
 
 
 def methods() -> tuple[str, ...]:
@@ -33,21 +38,23 @@ def methods() -> tuple[str, ...]:
 
 def design(
     within: UncertaintySet, epsilon: float, method: str = "auto", *, notion: str = "rldp", reads: str = "both",
-    **options: Any,
+    recoverable: bool | float = False, **options: Any,
 ) -> Design:
     """A sealed and certified mechanism for every distribution in `within`, by a method from `methods()`.
 
     notion is 'rldp' (about the secret, over the set), 'lip' (about the secret, at P̂) or 'ldp' (about the input).
-    reads='useful' designs a mechanism that never sees the secret. Further options go to the designer.
+    reads='useful' designs a mechanism that never sees the secret. recoverable=True (or a share of the answers) makes
+    sure that the whole distribution can be estimated from what is released. Further options go to the designer.
     """
     task, started = Task(within, epsilon, notion, reads), time.perf_counter()
-    if method == "auto":
-        return finished(task, _auto(task, options), started)
-    if method not in _DESIGNERS:
+    if method not in methods():
         raise unknown("a method", method, methods())
     if method in _POINTWISE:
         task = Task(Exactly(within.joint), epsilon, notion, reads)
-    return finished(task, _draft(method, task, options), started)
+    draft = _auto(task, **options) if method == "auto" else _draft(method, task, options)
+    if recoverable is not False:
+        draft = made_recoverable(task, draft, SHARE if recoverable is True else recoverable)
+    return finished(task, draft, started)
 
 
 def _draft(method: str, task: Task, options: dict[str, Any]) -> Draft:
@@ -61,11 +68,30 @@ def _draft(method: str, task: Task, options: dict[str, Any]) -> Draft:
     return designer(task, **options)
 
 
-def _auto(task: Task, options: dict[str, Any]) -> Draft:
-    """The best of the closed forms by what they keep of the input."""
-    tried = [_draft(name, task, options) for name in _CANDIDATES[task.reads]]
+def _auto(task: Task, *, time_limit: float | None = None) -> Draft:
+    """The draft that keeps most of the input: closed forms, and the optimum where the table is small enough for it."""
+    names = list(_CLOSED[task.reads])
+    limit = {"time_limit": AUTO_SECONDS if time_limit is None else time_limit}
+    tried = [_draft(name, task, {}) for name in names]
+    why = "it keeps most of the closed forms"
+    optimum = _optimum(task)
+    if optimum is not None:
+        tried.append(_draft(optimum, task, limit))
+        why = f"it keeps most of the closed forms and {optimum}"
+    elif task.joint.p.size > OPTIMISED_CELLS:
+        why += f" ({task.joint.p.size:,} cells are more than the {OPTIMISED_CELLS:,} up to which auto optimises)"
     values = [draft.value(task) for draft in tried]
     best = tried[max(range(len(tried)), key=lambda i: values[i])]
     listed = ", ".join(f"{draft.method} {value:.4g}" for draft, value in zip(tried, values, strict=True))
-    note = f"auto took {best.method}: it keeps most of the closed forms (nats: {listed})"
-    return replace(best, notes=(*best.notes, note))
+    return replace(best, notes=(*best.notes, f"auto took {best.method}: {why} (nats: {listed})"))
+
+
+def _optimum(task: Task) -> str | None:
+    """The optimiser that fits the task, if its size allows one."""
+    if task.notion != "rldp" or task.epsilon == 0 or task.joint.p.size > OPTIMISED_CELLS:
+        return None
+    complete = bool((task.joint.p_secret > 0).all() and (task.joint.p_useful > 0).all())
+    if isinstance(task.within, ChiSquareBall) and task.within.radius > 0:
+        fits = task.reads == "both" or (complete and task.joint.useful.size <= UNREAD_VALUES)
+        return "ballopt" if fits and (task.joint.p_secret > 0).sum() > 1 else None
+    return "nr" if isinstance(task.within, Exactly) and task.reads == "both" and complete else None

@@ -11,6 +11,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.designers.base import Draft, Task
+from sfumato.designers.unread import ballopt_unread
 from sfumato.errors import InputError
 from sfumato.mechanism import Constant, Law, Layout, Table
 from sfumato.solve.ball_rows import Profile, ballopt_apart
@@ -115,6 +116,8 @@ def ballopt(
     private and decouples the secrets. profile=(drop, power) fixes f instead of searching it. The bound is that of
     two-level rows under the profile; the ceiling bounds every mechanism.
     """
+    if task.reads == "useful" and task.notion == "rldp":
+        return ballopt_unread(task, time_limit=time_limit)
     ball, until = _ball(task, "ballopt"), _deadline(time_limit)
     chosen: list[Profile] = []
 

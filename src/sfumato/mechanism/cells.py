@@ -94,9 +94,13 @@ class Cells:
         bits = CELL_BITS if bits is None else bits
         even = 1 / self.outputs
         mixed = [(1 - margin) * float(w) / scale(self.bits) + margin * even for w in self.four]
-        rest = [math.floor(math.ldexp(w, bits)) for w in mixed[1:]]
-        truth = 2**bits - sum(w * k for w, k in zip(rest, self.copies[1:], strict=True))
-        return Cells(self.rows, self.useful, truth, rest[0], rest[1], rest[2], bits)
+        whole = [math.floor(math.ldexp(w, bits)) for w in mixed]
+        left = 2**bits - sum(w * k for w, k in zip(whole, self.copies, strict=True))
+        for i in sorted(range(4), key=lambda i: -self.copies[i]):  # what rounding leaves, where it weighs least
+            if self.copies[i]:
+                each, left = divmod(left, self.copies[i])
+                whole[i] += each
+        return Cells(self.rows, self.useful, whole[0], whole[1], whole[2], whole[3], bits)
 
     def draw(self, codes: Ints, words: Words) -> Ints:
         assert self.bits is not None

@@ -2,5 +2,10 @@
 
 from sfumato.utility.ceiling import ceiling
 from sfumato.utility.information import Information, information, mutual_information, nmi
+from sfumato.utility.recovery import Recovery, recovery
+from sfumato.utility.worst_case import LeastInformation, least_information
 
-__all__ = ["Information", "ceiling", "information", "mutual_information", "nmi"]
+__all__ = [
+    "Information", "LeastInformation", "Recovery", "ceiling", "information", "least_information", "mutual_information",
+    "nmi", "recovery",
+]

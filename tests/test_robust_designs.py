@@ -1,0 +1,216 @@
+"""Optimal robust designs: private from their integers, above what they beat, below what is proved."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+import sfumato as sf
+from sfumato.designers.base import Task
+from sfumato.errors import InputError
+from tests.strategies import boundary_points, joints, realised
+
+EXAMPLE = sf.Joint.from_counts([[7, 10], [26, 57]])  # paper 000, Examples 1 to 5
+LOG2 = math.log(2)
+
+
+def paper_cone(ball, epsilon, same_secret=True):
+    """The rows of [000, (43)] as A·v ≤ 0."""
+    low, _ = ball.spikes()
+    s, u = low.shape
+    rows = []
+    for s1, s2, u1, u2 in itertools.product(range(s), range(s), range(u), range(u)):
+        if s1 == s2 and not same_secret:
+            continue
+        row = np.zeros((s, u))
+        row[s1, u1] += 1
+        row[s1] += low[s1]
+        row[s1, u1] -= low[s1].sum()
+        row[s2, u2] -= math.exp(epsilon)
+        row[s2] -= math.exp(epsilon) * low[s2]
+        row[s2, u2] += math.exp(epsilon) * low[s2].sum()
+        rows.append(row.ravel())
+    return np.array(rows)
+
+
+def listed_optimum(ball, epsilon, same_secret=True):
+    """The paper's way: every vertex of the cone's slice {Σv = 1}, then one LP [000, Thm 3]."""
+    p = ball.joint.p.ravel()
+    a = np.vstack([paper_cone(ball, epsilon, same_secret), -np.eye(p.size)])
+    points = []
+    for active in itertools.combinations(range(len(a)), p.size - 1):
+        system = np.vstack([a[list(active)], np.ones(p.size)])
+        if abs(np.linalg.det(system)) > 1e-12:
+            v = np.linalg.solve(system, np.append(np.zeros(p.size - 1), 1))
+            if (a @ v <= 1e-10).all():
+                points.append(np.maximum(v, 0))
+    v = np.unique(np.round(points, 12), axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mu = np.nan_to_num(v * np.log(v / (v @ p)[:, None])) @ p
+    return -linprog(-mu, A_eq=v.T, b_eq=np.ones(p.size), method="highs").fun
+
+
+def test_example_3_with_the_papers_cone():
+    ball = sf.ChiSquareBall(EXAMPLE)
+    design = sf.design(ball, LOG2, "polyopt")
+    assert design.value == pytest.approx(0.422782, abs=1e-6)
+    assert design.gap < 1e-6
+    assert design.certificate.level == pytest.approx(0.5813, abs=5e-5)
+    assert listed_optimum(ball, LOG2) == pytest.approx(0.422782, abs=1e-6)
+    truth = sf.Joint.from_probabilities([[0.1, 0.1], [0.2, 0.6]])
+    assert sf.mutual_information(design.mechanism, truth) == pytest.approx(0.370212, abs=1e-4)  # .2804 is ε* at the truth
+    assert sf.level(design.mechanism, sf.LDP(truth)) == pytest.approx(0.2804, abs=1e-3)
+
+
+def test_example_3_without_the_inequalities_of_a_secret_with_itself():
+    ball = sf.ChiSquareBall(EXAMPLE)
+    design = sf.design(ball, LOG2, "polyopt", same_secret=False)
+    assert design.value == pytest.approx(0.563050, abs=2e-6)
+    assert 0.563050 <= design.bound + 1e-6 < 0.5640
+    assert design.certificate.level <= LOG2 < design.certificate.level + 1e-6
+    assert listed_optimum(ball, LOG2, same_secret=False) == pytest.approx(0.563050, abs=1e-6)
+
+
+@given(joints(secrets=(2, 2), useful=(2, 2), empty_cells=False), st.floats(0.2, 2.0))
+@settings(max_examples=12)
+def test_polyopt_is_the_optimum_of_the_listed_vertices(joint, epsilon):
+    ball = sf.ChiSquareBall(joint)
+    design = sf.design(ball, epsilon, "polyopt")
+    best = listed_optimum(ball, epsilon)
+    assert design.value == pytest.approx(best, rel=2e-6, abs=1e-9)
+    assert design.bound >= best - 1e-9
+
+
+@given(joints(secrets=(2, 3), useful=(2, 3)), st.floats(0.2, 2.0), st.integers(0, 2**32 - 1))
+@settings(max_examples=12)
+def test_robust_designs_are_private_for_every_distribution_in_the_ball(joint, epsilon, seed):
+    ball = sf.ChiSquareBall(joint)
+    for method in ("polyopt", "ballopt"):
+        design = sf.design(ball, epsilon, method)
+        worst = max(realised(design.mechanism, p) for p in boundary_points(ball, np.random.default_rng(seed)))
+        assert worst <= design.certificate.level <= epsilon
+        assert design.value <= design.bound * (1 + 1e-9) + 1e-12 or method == "ballopt"
+        assert design.value <= design.ceiling + 1e-12
+
+
+@pytest.mark.parametrize("pair", [("sex", "race"), ("race", "sex")])
+def test_each_method_keeps_more_than_the_one_before(pair):
+    joint = sf.datasets.adult(*pair)
+    ball = sf.ChiSquareBall(joint)
+    for epsilon in (0.5, 1.5):
+        values = [sf.design(ball, epsilon, m).value for m in ("srr", "ir", "polyopt", "ballopt", "nr")]
+        assert values == sorted(values)
+        assert values[-1] <= Task(ball, epsilon).ceiling
+
+
+def test_adult_figures():
+    joint = sf.datasets.adult("sex", "race")
+    ball = sf.ChiSquareBall(joint)
+    assert sf.design(ball, 0.5, "polyopt").value / joint.entropy == pytest.approx(0.4274, abs=5e-5)
+    assert sf.design(ball, 1.5, "polyopt").value / joint.entropy == pytest.approx(0.6023, abs=5e-5)
+    assert sf.design(ball, 0.5, "ballopt").value / joint.entropy >= 0.468
+
+
+def test_more_budget_more_rows_and_less_confidence_keep_more():
+    joint = sf.datasets.adult("sex", "race")
+    small = sf.Joint.from_counts(np.asarray(joint.counts) // 10 + 1)
+    for method in ("polyopt", "ir"):
+        by_epsilon = [sf.design(sf.ChiSquareBall(joint), e, method).value for e in (0.2, 0.5, 1.0, 2.0)]
+        assert by_epsilon == sorted(by_epsilon)
+        by_confidence = [sf.design(sf.ChiSquareBall(joint, confidence=c), 0.5, method).value for c in (0.999, 0.95, 0.5)]
+        assert by_confidence == sorted(by_confidence)
+        by_rows = [sf.design(sf.ChiSquareBall(j), 0.5, method).value / j.entropy for j in (small, joint)]
+        assert by_rows == sorted(by_rows)
+
+
+def test_nr_claims_the_estimate_and_no_more():
+    joint = sf.datasets.adult("sex", "race")
+    design = sf.design(sf.ChiSquareBall(joint), 0.5, "nr")
+    assert design.mechanism.claim.within.kind == "exactly"
+    assert design.certificate.elsewhere["any distribution"] == math.inf
+    assert design.gap < 1e-6 and "only" in " ".join(design.notes)
+
+
+def test_a_mechanism_that_never_reads_the_secret_can_be_optimal_too():
+    joint = sf.datasets.adult("sex", "race")
+    ball = sf.ChiSquareBall(joint)
+    design = sf.design(ball, 0.5, "ballopt", reads="useful")
+    closed = sf.design(ball, 0.5, "grr", reads="useful")
+    assert design.mechanism.matrix.shape[1] == joint.useful.size
+    assert design.certificate.level <= 0.5
+    assert design.value > 1.5 * closed.value
+    assert design.value <= design.bound * (1 + 1e-9) <= design.value * 1.01
+
+
+def test_recoverable_designs_have_full_rank_at_the_stated_cost():
+    joint = sf.datasets.adult("sex", "race")
+    ball = sf.ChiSquareBall(joint)
+    plain, full = (sf.design(ball, 0.5, "polyopt", recoverable=r) for r in (False, 0.1))
+    assert not sf.recovery(plain.mechanism, joint).complete
+    found = sf.recovery(full.mechanism, joint)
+    assert found.complete and found.standard_errors.shape == joint.shape
+    assert plain.value - full.value == pytest.approx(full.details["cost"], rel=1e-4)
+    assert full.certificate.level <= 0.5
+
+
+def test_standard_errors_of_recovery_are_those_of_simulated_estimates():
+    joint = sf.datasets.adult("sex", "race")
+    design = sf.design(sf.ChiSquareBall(joint), 2.0, "srr")
+    found = sf.recovery(design.mechanism, joint, n=20_000)
+    law = design.mechanism.matrix @ joint.p.ravel()
+    rng = np.random.default_rng(3)
+    draws = [sf.estimate(rng.multinomial(20_000, law).reshape(joint.shape), design.mechanism, project=False).p for _ in range(300)]
+    assert np.std(draws, axis=0) == pytest.approx(found.standard_errors, rel=0.2)
+
+
+@given(joints(secrets=(2, 3), useful=(2, 3)), st.integers(0, 2**32 - 1))
+@settings(max_examples=15)
+def test_the_least_information_is_enclosed(joint, seed):
+    ball = sf.ChiSquareBall(joint)
+    mechanism = sf.design(ball, 1.0, "srr").mechanism
+    least = sf.least_information(mechanism, ball)
+    assert 0 <= least.proved <= least.found + 1e-12
+    q = mechanism.matrix
+    for p in boundary_points(ball, np.random.default_rng(seed)):
+        there = sf.mutual_information(mechanism, sf.Joint.from_probabilities(p / p.sum()))
+        assert there >= least.proved - 1e-12
+    assert least.found <= sf.mutual_information(mechanism, joint) + 1e-12 and q is not None
+
+
+def test_auto_says_what_it_took_and_why():
+    joint = sf.datasets.adult("sex", "race")
+    design = sf.design(sf.ChiSquareBall(joint), 0.5)
+    assert design.method == "ballopt" and "auto took ballopt" in design.notes[-1]
+    assert sf.design(sf.Anything(joint), 0.5).method == "srr"
+    assert sf.design(sf.Exactly(joint), 0.5).method == "nr"
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"method": "polyopt", "notion": "lip"}, "notion='rldp'"),
+    ({"method": "polyopt", "time_limit": -1}, "time_limit must be a positive"),
+    ({"method": "ballopt", "colour": 1}, "'colour' is not an option of ballopt"),
+    ({"method": "balopt"}, "Did you mean 'ballopt'"),
+    ({"method": "polyopt", "recoverable": 2}, "share of answers between 0 and 1"),
+])
+def test_bad_requests(options, message):
+    with pytest.raises(InputError, match=message):
+        sf.design(sf.ChiSquareBall(EXAMPLE), 0.5, **options)
+
+
+def test_an_empty_secret_gets_a_constant_row_and_the_design_stays_private():
+    joint = sf.Joint.from_counts([[10, 20, 5], [30, 5, 9], [0, 0, 0]])
+    ball = sf.ChiSquareBall(joint)
+    for method in ("polyopt", "ballopt"):
+        design = sf.design(ball, 1.0, method)
+        assert design.certificate.level <= 1.0
+        rows = design.mechanism.matrix.reshape(-1, 3, 3)
+        assert np.allclose(rows[:, 2], rows[:, 2, :1], atol=1e-6)
+
+
+def test_a_single_secret_is_refused():
+    with pytest.raises(InputError, match="fewer than two secrets"):
+        sf.design(sf.ChiSquareBall(sf.Joint.from_counts([[3, 4], [0, 0]])), 1.0, "polyopt")
