@@ -201,7 +201,7 @@ def _pairs(
         where = {what: int(at[0][i]), "first": int(at[1][i]), "second": int(at[2][i])}
         best = best.or_worse(Found(float(proved[i]), where))
         done += len(part)
-        order = order[flat[order] > best.ratio]
+        order = order[flat[order] > float(best.ratio)]
         if duals and chunk == FIRST and len(order) > CHUNK:
             _cross(flat, order, s, duals(), ball, float(best.ratio))
             order = order[np.argsort(-flat[order], kind="stable")]

@@ -1,29 +1,29 @@
 """Few secrets and useful values: rows with a distinguished secret over the exact ball, priced all at once (ours).
 
-The families are those of `distinguished` with the product set (profile 1), where heights are closed forms, so the points
-of every t are one array. Pricing is a heuristic, hence no bound of the family: the optimum at P̂ bounds the value.
+The families are those of `distinguished` with the product set (profile 1), where heights are closed forms, so the
+points of every t are one array. Pricing is a heuristic, hence no bound of the family: the
+optimum at P̂ bounds the value.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from sfumato.solve.arrays import Floats, Ints, xlogx
+from sfumato.solve.layout import layout_of_rows
 from sfumato.solve.mixture import Mixture
 from sfumato.solve.oracle import radius
 from sfumato.solve.pricing import indicator
 from sfumato.solve.twolevel import mass_range
+from sfumato.solve.watch import FREE, Watch
 from sfumato.uncertainty.tilting import worst_pairs
 
 MARGIN = 1e-7  # nats left for the sealing of weights into integers
 SLOPES = 24  # tangents of φ from which rows are suggested
 MENDED = 48  # rows improved secret by secret per round
 ROUNDS = 25
-Heard = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,8 +112,8 @@ class Search:
                 height[s0] += z[role][s]
         reduced = (value - xlogx(height)).ravel()
         picked = np.argpartition(-reduced, min(MENDED, len(reduced) - 1))[:MENDED]
-        s0, rest = np.divmod(picked, n * m)
-        return self._mended(choice.reshape(-1, S)[picked], s0, rest // m, own, other, prices, t)
+        mine, place = np.divmod(picked, n * m)
+        return self._mended(choice.reshape(-1, S)[picked], mine, place // m, own, other, prices, t)
 
     def _mended(
         self, choice: Ints, s0: Ints, i: Ints, own: list[Points], other: list[Points],
@@ -201,7 +201,7 @@ def settled(rows: Floats, p: Floats, b: float, epsilon: float) -> Few:
     return Few(rows, value_of(rows, p), level)
 
 
-def few(p: Floats, b: float, epsilon: float, *, deadline: float = np.inf, heard: Heard | None = None) -> Few:
+def few(p: Floats, b: float, epsilon: float, *, watch: Watch = FREE) -> Few:
     """The best rows found for the product set at a nominal ε raised as far as the exact level over F allows.
 
     A first search on few t tells how far that is; the second starts from its rows and refines t.
@@ -211,9 +211,9 @@ def few(p: Floats, b: float, epsilon: float, *, deadline: float = np.inf, heard:
     rough.at(E ** np.linspace(0.0, 1.0, 5))
     start, t = rough.rows(), rough.used()
     best = settled(start, p, b, epsilon)
-    if heard is not None:
-        heard(best.value)
-    if time.monotonic() > deadline:
+    watch.tell("few", best.value)
+    watch.keep(layout_of_rows(best.rows, p), best.value)
+    if watch.over:
         return best
     room = max(epsilon - MARGIN - best.log_ratio, 0.0)
     E = float(np.exp(epsilon + room))
@@ -224,9 +224,8 @@ def few(p: Floats, b: float, epsilon: float, *, deadline: float = np.inf, heard:
         around = t[:, None] * ratio ** np.array([-1.0, 0.0, 1.0])
         search.at(np.unique(np.clip(around.ravel(), 1.0, E).round(12)))
         t = search.used()
-        if heard is not None:
-            heard(search.lp.value)
-        if time.monotonic() > deadline:
+        watch.tell("few", search.lp.value)
+        if watch.over:
             break
     found = settled(search.rows(), p, b, epsilon)
     return found if found.value > best.value else best

@@ -118,7 +118,7 @@ def gap_for(
         before, y = y, np.where((step >= low) & (step <= high), step, (low + high) / 2)
         if np.all(settled | (np.abs(y - before) <= close * np.maximum(np.abs(y), 1.0)) | (high - low <= 1e-14)):
             break
-    return np.where(stuck, np.exp(LEAST_GAP), np.exp(y))
+    return np.asarray(np.where(stuck, np.exp(LEAST_GAP), np.exp(y)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
