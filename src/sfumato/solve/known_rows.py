@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.solve.arrays import Floats, entropy
+from sfumato.solve.arrays import Floats, entropy, xlogx
 from sfumato.solve.layout import Layout
-from sfumato.solve.pricing import Listed, Union
+from sfumato.solve.mixture import Mixture
+from sfumato.solve.pricing import Listed, Union, indicator
 from sfumato.solve.product import Outcome, optimise
 from sfumato.solve.watch import FREE, Watch
+
+FEW = 8  # secrets up to which every row of {1, E}^S is listed
 
 
 def ceiling(p: Floats, epsilon: float) -> float:
@@ -36,8 +39,18 @@ def secret_only(shares: Floats, epsilon: float, *, gap: float = 1e-7, watch: Wat
 def known_limit(p: Floats, epsilon: float, *, watch: Watch = FREE) -> float:
     """H(U|S) + max I(S;Y) over ε-LDP responses to S: no mechanism that is ε-private at P̂ has more (ours)."""
     shares = p.sum(axis=1)
-    base = secret_only(shares, epsilon, gap=1e-4, watch=Watch(watch.deadline))
-    return min(entropy(p.ravel()) - entropy(shares) + base.bound, ceiling(p, epsilon))
+    if len(shares) > FEW:
+        about = secret_only(shares, epsilon, gap=1e-4, watch=Watch(watch.deadline)).bound
+    else:
+        rows = 1.0 + (np.exp(epsilon) - 1.0) * indicator(np.arange(1 << len(shares)), len(shares))
+        unit = rows / (rows @ shares)[:, None]
+        gains = xlogx(unit) @ shares
+        lp = Mixture(len(shares), None)
+        lp.add(unit, gains)
+        lp.solve()
+        duals = lp.dual[:-1]
+        about = float(duals.sum()) + max(float((gains - unit @ duals).max()), 0.0)
+    return min(entropy(p.ravel()) - entropy(shares) + about, ceiling(p, epsilon))
 
 
 def nr(p: Floats, epsilon: float, *, gap: float = 1e-7, watch: Watch = FREE) -> Outcome:
