@@ -25,6 +25,7 @@ from sfumato.solve.product import Outcome
 from sfumato.solve.simplex_rows import polyopt as best_over_simplices
 from sfumato.solve.simplex_rows import polyopt_apart
 from sfumato.solve.watch import Progress, Watch
+from sfumato.solve.wide import wide as best_of_wide
 from sfumato.uncertainty import ChiSquareBall, Exactly
 
 MANY_CELLS = 2_000  # cells beyond which certifying takes a large part of the time
@@ -165,6 +166,10 @@ def ballopt(
             limit = known_limit(p, task.epsilon, watch=watch)
             return Outcome(layout_of_rows(found.rows, p), found.value, limit, "few")
         given = None if profile is None else Profile(*profile)
+        if p.size > MANY_CELLS:
+            outcome, used = best_of_wide(p, ball.slack, task.epsilon, profile=given, watch=watch)
+            details["profile"] = (used.drop, used.power)
+            return outcome
         outcome, _, used = best_over_ball(p, ball.slack, task.epsilon, profile=given, gap=gap, watch=watch)
         details["profile"] = (used.drop, used.power)
         return outcome
