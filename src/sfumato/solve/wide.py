@@ -28,7 +28,7 @@ NODES = 33  # shares of the slack at which a column must keep its corridor
 MASSES = 129  # masses in the relaxation
 SAMPLE = 24  # secrets on which profiles are compared
 WINDOWS = 250  # of each mass that start an LP: a few circular orders of U
-STEPS = 768  # shares of the slack at which the finished design is checked
+STEPS = 512  # shares of the slack at which the finished design is checked
 BOUNDED = 300  # secrets up to which the family's own bound is proved
 MARGIN = 1e-6  # nats left for the proof and the rounding
 
