@@ -12,14 +12,15 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.certification.ball import Ball, Side
-from sfumato.certification.outward import dot_down, down, down_any, float_range, up, up_any
+from sfumato.certification.outward import down, down_any, float_range, up, up_any
 from sfumato.certification.witness import Found
 from sfumato.mechanism import Atoms
 from sfumato.privacy.pairs import best_pairs
 from sfumato.uncertainty.tilting import greatest_mean, spread_of
 
-NODES = 21  # shares of the slack at which floats look for a dual point; those between are interpolated
+NODES = 33  # shares of the slack at which floats look for a dual point; those between are interpolated
 GRID = 512  # shares of the slack at which the curves are compared
+COARSE = 64  # shares for levels that nothing depends on
 CHUNK = 512  # atoms at a time
 ALIKE = 1e-7  # values closer than this, relative to the greatest, are taken as one
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from sfumato.certification.atoms import COARSE, GRID
 from sfumato.certification.linear import about_anything, about_input, about_secret
 from sfumato.certification.outward import log_up
 from sfumato.certification.robust import over_ball
@@ -44,13 +45,13 @@ def _over_anything(mechanism: Mechanism, within: Any, notion: str, target: float
     return about_anything(mechanism)
 
 
-def _over_ball(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:
+def _over_ball(mechanism: Mechanism, within: Any, notion: str, target: float, steps: int = GRID) -> Found:
     if within.radius == 0:
         return about_secret(mechanism, within.joint, notion)
     everywhere = about_anything(mechanism)
     if everywhere.ratio <= target and within.joint.p.size > LARGE:
         return everywhere
-    found = over_ball(mechanism, within.joint, within.radius, target)
+    found = over_ball(mechanism, within.joint, within.radius, target, steps)
     return found if found.ratio < everywhere.ratio else everywhere
 
 
@@ -94,7 +95,7 @@ def elsewhere(mechanism: Mechanism, claim: Claim | None = None) -> dict[str, flo
     if claim is not None and isinstance(claim.within, ChiSquareBall) and claim.within.radius > 0:
         for times in WIDER:
             ball = ChiSquareBall(claim.within.joint, radius=times * claim.within.radius)
-            found = _over_ball(mechanism, ball, "rldp", math.exp(claim.epsilon)).ratio
+            found = _over_ball(mechanism, ball, "rldp", math.exp(claim.epsilon), COARSE).ratio
             out[f"{times:g} times the radius"] = math.inf if found == math.inf else log_up(found)
     found = about_anything(mechanism).ratio
     out["any distribution"] = math.inf if found == math.inf else log_up(found)

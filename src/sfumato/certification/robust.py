@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
-from sfumato.certification.atoms import over_atoms
+from sfumato.certification.atoms import GRID, over_atoms
 from sfumato.certification.ball import Ball, Dual, Side, best_pair_bound, joined, mean_bound
 from sfumato.certification.outward import down, float_range, up, up_any
 from sfumato.certification.witness import Found
@@ -33,7 +33,9 @@ Sides = Callable[[Any, Any, Any], tuple[Side, Side]]  # (output, s1, s2) arrays 
 Duals = list[tuple[Dual, Dual]]  # per share of the slack: dual points above and below for every (output, secret)
 
 
-def over_ball(mechanism: Mechanism, joint: Joint, radius: float, target: float = math.inf) -> Found:
+def over_ball(
+    mechanism: Mechanism, joint: Joint, radius: float, target: float = math.inf, steps: int = GRID
+) -> Found:
     """A proved upper bound of max P(y|s₁) / P(y|s₂) over outputs, pairs of secrets and the ball.
 
     It is close to the maximum unless there are more than PATIENCE pairs to look at and what one secret alone allows
@@ -52,7 +54,7 @@ def over_ball(mechanism: Mechanism, joint: Joint, radius: float, target: float =
                 masses = masses or mass_bounds(ball)
                 best = best.or_worse(_spikes(contrast, ball, masses, float(best.ratio), target))
             case Atoms():
-                best = best.or_worse(over_atoms(contrast, ball))
+                best = best.or_worse(over_atoms(contrast, ball, steps))
             case Subsets():
                 best = best.or_worse(_subsets(contrast, ball, float(best.ratio), target))
     return best

@@ -26,11 +26,12 @@ from sfumato.solve.watch import FREE, Watch
 
 NODES = 33  # shares of the slack at which a column must keep its corridor
 MASSES = 129  # masses in the relaxation
+MANY = 200  # secrets beyond which it is proved on fewer cells
 SAMPLE = 24  # secrets on which profiles are compared
 WINDOWS = 250  # of each mass that start an LP: a few circular orders of U
 STEPS = 512  # shares of the slack at which the finished design is checked
-BOUNDED = 300  # secrets up to which the family's own bound is proved
-MARGIN = 1e-6  # nats left for the proof and the rounding
+BOUNDED = 2_000  # secrets up to which the family's own bound is proved
+MARGIN = 3e-6  # nats left for the proof and the rounding
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,7 +134,10 @@ def windows(q: Floats, masses: Floats, orders: int, rng: np.random.Generator) ->
             out.append(((place[None, :] - start[:, None]) % k < size[:, None]).astype(float))
     if not out:
         return np.eye(k)
-    return np.unique(np.concatenate(out), axis=0)
+    sets = np.concatenate(out)
+    code = np.packbits(sets.astype(bool), axis=1)
+    first = np.unique(code.view(f"V{code.shape[1]}").ravel(), return_index=True)[1]
+    return np.asarray(sets[np.sort(first)])
 
 
 def stepwise(layout: Layout, p: Floats, b: float) -> tuple[Floats, Floats]:
@@ -193,10 +197,12 @@ def wide(
     watch.tell("relaxed", limit)
     rng = np.random.default_rng(0)
     strands = []
+    coarse, cells = (17, 512) if len(p) <= MANY else (9, 128)
     for s, (env, share) in enumerate(zip(envelopes, shares, strict=True)):
         fine = corridor(float(share), b, E, chosen, NODES if chosen.drop else 1)
         sets = windows(p[s] / share, env.support(T)[0], max(2, WINDOWS // p.shape[1]), rng)
-        family = Searched(p[s] / share, fine, fine, nodes=257, sets=sets)
+        rough = corridor(float(share), b, E, chosen, coarse if chosen.drop else 1)
+        family = Searched(p[s] / share, fine, rough, cells=cells, nodes=257, sets=sets)
         strand = Strand(family, float(share), Mixture(p.shape[1], T))
         columns = family.start()
         strand.lp.add(columns, family.gain(columns))
