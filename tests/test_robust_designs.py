@@ -92,7 +92,7 @@ def test_robust_designs_are_private_for_every_distribution_in_the_ball(joint, ep
     for method in ("polyopt", "ballopt"):
         design = sf.design(ball, epsilon, method)
         worst = max(realised(design.mechanism, p) for p in boundary_points(ball, np.random.default_rng(seed)))
-        assert worst <= design.certificate.level <= epsilon
+        assert worst - 1e-12 <= design.certificate.level <= epsilon  # `realised` is in floats
         assert design.value <= design.bound * (1 + 1e-9) + 1e-12 or method == "ballopt"
         assert design.value <= design.ceiling + 1e-12
 

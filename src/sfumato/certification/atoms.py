@@ -2,8 +2,9 @@
 
 Any dual point of an atom bounds its mean for *every* share b' of the slack at once: m + (Σ P̂√(v − m))² / (P̂_s + b')²
 from below and μ − (Σ P̂√(μ − v))² / (P̂_s + b')² from above. Floats suggest one for every b' of a grid. Values of an atom
-that are nearly the same count as the outermost of them, so that an atom of few levels costs little. With the greatest upper and the least lower curve of every secret, M_s(b') and m_s(b'), the level is at most the maximum over
-s₁ ≠ s₂ and k of M_{s₁}(b_{k+1}) / m_{s₂}(b − b_k) for any grid 0 = b_0 < … < b_K = b, because both are monotone.
+that are nearly the same count as the outermost of them, so that an atom of few levels costs little. With the greatest
+upper and the least lower curve of every secret, M_s(b') and m_s(b'), the level is at most the maximum over s₁ ≠ s₂ and
+k of M_{s₁}(b_{k+1}) / m_{s₂}(b − b_k) for any grid 0 = b_0 < … < b_K = b, because both are monotone.
 """
 
 from __future__ import annotations
@@ -82,8 +83,8 @@ def curves(side: Side, budgets: Floats, slack: float, *, greatest: bool) -> Floa
         length = down(length + down(side.p[0][:, k, None] * down(np.sqrt(down(gaps)))))
     gain = down(down(length * length) / up(room * room))
     if greatest:
-        return np.minimum(edge[:, None], up_any(tau - gain))
-    return np.maximum(edge[:, None], down_any(tau + gain))
+        return np.asarray(np.minimum(edge[:, None], up_any(tau - gain)))
+    return np.asarray(np.maximum(edge[:, None], down_any(tau + gain)))
 
 
 def suggested(v: Floats, side: Side, budgets: Floats, slack: float) -> Floats:

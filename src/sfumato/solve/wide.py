@@ -49,10 +49,10 @@ class Envelope:
         z = np.concatenate([((1 - masses) * lo + masses * hi).ravel(), [low, high]])
         g = np.concatenate([((1 - masses) * xlogx(lo) + masses * xlogx(hi)).ravel(), xlogx(np.array([low, high]))])
         w = np.concatenate([np.tile(masses, len(lo)), [0.0, 1.0]])
-        order = np.lexsort((-g, z))
+        order = np.lexsort((-g, z.round(11)))
         hull: list[int] = []
         for i in order.tolist():
-            if hull and z[i] - z[hull[-1]] < 1e-12:
+            if hull and z[i] - z[hull[-1]] < 1e-10:
                 continue
             while len(hull) > 1 and (g[hull[-1]] - g[hull[-2]]) * (z[i] - z[hull[-2]]) <= (g[i] - g[hull[-2]]) * (
                 z[hull[-1]] - z[hull[-2]]
