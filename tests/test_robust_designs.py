@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
+from tests.strategies import boundary_points, joints, realised
 
 import sfumato as sf
 from sfumato.designers.base import Task
 from sfumato.errors import InputError
-from tests.strategies import boundary_points, joints, realised
 
 EXAMPLE = sf.Joint.from_counts([[7, 10], [26, 57]])  # paper 000, Examples 1 to 5
 LOG2 = math.log(2)

