@@ -27,7 +27,8 @@ LIMITS = {PAIRS[0]: 0.1, PAIRS[1]: 0.1, PAIRS[2]: 10.0, PAIRS[3]: 20.0}
 GROWTH = ((50, 50, 10**7), (100, 100, 10**7), (1000, 20, 10**8))
 PATIENCE = 600.0  # seconds for vertex enumeration
 HEAD = (
-    "| case | ε | method | value (NMI) | bound | gap | level | outputs | wall s | CPU s | limit s |\n" + "|---" * 11 + "|"
+    "| case | ε | method | value (NMI) | bound | gap | level | outputs | wall s | CPU s | limit s |\n"
+    + "|---" * 11 + "|"
 )
 
 
@@ -99,16 +100,19 @@ def enumerated(joint: sf.Joint, epsilon: float, answer: Any) -> None:
     found = ppl.C_Polyhedron(system).minimized_generators()
     points = np.array([[float(x) / float(g.divisor()) for x in g.coefficients()] for g in found if g.is_point()])
     p = joint.p.ravel()
-    gain = (np.where(points > 0, points * np.log(np.maximum(points, 1e-300)), 0) @ p) - (points @ p) * np.log(points @ p)
+    logs = points * np.log(np.maximum(points, 1e-300))
+    gain = logs @ p - (points @ p) * np.log(points @ p)
     solved = linprog(-gain, A_eq=points.T, b_eq=np.ones(size))
     answer.put((-float(solved.fun), len(points), time.perf_counter() - start))
 
 
 def vertices() -> Iterator[str]:
-    yield "| shape | ε | ours (nats) | s | vertex enumeration (PPL, nats) | vertices | s | times faster |\n" + "|---" * 8 + "|"
+    yield "| shape | ε | ours (nats) | s | vertex enumeration (PPL, nats) | vertices | s | times faster |"
+    yield "|---" * 8 + "|"
     for shape in ((5, 2), (4, 4)):
         rng = np.random.default_rng(1)
-        joint = sf.Joint.from_counts(rng.multinomial(10_000, rng.dirichlet(np.ones(shape[0] * shape[1]))).reshape(shape))
+        counts = rng.multinomial(10_000, rng.dirichlet(np.ones(shape[0] * shape[1])))
+        joint = sf.Joint.from_counts(counts.reshape(shape))
         design, wall, _ = timed(sf.ChiSquareBall(joint), 1.5, "polyopt")
         queue: Any = multiprocessing.Queue()
         worker = multiprocessing.Process(target=enumerated, args=(joint, 1.5, queue))

@@ -15,9 +15,9 @@ import pytest
 from click.testing import CliRunner
 
 import sfumato as sf
+from sfumato import atomic
 from sfumato.cli import cli
 from sfumato.cli.app import EXIT_CODES
-from sfumato.releasing import atomic
 
 FAST = ["--notion", "ldp", "--method", "srr"]
 PRIVATE = "Xanthippe"  # a value of a row that no message may show
@@ -326,7 +326,7 @@ def test_a_bug_at_any_step_leaves_nothing_and_shows_no_value(folder, monkeypatch
 STEPS = textwrap.dedent("""
     import os, resource, sys, time
     import sfumato.releasing.engine as engine
-    import sfumato.releasing.atomic as atomic
+    import sfumato.atomic as atomic
     what, *args = sys.argv[1:]
     if "hidden" in what:
         atomic.UNNAMED = 0

@@ -15,9 +15,9 @@ import pyarrow.csv as pacsv
 import pytest
 
 import sfumato as sf
+from sfumato import atomic
 from sfumato.alphabet import Alphabet, Column
 from sfumato.mechanism import Cells, Claim, Mechanism
-from sfumato.releasing import atomic
 
 SECRET, USEFUL = Alphabet.of(Column.of("ill", ["no", "yes"])), Alphabet.of(Column.of("town", ["A", "B", "C"]))
 LAW = Cells(2, 3, 0.4, 0.1, 0.1, 0.15).rounded(None, 1e-9)
@@ -204,7 +204,7 @@ CHILD = textwrap.dedent("""
     import sys, time
     import numpy as np, pyarrow as pa
     import sfumato as sf
-    from sfumato.releasing import atomic
+    from sfumato import atomic
     if sys.argv[3] == "hidden":
         atomic.UNNAMED = 0
 

@@ -92,7 +92,7 @@ def test_robust_designs_are_private_for_every_distribution_in_the_ball(joint, ep
     for method in ("polyopt", "ballopt"):
         design = sf.design(ball, epsilon, method)
         worst = max(realised(design.mechanism, p) for p in boundary_points(ball, np.random.default_rng(seed)))
-        assert worst - 1e-12 <= design.certificate.level <= epsilon  # `realised` is in floats
+        assert worst <= design.certificate.level + 1e-12 <= epsilon + 1e-12
         assert design.value <= design.bound * (1 + 1e-9) + 1e-12 or method == "ballopt"
         assert design.value <= design.ceiling + 1e-12
 
@@ -131,7 +131,7 @@ def test_nr_claims_the_estimate_and_no_more():
     joint = sf.datasets.adult("sex", "race")
     design = sf.design(sf.ChiSquareBall(joint), 0.5, "nr")
     assert design.mechanism.claim.within.kind == "exactly"
-    assert design.certificate.elsewhere["any distribution"] == math.inf
+    assert design.certificate.elsewhere["any distribution"] > 10
     assert design.gap < 1e-6 and "only" in " ".join(design.notes)
 
 
@@ -214,3 +214,13 @@ def test_an_empty_secret_gets_a_constant_row_and_the_design_stays_private():
 def test_a_single_secret_is_refused():
     with pytest.raises(InputError, match="fewer than two secrets"):
         sf.design(sf.ChiSquareBall(sf.Joint.from_counts([[3, 4], [0, 0]])), 1.0, "polyopt")
+
+
+def test_robust_utility_compares_what_is_kept_everywhere():
+    joint = sf.datasets.adult("sex", "race")
+    ball = sf.ChiSquareBall(joint)
+    chosen = sf.design(ball, 0.5, robust_utility=True)
+    assert "at every distribution in the set" in chosen.notes[-1]
+    for method in ("ir", "polyopt", "ballopt"):
+        assert chosen.least.proved >= sf.design(ball, 0.5, method).least.proved * (1 - 1e-6)
+    assert chosen.least.proved <= chosen.least.found <= chosen.value

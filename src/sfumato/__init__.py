@@ -10,12 +10,18 @@ __version__ = "0.1.0"
 _HOME = {
     "Alphabet": "alphabet", "Column": "alphabet", "Joint": "joint", "tabulate": "tabulation", "datasets": "datasets",
     "ChiSquareBall": "uncertainty", "Exactly": "uncertainty", "Anything": "uncertainty",
+    "RenyiBall": "uncertainty", "Polytope": "uncertainty", "Custom": "uncertainty",
     "Mechanism": "mechanism", "Tabular": "mechanism", "load": "mechanism",
-    "LDP": "privacy", "LIP": "privacy", "RLDP": "privacy", "level": "privacy",
+    "LDP": "privacy", "LIP": "privacy", "RLDP": "privacy", "SRLIP": "privacy", "level": "privacy", "measure": "privacy",
+    "Leakage": "privacy", "TiltedLeakage": "privacy", "MaximalLeakage": "privacy", "MaximalAlphaLeakage": "privacy",
+    "WorstInputLeakage": "privacy", "RenyiLDP": "privacy", "Sibson": "privacy", "Arimoto": "privacy",
+    "Shannon": "privacy", "BayesLeakage": "privacy", "GainLeakage": "privacy", "PointwiseLeakage": "privacy",
+    "TotalVariation": "privacy", "Contraction": "privacy", "MaximalCorrelation": "privacy",
+    "about_one_person": "privacy", "lattice": "privacy", "leakage_map": "privacy",
     "mutual_information": "utility", "nmi": "utility", "least_information": "utility", "recovery": "utility",
     "seal": "certification", "certify": "certification", "verify": "certification",
     "design": "designers", "methods": "designers", "Design": "designers",
-    "release": "releasing", "estimate": "estimation",
+    "release": "releasing", "estimate": "estimation", "audit": "auditing",
     "SfumatoError": "errors", "InputError": "errors", "DataError": "errors", "ClaimError": "errors",
 }
 # Where each public name lives; loaded on first use so that importing sfumato is quick. No module may bear the name of

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from sfumato.alphabet import Alphabet, Column, Floats, Ints, read_only
 from sfumato.errors import InputError
 
+SMALL = 5  # people; a count below it may single somebody out
 Labels = Iterable[object] | Alphabet | Column | int
 
 

@@ -10,7 +10,7 @@ search in `uncertainty`; whatever it returns, the bound computed from it here is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from sfumato.joint import Joint
 from sfumato.uncertainty.tilting import greatest_mean, spread_of, worst_pairs
 
 NEWTON = 12
+Range = tuple[Floats, Floats]  # below and above
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,18 +30,33 @@ class Ball:
     p: tuple[Floats, Floats]  # P̂(s, u)
     ps: tuple[Floats, Floats]  # P̂(s)
     slack: tuple[float, float]  # √(1+B) − 1
+    rest: tuple[Floats, Floats]  # P̂(s) − P̂(s, u)
 
     @classmethod
-    def around(cls, joint: Joint, radius: float) -> Ball:
-        exact, total = joint.weights()
-        low, high = float_range(total)
-        cells, secrets = float_range(exact), float_range(exact.sum(1))
-        zero, empty = exact == 0, exact.sum(1) == 0
-        p = (down(cells[0] / high), np.where(zero, 0.0, up(cells[1] / low)))
-        ps = (down(secrets[0] / high), np.where(empty, 0.0, up(secrets[1] / low)))
+    def around(cls, joint: Joint, radius: float) -> Self:
+        p, ps, rest = enclosed(joint)
         root = np.sqrt(down_any(1 + radius)), np.sqrt(up_any(1 + radius))
         slack = max(0.0, float(down_any(down_any(root[0]) - 1))), float(up_any(up_any(root[1]) - 1))
-        return cls(p, ps, (slack if radius > 0 else (0.0, 0.0)))
+        return cls(p, ps, (slack if radius > 0 else (0.0, 0.0)), rest)
+
+    def alone(self, side: Side, *, greatest: bool) -> Floats:
+        return mean_bound(side, self.slack[1], greatest=greatest)
+
+    def pairs(self, first: Side, second: Side) -> Floats:
+        return best_pair_bound(first, second, self.slack)
+
+
+def enclosed(joint: Joint) -> tuple[Range, Range, Range]:
+    """P̂(s, u), P̂(s) and P̂(s) − P̂(s, u) as floats below and above the exact rationals; zeros stay zeros."""
+    exact, total = joint.weights()
+    low, high = float_range(total)
+
+    def ends(weights: Any) -> tuple[Floats, Floats]:
+        below, above = float_range(weights)
+        return down(below / high), np.where(weights == 0, 0.0, up(above / low))
+
+    sums = exact.sum(1)
+    return ends(exact), ends(sums), ends(sums[:, None] - exact)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,8 +153,8 @@ def joined(first: Dual, second: Dual, ratio: Floats, slack: tuple[float, float])
     z = _root(need, gain - loss, a, b, np.cbrt(ratio))
     proved = np.full(z.shape, np.inf)
     for step in (4e-15, 1e-13, 1e-11, 1e-9, 1e-6):
-        far = z * (1 + step)
         with np.errstate(over="ignore", invalid="ignore"):
+            far = z * (1 + step)
             cube_low, cube_high = down(down(far * far) * far), up(up(far * far) * far)
             line = down(a + down(b * far))
             holds = up(need + up(loss * cube_high)) <= down(down(gain * cube_low) + down(down(line * line) * line))

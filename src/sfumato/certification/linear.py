@@ -29,7 +29,8 @@ def ratio_of(top: Any, bottom: Any) -> Fraction | float:
 
 def about_input(mechanism: Mechanism) -> Found:
     """max Q(y|x) / Q(y|x')."""
-    return Found(ratio_of(*mechanism.law.input_extremes()), {})
+    top, bottom, y = mechanism.law.input_extremes()
+    return Found(ratio_of(top, bottom), {} if y < 0 else {"output": y})
 
 
 def about_anything(mechanism: Mechanism) -> Found:

@@ -89,9 +89,9 @@ def _write_table(path: Path, force: bool) -> None:
 
     from pyarrow import csv
 
+    from sfumato.atomic import drafts
     from sfumato.cli.files import fill, publish
     from sfumato.datasets import adult, rows
-    from sfumato.releasing.atomic import drafts
 
     text = io.BytesIO()
     csv.write_csv(rows(adult("sex", "race"), seed=1994), text)

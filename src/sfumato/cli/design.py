@@ -38,12 +38,12 @@ def design(
           --epsilon 1 --out m.json
       sfumato design cells.csv --counts people --secret sex --useful race --epsilon 0.5 --out m.json
     """
+    from sfumato.atomic import check_target, drafts
     from sfumato.cli.files import fill, publish
     from sfumato.cli.plan import design_notice, planned
     from sfumato.cli.release import wishes_of
     from sfumato.cli.road import encoded
     from sfumato.cli.telling import plan_document, promise
-    from sfumato.releasing.atomic import check_target, drafts
 
     wished = wishes_of(joined(secret), joined(useful), wishes)
     check_target(out, table, force=force)

@@ -47,7 +47,7 @@ def estimate(
         raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence:g}.")
     law = load(_mechanism_beside(released) if mechanism is None else mechanism)
     if csv_file is not None:
-        from sfumato.releasing.atomic import check_target
+        from sfumato.atomic import check_target
 
         check_target(csv_file, released, force=force)
     with progress(f"estimating from {released.name}"):
@@ -142,8 +142,8 @@ def _write_csv(path: Path, table: Cells, force: bool) -> None:
     import csv
     import io
 
+    from sfumato.atomic import drafts
     from sfumato.cli.files import fill, publish
-    from sfumato.releasing.atomic import drafts
 
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([table[0], *table[1]])

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sfumato.atomic import Draft, as_output_error, check_target, drafts
 from sfumato.errors import OutputError
-from sfumato.releasing.atomic import Draft, as_output_error, check_target, drafts
 from sfumato.releasing.manifest import manifest_path
 
 

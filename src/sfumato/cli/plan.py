@@ -9,11 +9,10 @@ from typing import Any
 from sfumato.cli.console import notice, progress
 from sfumato.cli.options import Wishes
 from sfumato.errors import ClaimError, InputError
-from sfumato.joint import Joint
+from sfumato.joint import SMALL, Joint
 from sfumato.sources import Source
 
 MANY = 100  # labels; when half of the rows have one of their own, the column is no category
-SMALL = 5  # people; a count below it may single somebody out
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sfumato.atomic import as_output_error
 from sfumato.cli.console import progress
 from sfumato.cli.files import Files, fill, publish
 from sfumato.cli.parts import counted
@@ -16,7 +17,6 @@ from sfumato.cli.plan import Plan
 from sfumato.cli.telling import Outcome
 from sfumato.errors import DataError, InputError
 from sfumato.estimation import Estimate, estimate
-from sfumato.releasing.atomic import as_output_error
 from sfumato.releasing.engine import Flow
 from sfumato.releasing.manifest import Manifest
 from sfumato.releasing.randomness import Stream

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sfumato.certification import Certificate, seal
+from sfumato.certification import Certificate, certificate, seal
+from sfumato.certification.sealing import FINE, MARGINS
 from sfumato.errors import InputError, checked_epsilon
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Law, Mechanism
 from sfumato.uncertainty import Exactly, UncertaintySet
-from sfumato.utility import Information, ceiling, information
+from sfumato.utility import Information, LeastInformation, ceiling, information, least_information
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,6 +34,14 @@ class Design:
     def gap(self) -> float:
         """|bound − value| / max(|value|, 1e-12)."""
         return abs(self.bound - self.value) / max(abs(self.value), 1e-12)
+
+    @property
+    def least(self) -> LeastInformation:
+        """The least I(input; Y) over the claimed set: proved from below, and the worst distribution found."""
+        claim, joint = self.mechanism.claim, self.mechanism.joint
+        if claim is None or joint is None:
+            raise InputError("the design carries no claim about a set of distributions.")
+        return least_information(self.mechanism, Exactly(joint) if claim.within is None else claim.within)
 
     @property
     def epsilon(self) -> float:
@@ -59,8 +69,6 @@ class Task:
 
     def __post_init__(self) -> None:
         checked_epsilon(self.epsilon)
-        if self.notion == "lip" and not isinstance(self.within, Exactly):
-            object.__setattr__(self, "within", Exactly(self.within.joint))
         if self.reads not in ("both", "useful"):
             raise InputError(f"reads must be 'both' or 'useful', got {self.reads!r}.")
 
@@ -79,7 +87,7 @@ class Task:
     @property
     def ceiling(self) -> float:
         """What no mechanism under this claim can exceed; ε-LIP implies 2ε about the secret."""
-        return ceiling(self.joint, 2 * self.epsilon if self.notion == "lip" else self.epsilon, reads=self.reads)
+        return ceiling(self.joint, self.epsilon, reads=self.reads, notion=self.notion)
 
     def with_reads(self, reads: str) -> Task:
         return replace(self, reads=reads)
@@ -94,6 +102,16 @@ class Draft:
     bound: float | None = None  # proved limit of the family; a family of one member is its own limit
     notes: tuple[str, ...] = ()
     details: dict[str, Any] = field(default_factory=dict)
+    claim: Claim | None = None  # what the designer promises, when it is not the task's claim
+    score: Callable[[Mechanism], float] | None = None  # what the method optimises, when it is not I(input; Y)
+    fine: bool = False  # a vertex worth sealing with the smallest mixture that rounding allows
+    epsilon: float | None = None  # claimed instead of what was asked for, when that cannot be sealed
+
+    def least(self, task: Task) -> float:
+        """The proved least I(input; Y) of the floats over the task's set."""
+        joint = task.joint
+        mechanism = Mechanism(self.law, joint.secret, joint.useful, task.reads)
+        return least_information(mechanism, task.within).proved
 
     def value(self, task: Task) -> float:
         """I(input; Y) of the floats at P̂, or NaN where it cannot be summed."""
@@ -107,15 +125,24 @@ class Draft:
 def finished(task: Task, draft: Draft, started: float) -> Design:
     """Seal a draft, certify it and measure it."""
     joint = task.joint
+    task = task if draft.epsilon is None else replace(task, epsilon=draft.epsilon)
     mechanism = Mechanism(draft.law, joint.secret, joint.useful, task.reads, draft.method, joint=joint)
-    sealed, certificate = seal(mechanism, task.claim)
+    claim = task.claim if draft.claim is None else draft.claim
+    if mechanism.sealed:  # integers of the designer's own: certified as they are, whether or not the claim holds
+        sealed = mechanism.with_claim(claim)
+        proof = certificate(sealed)
+    else:
+        sealed, proof = seal(mechanism, claim, margins=FINE if draft.fine else MARGINS)
     notes = draft.notes
     try:
         told: Information | None = information(sealed, joint)
     except InputError as error:
         told, notes = None, (*notes, str(error))
     bound = draft.value(task) if draft.bound is None else draft.bound
-    value = told.both if told else float("nan")
+    value = draft.score(sealed) if draft.score else told.both if told else float("nan")
+    ceiling = task.ceiling if draft.score is None else bound  # the bound of a score holds for every mechanism
+    if told and told.within > 0:
+        notes = (*notes, f"the information of so many outputs is an enclosure: proved to ± {told.within:.2g} nats")
     return Design(
-        sealed, certificate, value, bound, task.ceiling, told, notes, time.perf_counter() - started, draft.details
+        sealed, proof, value, bound, ceiling, told, notes, time.perf_counter() - started, draft.details
     )

@@ -12,9 +12,14 @@ from sfumato.designers.base import Design, Draft, Task, finished
 from sfumato.designers.cr import cr
 from sfumato.designers.grr import grr
 from sfumato.designers.ir import ir
+from sfumato.designers.ldp import ldp
+from sfumato.designers.leakage import leakage
+from sfumato.designers.lip import lip
+from sfumato.designers.mi_funnel import mi_funnel
 from sfumato.designers.recoverable import SHARE
 from sfumato.designers.recoverable import recoverable as made_recoverable
 from sfumato.designers.robust import ballopt, nr, polyopt
+from sfumato.designers.srlip import srlip, srlip_paper
 from sfumato.designers.srr import srr
 from sfumato.designers.unary import oue, sue
 from sfumato.errors import InputError, unknown
@@ -22,8 +27,11 @@ from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
 
 _DESIGNERS: dict[str, Callable[..., Draft]] = {
     "grr": grr, "sue": sue, "oue": oue, "srr": srr, "ir": ir, "cr": cr,
-    "polyopt": polyopt, "ballopt": ballopt, "nr": nr,
+    "polyopt": polyopt, "ballopt": ballopt, "nr": nr, "leakage": leakage,
+    "lip": lip, "ldp": ldp, "srlip": srlip, "srlip-paper": srlip_paper, "mi-funnel": mi_funnel,
 }
+_FUNNEL = {"lip": "lip", "ldp": "rldp", "srlip": "srlip", "srlip-paper": "srlip", "mi-funnel": "mi"}
+# The notion that a funnel method implies; all of them read the useful variable alone.
 _POINTWISE = {"nr"}  # methods that are private at P̂ alone and claim no more
 _CLOSED = {"both": ("ir", "srr", "grr", "cr"), "useful": ("grr",)}  # what `auto` always compares
 OPTIMISED_CELLS = 4_000  # cells up to which `auto` optimises
@@ -45,12 +53,19 @@ def design(
     notion is 'rldp' (about the secret, over the set), 'lip' (about the secret, at P̂) or 'ldp' (about the input).
     reads='useful' designs a mechanism that never sees the secret. recoverable=True (or a share of the answers) makes
     sure that the whole distribution can be estimated from what is released. Further options go to the designer.
+    The funnel methods (lip, ldp, srlip, srlip-paper, mi-funnel) imply their notion and read the useful variable alone.
     """
-    task, started = Task(within, epsilon, notion, reads), time.perf_counter()
+    started = time.perf_counter()
     if method not in methods():
         raise unknown("a method", method, methods())
-    if method in _POINTWISE:
-        task = Task(Exactly(within.joint), epsilon, notion, reads)
+    if method in _FUNNEL:
+        if recoverable is not False:
+            raise InputError(f"{method} has no recoverable variant; use ballopt with reads='useful'.")
+        task = Task(within, epsilon, _FUNNEL[method], "useful")
+        return finished(task, _draft(method, task, options), started)
+    if method in _POINTWISE or notion == "lip":
+        within = Exactly(within.joint)  # closed forms promise LIP at P̂ and say so
+    task = Task(within, epsilon, notion, reads)
     draft = _auto(task, **options) if method == "auto" else _draft(method, task, options)
     if recoverable is not False:
         draft = made_recoverable(task, draft, SHARE if recoverable is True else recoverable)
@@ -68,8 +83,11 @@ def _draft(method: str, task: Task, options: dict[str, Any]) -> Draft:
     return designer(task, **options)
 
 
-def _auto(task: Task, *, time_limit: float | None = None) -> Draft:
-    """The draft that keeps most of the input: closed forms, and the optimum where the table is small enough for it."""
+def _auto(task: Task, *, time_limit: float | None = None, robust_utility: bool = False) -> Draft:
+    """The draft that keeps most of the input: closed forms, and the optimum where the table is small enough for it.
+
+    robust_utility=True compares what is proved to be kept at every distribution in the set instead of at P̂.
+    """
     names = list(_CLOSED[task.reads])
     limit = {"time_limit": AUTO_SECONDS if time_limit is None else time_limit}
     tried = [_draft(name, task, {}) for name in names]
@@ -80,7 +98,10 @@ def _auto(task: Task, *, time_limit: float | None = None) -> Draft:
         why = f"it keeps most of the closed forms and {optimum}"
     elif task.joint.p.size > OPTIMISED_CELLS:
         why += f" ({task.joint.p.size:,} cells are more than the {OPTIMISED_CELLS:,} up to which auto optimises)"
-    values = [draft.value(task) for draft in tried]
+    if robust_utility:
+        tried += [_draft("polyopt", task, limit)] if optimum == "ballopt" and task.reads == "both" else []
+        why += " at every distribution in the set"
+    values = [draft.least(task) if robust_utility else draft.value(task) for draft in tried]
     best = tried[max(range(len(tried)), key=lambda i: values[i])]
     listed = ", ".join(f"{draft.method} {value:.4g}" for draft, value in zip(tried, values, strict=True))
     return replace(best, notes=(*best.notes, f"auto took {best.method}: {why} (nats: {listed})"))

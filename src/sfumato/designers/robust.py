@@ -30,6 +30,7 @@ from sfumato.solve.watch import Progress, Watch
 from sfumato.solve.wide import wide as best_of_wide
 from sfumato.uncertainty import ChiSquareBall, Exactly
 
+LISTED_CELLS = 1_000_000  # |Y|·|X| up to which a design is kept as a table; beyond, as a layout
 MANY_CELLS = 2_000  # cells beyond which certifying takes a large part of the time
 FEW_SECRETS, FEW_VALUES = 6, 8  # up to which rows with a distinguished secret are searched
 BESIDE = 1e-7  # nats left for rounding where an empty secret meets the others
@@ -57,11 +58,13 @@ def watch_for(time_limit: float | None, progress: Progress | None, cells: int) -
 
 def law_of(arrangement: Arrangement, joint_size: int) -> Law:
     """The design as a table while it is small, as a layout beyond."""
-    if len(arrangement.lengths) * joint_size <= 4000:
+    atoms = sum(len(x) for x in arrangement.lengths)
+    if atoms * joint_size <= LISTED_CELLS:
         rows = without_repeats(arrangement.rows())
         return Table(rows / rows.sum(0), len(arrangement.lengths))
-    heights = [h / (x @ h) * x.sum() for x, h in zip(arrangement.lengths, arrangement.heights, strict=True)]
-    return Layout(tuple(x / x.sum() for x in arrangement.lengths), tuple(heights))
+    shares = [x / x.sum() for x in arrangement.lengths]
+    heights = [h / (x @ h) for x, h in zip(shares, arrangement.heights, strict=True)]
+    return Layout(tuple(shares), tuple(heights))
 
 
 def without_repeats(rows: Floats) -> Floats:

@@ -70,9 +70,9 @@ class Cells:
         third: list[Contrast] = [Spikes(*others, *others)] if self.rows > 2 else []
         return [Spikes(*own, *others), Spikes(*others, *own), *third]
 
-    def input_extremes(self) -> tuple[Any, Any]:
+    def input_extremes(self) -> tuple[Any, Any, int]:
         used = [w for w, k in zip(self.four, self.copies, strict=True) if k]
-        return max(used), min(used)
+        return max(used), min(used), 0
 
     def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
         on, off = float(self.same_useful), float(self.neither)

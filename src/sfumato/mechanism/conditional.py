@@ -59,13 +59,13 @@ class Conditional:
         peak = self.base + self.keep[:, None]
         return [Spikes(self.base, peak, self.base, peak)]
 
-    def input_extremes(self) -> tuple[Any, Any]:
+    def input_extremes(self) -> tuple[Any, Any, int]:
         peak = self.base + self.keep[:, None]
         tops = np.maximum(peak.max(0), self.base.max(0))
         bottoms = self.base.min(0) if self.useful > 1 else peak.min(0)
         with np.errstate(divide="ignore", invalid="ignore"):
             y = int(np.nanargmax(np.where(tops > 0, tops / bottoms, 1.0)))
-        return tops[y], bottoms[y]
+        return tops[y], bottoms[y], y
 
     def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
         laws = self.base + self.keep[:, None] * given

@@ -49,8 +49,8 @@ class Constant:
     def contrasts(self) -> list[Contrast]:
         return []
 
-    def input_extremes(self) -> tuple[Any, Any]:
-        return 1, 1
+    def input_extremes(self) -> tuple[Any, Any, int]:
+        return 1, 1, 0
 
     def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
         one = np.full(1, scale(self.bits) / self.outputs)

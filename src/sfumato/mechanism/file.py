@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import msgspec
 import numpy as np
 
 from sfumato.alphabet import Alphabet, Column
-from sfumato.errors import FileFormatError, InputError, OutputError, SfumatoError
+from sfumato.atomic import as_output_error, check_target, drafts
+from sfumato.errors import FileFormatError, InputError, SfumatoError
 from sfumato.joint import Joint
 from sfumato.mechanism.cells import Cells
 from sfumato.mechanism.conditional import Conditional
@@ -21,7 +23,7 @@ from sfumato.mechanism.layout import Layout
 from sfumato.mechanism.mechanism import Claim, Mechanism
 from sfumato.mechanism.table import Table
 from sfumato.mechanism.unary import Unary
-from sfumato.uncertainty import Anything, ChiSquareBall, Exactly, UncertaintySet
+from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, Polytope, RenyiBall, UncertaintySet
 
 FORMAT, VERSION = "sfumato/mechanism", 1
 
@@ -93,12 +95,21 @@ class SetRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     kind: str
     radius: float | None = None
     confidence: float | None = None
+    calibration: str | None = None  # how the radius of a χ² ball follows from the confidence; null: asymptotic
+    alpha: float | None = None  # the order of a Rényi ball
+    vertices: list[list[list[float]]] | None = None  # of a polytope, [vertex][s][u]
+    name: str | None = None  # of a set defined by code, which the file does not hold
 
 
 class ClaimRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """A promise; orders of leakage are numbers, or "inf", which JSON has no number for."""
+
     notion: str
     epsilon: float
     within: SetRecord | None = None
+    alpha: float | str | None = None
+    beta: float | str | None = None
+    also: list[ClaimRecord] = []
 
 
 class DesignRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
@@ -173,8 +184,18 @@ def _law(record: LawRecord, rows: int, useful: int) -> Law:
 
 
 def _set_record(within: UncertaintySet) -> SetRecord:
-    if isinstance(within, ChiSquareBall):
-        return SetRecord(within.kind, within.radius, within.confidence)
+    match within:
+        case ChiSquareBall():
+            how = None if within.calibration == "asymptotic" else within.calibration
+            return SetRecord(within.kind, within.radius, within.confidence, how)
+        case RenyiBall():
+            return SetRecord(within.kind, within.radius, within.confidence, alpha=within.alpha)
+        case Polytope(vertices=vertices) if vertices is not None:
+            return SetRecord(within.kind, vertices=vertices.tolist())
+        case Polytope():
+            raise InputError("a claim over a polytope given by inequalities cannot be saved. List its vertices.")
+        case Custom():
+            return SetRecord(within.kind, name=within.name)
     return SetRecord(within.kind)
 
 
@@ -182,12 +203,49 @@ def _set(record: SetRecord, joint: Joint) -> UncertaintySet:
     if record.kind == ChiSquareBall.kind and record.radius is not None:
         ball = ChiSquareBall(joint, radius=record.radius)
         object.__setattr__(ball, "confidence", record.confidence)
+        how = record.calibration or (None if record.confidence is None else "asymptotic")
+        object.__setattr__(ball, "calibration", how)
         return ball
+    if record.kind == RenyiBall.kind and record.radius is not None and record.alpha is not None:
+        renyi = RenyiBall(joint, alpha=record.alpha, radius=record.radius)
+        object.__setattr__(renyi, "confidence", record.confidence)
+        return renyi
+    if record.kind == Polytope.kind and record.vertices is not None:
+        return Polytope(joint, vertices=record.vertices)
+    if record.kind == Custom.kind:
+        return Custom(joint, None, trusted=True, name=record.name or "custom")
     plain: dict[str, Any] = {Exactly.kind: Exactly, Anything.kind: Anything}
     if record.kind in plain:
         made: UncertaintySet = plain[record.kind](joint)
         return made
     raise FileFormatError(f"the claim is about a set of kind {record.kind!r}, which this version does not know.")
+
+
+def _order_record(order: float | None) -> float | str | None:
+    return "inf" if order is not None and math.isinf(order) else order
+
+
+def _order(record: float | str | None) -> float | None:
+    if isinstance(record, str) and record != "inf":
+        raise FileFormatError(f"an order of leakage is a number or 'inf', got {record!r}.")
+    return None if record is None else float(record)
+
+
+def _claim_record(claim: Claim) -> ClaimRecord:
+    return ClaimRecord(
+        claim.notion, claim.epsilon, None if claim.within is None else _set_record(claim.within),
+        _order_record(claim.alpha), _order_record(claim.beta), [_claim_record(c) for c in claim.also],
+    )
+
+
+def _claim(record: ClaimRecord, joint: Joint | None) -> Claim:
+    within = None
+    if record.within is not None:
+        if joint is None:
+            raise FileFormatError("the claim is about a set of distributions, but the design data are missing.")
+        within = _set(record.within, joint)
+    also = tuple(_claim(r, joint) for r in record.also)
+    return Claim(record.notion, record.epsilon, within, _order(record.alpha), _order(record.beta), also)
 
 
 def _columns(alphabet: Alphabet) -> list[ColumnRecord]:
@@ -220,9 +278,7 @@ def record_of(mechanism: Mechanism) -> MechanismRecord:
     record = MechanismRecord(
         FORMAT, VERSION, mechanism.method, mechanism.reads, _columns(mechanism.secret), _columns(mechanism.useful),
         _law_record(mechanism.law),
-        None if claim is None else ClaimRecord(
-            claim.notion, claim.epsilon, None if claim.within is None else _set_record(claim.within)
-        ),
+        None if claim is None else _claim_record(claim),
         design,
     )
     return msgspec.structs.replace(record, checksum=checksum(record))
@@ -239,14 +295,7 @@ def mechanism_of(record: MechanismRecord) -> Mechanism:
             joint = Joint.from_counts(d.counts, secret, useful)
         elif d.probabilities is not None:
             joint = Joint.from_probabilities(d.probabilities, secret, useful, d.n)
-    claim = None
-    if record.claim is not None:
-        within = None
-        if record.claim.within is not None:
-            if joint is None:
-                raise FileFormatError("the claim is about a set of distributions, but the design data are missing.")
-            within = _set(record.claim.within, joint)
-        claim = Claim(record.claim.notion, record.claim.epsilon, within)
+    claim = None if record.claim is None else _claim(record.claim, joint)
     source = record.design.source if record.design is not None else "unstated"
     return Mechanism(law, secret, useful, record.reads, record.method, claim, joint, source)
 
@@ -254,16 +303,12 @@ def mechanism_of(record: MechanismRecord) -> Mechanism:
 def save(mechanism: Mechanism, path: str | os.PathLike[str], *, force: bool = False) -> Path:
     """Write the mechanism file; an existing file is only replaced with force=True, and never half."""
     target = Path(path)
-    if target.exists() and not force:
-        raise OutputError(f"{target} exists. Choose another name, or pass force=True (--force) to replace it.")
+    check_target(target, None, force=force)
     text = msgspec.json.format(msgspec.json.encode(record_of(mechanism)), indent=1)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(text + b"\n")
-        os.replace(part, target)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise OutputError(f"{target} could not be written: {error.strerror}. Nothing was left behind.") from None
+    with drafts(target) as (draft,), as_output_error(target):
+        Path(draft.path).write_bytes(text + b"\n")
+        draft.settle()
+        draft.publish(replace=force)
     return target
 
 

@@ -93,8 +93,8 @@ class Law(Protocol):
     def contrasts(self) -> list[Contrast]:
         """What has to be compared between two secrets."""
 
-    def input_extremes(self) -> tuple[Any, Any]:
-        """The weights (top, bottom) with the greatest ratio Q(y|x) / Q(y|x') over all y, x, x'."""
+    def input_extremes(self) -> tuple[Any, Any, int]:
+        """The weights (top, bottom) with the greatest Q(y|x) / Q(y|x') over all y, x, x', and that y (−1: a set)."""
 
     def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
         """(max_s P(y|s), min_s P(y|s), P(y), y) for outputs among which the extreme ratios occur; weights, not

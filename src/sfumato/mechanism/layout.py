@@ -114,14 +114,14 @@ class Layout:
         block = np.searchsorted(shared, np.concatenate(ends))
         return [Atoms(heights[block == i], secret[block == i]) for i in range(len(shared))]
 
-    def input_extremes(self) -> tuple[Any, Any]:
+    def input_extremes(self) -> tuple[Any, Any, int]:
         top, low = np.zeros(self.outputs), np.full(self.outputs, np.inf)
         for h, at in zip(self.heights, self.atoms_at.T, strict=True):
             top, low = np.maximum(top, h.max(1)[at]), np.minimum(low, h.min(1)[at])
         with np.errstate(divide="ignore"):
             y = int(np.argmax(top / low))
         row = np.stack([h[i] for h, i in zip(self.heights, self.atoms_at[y], strict=True)])
-        return row.max(), row.min()
+        return row.max(), row.min(), y
 
     def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
         top, low, mean = np.zeros(self.outputs), np.full(self.outputs, np.inf), np.zeros(self.outputs)

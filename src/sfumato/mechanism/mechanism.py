@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,8 +19,12 @@ from sfumato.mechanism.table import Table
 from sfumato.uncertainty import UncertaintySet
 
 READS = ("both", "useful")
-NOTIONS = ("ldp", "lip", "rldp")
+NOTIONS = ("ldp", "lip", "rldp", "srlip", "mi", "leakage")
 POSTERIOR_CELLS = 20_000_000
+ABOUT = {
+    "ldp": "about the whole record", "srlip": "about the secret whichever useful columns are known",
+    "mi": "about the secret on average, not for single outputs,",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,28 +32,64 @@ class Claim:
     """What a mechanism promises: a notion, a level, and the distributions for which it holds.
 
     'ldp' is about the whole input and holds for every distribution; 'lip' and 'rldp' are about the secret,
-    for the distributions in `within`.
+    for the distributions in `within`; 'srlip' also for attackers who know some of the useful columns; 'mi' bounds
+    I(S;Y), an average that says nothing about single outputs; 'leakage' has orders (alpha, beta) and is about the
+    input, or with within = Exactly(joint) about the secret through p(x|s), whatever p(s) is.
     """
 
     notion: str
     epsilon: float
     within: UncertaintySet | None = None
+    alpha: float | None = None  # the orders of maximal (α, β)-leakage
+    beta: float | None = None
+    also: tuple[Claim, ...] = ()  # further promises that hold at the same time
 
     def __post_init__(self) -> None:
         checked_epsilon(self.epsilon)
         if self.notion not in NOTIONS:
             raise InputError(f"notion must be one of {', '.join(NOTIONS)}, got {self.notion!r}.")
+        if self.notion == "leakage":
+            return self._check_leakage()
+        if self.alpha is not None or self.beta is not None:
+            raise InputError(f"orders alpha and beta belong to leakage, not to {self.notion}.")
         if (self.within is None) != (self.notion == "ldp"):
             raise InputError(f"a claim of {self.notion} {'takes no' if self.notion == 'ldp' else 'needs a'} set.")
+        return None
+
+    def _check_leakage(self) -> None:
+        if self.alpha is None or self.beta is None or not (self.alpha >= 1 and self.beta >= 1):
+            raise InputError(f"leakage needs orders alpha and beta of 1 or more, got {self.alpha} and {self.beta}.")
+        if self.within is not None and self.within.kind != "exactly":
+            raise InputError(
+                f"leakage is claimed about the record, or about the secret at one distribution, not over a set of kind "
+                f"{self.within.kind!r}."
+            )
 
     @property
     def sentence(self) -> str:
-        within = {None: "", "exactly": " at the design distribution only", "anything": " for every distribution",
-                  "chi-square-ball": " for every distribution in the confidence ball"}
-        about = "about the whole record" if self.notion == "ldp" else "about the secret"
+        rest = "".join(f"; also {claim.sentence}" for claim in self.also)
         kind = None if self.within is None else self.within.kind
+        if self.notion == "leakage":
+            about = "about the whole record whatever its distribution" if kind is None else (
+                "about the secret whatever its distribution, with that of the rest given the secret as designed"
+            )
+            return f"at most {self.epsilon:.6g} nats of {self.title} {about}{rest}"
+        within = {None: "", "exactly": " at the design distribution only", "anything": " for every distribution",
+                  "chi-square-ball": " for every distribution in the confidence ball",
+                  "renyi-ball": " for every distribution in the Rényi ball",
+                  "polytope": " for every mixture of the listed distributions",
+                  "custom": " for every distribution in a set whose bounds are as given by the set"}
+        about = ABOUT.get(self.notion, "about the secret")
         where = within.get(kind, f" for every distribution in the set ({kind})")
-        return f"ε = {self.epsilon:.6g} ({self.notion.upper()}) {about}{where}"
+        return f"ε = {self.epsilon:.6g} ({self.notion.upper()}) {about}{where}{rest}"
+
+    @property
+    def title(self) -> str:
+        """The notion's name for a reader."""
+        if self.notion != "leakage":
+            return self.notion.upper()
+        a, b = ("∞" if math.isinf(x or 1) else f"{x:g}" for x in (self.alpha, self.beta))
+        return f"maximal ({a}, {b})-leakage"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,6 +172,11 @@ class Mechanism:
         if self.law.meaning == "symbol":
             return f"y{y}"
         return self._input_label(y)
+
+    def input_text(self, x: int) -> str:
+        """An input as a person reads it."""
+        s, u = divmod(x, self.useful.size)
+        return self.useful.text(u) if self.law.rows == 1 else f"{self.secret.text(s)} · {self.useful.text(u)}"
 
     def _input_label(self, x: int) -> Any:
         s, u = divmod(x, self.useful.size)

@@ -54,12 +54,11 @@ class Table:
     def contrasts(self) -> list[Contrast]:
         return [Rows(self.weights.reshape(self.outputs, self.rows, self.useful))]
 
-    def input_extremes(self) -> tuple[Any, Any]:
+    def input_extremes(self) -> tuple[Any, Any, int]:
         top, bottom = self.weights.max(1), self.weights.min(1)
-        live = top > 0
-        with np.errstate(divide="ignore"):
-            y = int(np.argmax(top[live] / bottom[live]))
-        return top[live][y], bottom[live][y]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            y = int(np.argmax(np.where(top > 0, top / bottom, 0.0)))
+        return top[y], bottom[y], y
 
     def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
         v = self.weights.reshape(self.outputs, self.rows, self.useful).astype(float)
@@ -68,7 +67,7 @@ class Table:
         return seen.max(1), seen.min(1), laws @ ps, np.arange(self.outputs)
 
     def rounded(self, bits: int | None, margin: float) -> Table:
-        q = merged(np.asarray(self.weights, float) / scale(self.bits))
+        q = merged(np.asarray(self.weights, float) / scale(self.bits), keep=self.meaning != "symbol")
         q = (1 - margin) * q + margin * q.mean(1, keepdims=True)
         if bits is None:
             bits = min(62, ALIAS_BITS + _buckets(len(q)))
@@ -104,11 +103,18 @@ def _buckets(outputs: int) -> int:
     return max(0, (outputs - 1).bit_length())
 
 
-def merged(q: Floats) -> Floats:
-    """Q with ghost outputs added to the likeliest output: merging is post-processing, so no level grows."""
+def merged(q: Floats, *, keep: bool = False) -> Floats:
+    """Q with ghost outputs added to the likeliest output: merging is post-processing, so no level grows.
+
+    With keep=True they stay as rows of zeros, because outputs that are labels are known by their place.
+    """
     ghost = q.max(1) < GHOST
     if not ghost.any() or ghost.all():
         return q
+    if keep:
+        full = np.where(ghost[:, None], 0.0, q)
+        full[int(np.argmax(full.sum(1)))] += q[ghost].sum(0)
+        return np.asarray(full)
     kept = q[~ghost].copy()
     kept[int(np.argmax(kept.sum(1)))] += q[ghost].sum(0)
     return np.asarray(kept)

@@ -71,8 +71,8 @@ class Unary:
             return [Spikes(high, high, low, low)]
         return [Subsets(low, high)]
 
-    def input_extremes(self) -> tuple[Any, Any]:
-        return self.odds if self.inputs > 1 else (1, 1)
+    def input_extremes(self) -> tuple[Any, Any, int]:
+        return (*self.odds, -1) if self.inputs > 1 else (1, 1, -1)
 
     def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
         """The subset with the greatest |log P(y|s)/P(y)|, found for each s by Dinkelbach's iteration.

@@ -1,13 +1,39 @@
-"""Privacy: notions of what a release may tell about a secret, one per file, all with `level(mechanism)`."""
+"""Privacy: notions of what a release may tell about an input or a secret, one per file.
+
+All have `level(mechanism)`; measures also have `reading(mechanism, prior)` with bound, worst prior and witness, and
+`of(channel, prior)` for a bare matrix Q[y, x].
+"""
 
 from __future__ import annotations
 
 from typing import Protocol
 
+import numpy.typing as npt
+
+from sfumato.errors import InputError
+from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
+from sfumato.privacy.alpha_beta import Leakage, TiltedLeakage
+from sfumato.privacy.arimoto import Arimoto
+from sfumato.privacy.bayes import BayesLeakage
+from sfumato.privacy.compose import apart, together
+from sfumato.privacy.correlation import MaximalCorrelation
+from sfumato.privacy.gain import GainLeakage
+from sfumato.privacy.lattice import EDGES, Lattice, lattice
 from sfumato.privacy.ldp import LDP
 from sfumato.privacy.lip import LIP
+from sfumato.privacy.many_users import about_one_person
+from sfumato.privacy.maximal import MaximalLeakage
+from sfumato.privacy.order_map import LeakageMap, leakage_map
+from sfumato.privacy.pointwise import PointwiseLeakage
+from sfumato.privacy.reading import Measure, Reading, Witness
+from sfumato.privacy.renyi_ldp import RenyiLDP
 from sfumato.privacy.rldp import RLDP
+from sfumato.privacy.shannon import Shannon
+from sfumato.privacy.sibson import MaximalAlphaLeakage, Sibson
+from sfumato.privacy.srlip import SRLIP
+from sfumato.privacy.total_variation import Contraction, TotalVariation
+from sfumato.privacy.worst_input import WorstInputLeakage
 
 
 class Notion(Protocol):
@@ -18,8 +44,36 @@ class Notion(Protocol):
 
 
 def level(mechanism: Mechanism, notion: Notion) -> float:
-    """The least ε for which the mechanism satisfies the notion, in floats; `certify` proves it from the integers."""
+    """The least ε for which the mechanism satisfies the notion, in floats; `certify` proves it from the integers.
+
+    >>> from sfumato.mechanism import Tabular
+    >>> mechanism = Tabular([[0.75, 0.25], [0.25, 0.75]])
+    >>> [round(level(mechanism, Leakage(a, b)), 6) for a, b in ((1, 1), (2, 2), (float("inf"), 1))]
+    [0.130812, 0.847298, 0.405465]
+    """
     return notion.level(mechanism)
 
 
-__all__ = ["LDP", "LIP", "RLDP", "Notion", "level"]
+def measure(
+    mechanism: Mechanism, notion: Measure | RLDP, prior: Joint | npt.ArrayLike | None = None
+) -> Reading:
+    """Value, bound, prior and witness of a measure for a mechanism, at a prior or at the worst one.
+
+    >>> from sfumato.mechanism import Tabular
+    >>> found = measure(Tabular([[0.75, 0.25], [0.25, 0.75]]), Leakage(4, 2))
+    >>> round(found.value, 6), found.gap <= 1e-10, found.witness.other is not None
+    (0.57983, True, True)
+    """
+    if isinstance(notion, RLDP):
+        if prior is not None:
+            raise InputError("RLDP holds for every distribution in its set; it takes no prior.")
+        return notion.reading(mechanism)
+    return notion.reading(mechanism, prior)
+
+
+__all__ = [
+    "EDGES", "LDP", "LIP", "RLDP", "SRLIP", "Arimoto", "BayesLeakage", "Contraction", "GainLeakage", "Lattice",
+    "Leakage", "LeakageMap", "MaximalAlphaLeakage", "MaximalCorrelation", "MaximalLeakage", "Measure", "Notion",
+    "PointwiseLeakage", "Reading", "RenyiLDP", "Shannon", "Sibson", "TiltedLeakage", "TotalVariation", "Witness",
+    "WorstInputLeakage", "about_one_person", "apart", "lattice", "leakage_map", "level", "measure", "together",
+]

@@ -13,11 +13,13 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
 from sfumato.privacy.pairs import best_pairs
+from sfumato.privacy.reading import Reading, Witness
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 from sfumato.uncertainty.exactly import quotient
 
 CHUNK = 256  # pairs whose exact worst case is sought at once
 LISTED = 12  # useful values up to which the subsets of a unary law are listed
+ATTAINED = 1e-9  # a witness within this share of the worst ratio is one
 OUTSTANDING = 64  # atoms of a large layout compared on each side
 ENOUGH = 1e-12  # a pair whose bound exceeds the best found by less than this cannot matter
 
@@ -57,6 +59,29 @@ class RLDP:
                 case Atoms():
                     found = max(found, self._atoms(contrast, secrets, found))
         return found
+
+    def reading(self, mechanism: Mechanism) -> Reading:
+        """The level with an output and two secrets that attain it, found among listed outputs.
+
+        The bound is what each secret alone allows over F; `certify` proves a tighter one from the integers.
+        """
+        value, secrets = self.level(mechanism), compared(self.within)
+        if len(secrets) < 2 or math.isinf(value) or mechanism.matrix is None:
+            return Reading(value, math.inf if mechanism.matrix is None else value)
+        v = mechanism.matrix.reshape(-1, mechanism.law.rows, mechanism.law.useful)
+        v = np.broadcast_to(v, (len(v), *self.within.joint.shape))
+        low, high = self.within.ranges(v)
+        bounds = quotient(high[:, secrets, None], low[:, None, secrets])
+        bounds[:, np.arange(len(secrets)), np.arange(len(secrets))] = 0
+        order = np.argsort(-bounds.ravel(), kind="stable")
+        best = (0.0, Witness())
+        for k in order:
+            if bounds.ravel()[k] <= best[0] or best[0] >= math.exp(value) * (1 - ATTAINED):
+                break
+            y, i, j = (int(x) for x in np.unravel_index(k, bounds.shape))
+            s1, s2 = int(secrets[i]), int(secrets[j])
+            best = max(best, (self.within.worst(v[y], s1, s2).ratio, Witness(s1, s2, y)), key=lambda b: b[0])
+        return Reading(value, max(value, math.log(float(bounds.max()))), None, best[1])
 
     def _rows(self, values: Any, secrets: Any, found: float) -> float:
         shape = (len(values), *self.within.joint.shape)
@@ -144,6 +169,8 @@ class RLDP:
 def compared(within: UncertaintySet) -> Any:
     """The secrets that F allows to occur."""
     ps = within.joint.p_secret
+    if (possible := getattr(within, "possible", None)) is not None:
+        return possible
     everything = isinstance(within, Anything) or getattr(within, "radius", 0.0) > 0
     return np.arange(len(ps)) if everything else np.flatnonzero(ps > 0)
 

@@ -13,9 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.alphabet import Alphabet, Column, find_column
+from sfumato.atomic import as_output_error, check_target, drafts
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism.mechanism import Mechanism
-from sfumato.releasing.atomic import as_output_error, check_target, drafts
 from sfumato.releasing.decoding import Decoder, decoder
 from sfumato.releasing.manifest import Manifest, OutputColumn, manifest_of, manifest_path
 from sfumato.releasing.randomness import Stream

@@ -8,14 +8,13 @@ from typing import Any
 
 from sfumato.errors import InputError
 from sfumato.estimation import Estimate, Marginal
-from sfumato.joint import Joint
+from sfumato.joint import SMALL, Joint
 from sfumato.mechanism import Mechanism
 from sfumato.reporting.figures import Cost, DesignData, Facts, Private, Promise, Rows, Side, Value
 from sfumato.reporting.heat import heat_of
 from sfumato.utility import ceiling, mutual_information
 
 BIT = math.log(2)
-SMALL = 10  # people; a cell with fewer is named as small
 SHOWN = 40  # values of a marginal that are listed
 PRIORS = (0.01, 0.1, 0.25, 0.5, 0.75)
 
@@ -32,7 +31,9 @@ def worst_belief(prior: float, epsilon: float, notion: str) -> float:
     >>> round(worst_belief(0.5, math.log(3), "rldp"), 6)
     0.75
     """
-    if notion == "lip":
+    if notion == "mi":
+        return 1.0  # an average bounds no single belief
+    if notion in ("lip", "srlip"):
         return min(1.0, math.exp(epsilon) * prior)
     odds = prior / (1 - prior)
     return 1 / (1 + math.exp(-epsilon) / odds)
@@ -47,11 +48,11 @@ def promise_of(mechanism: Mechanism, certificate: Any) -> Promise | None:
     witness = {} if certificate is None else certificate.witness
     return Promise(
         claim.notion, "everything" if claim.within is None else claim.within.kind, claim.epsilon,
-        math.exp(claim.epsilon), level, certificate is not None and level <= claim.epsilon,
+        math.exp(claim.epsilon), level, certificate is not None and certificate.holds,
         getattr(claim.within, "confidence", None),
-        tuple((b, worst_belief(b, claim.epsilon, claim.notion)) for b in PRIORS),
+        () if claim.notion == "leakage" else tuple((b, worst_belief(b, claim.epsilon, claim.notion)) for b in PRIORS),
         tuple((where, float(x), _exp(float(x))) for where, x in elsewhere.items()),
-        tuple((str(k), _text(v)) for k, v in witness.items()),
+        tuple((str(k), _text(v)) for k, v in witness.items()), claim.title,
     )
 
 
@@ -75,9 +76,8 @@ def cost_of(mechanism: Mechanism, joint: Joint) -> Cost:
     whole = _bits(joint.entropy if mechanism.reads == "both" else joint.entropy_useful)
     kept, claim = kept_bits(mechanism, joint), mechanism.claim
     limit = None
-    if claim is not None:
-        epsilon = 2 * claim.epsilon if claim.notion == "lip" else claim.epsilon
-        limit = _bits(ceiling(joint, epsilon, reads=mechanism.reads))
+    if claim is not None and claim.notion != "leakage":
+        limit = _bits(ceiling(joint, claim.epsilon, reads=mechanism.reads, notion=claim.notion))
     share = None if kept is None or whole <= 0 else kept / whole
     return Cost(kept, whole, limit, share, None if kept is None or not limit else kept / limit)
 

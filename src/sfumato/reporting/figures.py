@@ -22,6 +22,7 @@ class Promise:
     beliefs: tuple[tuple[float, float], ...]  # belief before, greatest belief after
     elsewhere: tuple[tuple[str, float, float], ...]  # where, level, factor
     witness: tuple[tuple[str, str], ...]
+    title: str = ""  # the notion's name, with its orders
 
 
 @dataclass(frozen=True)

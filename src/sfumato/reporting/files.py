@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+from sfumato.atomic import as_output_error, check_target, drafts
 from sfumato.errors import InputError
 from sfumato.estimation import Estimate
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
-from sfumato.releasing.atomic import as_output_error, check_target, drafts
 from sfumato.reporting.pages import private_report, public_report
 
 

@@ -12,6 +12,12 @@ METHODS = {
     "oue": "Optimised unary encoding: a list of yes/no answers, one for each value, each flipped at random.",
     "srr": "Secret randomised response: a lie about the secret is likelier than one about the rest alone.",
     "ir": "Independent reporting: the secret and the rest are randomised one by one.",
+    "lip": "The most informative answers on the rest alone that move no belief about the secret too far.",
+    "ldp": "The most informative answers on the rest alone that move no odds of the secret too far.",
+    "srlip": "Answers on several columns, safe also against readers who know some of these columns.",
+    "srlip-paper": "Answers column by column as in the paper, whose composition theorem does not hold.",
+    "mi-funnel": "Answers on the rest alone that tell little about the secret on average.",
+    "leakage": "A table of probabilities with the least expected distortion that its limits on leakage allow.",
     "cr": "Conditional reporting: the rest is kept, or drawn anew as if the secret were another.",
 }
 WITHIN = {
@@ -19,6 +25,9 @@ WITHIN = {
     "anything": "whatever the distribution of the data is",
     "exactly": "only if the data follow the design distribution exactly",
     "chi-square-ball": "for every distribution of the data that the design counts do not rule out",
+    "renyi-ball": "for every distribution of the data within a stated divergence from the design counts",
+    "polytope": "for every mixture of the distributions listed in the mechanism file",
+    "custom": "for every distribution of the data in a set that its author defined and bounded",
 }
 SOURCES = {
     "reference": "The mechanism was designed from reference data. No private row went into the mechanism file.",
@@ -81,14 +90,14 @@ def _witness(f: Facts) -> str:
 def _protected(f: Facts) -> str:
     if f.promise is None:
         return "Nothing is promised: this mechanism carries no claim."
-    if f.promise.notion == "ldp":
+    if f.promise.notion == "ldp" or (f.promise.notion == "leakage" and f.promise.within == "everything"):
         read = f"{f.secret} and {f.useful}" if f.reads == "both" else f.useful
         return f"The whole record that the mechanism reads ({read}): every combination of its values."
     return f"The value of {f.secret} of each person in the table ({f.secret_values:,} possible values)."
 
 
 def _others(f: Facts) -> str:
-    if f.promise is not None and f.promise.notion == "ldp":
+    if f.promise is not None and f.promise.within == "everything":
         return ""
     return (
         f"Only {f.secret} is protected. What is released about {f.useful} may be exact wherever that does not give "
@@ -103,15 +112,29 @@ def _whom(f: Facts) -> str:
     )
     if f.promise is None:
         return text
-    return text + " It is a promise for one release; further releases about the same people add up."
+    text += " It is a promise for one release: several releases about the same people can tell more than their sum."
+    if f.promise.notion == "ldp" or f.promise.within == "anything":
+        return text
+    return text + (
+        " It is a promise about people of whom nothing is known but the released row: somebody who already knows a "
+        f"person's {f.useful} is outside it, and only the level for any distribution, below, holds against them."
+    )
 
 
 def _strength(f: Facts) -> str:
     if f.promise is None:
         return ""
     factor = f"{f.promise.factor:,.3g}"
-    if f.promise.notion == "lip":
+    if f.promise.notion == "mi":
+        return (
+            f"On average a released row tells at most {f.promise.epsilon:.4g} nats about {f.secret}. A single row may "
+            "tell much more: this is not a worst-case promise."
+        )
+    if f.promise.notion in ("lip", "srlip"):
         return f"A released row changes the belief in any value of {f.secret} by at most a factor of {factor}."
+    if f.promise.notion == "leakage":
+        about = "the record" if f.promise.within == "everything" else f.secret
+        return f"A released row tells at most {f.promise.epsilon:.4g} nats about {about}, by {f.promise.title}."
     what = "any two records" if f.promise.notion == "ldp" else f"any two values of {f.secret}"
     return f"A released row changes the odds between {what} by at most a factor of {factor} (e to the power ε)."
 

@@ -1,1 +1,1 @@
-"""Numeric engines that know nothing of privacy: linear programmes, column generation, layouts."""
+"""Numeric engines that know nothing of privacy: programmes, columns, layouts, rays, covers, lattices, saddles."""

@@ -7,7 +7,8 @@ axis is the alphabet.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,8 @@ class Mean:
     r: Floats
     tau: Floats
     slope: Floats
-    gap: Floats  # log of τ − max v in units of the width: where to start for a spread near this one
+    # log of τ − max v in units of the width: where to start for a spread near this one
+    gap: Floats = field(default_factory=lambda: np.zeros(0))
 
 
 def greatest_mean(
@@ -141,16 +143,18 @@ def worst_pairs(v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2
     """
 
     minus = -v2
+    near: tuple[Floats, Floats] | None = None
 
-    def sides(
-        w: Floats, near: tuple[Floats, Floats] | None = None, close: float = GAP_CLOSE
-    ) -> tuple[Mean, Mean, Floats]:
+    def sides(w: Floats) -> tuple[Mean, Mean, Floats]:
+        nonlocal near
         share = 1 / (1 + np.exp(-w)), 1 / (1 + np.exp(w))
         # The multiplier grows as the inverse root of the slack: `near` holds it with that taken out.
         logs = [0.5 * np.log(x) for x in share]
         begin = (None, None) if near is None else (near[0] - logs[0], near[1] - logs[1])
-        top = greatest_mean(v1, q1, spread_of(slack * share[0], ps1), begin[0], close)
-        bottom = greatest_mean(minus, q2, spread_of(slack * share[1], ps2), begin[1], close)
+        top = greatest_mean(v1, q1, spread_of(slack * share[0], ps1), begin[0])
+        bottom = greatest_mean(minus, q2, spread_of(slack * share[1], ps2), begin[1])
+        if np.all(np.abs(w) < SPLIT_END):
+            near = top.gap + logs[0], bottom.gap + logs[1]
         with np.errstate(divide="ignore", invalid="ignore"):
             slopes = [
                 np.log(side.slope * (1 + slack * part / mass) / mass / np.abs(side.value))
@@ -158,15 +162,23 @@ def worst_pairs(v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2
             ]
             return top, bottom, np.nan_to_num(slopes[0] - slopes[1], nan=0.0, posinf=1e3, neginf=-1e3)
 
-    low, high = np.full(ps1.shape, -SPLIT_END), np.full(ps1.shape, SPLIT_END)
+    return best_split(sides, ps1.shape)
+
+
+def best_split(
+    sides: Callable[[Floats], tuple[Mean, Mean, Floats]], shape: tuple[int, ...], extra: Iterable[float] = ()
+) -> Pairs:
+    """The best split of a budget between two sides; sides(w) gives both at log-odds w and which way to lean.
+
+    Both ends are tried, and so are the splits in `extra`.
+    """
+    low, high = np.full(shape, -SPLIT_END), np.full(shape, SPLIT_END)
     ends = [sides(low), sides(high)]
     at_low, at_high = ends[0][2], ends[1][2]
     at_end = (at_low <= 0) | (at_high >= 0)  # all to one side: the ends are tried in any case
-    w, before, shy = np.zeros(ps1.shape), at_end, np.ones(ps1.shape)
-    near: tuple[Floats, Floats] | None = None
+    w, before, shy = np.zeros(shape), at_end, np.ones(shape)
     for _ in range(0 if at_end.all() else SPLIT_STEPS):
-        top, bottom, lean = sides(w, near, 1e-6)
-        near = top.gap - 0.5 * np.log1p(np.exp(-w)), bottom.gap - 0.5 * np.log1p(np.exp(w))
+        _, _, lean = sides(w)
         up = lean > 0
         low, high = np.where(up, w, low), np.where(up, high, w)
         # Illinois: an end that stays twice in a row counts half, so that it moves too.
@@ -178,7 +190,7 @@ def worst_pairs(v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2
         w = np.where((secant > low) & (secant < high), secant, (low + high) / 2)
         if np.all(at_end | (np.abs(lean) <= SPLIT_CLOSE) | (high - low <= SPLIT_CLOSE)):
             break
-    tried = [ends[0][:2], sides(w, near)[:2], ends[1][:2]]
+    tried = [ends[0][:2], sides(w)[:2], ends[1][:2], *(sides(np.full(shape, x))[:2] for x in extra)]
     ratios = np.stack([quotient(top.value, -bottom.value) for top, bottom in tried])
     best = ratios.argmax(0)
 

@@ -16,7 +16,7 @@ RANK = 1e-9  # singular values below this share of the largest count as zero
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recovery:
-    """The rank of Q against the number of inputs, its condition, and standard errors of the cells from n released rows."""
+    """The rank of Q against the number of inputs, its condition, and standard errors of cells from n released rows."""
 
     rank: int
     inputs: int

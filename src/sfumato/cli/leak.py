@@ -1,0 +1,128 @@
+"""sfumato leak: what a mechanism leaks, by every measure there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sfumato.cli.console import columns, document, heading, story
+from sfumato.cli.options import force_option, json_option
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--joint", "table", type=click.Path(path_type=Path), metavar="TABLE",
+              help="A table with the mechanism's columns: its counts are the prior, instead of the design data.")
+@click.option("--map", "picture", type=click.Path(path_type=Path), metavar="FILE",
+              help="Draw the map over (α, β) to a .png, .svg or .pdf file.")
+@click.option("--points", type=click.IntRange(2, 200), default=25, show_default=True,
+              help="Orders on each axis of the map.")
+@force_option
+@json_option
+def leak(file: Path, table: Path | None, picture: Path | None, points: int, force: bool, as_json: bool) -> None:
+    """Measure what the mechanism in FILE leaks: every measure, at the data's distribution and at the worst one.
+
+    The worst case is over all distributions of the record; about the secret, that of the rest given the secret is held.
+
+    \b
+    Examples:
+      sfumato leak released.mechanism.json
+      sfumato leak released.mechanism.json --joint people.csv --map leakage.png
+    """
+    from sfumato.mechanism import load
+    from sfumato.privacy.overview import map_of, overview
+
+    mechanism = load(file)
+    if picture is not None:
+        from sfumato.atomic import check_target
+
+        check_target(picture, file, force=force)
+    joint = mechanism.joint if table is None else _joint(table, mechanism)
+    found = overview(mechanism, joint)
+    drawn = None if picture is None and not as_json else map_of(mechanism, points) if found.lines else None
+    if picture is not None and drawn is not None:
+        _draw(drawn, picture, mechanism, force)
+    if as_json:
+        document(_document(file, mechanism, found, drawn, picture))
+        return
+    _show(mechanism, found)
+    if picture is not None:
+        story(f"\nMap over (α, β): {picture}" if drawn is not None else "\nNo map: the outputs are too many to list.")
+
+
+def _joint(table: Path, mechanism: Any) -> Any:
+    from sfumato.cli.parts import counted
+    from sfumato.sources import open_source
+
+    return counted(open_source(table), mechanism, {})
+
+
+def _draw(drawn: Any, picture: Path, mechanism: Any, force: bool) -> None:
+    from sfumato.atomic import drafts
+    from sfumato.cli.files import fill, publish
+    from sfumato.errors import InputError
+    from sfumato.reporting.order_picture import order_picture
+
+    kind = picture.suffix.lower().lstrip(".")
+    if kind not in ("png", "svg", "pdf"):
+        raise InputError(f"a map is drawn to a .png, .svg or .pdf file, got {picture.name}.")
+    title = f"{mechanism.method}: {mechanism.inputs:,} inputs, {mechanism.outputs:,} outputs"
+    content = order_picture(drawn, title, kind)
+    with drafts(picture) as (draft,):
+        fill(draft, content)
+        publish({"map": draft}, replace=force)
+
+
+def _number(x: float) -> str:
+    return "∞" if x == float("inf") else f"{x:.6g}"
+
+
+def _show(mechanism: Any, found: Any) -> None:
+    if mechanism.claim is not None:
+        story(f"Claimed: {mechanism.claim.sentence}.")
+    heading("\nLevels (nats)")
+    columns(["notion", "level"], [[name, _number(x)] for name, x in found.levels.items()], numbers=1)
+    for about, held in found.lattices.items():
+        heading(f"\nWhat Y tells about the {about}")
+        rows = [
+            [line.name + ("" if line.unit else " (no unit)"),
+             "" if line.at_joint is None else _number(line.at_joint.value), _worst(line.worst)]
+            for line in found.lines if line.about == about
+        ]
+        columns(["measure", "at the data", "at the worst prior"], rows, numbers=2)
+        heading(f"\nHow the measures relate, about the {about}")
+        columns(["this", "", "is at most", "", "because"], [
+            [edge.smaller, _number(left), edge.larger, _number(right), edge.reason] for edge, left, right in held.sides
+        ])
+    for note in found.notes:
+        story(f"Note: {note}")
+
+
+def _worst(reading: Any) -> str:
+    return _number(reading.value) if reading.gap <= 1e-6 else f"{_number(reading.value)} … {_number(reading.bound)}"
+
+
+def _document(file: Path, mechanism: Any, found: Any, drawn: Any, picture: Path | None) -> dict[str, Any]:
+    return {
+        "file": file, "claim": None if mechanism.claim is None else mechanism.claim.sentence, "levels": found.levels,
+        "measures": [
+            {"name": line.name, "about": line.about, "unit": line.unit, "worst": _reading(line.worst),
+             "at_joint": None if line.at_joint is None else _reading(line.at_joint)} for line in found.lines
+        ],
+        "lattice": {about: {"values": held.values, "inequalities": [
+            {"smaller": e.smaller, "left": left, "larger": e.larger, "right": right, "condition": e.condition,
+             "reason": e.reason} for e, left, right in held.sides
+        ]} for about, held in found.lattices.items()},
+        "map": None if drawn is None else {
+            "alphas": drawn.alphas, "betas": drawn.betas, "values": drawn.values, "bounds": drawn.bounds,
+        },
+        "notes": list(found.notes), "files": {} if picture is None else {"map": picture},
+    }
+
+
+def _reading(reading: Any) -> dict[str, Any]:
+    w = reading.witness
+    return {"value": reading.value, "bound": reading.bound, "prior": reading.prior,
+            "witness": {"input": w.input, "other": w.other, "output": w.output}}

@@ -1,0 +1,49 @@
+"""sfumato reproduce: a figure of a paper, with its data and a verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from sfumato.cli.console import document
+from sfumato.cli.options import json_option
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="NAME...")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("reproduced"), show_default=True,
+              help="The folder for data and pictures.")
+@click.option("--full", is_flag=True, help="As many tables and points as the paper, instead of a quick look.")
+@json_option
+def reproduce(names: tuple[str, ...], out: Path, full: bool, as_json: bool) -> None:
+    """Reproduce figures of the papers by NAME, or list them when none is given.
+
+    Writes CSV data and, where matplotlib is installed, a picture for each, and prints one verdict line against the
+    printed numbers.
+
+    \b
+    Examples:
+      sfumato reproduce
+      sfumato reproduce 000-ex3 000-fig2 --out figures
+    """
+    from sfumato.errors import unknown
+    from sfumato.reproduce import FIGURES
+    from sfumato.reproduce import reproduce as run
+
+    if not names:
+        if as_json:
+            document({"figures": list(FIGURES)})
+        else:
+            click.echo("\n".join(FIGURES))
+        return
+    for name in names:
+        if name not in FIGURES:
+            raise unknown("a figure", name, FIGURES)
+    told: dict[str, str] = {}
+    for name in names:
+        told[name] = run(name, out, full=full)
+        if not as_json:
+            click.echo(told[name])
+    if as_json:
+        document({"out": out, "verdicts": told})

@@ -1,0 +1,159 @@
+"""Maximal (α, β)-leakage for every order, and its reparameterisation by τ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.alphabet import Floats
+from sfumato.errors import InputError
+from sfumato.joint import Joint
+from sfumato.privacy import renyi
+from sfumato.privacy.channel import Live, live
+from sfumato.privacy.ldp import LDP
+from sfumato.privacy.reading import GAP, Measure, Reading
+from sfumato.privacy.worst_input import WorstInputLeakage
+
+if TYPE_CHECKING:
+    from sfumato.solve.tilted import Orders
+
+ALMOST_PAIRS = 1e-12  # τ·(α−1) below which the closed forms on both sides are closer than rounding
+FLAT = 1e-15  # columns that differ by less are the same law: nothing leaks
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Leakage(Measure):
+    """L_{α,β} = max_{x'} sup_p α/((α−1)β) log Σ_y Q(y|x')^{1−β} (Σ_x p_x Q(y|x)^α)^{β/α}  [004, Thm 1].
+
+    α, β ∈ [1, ∞]. Edges, as limits: α = ∞ [004, (15)]; β = ∞ gives α/(α−1) times LDP; β ≥ α is a scaled Rényi
+    divergence [004, (11)]; α = 1 < β is ∞ unless nothing leaks. (1, 1) depends on the path; here it is the capacity,
+    the limit along β = 1. A zero in a live row gives ∞ for β > 1 and a finite value at β = 1. A prior only sets the
+    support.
+    """
+
+    alpha: float
+    beta: float
+    gap: float = GAP
+    about: Joint | None = field(default=None, kw_only=True)
+
+    @property
+    def name(self) -> str:
+        return f"maximal ({self.alpha:g}, {self.beta:g})-leakage"
+
+    def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
+        alpha, beta = self.alpha, self.beta
+        if not (alpha >= 1 and beta >= 1):
+            raise InputError(f"alpha and beta must be 1 or more, got {alpha} and {beta}.")
+        seen = live(channel, prior)
+        if nothing_leaks(seen.q):
+            return Reading(0.0, 0.0)
+        if np.isinf(alpha):
+            return WorstInputLeakage(beta).of(channel, prior)
+        if alpha == 1 and beta > 1:
+            return Reading(np.inf, np.inf)
+        if beta >= alpha and beta > 1:
+            return _scaled_divergence(seen, alpha, beta)
+        tau = min(1.0, (alpha - beta) / (beta * (alpha - 1))) if alpha > 1 else 1.0
+        return saddle(seen, alpha, tau, self.gap)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TiltedLeakage(Measure):
+    """L_{α,τ}: maximal (α, β)-leakage with β = α/(1 + τ(α−1)), τ ∈ [0, 1]  [004, Remark 1].
+
+    Not larger for larger τ, not smaller for larger α. τ = 0 is local Rényi DP of order α, τ = 1 maximal α-leakage. At
+    α = 1 it is the limit along τ: max_{x', p} τ I(p) + (1−τ) Σ p_x D(Q_x ‖ Q_x').
+    """
+
+    alpha: float
+    tau: float
+    gap: float = GAP
+    about: Joint | None = field(default=None, kw_only=True)
+
+    @property
+    def name(self) -> str:
+        return f"maximal leakage of order {self.alpha:g} tilted by {self.tau:g}"
+
+    def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
+        alpha, tau = self.alpha, self.tau
+        if not (alpha >= 1 and 0 <= tau <= 1):
+            raise InputError(f"alpha must be 1 or more and tau in [0, 1], got {alpha} and {tau}.")
+        seen = live(channel, prior)
+        if nothing_leaks(seen.q):
+            return Reading(0.0, 0.0)
+        if np.isinf(alpha):
+            return WorstInputLeakage(1 / tau if tau > 0 else np.inf).of(channel, prior)
+        return saddle(seen, alpha, tau, self.gap)
+
+
+def nothing_leaks(q: Floats) -> bool:
+    """All columns are one law."""
+    return bool(np.all(np.abs(q - q[:, :1]) <= FLAT * q.max(axis=1, keepdims=True)))
+
+
+def _scaled_divergence(seen: Live, alpha: float, beta: float) -> Reading:
+    """β ≥ α: α(β−1)/((α−1)β) · max D_β [004, (11)]; β = ∞: α/(α−1) · LDP."""
+    if np.isinf(beta):
+        inner = LDP().of(seen.q)
+        value, x, other = inner.value, inner.witness.input, inner.witness.other
+        scale = alpha / (alpha - 1)
+    else:
+        value, x, other = renyi.widest(renyi.pairwise(seen.q, beta))
+        scale = alpha * (beta - 1) / ((alpha - 1) * beta)
+    return Reading(scale * value, scale * value, None, seen.witness(x, other))
+
+
+def _almost_pairs(seen: Live, orders: Orders) -> Reading:
+    """τ next to 0, where θ rounds to 1: (1−τ) max D_β (a single input) ≤ L_{α,τ} ≤ max D_α (τ = 0)."""
+    value, x, other = renyi.widest(renyi.pairwise(seen.q, orders.beta))
+    bound = renyi.widest(renyi.pairwise(seen.q, orders.alpha))[0]
+    value = min(bound, (1 - orders.tau) * value)
+    return Reading(value, bound, None, seen.witness(x, other))
+
+
+def saddle(seen: Live, alpha: float, tau: float, gap: float) -> Reading:
+    """The strip 0 < τ ≤ 1, α < ∞, by the certified saddle-point solver, which is loaded when it is needed."""
+    from sfumato.solve.references import worst_reference
+    from sfumato.solve.tilted import Orders, Problem, ascend, climb
+
+    n, orders = seen.inputs.size, Orders(alpha, tau)
+    if orders.tau * max(1.0, orders.alpha - 1) < ALMOST_PAIRS:
+        return _almost_pairs(seen, orders)
+    if orders.tau == 1:
+        problem = Problem(seen.q, orders, None)
+        found, other = climb(problem, ascend(problem, np.full(n, 1 / n), 6), gap / 4), None
+    elif (seen.q == 0).any():
+        return Reading(np.inf, np.inf, None, seen.witness(other=int(np.argmax((seen.q == 0).any(axis=0)))))
+    else:
+        winner = worst_reference(seen.q, orders, gap)
+        found, other = winner.saddle, winner.reference
+    return Reading(
+        max(0.0, found.value),
+        max(0.0, found.bound),
+        seen.on_inputs(found.p),
+        seen.witness(other=other),
+        seen.on_outputs(found.q),
+    )
+
+
+def dual_laws(channel: Floats, alpha: float, beta: float) -> Floats:
+    """Laws on outputs, one for each reference x' (one for all when β = 1), that make the bound of (84) tight.
+
+    For 1 ≤ β < α < ∞, or (1, 1). Suggestions in floats: certificates use them with outward rounding.
+    """
+    from sfumato.solve.references import worst_reference
+    from sfumato.solve.tilted import Orders, Problem, ascend, climb
+
+    n = channel.shape[1]
+    tau = min(1.0, (alpha - beta) / (beta * (alpha - 1))) if alpha > 1 else 1.0
+    orders = Orders(alpha, tau)
+    if tau == 1:
+        problem = Problem(channel, orders, None)
+        return climb(problem, ascend(problem, np.full(n, 1 / n), 6), GAP / 4).q[None, :]
+    if tau * max(1.0, alpha - 1) < ALMOST_PAIRS:
+        return np.repeat(channel.mean(axis=1)[None, :], n, axis=0)
+    crowd = worst_reference(channel, orders, GAP).crowd
+    return np.array([Problem(channel, orders, channel[:, x]).best_output(crowd[x])[0] for x in range(n)])

@@ -1,0 +1,79 @@
+"""g-leakage: the gain of an adversary who is paid g[w, x] for the guess w when the input is x."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.alphabet import Floats
+from sfumato.errors import InputError
+from sfumato.joint import Joint
+from sfumato.privacy.channel import live
+from sfumato.privacy.maximal import MaximalLeakage
+from sfumato.privacy.reading import Measure, Reading
+
+STARTS = 8
+ROUNDS = 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GainLeakage(Measure):
+    """log [Σ_y max_w Σ_x p_x Q(y|x) g(w, x) / max_w Σ_x p_x g(w, x)] for gains g ≥ 0.
+
+    The worst prior maximises a convex function over a polytope: the value is a local search's, the bound is maximal
+    leakage, which no nonnegative gain exceeds.
+    """
+
+    gains: Floats = field(repr=False)  # [w, x]
+    about: Joint | None = field(default=None, kw_only=True)
+
+    @property
+    def name(self) -> str:
+        return "g-leakage"
+
+    def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
+        seen = live(channel, prior)
+        gains = np.asarray(self.gains, dtype=np.float64)[:, seen.inputs]
+        if (gains < 0).any() or not gains.any(axis=0).all():
+            raise InputError(
+                "gains must be zero or more, and every input must be worth something to some guess."
+            )
+        if prior is None:
+            value, p = _worst(seen.q, gains)
+            bound = MaximalLeakage().of(seen.q).value
+            return Reading(min(value, bound), bound, seen.on_inputs(p))
+        value = _level(seen.q, gains, seen.p)
+        return Reading(value, value, seen.on_inputs(seen.p))
+
+
+def _level(q: Floats, gains: Floats, p: Floats) -> float:
+    after = float((gains @ (q * p).T).max(axis=0).sum())
+    return max(0.0, float(np.log(after / (gains @ p).max())))
+
+
+def _worst(q: Floats, gains: Floats) -> tuple[float, Floats]:
+    """Alternate: best guesses for a prior, then the best prior for those guesses (a linear programme with G p ≤ 1)."""
+    from scipy.optimize import linprog
+
+    n = q.shape[1]
+    rng = np.random.default_rng(0)
+    best, best_p = 0.0, np.full(n, 1 / n)
+    for start in range(STARTS):
+        p = np.full(n, 1 / n) if start == 0 else rng.dirichlet(np.ones(n))
+        reached = -1.0
+        for _ in range(ROUNDS):
+            level = _level(q, gains, p)
+            if level <= reached + 1e-13:
+                break
+            reached = level
+            if level > best:
+                best, best_p = level, p
+            guess = (gains @ (q * p).T).argmax(axis=0)
+            worth = (gains[guess] * q).sum(axis=0)
+            solved = linprog(-worth, A_ub=gains, b_ub=np.ones(len(gains)), bounds=(0, None), method="highs")
+            if solved.status != 0:
+                break
+            p = np.maximum(solved.x, 0) / np.maximum(solved.x, 0).sum()
+    return best, best_p
