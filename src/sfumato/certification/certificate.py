@@ -56,14 +56,19 @@ def _over_anything(mechanism: Mechanism, within: Any, notion: str, target: float
     return about_anything(mechanism)
 
 
-def _over_ball(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:
+def _over_ball(mechanism: Mechanism, within: Any, notion: str, target: float, coarse: bool = False) -> Found:
     if within.radius == 0:
         return about_secret(mechanism, within.joint, notion)
     everywhere = about_anything(mechanism)
     if everywhere.ratio <= target and within.joint.p.size > LARGE:
         return everywhere
-    found = over_ball(mechanism, within.joint, within.radius, target)
+    found = over_ball(mechanism, within.joint, within.radius, target, coarse)
     return found if found.ratio < everywhere.ratio else everywhere
+
+
+def _over_ball_coarsely(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:
+    """For levels that are told but promise nothing."""
+    return _over_ball(mechanism, within, notion, target, coarse=True)
 
 
 def _over_renyi(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:
@@ -165,7 +170,8 @@ def elsewhere(mechanism: Mechanism, claim: Claim | None = None) -> dict[str, flo
     if claim is not None and isinstance(claim.within, ChiSquareBall | RenyiBall) and claim.within.radius > 0:
         for times in WIDER:
             wide = claim.within.widened(times)
-            found = _OVER[wide.kind](mechanism, wide, "rldp", math.exp(claim.epsilon)).ratio
+            over = _over_ball_coarsely if isinstance(wide, ChiSquareBall) else _OVER[wide.kind]
+            found = over(mechanism, wide, "rldp", math.exp(claim.epsilon)).ratio
             out[f"{times:g} times the radius"] = math.inf if found == math.inf else log_up(found)
     if claim is not None and claim.notion == "mi" and claim.within is not None:
         worst = about_secret(mechanism, claim.within.joint, "lip").ratio

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from sfumato.alphabet import Floats
-from sfumato.certification.atoms import over_atoms
-from sfumato.certification.ball import Ball, Side
+from sfumato.alphabet import Floats, Ints
+from sfumato.certification.atoms import COARSE, GRID, over_atoms
+from sfumato.certification.ball import Ball, Dual, Side, joined
 from sfumato.certification.outward import down, float_range, up, up_any
 from sfumato.certification.witness import Found
 from sfumato.joint import Joint
@@ -26,7 +26,11 @@ PATIENCE = 20_000  # pairs looked at for the sake of a close level when the clai
 LISTED = 12  # useful values up to which subsets are listed
 PAIRS = 20_000_000  # more pairs than this are bounded by what one secret alone allows
 
+SHARES = (0.5, 0.15, 0.85)  # of the slack, whose dual points give every pair a bound before any is looked at itself
+CROSSED = 500_000  # pairs that get such a bound at once
+
 Sides = Callable[[Any, Any, Any], tuple[Side, Side]]  # (output, s1, s2) arrays → both sides of the pairs
+Duals = list[tuple[Dual, Dual]]  # per share of the slack: dual points above and below for every (output, secret)
 
 
 class Bounds(Protocol):
@@ -60,20 +64,31 @@ class Bounds(Protocol):
 class ChiSquareBounds(Ball):
     """The χ² ball."""
 
+    steps: ClassVar[int] = GRID  # at which atoms are compared
+
     def masses(self) -> tuple[Floats, Floats]:
         return mass_bounds(self)
 
     def atoms(self, c: Atoms) -> Found:
-        return over_atoms(c, self)
+        return over_atoms(c, self, self.steps)
 
 
-def over_ball(mechanism: Mechanism, joint: Joint, radius: float, target: float = math.inf) -> Found:
+class CoarseBounds(ChiSquareBounds):
+    """The χ² ball, for levels that nothing depends on."""
+
+    steps = COARSE
+
+
+def over_ball(
+    mechanism: Mechanism, joint: Joint, radius: float, target: float = math.inf, coarse: bool = False
+) -> Found:
     """A proved upper bound of max P(y|s₁) / P(y|s₂) over outputs, pairs of secrets and the ball.
 
     It is close to the maximum unless there are more than PATIENCE pairs to look at and what one secret alone allows
     already proves the target ratio.
     """
-    return over_bounds(mechanism, ChiSquareBounds.around(joint, radius), target)
+    kind = CoarseBounds if coarse else ChiSquareBounds
+    return over_bounds(mechanism, kind.around(joint, radius), target)
 
 
 def over_bounds(mechanism: Mechanism, ball: Bounds, target: float = math.inf) -> Found:
@@ -117,7 +132,15 @@ def _rows(values: Any, ball: Bounds, found: float, target: float) -> Found:
 
         return part(s1), part(s2)
 
-    return _pairs(top, bottom, sides, ball, found, target, "output")
+    def duals() -> Duals:
+        assert isinstance(ball, Ball)
+        return [
+            (Dual.suggested(side, share * ball.slack[1], greatest=True),
+             Dual.suggested(side, (1 - share) * ball.slack[1], greatest=False))
+            for share in SHARES
+        ]
+
+    return _pairs(top, bottom, sides, ball, found, target, "output", duals if isinstance(ball, Ball) else None)
 
 
 def _spikes(c: Spikes, ball: Bounds, masses: tuple[Floats, Floats], found: float, target: float) -> Found:
@@ -206,7 +229,8 @@ def _subset_pair(most: Floats, least: Floats, low: float, high: float, cap: floa
 
 
 def _pairs(
-    top: Floats, bottom: Floats, sides: Sides, ball: Bounds, found: float, target: float, what: str
+    top: Floats, bottom: Floats, sides: Sides, ball: Bounds, found: float, target: float, what: str,
+    duals: Callable[[], Duals] | None = None,
 ) -> Found:
     """The proved maximum over i and s₁ ≠ s₂, given bounds top[i, s] and bottom[i, s] of one secret alone."""
     n, s = top.shape
@@ -216,21 +240,43 @@ def _pairs(
         bounds = np.nan_to_num(up(top[:, :, None] / bottom[:, None, :]), nan=1.0, posinf=np.inf)
     bounds[:, np.arange(s), np.arange(s)] = 0.0
     flat = bounds.ravel()
-    order = np.argsort(-flat, kind="stable")
-    order = order[flat[order] > found]
-    best, start = Found(found, {}), 0
-    while start < len(order) and flat[order[start]] > best.ratio:
-        if start >= PATIENCE and flat[order[start]] <= target:
-            return best.or_worse(Found(float(flat[order[start]]), best.where))
-        part = order[start : start + (FIRST if start == 0 else CHUNK)]
+    best, done = Found(found, {}), 0
+    order = _worst_first(flat, found)
+    chunk = FIRST
+    while len(order) and flat[order[0]] > best.ratio:
+        if done >= PATIENCE and flat[order[0]] <= target:
+            return best.or_worse(Found(float(flat[order[0]]), best.where))
+        part, order = order[:chunk], order[chunk:]
         at = np.unravel_index(part, bounds.shape)
         first, second = sides(*at)
         proved = np.minimum(flat[part], ball.pairs(first, second))
         i = int(np.argmax(proved))
         where = {what: int(at[0][i]), "first": int(at[1][i]), "second": int(at[2][i])}
         best = best.or_worse(Found(float(proved[i]), where))
-        start += len(part)
+        done += len(part)
+        order = order[flat[order] > float(best.ratio)]
+        if duals and isinstance(ball, Ball) and chunk == FIRST and len(order) > CHUNK:
+            _cross(flat, order, s, duals(), ball, float(best.ratio))
+            order = order[np.argsort(-flat[order], kind="stable")]
+        chunk = CHUNK
     return best
+
+
+def _worst_first(bounds: Floats, found: float) -> Ints:
+    order = np.flatnonzero(bounds > found)
+    return np.asarray(order[np.argsort(-bounds[order], kind="stable")])
+
+
+def _cross(bounds: Floats, order: Ints, secrets: int, duals: Duals, ball: Ball, enough: float) -> None:
+    """Lower the bounds of the pairs in `order` to what common dual points prove: one computation per pair."""
+    for start in range(0, len(order), CROSSED):
+        part = order[start : start + CROSSED]
+        for above, below in duals:
+            part = part[bounds[part] > enough]
+            row = part // (secrets * secrets) * secrets
+            i, j = row + part // secrets % secrets, row + part % secrets
+            near = np.minimum(bounds[part], 1e9)
+            bounds[part] = np.minimum(bounds[part], joined(above.at(i), below.at(j), near, ball.slack))
 
 
 def _alone(top: Floats, bottom: Floats, what: str) -> Found:

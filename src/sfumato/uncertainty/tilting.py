@@ -8,7 +8,7 @@ axis is the alphabet.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from sfumato.alphabet import Floats
 from sfumato.uncertainty.exactly import quotient
 
 NEWTON = 40  # steps for a multiplier; Newton needs about eight, the bisection behind it more
+GAP_CLOSE = 1e-9  # of a step: Newton is quadratic, so the next one would be lost in rounding
 LEAST_GAP = -75.0  # log of the least τ − max v looked at, in units of the width
 SPLIT_STEPS = 40  # for the split of the slack; the secant needs about eight
 SPLIT_END = 36.0  # log-odds of the split at which a share counts as nothing
@@ -55,9 +56,13 @@ class Mean:
     r: Floats
     tau: Floats
     slope: Floats
+    # log of τ − max v in units of the width: where to start for a spread near this one
+    gap: Floats = field(default_factory=lambda: np.zeros(0))
 
 
-def greatest_mean(v: Floats, q: Floats, spread: Floats) -> Mean:
+def greatest_mean(
+    v: Floats, q: Floats, spread: Floats, start: Floats | None = None, close: float = GAP_CLOSE
+) -> Mean:
     """max R·v over {R in the simplex : Σ q²/R ≤ C}, for many at once; the last axis is the alphabet.
 
     The dual is min_{τ ≥ max v} τ − (Σ q√(τ−v))²/C; at its minimum R ∝ q/√(τ−v), and if that still leaves
@@ -68,9 +73,9 @@ def greatest_mean(v: Floats, q: Floats, spread: Floats) -> Mean:
     width = np.where(depth.max(-1) > 0, depth.max(-1), 1.0)
     depth = depth / width[..., None]
     c = np.where(np.isfinite(spread), spread, 1e30)
-    gap = gap_for(depth, q, c)
+    gap = gap_for(depth, q, c, start, close)
     root = np.sqrt(depth + gap[..., None])
-    length = (q * root).sum(-1)
+    length = inner(q, root)
     r = q / root * (length / c)[..., None]
     rest = np.maximum(1 - r.sum(-1), 0.0)  # zero up to rounding unless τ stopped at max v
     corner = np.eye(v.shape[-1])[np.argmax(v, -1)]
@@ -78,26 +83,33 @@ def greatest_mean(v: Floats, q: Floats, spread: Floats) -> Mean:
     r = r / r.sum(-1, keepdims=True)
     r = np.where(np.isfinite(spread)[..., None], r, corner)
     r = np.where(((spread <= 1) | (depth.max(-1) == 0))[..., None], q, r)
-    return Mean(np.asarray((r * v).sum(-1)), r, top + width * gap, np.asarray(width * (length / c) ** 2))
+    return Mean(inner(r, v), r, top + width * gap, np.asarray(width * (length / c) ** 2), np.log(gap))
 
 
-def gap_for(depth: Floats, q: Floats, c: Floats) -> Floats:
+def inner(a: Floats, b: Floats) -> Floats:
+    """Σ a·b over the last axis."""
+    return np.asarray(np.einsum("...k,...k->...", a, b))
+
+
+def gap_for(
+    depth: Floats, q: Floats, c: Floats, start: Floats | None = None, close: float = GAP_CLOSE
+) -> Floats:
     """x = τ − max v, in units of the width, with (Σ q√(d+x))·(Σ q/√(d+x)) = C, or the least x if that is below C.
 
     log log of the left side is nearly linear in log x, so Newton's method on it, kept inside a bracket, settles fast.
     """
     target = np.log(np.maximum(np.log(c), 1e-300))
     low, high = np.full(c.shape, LEAST_GAP), np.log1p(2 / np.maximum(c**2 - 1, 1e-25)) + 1e-9
-    y = np.minimum(high - 0.5, 0.0)
+    y = np.minimum(high - 0.5, 0.0) if start is None else np.clip(start, low, high)
     least = np.sqrt(depth + np.exp(LEAST_GAP))
-    stuck = (q * least).sum(-1) * (q / least).sum(-1) <= c  # even τ = max v leaves slack, or v is constant
+    stuck = inner(q, least) * inner(q, 1 / least) <= c  # even τ = max v leaves slack, or v is constant
     settled = stuck | (c <= 1 + 1e-15)
     for _ in range(NEWTON):
         x = np.exp(y)
         square = depth + x[..., None]
         root = np.sqrt(square)
-        inverse = q / root
-        a, b, d = (q * root).sum(-1), inverse.sum(-1), (inverse / square).sum(-1)
+        inverse = 1 / root
+        a, b, d = inner(q, root), inner(q, inverse), inner(q, inverse / square)
         product = a * b
         log = np.log1p(np.maximum(product - 1, 1e-17))
         off = np.log(log) - target
@@ -106,9 +118,9 @@ def gap_for(depth: Floats, q: Floats, c: Floats) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
             step = y - off / slope
         before, y = y, np.where((step >= low) & (step <= high), step, (low + high) / 2)
-        if np.all(settled | (np.abs(y - before) <= 4e-15 * np.maximum(np.abs(y), 1.0)) | (high - low <= 1e-14)):
+        if np.all(settled | (np.abs(y - before) <= close * np.maximum(np.abs(y), 1.0)) | (high - low <= 1e-14)):
             break
-    return np.where(stuck, np.exp(LEAST_GAP), np.exp(y))
+    return np.asarray(np.where(stuck, np.exp(LEAST_GAP), np.exp(y)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,10 +142,19 @@ def worst_pairs(v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2
     the quotient of slopes is nearly linear in the log-odds of the split, so a bracketed secant finds its zero.
     """
 
+    minus = -v2
+    near: tuple[Floats, Floats] | None = None
+
     def sides(w: Floats) -> tuple[Mean, Mean, Floats]:
+        nonlocal near
         share = 1 / (1 + np.exp(-w)), 1 / (1 + np.exp(w))
-        top = greatest_mean(v1, q1, spread_of(slack * share[0], ps1))
-        bottom = greatest_mean(-v2, q2, spread_of(slack * share[1], ps2))
+        # The multiplier grows as the inverse root of the slack: `near` holds it with that taken out.
+        logs = [0.5 * np.log(x) for x in share]
+        begin = (None, None) if near is None else (near[0] - logs[0], near[1] - logs[1])
+        top = greatest_mean(v1, q1, spread_of(slack * share[0], ps1), begin[0])
+        bottom = greatest_mean(minus, q2, spread_of(slack * share[1], ps2), begin[1])
+        if np.all(np.abs(w) < SPLIT_END):
+            near = top.gap + logs[0], bottom.gap + logs[1]
         with np.errstate(divide="ignore", invalid="ignore"):
             slopes = [
                 np.log(side.slope * (1 + slack * part / mass) / mass / np.abs(side.value))
