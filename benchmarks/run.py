@@ -11,6 +11,7 @@ from pathlib import Path
 import cells
 import distortion
 import files
+import funnel
 import leakage
 import sampler
 import startup
@@ -24,8 +25,11 @@ def main() -> int:
     parser.add_argument("--large", action="store_true", help="also 10^8 rows")
     parser.add_argument("--out", type=Path, default=TARGET)
     arguments = parser.parse_args()
-    rows = [*startup.results(), *sampler.results(), *cells.results(), *files.results(arguments.large),
-            *leakage.results(), *distortion.results()]
+    large = arguments.large
+    rows = [
+        *startup.results(), *sampler.results(), *cells.results(), *files.results(large), *funnel.results(large),
+        *leakage.results(), *distortion.results(),
+    ]
     text = (
         "# Benchmarks\n\n"
         "Written by `make bench`. Every figure is a median of repeats taken in turns; a ratio is taken inside one\n"

@@ -112,7 +112,7 @@ def complete(words):
 
 def test_the_shell_completes_commands_methods_and_columns(people):
     assert complete("sfumato ver") == ["verify"]
-    assert complete("sfumato release x.csv --method sr") == ["srr"]
+    assert complete("sfumato release x.csv --method gr") == ["grr"]
     assert complete(f"sfumato release {people} --secret s") == ["sex"]
     assert complete(f"sfumato release {people} --useful town,a") == ["town,age"]
 

@@ -10,8 +10,9 @@ __version__ = "0.1.0"
 _HOME = {
     "Alphabet": "alphabet", "Column": "alphabet", "Joint": "joint", "tabulate": "tabulation", "datasets": "datasets",
     "ChiSquareBall": "uncertainty", "Exactly": "uncertainty", "Anything": "uncertainty",
+    "RenyiBall": "uncertainty", "Polytope": "uncertainty", "Custom": "uncertainty",
     "Mechanism": "mechanism", "Tabular": "mechanism", "load": "mechanism",
-    "LDP": "privacy", "LIP": "privacy", "RLDP": "privacy", "level": "privacy", "measure": "privacy",
+    "LDP": "privacy", "LIP": "privacy", "RLDP": "privacy", "SRLIP": "privacy", "level": "privacy", "measure": "privacy",
     "Leakage": "privacy", "TiltedLeakage": "privacy", "MaximalLeakage": "privacy", "MaximalAlphaLeakage": "privacy",
     "WorstInputLeakage": "privacy", "RenyiLDP": "privacy", "Sibson": "privacy", "Arimoto": "privacy",
     "Shannon": "privacy", "BayesLeakage": "privacy", "GainLeakage": "privacy", "PointwiseLeakage": "privacy",

@@ -25,7 +25,7 @@ COMMANDS = {
     "inspect": "Show what a mechanism file is, promises and means.",
     "leak": "Measure what a mechanism leaks, by every measure there is.",
     "audit": "Attack a mechanism or a released table: can its promise be falsified?",
-    "reproduce": "Make a figure of the papers, as data and as a picture.",
+    "reproduce": "Reproduce a figure of a paper, with data and a verdict.",
     "demo": "Walk the whole road on real counts, and leave files to look at.",
     "completion": "Print the completion script of a shell.",
 }

@@ -1,4 +1,4 @@
-"""sfumato reproduce: figures of the papers, as data and as pictures."""
+"""sfumato reproduce: a figure of a paper, with its data and a verdict."""
 
 from __future__ import annotations
 
@@ -6,50 +6,44 @@ from pathlib import Path
 
 import click
 
-from sfumato.cli.console import columns, document, story
+from sfumato.cli.console import document
 from sfumato.cli.options import json_option
-from sfumato.errors import InputError
 
 
 @click.command()
-@click.argument("name", required=False)
-@click.option("--out", type=click.Path(path_type=Path), default=Path(), metavar="FOLDER",
-              help="Where the files go.  [default: here]")
-@click.option("--mechanism", type=click.Path(path_type=Path), metavar="FILE",
-              help="Draw the figure for this mechanism file, where the figure is about one.")
+@click.argument("names", nargs=-1, metavar="NAME...")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("reproduced"), show_default=True,
+              help="The folder for data and pictures.")
+@click.option("--full", is_flag=True, help="As many tables and points as the paper, instead of a quick look.")
 @json_option
-def reproduce(name: str | None, out: Path, mechanism: Path | None, as_json: bool) -> None:
-    """Make a figure of the papers, by NAME; without one, list them.
+def reproduce(names: tuple[str, ...], out: Path, full: bool, as_json: bool) -> None:
+    """Reproduce figures of the papers by NAME, or list them when none is given.
+
+    Writes CSV data and, where matplotlib is installed, a picture for each, and prints one verdict line against the
+    printed numbers.
 
     \b
     Examples:
       sfumato reproduce
-      sfumato reproduce 004-fig1 --out figures
-      sfumato reproduce 004-fig1 --mechanism released.mechanism.json
+      sfumato reproduce 000-fig2 001-fig3 --out figures
     """
-    from sfumato.reproduce import FIGURES, make
+    from sfumato.errors import unknown
+    from sfumato.reproduce import FIGURES
+    from sfumato.reproduce import reproduce as run
 
-    if name is None:
+    if not names:
         if as_json:
-            document({"figures": {key: text for key, (_, text) in FIGURES.items()}})
+            document({"figures": list(FIGURES)})
         else:
-            columns(["name", "what it shows"], [[key, text] for key, (_, text) in FIGURES.items()])
+            click.echo("\n".join(FIGURES))
         return
-    options = {}
-    if mechanism is not None:
-        from sfumato.mechanism import load
-
-        options["mechanism"] = load(mechanism)
-    out.mkdir(parents=True, exist_ok=True)
-    try:
-        files = make(name, out, **options)
-    except TypeError as error:
-        if "mechanism" not in str(error):
-            raise
-        raise InputError(f"{name} is not about a single mechanism: leave --mechanism out.") from None
+    for name in names:
+        if name not in FIGURES:
+            raise unknown("a figure", name, FIGURES)
+    told: dict[str, str] = {}
+    for name in names:
+        told[name] = run(name, out, full=full)
+        if not as_json:
+            click.echo(told[name])
     if as_json:
-        document({"figure": name, "files": files})
-        return
-    story(f"{name}: {FIGURES[name][1]}")
-    for file in files:
-        story(str(file))
+        document({"out": out, "verdicts": told})

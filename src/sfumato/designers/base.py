@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sfumato.alphabet import Column
-from sfumato.certification import Certificate, seal
+from sfumato.certification import Certificate, certificate, seal
+from sfumato.certification.sealing import FINE, MARGINS
 from sfumato.errors import InputError, checked_epsilon
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Law, Mechanism
@@ -71,8 +72,6 @@ class Task:
 
     def __post_init__(self) -> None:
         checked_epsilon(self.epsilon)
-        if self.notion == "lip" and not isinstance(self.within, Exactly):
-            object.__setattr__(self, "within", Exactly(self.within.joint))
         if self.reads not in ("both", "useful"):
             raise InputError(f"reads must be 'both' or 'useful', got {self.reads!r}.")
 
@@ -91,7 +90,7 @@ class Task:
     @property
     def ceiling(self) -> float:
         """What no mechanism under this claim can exceed; ε-LIP implies 2ε about the secret."""
-        return ceiling(self.joint, 2 * self.epsilon if self.notion == "lip" else self.epsilon, reads=self.reads)
+        return ceiling(self.joint, self.epsilon, reads=self.reads, notion=self.notion)
 
     def with_reads(self, reads: str) -> Task:
         return replace(self, reads=reads)
@@ -111,6 +110,8 @@ class Draft:
     answers: Column | None = None  # what the outputs are called, when they are values
     task: Task | None = None  # what was designed for, when it is not what was asked (privacy at P̂ alone, say)
     unit: str = "nats"  # of the score
+    fine: bool = False  # a vertex worth sealing with the smallest mixture that rounding allows
+    epsilon: float | None = None  # claimed instead of what was asked for, when that cannot be sealed
 
     def least(self, task: Task) -> float:
         """The proved least I(input; Y) of the floats over the task's set."""
@@ -131,10 +132,16 @@ def finished(task: Task, draft: Draft, started: float) -> Design:
     """Seal a draft, certify it and measure it."""
     task = task if draft.task is None else draft.task
     joint = task.joint
+    task = task if draft.epsilon is None else replace(task, epsilon=draft.epsilon)
     mechanism = Mechanism(
         draft.law, joint.secret, joint.useful, task.reads, draft.method, joint=joint, answers=draft.answers
     )
-    sealed, certificate = seal(mechanism, task.claim if draft.claim is None else draft.claim)
+    claim = task.claim if draft.claim is None else draft.claim
+    if mechanism.sealed:  # integers of the designer's own: certified as they are, whether or not the claim holds
+        sealed = mechanism.with_claim(claim)
+        proof = certificate(sealed)
+    else:
+        sealed, proof = seal(mechanism, claim, margins=FINE if draft.fine else MARGINS)
     notes = draft.notes
     try:
         told: Information | None = information(sealed, joint)
@@ -143,7 +150,9 @@ def finished(task: Task, draft: Draft, started: float) -> Design:
     bound = draft.value(task) if draft.bound is None else draft.bound
     value = draft.score(sealed) if draft.score else told.both if told else float("nan")
     ceiling = task.ceiling if draft.score is None else bound  # the bound of a score holds for every mechanism
+    if told and told.within > 0:
+        notes = (*notes, f"the information of so many outputs is an enclosure: proved to ± {told.within:.2g} nats")
     return Design(
-        sealed, certificate, value, bound, ceiling, told, notes, time.perf_counter() - started, draft.details,
+        sealed, proof, value, bound, ceiling, told, notes, time.perf_counter() - started, draft.details,
         draft.unit,
     )

@@ -14,10 +14,14 @@ from sfumato.designers.distortion import distortion
 from sfumato.designers.grr import grr
 from sfumato.designers.hamming import hamming
 from sfumato.designers.ir import ir
+from sfumato.designers.ldp import ldp
 from sfumato.designers.leakage import leakage
+from sfumato.designers.lip import lip
+from sfumato.designers.mi_funnel import mi_funnel
 from sfumato.designers.recoverable import SHARE
 from sfumato.designers.recoverable import recoverable as made_recoverable
 from sfumato.designers.robust import ballopt, nr, polyopt
+from sfumato.designers.srlip import srlip, srlip_paper
 from sfumato.designers.srr import srr
 from sfumato.designers.unary import oue, sue
 from sfumato.errors import InputError, unknown
@@ -26,7 +30,10 @@ from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
 _DESIGNERS: dict[str, Callable[..., Draft]] = {
     "grr": grr, "sue": sue, "oue": oue, "srr": srr, "ir": ir, "cr": cr,
     "polyopt": polyopt, "ballopt": ballopt, "nr": nr, "leakage": leakage, "distortion": distortion, "hamming": hamming,
+    "lip": lip, "ldp": ldp, "srlip": srlip, "srlip-paper": srlip_paper, "mi-funnel": mi_funnel,
 }
+_FUNNEL = {"lip": "lip", "ldp": "rldp", "srlip": "srlip", "srlip-paper": "srlip", "mi-funnel": "mi"}
+# The notion that a funnel method implies; all of them read the useful variable alone.
 _POINTWISE = {"nr"}  # methods that are private at P̂ alone and claim no more
 _CLOSED = {"both": ("ir", "srr", "grr", "cr"), "useful": ("grr",)}  # what `auto` always compares
 OPTIMISED_CELLS = 4_000  # cells up to which `auto` optimises
@@ -48,12 +55,19 @@ def design(
     notion is 'rldp' (about the secret, over the set), 'lip' (about the secret, at P̂) or 'ldp' (about the input).
     reads='useful' designs a mechanism that never sees the secret. recoverable=True (or a share of the answers) makes
     sure that the whole distribution can be estimated from what is released. Further options go to the designer.
+    The funnel methods (lip, ldp, srlip, srlip-paper, mi-funnel) imply their notion and read the useful variable alone.
     """
-    task, started = Task(within, epsilon, notion, reads), time.perf_counter()
+    started = time.perf_counter()
     if method not in methods():
         raise unknown("a method", method, methods())
-    if method in _POINTWISE:
-        task = Task(Exactly(within.joint), epsilon, notion, reads)
+    if method in _FUNNEL:
+        if recoverable is not False:
+            raise InputError(f"{method} has no recoverable variant; use ballopt with reads='useful'.")
+        task = Task(within, epsilon, _FUNNEL[method], "useful")
+        return finished(task, _draft(method, task, options), started)
+    if method in _POINTWISE or notion == "lip":
+        within = Exactly(within.joint)  # closed forms promise LIP at P̂ and say so
+    task = Task(within, epsilon, notion, reads)
     draft = _auto(task, **options) if method == "auto" else _draft(method, task, options)
     if recoverable is not False:
         draft = made_recoverable(task, draft, SHARE if recoverable is True else recoverable)

@@ -19,8 +19,12 @@ from sfumato.mechanism.table import Table
 from sfumato.uncertainty import UncertaintySet
 
 READS = ("both", "useful")
-NOTIONS = ("ldp", "lip", "rldp", "leakage")
+NOTIONS = ("ldp", "lip", "rldp", "srlip", "mi", "leakage")
 POSTERIOR_CELLS = 20_000_000
+ABOUT = {
+    "ldp": "about the whole record", "srlip": "about the secret whichever useful columns are known",
+    "mi": "about the secret on average, not for single outputs,",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,8 +32,9 @@ class Claim:
     """What a mechanism promises: a notion, a level, and the distributions for which it holds.
 
     'ldp' is about the whole input and holds for every distribution; 'lip' and 'rldp' are about the secret,
-    for the distributions in `within`; 'leakage' has orders (alpha, beta) and is about the input, or with
-    within = Exactly(joint) about the secret through p(x|s), whatever p(s) is.
+    for the distributions in `within`; 'srlip' also for attackers who know some of the useful columns; 'mi' bounds
+    I(S;Y), an average that says nothing about single outputs; 'leakage' has orders (alpha, beta) and is about the
+    input, or with within = Exactly(joint) about the secret through p(x|s), whatever p(s) is.
     """
 
     notion: str
@@ -70,8 +75,11 @@ class Claim:
             )
             return f"at most {self.epsilon:.6g} nats of {self.title} {about}{rest}"
         within = {None: "", "exactly": " at the design distribution only", "anything": " for every distribution",
-                  "chi-square-ball": " for every distribution in the confidence ball"}
-        about = "about the whole record" if self.notion == "ldp" else "about the secret"
+                  "chi-square-ball": " for every distribution in the confidence ball",
+                  "renyi-ball": " for every distribution in the Rényi ball",
+                  "polytope": " for every mixture of the listed distributions",
+                  "custom": " for every distribution in a set whose bounds are as given by the set"}
+        about = ABOUT.get(self.notion, "about the secret")
         where = within.get(kind, f" for every distribution in the set ({kind})")
         return f"ε = {self.epsilon:.6g} ({self.notion.upper()}) {about}{where}{rest}"
 

@@ -31,6 +31,7 @@ from sfumato.privacy.renyi_ldp import RenyiLDP
 from sfumato.privacy.rldp import RLDP
 from sfumato.privacy.shannon import Shannon
 from sfumato.privacy.sibson import MaximalAlphaLeakage, Sibson
+from sfumato.privacy.srlip import SRLIP
 from sfumato.privacy.total_variation import Contraction, TotalVariation
 from sfumato.privacy.worst_input import WorstInputLeakage
 
@@ -71,8 +72,8 @@ def measure(
 
 
 __all__ = [
-    "EDGES", "LDP", "LIP", "RLDP", "Arimoto", "BayesLeakage", "Contraction", "GainLeakage", "Lattice", "Leakage",
-    "LeakageMap", "MaximalAlphaLeakage", "MaximalCorrelation", "MaximalLeakage", "Measure", "Notion",
+    "EDGES", "LDP", "LIP", "RLDP", "SRLIP", "Arimoto", "BayesLeakage", "Contraction", "GainLeakage", "Lattice",
+    "Leakage", "LeakageMap", "MaximalAlphaLeakage", "MaximalCorrelation", "MaximalLeakage", "Measure", "Notion",
     "PointwiseLeakage", "Reading", "RenyiLDP", "Shannon", "Sibson", "TiltedLeakage", "TotalVariation", "Witness",
     "WorstInputLeakage", "about_one_person", "apart", "lattice", "leakage_map", "level", "measure", "together",
 ]

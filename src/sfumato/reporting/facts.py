@@ -31,7 +31,9 @@ def worst_belief(prior: float, epsilon: float, notion: str) -> float:
     >>> round(worst_belief(0.5, math.log(3), "rldp"), 6)
     0.75
     """
-    if notion == "lip":
+    if notion == "mi":
+        return 1.0  # an average bounds no single belief
+    if notion in ("lip", "srlip"):
         return min(1.0, math.exp(epsilon) * prior)
     odds = prior / (1 - prior)
     return 1 / (1 + math.exp(-epsilon) / odds)
@@ -75,8 +77,7 @@ def cost_of(mechanism: Mechanism, joint: Joint) -> Cost:
     kept, claim = kept_bits(mechanism, joint), mechanism.claim
     limit = None
     if claim is not None and claim.notion != "leakage":
-        epsilon = 2 * claim.epsilon if claim.notion == "lip" else claim.epsilon
-        limit = _bits(ceiling(joint, epsilon, reads=mechanism.reads))
+        limit = _bits(ceiling(joint, claim.epsilon, reads=mechanism.reads, notion=claim.notion))
     share = None if kept is None or whole <= 0 else kept / whole
     return Cost(kept, whole, limit, share, None if kept is None or not limit else kept / limit)
 

@@ -14,6 +14,11 @@ METHODS = {
     "hamming": "A response to the value that lies as seldom as the promise allows.",
     "srr": "Secret randomised response: a lie about the secret is likelier than one about the rest alone.",
     "ir": "Independent reporting: the secret and the rest are randomised one by one.",
+    "lip": "The most informative answers on the rest alone that move no belief about the secret too far.",
+    "ldp": "The most informative answers on the rest alone that move no odds of the secret too far.",
+    "srlip": "Answers on several columns, safe also against readers who know some of these columns.",
+    "srlip-paper": "Answers column by column as in the paper, whose composition theorem does not hold.",
+    "mi-funnel": "Answers on the rest alone that tell little about the secret on average.",
     "leakage": "A table of probabilities with the least expected distortion that its limits on leakage allow.",
     "cr": "Conditional reporting: the rest is kept, or drawn anew as if the secret were another.",
 }
@@ -22,6 +27,9 @@ WITHIN = {
     "anything": "whatever the distribution of the data is",
     "exactly": "only if the data follow the design distribution exactly",
     "chi-square-ball": "for every distribution of the data that the design counts do not rule out",
+    "renyi-ball": "for every distribution of the data within a stated divergence from the design counts",
+    "polytope": "for every mixture of the distributions listed in the mechanism file",
+    "custom": "for every distribution of the data in a set that its author defined and bounded",
 }
 SOURCES = {
     "reference": "The mechanism was designed from reference data. No private row went into the mechanism file.",
@@ -119,7 +127,12 @@ def _strength(f: Facts) -> str:
     if f.promise is None:
         return ""
     factor = f"{f.promise.factor:,.3g}"
-    if f.promise.notion == "lip":
+    if f.promise.notion == "mi":
+        return (
+            f"On average a released row tells at most {f.promise.epsilon:.4g} nats about {f.secret}. A single row may "
+            "tell much more: this is not a worst-case promise."
+        )
+    if f.promise.notion in ("lip", "srlip"):
         return f"A released row changes the belief in any value of {f.secret} by at most a factor of {factor}."
     if f.promise.notion == "leakage":
         about = "the record" if f.promise.within == "everything" else f.secret

@@ -1,29 +1,46 @@
-"""Reproduce: figures and tables of the papers, one file each; `sfumato reproduce NAME` makes them.
+"""Figures and tables of the papers, reproduced by name: one module per figure, each with `run(out, *, full)`.
 
-A figure's module has `make(folder, **options) -> list[Path]`: it writes its data (CSV) and its picture into the folder.
+`run` writes its data and, where matplotlib is installed (the extra `figures`), a picture into the folder `out`, and
+returns one verdict line against the printed numbers.
 """
 
 from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import Any
 
 from sfumato.errors import unknown
 
-FIGURES: dict[str, tuple[str, str]] = {  # name: (module, what it shows)
-    "002-fig2": ("distortion_fig2", "Realised privacy and distortion of the four robust problems [002, Fig. 2]"),
-    "003-fig4": ("hamming_fig4", "Least ε for a Hamming budget, M = 6, Class I, II, III [003, Fig. 4]"),
-    "003-fig5": ("hamming_fig5", "Least ε for a Hamming budget, M = 10, Class I, II, III [003, Fig. 5]"),
-    "003-fig6": ("hamming_fig6", "DP and mutual-information leakage, Class I, M = 10 [003, Fig. 6]"),
-    "003-fig7": ("hamming_fig7", "DP and mutual-information leakage, Class II, M = 10 [003, Fig. 7]"),
-    "004-fig1": ("leakage_figure", "Maximal (α, β)-leakage and its relatives over the orders [004, Fig. 1]"),
+FIGURES: dict[str, str] = {
+    "000-ex1": "sfumato.reproduce.robust_ex1",
+    "000-ex2": "sfumato.reproduce.robust_ex2",
+    "000-ex3": "sfumato.reproduce.robust_ex3",
+    "000-ex4": "sfumato.reproduce.robust_ex4",
+    "000-ex5": "sfumato.reproduce.robust_ex5",
+    "000-fig2": "sfumato.reproduce.robust_fig2",
+    "000-fig3": "sfumato.reproduce.robust_fig3",
+    "000-fig4": "sfumato.reproduce.robust_fig4",
+    "000-fig5": "sfumato.reproduce.robust_fig5",
+    "000-tab2": "sfumato.reproduce.robust_tab2",
+    "001-fig3": "sfumato.reproduce.funnel_fig3",
+    "001-fig4": "sfumato.reproduce.funnel_fig4",
+    "001-fig5": "sfumato.reproduce.funnel_fig5",
+    "001-fig6": "sfumato.reproduce.funnel_fig6",
+    "001-fig7": "sfumato.reproduce.funnel_fig7",
+    "001-fig8": "sfumato.reproduce.funnel_fig8",
+    "002-fig2": "sfumato.reproduce.distortion_fig2",
+    "003-fig4": "sfumato.reproduce.hamming_fig4",
+    "003-fig5": "sfumato.reproduce.hamming_fig5",
+    "003-fig6": "sfumato.reproduce.hamming_fig6",
+    "003-fig7": "sfumato.reproduce.hamming_fig7",
+    "004-fig1": "sfumato.reproduce.leakage_figure",
 }
 
 
-def make(name: str, folder: Path, **options: Any) -> list[Path]:
-    """Make a figure in a folder; the files that were written."""
+def reproduce(name: str, out: Path, *, full: bool = False) -> str:
+    """Run one figure and return its verdict line."""
     if name not in FIGURES:
         raise unknown("a figure", name, FIGURES)
-    made: list[Path] = importlib.import_module(f"sfumato.reproduce.{FIGURES[name][0]}").make(folder, **options)
-    return made
+    out.mkdir(parents=True, exist_ok=True)
+    verdict: str = importlib.import_module(FIGURES[name]).run(out, full=full)
+    return verdict

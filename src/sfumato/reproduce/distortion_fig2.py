@@ -22,14 +22,14 @@ SIZES = (5, 20, 100, 1000)  # n = size · |S||U|
 Row = dict[str, Any]
 
 
-def make(folder: Path, instances: int = 12, sizes: tuple[int, ...] = SIZES) -> list[Path]:
-    """002-fig2.csv (one row for each instance, size and problem), 002-fig2.png, and what was found in 002-fig2.txt."""
+def run(out: Path, *, full: bool = False, sizes: tuple[int, ...] = SIZES) -> str:
+    """Data (one row for each instance, size and problem) and picture in 002-fig2.csv and .png."""
+    instances = 100 if full else 8
     rng = np.random.default_rng(2)
     rows = [row for size in sizes for _ in range(instances) for row in _instance(rng, size)]
-    data = write_columns(folder / "002-fig2.csv", {key: [r[key] for r in rows] for key in rows[0]})
-    note = folder / "002-fig2.txt"
-    note.write_text(_verdict(rows))
-    return [data, _picture(folder / "002-fig2.png", rows, sizes), note]
+    write_columns(out / "002-fig2.csv", {key: [r[key] for r in rows] for key in rows[0]})
+    _picture(out / "002-fig2.png", rows, sizes)
+    return _verdict(rows)
 
 
 def _instance(rng: Any, size: int) -> list[Row]:
@@ -71,9 +71,9 @@ def _verdict(rows: list[Row]) -> str:
         raw = sum(r["level_of_raw_solution"] > EPSILON for r in mine)
         lines.append(
             f"{name}: epsilon* > {EPSILON} in {over} of {len(mine)} instances, in {inside} with the truth in the ball"
-            + (f"; the solver's own mechanism in {raw}" if PROBLEMS[name][0] else "") + ".\n"
+            + (f"; the solver's own mechanism in {raw}" if PROBLEMS[name][0] else "") + "."
         )
-    return "".join(lines)
+    return " ".join(lines)
 
 
 def _picture(path: Path, rows: list[Row], sizes: tuple[int, ...]) -> Path:

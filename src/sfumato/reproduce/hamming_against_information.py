@@ -11,7 +11,7 @@ from sfumato.designers import least_epsilon, least_leakage
 from sfumato.reproduce.curves import lines, write_columns
 
 
-def both_leakages(name: str, sources: Floats, budgets: Floats, title: str, folder: Path) -> list[Path]:
+def both_leakages(name: str, sources: Floats, budgets: Floats, title: str, folder: Path) -> str:
     """ε* and the least worst-case I(X; Y) against D, both proved: data, picture and what was found."""
     dp = [least_epsilon(sources, d).epsilon for d in budgets]
     found = [least_leakage(sources, d) for d in budgets]
@@ -21,12 +21,10 @@ def both_leakages(name: str, sources: Floats, budgets: Floats, title: str, folde
     below = all(a <= b + 1e-9 for a, b in zip(told, dp, strict=True))
     verdict = (
         f"{name}: mutual information stays below epsilon at every D: {below};"
-        f" it is convex in D up to {max(0.0, -float(second.min())):.1e}; its proved gap is at most {gap:.1e} nats.\n"
+        f" it is convex in D up to {max(0.0, -float(second.min())):.1e}; its proved gap is at most {gap:.1e} nats."
     )
     columns = {"distortion": budgets.tolist(), "epsilon": dp, "information": told, "bound": [x.bound for x in found]}
-    data = write_columns(folder / f"{name}.csv", columns)
+    write_columns(folder / f"{name}.csv", columns)
     curves = {"DP leakage": dp, "MI leakage": told}
-    picture = lines(folder / f"{name}.png", budgets.tolist(), curves, ("Hamming distortion D", "leakage (nats)"), title)
-    note = folder / f"{name}.txt"
-    note.write_text(verdict)
-    return [data, picture, note]
+    lines(folder / f"{name}.png", budgets.tolist(), curves, ("Hamming distortion D", "leakage (nats)"), title)
+    return verdict

@@ -7,6 +7,6 @@ from pathlib import Path
 from sfumato.reproduce.hamming_sets import SIX, leakage_curves
 
 
-def make(folder: Path) -> list[Path]:
-    """003-fig4.csv, 003-fig4.png and what was found in 003-fig4.txt."""
-    return leakage_curves("003-fig4", SIX, folder)
+def run(out: Path, *, full: bool = False) -> str:
+    """Data and picture in 003-fig4.csv and .png."""
+    return leakage_curves("003-fig4", SIX, out, 199 if full else 49)

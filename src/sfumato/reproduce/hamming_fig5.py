@@ -7,6 +7,6 @@ from pathlib import Path
 from sfumato.reproduce.hamming_sets import TEN, leakage_curves
 
 
-def make(folder: Path) -> list[Path]:
-    """003-fig5.csv, 003-fig5.png and what was found in 003-fig5.txt."""
-    return leakage_curves("003-fig5", TEN, folder)
+def run(out: Path, *, full: bool = False) -> str:
+    """Data and picture in 003-fig5.csv and .png."""
+    return leakage_curves("003-fig5", TEN, out, 199 if full else 49)

@@ -9,6 +9,7 @@ import numpy as np
 from sfumato.reproduce.hamming_against_information import both_leakages
 
 
-def make(folder: Path, points: int = 15) -> list[Path]:
-    """003-fig6.csv, 003-fig6.png and what was found in 003-fig6.txt."""
-    return both_leakages("003-fig6", np.full((1, 10), 0.1), np.linspace(0.02, 0.92, points), "Class I, M = 10", folder)
+def run(out: Path, *, full: bool = False) -> str:
+    """Data and picture in 003-fig6.csv and .png."""
+    points = 45 if full else 15
+    return both_leakages("003-fig6", np.full((1, 10), 0.1), np.linspace(0.02, 0.92, points), "Class I, M = 10", out)

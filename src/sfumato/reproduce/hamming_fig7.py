@@ -10,6 +10,7 @@ from sfumato.reproduce.hamming_against_information import both_leakages
 from sfumato.reproduce.hamming_sets import TEN
 
 
-def make(folder: Path, points: int = 15) -> list[Path]:
-    """003-fig7.csv, 003-fig7.png and what was found in 003-fig7.txt."""
-    return both_leakages("003-fig7", TEN, np.linspace(0.02, 0.72, points), "Class II, M = 10", folder)
+def run(out: Path, *, full: bool = False) -> str:
+    """Data and picture in 003-fig7.csv and .png."""
+    points = 45 if full else 15
+    return both_leakages("003-fig7", TEN, np.linspace(0.02, 0.72, points), "Class II, M = 10", out)

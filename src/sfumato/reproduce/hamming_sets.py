@@ -17,7 +17,6 @@ TEN = np.array([  # Table II: the segment between the two
     [0.3, 0.2, 0.15, 0.08, 0.07, 0.06, 0.05, 0.04, 0.03, 0.02],
     [0.35, 0.16, 0.12, 0.10, 0.09, 0.09, 0.05, 0.02, 0.01, 0.01],
 ])
-POINTS = 49
 
 
 def permuted(base: Floats, swaps: int) -> Floats:
@@ -61,9 +60,9 @@ def printed(p: Floats, budget: float) -> float:
     return best
 
 
-def leakage_curves(name: str, base: Floats, folder: Path) -> list[Path]:
+def leakage_curves(name: str, base: Floats, folder: Path, points: int) -> str:
     """ε* against D for Class I, II and III sets: data, picture and what the corrected program changes."""
-    budgets = np.linspace(0.01, 0.95, POINTS)
+    budgets = np.linspace(0.01, 0.95, points)
     m = base.shape[1]
     curves = {
         "Class I": [class_one(m, d) for d in budgets],
@@ -77,14 +76,12 @@ def leakage_curves(name: str, base: Floats, folder: Path) -> list[Path]:
         f"{name}: order Class II <= III:a <= III:b <= III:c <= Class I holds at every D: {_ordered(curves)}. The "
         f"printed (11) is below the least epsilon by up to {short.max():.4g} nats (at D = "
         f"{budgets[int(short.argmax())]:.3f}; at {int((short > 1e-6).sum())} of {len(budgets)} points); Class III is "
-        "exact here, where the paper has bounds.\n"
+        "exact here, where the paper has bounds."
     )
-    data = write_columns(folder / f"{name}.csv", {"distortion": budgets.tolist(), **curves})
+    write_columns(folder / f"{name}.csv", {"distortion": budgets.tolist(), **curves})
     axes = ("Hamming distortion D", "least ε (nats)")
-    picture = lines(folder / f"{name}.png", budgets.tolist(), curves, axes, f"M = {m}")
-    note = folder / f"{name}.txt"
-    note.write_text(verdict)
-    return [data, picture, note]
+    lines(folder / f"{name}.png", budgets.tolist(), curves, axes, f"M = {m}")
+    return verdict
 
 
 def _ordered(curves: dict[str, list[float]]) -> bool:

@@ -1,1 +1,1 @@
-"""Numeric engines that know nothing of privacy: linear and conic programmes, column generation, layouts, saddles."""
+"""Numeric engines that know nothing of privacy: programmes, columns, layouts, rays, covers, lattices, saddles."""

@@ -7,7 +7,8 @@ axis is the alphabet.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from sfumato.alphabet import Floats
 from sfumato.uncertainty.exactly import quotient
 
 NEWTON = 40  # steps for a multiplier; Newton needs about six, the bisection behind it more
-NEWTON_CLOSE = 1e-8  # the last step in log x: convergence is quadratic, so what is left is its square
+GAP_CLOSE = 1e-8  # of a step: Newton is quadratic, so the next one would be lost in rounding
 LEAST_GAP = -75.0  # log of the least τ − max v looked at, in units of the width
 SPLIT_STEPS = 40  # for the split of the slack; the secant needs about eight
 SPLIT_END = 36.0  # log-odds of the split at which a share counts as nothing
@@ -55,9 +56,13 @@ class Mean:
     r: Floats
     tau: Floats
     slope: Floats
+    # log of τ − max v in units of the width: where to start for a spread near this one
+    gap: Floats = field(default_factory=lambda: np.zeros(0))
 
 
-def greatest_mean(v: Floats, q: Floats, spread: Floats) -> Mean:
+def greatest_mean(
+    v: Floats, q: Floats, spread: Floats, start: Floats | None = None, close: float = GAP_CLOSE
+) -> Mean:
     """max R·v over {R in the simplex : Σ q²/R ≤ C}, for many at once; the last axis is the alphabet.
 
     The dual is min_{τ ≥ max v} τ − (Σ q√(τ−v))²/C; at its minimum R ∝ q/√(τ−v), and if that still leaves
@@ -68,9 +73,9 @@ def greatest_mean(v: Floats, q: Floats, spread: Floats) -> Mean:
     width = np.where(depth.max(-1) > 0, depth.max(-1), 1.0)
     depth = depth / width[..., None]
     c = np.where(np.isfinite(spread), spread, 1e30)
-    gap = gap_for(depth, q, c)
+    gap = gap_for(depth, q, c, start, close)
     root = np.sqrt(depth + gap[..., None])
-    length = (q * root).sum(-1)
+    length = inner(q, root)
     r = q / root * (length / c)[..., None]
     rest = np.maximum(1 - r.sum(-1), 0.0)  # zero up to rounding unless τ stopped at max v
     corner = np.eye(v.shape[-1])[np.argmax(v, -1)]
@@ -78,10 +83,17 @@ def greatest_mean(v: Floats, q: Floats, spread: Floats) -> Mean:
     r = r / r.sum(-1, keepdims=True)
     r = np.where(np.isfinite(spread)[..., None], r, corner)
     r = np.where(((spread <= 1) | (depth.max(-1) == 0))[..., None], q, r)
-    return Mean(np.asarray((r * v).sum(-1)), r, top + width * gap, np.asarray(width * (length / c) ** 2))
+    return Mean(inner(r, v), r, top + width * gap, np.asarray(width * (length / c) ** 2), np.log(gap))
 
 
-def gap_for(depth: Floats, q: Floats, c: Floats) -> Floats:
+def inner(a: Floats, b: Floats) -> Floats:
+    """Σ a·b over the last axis."""
+    return np.asarray(np.einsum("...k,...k->...", a, b))
+
+
+def gap_for(
+    depth: Floats, q: Floats, c: Floats, start: Floats | None = None, close: float = GAP_CLOSE
+) -> Floats:
     """x = τ − max v, in units of the width, with (Σ q√(d+x))·(Σ q/√(d+x)) = C, or the least x if that is below C.
 
     With r = √(d+x) and A = Σ q r the left side less 1 is Σ q (r − A)²/r / A, which loses no digits near 1. Its
@@ -95,7 +107,7 @@ def gap_for(depth: Floats, q: Floats, c: Floats) -> Floats:
     live = np.flatnonzero(~stuck & (c > 1 + 1e-15))
     d, w, wanted = depth[live], q[live], np.log(np.maximum(c[live] - 1, 1e-300))
     low, high = np.full(live.shape, LEAST_GAP), most[live]
-    y = np.minimum(high - 0.5, 0.0)
+    y = np.minimum(high - 0.5, 0.0) if start is None else np.clip(start.ravel()[live], low, high)
     for _ in range(NEWTON):
         if not live.size:
             break
@@ -113,11 +125,12 @@ def gap_for(depth: Floats, q: Floats, c: Floats) -> Floats:
         step = y - off / np.minimum(slope, -1e-3)
         inside = (step >= low) & (step <= high)
         before, y = y, np.where(inside, step, (low + high) / 2)
-        done = (inside & (np.abs(y - before) <= NEWTON_CLOSE)) | (high - low <= 1e-14)
+        done = (inside & (np.abs(y - before) <= close)) | (high - low <= 1e-14)
         out[live] = y
         if 4 * np.count_nonzero(done) >= len(live):
             keep = np.flatnonzero(~done)
-            live, d, w, wanted, low, high, y = (a[keep] for a in (live, d, w, wanted, low, high, y))
+            live, d, w = live[keep], d[keep], w[keep]
+            wanted, low, high, y = wanted[keep], low[keep], high[keep], y[keep]
     return np.exp(out).reshape(shape)
 
 
@@ -141,24 +154,40 @@ def worst_pairs(v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2
     """
 
     n, values, centre = len(ps1), np.concatenate([v1, -v2]), np.concatenate([q1, q2])  # both sides in one search
-    mass = np.concatenate([ps1, ps2])
+    mass, near = np.concatenate([ps1, ps2]), None
 
     def sides(w: Floats) -> tuple[Mean, Mean, Floats]:
-        part = slack / (1 + np.exp(np.concatenate([-w, w])))
-        both = greatest_mean(values, centre, spread_of(part, mass))
+        nonlocal near
+        share = 1 / (1 + np.exp(np.concatenate([-w, w])))
+        part, log = slack * share, 0.5 * np.log(share)
+        # The multiplier grows as the inverse root of the slack: `near` holds it with that taken out.
+        both = greatest_mean(values, centre, spread_of(part, mass), None if near is None else near - log)
+        if np.all(np.abs(w) < SPLIT_END):
+            near = both.gap + log
         with np.errstate(divide="ignore", invalid="ignore"):
             slope = np.log(both.slope * (1 + part / mass) / mass / np.abs(both.value))
             lean = np.nan_to_num(slope[:n] - slope[n:], nan=0.0, posinf=1e3, neginf=-1e3)
         top, bottom = (
-            Mean(both.value[at], both.r[at], both.tau[at], both.slope[at]) for at in (slice(n), slice(n, None))
+            Mean(both.value[at], both.r[at], both.tau[at], both.slope[at], both.gap[at])
+            for at in (slice(n), slice(n, None))
         )
         return top, bottom, lean
 
-    low, high = np.full(ps1.shape, -SPLIT_END), np.full(ps1.shape, SPLIT_END)
+    return best_split(sides, ps1.shape)
+
+
+def best_split(
+    sides: Callable[[Floats], tuple[Mean, Mean, Floats]], shape: tuple[int, ...], extra: Iterable[float] = ()
+) -> Pairs:
+    """The best split of a budget between two sides; sides(w) gives both at log-odds w and which way to lean.
+
+    Both ends are tried, and so are the splits in `extra`.
+    """
+    low, high = np.full(shape, -SPLIT_END), np.full(shape, SPLIT_END)
     ends = [sides(low), sides(high)]
     at_low, at_high = ends[0][2], ends[1][2]
     at_end = (at_low <= 0) | (at_high >= 0)  # all to one side: the ends are tried in any case
-    w, before, shy = np.zeros(ps1.shape), at_end, np.ones(ps1.shape)
+    w, before, shy = np.zeros(shape), at_end, np.ones(shape)
     for _ in range(0 if at_end.all() else SPLIT_STEPS):
         _, _, lean = sides(w)
         up = lean > 0
@@ -172,7 +201,7 @@ def worst_pairs(v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2
         w = np.where((secant > low) & (secant < high), secant, (low + high) / 2)
         if np.all(at_end | (np.abs(lean) <= SPLIT_CLOSE) | (high - low <= SPLIT_CLOSE)):
             break
-    tried = [ends[0][:2], sides(w)[:2], ends[1][:2]]
+    tried = [ends[0][:2], sides(w)[:2], ends[1][:2], *(sides(np.full(shape, x))[:2] for x in extra)]
     ratios = np.stack([quotient(top.value, -bottom.value) for top, bottom in tried])
     best = ratios.argmax(0)
 

@@ -19,6 +19,7 @@ from sfumato.mechanism.law import MATRIX_CELLS, scale
 from sfumato.mechanism.layout import Layout
 from sfumato.mechanism.table import Table
 from sfumato.mechanism.unary import Unary
+from sfumato.utility.unary import unary_information
 
 LISTED_SUBSETS = 22  # inputs up to which all subsets of a unary law are summed over
 
@@ -30,6 +31,7 @@ class Information:
     both: float  # I(S, U; Y)
     useful: float  # I(U; Y)
     secret: float  # I(S; Y)
+    within: float = 0.0  # each is proved to lie this near; above 0 only for unary laws over more than 22 inputs
 
 
 def xlogx(x: Any) -> Floats:
@@ -86,7 +88,7 @@ def _unary(law: Unary, p: Floats) -> Information:
     """P(y) depends on y through its size and its probability; the 2^|X| probabilities come by doubling."""
     on, off, a = float(law.on) / scale(law.bits), float(law.off) / scale(law.bits), law.inputs
     if a > LISTED_SUBSETS:
-        raise InputError(f"the information of a unary law over {a} inputs needs 2^{a} terms; at most {LISTED_SUBSETS}.")
+        return _enclosed(on, off, p if law.rows > 1 else p.sum(0, keepdims=True), p, law.rows > 1)
 
     def binary(x: float) -> float:
         return -float(xlogx(x) + xlogx(1 - x))
@@ -119,6 +121,23 @@ def _unary(law: Unary, p: Floats) -> Information:
             rest += float(m) * of_y(only.ravel() / m) if m else 0.0
         parts.append(total - rest)
     return Information(total - given_both, parts[0], parts[1])
+
+
+def _enclosed(on: float, off: float, read: Floats, p: Floats, both: bool) -> Information:
+    """Middles of proved enclosures: I(X;Y), and I(S;Y) = I(X;Y) − I(X;Y|S), likewise for U [errata 001, OUE]."""
+    total = unary_information(read.ravel(), on, off)
+
+    def given(laws: Floats) -> tuple[float, float]:
+        """Σ m·I(X;Y|group) over the groups (rows of unnormalised laws), and how far off it may be."""
+        parts = [(float(m), unary_information(row / m, on, off)) for row in laws if (m := row.sum()) > 0]
+        return sum(m * e.middle for m, e in parts), sum(m * (e.high - e.low) / 2 for m, e in parts)
+
+    half = (total.high - total.low) / 2
+    rest, slip = given(p)
+    if not both:
+        return Information(total.middle, total.middle, total.middle - rest, half + slip)
+    other, slip_u = given(p.T)
+    return Information(total.middle, total.middle - other, total.middle - rest, half + max(slip, slip_u))
 
 
 def _layout(law: Layout, p: Floats) -> Information:
@@ -166,7 +185,7 @@ def information(mechanism: Mechanism, joint: Joint) -> Information:
     found = _BY_KIND[mechanism.law.kind](mechanism.law, joint.p)
     if mechanism.law.kind == Cells.kind and mechanism.law.rows == 1:
         found = Information(found.both, found.both, _secret_of_cells(mechanism.law, joint.p))
-    return Information(*(max(0.0, x) for x in (found.both, found.useful, found.secret)))
+    return Information(max(0.0, found.both), max(0.0, found.useful), max(0.0, found.secret), found.within)
 
 
 def _secret_of_cells(law: Any, p: Floats) -> float:

@@ -1,0 +1,276 @@
+"""LIP proved over the χ² ball: weak duality, a cover of all P(s) by intervals, and rationals for every inequality.
+
+Fix y and s, r = Q(y|·), π = P(s), b = 1 + B, z = e^ε. For any μ₁ ≥ max r and μ₂ ≤ min r [derivation: docs/funnel.md]:
+
+    P(y|s)/P(y) ≤ z  if  (θ² + z)(A₁θ + √z A₂)² − b[(μ₁ − zμ₂)θ² − z(z−1)μ₂] ≥ 0,       θ² = (1−πz)/π,
+    P(y|s)/P(y) ≥ 1/z  if  (1 + φ²)(A₁ + φA₂)² − b[μ₁(1 + φ² − z) − zφ²μ₂] ≥ 0,          φ² = (z−π)/π,
+
+with A = Σ P̂√|μ − r| over the cells of s or of the others (above: A₁ of s, A₂ of the others; below: the reverse).
+Both are quartics in one variable that runs through an interval as π runs through P̂_s²/π + (1−P̂_s)²/(1−π) ≤ b. The
+interval is halved until on each piece some (μ₁, μ₂) makes the five Bernstein coefficients ≥ 0. Floats choose pieces
+and multipliers; A is rounded down; the coefficients are rationals. An empty secret has no least π: its last piece is
+unbounded, and the quartic is reversed there.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from sfumato.alphabet import Floats
+from sfumato.certification.ball import Ball, Side, mean_bound
+from sfumato.certification.outward import dot_down, down, float_range, up
+from sfumato.certification.witness import Found
+from sfumato.joint import Joint
+from sfumato.mechanism import Mechanism, Rows
+
+DEEPEST = 26  # halvings of a piece before the proof is given up
+PIECES = 50_000  # pieces in all before the proof is given up
+PATIENCE = 3  # halvings before a piece that fails at its very middle ends the proof: its multipliers are good by then
+REACH = (-34.0, 14.0)  # log of (μ − max r) / (max r − min r) looked at
+GRID, ZOOMS = 25, 7
+
+
+def lip_over_ball(mechanism: Mechanism, joint: Joint, radius: float, target: float, fallback: Found) -> Found:
+    """A ratio just below `target` if it bounds P(y|s)/P(y) and its inverse over the ball; else the fallback."""
+    contrasts = mechanism.law.contrasts()
+    if mechanism.law.rows != 1 or len(contrasts) != 1 or not isinstance(contrasts[0], Rows) or target <= 1:
+        return fallback
+    z = Fraction(target * (1 - 2.0**-49))
+    cases = _open_cases(np.asarray(contrasts[0].values, object)[:, 0, :], joint, radius, z)
+    return Found(z, {}) if _covered(cases, joint, radius, z) else fallback
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cases:
+    """Rows scaled to largest weight 1, with their secret and side, each number below and above."""
+
+    r: tuple[Floats, Floats]  # [i, x]
+    mine: tuple[Floats, Floats]  # P̂(s, x)
+    others: tuple[Floats, Floats]  # P̂(¬s, x)
+    s: Any
+    above: Any
+
+
+def _open_cases(values: Any, joint: Joint, radius: float, z: Fraction) -> Cases:
+    """The (y, s, side) that what one secret alone allows does not settle."""
+    ball = Ball.around(joint, radius)
+    values = values[[bool(max(row)) for row in values]]
+    low, high = float_range(values)
+    scale = 2.0 ** np.floor(np.log2(high.max(1, keepdims=True)))  # a power of two: exact
+    r = low / scale, high / scale
+    c, k = joint.shape
+    exact, total = joint.weights()
+    rest = exact.sum(0) - exact
+    t_low, t_high = float_range(total)
+    rest_low, rest_high = float_range(rest)
+    others = down(rest_low / t_high), np.where(rest == 0, 0.0, up(rest_high / t_low))
+    y = len(values)
+
+    def spread(x: Floats) -> Floats:
+        return np.broadcast_to(x, (y, c, k)).reshape(-1, k)
+
+    tiled = tuple(np.repeat(x, c, 0) for x in r)
+    side = Side(
+        (spread(ball.p[0]), spread(ball.p[1])),
+        (np.broadcast_to(ball.ps[0], (y, c)).ravel(), np.broadcast_to(ball.ps[1], (y, c)).ravel()),
+        (tiled[0], tiled[1]),
+    )
+    pu = exact.sum(0)
+    u_low, u_high = float_range(pu)
+    marginal = down(u_low / t_high), np.where(pu == 0, 0.0, up(u_high / t_low))
+    one = np.ones(y)
+    everyone = Side(
+        (np.broadcast_to(marginal[0], (y, k)), np.broadcast_to(marginal[1], (y, k))), (one, up(one)), (r[0], r[1])
+    )
+    top, bottom = (mean_bound(side, ball.slack[1], greatest=g).reshape(y, c) for g in (True, False))
+    most, least = (mean_bound(everyone, ball.slack[1], greatest=g)[:, None] for g in (True, False))
+    z_low = float(down(float(z)))
+    open_ = np.stack([up(top) > down(z_low * least), up(most) > down(z_low * bottom)], -1)
+    at_y, at_s, below = np.nonzero(open_)
+    return Cases(
+        (r[0][at_y], r[1][at_y]), (ball.p[0][at_s], ball.p[1][at_s]), (others[0][at_s], others[1][at_s]), at_s,
+        below == 0,
+    )
+
+
+def _covered(cases: Cases, joint: Joint, radius: float, z: Fraction) -> bool:
+    """Whether every open case is proved over its whole range of P(s)."""
+    exact, total = joint.weights()
+    sizes = exact.sum(1)
+    ends = [
+        _range(Fraction(int(sizes[s]), total), radius, z, bool(a)) for s, a in zip(cases.s, cases.above, strict=True)
+    ]
+    case = np.array([i for i, e in enumerate(ends) if e is not None], np.int64)
+    left = np.array([e[0] for e in ends if e is not None], float)
+    right = np.array([e[1] for e in ends if e is not None], float)
+    spent = 0
+    for turn in range(DEEPEST):
+        if len(case) == 0:
+            return True
+        spent += len(case)
+        if spent > PIECES:
+            return False
+        proved, hopeless = _proved(cases, case, left, right, radius, z)
+        if hopeless and turn >= PATIENCE:
+            return False
+        case, left, right = case[~proved], left[~proved], right[~proved]
+        middle = np.where(
+            np.isinf(right), 4 * np.maximum(left, 1.0),
+            np.where(right < 4 * left + 1e-9, (left + right) / 2, np.sqrt(np.maximum(left, 1e-3 * right) * right)),
+        )
+        middle = np.where(np.isinf(right), middle, np.clip(middle, left, right))
+        case, left, right = np.tile(case, 2), np.concatenate([left, middle]), np.concatenate([middle, right])
+    return False
+
+
+def _range(share: Fraction, radius: float, z: Fraction, above: bool) -> tuple[float, float] | None:
+    """Floats that enclose θ (above) or φ (below) over all P(s) in the ball; None if there is nothing to prove.
+
+    P̂²/π + (1−P̂)²/(1−π) is convex with minimum 1 at P̂, so a π where it exceeds b lies outside the ball's range.
+    """
+    b = 1 + Fraction(radius)
+    own = float(share)
+    middle = radius + 2 * own
+    root = math.sqrt(max(0.0, middle**2 - 4 * (1 + radius) * own**2))
+    least = _outside(share, b, 2 * own**2 / (middle + root), -1) if share else Fraction(0)
+    most = _outside(share, b, (middle + root) / (2 * (1 + radius)), 1) if share < 1 else Fraction(1)
+    if above:
+        most = min(most, 1 / z)
+        if least >= most:
+            return None
+
+    def square(pi: Fraction) -> Fraction:
+        return (1 - pi * z) / pi if above else (z - pi) / pi
+
+    return _root(square(most), -1), (_root(square(least), 1) if least else math.inf)
+
+
+def _outside(share: Fraction, b: Fraction, near: float, direction: int) -> Fraction:
+    """A rational at or beyond an end of {π : P̂²/π + (1−P̂)²/(1−π) ≤ b}."""
+    step = 2.0**-50
+    while True:
+        pi = Fraction(near * (1 + direction * step) + direction * step * 1e-12)
+        if pi <= 0 or pi >= 1:
+            return Fraction(0) if pi <= 0 else Fraction(1)
+        if (pi < share) == (direction < 0) and share**2 / pi + (1 - share) ** 2 / (1 - pi) >= b:
+            return pi
+        step *= 4
+
+
+def _root(x: Fraction, direction: int) -> float:
+    """A float at or beyond √x, away from the other end."""
+    near = math.sqrt(max(0.0, float(x)))
+    while (Fraction(near) ** 2 - x) * direction < 0:
+        near = near * (1 + direction * 2.0**-51) + direction * 1e-300
+        if near <= 0:
+            return 0.0
+    return near
+
+
+def _proved(cases: Cases, case: Any, left: Floats, right: Floats, radius: float, z: Fraction) -> tuple[Any, bool]:
+    """For each piece whether the best multipliers at its middle prove all of it; whether one fails at its middle."""
+    point = np.where(np.isinf(right), 2 * np.maximum(left, 1.0), (left + right) / 2)
+    mu, m = _multipliers(cases, case, point, 1 + radius, float(z))
+    r_low, r_high = cases.r[0][case], cases.r[1][case]
+    above = cases.above[case]
+    mu, m = np.maximum(mu, r_high.max(1)), np.minimum(m, r_low.min(1))
+    first = np.where(above[:, None], cases.mine[0][case], cases.others[0][case])
+    second = np.where(above[:, None], cases.others[0][case], cases.mine[0][case])
+    a1 = dot_down(first, down(np.sqrt(down(np.maximum(mu[:, None] - r_high, 0)))))
+    a2 = dot_down(second, down(np.sqrt(down(np.maximum(r_low - m[:, None], 0)))))
+    b = 1 + Fraction(radius)
+    root = Fraction(float(down(down(np.sqrt(float(down(float(z))))))))  # a lower bound of √z
+    out, hopeless = np.zeros(len(case), bool), False
+    for i in range(len(case)):
+        one, two, upper, lower = (Fraction(float(x)) for x in (a1[i], a2[i], mu[i], m[i]))
+        quartic = (_above if above[i] else _below)(one, two, upper, lower, b, z, root)
+        rough = [float(c) for c in quartic]
+        size = sum(abs(c) * float(point[i]) ** k for k, c in enumerate(rough))
+        if sum(c * float(point[i]) ** k for k, c in enumerate(rough)) < -1e-12 * size:
+            hopeless = True  # floats suffice to give up; a proof is exact
+        else:
+            out[i] = _not_negative(quartic, float(left[i]), float(right[i]))
+    return out, hopeless
+
+
+def _above(
+    a1: Fraction, a2: Fraction, mu: Fraction, m: Fraction, b: Fraction, z: Fraction, root: Fraction
+) -> list[Fraction]:
+    """Coefficients of (θ²+z)(A₁θ+√zA₂)² − b[(μ₁−zμ₂)θ² − z(z−1)μ₂], from the constant up."""
+    a2 = root * a2
+    cross = 2 * a1 * a2
+    return [z * a2**2 + b * z * (z - 1) * m, z * cross, a2**2 + z * a1**2 - b * (mu - z * m), cross, a1**2]
+
+
+def _below(
+    a1: Fraction, a2: Fraction, mu: Fraction, m: Fraction, b: Fraction, z: Fraction, root: Fraction
+) -> list[Fraction]:
+    """Coefficients of (1+φ²)(A₁+φA₂)² − b[μ₁(1+φ²−z) − zφ²μ₂], from the constant up."""
+    cross = 2 * a1 * a2
+    return [a1**2 + b * mu * (z - 1), cross, a1**2 + a2**2 - b * (mu - z * m), cross, a2**2]
+
+
+_BINOMIAL = [[1], [1, 1], [1, 2, 1], [1, 3, 3, 1], [1, 4, 6, 4, 1]]
+
+
+def _not_negative(quartic: list[Fraction], left: float, right: float) -> bool:
+    """Whether all Bernstein coefficients on [left, right] are ≥ 0, which proves that the quartic is; exact."""
+    if math.isinf(right):
+        if left <= 0:
+            return all(c >= 0 for c in quartic)
+        quartic, left, right = quartic[::-1], 0.0, float(np.nextafter(1 / left, np.inf))
+    start, width = Fraction(left), Fraction(right) - Fraction(left)
+    moved = [
+        width**i * sum((_BINOMIAL[n][i] * quartic[n] * start ** (n - i) for n in range(i, 5)), Fraction(0))
+        for i in range(5)
+    ]
+    return all(
+        sum((Fraction(_BINOMIAL[j][i], _BINOMIAL[4][i]) * moved[i] for i in range(j + 1)), Fraction(0)) >= 0
+        for j in range(5)
+    )
+
+
+def _multipliers(cases: Cases, case: Any, point: Floats, b: float, z: float) -> tuple[Floats, Floats]:
+    """Good μ₁ and μ₂ at one θ or φ each, by ever finer grids of the logarithms of their distances; a suggestion.
+
+    The dual value is convex in (μ₁, μ₂): jointly convex with the multiplier of the ball, and that one is minimised out.
+    """
+    r = cases.r[1][case]
+    above = cases.above[case]
+    top, bottom = r.max(1), r.min(1)
+    width = np.maximum(top - bottom, 1e-300)
+    first = np.where(above[:, None], cases.mine[0][case], cases.others[0][case])
+    second = np.where(above[:, None], cases.others[0][case], cases.mine[0][case])
+    up_, down_ = (top[:, None] - r) / width[:, None], (r - bottom[:, None]) / width[:, None]
+    t = point[:, None, None]
+    is_above = above[:, None, None]
+    low = [np.full(len(case), REACH[0])] * 2
+    high = [np.full(len(case), REACH[1])] * 2
+    spots = [low[0], low[1]]
+    lines = np.arange(len(case))
+    for turn in range(ZOOMS):
+        count = GRID if turn == 0 else 9
+        grids = [np.linspace(x, y, count, axis=1) for x, y in zip(low, high, strict=True)]
+        gaps = [np.where(g <= REACH[0], 0.0, np.exp(g)) for g in grids]
+        a1 = (np.sqrt(gaps[0][:, :, None] + up_[:, None, :]) * first[:, None, :]).sum(-1)[:, :, None]
+        a2 = (np.sqrt(gaps[1][:, :, None] + down_[:, None, :]) * second[:, None, :]).sum(-1)[:, None, :]
+        mu = (top[:, None] / width[:, None] + gaps[0])[:, :, None]
+        m = (bottom[:, None] / width[:, None] - gaps[1])[:, None, :]
+        value = np.where(
+            is_above,
+            (t**2 + z) * (a1 * t + math.sqrt(z) * a2) ** 2 - b * ((mu - z * m) * t**2 - z * (z - 1) * m),
+            (1 + t**2) * (a1 + t * a2) ** 2 - b * (mu * (1 + t**2 - z) - z * t**2 * m),
+        ).reshape(len(case), -1)
+        i, j = np.divmod(np.argmax(value, 1), count)
+        spots = [grids[0][lines, i], grids[1][lines, j]]
+        steps = [(y - x) / (count - 1) for x, y in zip(low, high, strict=True)]
+        reach = 1.5 if turn else 1.2
+        low = [np.maximum(REACH[0], c - reach * d) for c, d in zip(spots, steps, strict=True)]
+        high = [np.minimum(REACH[1], c + reach * d) for c, d in zip(spots, steps, strict=True)]
+    final = [np.where(g <= REACH[0], 0.0, np.exp(g)) for g in spots]
+    return top + width * final[0], bottom - width * final[1]

@@ -1,0 +1,106 @@
+"""Exact levels for an attacker who knows some attributes: SRLIP in rationals, over every J, x^J, y and s.
+
+Floats only choose where to look: sums of products that are not negative lose at most (|U| + 16) half-units of relative
+precision, and every place within that of the best float is evaluated as a rational.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from sfumato.certification.linear import CANDIDATES, ratio_of
+from sfumato.certification.witness import Found
+from sfumato.errors import InputError
+from sfumato.joint import Joint
+from sfumato.mechanism import Mechanism
+from sfumato.privacy.srlip import side_channels
+
+CELLS = 20_000_000  # outputs × secrets × values that a certificate will look at
+
+
+def about_side_channels(mechanism: Mechanism, joint: Joint) -> Found:
+    """max of P(y|s,x^J) / P(y|x^J) and its inverse over J, x^J, y, s under one exact joint."""
+    law = mechanism.law
+    if law.outputs * joint.p.size > CELLS:
+        raise InputError(f"SRLIP certificates look at every cell; {law.outputs} outputs × {joint.p.size} are too many.")
+    exact, _ = joint.weights()
+    sizes = tuple(column.size for column in joint.useful.columns)
+    table = exact.reshape(-1, *sizes)
+    rows = np.stack([np.broadcast_to(np.asarray(law.row(y), object), joint.shape) for y in range(law.outputs)])
+    rows = rows.reshape(law.outputs, -1, *sizes)
+    slip = 1 + (joint.useful.size + joint.secret.size + 16) * 2.0**-49
+    best = Found(Fraction(1), {})
+    for known in side_channels(len(sizes)):
+        best = best.or_worse(_one_channel(table, rows, known, sizes, slip, float(best.ratio)))
+    return best
+
+
+def _one_channel(
+    table: Any, rows: Any, known: tuple[int, ...], sizes: tuple[int, ...], slip: float, found: float
+) -> Found:
+    hidden = tuple(j + 1 for j in range(len(sizes)) if j not in known)
+    prior = table.sum(axis=hidden) if hidden else table  # [s, x^J]
+    seen = (rows.astype(float) * table.astype(float)).sum(axis=tuple(j + 1 for j in hidden))  # [y, s, x^J]
+    rough = _rough(prior.astype(float), seen)
+    worst = float(rough.max(initial=1.0))
+    if worst * slip * slip < found:
+        return Found(Fraction(1), {})
+    near = np.argwhere(rough * slip * slip >= worst) if math.isfinite(worst) else np.argwhere(np.isinf(rough))
+    best = Found(Fraction(1), {})
+    for y, s, *place in near[:CANDIDATES].tolist():
+        best = best.or_worse(_exactly(table, rows[y], prior, known, tuple(place), y, s, sizes))
+    if len(near) > CANDIDATES:
+        best = best.or_worse(Found(Fraction(worst * slip * slip) if math.isfinite(worst) else math.inf, {}))
+    return best
+
+
+def _rough(prior: Any, seen: Any) -> Any:
+    """max of the ratio and its inverse in floats; 1 where nothing can be said."""
+    total, mass = seen.sum(axis=1, keepdims=True), prior.sum(axis=0, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = (seen * mass) / (prior * total)
+        either = np.maximum(ratio, 1 / ratio)
+    return np.where((prior > 0) & (total > 0), either, 1.0)
+
+
+def _exactly(
+    table: Any, row: Any, prior: Any, known: tuple[int, ...], place: tuple[int, ...], y: int, s: int,
+    sizes: tuple[int, ...],
+) -> Found:
+    """P(y|s,x^J) / P(y|x^J) and its inverse as rationals."""
+    index: list[Any] = [slice(None)] * len(sizes)
+    for j, value in zip(known, place, strict=True):
+        index[j] = value
+    part = [int((row[(k, *index)] * table[(k, *index)]).sum()) for k in range(len(table))]
+    mine, all_mine = part[s], int(prior[(s, *place)])
+    total, mass = sum(part), sum(int(prior[(k, *place)]) for k in range(len(table)))
+    where = {"output": y, "first": s}
+    if known:  # the useful value is named by x^J; the others are shown at their first label
+        whole = [0] * len(sizes)
+        for j, value in zip(known, place, strict=True):
+            whole[j] = value
+        where["known"] = _code(known, whole, sizes)
+    above = Found(ratio_of(mine * mass, total * all_mine), where)
+    return above.or_worse(Found(ratio_of(total * all_mine, mine * mass), where))
+
+
+def _code(known: tuple[int, ...], whole: list[int], sizes: tuple[int, ...]) -> int:
+    """J and x^J as one number: a mixed-radix code in which digit 0 means 'not known'."""
+    code = 0
+    for j, size in enumerate(sizes):
+        code = code * (size + 1) + (whole[j] + 1 if j in known else 0)
+    return code
+
+
+def known_text(code: int, columns: Any) -> str:
+    """'age = 30, sex = F' from the code of J and x^J."""
+    digits: list[int] = []
+    for column in reversed(columns):
+        code, digit = divmod(code, column.size + 1)
+        digits.append(digit)
+    named = zip(columns, reversed(digits), strict=True)
+    return ", ".join(f"{c.name} = {c.labels[d - 1]}" for c, d in named if d)
