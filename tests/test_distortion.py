@@ -172,6 +172,14 @@ def test_empty_secrets_and_level_zero():
     assert still.certificate.level == 0 and np.ptp(still.mechanism.matrix, axis=1).max() == 0 and still.gap < 1e-6
 
 
+def test_a_secret_with_a_single_value_is_proved_as_sharply_as_it_is_searched():
+    """All slack goes to the other secret there, so the multiplier of this one is free: the dual point must be balanced."""
+    joint = sf.Joint.from_counts([[1, 9, 13, 11, 8], [0, 0, 0, 9, 0], [18, 4, 0, 0, 2]])
+    made = designed(sf.ChiSquareBall(joint), robust=(True, True))
+    assert made.certificate.holds and made.gap < 1e-4
+    assert abs(made.certificate.level - sf.level(made.mechanism, sf.RLDP(sf.ChiSquareBall(joint)))) < 1e-8
+
+
 def test_outputs_may_differ_from_the_useful_values():
     ball = sf.ChiSquareBall(sampled(6, 2, 4, 2000))
     own, finer, free = designed(ball), designed(ball, outputs=7), designed(ball, outputs="chosen")

@@ -17,9 +17,10 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.certification.outward import dot_down, down, down_any, float_range, up, up_any
 from sfumato.joint import Joint
-from sfumato.uncertainty.tilting import greatest_mean, spread_of, worst_pairs
+from sfumato.uncertainty.tilting import Pairs, balanced, greatest_mean, spread_of, worst_pairs
 
 NEWTON = 12
+LOOSE = 1e-9  # a bound this far above what floats reach gets a second dual point
 Range = tuple[Floats, Floats]  # below and above
 
 
@@ -179,6 +180,13 @@ def _root(need: Floats, gain: Floats, a: Floats, b: Floats, start: Floats) -> Fl
 
 
 def best_pair_bound(first: Side, second: Side, slack: tuple[float, float]) -> Floats:
-    """Proved bounds for pairs, from the dual points of the worst split that floats find."""
+    """Proved bounds for pairs, from the dual points of the worst split that floats find, as they are and balanced."""
     found = worst_pairs(first.v[1], first.q, first.ps[1], second.v[0], second.q, second.ps[1], slack[1])
-    return pair_bound(first, second, found.mu, found.m, found.ratio, slack)
+    proved = pair_bound(first, second, found.mu, found.m, found.ratio, slack)
+    i = np.flatnonzero(proved > found.ratio * (1 + LOOSE))
+    if i.size:
+        few = Pairs(found.ratio[i], found.first[i], found.second[i], found.mu[i], found.m[i])
+        one, two = (Side(*((x[0][i], x[1][i]) for x in (s.p, s.ps, s.v))) for s in (first, second))
+        mu, m = balanced(few, one.v[1], one.p[1], two.v[0], two.p[1])
+        proved[i] = np.minimum(proved[i], pair_bound(one, two, mu, m, few.ratio, slack))
+    return proved

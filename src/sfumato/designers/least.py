@@ -112,7 +112,7 @@ def least_epsilon(
 
     >>> found = least_epsilon([[0.5, 0.3, 0.2]], budget=0.2)
     >>> round(found.epsilon, 6), found.source_class
-    (1.386294, 'II')
+    (2.079442, 'II')
     """
     if _about_secret(sources, about):
         return _dual(sources, _budget(budget, share=False), distance, values, outputs, options)

@@ -18,6 +18,7 @@ from sfumato.uncertainty.exactly import quotient
 
 NEWTON = 40  # steps for a multiplier; Newton needs about six, the bisection behind it more
 GAP_CLOSE = 1e-8  # of a step: Newton is quadratic, so the next one would be lost in rounding
+RAISING = 60  # halvings for a multiplier that its own side does not determine
 LEAST_GAP = -75.0  # log of the least τ − max v looked at, in units of the width
 SPLIT_STEPS = 40  # for the split of the slack; the secant needs about eight
 SPLIT_END = 36.0  # log-odds of the split at which a share counts as nothing
@@ -210,3 +211,32 @@ def best_split(
         return np.asarray(options[best, np.arange(len(best))])
 
     return Pairs(ratios.max(0), chosen(0, "r"), chosen(1, "r"), chosen(0, "tau"), -chosen(1, "tau"))
+
+
+def balanced(found: Pairs, v1: Floats, p1: Floats, v2: Floats, p2: Floats) -> tuple[Floats, Floats]:
+    """(μ, m) with l₁²/h₁³ = ratio·l₂²/h₂³, the condition under which the dual point of a pair is tight.
+
+    Inside the split it holds already. At an end one side has no use for slack (a secret that always has one value,
+    say): its multiplier is not determined by its own ball and is moved until it matches the other. p1, p2 are P̂(s, u).
+    """
+
+    def size(p: Floats, r: Floats) -> Floats:
+        return np.asarray(np.sqrt(np.divide(p * p, r, out=np.zeros_like(p), where=r > 0).sum(-1)))
+
+    def length(p: Floats, depth: Floats) -> Floats:
+        return inner(p, np.sqrt(np.maximum(depth, 0.0)))
+
+    l1, l2 = length(p1, found.mu[:, None] - v1), length(p2, v2 - found.m[:, None])
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        scale = np.sqrt(found.ratio * (size(p1, found.first) / size(p2, found.second)) ** 3)
+        want1, want2 = (np.nan_to_num(x, nan=0.0, posinf=0.0) for x in (scale * l2, l1 / scale))
+    mu, m = found.mu.copy(), found.m.copy()
+    for want, have, p, v, sign, out in ((want1, l1, p1, v1, 1.0, mu), (want2, l2, p2, -v2, -1.0, m)):
+        i = np.flatnonzero((have < want * (1 - 1e-6)) & (p.sum(-1) > 0))
+        low, high = v[i].max(-1), v[i].max(-1) + (want[i] / np.maximum(p[i].sum(-1), 1e-300)) ** 2
+        for _ in range(RAISING if i.size else 0):
+            middle = (low + high) / 2
+            over = length(p[i], middle[:, None] - v[i]) > want[i]
+            low, high = np.where(over, low, middle), np.where(over, middle, high)
+        out[i] = sign * high
+    return mu, m
