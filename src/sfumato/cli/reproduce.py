@@ -25,7 +25,7 @@ def reproduce(names: tuple[str, ...], out: Path, full: bool, as_json: bool) -> N
     \b
     Examples:
       sfumato reproduce
-      sfumato reproduce 000-ex3 000-fig2 --out figures
+      sfumato reproduce 000-fig2 001-fig3 --out figures
     """
     from sfumato.errors import unknown
     from sfumato.reproduce import FIGURES
