@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 _HOME = {
     "Alphabet": "alphabet", "Column": "alphabet", "Joint": "joint", "tabulate": "tabulation", "datasets": "datasets",
     "ChiSquareBall": "uncertainty", "Exactly": "uncertainty", "Anything": "uncertainty",
+    "RenyiBall": "uncertainty", "Polytope": "uncertainty", "Custom": "uncertainty",
     "Mechanism": "mechanism", "Tabular": "mechanism", "load": "mechanism",
     "LDP": "privacy", "LIP": "privacy", "RLDP": "privacy", "SRLIP": "privacy", "level": "privacy", "measure": "privacy",
     "Leakage": "privacy", "TiltedLeakage": "privacy", "MaximalLeakage": "privacy", "MaximalAlphaLeakage": "privacy",

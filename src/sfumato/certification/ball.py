@@ -10,6 +10,7 @@ search in `uncertainty`; whatever it returns, the bound computed from it here is
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from sfumato.joint import Joint
 from sfumato.uncertainty.tilting import greatest_mean, spread_of, worst_pairs
 
 NEWTON = 12
+Range = tuple[Floats, Floats]  # below and above
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,18 +30,33 @@ class Ball:
     p: tuple[Floats, Floats]  # P̂(s, u)
     ps: tuple[Floats, Floats]  # P̂(s)
     slack: tuple[float, float]  # √(1+B) − 1
+    rest: tuple[Floats, Floats]  # P̂(s) − P̂(s, u)
 
     @classmethod
-    def around(cls, joint: Joint, radius: float) -> Ball:
-        exact, total = joint.weights()
-        low, high = float_range(total)
-        cells, secrets = float_range(exact), float_range(exact.sum(1))
-        zero, empty = exact == 0, exact.sum(1) == 0
-        p = (down(cells[0] / high), np.where(zero, 0.0, up(cells[1] / low)))
-        ps = (down(secrets[0] / high), np.where(empty, 0.0, up(secrets[1] / low)))
+    def around(cls, joint: Joint, radius: float) -> Self:
+        p, ps, rest = enclosed(joint)
         root = np.sqrt(down_any(1 + radius)), np.sqrt(up_any(1 + radius))
         slack = max(0.0, float(down_any(down_any(root[0]) - 1))), float(up_any(up_any(root[1]) - 1))
-        return cls(p, ps, (slack if radius > 0 else (0.0, 0.0)))
+        return cls(p, ps, (slack if radius > 0 else (0.0, 0.0)), rest)
+
+    def alone(self, side: Side, *, greatest: bool) -> Floats:
+        return mean_bound(side, self.slack[1], greatest=greatest)
+
+    def pairs(self, first: Side, second: Side) -> Floats:
+        return best_pair_bound(first, second, self.slack)
+
+
+def enclosed(joint: Joint) -> tuple[Range, Range, Range]:
+    """P̂(s, u), P̂(s) and P̂(s) − P̂(s, u) as floats below and above the exact rationals; zeros stay zeros."""
+    exact, total = joint.weights()
+    low, high = float_range(total)
+
+    def ends(weights: Any) -> tuple[Floats, Floats]:
+        below, above = float_range(weights)
+        return down(below / high), np.where(weights == 0, 0.0, up(above / low))
+
+    sums = exact.sum(1)
+    return ends(exact), ends(sums), ends(sums[:, None] - exact)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,13 +105,47 @@ def two_thirds_down(length: Floats) -> Floats:
     return np.where(up(up(guess * guess) * guess) > square, 0.0, guess)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Dual:
+    """A dual point of each row for one secret, with the length that goes with it to the power 2/3, rounded down."""
+
+    point: Floats  # μ ≥ max v, or m ≤ min v
+    length: Floats
+    ps: tuple[Floats, Floats]
+
+    @classmethod
+    def above(cls, side: Side, mu: Floats) -> Dual:
+        mu = np.maximum(mu, side.v[1].max(-1))
+        gaps = down(np.sqrt(down(np.maximum(mu[:, None] - side.v[1], 0))))
+        return cls(mu, two_thirds_down(dot_down(side.p[0], gaps)), side.ps)
+
+    @classmethod
+    def below(cls, side: Side, m: Floats) -> Dual:
+        m = np.minimum(m, side.v[0].min(-1))
+        gaps = down(np.sqrt(down(np.maximum(side.v[0] - m[:, None], 0))))
+        return cls(m, two_thirds_down(dot_down(side.p[0], gaps)), side.ps)
+
+    @classmethod
+    def suggested(cls, side: Side, slack: float, *, greatest: bool) -> Dual:
+        """The dual point that is best for one share of the slack; valid for every share."""
+        sign = 1.0 if greatest else -1.0
+        tau = sign * greatest_mean(sign * side.v[1 if greatest else 0], side.q, spread_of(slack, side.ps[1])).tau
+        return cls.above(side, tau) if greatest else cls.below(side, tau)
+
+    def at(self, i: Any) -> Dual:
+        return Dual(self.point[i], self.length[i], (self.ps[0][i], self.ps[1][i]))
+
+
 def pair_bound(
     first: Side, second: Side, mu: Floats, m: Floats, ratio: Floats, slack: tuple[float, float]
 ) -> Floats:
     """Proved upper bounds z³ of P(y|s₁) / P(y|s₂) over the ball from dual points (μ, m); `ratio` is where to look."""
-    mu, m = np.maximum(mu, first.v[1].max(-1)), np.minimum(m, second.v[0].min(-1))
-    a = two_thirds_down(dot_down(first.p[0], down(np.sqrt(down(np.maximum(mu[:, None] - first.v[1], 0))))))
-    b = two_thirds_down(dot_down(second.p[0], down(np.sqrt(down(np.maximum(second.v[0] - m[:, None], 0))))))
+    return joined(Dual.above(first, mu), Dual.below(second, m), ratio, slack)
+
+
+def joined(first: Dual, second: Dual, ratio: Floats, slack: tuple[float, float]) -> Floats:
+    """The proved bound z³ of two dual points together."""
+    mu, m, a, b = first.point, second.point, first.length, second.length
     room = (down(down(slack[0] + first.ps[0]) + second.ps[0]), up(up(slack[1] + first.ps[1]) + second.ps[1]))
     square = down(room[0] * room[0]), up(room[1] * room[1])
     gain, loss = down(square[0] * np.maximum(m, 0)), up(square[1] * np.maximum(-m, 0))
@@ -119,8 +170,11 @@ def _root(need: Floats, gain: Floats, a: Floats, b: Floats, start: Floats) -> Fl
     z = start
     with np.errstate(all="ignore"):
         for _ in range(NEWTON):
-            line = a + b * z
-            z = z - (gain * z**3 + line**3 - need) / (3 * gain * z**2 + 3 * b * line**2)
+            line, square = a + b * z, z * z
+            step = (gain * square * z + line * line * line - need) / (3 * (gain * square + b * (line * line)))
+            z = z - step
+            if np.nanmax(np.abs(step), initial=0.0) <= 1e-15:
+                break
     return np.where(np.isfinite(z) & (z > 0), z, start)
 
 

@@ -12,16 +12,20 @@ from sfumato.certification.average import secret_information
 from sfumato.certification.leakage import leakage_level
 from sfumato.certification.linear import about_anything, about_input, about_secret
 from sfumato.certification.outward import log_up
-from sfumato.certification.robust import over_ball
+from sfumato.certification.ranges import over_ranges
+from sfumato.certification.renyi import RenyiBounds
+from sfumato.certification.robust import over_ball, over_bounds
 from sfumato.certification.robust_lip import lip_over_ball
 from sfumato.certification.side_channels import about_side_channels, known_text
+from sfumato.certification.vertices import over_vertices
 from sfumato.certification.witness import Found
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Claim, Mechanism, load
-from sfumato.uncertainty import Anything, ChiSquareBall, Exactly, UncertaintySet
+from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, Polytope, RenyiBall, UncertaintySet
 
 UNSEALED = "only a sealed mechanism can be certified: its weights must be integers. Call sf.seal first."
 LARGE = 100_000  # cells beyond which a promise that holds for any distribution is not made closer for the ball
+PROVED, GIVEN = "proved from the integers", "as given by the set"  # what a level rests on
 WIDER = (2.0, 4.0)  # times the radius, at which the level is stated as well
 
 
@@ -37,6 +41,7 @@ class Certificate:
     elsewhere: dict[str, float] = field(default_factory=dict)  # proved levels outside the claimed set
     title: str = ""  # the notion's name, with its orders
     also: tuple[Certificate, ...] = ()  # of the further promises of the claim
+    basis: str = PROVED
 
     @property
     def holds(self) -> bool:
@@ -51,18 +56,42 @@ def _over_anything(mechanism: Mechanism, within: Any, notion: str, target: float
     return about_anything(mechanism)
 
 
-def _over_ball(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:
+def _over_ball(mechanism: Mechanism, within: Any, notion: str, target: float, coarse: bool = False) -> Found:
     if within.radius == 0:
         return about_secret(mechanism, within.joint, notion)
     everywhere = about_anything(mechanism)
     if everywhere.ratio <= target and within.joint.p.size > LARGE:
         return everywhere
-    found = over_ball(mechanism, within.joint, within.radius, target)
+    found = over_ball(mechanism, within.joint, within.radius, target, coarse)
+    return found if found.ratio < everywhere.ratio else everywhere
+
+
+def _over_ball_coarsely(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:
+    """For levels that are told but promise nothing."""
+    return _over_ball(mechanism, within, notion, target, coarse=True)
+
+
+def _over_renyi(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:
+    if within.radius == 0:
+        return about_secret(mechanism, within.joint, notion)
+    everywhere = about_anything(mechanism)
+    found = over_bounds(mechanism, RenyiBounds.around(within.joint, within.alpha, within.radius), target)
+    return found if found.ratio < everywhere.ratio else everywhere
+
+
+def _over_polytope(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:
+    everywhere, found = about_anything(mechanism), over_vertices(mechanism, within, target)
+    return found if found.ratio < everywhere.ratio else everywhere
+
+
+def _over_custom(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:
+    everywhere, found = about_anything(mechanism), over_ranges(mechanism, within)
     return found if found.ratio < everywhere.ratio else everywhere
 
 
 _OVER: dict[str, Callable[[Mechanism, Any, str, float], Found]] = {
     Exactly.kind: _over_exactly, Anything.kind: _over_anything, ChiSquareBall.kind: _over_ball,
+    RenyiBall.kind: _over_renyi, Polytope.kind: _over_polytope, Custom.kind: _over_custom,
 }
 
 
@@ -103,8 +132,9 @@ def certificate(mechanism: Mechanism, claim: Claim | None = None, *, wider: bool
     kind = "everything" if claim.within is None else claim.within.kind
     outside = elsewhere(mechanism, claim) if wider else {}
     also = tuple(certificate(mechanism, other, wider=False) for other in claim.also)
+    basis = GIVEN if isinstance(claim.within, Custom) else PROVED
     witness = _named(mechanism, where, claim.within is not None)
-    return Certificate(claim.notion, kind, claim.epsilon, level, witness, outside, claim.title, also)
+    return Certificate(claim.notion, kind, claim.epsilon, level, witness, outside, claim.title, also, basis)
 
 
 def _ratio(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]:
@@ -137,10 +167,11 @@ def elsewhere(mechanism: Mechanism, claim: Claim | None = None) -> dict[str, flo
     out: dict[str, float] = {}
     if claim is not None and claim.notion == "leakage":
         return out  # levels of another measure would mislead beside this one
-    if claim is not None and isinstance(claim.within, ChiSquareBall) and claim.within.radius > 0:
+    if claim is not None and isinstance(claim.within, ChiSquareBall | RenyiBall) and claim.within.radius > 0:
         for times in WIDER:
-            ball = ChiSquareBall(claim.within.joint, radius=times * claim.within.radius)
-            found = _over_ball(mechanism, ball, "rldp", math.exp(claim.epsilon)).ratio
+            wide = claim.within.widened(times)
+            over = _over_ball_coarsely if isinstance(wide, ChiSquareBall) else _OVER[wide.kind]
+            found = over(mechanism, wide, "rldp", math.exp(claim.epsilon)).ratio
             out[f"{times:g} times the radius"] = math.inf if found == math.inf else log_up(found)
     if claim is not None and claim.notion == "mi" and claim.within is not None:
         worst = about_secret(mechanism, claim.within.joint, "lip").ratio

@@ -1,4 +1,4 @@
-"""The proved level of a mechanism over the χ² ball: every output, every pair of secrets.
+"""The proved level of a mechanism over a ball: every output, every pair of secrets.
 
 What one secret alone allows bounds every pair. Pairs are taken in the order of that bound, and as long as it exceeds
 the level proved so far they get a bound of their own.
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from sfumato.alphabet import Floats
-from sfumato.certification.atoms import over_atoms
-from sfumato.certification.ball import Ball, Side, best_pair_bound, mean_bound
+from sfumato.alphabet import Floats, Ints
+from sfumato.certification.atoms import COARSE, GRID, over_atoms
+from sfumato.certification.ball import Ball, Dual, Side, joined
 from sfumato.certification.outward import down, float_range, up, up_any
 from sfumato.certification.witness import Found
 from sfumato.joint import Joint
@@ -26,35 +26,92 @@ PATIENCE = 20_000  # pairs looked at for the sake of a close level when the clai
 LISTED = 12  # useful values up to which subsets are listed
 PAIRS = 20_000_000  # more pairs than this are bounded by what one secret alone allows
 
+SHARES = (0.5, 0.15, 0.85)  # of the slack, whose dual points give every pair a bound before any is looked at itself
+CROSSED = 500_000  # pairs that get such a bound at once
+
 Sides = Callable[[Any, Any, Any], tuple[Side, Side]]  # (output, s1, s2) arrays → both sides of the pairs
+Duals = list[tuple[Dual, Dual]]  # per share of the slack: dual points above and below for every (output, secret)
 
 
-def over_ball(mechanism: Mechanism, joint: Joint, radius: float, target: float = math.inf) -> Found:
+class Bounds(Protocol):
+    """What a ball must prove; the rest follows from it."""
+
+    @property
+    def p(self) -> tuple[Floats, Floats]:
+        """P̂(s, u), below and above."""
+
+    @property
+    def ps(self) -> tuple[Floats, Floats]:
+        """P̂(s)."""
+
+    @property
+    def rest(self) -> tuple[Floats, Floats]:
+        """P̂(s) − P̂(s, u)."""
+
+    def alone(self, side: Side, *, greatest: bool) -> Floats:
+        """Bounds of the greatest (or least) mean of each row of a side, over the ball."""
+
+    def pairs(self, first: Side, second: Side) -> Floats:
+        """Bounds of the worst ratio of each pair of rows, over the ball."""
+
+    def masses(self) -> tuple[Floats, Floats]:
+        """Bounds of the least and the greatest P(u|s)."""
+
+    def atoms(self, c: Atoms) -> Found:
+        """A bound of the worst ratio between any two atoms of different secrets."""
+
+
+class ChiSquareBounds(Ball):
+    """The χ² ball."""
+
+    steps: ClassVar[int] = GRID  # at which atoms are compared
+
+    def masses(self) -> tuple[Floats, Floats]:
+        return mass_bounds(self)
+
+    def atoms(self, c: Atoms) -> Found:
+        return over_atoms(c, self, self.steps)
+
+
+class CoarseBounds(ChiSquareBounds):
+    """The χ² ball, for levels that nothing depends on."""
+
+    steps = COARSE
+
+
+def over_ball(
+    mechanism: Mechanism, joint: Joint, radius: float, target: float = math.inf, coarse: bool = False
+) -> Found:
     """A proved upper bound of max P(y|s₁) / P(y|s₂) over outputs, pairs of secrets and the ball.
 
     It is close to the maximum unless there are more than PATIENCE pairs to look at and what one secret alone allows
     already proves the target ratio.
     """
+    kind = CoarseBounds if coarse else ChiSquareBounds
+    return over_bounds(mechanism, kind.around(joint, radius), target)
+
+
+def over_bounds(mechanism: Mechanism, ball: Bounds, target: float = math.inf) -> Found:
+    """A proved upper bound of the worst ratio over any ball that has bounds."""
     best = Found(1.0, {})
-    if joint.secret.size < 2:
+    if len(ball.ps[0]) < 2:
         return best
-    ball = Ball.around(joint, radius)
     masses: tuple[Floats, Floats] | None = None
     for contrast in mechanism.law.contrasts():
         match contrast:
             case Rows():
                 best = best.or_worse(_rows(contrast.values, ball, float(best.ratio), target))
             case Spikes():
-                masses = masses or mass_bounds(ball)
+                masses = masses or ball.masses()
                 best = best.or_worse(_spikes(contrast, ball, masses, float(best.ratio), target))
             case Atoms():
-                best = best.or_worse(over_atoms(contrast, ball))
+                best = best.or_worse(ball.atoms(contrast))
             case Subsets():
                 best = best.or_worse(_subsets(contrast, ball, float(best.ratio), target))
     return best
 
 
-def _rows(values: Any, ball: Ball, found: float, target: float) -> Found:
+def _rows(values: Any, ball: Bounds, found: float, target: float) -> Found:
     """Rows listed one by one."""
     low, high = float_range(values)
     y, (s, k) = len(values), ball.p[0].shape
@@ -63,8 +120,8 @@ def _rows(values: Any, ball: Ball, found: float, target: float) -> Found:
     p = tuple(np.broadcast_to(x, (y, s, k)).reshape(-1, k) for x in ball.p)
     ps = tuple(np.broadcast_to(x, (y, s)).ravel() for x in ball.ps)
     side = Side((p[0], p[1]), (ps[0], ps[1]), (flat[0], flat[1]))
-    top = mean_bound(side, ball.slack[1], greatest=True).reshape(y, s)
-    bottom = mean_bound(side, ball.slack[1], greatest=False).reshape(y, s)
+    top = ball.alone(side, greatest=True).reshape(y, s)
+    bottom = ball.alone(side, greatest=False).reshape(y, s)
 
     def sides(i: Any, s1: Any, s2: Any) -> tuple[Side, Side]:
         def part(at: Any) -> Side:
@@ -75,10 +132,18 @@ def _rows(values: Any, ball: Ball, found: float, target: float) -> Found:
 
         return part(s1), part(s2)
 
-    return _pairs(top, bottom, sides, ball, found, target, "output")
+    def duals() -> Duals:
+        assert isinstance(ball, Ball)
+        return [
+            (Dual.suggested(side, share * ball.slack[1], greatest=True),
+             Dual.suggested(side, (1 - share) * ball.slack[1], greatest=False))
+            for share in SHARES
+        ]
+
+    return _pairs(top, bottom, sides, ball, found, target, "output", duals if isinstance(ball, Ball) else None)
 
 
-def _spikes(c: Spikes, ball: Ball, masses: tuple[Floats, Floats], found: float, target: float) -> Found:
+def _spikes(c: Spikes, ball: Bounds, masses: tuple[Floats, Floats], found: float, target: float) -> Found:
     """Rows that are constant but for one useful value u₀: two cells, u₀ and the rest, tell everything."""
     shape = ball.p[0].shape
     least, most = masses
@@ -93,8 +158,7 @@ def _spikes(c: Spikes, ball: Ball, masses: tuple[Floats, Floats], found: float, 
 
     def sides(u: Any, s1: Any, s2: Any) -> tuple[Side, Side]:
         def part(at: Any, base: Any, peak: Any) -> Side:
-            p_low = ball.p[0][at, u], down(np.maximum(ball.ps[0][at] - ball.p[1][at, u], 0))
-            p_high = ball.p[1][at, u], up(np.maximum(ball.ps[1][at] - ball.p[0][at, u], 0))
+            p_low, p_high = ((ball.p[e][at, u], ball.rest[e][at, u]) for e in (0, 1))
             v = [np.column_stack([peak[e][at, u], base[e][at, u]]) for e in (0, 1)]
             cells = np.column_stack(p_low), np.column_stack(p_high)
             return Side(cells, (ball.ps[0][at], ball.ps[1][at]), (v[0], v[1]))
@@ -135,14 +199,14 @@ def mass_bounds(ball: Ball) -> tuple[Floats, Floats]:
     return least(q_low, q_high), np.minimum(up(1 - least(down(np.maximum(1 - q_high, 0)), 1 - q_low)), 1.0)
 
 
-def _subsets(c: Subsets, ball: Ball, found: float, target: float) -> Found:
+def _subsets(c: Subsets, ball: Bounds, found: float, target: float) -> Found:
     """Two-level rows over every subset of the useful values."""
     k = ball.p[0].shape[1]
     if k <= LISTED:
         members = ((np.arange(2**k)[:, None] >> np.arange(k)) & 1).astype(bool)
         values = np.where(members, np.array(int(c.high), object), np.array(int(c.low), object))[:, None, :]
         return _rows(values, ball, found, target)
-    least, most = mass_bounds(ball)
+    least, most = ball.masses()
     low, high = Found(1.0, {}), float(up_any(float(c.high) / float(c.low))) if c.low else math.inf
     for s1 in range(len(least)):
         for s2 in range(len(least)):
@@ -165,7 +229,8 @@ def _subset_pair(most: Floats, least: Floats, low: float, high: float, cap: floa
 
 
 def _pairs(
-    top: Floats, bottom: Floats, sides: Sides, ball: Ball, found: float, target: float, what: str
+    top: Floats, bottom: Floats, sides: Sides, ball: Bounds, found: float, target: float, what: str,
+    duals: Callable[[], Duals] | None = None,
 ) -> Found:
     """The proved maximum over i and s₁ ≠ s₂, given bounds top[i, s] and bottom[i, s] of one secret alone."""
     n, s = top.shape
@@ -175,21 +240,43 @@ def _pairs(
         bounds = np.nan_to_num(up(top[:, :, None] / bottom[:, None, :]), nan=1.0, posinf=np.inf)
     bounds[:, np.arange(s), np.arange(s)] = 0.0
     flat = bounds.ravel()
-    order = np.argsort(-flat, kind="stable")
-    order = order[flat[order] > found]
-    best, start = Found(found, {}), 0
-    while start < len(order) and flat[order[start]] > best.ratio:
-        if start >= PATIENCE and flat[order[start]] <= target:
-            return best.or_worse(Found(float(flat[order[start]]), best.where))
-        part = order[start : start + (FIRST if start == 0 else CHUNK)]
+    best, done = Found(found, {}), 0
+    order = _worst_first(flat, found)
+    chunk = FIRST
+    while len(order) and flat[order[0]] > best.ratio:
+        if done >= PATIENCE and flat[order[0]] <= target:
+            return best.or_worse(Found(float(flat[order[0]]), best.where))
+        part, order = order[:chunk], order[chunk:]
         at = np.unravel_index(part, bounds.shape)
         first, second = sides(*at)
-        proved = np.minimum(flat[part], best_pair_bound(first, second, ball.slack))
+        proved = np.minimum(flat[part], ball.pairs(first, second))
         i = int(np.argmax(proved))
         where = {what: int(at[0][i]), "first": int(at[1][i]), "second": int(at[2][i])}
         best = best.or_worse(Found(float(proved[i]), where))
-        start += len(part)
+        done += len(part)
+        order = order[flat[order] > float(best.ratio)]
+        if duals and isinstance(ball, Ball) and chunk == FIRST and len(order) > CHUNK:
+            _cross(flat, order, s, duals(), ball, float(best.ratio))
+            order = order[np.argsort(-flat[order], kind="stable")]
+        chunk = CHUNK
     return best
+
+
+def _worst_first(bounds: Floats, found: float) -> Ints:
+    order = np.flatnonzero(bounds > found)
+    return np.asarray(order[np.argsort(-bounds[order], kind="stable")])
+
+
+def _cross(bounds: Floats, order: Ints, secrets: int, duals: Duals, ball: Ball, enough: float) -> None:
+    """Lower the bounds of the pairs in `order` to what common dual points prove: one computation per pair."""
+    for start in range(0, len(order), CROSSED):
+        part = order[start : start + CROSSED]
+        for above, below in duals:
+            part = part[bounds[part] > enough]
+            row = part // (secrets * secrets) * secrets
+            i, j = row + part // secrets % secrets, row + part % secrets
+            near = np.minimum(bounds[part], 1e9)
+            bounds[part] = np.minimum(bounds[part], joined(above.at(i), below.at(j), near, ball.slack))
 
 
 def _alone(top: Floats, bottom: Floats, what: str) -> Found:

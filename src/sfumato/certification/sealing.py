@@ -20,11 +20,15 @@ def seal(
     Weights are rounded after mixing in a little of a law that ignores the input; the mixture is the least of a
     ladder for which the certificate holds. Ghost outputs, unused but for rounding noise, are merged first.
     """
+    needed = 0.0
     for margin in margins:
+        if margin < needed and margin != margins[-1]:
+            continue
         tried = replace(mechanism, law=mechanism.law.rounded(bits, margin), claim=claim)
         found = certificate(tried, wider=False)
         if found.holds:
             return tried, replace(found, elsewhere=elsewhere(tried))
+        needed = (found.level - claim.epsilon) / 8  # a smaller mixture could not make up for what is missing
     raise ClaimError(
         f"the mechanism could not be sealed at ε = {claim.epsilon:.6g}: after a margin of {margins[-1]:.3g} its proved "
         f"level is {found.level:.6g}. Its floats do not satisfy the claim; check the design."

@@ -36,12 +36,12 @@ def greatest_gap(high: Floats, low: Floats, factor: float) -> Floats:
     return np.asarray(np.where(i == j, crossed, direct))
 
 
-def single_value(within: UncertaintySet, epsilon: float) -> float:
+def single_value(within: UncertaintySet, epsilon: float, spikes: tuple[Floats, Floats] | None = None) -> float:
     """t for rows 1 + t·1{u = u₀} common to all secrets (GRR on U): over F, the tighter rule for IR too (ours)."""
     secrets = compared(within)
     if len(secrets) < 2:
         return math.inf
-    low, high = within.spikes()
+    low, high = within.spikes() if spikes is None else spikes
     return least_quotient(math.expm1(epsilon), greatest_gap(high[secrets], low[secrets], math.exp(epsilon)))
 
 

@@ -13,7 +13,7 @@ from sfumato.designers.grr import response as grr_response
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Cells, Constant, Law
-from sfumato.uncertainty import Anything, ChiSquareBall, Exactly
+from sfumato.uncertainty import Anything, ChiSquareBall, Exactly, RenyiBall
 from sfumato.utility.information import _cells
 
 GRID = 65  # the objective is not unimodal in the split [000, (82)]: a grid with both ends, then golden section
@@ -39,6 +39,8 @@ def total_variation(task: Task) -> float:
     radii = np.zeros(len(q))
     if isinstance(within, ChiSquareBall):
         radii = l1_radius(within) if q.shape[1] > 2 else 2 * np.abs(np.stack(within.spikes()) - q).max((0, 2))
+    elif isinstance(within, RenyiBall):
+        radii = within.rad()
     elif not isinstance(within, Exactly):
         raise InputError(f"rule='paper' is not defined over a set of kind {within.kind!r}.")
     apart = max(float(np.abs(q - row).sum(1).max()) for row in q)
@@ -52,7 +54,8 @@ def strength_rule(task: Task, rule: str) -> Callable[[float], float]:
     if task.notion == "ldp":
         return math.expm1
     if rule == "tight":
-        return lambda epsilon2: single_value(task.within, epsilon2)
+        spikes = task.within.spikes()
+        return lambda epsilon2: single_value(task.within, epsilon2, spikes)
     d = total_variation(task)
     return lambda epsilon2: 2 * math.expm1(epsilon2) / d if d > 0 else math.inf  # [000, Thm 5, corrected]
 

@@ -14,17 +14,26 @@ from sfumato.designers.base import Draft, Task
 from sfumato.designers.unread import ballopt_unread
 from sfumato.errors import InputError
 from sfumato.mechanism import Constant, Law, Layout, Table
-from sfumato.solve.ball_rows import Profile, ballopt_apart
+from sfumato.solve.ball_rows import Profile
 from sfumato.solve.ball_rows import ballopt as best_over_ball
+from sfumato.solve.few import few as best_of_few
+from sfumato.solve.known_rows import known_limit
 from sfumato.solve.known_rows import nr as best_at_a_point
 from sfumato.solve.layout import Layout as Arrangement
+from sfumato.solve.layout import layout_of_rows
+from sfumato.solve.margin import with_margin
+from sfumato.solve.oracle import greatest, least, radius
 from sfumato.solve.product import Outcome
 from sfumato.solve.simplex_rows import polyopt as best_over_simplices
 from sfumato.solve.simplex_rows import polyopt_apart
+from sfumato.solve.watch import Progress, Watch
+from sfumato.solve.wide import wide as best_of_wide
 from sfumato.uncertainty import ChiSquareBall, Exactly
 
 LISTED_CELLS = 1_000_000  # |Y|·|X| up to which a design is kept as a table; beyond, as a layout
+MANY_CELLS = 2_000  # cells beyond which certifying takes a large part of the time
 FEW_SECRETS, FEW_VALUES = 6, 8  # up to which rows with a distinguished secret are searched
+BESIDE = 1e-7  # nats left for rounding where an empty secret meets the others
 PRESENT = 1e-15  # mass below which a secret cannot be designed for
 
 
@@ -38,21 +47,33 @@ def _ball(task: Task, method: str) -> ChiSquareBall:
     return task.within
 
 
-def _deadline(time_limit: float | None) -> float:
-    if time_limit is not None and not time_limit > 0:
+def watch_for(time_limit: float | None, progress: Progress | None, cells: int) -> Watch:
+    """A watch that leaves a part of the time for sealing and certifying."""
+    if time_limit is None:
+        return Watch(progress=progress)
+    if not time_limit > 0:
         raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}.")
-    return math.inf if time_limit is None else time.monotonic() + time_limit
+    return Watch(time.monotonic() + time_limit * (0.85 if cells <= MANY_CELLS else 0.55), progress)
 
 
 def law_of(arrangement: Arrangement, joint_size: int) -> Law:
     """The design as a table while it is small, as a layout beyond."""
     atoms = sum(len(x) for x in arrangement.lengths)
     if atoms * joint_size <= LISTED_CELLS:
-        rows = arrangement.rows()
+        rows = without_repeats(arrangement.rows())
         return Table(rows / rows.sum(0), len(arrangement.lengths))
     shares = [x / x.sum() for x in arrangement.lengths]
     heights = [h / (x @ h) for x, h in zip(shares, arrangement.heights, strict=True)]
     return Layout(tuple(shares), tuple(heights))
+
+
+def without_repeats(rows: Floats) -> Floats:
+    """Rows that are multiples of one another as one: they say the same, so nothing is lost."""
+    shape = rows / np.maximum(rows.max(1, keepdims=True), 1e-300)
+    _, group = np.unique(shape.round(10), axis=0, return_inverse=True)
+    out = np.zeros((int(group.max()) + 1, rows.shape[1]))
+    np.add.at(out, group.ravel(), rows)
+    return np.asarray(out)
 
 
 def with_empty_secrets(task: Task, design: Callable[[Floats], Outcome]) -> tuple[Arrangement, Outcome]:
@@ -73,32 +94,68 @@ def with_empty_secrets(task: Task, design: Callable[[Floats], Outcome]) -> tuple
     atoms = [
         (outcome.layout.lengths[at[s]], outcome.layout.heights[at[s]]) if s in at else flat for s in range(len(p))
     ]
-    return Arrangement(total, tuple(x for x, _ in atoms), tuple(h for _, h in atoms)), outcome
+    share = _beside_a_constant(task, p[seen], outcome.layout)
+    heights = tuple((1 - share) * h + share / total for _, h in atoms)
+    return Arrangement(total, tuple(x for x, _ in atoms), heights), outcome
 
 
-def _drafted(task: Task, method: str, design: Callable[[Floats], Outcome], **details: Any) -> Draft:
+def _beside_a_constant(task: Task, p: Floats, layout: Arrangement) -> float:
+    """How much of the constant law makes every atom ε-private beside a row of constant height 1/T: all of the slack may
+    go to the atom's secret, because an empty one takes none."""
+    if not isinstance(task.within, ChiSquareBall):
+        return 0.0
+    c, E, most = 1 / layout.total, math.exp(task.epsilon - BESIDE), 0.0
+    for q, h in zip(p, layout.heights, strict=True):
+        spread = radius(float(q.sum()), np.array([task.within.slack]))
+        top, low = (f(h, q / q.sum(), spread)[:, 0] for f in (greatest, least))
+        above, below = (top - E * c) / np.maximum(top - c, 1e-300), (c / E - low) / np.maximum(c - low, 1e-300)
+        most = max(most, float(above[top > E * c].max(initial=0.0)), float(below[low < c / E].max(initial=0.0)))
+    return min(most, 1.0)
+
+
+def _drafted(task: Task, method: str, design: Callable[[Floats], Outcome], watch: Watch, **details: Any) -> Draft:
     if task.epsilon == 0:
         return Draft(Constant(*task.joint.shape), method, notes=("ε = 0: the output ignores the input",))
-    arrangement, outcome = with_empty_secrets(task, design)
+    notes: tuple[str, ...] = ()
+
+    def best_so_far(p: Floats) -> Outcome:
+        nonlocal notes
+        try:
+            return design(p)
+        except KeyboardInterrupt:
+            if watch.best is None:
+                raise
+            notes = ("interrupted: the best design so far",)
+            layout = watch.best
+            if isinstance(task.within, ChiSquareBall):
+                layout = with_margin(layout, p, task.within.slack, task.epsilon)[0]
+            return Outcome(layout, layout.value(p), watch.bound, "interrupted")
+
+    arrangement, outcome = with_empty_secrets(task, best_so_far)
     law = law_of(arrangement, task.joint.p.size)
-    return Draft(law, method, min(outcome.bound, task.ceiling), details={"route": outcome.route, **details})
+    if watch.over:
+        notes = (*notes, "stopped at the time limit: the best design so far")
+    return Draft(law, method, min(outcome.bound, task.ceiling), notes, {"route": outcome.route, **details})
 
 
-def polyopt(task: Task, *, same_secret: bool = True, gap: float = 1e-7, time_limit: float | None = None) -> Draft:
+def polyopt(
+    task: Task, *, same_secret: bool = True, gap: float = 1e-7, time_limit: float | None = None,
+    progress: Progress | None = None,
+) -> Draft:
     """PolyOpt: optimal over the simplices that enclose the conditional balls [000, Thm 3], by its product structure.
 
     same_secret=True keeps the s₁ = s₂ inequalities of the paper's cone; False drops them, which privacy does not need
     (few secrets and useful values). The bound is that of the cone.
     """
-    ball, until = _ball(task, "polyopt"), _deadline(time_limit)
+    ball, watch = _ball(task, "polyopt"), watch_for(time_limit, progress, task.joint.p.size)
 
     def design(p: Floats) -> Outcome:
         if same_secret:
-            return best_over_simplices(p, ball.slack, task.epsilon, gap=gap, deadline=until)
+            return best_over_simplices(p, ball.slack, task.epsilon, gap=gap, watch=watch)
         _check_few(p, "polyopt with same_secret=False")
-        return polyopt_apart(p, ball.slack, task.epsilon, gap=max(gap, 1e-6), deadline=until)
+        return polyopt_apart(p, ball.slack, task.epsilon, gap=max(gap, 1e-6), watch=watch)
 
-    return _drafted(task, "polyopt", design, same_secret=same_secret)
+    return _drafted(task, "polyopt", design, watch, same_secret=same_secret)
 
 
 def _check_few(p: Floats, what: str) -> None:
@@ -110,40 +167,48 @@ def _check_few(p: Floats, what: str) -> None:
 
 
 def ballopt(
-    task: Task, *, gap: float = 1e-4, profile: tuple[float, float] | None = None, time_limit: float | None = None
+    task: Task, *, gap: float = 1e-4, profile: tuple[float, float] | None = None, time_limit: float | None = None,
+    progress: Progress | None = None,
 ) -> Draft:
     """BallOpt: rows for the exact ball with the slack shared between secrets under an optimised profile (ours).
 
     Budgets add [002, Thm 3]: asking m_s(v; b') ≥ f(b') and M_s(v; b') ≤ E·f(b − b') for a decreasing f makes every pair
     private and decouples the secrets. profile=(drop, power) fixes f instead of searching it. The bound is that of
-    two-level rows under the profile; the ceiling bounds every mechanism.
+    two-level rows under the profile; for few secrets and values, where rows with a distinguished secret are searched
+    instead, it is the optimum at P̂, which bounds every mechanism.
     """
     if task.reads == "useful" and task.notion == "rldp":
         return ballopt_unread(task, time_limit=time_limit)
-    ball, until = _ball(task, "ballopt"), _deadline(time_limit)
-    chosen: list[Profile] = []
+    ball, watch = _ball(task, "ballopt"), watch_for(time_limit, progress, task.joint.p.size)
+    details: dict[str, Any] = {}
 
     def design(p: Floats) -> Outcome:
+        if profile is None and p.shape[0] <= FEW_SECRETS and p.shape[1] <= FEW_VALUES:
+            found = best_of_few(p, ball.slack, task.epsilon, watch=watch)
+            limit = known_limit(p, task.epsilon, watch=watch)
+            return Outcome(layout_of_rows(found.rows, p), found.value, limit, "few")
         given = None if profile is None else Profile(*profile)
-        found, _, used = best_over_ball(p, ball.slack, task.epsilon, profile=given, gap=gap, deadline=until)
-        chosen.append(used)
-        if p.shape[0] <= FEW_SECRETS and p.shape[1] <= FEW_VALUES and time.monotonic() < until:
-            apart, _ = ballopt_apart(p, ball.slack, task.epsilon, profile=used, gap=max(gap, 1e-3), deadline=until)
-            return apart if apart.value > found.value else found
-        return found
+        if p.size > MANY_CELLS:
+            outcome, used = best_of_wide(p, ball.slack, task.epsilon, profile=given, watch=watch)
+            details["profile"] = (used.drop, used.power)
+            return outcome
+        outcome, _, used = best_over_ball(p, ball.slack, task.epsilon, profile=given, gap=gap, watch=watch)
+        details["profile"] = (used.drop, used.power)
+        return outcome
 
-    draft = _drafted(task, "ballopt", design)
-    if chosen:
-        draft.details["profile"] = (chosen[0].drop, chosen[0].power)
+    draft = _drafted(task, "ballopt", design, watch)
+    draft.details.update(details)
     return draft
 
 
-def nr(task: Task, *, gap: float = 1e-7, time_limit: float | None = None) -> Draft:
+def nr(
+    task: Task, *, gap: float = 1e-7, time_limit: float | None = None, progress: Progress | None = None
+) -> Draft:
     """NR: the best mechanism that is private at P̂ itself and nowhere else [000, §8], at any size (ours).
 
     Y may reveal U in full given S, so the optimum is H(U|S) + max I(S;Y) over ε-LDP responses to S.
     """
-    until = _deadline(time_limit)
+    watch = watch_for(time_limit, progress, task.joint.p.size)
     note = "private at the design distribution only: use a ball for data whose distribution was estimated"
-    draft = _drafted(task, "nr", lambda p: best_at_a_point(p, task.epsilon, gap=gap, deadline=until))
+    draft = _drafted(task, "nr", lambda p: best_at_a_point(p, task.epsilon, gap=gap, watch=watch), watch)
     return Draft(draft.law, "nr", draft.bound, (*draft.notes, note), draft.details)

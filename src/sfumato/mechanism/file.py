@@ -23,7 +23,7 @@ from sfumato.mechanism.layout import Layout
 from sfumato.mechanism.mechanism import Claim, Mechanism
 from sfumato.mechanism.table import Table
 from sfumato.mechanism.unary import Unary
-from sfumato.uncertainty import Anything, ChiSquareBall, Exactly, UncertaintySet
+from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, Polytope, RenyiBall, UncertaintySet
 
 FORMAT, VERSION = "sfumato/mechanism", 1
 
@@ -95,6 +95,10 @@ class SetRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     kind: str
     radius: float | None = None
     confidence: float | None = None
+    calibration: str | None = None  # how the radius of a χ² ball follows from the confidence; null: asymptotic
+    alpha: float | None = None  # the order of a Rényi ball
+    vertices: list[list[list[float]]] | None = None  # of a polytope, [vertex][s][u]
+    name: str | None = None  # of a set defined by code, which the file does not hold
 
 
 class ClaimRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
@@ -180,8 +184,18 @@ def _law(record: LawRecord, rows: int, useful: int) -> Law:
 
 
 def _set_record(within: UncertaintySet) -> SetRecord:
-    if isinstance(within, ChiSquareBall):
-        return SetRecord(within.kind, within.radius, within.confidence)
+    match within:
+        case ChiSquareBall():
+            how = None if within.calibration == "asymptotic" else within.calibration
+            return SetRecord(within.kind, within.radius, within.confidence, how)
+        case RenyiBall():
+            return SetRecord(within.kind, within.radius, within.confidence, alpha=within.alpha)
+        case Polytope(vertices=vertices) if vertices is not None:
+            return SetRecord(within.kind, vertices=vertices.tolist())
+        case Polytope():
+            raise InputError("a claim over a polytope given by inequalities cannot be saved. List its vertices.")
+        case Custom():
+            return SetRecord(within.kind, name=within.name)
     return SetRecord(within.kind)
 
 
@@ -189,7 +203,17 @@ def _set(record: SetRecord, joint: Joint) -> UncertaintySet:
     if record.kind == ChiSquareBall.kind and record.radius is not None:
         ball = ChiSquareBall(joint, radius=record.radius)
         object.__setattr__(ball, "confidence", record.confidence)
+        how = record.calibration or (None if record.confidence is None else "asymptotic")
+        object.__setattr__(ball, "calibration", how)
         return ball
+    if record.kind == RenyiBall.kind and record.radius is not None and record.alpha is not None:
+        renyi = RenyiBall(joint, alpha=record.alpha, radius=record.radius)
+        object.__setattr__(renyi, "confidence", record.confidence)
+        return renyi
+    if record.kind == Polytope.kind and record.vertices is not None:
+        return Polytope(joint, vertices=record.vertices)
+    if record.kind == Custom.kind:
+        return Custom(joint, None, trusted=True, name=record.name or "custom")
     plain: dict[str, Any] = {Exactly.kind: Exactly, Anything.kind: Anything}
     if record.kind in plain:
         made: UncertaintySet = plain[record.kind](joint)

@@ -28,7 +28,7 @@ from sfumato.mechanism.law import (
 LAYOUT_BITS = 62
 UNIT_BITS = 30  # the interval is cut into 2^30 units of length
 REST = 2.0**-20  # share of an output that takes what rounding leaves, nearly the same for every input
-LISTED_PAIRS = 20_000_000  # rows × secrets² up to which every row is compared, not only every pair of atoms
+LISTED_PAIRS = 2_000_000  # rows × secrets² up to which every row is compared, not only every pair of atoms
 
 
 @dataclass(frozen=True, eq=False)

@@ -75,7 +75,10 @@ class Claim:
             )
             return f"at most {self.epsilon:.6g} nats of {self.title} {about}{rest}"
         within = {None: "", "exactly": " at the design distribution only", "anything": " for every distribution",
-                  "chi-square-ball": " for every distribution in the confidence ball"}
+                  "chi-square-ball": " for every distribution in the confidence ball",
+                  "renyi-ball": " for every distribution in the Rényi ball",
+                  "polytope": " for every mixture of the listed distributions",
+                  "custom": " for every distribution in a set whose bounds are as given by the set"}
         about = ABOUT.get(self.notion, "about the secret")
         where = within.get(kind, f" for every distribution in the set ({kind})")
         return f"ε = {self.epsilon:.6g} ({self.notion.upper()}) {about}{where}{rest}"

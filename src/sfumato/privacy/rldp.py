@@ -169,6 +169,8 @@ class RLDP:
 def compared(within: UncertaintySet) -> Any:
     """The secrets that F allows to occur."""
     ps = within.joint.p_secret
+    if (possible := getattr(within, "possible", None)) is not None:
+        return possible
     everything = isinstance(within, Anything) or getattr(within, "radius", 0.0) > 0
     return np.arange(len(ps)) if everything else np.flatnonzero(ps > 0)
 

@@ -25,6 +25,9 @@ WITHIN = {
     "anything": "whatever the distribution of the data is",
     "exactly": "only if the data follow the design distribution exactly",
     "chi-square-ball": "for every distribution of the data that the design counts do not rule out",
+    "renyi-ball": "for every distribution of the data within a stated divergence from the design counts",
+    "polytope": "for every mixture of the distributions listed in the mechanism file",
+    "custom": "for every distribution of the data in a set that its author defined and bounded",
 }
 SOURCES = {
     "reference": "The mechanism was designed from reference data. No private row went into the mechanism file.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -11,14 +10,15 @@ import numpy as np
 from sfumato.solve.arrays import Floats
 from sfumato.solve.decoupled import decouple
 from sfumato.solve.distinguished import distinguish
-from sfumato.solve.layout import Layout
+from sfumato.solve.layout import Layout, layout_of_rows
 from sfumato.solve.levelling import level
 from sfumato.solve.margin import boosted
 from sfumato.solve.oracle import Worst, radius, split_grid
 from sfumato.solve.pricing import ENUMERATE, indicator
-from sfumato.solve.product import Outcome, layout_of_rows, optimise
+from sfumato.solve.product import Outcome, optimise
 from sfumato.solve.subsetsearch import Searched
 from sfumato.solve.twolevel import Corridor
+from sfumato.solve.watch import FREE, Watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Tuner:
     p: Floats
     b: float
     E: float
-    deadline: float
+    watch: Watch
     first: float | None = None
 
     def __post_init__(self) -> None:
@@ -86,7 +86,7 @@ class Tuner:
             gap=2e-3,
             steps=6,
             first=first,
-            deadline=self.deadline,
+            watch=self.watch,
             prove=False,
         )
         self.first = found.layout.total
@@ -110,7 +110,7 @@ def merged(p: Floats, most: int) -> Floats:
     return out
 
 
-def tuned(p: Floats, b: float, epsilon: float, deadline: float) -> tuple[Profile, Tuner]:
+def tuned(p: Floats, b: float, epsilon: float, watch: Watch) -> tuple[Profile, Tuner]:
     """A good profile by a coarse search of the drop, then of the power, then of both more finely.
 
     Large tables are judged on a few secrets spread over the range of shares, with useful values merged: only the
@@ -123,7 +123,7 @@ def tuned(p: Floats, b: float, epsilon: float, deadline: float) -> tuple[Profile
         some = some[order[np.linspace(0, len(p) - 1, 8).round().astype(int)]]
     # Fewer secrets must still see the slack relative to their own shares, so scale it with them.
     scale = float(some.sum())
-    tuner = Tuner(some / scale, b / scale, E, deadline)
+    tuner = Tuner(some / scale, b / scale, E, watch.until(np.inf))
     reach = 0.98 * (E - 1.0)
     for part in (0.0, 0.08, 0.2, 0.4, 0.65, 0.85):
         tuner.score(Profile(part * reach))
@@ -134,13 +134,13 @@ def tuned(p: Floats, b: float, epsilon: float, deadline: float) -> tuple[Profile
         here = tuner.best()
         for drop in (here.drop * (1 + step / 2), here.drop / (1 + step / 2)):
             tuner.score(replace(here, drop=drop))
-        if time.monotonic() > deadline:
+        if watch.over:
             break
     return tuner.best(), tuner
 
 
 def ballopt_apart(
-    p: Floats, b: float, epsilon: float, *, profile: Profile | None = None, gap: float = 1e-3, deadline: float = np.inf
+    p: Floats, b: float, epsilon: float, *, profile: Profile | None = None, gap: float = 1e-3, watch: Watch = FREE
 ) -> tuple[Outcome, Worst]:
     """Two-level rows with a distinguished secret, over F with a profile (few secrets, |U| ≤ 8): the profile
     multiplies floors and roofs."""
@@ -158,30 +158,30 @@ def ballopt_apart(
         return np.unique(points.round(15), axis=0)
 
     def design(nominal: float) -> tuple[Layout, float]:
-        found = distinguish(block, p, float(np.exp(nominal)), gap=gap, deadline=deadline)
+        found = distinguish(block, p, float(np.exp(nominal)), gap=gap, watch=watch)
         return layout_of_rows(found.rows, p), found.bound
 
-    layout, bound, worst = boosted(design, p, b, epsilon)
+    layout, bound, worst = boosted(design, p, b, epsilon, watch=watch)
     return Outcome(layout, layout.value(p), bound, "distinguished"), worst
 
 
 def ballopt(
-    p: Floats, b: float, epsilon: float, *, profile: Profile | None = None, gap: float = 1e-4, deadline: float = np.inf
+    p: Floats, b: float, epsilon: float, *, profile: Profile | None = None, gap: float = 1e-4, watch: Watch = FREE
 ) -> tuple[Outcome, Worst, Profile]:
     """The best two-level rows over the exact set F with one profile of the shared slack, mixed to leave a margin.
 
     The bound is for this family: two-level rows under the chosen profile.
     """
-    chosen = profile if profile is not None else tuned(p, b, epsilon, deadline)[0]
+    chosen = profile if profile is not None else tuned(p, b, epsilon, watch)[0]
     route = ""
 
     def design(nominal: float) -> tuple[Layout, float]:
         nonlocal route
         E = float(np.exp(nominal))
         families = ball_families(p, b, E, chosen)
-        found = optimise(families, p, 1.0 / E, 1.0 / (1.0 + chosen.drop), gap=gap, deadline=deadline)
+        found = optimise(families, p, 1.0 / E, 1.0 / (1.0 + chosen.drop), gap=gap, watch=watch)
         route = found.route
         return found.layout, found.bound
 
-    layout, bound, worst = boosted(design, p, b, epsilon, turns=3 if p.size <= 64 else 1)
+    layout, bound, worst = boosted(design, p, b, epsilon, turns=3 if p.size <= 64 else 1, watch=watch)
     return Outcome(layout, layout.value(p), bound, route), worst, chosen

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
 
 from sfumato.solve.arrays import Floats, Ints, xlogx
 from sfumato.solve.mixture import Mixture
+from sfumato.solve.watch import FREE, Watch
 
 HEADS = 30_000  # combinations of the dominating secrets that are listed
 
@@ -142,7 +142,7 @@ def couple(
     smoothing: float = 0.0,
     batch: int = 40,
     rounds: int = 400,
-    deadline: float = np.inf,
+    watch: Watch = FREE,
 ) -> Coupled:
     """max Σ_y θ_y μ(v^y), Σ θ v = 1, over rows in the product (docs/robust.md, section 4).
 
@@ -161,7 +161,7 @@ def couple(
         if not lp.solve():
             break
         current = lp.dual[:-1].reshape(p.shape)
-        if time.monotonic() > deadline:
+        if watch.over:
             break
         fresh = 0
         weight = smoothing if centre is not None else 0.0
@@ -176,6 +176,7 @@ def couple(
             if new.any() or weight == 0.0:
                 break
             weight = 0.0  # a smoothed point that yields nothing: price at the LP's own duals
+        watch.tell("coupled", lp.value, best_bound)
         fresh = int(new.sum())
         if best_bound - lp.value <= gap * max(abs(lp.value), 1e-9) or fresh == 0:
             break

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +11,9 @@ from sfumato.solve.arrays import Floats
 from sfumato.solve.layout import Layout
 from sfumato.solve.mixture import Mixture
 from sfumato.solve.pricing import Family
+from sfumato.solve.watch import FREE, Watch
+
+UNLEVELLED = 1e6  # what a layout counts less while its total is not level: any levelled one is better
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +39,14 @@ class Strand:
     lp: Mixture
     rounds: int = 0
 
-    def advance(self, tolerance: float, rounds: int, deadline: float) -> None:
+    def advance(self, tolerance: float, rounds: int, watch: Watch) -> None:
         """Solve and price until no column beats the tolerance."""
         for turn in range(rounds):
             if not self.lp.solve():
                 return
             self.rounds += 1
             priced = self.family.price(self.lp.dual[:-1], float(self.lp.dual[-1]), tolerance)
-            if len(priced.gains) == 0 or turn == rounds - 1 or time.monotonic() > deadline:
+            if len(priced.gains) == 0 or turn == rounds - 1 or watch.over:
                 return
             self.lp.forget(12 * len(self.lp.dual))
             self.lp.add(priced.columns, priced.gains)
@@ -96,7 +98,7 @@ def decouple(
     gap: float = 1e-7,
     steps: int = 30,
     first: float | None = None,
-    deadline: float = np.inf,
+    watch: Watch = FREE,
     prove: bool = True,
     rounds: tuple[int, int] = (200, 200),
 ) -> Decoupled:
@@ -124,7 +126,7 @@ def decouple(
             for strand in strands:
                 strand.lp.set_total(T)
         for strand in strands:
-            strand.advance(tolerance, rounds[min(step, 1)], deadline)
+            strand.advance(tolerance, rounds[min(step, 1)], watch)
         cut = _total(strands)
         value = float(np.log(T)) + sum(s.share * s.lp.value for s in strands)
         if value > best_value:
@@ -138,7 +140,10 @@ def decouple(
         believed = min(x[0].bound(low, high) for x in (left, right) if x)
         if left and right:
             believed = min(believed, combined(left[0], right[0], low, high))
-        if believed - best_value <= gap * max(abs(best_value), 1e-9) or time.monotonic() > deadline:
+        watch.tell("decoupled", best_value, believed)
+        assert best is not None
+        watch.keep(best[0], best_value - UNLEVELLED)
+        if believed - best_value <= gap * max(abs(best_value), 1e-9) or watch.over:
             break
         T_next = _next(left and left[0], right and right[0], low, high)
         if abs(T_next - T) < 1e-13:

@@ -7,7 +7,6 @@ is private.
 from __future__ import annotations
 
 import heapq
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -16,6 +15,7 @@ import numpy as np
 from sfumato.solve.arrays import Floats, xlogx
 from sfumato.solve.coupled import Coupled, Points, Product
 from sfumato.solve.mixture import Mixture
+from sfumato.solve.watch import FREE, Watch
 
 Block = Callable[[int, float, float], Floats]
 """(s, floor, roof) → extreme points of {v ≥ 0 : m_s(v) ≥ floor, M_s(v) ≤ roof}."""
@@ -74,7 +74,7 @@ def distinguish(
     start: Floats | None = None,
     gap: float = 1e-4,
     budget: int = 400,
-    deadline: float = np.inf,
+    watch: Watch = FREE,
 ) -> Coupled:
     """The best mechanism with rows in the union of the (s0, t) families, for few secrets and small |U|.
 
@@ -92,10 +92,11 @@ def distinguish(
     nodes = {(0, 1.0)} | {(s, float(ratio**i)) for s in range(len(p)) for i in range(1, 9)}
     last = -np.inf
     for _ in range(60):
-        _complete(lp, origin, families, sorted(nodes), flat, gap / 10, deadline)
+        _complete(lp, origin, families, sorted(nodes), flat, gap / 10, watch)
+        watch.tell("distinguished", lp.value)
         # The optimum is flat in t, so t must be found to about √gap before the value stops moving.
         small = lp.value - last <= gap / 20 * lp.value
-        if (small and np.log(ratio) < np.sqrt(gap)) or time.monotonic() > deadline:
+        if (small and np.log(ratio) < np.sqrt(gap)) or watch.over:
             break
         last = lp.value
         if small or len(nodes) > 8 * len(p):
@@ -116,11 +117,11 @@ def _complete(
     nodes: list[tuple[int, float]],
     flat: Floats,
     gap: float,
-    deadline: float,
+    watch: Watch,
 ) -> None:
     """Column generation over the given (s0, t)."""
     for _ in range(100):
-        if not lp.solve() or time.monotonic() > deadline:
+        if not lp.solve() or watch.over:
             return
         duals = lp.dual[:-1].reshape(families.p.shape)
         found = []

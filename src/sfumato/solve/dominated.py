@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ from sfumato.solve.coupled import Points, Product
 from sfumato.solve.decoupled import Decoupled
 from sfumato.solve.grouped import Found, Grouped, concatenated
 from sfumato.solve.pricing import Family, Priced
+from sfumato.solve.watch import FREE, Watch
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +47,7 @@ def dominate(
     *,
     gap: float = 1e-4,
     batch: int = 6,
-    deadline: float = np.inf,
+    watch: Watch = FREE,
 ) -> Found:
     """Groups by the point of the secret whose height varies most; new groups enter by their price (ours)."""
     product = Product(points, most=1)
@@ -71,11 +71,12 @@ def dominate(
         open_group(int(np.abs(points[head].heights - row).sum(axis=1).argmin()))
     bound = seed.bound
     while True:
-        grouped.run(gap=gap / 10, tolerance=gap / 10, deadline=deadline)
+        grouped.run(gap=gap / 10, tolerance=gap / 10, watch=watch)
         choice, _, upper = product.price(grouped.duals(), batch)
         bound = min(bound, float(grouped.duals().sum()) + max(upper, 0.0))
+        watch.tell("grouped", grouped.true_objective(), bound)
         fresh = [i for i in dict.fromkeys(choice[:, head].tolist()) if i not in taken]
-        if bound - grouped.true_objective() <= gap * abs(grouped.objective) or not fresh or time.monotonic() > deadline:
+        if bound - grouped.true_objective() <= gap * abs(grouped.objective) or not fresh or watch.over:
             break
         for i in fresh:
             open_group(i)

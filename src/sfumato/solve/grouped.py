@@ -3,7 +3,6 @@ sums."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from sfumato.solve.engine import simplex
 from sfumato.solve.layout import Layout
 from sfumato.solve.levelling import level
 from sfumato.solve.pricing import Family
+from sfumato.solve.watch import FREE, Watch
 
 _INF = highspy.kHighsInf
 Places = npt.NDArray[np.int32]
@@ -188,7 +188,7 @@ class Grouped:
             worst = max(worst, price)
         return float(lam.sum()) + worst
 
-    def run(self, *, gap: float = 1e-6, rounds: int = 200, tolerance: float = 1e-6, deadline: float = np.inf) -> None:
+    def run(self, *, gap: float = 1e-6, rounds: int = 200, tolerance: float = 1e-6, watch: Watch = FREE) -> None:
         """Column generation until the LP's objective stops moving by more than the gap."""
         last, still = -np.inf, 0
         for _ in range(rounds):
@@ -199,7 +199,7 @@ class Grouped:
             now = self.true_objective()
             still = still + 1 if now - last <= gap * abs(now) and cuts == 0 else 0
             last = max(now, last)
-            if (added == 0 and cuts == 0) or still >= 8 or time.monotonic() > deadline:
+            if (added == 0 and cuts == 0) or still >= 8 or watch.over:
                 break
 
     def layouts(self) -> list[Layout]:

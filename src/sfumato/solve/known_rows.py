@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.solve.arrays import Floats, entropy
+from sfumato.solve.arrays import Floats, entropy, xlogx
 from sfumato.solve.layout import Layout
-from sfumato.solve.pricing import Listed, Union
+from sfumato.solve.mixture import Mixture
+from sfumato.solve.pricing import Listed, Union, indicator
 from sfumato.solve.product import Outcome, optimise
+from sfumato.solve.watch import FREE, Watch
+
+FEW = 8  # secrets up to which every row of {1, E}^S is listed
 
 
 def ceiling(p: Floats, epsilon: float) -> float:
@@ -21,7 +25,7 @@ def ceiling(p: Floats, epsilon: float) -> float:
     return given + min(entropy(shares), float(kappa - 1.0 - np.log(kappa)))
 
 
-def secret_only(shares: Floats, epsilon: float, *, gap: float = 1e-7, deadline: float = np.inf) -> Outcome:
+def secret_only(shares: Floats, epsilon: float, *, gap: float = 1e-7, watch: Watch = FREE) -> Outcome:
     """max I(S;Y) over ε-LDP mechanisms that read S alone: rows with entries {1, E} [Kairouz et al.]."""
     E = float(np.exp(epsilon))
     one = np.ones(1)
@@ -29,10 +33,27 @@ def secret_only(shares: Floats, epsilon: float, *, gap: float = 1e-7, deadline: 
         Union(one, [Listed(one, np.array([1]), np.zeros(1), np.array([E]))], np.array([[1.0], [E]])) for _ in shares
     ]
     points = [np.array([[1.0], [E]]) for _ in shares]
-    return optimise(families, shares[:, None], 1.0 / E, 1.0, gap=gap, points=points, deadline=deadline)
+    return optimise(families, shares[:, None], 1.0 / E, 1.0, gap=gap, points=points, watch=watch)
 
 
-def nr(p: Floats, epsilon: float, *, gap: float = 1e-7, deadline: float = np.inf) -> Outcome:
+def known_limit(p: Floats, epsilon: float, *, watch: Watch = FREE) -> float:
+    """H(U|S) + max I(S;Y) over ε-LDP responses to S: no mechanism that is ε-private at P̂ has more (ours)."""
+    shares = p.sum(axis=1)
+    if len(shares) > FEW:
+        about = secret_only(shares, epsilon, gap=1e-4, watch=Watch(watch.deadline)).bound
+    else:
+        rows = 1.0 + (np.exp(epsilon) - 1.0) * indicator(np.arange(1 << len(shares)), len(shares))
+        unit = rows / (rows @ shares)[:, None]
+        gains = xlogx(unit) @ shares
+        lp = Mixture(len(shares), None)
+        lp.add(unit, gains)
+        lp.solve()
+        duals = lp.dual[:-1]
+        about = float(duals.sum()) + max(float((gains - unit @ duals).max()), 0.0)
+    return min(entropy(p.ravel()) - entropy(shares) + about, ceiling(p, epsilon))
+
+
+def nr(p: Floats, epsilon: float, *, gap: float = 1e-7, watch: Watch = FREE) -> Outcome:
     """The best mechanism that is ε-private at P̂ itself; exact value H(U|S) + max I(S;Y) (ours).
 
     I(X;Y) = I(S;Y) + I(U;Y|S) and Y may reveal U given S in full: lay the best mechanism for S on [0, T] and cut
@@ -40,7 +61,7 @@ def nr(p: Floats, epsilon: float, *, gap: float = 1e-7, deadline: float = np.inf
     unit of mass there into pieces of mass P̂(u|s), one useful value per piece.
     """
     shares = p.sum(axis=1)
-    base = secret_only(shares, epsilon, gap=gap, deadline=deadline)
+    base = secret_only(shares, epsilon, gap=gap, watch=watch)
     lengths, heights = [], []
     for s, share in enumerate(shares):
         length, height = _cut(base.layout.lengths[s], base.layout.heights[s][:, 0], p[s] / share)

@@ -9,6 +9,7 @@ import numpy as np
 from sfumato.solve.arrays import Floats
 from sfumato.solve.layout import Layout
 from sfumato.solve.oracle import Worst, worst_of_atoms
+from sfumato.solve.watch import FREE, Watch
 
 MARGIN = 1e-7  # nats left for the sealing of weights into integers
 
@@ -24,14 +25,16 @@ def worst(layout: Layout, p: Floats, b: float) -> Worst:
     return worst_of_atoms(list(layout.heights), layout.cells()[1], p, b)
 
 
-def with_margin(layout: Layout, p: Floats, b: float, epsilon: float, margin: float = MARGIN) -> tuple[Layout, Worst]:
+def with_margin(
+    layout: Layout, p: Floats, b: float, epsilon: float, margin: float = MARGIN, found: Worst | None = None
+) -> tuple[Layout, Worst]:
     """The layout, mixed just enough that its worst ratio over F is at most ε − margin.
 
     (M + ηc)/(m + ηc) ≤ E' needs ηc ≥ (M − E'm)/(E' − 1); M ≤ E'm + excess·m with m at most the greatest height.
     Checked, doubled if short.
     """
     goal = epsilon - margin
-    found = worst(layout, p, b)
+    found = worst(layout, p, b) if found is None else found
     if found.log_ratio <= goal:
         return layout, found
     E = float(np.exp(goal))
@@ -48,7 +51,8 @@ def with_margin(layout: Layout, p: Floats, b: float, epsilon: float, margin: flo
 
 
 def boosted(
-    design: Callable[[float], tuple[Layout, float]], p: Floats, b: float, epsilon: float, *, turns: int = 3
+    design: Callable[[float], tuple[Layout, float]], p: Floats, b: float, epsilon: float, *, turns: int = 3,
+    watch: Watch = FREE,
 ) -> tuple[Layout, float, Worst]:
     """Design at a nominal ε above the one asked for, as far as the exact level over F allows; layout, bound at that
     nominal ε, worst case.
@@ -58,11 +62,15 @@ def boosted(
     nominal, best = epsilon, None
     for _ in range(turns):
         raw, bound = design(nominal)
-        room = epsilon - MARGIN - worst(raw, p, b).log_ratio
-        layout, found = with_margin(raw, p, b, epsilon)
-        if best is None or layout.value(p) > best[0].value(p):
+        level = worst(raw, p, b)
+        room = epsilon - MARGIN - level.log_ratio
+        layout, found = with_margin(raw, p, b, epsilon, found=level)
+        value = layout.value(p)
+        watch.tell("over F", value, bound)
+        watch.keep(layout, value)
+        if best is None or value > best[0].value(p):
             best = (layout, bound, found)
-        if abs(room) < 1e-5 * epsilon:
+        if abs(room) < 1e-5 * epsilon or watch.over:
             break
         nominal += room
     assert best is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,9 +11,10 @@ from sfumato.solve.arrays import Floats
 from sfumato.solve.coupled import Points, couple
 from sfumato.solve.decoupled import Decoupled, decouple
 from sfumato.solve.dominated import dominate
-from sfumato.solve.layout import Layout
+from sfumato.solve.layout import Layout, layout_of_rows
 from sfumato.solve.levelling import level
 from sfumato.solve.pricing import Family
+from sfumato.solve.watch import FREE, Watch
 
 SMALL = 3_000_000  # products of point counts up to this are priced jointly
 
@@ -33,16 +33,6 @@ class Outcome:
         return abs(self.bound - self.value) / max(abs(self.value), 1e-12)
 
 
-def layout_of_rows(rows: Floats, p: Floats) -> Layout:
-    """Rows as a layout in which all secrets have the same cuts; lengths are the rows' probabilities under P̂."""
-    S, U = p.shape
-    weight = rows @ p.ravel()
-    keep = weight > 1e-15
-    blocks = (rows[keep] / weight[keep, None]).reshape(-1, S, U)
-    length = weight[keep]
-    return Layout(float(length.sum()), (length,) * S, tuple(blocks[:, s] for s in range(S)))
-
-
 def optimise(
     families: Sequence[Family],
     p: Floats,
@@ -51,20 +41,22 @@ def optimise(
     *,
     gap: float = 1e-7,
     points: list[Floats] | None = None,
-    deadline: float = np.inf,
+    watch: Watch = FREE,
 ) -> Outcome:
     """The best mixture of rows in the product of the families, T between low and high."""
     shares = p.sum(axis=1)
     loose = max(gap, 1e-6) if len(p) * p.shape[1] > 40 else gap
-    seed = decouple(families, shares, low, high, gap=loose, tolerance=loose, deadline=deadline)
+    seed = decouple(families, shares, low, high, gap=loose, tolerance=loose, watch=watch)
     layout = level(seed.layout, p)
     best = Outcome(layout, layout.value(p), seed.bound, "decoupled")
-    if best.gap <= max(gap, loose) or time.monotonic() > deadline:
+    watch.tell("levelled", best.value, best.bound)
+    watch.keep(layout, best.value, best.bound)
+    if best.gap <= max(gap, loose) or watch.over:
         return best
     listed = points if points is not None else [f.points() for f in families] if p.shape[1] <= 8 else None
     if listed is None:
         return best
-    return _better(best, _couple(listed, families, p, seed, best, gap, deadline))
+    return _better(best, _couple(listed, families, p, seed, best, gap, watch))
 
 
 def _couple(
@@ -74,16 +66,16 @@ def _couple(
     seed: Decoupled,
     best: Outcome,
     gap: float,
-    deadline: float,
+    watch: Watch,
 ) -> Outcome:
     points = [Points.of(h, p[s]) for s, h in enumerate(listed)]
     size = float(np.prod([float(len(x.z)) for x in points]))
     if size <= SMALL:
         start = np.concatenate([best.layout.rows(), np.ones((1, p.size))])
         duals = seed.duals - (1.0 - np.log(seed.layout.total)) * p
-        found = couple(points, p, start, duals=duals, gap=gap, deadline=deadline)
+        found = couple(points, p, start, duals=duals, gap=gap, watch=watch)
         return Outcome(layout_of_rows(found.rows, p), found.value, found.bound, "coupled")
-    grouped = dominate(points, families, p, seed, gap=max(gap, 1e-4), deadline=deadline)
+    grouped = dominate(points, families, p, seed, gap=max(gap, 1e-4), watch=watch)
     return Outcome(grouped.layout, grouped.layout.value(p), grouped.bound, "grouped")
 
 

@@ -6,9 +6,11 @@ import numpy as np
 
 from sfumato.solve.arrays import Floats
 from sfumato.solve.distinguished import distinguish
+from sfumato.solve.layout import layout_of_rows
 from sfumato.solve.pricing import Listed, Union, subset_sums
-from sfumato.solve.product import Outcome, layout_of_rows, optimise
+from sfumato.solve.product import Outcome, optimise
 from sfumato.solve.twolevel import mass_range
+from sfumato.solve.watch import FREE, Watch
 
 
 def lower_bounds(q: Floats, C: float) -> Floats:
@@ -57,7 +59,7 @@ def _point_family(q: Floats, L: Floats, E: float) -> Union:
     return Union(q, [Listed(q, one, np.zeros(len(one)), height)], np.array([np.ones(k), np.full(k, E)]))
 
 
-def polyopt(p: Floats, b: float, epsilon: float, *, gap: float = 1e-7, deadline: float = np.inf) -> Outcome:
+def polyopt(p: Floats, b: float, epsilon: float, *, gap: float = 1e-7, watch: Watch = FREE) -> Outcome:
     """The best mechanism with rows in Definition 3's cone (s1 = s2 included) for a χ² ball with slack b = √(1+B) − 1
     [000, Thm 3].
 
@@ -69,10 +71,10 @@ def polyopt(p: Floats, b: float, epsilon: float, *, gap: float = 1e-7, deadline:
     for s, share in enumerate(shares):
         q = p[s] / share
         families.append(simplex_family(q, lower_bounds(q, (1.0 + b / share) ** 2), E))
-    return optimise(families, p, 1.0 / E, 1.0, gap=gap, deadline=deadline)
+    return optimise(families, p, 1.0 / E, 1.0, gap=gap, watch=watch)
 
 
-def polyopt_apart(p: Floats, b: float, epsilon: float, *, gap: float = 1e-6, deadline: float = np.inf) -> Outcome:
+def polyopt_apart(p: Floats, b: float, epsilon: float, *, gap: float = 1e-6, watch: Watch = FREE) -> Outcome:
     """PolyOpt without the s1 = s2 inequalities: rows in the (s0, t) families over the simplices (few secrets, |U| ≤
     8)."""
     E = float(np.exp(epsilon))
@@ -85,5 +87,5 @@ def polyopt_apart(p: Floats, b: float, epsilon: float, *, gap: float = 1e-6, dea
             return np.full((1, p.shape[1]), floor)
         return floor * simplex_family(q[s], L[s], roof / floor).points()
 
-    found = distinguish(block, p, E, gap=gap, deadline=deadline)
+    found = distinguish(block, p, E, gap=gap, watch=watch)
     return Outcome(layout_of_rows(found.rows, p), found.value, found.bound, "distinguished")

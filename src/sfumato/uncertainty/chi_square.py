@@ -9,17 +9,27 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
-from sfumato.errors import InputError
+from sfumato.errors import InputError, unknown
 from sfumato.joint import Joint
 from sfumato.uncertainty.base import Extreme, Worst
 from sfumato.uncertainty.tilting import Pairs, greatest_mean, mass_range, spread_of, worst_pairs
+
+CALIBRATIONS = ("asymptotic", "bootstrap", "exact")
+DRAWS = 20_000  # tables drawn for a bootstrap
+DRAWN_CELLS = 20_000_000  # at most, so that large tables take fewer draws
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChiSquareBall:
     """F = {P : Σ (P̂ − P)² / P ≤ B}, the confidence set of the χ² test [000, (9), corrected; 002, (2)].
 
-    B = F⁻¹_{|X|−1}(confidence) / n. The coverage is asymptotic: at small n it falls short of the confidence.
+    calibration says how B follows from the confidence:
+    'asymptotic': B = F⁻¹_{|X|−1}(confidence) / n; at small n it covers the truth less often than stated.
+    'bootstrap': the quantile of the statistic over tables drawn from P̂ and from (counts + ½), whichever is larger, and
+    never below the asymptotic one; at small n close to what is stated, without a guarantee.
+    'exact': B = (|X| − 1) / (n(1 − confidence)), by Markov: the statistic has mean (|X| − 1)/n under every
+    distribution. It holds for every n and every distribution and is conservative; RenyiBall(joint, alpha=1,
+    confidence=…) holds as well and is closer for large tables.
 
     >>> joint = Joint.from_counts([[7, 10], [26, 57]])
     >>> round(math.log1p(ChiSquareBall(joint, confidence=0.95).radius), 6)
@@ -29,24 +39,40 @@ class ChiSquareBall:
     joint: Joint
     radius: float  # B; Σ P̂²/P ≤ 1 + B
     confidence: float | None
+    calibration: str | None
     kind: ClassVar[str] = "chi-square-ball"
 
-    def __init__(self, joint: Joint, *, confidence: float | None = None, radius: float | None = None) -> None:
+    def __init__(
+        self, joint: Joint, *, confidence: float | None = None, radius: float | None = None,
+        calibration: str | None = None, seed: int = 0,
+    ) -> None:
         if radius is None:
-            level = 0.95 if confidence is None else confidence
+            level, calibration = 0.95 if confidence is None else confidence, calibration or "asymptotic"
             if not 0 < level < 1:
                 raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence!r}.")
             if joint.n is None:
                 raise InputError("a confidence ball needs to know how many rows the table was counted from (joint.n).")
-            from scipy.special import chdtri
-
-            radius = float(chdtri(joint.p.size - 1, 1 - level)) / joint.n if joint.p.size > 1 else 0.0
+            if calibration not in CALIBRATIONS:
+                raise unknown("a calibration", calibration, CALIBRATIONS)
+            radius = _calibrated(joint, joint.n, level, calibration, seed) if joint.p.size > 1 else 0.0
             confidence = level
         if not (math.isfinite(radius) and radius >= 0):
             raise InputError(f"radius must be finite and not negative, got {radius!r}.")
         object.__setattr__(self, "joint", joint)
         object.__setattr__(self, "radius", float(radius))
         object.__setattr__(self, "confidence", confidence)
+        object.__setattr__(self, "calibration", calibration)
+
+    def coverage(self, draws: int = 10_000, seed: int = 0) -> float:
+        """How often a ball of this radius around tables of n rows drawn from P̂ covers P̂: the finite-sample coverage if
+        P̂ were the truth, by simulation (standard error at most 0.5/√draws)."""
+        if self.joint.n is None:
+            raise InputError("coverage needs to know how many rows the table was counted from (joint.n).")
+        return float((_statistics(self.joint.p, self.joint.n, draws, seed) <= self.radius).mean())
+
+    def widened(self, times: float) -> ChiSquareBall:
+        """The ball with the radius so many times as large."""
+        return ChiSquareBall(self.joint, radius=times * self.radius)
 
     @property
     def slack(self) -> float:
@@ -84,3 +110,30 @@ class ChiSquareBall:
     def support(self, c: Floats) -> Extreme:
         best = greatest_mean(c.reshape(1, -1), self.joint.p.reshape(1, -1), np.array([1 + self.radius]))
         return Extreme(float(best.value[0]), best.r[0].reshape(c.shape))
+
+
+def _statistics(p: Floats, n: int, draws: int, seed: int) -> Floats:
+    """Σ (P̂ − P)²/P for `draws` tables P̂ of n rows from P."""
+    truth = p.ravel()[p.ravel() > 0]
+    truth = truth / truth.sum()
+    rng, out = np.random.default_rng(seed), []
+    for start in range(0, draws, 1000):
+        drawn = rng.multinomial(n, truth, size=min(1000, draws - start)) / n
+        out.append(((drawn - truth) ** 2 / truth).sum(1))
+    return np.concatenate(out)
+
+
+def _calibrated(joint: Joint, n: int, confidence: float, calibration: str, seed: int) -> float:
+    from scipy.special import chdtri
+
+    asymptotic = float(chdtri(joint.p.size - 1, 1 - confidence)) / n
+    if calibration == "asymptotic":
+        return asymptotic
+    if calibration == "exact":
+        return float(np.nextafter((joint.p.size - 1) / (n * (1 - confidence)), np.inf))
+    draws = max(200, min(DRAWS, DRAWN_CELLS // joint.p.size))
+    smooth = (joint.p * n + 0.5) / (n + 0.5 * joint.p.size)
+    # An order statistic three standard errors above the quantile, so that chance in the draws does not lower it.
+    rank = min(1.0, confidence + 3 * math.sqrt(confidence * (1 - confidence) / draws))
+    found = [float(np.quantile(_statistics(p, n, draws, seed), rank, method="higher")) for p in (joint.p, smooth)]
+    return max(asymptotic, *found)

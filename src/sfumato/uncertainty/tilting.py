@@ -7,7 +7,8 @@ axis is the alphabet.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from sfumato.alphabet import Floats
 from sfumato.uncertainty.exactly import quotient
 
 NEWTON = 40  # steps for a multiplier; Newton needs about eight, the bisection behind it more
+GAP_CLOSE = 1e-9  # of a step: Newton is quadratic, so the next one would be lost in rounding
 LEAST_GAP = -75.0  # log of the least τ − max v looked at, in units of the width
 SPLIT_STEPS = 40  # for the split of the slack; the secant needs about eight
 SPLIT_END = 36.0  # log-odds of the split at which a share counts as nothing
@@ -54,9 +56,13 @@ class Mean:
     r: Floats
     tau: Floats
     slope: Floats
+    # log of τ − max v in units of the width: where to start for a spread near this one
+    gap: Floats = field(default_factory=lambda: np.zeros(0))
 
 
-def greatest_mean(v: Floats, q: Floats, spread: Floats) -> Mean:
+def greatest_mean(
+    v: Floats, q: Floats, spread: Floats, start: Floats | None = None, close: float = GAP_CLOSE
+) -> Mean:
     """max R·v over {R in the simplex : Σ q²/R ≤ C}, for many at once; the last axis is the alphabet.
 
     The dual is min_{τ ≥ max v} τ − (Σ q√(τ−v))²/C; at its minimum R ∝ q/√(τ−v), and if that still leaves
@@ -67,9 +73,9 @@ def greatest_mean(v: Floats, q: Floats, spread: Floats) -> Mean:
     width = np.where(depth.max(-1) > 0, depth.max(-1), 1.0)
     depth = depth / width[..., None]
     c = np.where(np.isfinite(spread), spread, 1e30)
-    gap = gap_for(depth, q, c)
+    gap = gap_for(depth, q, c, start, close)
     root = np.sqrt(depth + gap[..., None])
-    length = (q * root).sum(-1)
+    length = inner(q, root)
     r = q / root * (length / c)[..., None]
     rest = np.maximum(1 - r.sum(-1), 0.0)  # zero up to rounding unless τ stopped at max v
     corner = np.eye(v.shape[-1])[np.argmax(v, -1)]
@@ -77,26 +83,33 @@ def greatest_mean(v: Floats, q: Floats, spread: Floats) -> Mean:
     r = r / r.sum(-1, keepdims=True)
     r = np.where(np.isfinite(spread)[..., None], r, corner)
     r = np.where(((spread <= 1) | (depth.max(-1) == 0))[..., None], q, r)
-    return Mean(np.asarray((r * v).sum(-1)), r, top + width * gap, np.asarray(width * (length / c) ** 2))
+    return Mean(inner(r, v), r, top + width * gap, np.asarray(width * (length / c) ** 2), np.log(gap))
 
 
-def gap_for(depth: Floats, q: Floats, c: Floats) -> Floats:
+def inner(a: Floats, b: Floats) -> Floats:
+    """Σ a·b over the last axis."""
+    return np.asarray(np.einsum("...k,...k->...", a, b))
+
+
+def gap_for(
+    depth: Floats, q: Floats, c: Floats, start: Floats | None = None, close: float = GAP_CLOSE
+) -> Floats:
     """x = τ − max v, in units of the width, with (Σ q√(d+x))·(Σ q/√(d+x)) = C, or the least x if that is below C.
 
     log log of the left side is nearly linear in log x, so Newton's method on it, kept inside a bracket, settles fast.
     """
     target = np.log(np.maximum(np.log(c), 1e-300))
     low, high = np.full(c.shape, LEAST_GAP), np.log1p(2 / np.maximum(c**2 - 1, 1e-25)) + 1e-9
-    y = np.minimum(high - 0.5, 0.0)
+    y = np.minimum(high - 0.5, 0.0) if start is None else np.clip(start, low, high)
     least = np.sqrt(depth + np.exp(LEAST_GAP))
-    stuck = (q * least).sum(-1) * (q / least).sum(-1) <= c  # even τ = max v leaves slack, or v is constant
+    stuck = inner(q, least) * inner(q, 1 / least) <= c  # even τ = max v leaves slack, or v is constant
     settled = stuck | (c <= 1 + 1e-15)
     for _ in range(NEWTON):
         x = np.exp(y)
         square = depth + x[..., None]
         root = np.sqrt(square)
-        inverse = q / root
-        a, b, d = (q * root).sum(-1), inverse.sum(-1), (inverse / square).sum(-1)
+        inverse = 1 / root
+        a, b, d = inner(q, root), inner(q, inverse), inner(q, inverse / square)
         product = a * b
         log = np.log1p(np.maximum(product - 1, 1e-17))
         off = np.log(log) - target
@@ -105,9 +118,9 @@ def gap_for(depth: Floats, q: Floats, c: Floats) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
             step = y - off / slope
         before, y = y, np.where((step >= low) & (step <= high), step, (low + high) / 2)
-        if np.all(settled | (np.abs(y - before) <= 4e-15 * np.maximum(np.abs(y), 1.0)) | (high - low <= 1e-14)):
+        if np.all(settled | (np.abs(y - before) <= close * np.maximum(np.abs(y), 1.0)) | (high - low <= 1e-14)):
             break
-    return np.where(stuck, np.exp(LEAST_GAP), np.exp(y))
+    return np.asarray(np.where(stuck, np.exp(LEAST_GAP), np.exp(y)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,10 +142,19 @@ def worst_pairs(v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2
     the quotient of slopes is nearly linear in the log-odds of the split, so a bracketed secant finds its zero.
     """
 
+    minus = -v2
+    near: tuple[Floats, Floats] | None = None
+
     def sides(w: Floats) -> tuple[Mean, Mean, Floats]:
+        nonlocal near
         share = 1 / (1 + np.exp(-w)), 1 / (1 + np.exp(w))
-        top = greatest_mean(v1, q1, spread_of(slack * share[0], ps1))
-        bottom = greatest_mean(-v2, q2, spread_of(slack * share[1], ps2))
+        # The multiplier grows as the inverse root of the slack: `near` holds it with that taken out.
+        logs = [0.5 * np.log(x) for x in share]
+        begin = (None, None) if near is None else (near[0] - logs[0], near[1] - logs[1])
+        top = greatest_mean(v1, q1, spread_of(slack * share[0], ps1), begin[0])
+        bottom = greatest_mean(minus, q2, spread_of(slack * share[1], ps2), begin[1])
+        if np.all(np.abs(w) < SPLIT_END):
+            near = top.gap + logs[0], bottom.gap + logs[1]
         with np.errstate(divide="ignore", invalid="ignore"):
             slopes = [
                 np.log(side.slope * (1 + slack * part / mass) / mass / np.abs(side.value))
@@ -140,11 +162,21 @@ def worst_pairs(v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2
             ]
             return top, bottom, np.nan_to_num(slopes[0] - slopes[1], nan=0.0, posinf=1e3, neginf=-1e3)
 
-    low, high = np.full(ps1.shape, -SPLIT_END), np.full(ps1.shape, SPLIT_END)
+    return best_split(sides, ps1.shape)
+
+
+def best_split(
+    sides: Callable[[Floats], tuple[Mean, Mean, Floats]], shape: tuple[int, ...], extra: Iterable[float] = ()
+) -> Pairs:
+    """The best split of a budget between two sides; sides(w) gives both at log-odds w and which way to lean.
+
+    Both ends are tried, and so are the splits in `extra`.
+    """
+    low, high = np.full(shape, -SPLIT_END), np.full(shape, SPLIT_END)
     ends = [sides(low), sides(high)]
     at_low, at_high = ends[0][2], ends[1][2]
     at_end = (at_low <= 0) | (at_high >= 0)  # all to one side: the ends are tried in any case
-    w, before, shy = np.zeros(ps1.shape), at_end, np.ones(ps1.shape)
+    w, before, shy = np.zeros(shape), at_end, np.ones(shape)
     for _ in range(0 if at_end.all() else SPLIT_STEPS):
         _, _, lean = sides(w)
         up = lean > 0
@@ -158,7 +190,7 @@ def worst_pairs(v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2
         w = np.where((secant > low) & (secant < high), secant, (low + high) / 2)
         if np.all(at_end | (np.abs(lean) <= SPLIT_CLOSE) | (high - low <= SPLIT_CLOSE)):
             break
-    tried = [ends[0][:2], sides(w)[:2], ends[1][:2]]
+    tried = [ends[0][:2], sides(w)[:2], ends[1][:2], *(sides(np.full(shape, x))[:2] for x in extra)]
     ratios = np.stack([quotient(top.value, -bottom.value) for top, bottom in tried])
     best = ratios.argmax(0)
 

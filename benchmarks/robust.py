@@ -1,0 +1,147 @@
+"""Robust designs: the table of the four Adult pairs, growth, and vertex enumeration beside the product structure.
+
+    python benchmarks/robust.py             # Adult
+    python benchmarks/robust.py --growth    # also 50 × 50, 100 × 100 and 1000 × 20
+    python benchmarks/robust.py --vertices  # also vertex enumeration on 5 × 2, with ten minutes on 4 × 4
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import multiprocessing
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import sfumato as sf
+from sfumato.designers.base import Design
+from sfumato.solve.simplex_rows import lower_bounds
+
+PAIRS = (("sex", "race"), ("race", "sex"), ("native-country", "relationship"), ("occupation", "education"))
+LIMITS = {PAIRS[0]: 0.1, PAIRS[1]: 0.1, PAIRS[2]: 10.0, PAIRS[3]: 20.0}
+GROWTH = ((50, 50, 10**7), (100, 100, 10**7), (1000, 20, 10**8))
+PATIENCE = 600.0  # seconds for vertex enumeration
+HEAD = (
+    "| case | ε | method | value (NMI) | bound | gap | level | outputs | wall s | CPU s | limit s |\n"
+    + "|---" * 11 + "|"
+)
+
+
+def timed(within: Any, epsilon: float, method: str, **options: Any) -> tuple[Design, float, float]:
+    """The design, wall seconds and CPU seconds; the fastest of three for quick ones."""
+    best: tuple[Design, float, float] | None = None
+    for _ in range(3):
+        wall, cpu = time.perf_counter(), time.process_time()
+        design = sf.design(within, epsilon, method, **options)
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        best = (design, wall, cpu) if best is None or wall < best[1] else best
+        if wall > 1:
+            break
+    assert best is not None
+    return best
+
+
+def line(name: str, joint: sf.Joint, epsilon: float, method: str, limit: float | None) -> str:
+    design, wall, cpu = timed(sf.ChiSquareBall(joint), epsilon, method)
+    bound = min(design.bound, design.ceiling)
+    return (
+        f"| {name} | {epsilon:g} | {method} | {design.value / joint.entropy:.6f} | {bound / joint.entropy:.6f} | "
+        f"{design.gap:.1e} | {design.certificate.level:.7f} | {design.mechanism.outputs} | {wall:.3g} | {cpu:.3g} | "
+        f"{'' if limit is None else f'{limit:g}'} |"
+    )
+
+
+def adult() -> Iterator[str]:
+    for pair, epsilon, method in itertools.product(PAIRS, (0.5, 1.5), ("polyopt", "ballopt", "nr")):
+        limit = LIMITS[pair] if method != "nr" else None
+        yield line(f"{pair[0]} × {pair[1]}", sf.datasets.adult(*pair), epsilon, method, limit)
+
+
+def growth() -> Iterator[str]:
+    for secrets, useful, n in GROWTH:
+        rng = np.random.default_rng(0)
+        counts = rng.multinomial(n, rng.dirichlet(np.full(secrets * useful, 0.5))).reshape(secrets, useful)
+        yield line(f"{secrets} × {useful}, n = {n:.0e}", sf.Joint.from_counts(counts), 1.0, "ballopt", 60.0)
+        yield f"memory so far: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GB"
+
+
+def cone(joint: sf.Joint, epsilon: float) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Definition 3's cone in |S||U| dimensions: rows a with a·v ≥ 0."""
+    ball, (s, u), out = sf.ChiSquareBall(joint), joint.shape, [np.eye(joint.p.size)]
+    corners = []
+    for i, share in enumerate(joint.p_secret):
+        low = lower_bounds(joint.p[i] / share, (1 + ball.slack / share) ** 2)
+        corners.append(low + (1 - low.sum()) * np.eye(u))
+    for i, j in itertools.product(range(s), repeat=2):
+        for a, b in itertools.product(corners[i], corners[j]):
+            row = np.zeros((s, u))
+            row[j] += np.exp(epsilon) * b
+            row[i] -= a
+            out.append(row.reshape(1, -1))
+    return np.concatenate(out)
+
+
+def enumerated(joint: sf.Joint, epsilon: float, answer: Any) -> None:
+    """PolyOpt as the paper does it: all vertices of the cone cut at Σ v = 1, then one LP."""
+    import ppl
+    from scipy.optimize import linprog
+
+    start, size = time.perf_counter(), joint.p.size
+    system = ppl.Constraint_System()
+    for row in cone(joint, epsilon):
+        whole = [round(float(x) * 2**40) for x in row]
+        system.insert(ppl.Linear_Expression(whole, 0) >= 0)
+    system.insert(ppl.Linear_Expression([1] * size, -1) == 0)
+    found = ppl.C_Polyhedron(system).minimized_generators()
+    points = np.array([[float(x) / float(g.divisor()) for x in g.coefficients()] for g in found if g.is_point()])
+    p = joint.p.ravel()
+    logs = points * np.log(np.maximum(points, 1e-300))
+    gain = logs @ p - (points @ p) * np.log(points @ p)
+    solved = linprog(-gain, A_eq=points.T, b_eq=np.ones(size))
+    answer.put((-float(solved.fun), len(points), time.perf_counter() - start))
+
+
+def vertices() -> Iterator[str]:
+    yield "| shape | ε | ours (nats) | s | vertex enumeration (PPL, nats) | vertices | s | times faster |"
+    yield "|---" * 8 + "|"
+    for shape in ((5, 2), (4, 4)):
+        rng = np.random.default_rng(1)
+        counts = rng.multinomial(10_000, rng.dirichlet(np.ones(shape[0] * shape[1])))
+        joint = sf.Joint.from_counts(counts.reshape(shape))
+        design, wall, _ = timed(sf.ChiSquareBall(joint), 1.5, "polyopt")
+        queue: Any = multiprocessing.Queue()
+        worker = multiprocessing.Process(target=enumerated, args=(joint, 1.5, queue))
+        worker.start()
+        worker.join(PATIENCE)
+        name = f"| {shape[0]} × {shape[1]} | 1.5 | {design.value:.8f} | {wall:.3g} |"
+        if worker.is_alive():
+            worker.terminate()
+            yield f"{name} none in {PATIENCE:g} s | – | {PATIENCE:g} | > {PATIENCE / wall:.0f} |"
+        elif queue.empty():
+            yield f"{name} failed | – | – | – |"
+        else:
+            value, count, seconds = queue.get()
+            yield f"{name} {value:.8f} | {count} | {seconds:.3g} | {seconds / wall:.0f} |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--growth", action="store_true", help="also large random tables")
+    parser.add_argument("--vertices", action="store_true", help="also vertex enumeration")
+    arguments = parser.parse_args()
+    print(HEAD)
+    for text in adult():
+        print(text, flush=True)
+    for wanted, part in ((arguments.growth, growth), (arguments.vertices, vertices)):
+        for text in part() if wanted else ():
+            print(text, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""Custom: a set known only by the range it gives to a vector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sfumato.alphabet import Floats, Ints
+from sfumato.errors import InputError
+from sfumato.joint import Joint
+from sfumato.uncertainty.base import Extreme, Worst
+from sfumato.uncertainty.exactly import quotient
+
+Range = Callable[[Floats, int], tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Custom:
+    """A set given by `between`: (v, s) ↦ least and greatest Σ_u P(u|s) v_u over the set.
+
+    The two secrets of a pair are bounded apart, so levels are upper bounds: the set is taken as the product of its
+    conditionals. trusted=True states that `between` is proved (its floats lie outside the true range); only then can
+    mechanisms be sealed and released, and the certificate says that the bounds are as given by the set. A file carries
+    the name of the set, not its code: whoever loads it must put the set back into the claim to verify or release.
+
+    >>> joint = Joint.from_probabilities([[0.3, 0.2], [0.1, 0.4]])
+    >>> q = joint.useful_given_secret
+    >>> near = Custom(joint, lambda v, s: (0.9 * q[s] @ v + 0.1 * v.min(), 0.9 * q[s] @ v + 0.1 * v.max()))
+    >>> near.spikes()[0].round(2).tolist()
+    [[0.54, 0.36], [0.18, 0.72]]
+    """
+
+    joint: Joint
+    between: Range | None
+    trusted: bool = False
+    name: str = "custom"
+    kind: ClassVar[str] = "custom"
+
+    @property
+    def possible(self) -> Ints:
+        return np.arange(self.joint.secret.size)
+
+    def ranges_of(self, values: Floats, s: Ints) -> tuple[Floats, Floats]:
+        if self.between is None:
+            raise InputError(
+                f"the set {self.name!r} is defined by code that is not in the file. Rebuild it with sf.Custom to "
+                "measure or verify levels over it."
+            )
+        ends = np.array([self.between(np.asarray(v, float), int(t)) for v, t in zip(values, s, strict=True)], float)
+        low, high = ends.reshape(-1, 2).T
+        if not np.all(low <= high):  # catches NaN
+            raise InputError(f"the set {self.name!r} gave a range whose least value exceeds its greatest.")
+        return np.maximum(low, values.min(1)), np.minimum(high, values.max(1))
+
+    def ranges(self, rows: Floats) -> tuple[Floats, Floats]:
+        v = np.broadcast_to(rows, (len(rows), *self.joint.shape))
+        y, s, u = v.shape
+        low, high = self.ranges_of(v.reshape(-1, u), np.tile(np.arange(s), y))
+        return low.reshape(y, s), high.reshape(y, s)
+
+    def spikes(self) -> tuple[Floats, Floats]:
+        s, u = self.joint.shape
+        low, high = self.ranges(np.broadcast_to(np.eye(u)[:, None, :], (u, s, u)))
+        return low.T, high.T
+
+    def ratios(self, first: Floats, second: Floats, s1: Any, s2: Any) -> Floats:
+        return quotient(self.ranges_of(first, s1)[1], self.ranges_of(second, s2)[0])
+
+    def worst(self, row: Floats, s1: int, s2: int) -> Worst:
+        """The ratio; a set that only gives ranges cannot name conditionals that attain it, so they are NaN."""
+        ratio = self.ratios(row[None, s1], row[None, s2], np.array([s1]), np.array([s2]))[0]
+        unknown = np.full(row.shape[1], np.nan)
+        return Worst(float(ratio), unknown, unknown)
+
+    def support(self, c: Floats) -> Extreme:
+        """An upper bound of ⟨c, P⟩: the greatest conditional mean over secrets; the maximiser is not known."""
+        high = self.ranges_of(c, np.arange(len(c)))[1]
+        return Extreme(float(high.max()), np.full(c.shape, np.nan))

@@ -1,0 +1,221 @@
+"""Polytope: mixtures of listed distributions, or all distributions that satisfy linear inequalities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.alphabet import Floats, Ints, read_only
+from sfumato.errors import InputError
+from sfumato.joint import Joint
+from sfumato.uncertainty.base import Extreme, Worst
+from sfumato.uncertainty.exactly import quotient
+
+LEAST = 1e-150  # smaller probabilities of a vertex are refused: products of two of them must not vanish
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Polytope:
+    """F = the mixtures of `vertices` [v, s, u], or {P in the simplex : A·P ≤ b} for inequalities=(A [k, s, u], b [k]).
+
+    P(y|s) is a quotient of linear functions of P, so its range over mixtures is attained at vertices where P(s) > 0.
+    P(y|s₁)/P(y|s₂) is not: with P(s) free to vary it may be greatest inside. For a fixed P(y|s₂) the greatest P(y|s₁)
+    is a linear-fractional programme with one constraint, so its optimum mixes at most two vertices: the worst case is a
+    maximum over pairs of vertices (neighbours or not) of a quotient of quadratics on [0, 1] (ours). Where all vertices
+    agree on P(s) the vertices alone suffice. A secret that no vertex lets occur is not looked at; where P(s) = 0 at
+    one end of a segment, its conditional is that of the other end.
+
+    Over inequalities the level is the product of the two ranges, each by a linear programme (Charnes–Cooper): an upper
+    bound. Levels are proved, and mechanisms released, for vertices only.
+
+    >>> joint = Joint.from_probabilities([[0.3, 0.2], [0.1, 0.4]])
+    >>> Polytope(joint, vertices=[joint.p, [[0.2, 0.3], [0.2, 0.3]]]).spikes()[1].round(3).tolist()
+    [[0.6, 0.6], [0.4, 0.8]]
+    """
+
+    joint: Joint
+    vertices: Floats | None
+    inequalities: tuple[Floats, Floats] | None
+    kind: ClassVar[str] = "polytope"
+
+    def __init__(
+        self, joint: Joint, *, vertices: Any = None, inequalities: tuple[npt.ArrayLike, npt.ArrayLike] | None = None
+    ) -> None:
+        if (vertices is None) == (inequalities is None):
+            raise InputError("give either vertices= or inequalities=.")
+        listed = None if vertices is None else _checked_vertices(vertices, joint.shape)
+        limits = None if inequalities is None else _checked_inequalities(inequalities, joint.shape)
+        for name, value in zip(self.__slots__, (joint, listed, limits), strict=True):
+            object.__setattr__(self, name, value)
+        if limits is not None and _linear(self, np.zeros(joint.shape)) is None:
+            raise InputError("no distribution satisfies the inequalities.")
+
+    @property
+    def possible(self) -> Ints:
+        """The secrets that some member lets occur."""
+        if self.vertices is not None:
+            return np.flatnonzero(self.vertices.sum(2).max(0) > 0)
+        most = [self.support(np.eye(self.joint.shape[0])[:, [s]] * np.ones(self.joint.shape)).value
+                for s in range(self.joint.shape[0])]
+        return np.flatnonzero(np.array(most) > 1e-12)
+
+    def spikes(self) -> tuple[Floats, Floats]:
+        s, u = self.joint.shape
+        low, high = self.ranges(np.broadcast_to(np.eye(u)[:, None, :], (u, s, u)))
+        return low.T, high.T
+
+    def ranges(self, rows: Floats) -> tuple[Floats, Floats]:
+        v = np.broadcast_to(rows, (len(rows), *self.joint.shape))
+        y, s, u = v.shape
+        low, high = self.ranges_of(v.reshape(-1, u), np.tile(np.arange(s), y))
+        return low.reshape(y, s), high.reshape(y, s)
+
+    def ranges_of(self, values: Floats, s: Ints) -> tuple[Floats, Floats]:
+        if self.vertices is None:
+            ends = [_fractional(self, v, int(t)) for v, t in zip(values, s, strict=True)]
+            return np.array([e[0].value for e in ends]), np.array([e[1].value for e in ends])
+        top = np.einsum("iu,viu->iv", values, self.vertices[:, s])
+        mass = self.vertices.sum(2)[:, s].T
+        seen = mass > 0
+        means = np.divide(top, mass, out=np.zeros(top.shape), where=seen)
+        low, high = np.where(seen, means, np.inf).min(1), np.where(seen, means, -np.inf).max(1)
+        absent = ~seen.any(1)  # a secret that cannot occur tells nothing
+        return np.where(absent, values.min(1), low), np.where(absent, values.max(1), high)
+
+    def worst(self, row: Floats, s1: int, s2: int) -> Worst:
+        if self.vertices is None:
+            top, bottom = _fractional(self, row[s1], s1)[1], _fractional(self, row[s2], s2)[0]
+            return Worst(float(quotient(top.value, bottom.value)), top.p[s1], bottom.p[s2])
+        ratio, i, j, t = self._pairs(row[None, s1], row[None, s2], np.array([s1]), np.array([s2]))
+        given = []
+        for s in (s1, s2):
+            a, b = self.vertices[i[0], s], self.vertices[j[0], s]
+            r = (1 - t[0]) * (a if a.any() else b) + t[0] * (b if b.any() else a)
+            given.append(r / r.sum())
+        return Worst(float(ratio[0]), given[0], given[1])
+
+    def ratios(self, first: Floats, second: Floats, s1: Any, s2: Any) -> Floats:
+        if self.vertices is None:
+            return quotient(self.ranges_of(first, s1)[1], self.ranges_of(second, s2)[0])
+        return self._pairs(first, second, s1, s2)[0]
+
+    def _pairs(self, first: Floats, second: Floats, s1: Any, s2: Any) -> tuple[Floats, Ints, Ints, Floats]:
+        """The greatest ratio along every segment between two vertices: value, ends and place."""
+        assert self.vertices is not None
+        mass = self.vertices.sum(2)
+        n1, d1 = np.einsum("iu,viu->iv", first, self.vertices[:, s1]), mass[:, s1].T
+        n2, d2 = np.einsum("iu,viu->iv", second, self.vertices[:, s2]), mass[:, s2].T
+        i, j = np.triu_indices(len(self.vertices))
+        ends = [e for n, d in ((n1, d1), (n2, d2)) for e in segment_ends(n, d, d > 0, i, j)]
+        places = np.stack([*stationary(*ends), np.zeros(ends[0][0].shape), np.ones(ends[0][0].shape)])
+        a, b, c, d = ((1 - places) * x + places * y for x, y in ends)
+        alive = (b > 0) & (d > 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = np.where(alive, quotient(a * d, b * c), 0.0)
+        flat = value.transpose(1, 0, 2).reshape(len(first), -1)
+        best = flat.argmax(1)
+        place, pair = np.unravel_index(best, value.shape[::2])
+        return flat.max(1), i[pair], j[pair], places[place, np.arange(len(first)), pair]
+
+    def support(self, c: Floats) -> Extreme:
+        if self.vertices is not None:
+            values = (self.vertices * c).sum((1, 2))
+            return Extreme(float(values.max()), self.vertices[int(values.argmax())])
+        found = _linear(self, c)
+        assert found is not None
+        return found
+
+
+def segment_ends(n: Floats, d: Floats, seen: Any, i: Ints, j: Ints) -> tuple[tuple[Floats, Floats], ...]:
+    """N and D at both ends of segments; an end where the secret is absent takes the values of the other, since on the
+    open segment its conditional is that of the other end."""
+    first, second = seen[:, i], seen[:, j]
+    return tuple((np.where(first, x[:, i], x[:, j]), np.where(second, x[:, j], x[:, i])) for x in (n, d))
+
+
+def stationary(n1: Any, d1: Any, n2: Any, d2: Any) -> tuple[Floats, Floats]:
+    """The t in [0, 1] where n₁d₂/(d₁n₂) along a segment stands still: the roots of a quadratic, clipped."""
+
+    def product(x: Any, y: Any) -> tuple[Floats, Floats, Floats]:
+        dx, dy = x[1] - x[0], y[1] - y[0]
+        return x[0] * y[0], x[0] * dy + y[0] * dx, dx * dy
+
+    a, b = product(n1, d2), product(d1, n2)
+    # (a₀ + a₁t + a₂t²)/(b₀ + b₁t + b₂t²) has derivative zero where c₀ + c₁t + c₂t² = 0.
+    c0, c1, c2 = a[1] * b[0] - a[0] * b[1], 2 * (a[2] * b[0] - a[0] * b[2]), a[2] * b[1] - a[1] * b[2]
+    root = np.sqrt(np.maximum(c1 * c1 - 4 * c0 * c2, 0))
+    half = -(c1 + np.where(c1 >= 0, root, -root)) / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        first, second = half / c2, c0 / half
+    inside = [np.clip(np.nan_to_num(t, nan=0.0, posinf=1.0, neginf=0.0), 0.0, 1.0) for t in (first, second)]
+    return inside[0], inside[1]
+
+
+def _checked_vertices(vertices: Any, shape: tuple[int, int]) -> Floats:
+    listed = read_only(np.asarray([getattr(v, "p", v) for v in vertices], float))
+    if listed.ndim != 3 or listed.shape[1:] != shape or len(listed) == 0:
+        raise InputError(f"vertices are tables of shape {shape[0]} × {shape[1]}, got shape {listed.shape}.")
+    if not np.all(np.isfinite(listed)) or np.any(listed < 0) or np.any(np.abs(listed.sum((1, 2)) - 1) > 1e-9):
+        raise InputError("every vertex must be a distribution: not negative, with sum 1.")
+    if np.any((listed > 0) & (listed < LEAST)):
+        raise InputError(f"probabilities of a vertex must be 0 or at least {LEAST:g}.")
+    return np.asarray(listed)
+
+
+def _checked_inequalities(given: tuple[npt.ArrayLike, npt.ArrayLike], shape: tuple[int, int]) -> tuple[Floats, Floats]:
+    a, b = (read_only(np.asarray(x, float)) for x in given)
+    if a.ndim != 3 or a.shape[1:] != shape or b.shape != (len(a),):
+        raise InputError(f"inequalities are (A, b) with A of shape k × {shape[0]} × {shape[1]} and b of length k.")
+    if not (np.all(np.isfinite(a)) and np.all(np.isfinite(b))):
+        raise InputError("inequalities must be finite.")
+    return a, b
+
+
+def _linear(polytope: Polytope, c: Floats) -> Extreme | None:
+    """max ⟨c, P⟩ over {P in the simplex : A·P ≤ b}, or None when that is empty."""
+    from scipy.optimize import linprog
+
+    assert polytope.inequalities is not None
+    a, b = polytope.inequalities
+    found = linprog(-c.ravel(), a.reshape(len(a), -1), b, np.ones((1, c.size)), [1.0], method="highs")
+    if found.status == 2:
+        return None
+    if not found.success:
+        raise InputError(f"the linear programme over the polytope failed: {found.message}.")
+    return Extreme(-float(found.fun), found.x.reshape(c.shape))
+
+
+def _fractional(polytope: Polytope, v: Floats, s: int) -> tuple[Extreme, Extreme]:
+    """Least and greatest Σ_u P(u|s) v_u, each with a member scaled so that P(s) = 1.
+
+    x = P/P(s), t = 1/P(s): A·x ≤ bt, Σx = t, Σ_u x_{s,u} = 1 [Charnes–Cooper].
+    """
+    from scipy.optimize import linprog
+
+    assert polytope.inequalities is not None
+    a, b = polytope.inequalities
+    shape = polytope.joint.shape
+    size = shape[0] * shape[1]
+    limits = np.column_stack([a.reshape(len(a), -1), -b])
+    own = np.zeros(shape)
+    own[s] = 1
+    goal = np.zeros(shape)
+    goal[s] = v
+    equal = np.stack([np.append(np.ones(size), -1.0), np.append(own.ravel(), 0.0)])
+    out = []
+    for sign in (1.0, -1.0):
+        cost = np.append(sign * goal.ravel(), 0.0)
+        found = linprog(cost, limits, np.zeros(len(a)), equal, [0.0, 1.0], method="highs")
+        if found.status == 2:  # the secret cannot occur
+            at = int(np.argmin(sign * v))
+            p = np.zeros(shape)
+            p[s, at] = 1
+            out.append(Extreme(float(v[at]), p))
+            continue
+        if not found.success:
+            raise InputError(f"the linear programme over the polytope failed: {found.message}.")
+        out.append(Extreme(sign * float(found.fun), found.x[:-1].reshape(shape)))
+    return out[0], out[1]

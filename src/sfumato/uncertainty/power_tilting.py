@@ -1,0 +1,171 @@
+"""Worst conditionals in a Rényi ball of any order α: one secret alone, and two that share the radius.
+
+With κ = (α − 1)/α write T(D) = (e^{κD} − 1)/κ for the price of a divergence (T = D at α = 1). Minimising
+Σ_s P̂_s^α P_s^{1−α} e^{(α−1)D_s} over the marginal P_s (by Hölder; for α < 1 it is a maximum) shows that conditionals
+with divergences D_s belong to some P in the ball iff Σ_s P̂_s T(D_s) ≤ T(B). One secret alone gives B_s of [000, (23)];
+for α = 2 it is the shared slack of [002, Thm 3]. The worst mean has a dual in one variable for every α: for g = τ − v ≥
+0 Hölder (reversed for α < 1, Jensen for α = 1) gives Σ R g ≥ e^{−D}·G, G = (Σ q g^κ)^{1/κ} being the power mean of
+order κ, so R·v ≤ τ − e^{−D}G, with equality at R ∝ q·(τ − v)^{−1/α}. The last axis is the alphabet.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sfumato.alphabet import Floats
+from sfumato.uncertainty.tilting import Mean, Pairs, best_split
+
+NEWTON = 80
+LEAST_GAP = -75.0  # log of the least τ − max v, in units of the width, for α ≤ 1; divided by what a large α takes
+WIDEST = 36.0
+GRID = 33  # splits tried for α < ½, where the ratio need not be unimodal in the split
+
+
+def kappa(alpha: float) -> float:
+    return (alpha - 1) / alpha
+
+
+def price(divergence: Any, alpha: float) -> Floats:
+    """T(D) = (e^{κD} − 1)/κ; D itself at α = 1, at most 1/|κ| for α < 1."""
+    k, d = kappa(alpha), np.asarray(divergence, float)
+    if k == 0:
+        return d
+    with np.errstate(over="ignore"):
+        return np.asarray(np.expm1(k * d) / k)
+
+
+def divergence_at(spent: Any, mass: Any, alpha: float) -> Floats:
+    """D with P̂_s·T(D) = spent [000, (23), corrected]: ∞ where the logarithm's argument is not positive or P̂_s = 0."""
+    k = kappa(alpha)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.where(np.asarray(spent) > 0, np.asarray(spent, float) / mass, 0.0)
+        if k == 0:
+            return np.asarray(t)
+        return np.asarray(np.where(k * t <= -1, np.inf, np.log1p(np.maximum(k * t, -1)) / k))
+
+
+def divergence(q: Floats, r: Floats, alpha: float) -> Floats:
+    """D_α(q‖r) over the last axis, from the definition [000, (7)]."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.where(q > 0, np.log(np.maximum(q, 1e-300)) - np.log(r), 0.0)
+        if abs(alpha - 1) < 1e-3 and np.all(np.abs(logs) < 100):
+            powers = np.expm1((alpha - 1) * logs) / (alpha - 1) if alpha != 1 else logs
+            total = (q * powers).sum(-1)
+            return np.asarray(np.log1p((alpha - 1) * total) / (alpha - 1) if alpha != 1 else total)
+        return np.asarray(_log_sum(q, (alpha - 1) * logs) / (alpha - 1) if alpha != 1 else (q * logs).sum(-1))
+
+
+def _log_sum(q: Floats, exponents: Floats) -> Floats:
+    """log Σ q·e^exponent without overflow; cells with q = 0 count nothing."""
+    top = np.where(q > 0, exponents, -np.inf).max(-1, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.asarray(np.log((q * np.exp(np.minimum(exponents - top, 700.0))).sum(-1)) + top[..., 0])
+
+
+def greatest_mean(v: Floats, q: Floats, limit: Floats, alpha: float) -> Mean:
+    """max R·v over {R in the simplex : D_α(q‖R) ≤ limit}, for many at once, with τ and the slope in the limit.
+
+    If even τ = max v leaves some of the limit, the rest of the mass goes to where v is greatest: to a cell with q = 0
+    (R_u = 1 − e^{−D} at most), or for α < 1, where a finite D may empty cells, to the top alone.
+    """
+    top = v.max(-1)
+    depth = top[..., None] - v
+    width = np.where(depth.max(-1) > 0, depth.max(-1), 1.0)
+    depth = depth / width[..., None]
+    flat, wide = (limit <= 0) | (depth.max(-1) == 0), ~np.isfinite(limit)
+    target = np.where(flat | wide, 1.0, limit)
+    x, at = _gap(depth, q, target, alpha)
+    logs = np.log(depth + x[..., None])
+    tilt = -logs / alpha - _log_sum(q, -logs / alpha)[..., None]
+    share = np.exp(np.where(q > 0, tilt, 0.0)) * q
+    used = np.exp(np.minimum(at - target, 0.0))  # 1 up to rounding unless τ stopped at max v
+    corner = np.eye(v.shape[-1])[np.argmax(v, -1)]
+    r = share * used[..., None] + (1 - used)[..., None] * corner
+    r = r / r.sum(-1, keepdims=True)
+    r = np.where(wide[..., None], corner, np.where(flat[..., None], q, r))
+    value, tau = np.asarray((r * v).sum(-1) + 0.0), np.where(wide, top, top + width * x)
+    return Mean(value, r, tau, np.where(wide, 0.0, tau - value))
+
+
+def _divergence_along(depth: Floats, q: Floats, x: Floats, alpha: float) -> tuple[Floats, Floats]:
+    """D_α(q‖R) for R ∝ q·(depth + x)^{−1/α}, and its derivative in log x.
+
+    D = log M_κ/(α−1) + log M_{κ−1} with M_r = Σ q g^r; relative to the mean of g and by expm1 when they are close, so
+    that small divergences and orders near 1 lose no digits.
+    """
+    k, g = kappa(alpha), depth + x[..., None]
+    middle = (q * depth).sum(-1, keepdims=True)
+    off = (depth - middle) / (middle + x[..., None])
+    with np.errstate(divide="ignore"):
+        logs = np.log1p(np.maximum(off, -1 + 1e-16))
+    logs = np.where(off < -0.9, np.log(g) - np.log(middle + x[..., None]), logs)
+    reach = np.abs(np.where(q > 0, logs, 0.0)).max(-1)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        if k == 0:
+            first = (q * (logs - np.where(reach < 1, 1.0, 0.0)[..., None] * off)).sum(-1)
+        else:
+            small = np.where(reach < 1, 1.0, 0.0)[..., None] * off
+            a = (q * (np.expm1(np.clip(k * logs, -700, 700)) / k - small)).sum(-1)
+            first = np.where(abs(k) * reach < 1, np.log1p(k * a) / k / alpha, _log_sum(q, k * logs) / (alpha - 1))
+        close = reach < min(1.0, alpha)
+        b = (q * (np.expm1(np.clip(-logs / alpha, -700, 700)) + off / alpha)).sum(-1)
+        second = np.where(close, np.log1p(np.where(close, b, 0.0)), _log_sum(q, -logs / alpha))
+        low, mid, high = (_log_sum(q, (k - j) * logs) for j in (2, 1, 0))
+        slope = (np.exp(mid - high) - np.exp(low - mid)) / alpha * x / (middle[..., 0] + x)
+    return np.maximum(first + second, 0.0), slope
+
+
+def _gap(depth: Floats, q: Floats, target: Floats, alpha: float) -> tuple[Floats, Floats]:
+    """x = τ − max v in units of the width, with D(x) = target, or the least x if even there D is below; and D(x).
+
+    D falls in x and log D is nearly linear in log x: Newton's method on it inside a bracket.
+    """
+    least = max(LEAST_GAP * max(1.0, alpha), -600.0)
+    low = np.full(target.shape, least)
+    high = np.log1p(1 / np.sqrt(alpha * target)) + np.log1p(1 / alpha) + 2
+    for _ in range(40):
+        over = _divergence_along(depth, q, np.exp(high), alpha)[0] > target
+        if not over.any():
+            break
+        high = np.where(over, high + 2, high)
+    at_least = _divergence_along(depth, q, np.exp(low), alpha)[0]
+    stuck = at_least <= target
+    y = np.where(stuck, low, np.minimum(0.0, (high + np.maximum(low, -5)) / 2))
+    for _ in range(0 if stuck.all() else NEWTON):
+        d, slope = _divergence_along(depth, q, np.exp(y), alpha)
+        off = np.log(np.maximum(d, 1e-300) / target)
+        low, high = np.where(off > 0, y, low), np.where(off > 0, high, y)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = y - off * d / slope
+        before, y = y, np.where((step >= low) & (step <= high), step, (low + high) / 2)
+        if np.all(stuck | (np.abs(y - before) <= 4e-15 * np.maximum(np.abs(y), 1.0)) | (high - low <= 1e-14)):
+            break
+    x = np.exp(np.where(stuck, least, y))
+    return x, np.where(stuck, at_least, target)
+
+
+def worst_pairs(
+    v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2: Floats, budget: float, alpha: float
+) -> Pairs:
+    """max (R₁·v₁)/(R₂·v₂) over two conditionals with P̂₁T(D₁) + P̂₂T(D₂) ≤ T(B) = budget, for many pairs at once.
+
+    T is convex in R for α ≥ ½, so the ratio is then quasi-concave in the split; below ½ a grid of splits is tried too.
+    """
+    k = kappa(alpha)
+
+    def sides(w: Floats) -> tuple[Mean, Mean, Floats]:
+        spent = budget / (1 + np.exp(-w)), budget / (1 + np.exp(w))
+        top = greatest_mean(v1, q1, divergence_at(spent[0], ps1, alpha), alpha)
+        bottom = greatest_mean(-v2, q2, divergence_at(spent[1], ps2, alpha), alpha)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slopes = [
+                np.log(np.maximum(side.slope, 0) / np.maximum(mass + k * part, 1e-300) / np.abs(side.value))
+                for side, part, mass in ((top, spent[0], ps1), (bottom, spent[1], ps2))
+            ]
+            return top, bottom, np.nan_to_num(slopes[0] - slopes[1], nan=0.0, posinf=1e3, neginf=-1e3)
+
+    extra = np.linspace(-WIDEST / 4, WIDEST / 4, GRID) if alpha < 0.5 else ()
+    return best_split(sides, ps1.shape, extra)

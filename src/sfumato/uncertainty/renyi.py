@@ -1,0 +1,149 @@
+"""RenyiBall: every distribution within a Rényi divergence of the estimate."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sfumato.alphabet import Floats, Ints
+from sfumato.errors import InputError
+from sfumato.joint import Joint
+from sfumato.uncertainty.base import Extreme, Worst
+from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, price, worst_pairs
+from sfumato.uncertainty.tilting import Pairs
+
+LISTED = 12  # useful values up to which the subsets behind rad_s are listed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RenyiBall:
+    """F = {P : D_α(P̂‖P) ≤ B} for an order 0 < α < ∞ [000, (8)]; α = 1 is the Kullback–Leibler divergence.
+
+    α = 2 with B = log(1 + r) is ChiSquareBall with radius r. The conditionals of two secrets share the radius exactly:
+    P̂₁T(D₁) + P̂₂T(D₂) ≤ T(B), T(D) = (e^{κD} − 1)/κ, κ = (α − 1)/α (ours; see power_tilting).
+
+    confidence= instead of radius= takes a B for which the ball covers the truth with at least that probability at every
+    n and every distribution: P(D₁(P̂‖P) ≥ t/n) ≤ e^{−t}(et/(k−1))^{k−1} with k = |S||U| [Agrawal, IEEE Trans. IT 2020].
+    Since D_α ≤ D₁ for α ≤ 1, it holds for every α ≤ 1.
+
+    >>> joint = Joint.from_counts([[7, 10], [26, 57]])
+    >>> [round(float(b), 6) for b in RenyiBall(joint, alpha=2, radius=0.0752443).radius_of()]
+    [0.406735, 0.090313]
+    """
+
+    joint: Joint
+    alpha: float
+    radius: float  # B
+    confidence: float | None
+    kind: ClassVar[str] = "renyi-ball"
+
+    def __init__(
+        self, joint: Joint, *, alpha: float, radius: float | None = None, confidence: float | None = None
+    ) -> None:
+        if not (math.isfinite(alpha) and alpha > 0):
+            raise InputError(f"alpha must be positive and finite, got {alpha!r}.")
+        if (radius is None) == (confidence is None):
+            raise InputError("give either radius= or confidence=.")
+        if radius is None:
+            assert confidence is not None
+            radius = _finite_sample(joint, alpha, confidence)
+        if not (math.isfinite(radius) and radius >= 0):
+            raise InputError(f"radius must be finite and not negative, got {radius!r}.")
+        for name, value in zip(self.__slots__, (joint, float(alpha), float(radius), confidence), strict=True):
+            object.__setattr__(self, name, value)
+
+    def widened(self, times: float) -> RenyiBall:
+        """The ball with the radius so many times as large."""
+        return RenyiBall(self.joint, alpha=self.alpha, radius=times * self.radius)
+
+    @property
+    def budget(self) -> float:
+        """T(B), which the conditionals share: Σ_s P̂_s T(D_s) ≤ T(B)."""
+        return float(price(self.radius, self.alpha))
+
+    def radius_of(self, s: Any = None) -> Any:
+        """B_s, the radius of the conditionals given s (all secrets without s) [000, Thm 1, (23) corrected].
+
+        ∞, the whole simplex, where P̂_s = 0, and for α < 1 where e^{(α−1)B/α} ≤ 1 − P̂_s.
+        """
+        all_of_them = divergence_at(self.budget, self.joint.p_secret, self.alpha)
+        return all_of_them if s is None else float(all_of_them[s])
+
+    def spikes(self) -> tuple[Floats, Floats]:
+        """L = P̂·ξ₋ and P̂·ξ₊ [000, (27), (28), domain corrected to ξ < 1/ρ], as worst means of two cells."""
+        return self._masses(self.joint.useful_given_secret, self.radius_of()[:, None])
+
+    def _masses(self, q: Floats, limit: Floats) -> tuple[Floats, Floats]:
+        """Least and greatest R(H) for sets with P̂(H|s) = q; q = 0 gives 0 and 1 − e^{−B_s}."""
+        q, limit = np.broadcast_arrays(np.clip(q, 0, 1), limit)
+        cells, one = np.stack([q, 1 - q], -1), np.broadcast_to([1.0, 0.0], (*q.shape, 2))
+        low = 0.0 - greatest_mean(-one, cells, limit, self.alpha).value
+        high = greatest_mean(one, cells, limit, self.alpha).value
+        if self.joint.useful.size == 1:
+            return np.ones(q.shape), np.ones(q.shape)
+        return np.clip(low, 0, 1), np.clip(high, 0, 1)
+
+    def rad(self) -> Floats:
+        """rad_s = max ‖R − P̂(·|s)‖₁ given s [000, (30)]; for more than 12 useful values an upper bound.
+
+        The bound is Pinsker's √(2B_s), or √(2B_s/α) for α < 1 (Gilardoni), and at most 2.
+        """
+        q, limit, k = self.joint.useful_given_secret, self.radius_of(), self.joint.useful.size
+        if k <= LISTED:
+            sets = np.array(list(itertools.product([0.0, 1.0], repeat=k)))[1:]
+            mass = q @ sets.T
+            return np.asarray(2 * (self._masses(mass, limit[:, None])[1] - mass).max(1)) if k > 1 else np.zeros(len(q))
+        return np.asarray(np.minimum(2.0, np.sqrt(2 * limit / min(1.0, self.alpha))))
+
+    def ranges(self, rows: Floats) -> tuple[Floats, Floats]:
+        q, limit = self.joint.useful_given_secret, self.radius_of()
+        shape = np.broadcast_shapes(rows.shape, q.shape)
+        return self._ranges(np.broadcast_to(rows, shape), np.broadcast_to(q, shape), np.broadcast_to(limit, shape[:-1]))
+
+    def ranges_of(self, values: Floats, s: Ints) -> tuple[Floats, Floats]:
+        return self._ranges(values, self.joint.useful_given_secret[s], self.radius_of()[s])
+
+    def _ranges(self, v: Floats, q: Floats, limit: Floats) -> tuple[Floats, Floats]:
+        return -greatest_mean(-v, q, limit, self.alpha).value, greatest_mean(v, q, limit, self.alpha).value
+
+    def worst(self, row: Floats, s1: int, s2: int) -> Worst:
+        pair = self._pairs(row[None, s1], row[None, s2], np.array([s1]), np.array([s2]))
+        return Worst(float(pair.ratio[0]), pair.first[0], pair.second[0])
+
+    def ratios(self, first: Floats, second: Floats, s1: Any, s2: Any) -> Floats:
+        return self._pairs(first, second, s1, s2).ratio
+
+    def _pairs(self, first: Floats, second: Floats, s1: Any, s2: Any) -> Pairs:
+        q, ps = self.joint.useful_given_secret, self.joint.p_secret
+        return worst_pairs(first, q[s1], ps[s1], second, q[s2], ps[s2], self.budget, self.alpha)
+
+    def support(self, c: Floats) -> Extreme:
+        best = greatest_mean(c.reshape(1, -1), self.joint.p.reshape(1, -1), np.array([self.radius]), self.alpha)
+        return Extreme(float(best.value[0]), best.r[0].reshape(c.shape))
+
+
+def _finite_sample(joint: Joint, alpha: float, confidence: float) -> float:
+    """The least t/n with e^{−t}(et/(k−1))^{k−1} ≤ 1 − confidence, for t ≥ k − 1."""
+    if not 0 < confidence < 1:
+        raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence!r}.")
+    if joint.n is None:
+        raise InputError("a confidence ball needs to know how many rows the table was counted from (joint.n).")
+    if alpha > 1:
+        raise InputError(
+            f"a finite-sample confidence is known for alpha ≤ 1, got {alpha!r}. Give radius=, or use ChiSquareBall."
+        )
+    free = joint.p.size - 1
+    if free == 0:
+        return 0.0
+    goal = math.log(1 - confidence)
+    low, high = float(free), float(free) + 1
+    while -high + free * (1 + math.log(high / free)) > goal:
+        high *= 2
+    for _ in range(100):
+        mid = (low + high) / 2
+        low, high = (mid, high) if -mid + free * (1 + math.log(mid / free)) > goal else (low, mid)
+    return high / joint.n

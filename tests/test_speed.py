@@ -1,0 +1,164 @@
+"""What the fast paths must keep: proofs that hold, values, limits on time, and the best design on an interrupt."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato.certification.atoms import over_atoms
+from sfumato.certification.ball import Ball
+from sfumato.mechanism import Atoms, Layout, Table
+from sfumato.solve.ball_rows import Profile, corridor
+from sfumato.solve.few import few, worst_rows
+from sfumato.solve.known_rows import ceiling, known_limit, nr
+from sfumato.solve.wide import Envelope, safe, stepwise, wide, windows, worst_excess
+from sfumato.uncertainty.tilting import greatest_mean, worst_pairs
+
+
+def random_joint(secrets, useful, n, seed=0):
+    rng = np.random.default_rng(seed)
+    return sf.Joint.from_counts(rng.multinomial(n, rng.dirichlet(np.full(secrets * useful, 0.5))).reshape(secrets, useful))
+
+
+@pytest.mark.parametrize(("pair", "epsilon", "least"), [
+    (("sex", "race"), 0.5, 0.480), (("sex", "race"), 1.5, 0.6194), (("race", "sex"), 0.5, 0.5377), (("race", "sex"), 1.5, 0.6157),
+])
+def test_small_tables_keep_what_the_slow_search_found(pair, epsilon, least):
+    joint = sf.datasets.adult(*pair)
+    design = sf.design(sf.ChiSquareBall(joint), epsilon, "ballopt")
+    assert design.value / joint.entropy >= least
+    assert design.value <= design.bound <= design.ceiling + 1e-12
+    assert design.certificate.level <= epsilon
+    assert design.mechanism.outputs <= joint.p.size + 1
+
+
+def test_rows_of_few_secrets_reach_their_level_and_no_more():
+    joint = random_joint(3, 4, 20_000)
+    ball = sf.ChiSquareBall(joint)
+    found = few(joint.p, ball.slack, 0.7)
+    assert found.rows.sum(0) == pytest.approx(np.ones(12), abs=1e-8)
+    assert worst_rows(found.rows, joint.p, ball.slack)[0] == pytest.approx(found.log_ratio)
+    assert found.log_ratio <= 0.7
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.0])
+def test_the_limit_at_a_point_is_that_of_nr(epsilon):
+    p = random_joint(4, 3, 5_000).p
+    assert known_limit(p, epsilon) == pytest.approx(nr(p, epsilon).bound, rel=1e-5)
+    assert known_limit(p, epsilon) <= ceiling(p, epsilon)
+
+
+def test_multipliers_prove_what_they_reach():
+    rng = np.random.default_rng(1)
+    v, q = rng.random((200, 5)), rng.dirichlet(np.ones(5), 200)
+    c = (1 + rng.uniform(1e-6, 2, 200)) ** 2
+    mean = greatest_mean(v, q, c)
+    dual = mean.tau - (q * np.sqrt(mean.tau[:, None] - v)).sum(1) ** 2 / c
+    assert mean.value == pytest.approx(dual, rel=1e-9)
+    again = greatest_mean(v, q, c, mean.gap + 0.3)
+    assert again.value == pytest.approx(mean.value, rel=1e-10)
+
+
+def test_worst_pairs_beat_any_split():
+    rng = np.random.default_rng(2)
+    v1, v2, q1, q2 = rng.random((50, 4)), rng.random((50, 4)) + 0.1, rng.dirichlet(np.ones(4), 50), rng.dirichlet(np.ones(4), 50)
+    ps1, ps2, b = rng.uniform(0.05, 0.5, 50), rng.uniform(0.05, 0.5, 50), 0.02
+    found = worst_pairs(v1, q1, ps1, v2, q2, ps2, b).ratio
+    for share in np.linspace(0, 1, 21):
+        top = greatest_mean(v1, q1, (1 + share * b / ps1) ** 2).value
+        low = -greatest_mean(-v2, q2, (1 + (1 - share) * b / ps2) ** 2).value
+        assert np.all(top / low <= found * (1 + 1e-9))
+
+
+@pytest.mark.parametrize("flat", [True, False])
+def test_proved_curves_lie_above_the_worst_pairs_of_atoms(flat):
+    joint = random_joint(4, 6, 50_000, 3)
+    ball = sf.ChiSquareBall(joint)
+    rng = np.random.default_rng(4)
+    heights = np.where(rng.random((12, 6)) < 0.4, 900_000, 500_000) + (0 if flat else rng.integers(0, 300_000, (12, 6)))
+    secret = np.repeat(np.arange(4), 3)
+    found = over_atoms(Atoms(heights, secret), Ball.around(joint, ball.radius)).ratio
+    i, j = (x.ravel() for x in np.meshgrid(np.arange(12), np.arange(12), indexing="ij"))
+    i, j = i[secret[i] != secret[j]], j[secret[i] != secret[j]]
+    exact = ball.ratios(heights[i].astype(float), heights[j].astype(float), secret[i], secret[j]).max()
+    assert exact <= found <= exact * 1.01
+
+
+def test_windows_have_the_mass_that_is_asked_for():
+    q = np.random.default_rng(5).dirichlet(np.full(40, 2.0))
+    sets = windows(q, np.array([0.2, 0.5]), 3, np.random.default_rng(0))
+    assert len(np.unique(sets, axis=0)) == len(sets)
+    assert np.all(np.minimum(np.abs(sets @ q - 0.2), np.abs(sets @ q - 0.5)) <= q.max())
+
+
+def test_the_relaxation_bounds_every_mixture_of_two_level_rows():
+    q = np.random.default_rng(6).dirichlet(np.ones(6))
+    inside = corridor(0.2, 0.01, math.e, Profile(0.3, 0.5), 17)
+    env = Envelope.of(inside, np.sin(np.linspace(0, np.pi / 2, 513)) ** 2)
+    sets = ((np.arange(1, 63)[:, None] >> np.arange(6)) & 1).astype(float)
+    lo, hi = inside.heights(sets @ q)
+    w = sets @ q
+    z, g = (1 - w) * lo + w * hi, (1 - w) * lo * np.log(np.maximum(lo, 1e-300)) + w * hi * np.log(hi)
+    assert np.all(g <= np.interp(z, env.z, env.g) + 5e-3)  # the masses are a grid
+
+
+def test_a_large_table_gets_a_certified_layout_with_a_bound():
+    joint = random_joint(120, 18, 10**7)
+    design = sf.design(sf.ChiSquareBall(joint), 1.0, "ballopt")
+    assert isinstance(design.mechanism.law, Layout)
+    assert design.certificate.level <= 1.0
+    assert 0.5 * design.bound <= design.value <= design.bound <= design.ceiling
+    assert not any("could not" in note for note in design.notes)
+
+
+def test_a_wide_design_leaves_a_margin_on_the_grid_of_the_proof():
+    joint = random_joint(12, 20, 10**6)
+    ball = sf.ChiSquareBall(joint)
+    outcome, _ = wide(joint.p, ball.slack, 1.0, profile=Profile(0.4, 0.5))
+    assert worst_excess(*stepwise(outcome.layout, joint.p, ball.slack), math.exp(1.0))[1] <= math.e
+    assert safe(outcome.layout, joint.p, ball.slack, 1.0) is outcome.layout
+
+
+@pytest.mark.parametrize("method", ["polyopt", "ballopt", "nr"])
+def test_progress_is_told(method):
+    told = []
+    within = sf.ChiSquareBall(sf.datasets.adult("sex", "race"))
+    sf.design(within, 0.5, method, progress=lambda *x: told.append(x))
+    assert told
+    assert all(isinstance(stage, str) and value <= bound + 1e-6 for stage, value, bound in told)
+
+
+def test_a_time_limit_is_kept():
+    joint, start = sf.datasets.adult("native-country", "relationship"), time.process_time()
+    design = sf.design(sf.ChiSquareBall(joint), 1.5, "polyopt", time_limit=0.3)
+    assert time.process_time() - start < 3.0
+    assert design.certificate.level <= 1.5
+    assert design.value <= design.bound
+
+
+def test_an_interrupt_returns_the_best_so_far_or_goes_on():
+    joint = sf.datasets.adult("sex", "race")
+
+    def stop_at(stage):
+        def progress(name, value, bound):
+            if name == stage:
+                raise KeyboardInterrupt
+
+        return progress
+
+    design = sf.design(sf.ChiSquareBall(joint), 0.5, "polyopt", progress=stop_at("coupled"))
+    assert design.certificate.level <= 0.5
+    assert any("interrupted" in note for note in design.notes)
+    with pytest.raises(KeyboardInterrupt):
+        sf.design(sf.ChiSquareBall(joint), 0.5, "polyopt", progress=stop_at("decoupled"))
+
+
+def test_outputs_that_say_the_same_are_one():
+    design = sf.design(sf.ChiSquareBall(sf.datasets.adult("sex", "race")), 0.5, "polyopt")
+    assert isinstance(design.mechanism.law, Table)
+    q = design.mechanism.matrix
+    unit = q / q.max(1, keepdims=True)
+    apart = np.abs(unit[:, None] - unit[None]).max(2) + np.eye(len(q))
+    assert apart.min() > 1e-9

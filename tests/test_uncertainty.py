@@ -1,0 +1,502 @@
+"""Uncertainty sets: corrected formulas of paper 000, brute force, coverage, and mechanisms released over each of them."""
+
+import itertools
+import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from tests.strategies import joints, mechanisms, realised, sealed
+
+import sfumato as sf
+from sfumato.certification.certificate import proved
+from sfumato.certification.outward import exp_range, log_near, log_up, power
+from sfumato.errors import FileFormatError, InputError
+from sfumato.mechanism import Claim, Mechanism, Table
+from sfumato.uncertainty.power_tilting import divergence, divergence_at, greatest_mean, price
+
+ORDERS = (0.2, 0.5, 0.8, 1.0, 1.5, 2.0, 5.0)
+EXAMPLE = sf.Joint.from_counts([[7, 10], [26, 57]])
+SPARSE = sf.Joint.from_counts([[7, 10, 0], [26, 57, 3], [0, 4, 9]])
+
+
+def proved_level(mechanism, within):
+    ratio = proved(mechanism, "rldp", within).ratio
+    return math.inf if ratio == math.inf else log_up(ratio)
+
+
+def within_ball(ball, p):
+    return float(divergence(ball.joint.p.ravel(), p.ravel(), ball.alpha)) <= ball.radius * (1 + 1e-7) + 1e-12
+
+
+def points(ball, rng, count=40):
+    """Distributions on the edge of any set with a support function."""
+    for _ in range(count):
+        yield ball.support(rng.normal(size=ball.joint.shape) * rng.choice([0.05, 1, 30], size=ball.joint.shape)).p
+
+
+# Rényi balls: the corrected formulas
+
+
+def test_order_two_is_the_chi_square_ball():
+    chi = sf.ChiSquareBall(SPARSE)
+    ball = sf.RenyiBall(SPARSE, alpha=2, radius=math.log1p(chi.radius))
+    assert np.exp(ball.radius_of()) == pytest.approx(chi.spread(), rel=1e-12)
+    rng = np.random.default_rng(1)
+    rows = rng.random((6, 3, 3))
+    for ours, theirs in ((ball.spikes(), chi.spikes()), (ball.ranges(rows), chi.ranges(rows))):
+        assert np.stack(ours) == pytest.approx(np.stack(theirs), abs=1e-12)
+    s1, s2 = np.array([0, 1, 2, 0, 2, 1]), np.array([1, 2, 0, 2, 1, 0])
+    assert ball.ratios(rows[:, 0], rows[:, 1], s1, s2) == pytest.approx(chi.ratios(rows[:, 0], rows[:, 1], s1, s2), rel=1e-9)
+    assert ball.support(rows[0]).value == pytest.approx(chi.support(rows[0]).value, rel=1e-12)
+    mechanism = sealed(Mechanism(Table(rng.dirichlet(np.ones(4), 9).T, 3), SPARSE.secret, SPARSE.useful))
+    assert proved_level(mechanism, ball) == pytest.approx(proved_level(mechanism, chi), abs=1e-8)
+
+
+def test_example_2_at_order_two():
+    """Printed: B_s = .3782, .0900, L = .1620 .2829, rad = .6107: points of the ball lie outside all of them [unsafe]."""
+    ball = sf.RenyiBall(EXAMPLE, alpha=2, radius=math.log1p(sf.ChiSquareBall(EXAMPLE).radius))
+    assert ball.radius_of() == pytest.approx([0.406733, 0.090312], abs=5e-7)
+    assert ball.radius_of(0) > 0.3782 and ball.radius_of(1) > 0.0900
+    low = ball.spikes()[0]
+    assert low.ravel() == pytest.approx([0.155223, 0.272720, 0.192131, 0.533372], abs=5e-7)
+    assert ball.rad() == pytest.approx([0.631030, 0.306749], abs=5e-7)
+    attained = ball.worst(np.array([[0.0, 1.0], [1.0, 1.0]]), 0, 1).given_first  # as far from u = 0 as the ball goes
+    assert attained[0] == pytest.approx(low[0, 0], abs=1e-9) and attained[0] < 0.1620
+
+
+def test_rad_is_34_with_its_sign_corrected():
+    ball = sf.RenyiBall(EXAMPLE, alpha=2, radius=0.2)
+    c, p = np.exp(ball.radius_of()), EXAMPLE.useful_given_secret.min(1)
+    root = np.sqrt((c - 1) * (c - (2 * p - 1) ** 2))
+    assert ball.rad() == pytest.approx(((c - 1) * (1 - 2 * p) + root) / c, abs=1e-10)
+    assert np.all((-c + 2 * p - 1 + root) / c < ball.rad() - 0.3)  # as printed: far too small, unsafe
+
+
+@pytest.mark.parametrize("alpha", [0.2, 0.5, 0.8])
+def test_below_order_one_a_rare_secret_is_free(alpha):
+    """(23) takes the logarithm of a negative number there [unsafe]: the projection is the whole simplex."""
+    joint = sf.Joint.from_counts([[1, 2], [40, 57]])
+    ball = sf.RenyiBall(joint, alpha=alpha, radius=0.6)
+    argument = math.exp((alpha - 1) * ball.radius / alpha) - (1 - joint.p_secret[0])
+    assert argument <= 0
+    assert ball.radius_of(0) == math.inf
+    low, high = ball.spikes()
+    assert low[0].tolist() == [0, 0] and high[0].tolist() == [1, 1]
+    corner = ball.support(np.array([[0.0, 0.0], [1.0, 1.0]])).p  # P(s = 0) = 0 lies inside: its conditional may be anything
+    assert corner[0].sum() == pytest.approx(0, abs=1e-9) and within_ball(ball, corner)
+    other = np.where(np.array([[True, False], [True, True]]), corner, 0)
+    other[0, 0] = 1e-12  # all of the secret's mass on one value, and still in the ball
+    assert within_ball(ball, other / other.sum())
+
+
+@pytest.mark.parametrize("alpha", ORDERS)
+def test_an_empty_secret_is_the_whole_simplex(alpha):
+    joint = sf.Joint.from_counts([[10, 20], [30, 5], [0, 0]])
+    ball = sf.RenyiBall(joint, alpha=alpha, radius=0.01)
+    assert ball.radius_of(2) == math.inf
+    assert ball.spikes()[0][2].tolist() == [0, 0] and ball.rad()[2] == pytest.approx(1)  # from the uniform stand-in
+    worst = ball.worst(np.array([[1.0, 1.0], [1.0, 1.0], [0.1, 0.9]]), 2, 0)
+    assert worst.ratio == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("alpha", ORDERS)
+def test_zero_cells_take_the_mass_the_ball_allows(alpha):
+    """max R_u = 1 − e^{−B_s} and L = 0 where P̂_{u|s} = 0; silent in print."""
+    ball = sf.RenyiBall(SPARSE, alpha=alpha, radius=0.02)
+    low, high = ball.spikes()
+    for s, u in ((0, 2), (2, 0)):
+        assert low[s, u] == 0
+        assert high[s, u] == pytest.approx(-math.expm1(-ball.radius_of(s)), rel=1e-9)
+
+
+@pytest.mark.parametrize(("alpha", "rho"), list(itertools.product((0.4, 1.0, 2.0, 4.0), (0.05, 0.3, 0.6, 0.9))))
+def test_xi_plus_lives_below_one_over_rho_not_one_over_one_minus_rho(alpha, rho):
+    """(26), (28), (A29): with ξ < 1/(1−ρ) the maximum of a rare value is cut off [unsafe], e.g. at ρ = .05: R ≤ .0526."""
+    joint = sf.Joint.from_probabilities([[rho, 1 - rho]])
+    ball = sf.RenyiBall(joint, alpha=alpha, radius=0.25)
+    low, high = (x[0, 0] for x in ball.spikes())
+
+    def phi(r):
+        return float(divergence(np.array([rho, 1 - rho]), np.array([r, 1 - r]), alpha))
+
+    assert phi(high) == pytest.approx(0.25, rel=1e-9) or (alpha < 1 and high == 1)
+    assert low == 0 or phi(low) == pytest.approx(0.25, rel=1e-9) or (alpha < 1 and low < 1e-12)
+    if rho < 0.5:
+        assert high > rho / (1 - rho)
+
+
+def test_below_order_one_the_least_mass_may_be_zero():
+    """"φ → ∞ at both ends" is false for α < 1: ξ₋ = 0 once B_s ≥ −log(1−ρ)·α/(1−α)."""
+    alpha, rho = 0.5, 0.3
+    edge = -math.log(1 - rho) * alpha / (1 - alpha)
+    for radius, least in ((edge * 1.01, 0.0), (edge * 0.9, None)):
+        low = sf.RenyiBall(sf.Joint.from_probabilities([[rho, 1 - rho]]), alpha=alpha, radius=radius).spikes()[0][0, 0]
+        assert low == pytest.approx(0, abs=1e-12) if least == 0.0 else low > 1e-4
+
+
+def test_orders_near_one_are_continuous_and_balls_shrink_with_the_order():
+    rows, before = np.random.default_rng(2).random((1, 3, 3)), None
+    for alpha in (0.3, 0.7, 0.999, 1 - 1e-9, 1.0, 1 + 1e-9, 1.001, 2.0, 6.0):
+        ball = sf.RenyiBall(SPARSE, alpha=alpha, radius=0.05)
+        level = ball.worst(rows[0], 0, 1).ratio
+        low, high = ball.spikes()
+        if before is not None:
+            assert level <= before[0] * (1 + 1e-9) and np.all(high - low <= before[1] + 1e-9)
+        if abs(alpha - 1) < 1e-8:
+            exact = sf.RenyiBall(SPARSE, alpha=1, radius=0.05)
+            assert level == pytest.approx(exact.worst(rows[0], 0, 1).ratio, rel=1e-7)
+        before = level, high - low
+
+
+# Brute force
+
+
+def best_by_slsqp(value, ball, start, tries=3, seed=0):
+    """max value(P) over the ball, from several starts."""
+    rng, found = np.random.default_rng(seed), -math.inf
+    size = ball.joint.p.size
+
+    def room(x):
+        return ball.radius - float(divergence(ball.joint.p.ravel(), np.maximum(x, 1e-12), ball.alpha))
+
+    def member(z):
+        x = np.exp(z - z.max())
+        return x / x.sum()
+
+    for i in range(tries):
+        z0 = np.log(start.ravel()) + (0.0 if i == 0 else 0.1) * rng.normal(size=size)
+        made = minimize(lambda z: -value(member(z).reshape(start.shape)), z0, method="SLSQP", bounds=[(-25, 5)] * size,
+                        constraints=[{"type": "ineq", "fun": lambda z: room(member(z)) / ball.radius}],
+                        options={"maxiter": 400, "ftol": 1e-13})
+        x = member(made.x)
+        inside = [y for t in np.linspace(0, 0.02, 81) if room(y := (1 - t) * x + t * start.ravel()) >= -1e-9]
+        found = max([found, *(value(y.reshape(start.shape)) for y in inside[:1])])
+    return found
+
+
+@pytest.mark.parametrize("alpha", ORDERS)
+def test_worst_cases_agree_with_a_general_optimiser(alpha):
+    rng = np.random.default_rng(int(alpha * 10))
+    joint = sf.Joint.from_counts(rng.integers(3, 40, size=(2, 3)))
+    ball = sf.RenyiBall(joint, alpha=alpha, radius=0.04)
+    row, c = rng.random((2, 3)) + 0.05, rng.normal(size=(2, 3))
+
+    def ratio(p):
+        return float((row[0] @ p[0] / p[0].sum()) / (row[1] @ p[1] / p[1].sum()))
+
+    worst = ball.worst(row, 0, 1)
+    spent = joint.p_secret @ price([float(divergence(joint.useful_given_secret[s], r, alpha))
+                                    for s, r in enumerate((worst.given_first, worst.given_second))], alpha)
+    assert spent <= ball.budget * (1 + 1e-6)  # the sharing rule, from the definition
+    shares = joint.p_secret * (1 + (alpha - 1) / alpha * price([float(divergence(joint.useful_given_secret[s], r, alpha))
+                               for s, r in enumerate((worst.given_first, worst.given_second))], alpha))
+    p = (shares / shares.sum())[:, None] * np.stack([worst.given_first, worst.given_second])
+    assert within_ball(ball, p) and ratio(p) == pytest.approx(worst.ratio, rel=1e-9)  # attained by a member
+    assert best_by_slsqp(ratio, ball, joint.p) == pytest.approx(worst.ratio, rel=2e-4)
+    assert best_by_slsqp(lambda x: float((c * x).sum()), ball, joint.p) == pytest.approx(ball.support(c).value, rel=1e-4, abs=1e-6)
+    high = ball.ranges(row[None])[1][0, 0]
+    assert best_by_slsqp(lambda x: float(row[0] @ x[0] / x[0].sum()), ball, joint.p) == pytest.approx(high, rel=1e-4)
+
+
+@given(st.floats(0.1, 8), st.floats(1e-6, 2), st.integers(0, 2**32 - 1))
+@settings(max_examples=40, deadline=None)
+def test_the_worst_mean_lies_on_the_edge_and_its_dual_proves_it(alpha, limit, seed):
+    rng = np.random.default_rng(seed)
+    q = rng.dirichlet(np.full(4, 0.7), 5) * (rng.random((5, 4)) < 0.8) + 1e-300
+    q = np.where(q < 1e-200, 0, q)
+    q[:, 0] += 0.1
+    q /= q.sum(1, keepdims=True)
+    v = rng.normal(size=(5, 4))
+    best = greatest_mean(v, q, np.full(5, limit), alpha)
+    assert np.all(divergence(q, best.r, alpha) <= limit * (1 + 1e-6) + 1e-9)
+    k, gaps = (alpha - 1) / alpha, np.maximum(best.tau[:, None] - v, 1e-280)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = np.exp((q * np.log(gaps)).sum(1)) if k == 0 else np.where(q > 0, q * gaps**k, 0).sum(1) ** (1 / k)
+    assert best.value == pytest.approx(best.tau - math.exp(-limit) * mean, rel=1e-6, abs=1e-6)
+
+
+def test_shares_of_the_radius_price_and_come_back():
+    for alpha in ORDERS:
+        d = np.array([0.0, 1e-9, 0.01, 0.3])
+        assert divergence_at(0.4 * price(d, alpha), 0.4, alpha) == pytest.approx(d, rel=1e-9, abs=1e-15)
+
+
+# Proofs
+
+
+@given(st.floats(1e-12, 1e12), st.floats(-30, 30))
+def test_powers_are_enclosed(x, r):
+    with localcontext() as context:
+        context.prec = 60
+        exact = (Decimal(x).ln() * Decimal(r)).exp()
+    low, high = power(np.array([x]), r)
+    if 1e-290 < exact < Decimal("1e290"):
+        assert Decimal(float(low[0])) <= exact <= Decimal(float(high[0]))
+        assert high[0] <= low[0] * (1 + 1e-9)
+    log, error = log_near(x)
+    assert abs(Decimal(float(log)) - Decimal(x).ln()) <= Decimal(float(error))
+    if abs(r) < 600:
+        low, high = exp_range(np.array([r]))
+        assert Decimal(float(low[0])) <= Decimal(r).exp() <= Decimal(float(high[0]))
+
+
+def test_powers_at_the_ends():
+    assert [float(x[0]) for x in power(np.array([0.0]), 2.0)] == [0, 0]
+    assert [float(x[0]) for x in power(np.array([0.0]), -2.0)] == [math.inf, math.inf]
+    low, high = power(np.array([1e-305]), 0.5)
+    assert low[0] == 0 and high[0] >= 1e-150
+
+
+@given(joints(secrets=(2, 3), useful=(2, 3), largest=60).flatmap(lambda j: st.tuples(st.just(j), mechanisms(j))),
+       st.sampled_from([0.3, 0.7, 0.9999999, 1.0, 1.3, 2.0, 7.0]), st.integers(0, 2**32 - 1))
+@settings(max_examples=12, deadline=None)
+def test_no_distribution_in_a_renyi_ball_exceeds_the_proved_level(pair, alpha, seed):
+    joint, mechanism = pair
+    mechanism, ball = sealed(mechanism), sf.RenyiBall(joint, alpha=alpha, radius=0.03)
+    upper, found = proved_level(mechanism, ball), sf.level(mechanism, sf.RLDP(ball))
+    assert found - 1e-11 <= upper
+    assert alpha < 0.5 or upper <= found + 1e-3 * (1 + found)
+    for p in points(ball, np.random.default_rng(seed), 25):
+        assert within_ball(ball, p)
+        assert realised(mechanism, p) <= upper + 1e-9
+
+
+@pytest.mark.parametrize(("alpha", "method"), [(0.4, "grr"), (0.4, "cr"), (1.0, "ir"), (1.0, "srr"), (3.5, "cr"), (3.5, "oue"), (3.5, "auto")])
+def test_closed_forms_design_over_renyi_balls(alpha, method):
+    design = sf.design(sf.RenyiBall(SPARSE, alpha=alpha, radius=0.01), 0.7, method, reads="useful" if method == "oue" else "both")
+    assert design.certificate.level <= 0.7 and design.value > 0
+    assert design.mechanism.claim.sentence.endswith("for every distribution in the Rényi ball")
+    assert list(design.certificate.elsewhere)[:2] == ["2 times the radius", "4 times the radius"]
+
+
+def test_the_papers_rule_for_ir_uses_rad_over_any_order():
+    tight, paper = (sf.design(sf.RenyiBall(SPARSE, alpha=1, radius=0.01), 1.0, "ir", rule=r) for r in ("tight", "paper"))
+    assert paper.certificate.level <= 1 and paper.value <= tight.value
+
+
+# Polytopes
+
+
+def corners(rng, count, shape=(3, 3)):
+    return rng.dirichlet(np.full(shape[0] * shape[1], 0.6), count).reshape(count, *shape)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_levels_over_a_polytope_are_attained_by_mixtures_and_proved(seed):
+    rng = np.random.default_rng(seed)
+    vertices = corners(rng, 4)
+    vertices[0, 1] = 0  # a vertex at which a secret does not occur
+    vertices[0] /= vertices[0].sum()
+    joint = sf.Joint.from_probabilities(vertices.mean(0))
+    polytope = sf.Polytope(joint, vertices=vertices)
+    mechanism = sealed(Mechanism(Table(rng.dirichlet(np.ones(4), 9).T, 3), joint.secret, joint.useful))
+    found, upper = sf.level(mechanism, sf.RLDP(polytope)), proved_level(mechanism, polytope)
+    assert found <= upper <= found + 1e-9
+    seen = max(realised(mechanism, np.tensordot(rng.dirichlet(np.full(4, 0.3)), vertices, 1)) for _ in range(3000))
+    assert found - 0.05 <= seen <= upper + 1e-12
+    row = rng.random((3, 3))
+    worst = polytope.worst(row, 0, 1)
+    assert (row[0] @ worst.given_first) / (row[1] @ worst.given_second) == pytest.approx(worst.ratio, rel=1e-7)
+
+
+def test_vertices_alone_do_not_suffice_when_the_secrets_change_their_mass():
+    """Both conditionals move from one end to the other, but not at the same pace: the worst case lies inside."""
+    ends = [np.array([[0.001, 0.0], [0.0, 0.999]]), np.array([[0.0, 0.999], [0.001, 0.0]])]
+    joint = sf.Joint.from_probabilities((ends[0] + ends[1]) / 2)
+    polytope = sf.Polytope(joint, vertices=ends)
+    mechanism = sealed(Mechanism(Table(np.array([[0.2, 0.5, 0.5, 0.2], [0.8, 0.5, 0.5, 0.8]]), 2), joint.secret, joint.useful))
+    at_ends = max(realised(mechanism, p) for p in ends)
+    inside = realised(mechanism, joint.p)
+    assert at_ends < 1e-9 < 0.8 < inside <= proved_level(mechanism, polytope)
+    assert sf.level(mechanism, sf.RLDP(polytope)) == pytest.approx(proved_level(mechanism, polytope), abs=1e-9)
+
+
+def test_a_secret_no_vertex_lets_occur_is_not_compared():
+    joint = sf.Joint.from_probabilities([[0.3, 0.2], [0.1, 0.4], [0, 0]])
+    polytope = sf.Polytope(joint, vertices=[joint, [[0.2, 0.3], [0.3, 0.2], [0, 0]]])
+    assert polytope.possible.tolist() == [0, 1]
+    q = np.array([[0.5, 0.5, 0.5, 0.5, 0.9, 0.9], [0.5, 0.5, 0.5, 0.5, 0.1, 0.1]])
+    mechanism = sealed(Mechanism(Table(q, 3), joint.secret, joint.useful))
+    assert proved_level(mechanism, polytope) == pytest.approx(0, abs=1e-9)
+
+
+def test_inequalities_and_vertices_describe_the_same_polytope():
+    joint = sf.Joint.from_probabilities([[0.3, 0.2], [0.1, 0.4]])
+    # P(s) fixed at a half each, P(0,0) in [.2, .4], P(1,0) in [0, .2]: four vertices
+    vertices = [[[a, 0.5 - a], [b, 0.5 - b]] for a in (0.2, 0.4) for b in (0.0, 0.2)]
+    cell = np.eye(4).reshape(4, 2, 2)
+    half = cell[0] + cell[1]
+    limits = (np.stack([half, -half, cell[0], -cell[0], cell[2]]), np.array([0.5, -0.5, 0.4, -0.2, 0.2]))
+    listed, cut = sf.Polytope(joint, vertices=vertices), sf.Polytope(joint, inequalities=limits)
+    rng = np.random.default_rng(3)
+    rows = rng.random((3, 2, 2))
+    assert np.stack(cut.ranges(rows)) == pytest.approx(np.stack(listed.ranges(rows)), abs=1e-9)
+    assert np.stack(cut.spikes()) == pytest.approx(np.stack(listed.spikes()), abs=1e-9)
+    assert cut.support(rows[0]).value == pytest.approx(listed.support(rows[0]).value, abs=1e-9)
+    assert cut.worst(rows[0], 0, 1).ratio == pytest.approx(listed.worst(rows[0], 0, 1).ratio, rel=1e-9)
+    assert cut.possible.tolist() == [0, 1]
+    mechanism = Mechanism(Table(rng.dirichlet(np.ones(3), 4).T, 2), joint.secret, joint.useful)
+    assert sf.level(mechanism, sf.RLDP(cut)) == pytest.approx(sf.level(mechanism, sf.RLDP(listed)), abs=1e-8)
+    with pytest.raises(InputError, match="List its vertices"):
+        sf.design(cut, 1.0, "grr")
+    assert sf.design(listed, 1.0, "ir").certificate.level <= 1.0
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({}, "either vertices= or inequalities="), ({"vertices": [[[1.0]]]}, "2 × 2"),
+    ({"vertices": [[[0.5, 0.5], [0.5, 0.5]]]}, "sum 1"), ({"vertices": [[[1.2, -0.2], [0, 0]]]}, "not negative"),
+    ({"inequalities": ([[[1.0, 1], [1, 1]]], [0.5])}, "no distribution"), ({"inequalities": ([[1.0]], [1])}, "of shape"),
+])
+def test_bad_polytopes_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        sf.Polytope(EXAMPLE, **options)
+
+
+# Custom sets
+
+
+def contaminated(joint, share, trusted=False):
+    """Mixtures of P̂(·|s) with any law at a share: the range has a closed form."""
+    q = joint.useful_given_secret
+
+    def between(v, s):
+        return (1 - share) * q[s] @ v + share * v.min(), (1 - share) * q[s] @ v + share * v.max()
+
+    return sf.Custom(joint, between, trusted=trusted, name="contaminated")
+
+
+def test_custom_sets_have_levels_and_release_only_when_trusted(tmp_path):
+    joint = sf.Joint.from_counts([[7, 10, 5], [26, 57, 30]])
+    mechanism = sealed(Mechanism(Table(np.random.default_rng(5).dirichlet(np.ones(4), 6).T, 2), joint.secret, joint.useful))
+    levels = [sf.level(mechanism, sf.RLDP(F)) for F in (
+        sf.Exactly(joint), contaminated(joint, 0.05), contaminated(joint, 0.3), contaminated(joint, 1.0), sf.Anything(joint))]
+    assert levels == sorted(levels) and levels[3] == pytest.approx(levels[4])
+    with pytest.raises(InputError, match="trusted=True"):
+        sf.design(contaminated(joint, 0.1), 1.0, "ir")
+    for method in ("ir", "grr", "cr"):
+        design = sf.design(contaminated(joint, 0.1, trusted=True), 1.0, method)
+        assert design.certificate.basis == "as given by the set" and design.certificate.level <= 1.0
+        assert "as given by the set" in design.mechanism.claim.sentence
+    path = design.mechanism.save(tmp_path / "m.json")
+    assert sf.load(path).claim.within.name == "contaminated"
+    with pytest.raises(InputError, match="code that is not in the file"):
+        sf.verify(path)
+
+
+def test_a_custom_range_that_is_no_range_is_refused():
+    for bad in ((1.0, 0.0), (math.nan, 1.0)):
+        with pytest.raises(InputError, match="least value exceeds"):
+            sf.Custom(EXAMPLE, lambda v, s, bad=bad: bad).spikes()
+
+
+# Files
+
+
+@pytest.mark.parametrize("make", [
+    lambda j: sf.RenyiBall(j, alpha=1.3, radius=0.02), lambda j: sf.RenyiBall(j, alpha=1, confidence=0.9),
+    lambda j: sf.Polytope(j, vertices=[j.p, np.full(j.shape, 1 / j.p.size)]), lambda j: sf.ChiSquareBall(j, calibration="exact"),
+], ids=["renyi", "kl", "polytope", "exact"])
+def test_claims_over_every_set_come_back_and_verify(tmp_path, make):
+    within = make(SPARSE)
+    design = sf.design(within, 1.0, "ir")
+    path = design.mechanism.save(tmp_path / "m.json")
+    back = sf.load(path).claim.within
+    assert sf.verify(path).level == design.certificate.level
+    for name in ("alpha", "radius", "confidence", "calibration"):
+        assert getattr(back, name, None) == getattr(within, name, None)
+    assert sf.load(path).save(tmp_path / "again.json").read_bytes() == path.read_bytes()
+
+
+def test_a_renyi_record_without_an_order_is_refused():
+    from sfumato.mechanism.file import SetRecord, _set
+
+    with pytest.raises(FileFormatError, match="renyi-ball"):
+        _set(SetRecord("renyi-ball", 0.1), EXAMPLE)
+
+
+# Radii
+
+
+def covered(truth, n, draws, seed, **options):
+    """How often the ball around a drawn table holds the truth it was drawn from."""
+    rng, inside = np.random.default_rng(seed), 0
+    for _ in range(draws):
+        joint = sf.Joint.from_counts(rng.multinomial(n, truth.ravel()).reshape(truth.shape))
+        ball = sf.ChiSquareBall(joint, **options) if "alpha" not in options else sf.RenyiBall(joint, **options)
+        if "alpha" in options:
+            inside += float(divergence(joint.p.ravel(), truth.ravel(), ball.alpha)) <= ball.radius
+        else:
+            inside += ((joint.p - truth) ** 2 / truth).sum() <= ball.radius
+    return inside / draws
+
+
+UNEVEN = np.array([[0.5, 0.2, 0.1], [0.15, 0.03, 0.01], [0.005, 0.003, 0.002]])
+
+
+def test_few_rows_cover_less_than_the_asymptotic_radius_says_and_other_radii_repair_it():
+    asymptotic = covered(UNEVEN, 75, 3000, 1, confidence=0.95)
+    assert 0.90 < asymptotic < 0.942
+    exact = covered(UNEVEN, 75, 1000, 2, confidence=0.95, calibration="exact")
+    divergent = covered(UNEVEN, 75, 1000, 3, alpha=1, confidence=0.95)
+    assert exact >= 0.95 and divergent >= 0.95
+    from sfumato.uncertainty import chi_square
+
+    kept, chi_square.DRAWS = chi_square.DRAWS, 1500
+    try:
+        assert covered(UNEVEN, 75, 250, 4, confidence=0.95, calibration="bootstrap") > 0.95 - 2 * math.sqrt(0.05 * 0.95 / 250)
+    finally:
+        chi_square.DRAWS = kept
+
+
+def test_coverage_is_reported_by_simulation_at_the_estimate():
+    joint = sf.Joint.from_counts([[30, 12, 1], [18, 4, 1], [7, 1, 1]])
+    plain, boot, exact = (sf.ChiSquareBall(joint, calibration=c) for c in ("asymptotic", "bootstrap", "exact"))
+    assert plain.coverage(8000, seed=5) < 0.945 < 0.95 <= boot.coverage(8000, seed=5) <= exact.coverage(4000) <= 1
+    assert plain.radius < boot.radius < exact.radius
+    assert plain.coverage(500, seed=3) == plain.coverage(500, seed=3)
+    many = sf.ChiSquareBall(sf.datasets.adult("sex", "race"))
+    assert many.coverage(2000) == pytest.approx(0.95, abs=0.02)
+
+
+def test_the_exact_radius_follows_from_the_mean_of_the_statistic():
+    """E Σ (P̂ − P)²/P = (k − 1)/n for every P, checked by listing all tables of four rows."""
+    truth, n = [Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)], 4
+    mean = Fraction(0)
+    for a, b in itertools.product(range(n + 1), repeat=2):
+        if a + b <= n:
+            c = (a, b, n - a - b)
+            ways = Fraction(math.factorial(n), math.prod(math.factorial(x) for x in c))
+            chance = ways * math.prod(p**x for p, x in zip(truth, c, strict=True))
+            mean += chance * sum((Fraction(x, n) - p) ** 2 / p for x, p in zip(c, truth, strict=True))
+    assert mean == Fraction(2, n)
+    ball = sf.ChiSquareBall(sf.Joint.from_counts([[2, 1, 1]]), confidence=0.9, calibration="exact")
+    assert ball.radius == pytest.approx(2 / (4 * 0.1))
+
+
+@pytest.mark.parametrize(("make", "message"), [
+    (lambda: sf.ChiSquareBall(EXAMPLE, calibration="magic"), "not a calibration"),
+    (lambda: sf.RenyiBall(EXAMPLE, alpha=0, radius=1), "alpha must be positive"),
+    (lambda: sf.RenyiBall(EXAMPLE, alpha=1), "either radius= or confidence="),
+    (lambda: sf.RenyiBall(EXAMPLE, alpha=2, confidence=0.95), "alpha ≤ 1"),
+    (lambda: sf.RenyiBall(EXAMPLE, alpha=2, radius=-1), "not negative"),
+    (lambda: sf.RenyiBall(EXAMPLE, alpha=1, confidence=1.5), "strictly between"),
+    (lambda: sf.ChiSquareBall(sf.Joint.from_probabilities([[0.5, 0.5]]), radius=0.1).coverage(), "how many rows"),
+])
+def test_bad_radii_are_refused(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+def test_only_sets_with_a_proof_can_be_claimed():
+    class Other:
+        kind = "other"
+        joint = EXAMPLE
+
+    mechanism = sf.design(sf.ChiSquareBall(EXAMPLE), 1.0, "grr").mechanism
+    with pytest.raises(InputError, match="cannot be proved"):
+        sf.certify(mechanism, Claim("rldp", 1.0, Other()))
