@@ -52,7 +52,8 @@ def test_example_3_names_what_the_print_confuses(tmp_path):
 
 def test_figure_2_holds_its_claims_on_a_small_table(tmp_path):
     verdict = robust_fig2.run(tmp_path, full=False, pairs=(("sex", "race"),), epsilons=(0.5, 1.5))
-    assert verdict.startswith("000-fig2: reproduced"), verdict
+    # §8.1 has SRR overtake IR at high ε; up to ε = 1.5 it does not, and everything else holds.
+    assert verdict.startswith("000-fig2: NOT reproduced (srr overtakes ir at high ε on small tables). polyopt"), verdict
     rows = table(tmp_path / "000-fig2.csv")
     assert all(float(r["certified"]) <= float(r["epsilon"]) for r in rows)
     half = {r["method"]: float(r["nmi"]) for r in rows if r["epsilon"] == "0.5"}

@@ -157,6 +157,22 @@ def test_recoverable_designs_have_full_rank_at_the_stated_cost():
     assert full.certificate.level <= 0.5
 
 
+def test_recoverable_holds_where_srr_alone_is_singular():
+    """At e^ε = |U| − 1 truth and lies about U weigh the same in SRR, and its matrix loses rank."""
+    joint = sf.datasets.adult("sex", "race")
+    plain, full = (sf.design(sf.Anything(joint), math.log(4), "srr", recoverable=r) for r in (False, True))
+    assert not sf.recovery(plain.mechanism, joint).complete
+    assert sf.recovery(full.mechanism, joint).complete
+
+
+@given(joints(secrets=(2, 5), useful=(2, 3), empty_cells=False), st.floats(0.3, 2.0))
+@settings(max_examples=10)
+def test_ballopt_never_keeps_less_than_polyopt(joint, epsilon):
+    ball = sf.ChiSquareBall(joint)
+    values = [sf.design(ball, epsilon, method).value for method in ("polyopt", "ballopt")]
+    assert values[0] <= values[1] * (1 + 2e-6) + 1e-9
+
+
 def test_standard_errors_of_recovery_are_those_of_simulated_estimates():
     joint = sf.datasets.adult("sex", "race")
     design = sf.design(sf.ChiSquareBall(joint), 2.0, "srr")

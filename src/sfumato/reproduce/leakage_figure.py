@@ -7,6 +7,8 @@ import csv
 import math
 from pathlib import Path
 
+import numpy as np
+
 from sfumato.errors import InputError
 from sfumato.mechanism import Tabular
 from sfumato.privacy.order_map import LeakageMap
@@ -23,7 +25,8 @@ def run(out: Path, *, full: bool = False) -> str:
     write_map(found, out / "004-fig1.csv")
     with contextlib.suppress(InputError):  # the picture needs matplotlib; the data do not
         (out / "004-fig1.png").write_bytes(order_picture(found, "a channel of 3 inputs, 3 outputs"))
-    widest = float((found.bounds - found.values).max())
+    known = np.isfinite(found.values)
+    widest = float((found.bounds[known] - found.values[known]).max())
     return f"004-fig1: the map of (α, β) drawn; the figure prints no numbers; widest proved gap {widest:.1e} nats"
 
 

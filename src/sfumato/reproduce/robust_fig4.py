@@ -61,7 +61,7 @@ def run(
         f"{len(tables)} draws, {len(covered)} of them in F; outside F {exceeded} of {len(outside)} exceeded ε. nr "
         f"exceeds ε in {nr_over:.0%}; its third quartile at ε = {least:g} is "
         + ", ".join(f"{x:.4f} ({s[0]} × {s[1]})" for s, x in upper.items())
-        + f" (printed {PRINTED} for one of the shapes). Erratum: §8.3 prints ε* without the logarithm"
+        + f" (printed {PRINTED}; nr's optimum is not unique). Erratum: §8.3 prints ε* without the logarithm"
     )
     return verdict("000-fig4", claims, text, remark)
 

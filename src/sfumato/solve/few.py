@@ -21,9 +21,9 @@ from sfumato.solve.watch import FREE, Watch
 from sfumato.uncertainty.tilting import worst_pairs
 
 MARGIN = 1e-7  # nats left for the sealing of weights into integers
-SLOPES = 24  # tangents of φ from which rows are suggested
-MENDED = 48  # rows improved secret by secret per round
-ROUNDS = 25
+SLOPES = 16  # tangents of φ from which rows are suggested
+MENDED = 64  # rows improved secret by secret per round
+ROUNDS = 40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,12 +130,12 @@ class Search:
         a = [np.where((s0 == s)[:, None], prices[0][s][i], prices[1][s][i]) for s in range(S)]
         row = np.arange(len(choice))
         z = np.sum([zs[s][row, choice[:, s]] for s in range(S)], axis=0)
-        for s in range(S):
+        for s in (*range(S), *range(S - 1)):
             rest = z - zs[s][row, choice[:, s]]
             choice[:, s] = (a[s] - xlogx(rest[:, None] + zs[s])).argmax(1)
             z = rest + zs[s][row, choice[:, s]]
         reduced = np.sum([a[s][row, choice[:, s]] for s in range(S)], axis=0) - xlogx(z)
-        good = np.flatnonzero(reduced > 1e-5 * abs(self.lp.value) + 1e-12)
+        good = np.flatnonzero(reduced > 2e-6 * abs(self.lp.value) + 1e-12)
         code = np.zeros(len(choice), np.int64)
         for s in range(S):
             code = (code * 1_000_003 + choice[:, s]) % (1 << 40)
@@ -222,7 +222,7 @@ def few(p: Floats, b: float, epsilon: float, *, watch: Watch = FREE) -> Few:
     for _ in range(3):
         ratio = ratio ** (1.0 / 3.0)
         around = t[:, None] * ratio ** np.array([-1.0, 0.0, 1.0])
-        search.at(np.unique(np.clip(around.ravel(), 1.0, E).round(12)))
+        search.at(np.unique(np.clip(np.append(around, 1.0), 1.0, E).round(12)))  # t = 1 is always worth a look
         t = search.used()
         watch.tell("few", search.lp.value)
         if watch.over:

@@ -22,7 +22,7 @@ RAISING = 60  # halvings for a multiplier that its own side does not determine
 LEAST_GAP = -75.0  # log of the least τ − max v looked at, in units of the width
 SPLIT_STEPS = 40  # for the split of the slack; the secant needs about eight
 SPLIT_END = 36.0  # log-odds of the split at which a share counts as nothing
-SPLIT_CLOSE = 1e-7  # the ratio is flat at its maximum, so this is exact to the last float
+SPLIT_CLOSE = 1e-5  # a slope this small, and one more step of the secant: the ratio is flat there, exact to about 1e-12
 
 
 def spread_of(slack: Any, mass: Any) -> Floats:
