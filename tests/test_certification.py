@@ -175,3 +175,12 @@ def test_a_layout_with_too_many_rows_to_compare_is_bounded_by_its_atoms(joint, s
     assert bounded[0] == pytest.approx(listed[0], rel=1e-9)
     assert all(a <= b * (1 + 1e-12) for a, b in zip(listed, bounded, strict=True))
     assert found <= bounded[1] <= found + 0.02
+
+
+@pytest.mark.parametrize("method", ["sue", "oue", "grr"])
+def test_the_identity_is_told_and_proved_where_it_is_private(method):
+    """Nothing to hide: the useful value is independent enough of the secret for all of it to be told."""
+    ball = sf.ChiSquareBall(sf.Joint.from_counts([[2, 2], [2, 2]]))
+    design = sf.design(ball, 3.0, method, reads="useful")
+    assert design.details["strength"] == math.inf
+    assert design.certificate.level <= 3.0
