@@ -37,5 +37,8 @@ $(BENCH_VENV)/stamp: requirements/run.txt requirements/bench.txt pyproject.toml
 bench: $(BENCH_VENV)/stamp  ## times as ratios, with peers, into docs/benchmarks.md
 	$(BENCH_VENV)/bin/python benchmarks/run.py
 
+reproduce: $(VENV)/test.stamp  ## figures and tables of the papers, quick versions, into reproduced/
+	$(BIN)/sfumato reproduce $$($(BIN)/sfumato reproduce) --out reproduced
+
 clean:
-	rm -rf $(VENV) $(BENCH_VENV) demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(BENCH_VENV) demo reproduced .mypy_cache .ruff_cache .pytest_cache .hypothesis

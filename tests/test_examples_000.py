@@ -79,7 +79,7 @@ def test_example_5_the_tighter_rule_keeps_more_than_twice_as_much():
 
 @pytest.mark.parametrize(("shape", "expected"), [((2, 5), 0.334), ((5, 2), 0.154), ((15, 16), 0.052), ((42, 6), 0.053)])
 def test_table_2_independent_reporting_by_the_tighter_rule(shape, expected):
-    """ε = 1.5, 90 % balls, n = 32,561, tables from the Jeffreys prior; errata.md's means, within the noise of few draws."""
+    """ε = 1.5, 90 % balls, n = 32,561, tables from the Jeffreys prior; the means of docs/corrections.md, within the noise of few draws."""
     rng, nmi = np.random.default_rng(7), []
     for _ in range(12):
         counts = rng.multinomial(32_561, rng.dirichlet(np.full(shape[0] * shape[1], 0.5))).reshape(shape)

@@ -9,12 +9,11 @@ import numpy as np
 
 from sfumato.solve.arrays import Floats
 from sfumato.solve.decoupled import decouple
-from sfumato.solve.distinguished import distinguish
-from sfumato.solve.layout import Layout, layout_of_rows
+from sfumato.solve.layout import Layout
 from sfumato.solve.levelling import level
 from sfumato.solve.margin import boosted
 from sfumato.solve.oracle import Worst, radius, split_grid
-from sfumato.solve.pricing import ENUMERATE, indicator
+from sfumato.solve.pricing import ENUMERATE
 from sfumato.solve.product import Outcome, optimise
 from sfumato.solve.subsetsearch import Searched
 from sfumato.solve.twolevel import Corridor
@@ -137,32 +136,6 @@ def tuned(p: Floats, b: float, epsilon: float, watch: Watch) -> tuple[Profile, T
         if watch.over:
             break
     return tuner.best(), tuner
-
-
-def ballopt_apart(
-    p: Floats, b: float, epsilon: float, *, profile: Profile | None = None, gap: float = 1e-3, watch: Watch = FREE
-) -> tuple[Outcome, Worst]:
-    """Two-level rows with a distinguished secret, over F with a profile (few secrets, |U| ≤ 8): the profile
-    multiplies floors and roofs."""
-    profile = profile or Profile()
-    shares = p.sum(axis=1)
-    sets = indicator(np.arange(1 << p.shape[1]), p.shape[1])
-
-    def block(s: int, floor: float, roof: float) -> Floats:
-        base = corridor(float(shares[s]), b, 1.0, profile, 33 if profile.drop else 1)
-        inside = Corridor(base.C, floor * base.floor, roof * base.roof)
-        if inside.constants()[0] > inside.constants()[1] * (1.0 - 1e-12):
-            return np.full((1, p.shape[1]), inside.constants()[0])
-        lo, hi = inside.heights(np.clip(sets @ (p[s] / shares[s]), 0.0, 1.0))
-        points = (lo[:, :, None] + (hi - lo)[:, :, None] * sets).reshape(-1, p.shape[1])
-        return np.unique(points.round(15), axis=0)
-
-    def design(nominal: float) -> tuple[Layout, float]:
-        found = distinguish(block, p, float(np.exp(nominal)), gap=gap, watch=watch)
-        return layout_of_rows(found.rows, p), found.bound
-
-    layout, bound, worst = boosted(design, p, b, epsilon, watch=watch)
-    return Outcome(layout, layout.value(p), bound, "distinguished"), worst
 
 
 def ballopt(
