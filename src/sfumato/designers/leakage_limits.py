@@ -1,6 +1,7 @@
 """The mechanism of least expected distortion whose maximal (α, β)-leakage stays below given levels.
 
-Every level set {L_{α,β} ≤ ℓ} is convex in the channel (docs/corrections.md) and, by minimax on [004, (84)], a finite set of
+Every level set {L_{α,β} ≤ ℓ} is convex in the channel (docs/corrections.md) and, by minimax on [004, (84)], a finite
+set of
 cones:
 
     L_{α,β} ≤ ℓ  ⇔  for every x' there is a law q with  Σ_y Q_x^α (q^τ Q_x'^{1−τ})^{1−α} ≤ e^{(α−1)ℓ}  for
