@@ -13,6 +13,7 @@ import distortion
 import files
 import funnel
 import leakage
+import robust
 import sampler
 import startup
 from measure import table
@@ -37,6 +38,8 @@ def main() -> int:
         "release, its threads and its fsync. The first release of five million rows or more in a process also loads\n"
         "numba, which is left to the run that goes before the timed ones.\n\n"
         f"{table(rows)}\n\n"
+        f"## Robust designs\n\nDesign, sealing and certificate together; the last column is the limit we set.\n\n"
+        f"{robust.tables(vertices_too=large)}\n\n"
         f"Machine: {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end, {platform.machine()}, "
         f"Python {platform.python_version()}.\n"
     )

@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
 from sfumato.alphabet import Floats
 from sfumato.privacy import renyi
@@ -44,7 +45,7 @@ def leakage_map(
     if workers == 1:
         rows = [row(alpha) for alpha in alphas]
     else:
-        with ProcessPoolExecutor(workers) as pool:
+        with ProcessPoolExecutor(workers, initializer=threadpool_limits, initargs=(1,)) as pool:  # one core each
             rows = list(pool.map(row, alphas, chunksize=1))
     values = np.array([value for value, _ in rows])
     return LeakageMap(
