@@ -100,6 +100,16 @@ def test_a_forged_claim_is_found_out_by_verify(saved):
         sf.verify(saved)
 
 
+def test_a_ball_smaller_than_its_confidence_is_found_out(saved):
+    """A tiny ball proves anything; the file must not call it a 95 % ball."""
+    record = msgspec.json.decode(saved.read_bytes(), type=MechanismRecord)
+    record.claim.within.radius = 1e-9
+    record.checksum = checksum(record)
+    saved.write_bytes(msgspec.json.encode(record))
+    with pytest.raises(sf.ClaimError, match=r"says 0\.95 confidence"):
+        sf.verify(saved)
+
+
 @pytest.mark.parametrize(("content", "message"), [
     (b"", "is not a mechanism file"), (b"{}", "is not a mechanism file"), (b"\x89PNG", "is not a mechanism file"),
     (b'{"format": "x", "version": 9}', "is not a mechanism file"),

@@ -126,6 +126,7 @@ def certificate(mechanism: Mechanism, claim: Claim | None = None, *, wider: bool
     claim = mechanism.claim if claim is None else claim
     if claim is None:
         raise InputError("the mechanism carries no claim. Give one, or design it with sf.design.")
+    _check_confidence(claim)
     if claim.notion == "mi":
         return _average(mechanism, claim, wider)
     level, where = _leakage(mechanism, claim) if claim.notion == "leakage" else _ratio(mechanism, claim)
@@ -203,6 +204,20 @@ def certify(mechanism: Mechanism, claim: Claim | None = None) -> Certificate:
             f"{' at ' + where if where else ''}. Nothing was released."
         )
     return made
+
+
+def _check_confidence(claim: Claim) -> None:
+    """A ball that says how confident it is must be as large as that: a smaller one would be proved all too easily."""
+    ball = claim.within
+    if not isinstance(ball, ChiSquareBall) or ball.confidence is None or ball.joint.n is None:
+        return
+    if ball.calibration in (None, "asymptotic"):
+        needed = ChiSquareBall(ball.joint, confidence=ball.confidence).radius
+        if ball.radius < needed * (1 - 1e-9):
+            raise ClaimError(
+                f"the claim says {ball.confidence:.4g} confidence, for which the ball needs a radius of {needed:.6g} "
+                f"at n = {ball.joint.n}, but it has {ball.radius:.6g}. Nothing was released."
+            )
 
 
 def verify(path: str | os.PathLike[str]) -> Certificate:
