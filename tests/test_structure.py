@@ -14,8 +14,8 @@ from sfumato.utility.information import _BY_KIND
 HOME = Path(sf.__file__).parent
 ORDER = [
     "errors", "atomic", "alphabet", "arrow", "joint", "logs", "sources", "binning", "tabulation", "datasets",
-    "uncertainty", "mechanism", "solve", "privacy", "utility", "certification", "designers", "releasing", "estimation",
-    "reporting", "auditing", "reproduce", "cli",
+    "uncertainty", "mechanism", "solve", "privacy", "utility", "certification", "designers", "composing", "bundles",
+    "releasing", "ledgers", "estimation", "comparing", "reporting", "auditing", "reproduce", "cli",
 ]
 # alphabet encodes through arrow, loaded when a whole column comes: the one call backwards.
 BACKWARDS = {("alphabet", "arrow")}
