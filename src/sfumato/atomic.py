@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sfumato.errors import OutputError, SfumatoError
 
@@ -23,6 +24,7 @@ class Draft:
     target: Path
     descriptor: int
     hidden: Path | None = None
+    published: bool = False
 
     @classmethod
     def beside(cls, target: Path) -> Draft:
@@ -44,6 +46,19 @@ class Draft:
     def size(self) -> int:
         return os.fstat(self.descriptor).st_size
 
+    def open(self, name: str = "") -> Any:
+        """An Arrow stream that writes the draft."""
+        import pyarrow as pa
+
+        return pa.OSFile(self.path, "wb")
+
+    def fill(self, content: bytes, *, private: bool = False) -> None:
+        """Write all of it at once; a private file can be read by its owner alone."""
+        with as_output_error(self.target), open(self.descriptor, "wb", closefd=False) as file:
+            if private:
+                os.fchmod(self.descriptor, 0o600)
+            file.write(content)
+
     def settle(self) -> None:
         """Bytes on the disk before the name exists."""
         os.fsync(self.descriptor)
@@ -52,6 +67,7 @@ class Draft:
         """Give the draft its name. Without `replace` an existing file is never touched."""
         if self.hidden is None and not replace:
             self._link(self.target)
+            self.published = True
             return
         if self.hidden is None:
             self.hidden = _hidden_name(self.target)
@@ -61,7 +77,12 @@ class Draft:
         else:
             os.link(self.hidden, self.target)
             os.unlink(self.hidden)
-        self.hidden = None
+        self.hidden, self.published = None, True
+
+    def withdraw(self) -> None:
+        """Take the name back."""
+        if self.published:
+            self.target.unlink(missing_ok=True)
 
     def _link(self, name: Path) -> None:
         folder = os.open(name.parent, os.O_RDONLY)
@@ -108,7 +129,7 @@ def drafts(*targets: Path) -> Iterator[list[Draft]]:
 
 
 @contextlib.contextmanager
-def as_output_error(target: Path) -> Iterator[None]:
+def as_output_error(target: object) -> Iterator[None]:
     """Errors of the system while writing, in words."""
     try:
         yield

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,7 @@ from sfumato.mechanism import Mechanism
 from sfumato.releasing.engine import METADATA_KEY
 from sfumato.releasing.manifest import Manifest, decoded_manifest, manifest_path, read_manifest
 from sfumato.sources import open_source
+from sfumato.sources.places import whole_size
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +31,7 @@ def tally(source: Any, mechanism: Mechanism, *, decode: str | None = None, n: in
     """Counts of a released table, or the given counts checked."""
     if isinstance(source, (list, tuple, np.ndarray)):
         return _given(source, mechanism, decode or "symbols", n)
+    source = open_source(source)
     manifest = manifest_beside(source)
     if manifest is not None:
         _check(manifest, mechanism, decode)
@@ -40,21 +40,22 @@ def tally(source: Any, mechanism: Mechanism, *, decode: str | None = None, n: in
 
 
 def manifest_beside(source: Any) -> Manifest | None:
-    """The manifest of a released table: in the file beside it, or in the metadata of an Arrow table."""
-    if isinstance(source, (str, os.PathLike)):
-        path = manifest_path(Path(source))
-        if not path.exists():
-            return None
-        manifest = read_manifest(path)
-        size = Path(source).stat().st_size if Path(source).exists() else None
-        if manifest.size is not None and size is not None and size != manifest.size:
-            raise InputError(
-                f"{path.name} describes a table of {manifest.size} bytes, but {Path(source).name} has {size}: it was "
-                "changed or replaced after the release. Move the manifest away and say decode= to estimate anyway."
-            )
-        return manifest
-    metadata = source.schema.metadata if isinstance(source, pa.Table) else None
-    return decoded_manifest(metadata[METADATA_KEY], "the table") if metadata and METADATA_KEY in metadata else None
+    """The manifest of a released table: in the file beside it, or in what a frame or an Arrow table carries."""
+    opened = open_source(source)
+    if opened.path is None:
+        carried = opened.metadata.get(METADATA_KEY)
+        return None if carried is None else decoded_manifest(carried, opened.name)
+    path = manifest_path(opened.path)
+    if not path.exists():
+        return None
+    manifest = read_manifest(path)
+    size = whole_size(opened.path)
+    if manifest.size is not None and size != manifest.size:
+        raise InputError(
+            f"{path.name} describes a table of {manifest.size} bytes, but {opened.path.name} has {size}: it was "
+            "changed or replaced after the release. Move the manifest away and say decode= to estimate anyway."
+        )
+    return manifest
 
 
 def _check(manifest: Manifest, mechanism: Mechanism, decode: str | None) -> None:

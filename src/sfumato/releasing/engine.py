@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
@@ -13,17 +12,18 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.alphabet import Alphabet, Column, find_column
-from sfumato.atomic import as_output_error, check_target, drafts
+from sfumato.atomic import as_output_error
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato.releasing.decoding import Decoder, decoder
 from sfumato.releasing.manifest import Manifest, OutputColumn, manifest_of, manifest_path
 from sfumato.releasing.randomness import Stream
 from sfumato.releasing.sampling import Sampler
+from sfumato.releasing.targets import all_drafted, check_place, publish_all
 from sfumato.releasing.text_codes import TextCodes
 from sfumato.releasing.threads import ahead, in_order
-from sfumato.releasing.writing import writer_for
-from sfumato.sources import Source, open_source
+from sfumato.releasing.writing import is_folder, writer_for
+from sfumato.sources import Place, Rows, Source, Where, located, open_source
 
 Names = str | Sequence[str] | None
 Progress = Callable[[int], None]  # told the number of rows written so far
@@ -34,7 +34,7 @@ METADATA_KEY = b"sfumato.manifest"
 class Release:
     """A released table: where it is, how many rows it has, and its manifest."""
 
-    path: Path
+    path: Where
     rows: int
     manifest: Manifest
 
@@ -42,53 +42,70 @@ class Release:
 @overload
 def release(
     source: Any, mechanism: Mechanism, to: None = None, *, decode: str = ..., keep: Sequence[str] = ...,
-    secret: Names = ..., useful: Names = ..., seed: int | None = ..., force: bool = ...,
-    allow_unclaimed: bool = ..., progress: Progress | None = ...,
-) -> pa.Table: ...
+    secret: Names = ..., useful: Names = ..., partition: Sequence[str] = ..., seed: int | None = ...,
+    force: bool = ..., allow_unclaimed: bool = ..., progress: Progress | None = ...,
+) -> Any: ...
 
 
 @overload
 def release(
-    source: Any, mechanism: Mechanism, to: str | os.PathLike[str], *, decode: str = ...,
-    keep: Sequence[str] = ..., secret: Names = ..., useful: Names = ..., seed: int | None = ...,
-    force: bool = ..., allow_unclaimed: bool = ..., progress: Progress | None = ...,
+    source: Any, mechanism: Mechanism, to: str | os.PathLike[str] | Place, *, decode: str = ...,
+    keep: Sequence[str] = ..., secret: Names = ..., useful: Names = ..., partition: Sequence[str] = ...,
+    seed: int | None = ..., force: bool = ..., allow_unclaimed: bool = ..., progress: Progress | None = ...,
 ) -> Release: ...
 
 
 def release(
-    source: Any, mechanism: Mechanism, to: str | os.PathLike[str] | None = None, *, decode: str = "symbols",
-    keep: Sequence[str] = (), secret: Names = None, useful: Names = None, seed: int | None = None,
-    force: bool = False, allow_unclaimed: bool = False, progress: Progress | None = None,
-) -> Release | pa.Table:
-    """Randomise every row of a source into a .csv, .tsv, .csv.gz or .parquet file, or into an Arrow table.
+    source: Any, mechanism: Mechanism, to: str | os.PathLike[str] | Place | None = None, *, decode: str = "symbols",
+    keep: Sequence[str] = (), secret: Names = None, useful: Names = None, partition: Sequence[str] = (),
+    seed: int | None = None, force: bool = False, allow_unclaimed: bool = False, progress: Progress | None = None,
+) -> Any:
+    """Randomise every row of a source, into a file or folder or into what the source is.
 
     The claim is certified first. Columns that the mechanism does not read are left out unless `keep` names
     them; kept columns are not protected. `secret` and `useful` name the columns to read when the source calls
-    them otherwise than the mechanism, in its order. The file appears complete or not at all, with a manifest
-    beside it.
+    them otherwise than the mechanism, in its order.
+
+    `to` is a .csv, .tsv (also packed: .csv.gz, .csv.zst, .csv.bz2) or .parquet file, or a folder of Parquet files (a
+    name without suffix; `partition` names columns of the output by which it is divided), here or in a store
+    (s3://…, sfumato.Place). It appears complete or not at all, with a manifest beside it. Without `to` the rows come
+    back as what they came in: a pandas or Polars frame, an Arrow table, batch, reader or dataset, a DuckDB relation;
+    the rows of a file come back as an Arrow table. They are drawn once, also where the frame is lazy.
     """
     opened = open_source(source)
-    target = None if to is None else Path(to)
+    divided = (partition,) if isinstance(partition, str) else tuple(partition)
+    target = None if to is None else located(to)
     if target is not None:
-        made = writer_for(target)
-        check_target(target, opened.path, force=force)
-        check_target(manifest_path(target), opened.path, force=force)
+        writer_for(target, divided)
+        check_place(target, opened.path, force=force, partition=divided)
+        check_place(manifest_path(target), opened.path, force=force)
     _check_promise(mechanism, allow_unclaimed)
     flow = Flow.of(opened, mechanism, decode, keep, secret, useful, Stream.of(seed))
+    _check_partition(divided, flow)
     if target is None:
-        batches = list(flow.batches(progress))
-        manifest = flow.manifest(sum(b.num_rows for b in batches))
-        return pa.Table.from_batches(batches).replace_schema_metadata({METADATA_KEY: manifest.encoded()})
-    with drafts(target, manifest_path(target)) as (table, note):
-        rows = flow.write(lambda schema: made(table.path, schema), target, progress)
+        return opened.back(flow.returned(progress))
+    return _written(flow, target, divided, force, progress)
+
+
+def _written(flow: Flow, target: Where, divided: tuple[str, ...], force: bool, progress: Progress | None) -> Release:
+    """The release as a table and its manifest, which are named last, the table after the manifest."""
+    folder, made = is_folder(target, divided), writer_for(target, divided)
+    with all_drafted([manifest_path(target), target], folder=target if folder else None) as (note, table):
+        rows = flow.write(lambda schema: made(table.open, schema), target, progress)
         with as_output_error(target):
             table.settle()
             manifest = flow.manifest(rows, table.size)
-            os.write(note.descriptor, manifest.encoded())
-            note.settle()
-            note.publish(replace=force)
-            table.publish(replace=force)
+        note.fill(manifest.encoded())
+        publish_all([note, table], replace=force)
     return Release(target, rows, manifest)
+
+
+def _check_partition(divided: tuple[str, ...], flow: Flow) -> None:
+    names = [c.name for c in flow.columns]
+    for name in divided:
+        find_column(name, names, "the released table")
+    if len(set(divided)) != len(divided):
+        raise InputError(f"a column is named twice in partition ({', '.join(divided)}); name each once.")
 
 
 def _check_promise(mechanism: Mechanism, allow_unclaimed: bool) -> None:
@@ -190,7 +207,15 @@ class Flow:
                 return codes
         return column.encode(values, first_row=first_row)
 
-    def write(self, opened: Callable[[pa.Schema], Any], target: Path, progress: Progress | None) -> int:
+    def returned(self, progress: Progress | None = None) -> Rows:
+        """The released rows for whoever asked for them, with their manifest."""
+
+        def described(rows: int | None) -> dict[bytes, bytes]:
+            return {METADATA_KEY: self.manifest(rows).encoded()}
+
+        return Rows(self.batches(progress), self.kept, described)
+
+    def write(self, opened: Callable[[pa.Schema], Any], target: Where, progress: Progress | None) -> int:
         """Every batch into a writer; the number of rows."""
         writer, rows = None, 0
         for batch in self.batches(progress):
@@ -203,7 +228,7 @@ class Flow:
                 writer.close()
         return rows
 
-    def manifest(self, rows: int, size: int | None = None) -> Manifest:
+    def manifest(self, rows: int | None, size: int | None = None) -> Manifest:
         return manifest_of(
             self.mechanism, rows=rows, columns=self.columns, decode=self.decode,
             engine="local, compiled" if self.sampler.compiled else "local", size=size,

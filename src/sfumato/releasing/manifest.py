@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import os
 from importlib.metadata import version as package_version
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,6 +13,8 @@ from sfumato import __version__
 from sfumato.errors import FileFormatError, InputError
 from sfumato.mechanism.file import record_of
 from sfumato.mechanism.mechanism import Mechanism
+from sfumato.sources.files import PACKINGS
+from sfumato.sources.places import Place, Where, located, opened
 
 FORMAT, VERSION = "sfumato/manifest", 1
 
@@ -32,7 +33,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     version: int
     sfumato: str
     date: str
-    rows: int
+    rows: int | None  # None when it was written before the rows had passed
     columns: list[OutputColumn]
     decode: str  # 'symbols', 'likely' or 'sample'
     meaning: str  # what an output of the mechanism is: 'cell', 'useful', 'subset' or 'symbol'
@@ -51,7 +52,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def manifest_of(
-    mechanism: Mechanism, *, rows: int, columns: list[OutputColumn], decode: str, engine: str,
+    mechanism: Mechanism, *, rows: int | None, columns: list[OutputColumn], decode: str, engine: str,
     randomness: str, size: int | None = None,
 ) -> Manifest:
     """The manifest of a release."""
@@ -75,26 +76,29 @@ _SAMPLE_NOTE = (
 )
 
 
-def manifest_path(table: str | os.PathLike[str]) -> Path:
-    """Where the manifest of a table lies: released.csv.gz → released.manifest.json.
+def manifest_path(table: str | os.PathLike[str] | Place) -> Any:
+    """Where the manifest of a table lies, a path like that of the table: released.csv.gz → released.manifest.json.
 
     >>> manifest_path("out/released.csv.gz").name
     'released.manifest.json'
     """
-    path = Path(table)
+    path = located(table)
     stem = path.name
-    for suffix in (".gz", ".csv", ".tsv", ".parquet"):
+    for suffix in (*filter(None, PACKINGS), ".csv", ".tsv", ".parquet"):
         stem = stem[: -len(suffix)] if stem.lower().endswith(suffix) else stem
     return path.with_name(f"{stem}.manifest.json")
 
 
-def read_manifest(path: str | os.PathLike[str]) -> Manifest:
+def read_manifest(path: str | os.PathLike[str] | Place) -> Manifest:
     """The manifest in a file."""
+    where: Where = located(path)
     try:
-        data = Path(path).read_bytes()
+        with opened(where) as file:
+            data = bytes(file.read())
     except OSError as error:
-        raise InputError(f"the manifest {os.fspath(path)} could not be read: {error.strerror}.") from None
-    return decoded_manifest(data, os.fspath(path))
+        known = os.strerror(error.errno) if error.errno else "the store gave no reason"
+        raise InputError(f"the manifest {where} could not be read: {known}.") from None
+    return decoded_manifest(data, str(where))
 
 
 def decoded_manifest(data: bytes, where: str) -> Manifest:

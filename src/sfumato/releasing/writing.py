@@ -1,19 +1,21 @@
-"""Writing: batches of a released table as Parquet or CSV."""
+"""Writing: batches of a released table as Parquet or CSV, into one file or into a folder of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from sfumato.errors import InputError
 from sfumato.releasing.csv_text import CsvText
-from sfumato.sources.files import DELIMITERS, suffix_of
+from sfumato.sources.files import DELIMITERS, packing_of, suffix_of
+from sfumato.sources.places import Where
 
 GROUP_ROWS = 1 << 20  # rows of a Parquet row group
 GROUP_BYTES = 1 << 26  # and the most bytes it holds before it is written
+Open = Callable[[str], Any]  # the name of a file in a folder ('' for a single file) → an Arrow stream to write to
+Made = Callable[[Open, pa.Schema], "Writer"]
 
 
 class Writer(Protocol):
@@ -27,26 +29,30 @@ class Writer(Protocol):
 class ParquetOutput:
     """Parquet with pyarrow's default settings; row groups are gathered over batches."""
 
-    def __init__(self, path: str, schema: pa.Schema) -> None:
+    def __init__(self, opened: Open, schema: pa.Schema, name: str = "") -> None:
         from pyarrow import parquet
 
-        self.file: Any = pa.OSFile(path, "wb")
+        self.file: Any = opened(name)
         self.writer: Any = parquet.ParquetWriter(self.file, schema)
         self.waiting: list[pa.RecordBatch] = []
 
+    @property
+    def held(self) -> int:
+        """Bytes that wait to be written."""
+        return sum(b.nbytes for b in self.waiting)
+
     def write(self, batch: pa.RecordBatch) -> None:
         self.waiting.append(batch)
-        rows, size = sum(b.num_rows for b in self.waiting), sum(b.nbytes for b in self.waiting)
-        if rows >= GROUP_ROWS or size >= GROUP_BYTES:
-            self._flush()
+        if sum(b.num_rows for b in self.waiting) >= GROUP_ROWS or self.held >= GROUP_BYTES:
+            self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         if self.waiting:
             self.writer.write_table(pa.Table.from_batches(self.waiting))
             self.waiting = []
 
     def close(self) -> None:
-        self._flush()
+        self.flush()
         self.writer.close()
         self.file.close()
 
@@ -54,9 +60,10 @@ class ParquetOutput:
 class CsvOutput:
     """CSV in UTF-8 with a header; fields are quoted where they must be, missing values are empty."""
 
-    def __init__(self, path: str, schema: pa.Schema, delimiter: str, *, packed: bool) -> None:
-        self.raw: Any = pa.OSFile(path, "wb")
-        self.file: Any = pa.CompressedOutputStream(self.raw, "gzip") if packed else self.raw
+    def __init__(self, opened: Open, schema: pa.Schema, delimiter: str, packing: str | None = None) -> None:
+        _check_text(schema)
+        self.raw: Any = opened("")
+        self.file: Any = self.raw if packing is None else pa.CompressedOutputStream(self.raw, packing)
         self.text = CsvText(delimiter, len(schema.names))
         self.file.write(self.text.header(schema.names))
 
@@ -69,19 +76,55 @@ class CsvOutput:
             self.raw.close()
 
 
-def _csv(suffix: str) -> Callable[[str, pa.Schema], Writer]:
-    return lambda path, schema: CsvOutput(path, schema, DELIMITERS[suffix], packed=suffix.endswith(".gz"))
+class ArrowOutput:
+    """Arrow's stream format, for the next program in a pipe."""
+
+    def __init__(self, opened: Open, schema: pa.Schema) -> None:
+        self.file: Any = opened("")
+        self.writer: Any = pa.ipc.new_stream(self.file, schema)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self.writer.write_batch(batch)
+
+    def close(self) -> None:
+        self.writer.close()
+        self.file.close()
 
 
-WRITERS: dict[str, Callable[[str, pa.Schema], Writer]] = {
-    ".parquet": ParquetOutput, **{suffix: _csv(suffix) for suffix in DELIMITERS}
-}
+def _check_text(schema: pa.Schema) -> None:
+    """Refuse columns that CSV has no way to hold, before anything is written."""
+    for field in schema:
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        odd = (pa.types.is_nested, pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
+        if any(is_so(kind) for is_so in odd) or kind == pa.binary_view():
+            raise InputError(
+                f"column {field.name!r} holds {kind}, which CSV cannot hold. Write .parquet, or do not keep it."
+            )
 
 
-def writer_for(target: Path) -> Callable[[str, pa.Schema], Writer]:
-    """How to write a file, by its suffix."""
+def _csv(suffix: str) -> Made:
+    return lambda opened, schema: CsvOutput(opened, schema, DELIMITERS[suffix], packing_of(suffix))
+
+
+WRITERS: dict[str, Made] = {".parquet": ParquetOutput, **{suffix: _csv(suffix) for suffix in DELIMITERS}}
+STREAMS: dict[str, Made] = {"csv": _csv(".csv"), "tsv": _csv(".tsv"), "arrow": ArrowOutput}  # through a pipe
+
+
+def is_folder(target: Where, partition: Sequence[str] = ()) -> bool:
+    """Whether a target is to be a folder of Parquet files: it has partitions, or a name without a suffix."""
+    return bool(partition) or not suffix_of(target)
+
+
+def writer_for(target: Where, partition: Sequence[str] = ()) -> Made:
+    """How to write a target, by its suffix."""
+    if is_folder(target, partition):
+        from sfumato.releasing.partitions import PartitionedOutput
+
+        return lambda opened, schema: PartitionedOutput(opened, schema, tuple(partition))
     suffix = suffix_of(target)
     if suffix not in WRITERS:
         known = ", ".join(sorted(WRITERS))
-        raise InputError(f"cannot write {target.name}: the suffix must be one of {known}.")
+        raise InputError(
+            f"cannot write {target.name}: the suffix must be one of {known}, or none for a folder of Parquet files."
+        )
     return WRITERS[suffix]

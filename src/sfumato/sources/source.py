@@ -4,30 +4,60 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from sfumato.alphabet import find_column
 from sfumato.errors import DataError, InputError
+from sfumato.sources.places import Place, Where, located
 
 BATCH_ROWS = 1 << 17  # large enough to forget the cost of a call, small enough to keep memory flat
 Reader = Callable[[Sequence[str], Sequence[str]], Iterable[pa.RecordBatch]]
+Metadata = Mapping[bytes, bytes]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Released rows on their way back to the caller: batches that can be taken once, and what is said about them."""
+
+    batches: Iterator[pa.RecordBatch]
+    kept: tuple[str, ...]  # the columns that came through untouched
+    metadata: Callable[[int | None], Metadata]  # for a number of rows, or for rows still to come
+
+    def table(self) -> pa.Table:
+        """Every row as one Arrow table."""
+        held = list(self.batches)
+        return pa.Table.from_batches(held).replace_schema_metadata(self.metadata(sum(b.num_rows for b in held)))
+
+    def reader(self) -> pa.RecordBatchReader:
+        """The rows as they come; an error in a later row is raised where that row would have been."""
+        first = next(self.batches)
+
+        def following() -> Iterator[pa.RecordBatch]:
+            yield first
+            yield from self.batches
+
+        schema = first.schema.with_metadata(self.metadata(None))
+        return pa.RecordBatchReader.from_batches(schema, following())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
     """Rows by column name. `read(coded, kept)` gives batches: coded columns as text or dictionaries where the
-    source has a choice, kept columns as they are."""
+    source has a choice, kept columns as they are. `back` makes of released rows what the source is."""
 
     name: str  # as messages call it
     columns: tuple[str, ...]
     read: Reader
-    path: Path | None = None
+    path: Where | None = None
     once: bool = False  # it can be read only once
+    back: Callable[[Rows], Any] = Rows.table
+    metadata: Metadata = field(default_factory=dict)
+    rows: int | None = None  # how many there are, where that is known before reading
+    share: Callable[[], float] | None = None  # else, how much of it has been read, from 0 to 1
 
     def __post_init__(self) -> None:
         odd = [c for c in self.columns if not isinstance(c, str)]
@@ -49,6 +79,13 @@ class Source:
         if not rows:
             raise DataError(f"{self.name} has no rows: there is nothing to tabulate or release.")
 
+    def expected(self, done: int) -> int | None:
+        """How many rows there will be, told or guessed from the share that `done` rows were."""
+        if self.rows is not None or self.share is None:
+            return self.rows
+        share = self.share()
+        return round(done / share) if done and share > 0 else None
+
     def settled(self, columns: Sequence[str]) -> Source:
         """A source that can be read again; what can be read only once is held in memory."""
         if not self.once:
@@ -57,8 +94,9 @@ class Source:
 
 
 def open_source(source: Any) -> Source:
-    """A path to .csv, .tsv, .csv.gz or .parquet, a pandas or Polars frame, an Arrow table, batch or reader,
-    or a DuckDB relation, as a Source.
+    """Whatever holds rows, as a Source: a path or address of a .csv, .tsv or .parquet file (CSV also packed, as .gz,
+    .zst or .bz2) or of a folder of Parquet files; a pandas or Polars frame; an Arrow table, batch, reader or dataset,
+    or anything else that streams Arrow; a DuckDB relation or the result of a query.
 
     >>> open_source(pa.table({"sex": ["F", "M"]})).columns
     ('sex',)
@@ -68,9 +106,9 @@ def open_source(source: Any) -> Source:
             return opened(source)
     kind = type(source)
     raise InputError(
-        f"cannot read rows from a {kind.__module__}.{kind.__qualname__}: give a path to a .csv, .tsv, "
-        ".csv.gz or .parquet file, a pandas or Polars frame, an Arrow table, batch or reader, or a DuckDB "
-        "relation."
+        f"cannot read rows from a {kind.__module__}.{kind.__qualname__}: give a path to a .csv, .tsv or .parquet file "
+        "or to a folder of Parquet files, a pandas or Polars frame, an Arrow table, batch, reader or dataset, or a "
+        "DuckDB relation."
     )
 
 
@@ -78,25 +116,62 @@ def table_source(table: pa.Table, name: str = "the table") -> Source:
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterable[pa.RecordBatch]:
         return table.select([*coded, *kept]).to_batches(max_chunksize=BATCH_ROWS)  # type: ignore[no-any-return]
 
-    return Source(name, tuple(table.column_names), read)
+    return Source(
+        name, tuple(table.column_names), read, metadata=table.schema.metadata or {}, rows=table.num_rows
+    )
 
 
 def _batch_source(batch: pa.RecordBatch) -> Source:
-    return table_source(pa.Table.from_batches([batch]), "the record batch")
+    from dataclasses import replace
+
+    def back(rows: Rows) -> pa.RecordBatch:
+        whole = rows.table()
+        return whole.unify_dictionaries().combine_chunks().to_batches()[0].replace_schema_metadata(whole.schema.metadata)
+
+    return replace(table_source(pa.Table.from_batches([batch]), "the record batch"), back=back)
 
 
-def _reader_source(reader: pa.RecordBatchReader) -> Source:
+def _reader_source(reader: pa.RecordBatchReader, name: str = "the record batch reader") -> Source:
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for batch in reader:
-            yield batch.select([*coded, *kept])
+            chosen = batch.select([*coded, *kept])
+            yield from (chosen.slice(i, BATCH_ROWS) for i in range(0, chosen.num_rows, BATCH_ROWS))
 
-    return Source("the record batch reader", tuple(reader.schema.names), read, once=True)
+    return Source(
+        name, tuple(reader.schema.names), read, once=True, back=Rows.reader, metadata=reader.schema.metadata or {}
+    )
+
+
+def _dataset_source(dataset: Any) -> Source:
+    """An Arrow dataset, scanned in order with little read ahead."""
+
+    def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        wanted = [*coded, *kept]
+        try:
+            yield from dataset.scanner(
+                columns=wanted, batch_size=BATCH_ROWS, batch_readahead=4, fragment_readahead=1
+            ).to_batches()
+        except (pa.ArrowInvalid, OSError):
+            raise DataError("the Arrow dataset could not be read to its end: a file of it is damaged.") from None
+
+    def back(rows: Rows) -> Any:
+        from pyarrow.dataset import InMemoryDataset
+
+        return InMemoryDataset(rows.table())
+
+    metadata = dataset.schema.metadata or {}
+    return Source("the Arrow dataset", tuple(dataset.schema.names), read, back=back, metadata=metadata)
+
+
+def _stream_source(stream: Any) -> Source:
+    """Whatever exports Arrow's C stream; it is taken as one that can be read once."""
+    return _reader_source(pa.RecordBatchReader.from_stream(stream), f"the {type(stream).__name__}")
 
 
 def _path_source(path: Any) -> Source:
     from sfumato.sources.files import file_source
 
-    return file_source(Path(path))
+    return file_source(located(path))
 
 
 def _source_itself(source: Source) -> Source:
@@ -126,13 +201,19 @@ def _of_package(*names: str) -> Callable[[Any], bool]:
     return lambda source: any(k.__module__.split(".")[0].lstrip("_") in names for k in type(source).mro())
 
 
+def _is_dataset(source: Any) -> bool:
+    return any(k.__module__ == "pyarrow._dataset" and k.__name__ == "Dataset" for k in type(source).mro())
+
+
 OPENERS: tuple[tuple[Callable[[Any], bool], Callable[[Any], Source]], ...] = (
     (lambda x: isinstance(x, Source), _source_itself),
-    (lambda x: isinstance(x, (str, os.PathLike)), _path_source),
+    (lambda x: isinstance(x, (str, os.PathLike, Place)), _path_source),
     (lambda x: isinstance(x, pa.Table), table_source),
     (lambda x: isinstance(x, pa.RecordBatch), _batch_source),
     (lambda x: isinstance(x, pa.RecordBatchReader), _reader_source),
+    (_is_dataset, _dataset_source),
     (_of_package("pyspark"), _spark_source),
     (_of_package("duckdb"), _relation_source),
     (_of_package("pandas", "polars", "modin", "cudf"), _frame_source),
+    (lambda x: hasattr(x, "__arrow_c_stream__"), _stream_source),
 )

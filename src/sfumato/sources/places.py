@@ -1,0 +1,153 @@
+"""Places: where a table lies or goes. A path of this machine, or a path on any filesystem that Arrow can use."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
+
+from sfumato.errors import InputError
+
+Kind = Literal["file", "folder", "nothing"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A path on a filesystem other than this machine's own: an object store, or whatever Arrow or fsspec can reach.
+
+    It has the few properties of `pathlib.Path` that sources and targets need.
+
+    >>> from pyarrow.fs import LocalFileSystem
+    >>> Place("bucket/people.csv", LocalFileSystem()).with_name("released.csv").path
+    'bucket/released.csv'
+    """
+
+    path: str
+    filesystem: Any  # of pyarrow.fs, or of fsspec
+    root: str = ""  # how messages begin: the scheme of the address, never its credentials
+
+    def __post_init__(self) -> None:
+        from pyarrow import fs
+
+        if not isinstance(self.filesystem, fs.FileSystem):
+            object.__setattr__(self, "filesystem", fs.PyFileSystem(fs.FSSpecHandler(self.filesystem)))
+        object.__setattr__(self, "path", self.path.rstrip("/"))
+
+    def __str__(self) -> str:
+        return f"{self.root}{self.path}"
+
+    @property
+    def name(self) -> str:
+        return PurePosixPath(self.path).name
+
+    @property
+    def suffixes(self) -> list[str]:
+        return PurePosixPath(self.path).suffixes
+
+    def with_name(self, name: str) -> Place:
+        return Place(str(PurePosixPath(self.path).with_name(name)), self.filesystem, self.root)
+
+    def __truediv__(self, name: str) -> Place:
+        return Place(f"{self.path}/{name}", self.filesystem, self.root)
+
+    def exists(self) -> bool:
+        return kind_of(self) != "nothing"
+
+
+Where = Path | Place
+
+
+def located(where: str | os.PathLike[str] | Place) -> Where:
+    """What a text says: a path of this machine, or an address such as s3://bucket/people.parquet.
+
+    >>> located("file:///data/people%20of%20Delft.csv").name
+    'people of Delft.csv'
+    """
+    if isinstance(where, Place):
+        return where
+    text = os.fspath(where)
+    if "://" not in text:
+        return Path(text)
+    parts = urlsplit(text)
+    if parts.scheme == "file":
+        return Path(unquote(parts.path))
+    return _addressed(text, parts.scheme)
+
+
+def _addressed(text: str, scheme: str) -> Place:
+    """An address of another machine. Its user, password and options are never repeated in a message."""
+    import pyarrow as pa
+    from pyarrow import fs
+
+    try:
+        filesystem, path = fs.FileSystem.from_uri(text)
+        return Place(path, filesystem, f"{scheme}://")
+    except pa.ArrowInvalid:
+        pass
+    except OSError:
+        raise InputError(f"the store behind this {scheme}:// address could not be reached.") from None
+    try:
+        from fsspec.core import url_to_fs  # type: ignore[import-not-found,unused-ignore]
+
+        filesystem, path = url_to_fs(text)
+        return Place(path, filesystem, f"{scheme}://")
+    except (ImportError, ValueError):
+        raise InputError(
+            f"Arrow cannot open addresses that begin with {scheme}:// (it knows file, s3, gs, abfs and hdfs). Install "
+            "fsspec with the package for it, or give sfumato.Place(path, filesystem)."
+        ) from None
+
+
+def kind_of(where: Where) -> Kind:
+    """What is there now."""
+    if isinstance(where, Path):
+        return "folder" if where.is_dir() else "file" if where.exists() else "nothing"
+    from pyarrow.fs import FileType
+
+    found = where.filesystem.get_file_info(where.path).type
+    return "folder" if found == FileType.Directory else "nothing" if found == FileType.NotFound else "file"
+
+
+def size_of(where: Where) -> int:
+    """Bytes of a file."""
+    if isinstance(where, Path):
+        return where.stat().st_size
+    return int(where.filesystem.get_file_info(where.path).size or 0)
+
+
+def whole_size(where: Where) -> int:
+    """Bytes of a file, or of all files of a folder."""
+    if kind_of(where) != "folder":
+        return size_of(where)
+    return sum(size_of(below(where, parts)) for parts in files_below(where))
+
+
+def opened(where: Where) -> Any:
+    """The file, for reading at any position."""
+    import pyarrow as pa
+
+    if isinstance(where, Path):
+        return pa.OSFile(str(where), "rb")
+    return where.filesystem.open_input_file(where.path)
+
+
+def files_below(where: Where) -> list[tuple[str, ...]]:
+    """Files of a folder and its folders, as parts of their paths below it, in order; hidden ones are passed over."""
+    if isinstance(where, Path):
+        found = [p.relative_to(where).parts for p in where.rglob("*") if p.is_file()]
+    else:
+        from pyarrow.fs import FileSelector, FileType
+
+        base = PurePosixPath(where.path)
+        listed = where.filesystem.get_file_info(FileSelector(where.path, recursive=True))
+        found = [PurePosixPath(i.path).relative_to(base).parts for i in listed if i.type == FileType.File]
+    return sorted(parts for parts in found if not any(p.startswith((".", "_")) and "=" not in p for p in parts))
+
+
+def below(where: Where, parts: tuple[str, ...]) -> Where:
+    """The file or folder with these parts below a folder."""
+    for part in parts:
+        where = where / part
+    return where
