@@ -83,7 +83,7 @@ def test_a_file_that_is_no_table(folder):
     refused(folder, asked(folder, write(folder, "x", "people.docx")), 2, "cannot tell the format", ".parquet")
     refused(folder, asked(folder, write(folder, "x", "people.parquet")), 2, "is not a Parquet file")
     (folder / "latin.csv").write_bytes("sex,town\nF,Köln\nM,Bonn\n".encode("latin-1"))
-    refused(folder, asked(folder, "latin.csv"), 2, "latin.csv", "not UTF-8")
+    refused(folder, asked(folder, "latin.csv"), 3, "latin.csv, column 'town': a value is not UTF-8")
 
 
 def test_a_ragged_row(folder):

@@ -20,7 +20,7 @@ def as_labels(values: pa.Array | pa.ChunkedArray, name: str) -> pa.Array | pa.Ch
     kind = values.type
     if pa.types.is_dictionary(kind):
         return values
-    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+    if pa.types.is_nested(kind) or kind in (pa.binary(), pa.large_binary(), pa.binary_view()):
         raise DataError(f"column {name!r} holds {kind}; only text, numbers, dates and booleans can be tabulated.")
     if pa.types.is_floating(kind):
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, kind), values)
@@ -35,7 +35,8 @@ def unfit_row(column: Column, bad: npt.NDArray[np.bool_], missing: npt.NDArray[n
     what = "is missing" if missing[at] else "is not in the alphabet"
     fix = (
         "Make missing values a category (missing='category') or remove the row."
-        if missing[at] else "Add a catch-all label when tabulating (rare=…, other=…) or design on data that contain it."
+        if missing[at] else "Say which label takes unseen values when tabulating (unseen=…), or design on data that "
+        "contain it."
     )
     return DataError(f"column {column.name!r}, row {first_row + at + 1}: the value {what}. {fix}")
 
@@ -113,11 +114,12 @@ def numbers_of(values: pa.Array, name: str, first_row: int) -> npt.NDArray[np.fl
         values = values.dictionary_decode()
     if pa.types.is_null(values.type):
         values = values.cast(pa.float64())
-    if not pa.types.is_string(values.type) and not pa.types.is_large_string(values.type):
+    if values.type not in (pa.string(), pa.large_string(), pa.string_view()):
         try:
             return np.asarray(pc.cast(values, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
             raise DataError(f"column {name!r} holds {values.type}, which is not binned as numbers.") from None
+    values = pc.cast(values, pa.string()) if values.type == pa.string_view() else values  # it has few functions
     values = pc.if_else(pc.equal(values, ""), pa.scalar(None, values.type), values)
     trimmed = pc.utf8_trim_whitespace(values)
     try:

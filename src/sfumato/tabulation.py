@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,12 @@ MERGE_ROWS = 1 << 20  # partial counts are merged when they reach this many rows
 NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 Rare = float | Mapping[str, float] | None
 Bins = Mapping[str, int | Sequence[float]] | None
+Unseen = str | Mapping[str, str] | None
 
 
 def tabulate(
     source: Any, secret: str | Iterable[str], useful: str | Iterable[str], *, missing: str = "category",
-    bins: Bins = None, rare: Rare = None, other: str = "other", limit: int = MOST_CELLS,
+    bins: Bins = None, rare: Rare = None, other: str = "other", unseen: Unseen = None, limit: int = MOST_CELLS,
 ) -> Joint:
     """The joint counts of secret and useful columns, in one pass over any source (two for quantile bins).
 
@@ -36,6 +38,8 @@ def tabulate(
     bins: for a numeric column the number of quantile bins, or a list of inner edges.
     rare: labels with fewer rows than this (below 1: than this fraction of rows) are grouped under `other`;
     a number for all columns, or a number for each column named.
+    unseen: the label that takes values which these data do not have, when others are encoded later; one for all
+    columns that have this label, or one for each column named. Where rare labels are grouped, `other` takes them.
 
     >>> people = pa.table({"sex": ["F", "M", "F"], "age": [20, 40, 70]})
     >>> tabulate(people, "sex", "age", bins={"age": [30, 65]}).counts.tolist()
@@ -47,7 +51,7 @@ def tabulate(
     _check_names(secrets, usefuls)
     if missing not in ("category", "refuse"):
         raise InputError(f"missing must be 'category' or 'refuse', got {missing!r}.")
-    for what, given in (("bins", bins), ("rare", rare)):
+    for what, given in (("bins", bins), ("rare", rare), ("unseen", unseen)):
         for name in given if isinstance(given, Mapping) else ():
             if name not in names:
                 known = ", ".join(names)
@@ -61,6 +65,7 @@ def tabulate(
     for name in names:
         labels, least = groups.column(name).to_pylist(), _threshold(rare, name, rows)
         columns[name], codes[name] = _coded(name, labels, rows, cuts.get(name), least, other)
+    columns = _catching(columns, unseen)
     s, u = (Alphabet.of(*(columns[n] for n in part)) for part in (secrets, usefuls))
     _check_size(s, u, limit, int(rows.sum()), opened.name)
     table = np.zeros(s.size * u.size, np.int64)
@@ -205,6 +210,25 @@ def _coded(
     column = Column(name, tuple(labels), other if rare else None, dtype=dtype)
     place = {x: i for i, x in enumerate(labels)}
     return column, np.array([place[other if x in rare else x] for x in groups], np.int64)
+
+
+def _catching(columns: dict[str, Column], unseen: Unseen) -> dict[str, Column]:
+    """The columns with the label that takes unseen values, which must be one of theirs."""
+    if unseen is None:
+        return columns
+    if isinstance(unseen, str):
+        free = [n for n, c in columns.items() if c.cuts is None and unseen in c.labels and c.other in (None, unseen)]
+        if not free:
+            raise InputError(f"unseen is {unseen!r}, but no column has that label. Name one of a column's labels.")
+        unseen = dict.fromkeys(free, unseen)
+    for name, label in unseen.items():
+        column = columns[name]
+        if column.cuts is not None or label not in column.labels:
+            known = ", ".join(str(x) for x in column.labels[:12] if x is not None)
+            raise InputError(f"unseen must be a label of column {name!r} ({known}), got {label!r}.")
+        if column.other not in (None, label):
+            raise InputError(f"unseen values of column {name!r} go to {column.other!r}, with the rare ones already.")
+    return {n: replace(c, other=unseen[n]) if n in unseen else c for n, c in columns.items()}
 
 
 def dtype_of(labels: Sequence[str]) -> str:

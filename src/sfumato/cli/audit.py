@@ -8,15 +8,15 @@ from typing import Any
 import click
 
 from sfumato.cli.console import columns, document, pairs, progress, story
-from sfumato.cli.options import json_option
+from sfumato.cli.options import Location, json_option
 from sfumato.errors import ClaimError, InputError
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--released", type=click.Path(path_type=Path), metavar="TABLE",
+@click.option("--released", type=Location(), metavar="TABLE",
               help="A table released with the mechanism; needs --truth.")
-@click.option("--truth", type=click.Path(path_type=Path), metavar="TABLE",
+@click.option("--truth", type=Location(), metavar="TABLE",
               help="The table it was made from, with the same rows in the same order.")
 @click.option("--epsilon", type=float, help="Test this level instead of the one in the file.")
 @click.option("--records", type=click.IntRange(1000), default=1_000_000, show_default=True,

@@ -6,14 +6,15 @@ import contextlib
 import json
 import math
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+Total = int | Callable[[int], int | None] | None
 WIDEST = 110  # lines of prose longer than this are hard to read
 
 
@@ -100,21 +101,32 @@ def columns(names: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int
 
 
 @contextlib.contextmanager
-def progress(what: str, total: int | None = None, *, rows: bool = False) -> Iterator[Callable[[int], None]]:
-    """A line on stderr while something runs, told how many rows are done; nothing when it is not a terminal."""
+def progress(what: str, total: Total = None, *, rows: bool = False) -> Iterator[Callable[[int], None]]:
+    """A line on stderr while something runs, told how many rows are done; nothing when it is not a terminal.
+
+    With `rows` it shows rows per second, and the time left where the number of rows is known or can be guessed:
+    `total` is that number, or a function that gives it for the rows done.
+    """
     if not sys.stderr.isatty():
         yield lambda rows: None
         return
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    bar = [BarColumn()] if total else []
-    shown = [TextColumn("{task.completed:,} rows")] if rows else []
+    ending = [BarColumn(20), TimeRemainingColumn(), TextColumn("left")] if total else []
+    shown = [TextColumn("{task.completed:,} rows"), TextColumn("{task.fields[rate]}")] if rows else []
     with Progress(
-        SpinnerColumn(), TextColumn("{task.description}", markup=False), *bar, *shown, TimeElapsedColumn(),
+        SpinnerColumn(), TextColumn("{task.description}", markup=False), *shown, *ending, TimeElapsedColumn(),
         console=screen(err=True), transient=True,
     ) as running:
-        task = running.add_task(printable(what), total=total)
-        yield lambda rows: running.update(task, completed=rows)
+        start = time.monotonic()
+        task = running.add_task(printable(what), total=total if isinstance(total, int) else None, rate="")
+
+        def tell(done: int) -> None:
+            rate = f"{done / max(time.monotonic() - start, 1e-9):,.0f} rows/s"
+            guess = total(done) if callable(total) else total
+            running.update(task, completed=done, rate=rate, total=None if guess is None else max(guess, done))
+
+        yield tell
 
 
 def document(content: dict[str, Any]) -> None:
@@ -128,7 +140,7 @@ def _plain(value: Any) -> Any:
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(v) for v in value]
-    if isinstance(value, Path):
+    if hasattr(value, "with_name"):  # a path, of this machine or of a store
         return str(value)
     if hasattr(value, "tolist"):
         return _plain(value.tolist())

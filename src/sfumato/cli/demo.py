@@ -73,7 +73,7 @@ def _tell(title: str, text: str) -> None:
     story(text)
 
 
-def _folder(out: Path, targets: list[Path], force: bool) -> None:
+def _folder(out: Path, targets: list[Any], force: bool) -> None:
     """The folder, when nothing in it is in the way."""
     there = [path for path in targets if path.exists()]
     if there and not force:

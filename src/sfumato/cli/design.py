@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sfumato.cli.console import document, pairs
-from sfumato.cli.options import Names, counting, designing, force_option, joined, json_option, table_argument
+from sfumato.cli.options import (
+    Names,
+    counting,
+    designing,
+    force_option,
+    format_option,
+    joined,
+    json_option,
+    table_argument,
+)
 from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from sfumato.sources import Where
 
 
 @click.command()
@@ -24,11 +36,12 @@ from sfumato.errors import InputError
               help="What TABLE is: its counts will be in the mechanism file.")
 @designing
 @counting
+@format_option
 @force_option
 @json_option
 def design(
-    table: Path, secret: Any, useful: Any, out: Path, counts: str | None, origin: str, force: bool, as_json: bool,
-    **wishes: Any,
+    table: Where, secret: Any, useful: Any, out: Path, counts: str | None, origin: str, form: str | None, force: bool,
+    as_json: bool, **wishes: Any,
 ) -> None:
     """Design a mechanism from TABLE, certify it and save it.
 
@@ -46,8 +59,8 @@ def design(
     from sfumato.cli.telling import plan_document, promise
 
     wished = wishes_of(joined(secret), joined(useful), wishes)
-    check_target(out, table, force=force)
-    joint, wished = _joint(table, wished, counts, quiet=as_json)
+    check_target(out, table if isinstance(table, Path) else None, force=force)
+    joint, wished = _joint(table, wished, counts, form, quiet=as_json)
     plan = planned(joint, wished, origin)
     design_notice(plan.mechanism, str(out), table.name)
     told = {**plan_document(plan), "files": {"mechanism": out}, "notes": list(plan.notes)}
@@ -61,15 +74,16 @@ def design(
         pairs(lines)
 
 
-def _joint(table: Path, wished: Any, counts: str | None, *, quiet: bool) -> tuple[Any, Any]:
+def _joint(table: Where, wished: Any, counts: str | None, form: str | None, *, quiet: bool) -> tuple[Any, Any]:
     """The counts of a table of people, or of a table of cells."""
     from sfumato.alphabet import find_column
     from sfumato.cli.parts import counted
+    from sfumato.cli.pipes import table_source
     from sfumato.cli.plan import tabulated
     from sfumato.cli.release import with_useful
-    from sfumato.sources import open_source
 
-    source = open_source(table)
+    source = table_source(table, form)
+    source = source.settled(source.columns)  # several passes are made; what comes through a pipe is held in memory
     if counts is not None:
         find_column(counts, source.columns, source.name)
         if wished.rare is not None or any(isinstance(b, int) for b in (wished.bins or {}).values()):

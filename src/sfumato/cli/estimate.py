@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sfumato.cli.console import columns, document, heading, percent, story
-from sfumato.cli.options import force_option, json_option
+from sfumato.cli.options import Location, force_option, format_option, json_option
 from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from sfumato.sources import Where
 
 Cells = tuple[list[str], list[list[Any]]]  # head and rows of the table of estimates
 
 
 @click.command()
-@click.argument("released", type=click.Path(path_type=Path))
-@click.option("--mechanism", type=click.Path(path_type=Path), metavar="FILE",
+@click.argument("released", type=Location())
+@click.option("--mechanism", type=Location(), metavar="FILE",
               help="The mechanism file of the release.  [default: the one beside RELEASED]")
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="Of all intervals together.")
 @click.option("--method", type=click.Choice(["auto", "inverse", "em"]), default="auto", show_default=True,
@@ -27,11 +30,12 @@ Cells = tuple[list[str], list[list[Any]]]  # head and rows of the table of estim
               help="Rows to show of each table.")
 @click.option("--csv", "csv_file", type=click.Path(path_type=Path), metavar="FILE",
               help="Write every cell to a CSV file.")
+@format_option
 @force_option
 @json_option
 def estimate(
-    released: Path, mechanism: Path | None, confidence: float, method: str, decode: str | None, most: int,
-    csv_file: Path | None, force: bool, as_json: bool,
+    released: Where, mechanism: Where | None, confidence: float, method: str, decode: str | None, most: int,
+    csv_file: Path | None, form: str | None, force: bool, as_json: bool,
 ) -> None:
     """Estimate the distribution behind a RELEASED table, with intervals that hold for all cells at once.
 
@@ -40,6 +44,8 @@ def estimate(
       sfumato estimate released.csv --mechanism released.mechanism.json --csv estimates.csv
     """
     from sfumato.cli.console import progress
+    from sfumato.cli.parts import watched
+    from sfumato.cli.pipes import table_source
     from sfumato.estimation import estimate as estimated
     from sfumato.mechanism import load
 
@@ -49,9 +55,10 @@ def estimate(
     if csv_file is not None:
         from sfumato.atomic import check_target
 
-        check_target(csv_file, released, force=force)
-    with progress(f"estimating from {released.name}"):
-        found = estimated(released, law, method=method, decode=decode)
+        check_target(csv_file, released if isinstance(released, Path) else None, force=force)
+    source = table_source(released, form)
+    with progress(f"estimating from {source.name}", source.expected, rows=True) as tell:
+        found = estimated(watched(source, tell), law, method=method, decode=decode)
         table = _cells(found, confidence)
     if csv_file is not None:
         _write_csv(csv_file, table, force)
@@ -74,7 +81,7 @@ def estimate(
         story(f"All cells: {csv_file}")
 
 
-def _mechanism_beside(released: Path) -> Path:
+def _mechanism_beside(released: Where) -> Where:
     from sfumato.cli.files import Files
 
     path = Files.beside(released).mechanism

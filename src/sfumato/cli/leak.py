@@ -8,12 +8,12 @@ from typing import Any
 import click
 
 from sfumato.cli.console import columns, document, heading, story
-from sfumato.cli.options import force_option, json_option
+from sfumato.cli.options import Location, force_option, json_option
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--joint", "table", type=click.Path(path_type=Path), metavar="TABLE",
+@click.option("--joint", "table", type=Location(), metavar="TABLE",
               help="A table with the mechanism's columns: its counts are the prior, instead of the design data.")
 @click.option("--map", "picture", type=click.Path(path_type=Path), metavar="FILE",
               help="Draw the map over (α, β) to a .png, .svg or .pdf file.")

@@ -30,6 +30,7 @@ class Wishes:
     bins: dict[str, int | list[float]] | None = None
     rare: float | dict[str, float] | None = None
     missing: str = "category"
+    unseen: str | dict[str, str] | None = None
     time_limit: float | None = None
     distance: str = "squared"  # these are for the method distortion
     values: tuple[float, ...] | None = None
@@ -70,6 +71,22 @@ def _columns_on_the_line() -> tuple[str, ...]:
             except SfumatoError:
                 continue
     return ()
+
+
+class Location(click.Path):
+    """A file or folder of this machine, '-' for a pipe, or an address such as s3://bucket/people.parquet."""
+
+    name = "path"
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str) or "://" not in value:
+            return super().convert(value, param, ctx)
+        from sfumato.sources import located
+
+        return located(value)
 
 
 class Method(click.ParamType[str]):
@@ -129,6 +146,19 @@ def rare_of(texts: Sequence[str]) -> float | dict[str, float] | None:
     return out.get("", out) or None
 
 
+def unseen_of(texts: Sequence[str]) -> str | dict[str, str] | None:
+    """COL=LABEL for one column, LABEL for every column that has it.
+
+    >>> unseen_of(["job=none"]), unseen_of(["none"])
+    ({'job': 'none'}, 'none')
+    """
+    out = {name: label for name, _, label in (text.partition("=") for text in texts)}
+    alone = [name for name, label in out.items() if not label]
+    if alone and len(out) > 1:
+        raise click.BadParameter("give one label for all columns, or COL=LABEL for some.", param_hint="--unseen")
+    return alone[0] if alone else out or None
+
+
 def values_of(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[float, ...] | None:
     """Numbers separated by commas."""
     if text is None:
@@ -145,6 +175,8 @@ def counting(command: F) -> F:
         click.option("--bins", multiple=True, metavar="COL=5|COL=30;65", help="Bin a numeric column: a number of "
                      "quantile bins, or edges."),
         click.option("--rare", multiple=True, metavar="COL=20", help="Group labels with fewer rows as 'other'."),
+        click.option("--unseen", multiple=True, metavar="COL=LABEL", help="The label that takes values which the "
+                     "design data do not have (with --design-from, --split, or a later --mechanism)."),
         click.option("--missing", type=click.Choice(["category", "refuse"]), default="category", show_default=True,
                      help="Whether missing values are a category of their own or an error."),
     )):
@@ -176,6 +208,8 @@ def designing(command: F) -> F:
     return command
 
 
-table_argument = click.argument("table", type=click.Path(path_type=Path), metavar="TABLE")
+table_argument = click.argument("table", type=Location(), metavar="TABLE")
+format_option = click.option("--format", "form", type=click.Choice(["csv", "tsv", "arrow"]), help="Of what comes and "
+                             "goes through a pipe (-); arrow is Arrow's stream format.  [default: csv]")
 force_option = click.option("--force", is_flag=True, help="Replace output files that exist.")
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout instead of prose.")

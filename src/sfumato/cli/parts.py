@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,19 @@ def split(source: Source, fraction: float, seed: int | None = None) -> tuple[Sou
     return _part(source, stream, edge, first=True), _part(source, stream, edge, first=False)
 
 
+def watched(source: Source, tell: Callable[[int], None]) -> Source:
+    """The same source, telling how many rows have been read in each pass."""
+
+    def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        rows = 0
+        for batch in source.read(coded, kept):
+            rows += batch.num_rows
+            tell(rows)
+            yield batch
+
+    return replace(source, read=read)
+
+
 def _part(source: Source, stream: Stream, edge: np.uint64, *, first: bool) -> Source:
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
         row = 0
@@ -39,7 +53,7 @@ def _part(source: Source, stream: Stream, edge: np.uint64, *, first: bool) -> So
             yield batch.filter(pa.array((words < edge) == first))
 
     part = "set aside for the design" if first else "to be released"
-    return Source(f"{source.name} (the part {part})", source.columns, read, source.path)
+    return replace(source, name=f"{source.name} (the part {part})", read=read, rows=None)
 
 
 def counted(source: Source, like: Mechanism | Joint, names: dict[str, str], weight: str | None = None) -> Joint:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from sfumato.cli.console import notice, progress
 from sfumato.cli.options import Wishes
+from sfumato.cli.parts import watched
 from sfumato.errors import ClaimError, InputError
 from sfumato.joint import SMALL, Joint
-from sfumato.sources import Source
+from sfumato.sources import Source, Where
 
 MANY = 100  # labels; when half of the rows have one of their own, the column is no category
 
@@ -64,7 +64,7 @@ def _near(joint: Joint, wishes: Wishes) -> dict[str, Any]:
     return {"distance": wishes.distance, "values": values, "outputs": outputs}
 
 
-def given(path: Path) -> Plan:
+def given(path: Where) -> Plan:
     """A mechanism from a file, after its claim has been proved anew."""
     from sfumato.certification import certify
     from sfumato.mechanism import load
@@ -80,9 +80,10 @@ def tabulated(source: Source, wishes: Wishes, *, cells: bool = False) -> Joint:
     """The counts of the columns wished for; rows are people, or cells of a table of counts."""
     from sfumato.tabulation import tabulate
 
-    with progress(f"counting {source.name}"):
+    with progress(f"counting {source.name}", source.expected, rows=True) as tell:
         joint = tabulate(
-            source, list(wishes.secret), list(wishes.useful), missing=wishes.missing, bins=wishes.bins, rare=wishes.rare
+            watched(source, tell), list(wishes.secret), list(wishes.useful), missing=wishes.missing, bins=wishes.bins,
+            rare=wishes.rare, unseen=wishes.unseen,
         )
     for column in (*joint.secret.columns, *joint.useful.columns):
         if not cells and column.size >= MANY and 2 * column.size > (joint.n or 0):

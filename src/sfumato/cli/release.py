@@ -11,26 +11,29 @@ import click
 
 from sfumato.cli.console import document, listed, pairs, story
 from sfumato.cli.options import (
+    Location,
     Names,
     Wishes,
     bins_of,
     counting,
     designing,
     force_option,
+    format_option,
     joined,
     json_option,
     rare_of,
     table_argument,
+    unseen_of,
 )
 from sfumato.errors import InputError, checked_epsilon, did_you_mean
 
 if TYPE_CHECKING:
     from sfumato.cli.plan import Plan
-    from sfumato.sources import Source
+    from sfumato.sources import Source, Where
 
 DESIGN_OPTIONS = (
     "epsilon", "method", "confidence", "notion", "reads", "time_limit",
-    "distance", "values", "outputs", "bins", "rare", "missing", "design_from",
+    "distance", "values", "outputs", "bins", "rare", "missing", "unseen", "design_from",
     "split",
 )
 
@@ -39,18 +42,21 @@ DESIGN_OPTIONS = (
 @table_argument
 @click.option("--secret", type=Names(), multiple=True, help="The column(s) to protect.")
 @click.option("--epsilon", type=float, help="The privacy level in nats, zero or more; smaller protects more.")
-@click.option("--out", required=True, type=click.Path(path_type=Path), metavar="FILE",
-              help="The released table: .csv, .tsv, .csv.gz or .parquet.")
+@click.option("--out", required=True, type=Location(), metavar="FILE",
+              help="The released table: .csv, .tsv (also packed: .csv.gz, .csv.zst, .csv.bz2), .parquet, or a name "
+              "without suffix for a folder of Parquet files; here or at an address (s3://…); '-' for a pipe.")
 @click.option("--useful", type=Names(), multiple=True,
               help="The columns to keep informative. Without it: every other categorical column that fits.")
 @click.option("--keep", type=Names(), multiple=True, help="Columns to pass through untouched; they are not protected.")
+@click.option("--partition", type=Names(), multiple=True,
+              help="Write a folder of Parquet files, divided by these columns of the released table.")
 @designing
 @counting
-@click.option("--design-from", type=click.Path(path_type=Path), metavar="FILE",
+@click.option("--design-from", type=Location(), metavar="FILE",
               help="Design from this reference table, so that no private row enters the mechanism file.")
 @click.option("--split", type=float, metavar="FRACTION",
               help="Design on a random part of the rows, which is then not released.")
-@click.option("--mechanism", type=click.Path(path_type=Path), metavar="FILE",
+@click.option("--mechanism", type=Location(), metavar="FILE",
               help="Use this mechanism file instead of designing one.")
 @click.option("--decode", type=click.Choice(["symbols", "likely", "sample"]), default="symbols", show_default=True,
               help="Write outputs as they are, as the likeliest original values, or as draws from the posterior "
@@ -59,14 +65,15 @@ DESIGN_OPTIONS = (
               help="Where the public report goes.  [default: beside the table]")
 @click.option("--private-report", type=click.Path(path_type=Path), metavar="FILE",
               help="Also write a report that compares with the true table. Not for publication.")
+@format_option
 @click.option("--seed", type=int, help="For tests only: the manifest will say 'not for release'.")
 @force_option
 @json_option
 @click.pass_context
 def release(
-    ctx: click.Context, /, table: Path, out: Path, secret: Any, useful: Any, keep: Any, design_from: Path | None,
-    split: float | None, mechanism: Path | None, decode: str, report: Path | None, private_report: Path | None,
-    seed: int | None, force: bool, as_json: bool, **design: Any,
+    ctx: click.Context, /, table: Where, out: Where, secret: Any, useful: Any, keep: Any, partition: Any,
+    design_from: Where | None, split: float | None, mechanism: Where | None, decode: str, report: Path | None,
+    private_report: Path | None, form: str | None, seed: int | None, force: bool, as_json: bool, **design: Any,
 ) -> None:
     """Release TABLE with the secret protected: count, design, certify, randomise, estimate, report.
 
@@ -74,30 +81,41 @@ def release(
     designed from: anyone can verify it), NAME.manifest.json and NAME.report.html. All files appear, or none.
     Columns that are neither secret, useful nor kept are left out.
 
+    TABLE and --out may be '-': rows go from pipe to pipe with a given --mechanism, and nothing else is written. A pipe
+    cannot be all or nothing.
+
     \b
     Examples:
       sfumato release people.csv --secret diagnosis --epsilon 1 --out released.csv
       sfumato release people.parquet --secret diagnosis,income --useful age,sex \\
           --bins 'age=30;65' --epsilon 0.5 --split 0.1 --out released.parquet
       sfumato release new.csv --mechanism released.mechanism.json --out new2.csv
+      zcat new.csv.gz | sfumato release - --mechanism m.json --out - | gzip > new2.csv.gz
     """
     from sfumato.alphabet import find_column
     from sfumato.cli.files import Files
+    from sfumato.cli.pipes import is_pipe, streamed, table_source
     from sfumato.cli.plan import design_notice
     from sfumato.cli.road import Wanted, counting_within, released
-    from sfumato.releasing.writing import writer_for
-    from sfumato.sources import open_source
 
     wishes = _wishes(ctx, joined(secret), joined(useful), mechanism, design)
     if design_from is not None and split is not None:
         raise click.UsageError("--design-from and --split exclude each other: the reference is the design data.")
-    writer_for(out)
-    source = open_source(table)
-    files = Files.beside(out, mechanism=mechanism is None, report=report, private_report=private_report)
-    files.check([p for p in (table, design_from, mechanism) if p is not None and p.exists()], force=force)
+    _check_pipes(ctx, is_pipe(table), is_pipe(out))
+    files = Files.beside(
+        out, mechanism=mechanism is None, report=report, private_report=private_report, partition=joined(partition)
+    )
+    if not is_pipe(out):
+        files.writer  # noqa: B018 - says now if the suffix is not known
+    source = table_source(table, form)
     for name in joined(keep):
         find_column(name, source.columns, source.name)
     wanted = Wanted(decode, joined(keep), seed=seed, force=force)
+    if is_pipe(out):
+        assert mechanism is not None
+        streamed(source, *_fitting(mechanism, source, wanted, joined(secret), joined(useful)), form)
+        return
+    files.check([p for p in (table, design_from, mechanism) if p is not None and p.exists()], force=force)
     with counting_within(split is not None):
         if wishes is None:
             assert mechanism is not None
@@ -112,8 +130,28 @@ def release(
         pairs(done.lines)
 
 
+def _check_pipes(ctx: click.Context, comes: bool, goes: bool) -> None:
+    """What standard input and output cannot do."""
+    given = {n for n in ctx.params if ctx.get_parameter_source(n) == click.core.ParameterSource.COMMANDLINE}
+    if "form" in given and not (comes or goes):
+        raise click.UsageError("--format is for standard input and output (-); files say theirs by their suffix.")
+    if comes and ("private_report" in given or not given & {"mechanism", "design_from"}):
+        raise click.UsageError(
+            "standard input (-) can be read only once: give a --mechanism or --design-from, and no --private-report."
+        )
+    if goes and "mechanism" not in given:
+        raise click.UsageError(
+            "a pipe has no place for the files of a design: make them with sfumato design, and give --mechanism FILE."
+        )
+    beside = sorted(given & {"report", "private_report", "partition", "as_json", "force"})
+    if goes and beside:
+        names = listed([f"--{'json' if n == 'as_json' else n.replace('_', '-')}" for n in beside])
+        raise click.UsageError(f"with --out - nothing but rows is written; leave out {names}.")
+
+
 def _wishes(
-    ctx: click.Context, secret: tuple[str, ...], useful: tuple[str, ...], mechanism: Path | None, design: dict[str, Any]
+    ctx: click.Context, secret: tuple[str, ...], useful: tuple[str, ...], mechanism: Where | None,
+    design: dict[str, Any],
 ) -> Wishes | None:
     """What to design, or None when a mechanism is given."""
     if mechanism is not None:
@@ -132,11 +170,12 @@ def _wishes(
 def wishes_of(secret: tuple[str, ...], useful: tuple[str, ...], design: dict[str, Any]) -> Wishes:
     """Options as text, checked and read."""
     checked_epsilon(design["epsilon"])
-    return Wishes(secret, useful, **{**design, "bins": bins_of(design["bins"]), "rare": rare_of(design["rare"])})
+    read = {"bins": bins_of(design["bins"]), "rare": rare_of(design["rare"]), "unseen": unseen_of(design["unseen"])}
+    return Wishes(secret, useful, **{**design, **read})
 
 
 def _designed(
-    source: Source, wishes: Wishes, keep: Sequence[str], design_from: Path | None, split: float | None,
+    source: Source, wishes: Wishes, keep: Sequence[str], design_from: Where | None, split: float | None,
     seed: int | None, *, quiet: bool,
 ) -> tuple[Plan, Source]:
     """The plan, and the rows that are left to release."""
@@ -174,11 +213,14 @@ def with_useful(
     taken = {*wishes.secret, *choice.useful}
     rare = {k: v for k, v in wishes.rare.items() if k in taken} if isinstance(wishes.rare, dict) else wishes.rare
     bins = {k: v for k, v in (wishes.bins or {}).items() if k in taken or k not in other}
-    return replace(wishes, useful=choice.useful, bins=bins or None, rare=rare)
+    unseen = wishes.unseen
+    if isinstance(unseen, dict):
+        unseen = {k: v for k, v in unseen.items() if k in taken or k not in other} or None
+    return replace(wishes, useful=choice.useful, bins=bins or None, rare=rare, unseen=unseen)
 
 
 def _fitting(
-    path: Path, source: Source, wanted: Any, secret: tuple[str, ...], useful: tuple[str, ...]
+    path: Where, source: Source, wanted: Any, secret: tuple[str, ...], useful: tuple[str, ...]
 ) -> tuple[Plan, Any]:
     """The given mechanism, if the table has its columns."""
     from sfumato.cli.plan import given

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from sfumato.atomic import as_output_error
-from sfumato.cli.console import progress
+from sfumato.cli.console import Total, progress
 from sfumato.cli.files import Files, fill, publish
 from sfumato.cli.parts import counted
 from sfumato.cli.plan import Plan
@@ -20,7 +20,7 @@ from sfumato.estimation import Estimate, estimate
 from sfumato.releasing.engine import Flow
 from sfumato.releasing.manifest import Manifest
 from sfumato.releasing.randomness import Stream
-from sfumato.releasing.writing import writer_for
+from sfumato.releasing.writing import Made, output
 from sfumato.sources import Source
 
 
@@ -44,7 +44,7 @@ def released(source: Source, plan: Plan, files: Files, wanted: Wanted) -> Outcom
     )
     with files.drafts() as made:
         same_rows = files.mechanism is not None and mechanism.source == "private"  # it was designed from these
-        writing = Writing(flow, made["table"], mechanism.joint.n if same_rows else None)
+        writing = Writing(flow, made["table"], files.writer, mechanism.joint.n if same_rows else source.expected)
         found, notes = writing.estimated()
         with as_output_error(files.table):
             made["table"].settle()
@@ -70,7 +70,8 @@ class Writing:
 
     flow: Flow
     draft: Any
-    expected: int | None
+    made: Made
+    expected: Total
     rows: int = 0
     complete: bool = False
 
@@ -86,19 +87,14 @@ class Writing:
             return None, (f"no estimate was made: {error or 'it needs too much memory'}",)
 
     def _batches(self, wanted: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        target = self.draft.target
-        made: Callable[[str, pa.Schema], Any] = writer_for(target)
-        writer = None
-        with progress(f"releasing {self.flow.source.name}", self.expected, rows=True) as tell:
+        with (
+            progress(f"releasing {self.flow.source.name}", self.expected, rows=True) as tell,
+            output(self.made, self.draft.open, self.draft.target) as write,
+        ):
             for batch in self.flow.batches(tell):
-                with as_output_error(target):
-                    writer = made(self.draft.path, batch.schema) if writer is None else writer
-                    writer.write(batch)
+                write(batch)
                 self.rows += batch.num_rows
                 yield batch.select(list(wanted))
-        with as_output_error(target):
-            if writer is not None:
-                writer.close()
         self.complete = True
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sfumato.cli.console import listed, percent
 from sfumato.cli.plan import Plan, small_cells
+from sfumato.sources import Where
 
 SHOWN = ("table", "mechanism", "manifest", "report", "private_report")  # the order in which files are listed
 Lines = list[tuple[str, str]]
@@ -24,7 +24,8 @@ class Outcome:
 
     @classmethod
     def of(
-        cls, plan: Plan, files: dict[str, Path], manifest: Any, estimate: Any, notes: Sequence[str], left_out: list[str]
+        cls, plan: Plan, files: Mapping[str, Where], manifest: Any, estimate: Any, notes: Sequence[str],
+        left_out: list[str],
     ) -> Outcome:
         told = [*notes, *(() if estimate is None else estimate.notes)]
         kept = [c.name for c in manifest.columns if c.role == "kept"]

@@ -6,7 +6,7 @@ import hashlib
 import math
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -24,6 +24,9 @@ from sfumato.mechanism.mechanism import Claim, Mechanism
 from sfumato.mechanism.table import Table
 from sfumato.mechanism.unary import Unary
 from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, Polytope, RenyiBall, UncertaintySet
+
+if TYPE_CHECKING:
+    from sfumato.sources.places import Place
 
 FORMAT, VERSION = "sfumato/mechanism", 1
 
@@ -317,24 +320,34 @@ def save(mechanism: Mechanism, path: str | os.PathLike[str], *, force: bool = Fa
     return target
 
 
-def load(path: str | os.PathLike[str]) -> Mechanism:
+def _content(path: Any) -> bytes:
+    """The bytes of a file; only one that lies in a store needs Arrow."""
+    if isinstance(path, (str, os.PathLike)) and "://" not in os.fspath(path):
+        return Path(path).read_bytes()
+    from sfumato.sources.places import located, opened
+
+    with opened(located(path)) as file:
+        return bytes(file.read())
+
+
+def load(path: str | os.PathLike[str] | Place) -> Mechanism:
     """The mechanism in a file, after its format, its checksum and its weights have been checked."""
     try:
-        data = Path(path).read_bytes()
+        data = _content(path)
     except OSError as error:
-        raise InputError(f"the mechanism file {os.fspath(path)} could not be read: {error.strerror}.") from None
+        raise InputError(f"the mechanism file {path} could not be read: {error.strerror}.") from None
     try:
         record = msgspec.json.decode(data, type=MechanismRecord)
     except msgspec.DecodeError as error:
-        raise FileFormatError(f"{os.fspath(path)} is not a mechanism file: {error}.") from None
+        raise FileFormatError(f"{path} is not a mechanism file: {error}.") from None
     if record.format != FORMAT or record.version != VERSION:
         raise FileFormatError(
-            f"{os.fspath(path)} has format {record.format!r} version {record.version}; "
+            f"{path} has format {record.format!r} version {record.version}; "
             f"this version of sfumato reads {FORMAT!r} version {VERSION}."
         )
     if record.checksum != checksum(record):
         raise FileFormatError(
-            f"{os.fspath(path)} was changed after it was written: the checksum does not match. "
+            f"{path} was changed after it was written: the checksum does not match. "
             "Ask its author for the original; do not release with this one."
         )
     try:
@@ -342,4 +355,4 @@ def load(path: str | os.PathLike[str]) -> Mechanism:
     except FileFormatError:
         raise
     except (SfumatoError, ValueError, OverflowError) as error:
-        raise FileFormatError(f"{os.fspath(path)} does not describe a mechanism: {error}") from None
+        raise FileFormatError(f"{path} does not describe a mechanism: {error}") from None

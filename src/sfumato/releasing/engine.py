@@ -19,10 +19,10 @@ from sfumato.releasing.decoding import Decoder, decoder
 from sfumato.releasing.manifest import Manifest, OutputColumn, manifest_of, manifest_path
 from sfumato.releasing.randomness import Stream
 from sfumato.releasing.sampling import Sampler
-from sfumato.releasing.targets import all_drafted, check_place, publish_all
+from sfumato.releasing.targets import Drafted, all_drafted, check_place, publish_all
 from sfumato.releasing.text_codes import TextCodes
 from sfumato.releasing.threads import ahead, in_order
-from sfumato.releasing.writing import is_folder, writer_for
+from sfumato.releasing.writing import Made, is_folder, output, writer_for
 from sfumato.sources import Place, Rows, Source, Where, located, open_source
 
 Names = str | Sequence[str] | None
@@ -77,7 +77,7 @@ def release(
     target = None if to is None else located(to)
     if target is not None:
         writer_for(target, divided)
-        check_place(target, opened.path, force=force, partition=divided)
+        check_place(target, opened.path, force=force, folder=is_folder(target, divided))
         check_place(manifest_path(target), opened.path, force=force)
     _check_promise(mechanism, allow_unclaimed)
     flow = Flow.of(opened, mechanism, decode, keep, secret, useful, Stream.of(seed))
@@ -91,7 +91,7 @@ def _written(flow: Flow, target: Where, divided: tuple[str, ...], force: bool, p
     """The release as a table and its manifest, which are named last, the table after the manifest."""
     folder, made = is_folder(target, divided), writer_for(target, divided)
     with all_drafted([manifest_path(target), target], folder=target if folder else None) as (note, table):
-        rows = flow.write(lambda schema: made(table.open, schema), target, progress)
+        rows = flow.write(made, table, progress)
         with as_output_error(target):
             table.settle()
             manifest = flow.manifest(rows, table.size)
@@ -215,17 +215,13 @@ class Flow:
 
         return Rows(self.batches(progress), self.kept, described)
 
-    def write(self, opened: Callable[[pa.Schema], Any], target: Where, progress: Progress | None) -> int:
-        """Every batch into a writer; the number of rows."""
-        writer, rows = None, 0
-        for batch in self.batches(progress):
-            with as_output_error(target):
-                writer = opened(batch.schema) if writer is None else writer
-                writer.write(batch)
-            rows += batch.num_rows
-        with as_output_error(target):
-            if writer is not None:
-                writer.close()
+    def write(self, made: Made, draft: Drafted, progress: Progress | None) -> int:
+        """Every batch into a draft; the number of rows."""
+        rows = 0
+        with output(made, draft.open, draft.target) as write:
+            for batch in self.batches(progress):
+                write(batch)
+                rows += batch.num_rows
         return rows
 
     def manifest(self, rows: int | None, size: int | None = None) -> Manifest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from urllib.parse import quote
 
 import numpy as np
@@ -67,9 +68,10 @@ class PartitionedOutput:
             max(self.files.values(), key=lambda f: f.held).flush()
 
     def close(self) -> None:
-        for file in self.files.values():
-            file.close()
-        self.files = {}
+        files, self.files = self.files, {}
+        with contextlib.ExitStack() as stack:  # all of them, also when one cannot be closed
+            for file in files.values():
+                stack.callback(file.close)
 
 
 def _names(values: pa.Array, column: str) -> pa.Array:

@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from sfumato.atomic import Draft, as_output_error, check_target
 from sfumato.errors import OutputError
-from sfumato.releasing.writing import is_folder
 from sfumato.sources.places import Place, Where, below, files_below, kind_of, size_of
 
 
@@ -219,9 +218,8 @@ def publish_all(made: Sequence[Drafted], *, replace: bool) -> None:
         raise
 
 
-def check_place(target: Where, source: Where | None, *, force: bool, partition: Sequence[str] = ()) -> None:
+def check_place(target: Where, source: Where | None, *, force: bool, folder: bool = False) -> None:
     """Refuse to write over or into the input ever, over something else without force, or into a missing folder."""
-    folder = is_folder(target, partition)
     _check_apart(target, source)
     if isinstance(target, Path) and not folder:
         check_target(target, source if isinstance(source, Path) else None, force=force)

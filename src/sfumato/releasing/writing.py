@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from sfumato.atomic import as_output_error
 from sfumato.errors import InputError
 from sfumato.releasing.csv_text import CsvText
 from sfumato.sources.files import DELIMITERS, packing_of, suffix_of
@@ -15,7 +17,6 @@ from sfumato.sources.places import Where
 GROUP_ROWS = 1 << 20  # rows of a Parquet row group
 GROUP_BYTES = 1 << 26  # and the most bytes it holds before it is written
 Open = Callable[[str], Any]  # the name of a file in a folder ('' for a single file) → an Arrow stream to write to
-Made = Callable[[Open, pa.Schema], "Writer"]
 
 
 class Writer(Protocol):
@@ -24,6 +25,36 @@ class Writer(Protocol):
     def write(self, batch: pa.RecordBatch) -> None: ...
 
     def close(self) -> None: ...
+
+
+Made = Callable[[Open, pa.Schema], Writer]
+
+
+@contextlib.contextmanager
+def output(made: Made, opened: Open, target: object = None) -> Iterator[Callable[[pa.RecordBatch], None]]:
+    """A function that writes batches; the writer is made for the first one, and closed whatever happens.
+
+    Errors of the system are put into words about `target`; without one they are the caller's to explain.
+    """
+    writers: list[Writer] = []
+    worded: Any = contextlib.nullcontext if target is None else lambda: as_output_error(target)
+
+    def write(batch: pa.RecordBatch) -> None:
+        with worded():
+            if not writers:
+                writers.append(made(opened, batch.schema))
+            writers[0].write(batch)
+
+    try:
+        yield write
+        with worded():
+            for writer in writers:
+                writer.close()
+    except BaseException:
+        for writer in writers:
+            with contextlib.suppress(Exception):
+                writer.close()
+        raise
 
 
 class ParquetOutput:

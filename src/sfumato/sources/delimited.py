@@ -92,9 +92,10 @@ class Joined(io.RawIOBase):
 def header_of(stream: Any, delimiter: str, name: str) -> tuple[tuple[str, ...], bytes]:
     """The names in the first record, and what had to be read to see it whole. Nothing behind it is decoded."""
     data, end = b"", -1
+    take = getattr(stream, "read1", stream.read)  # what has come through a pipe, without waiting for more
     try:
         while end < 0 and len(data) < LONGEST_HEADER:
-            part = stream.read(HEAD_BYTES)
+            part = bytes(take(HEAD_BYTES))
             data += part
             end = _end_of_record(data) if part else len(data)
     except OSError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -122,11 +122,9 @@ def table_source(table: pa.Table, name: str = "the table") -> Source:
 
 
 def _batch_source(batch: pa.RecordBatch) -> Source:
-    from dataclasses import replace
-
     def back(rows: Rows) -> pa.RecordBatch:
-        whole = rows.table()
-        return whole.unify_dictionaries().combine_chunks().to_batches()[0].replace_schema_metadata(whole.schema.metadata)
+        whole = rows.table().unify_dictionaries().combine_chunks()
+        return whole.to_batches()[0].replace_schema_metadata(whole.schema.metadata)
 
     return replace(table_source(pa.Table.from_batches([batch]), "the record batch"), back=back)
 
