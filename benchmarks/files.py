@@ -1,12 +1,17 @@
-"""A release of ten million rows against a copy of the same file by the same reader and writer, and its memory."""
+"""A release of ten million rows against a copy of the same file by the same reader and writer, and its memory.
+
+With --rows 100000000: throughput and memory of a Parquet file of that many rows against one of ten million.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +31,13 @@ LIMITS = {".parquet": 1.25, ".csv": 1.15}
 MEMORY_MB, FLAT = 600, 1.2
 
 
+SLOWER = 1.15  # the most seconds per row of a large file, in those of a small one
+
+
+def into(path: Path) -> Callable[[str], pa.NativeFile]:
+    return lambda name: pa.OSFile(str(path), "wb")
+
+
 def write_people(path: Path, rows: int) -> None:
     """Rows of two text columns, block by block."""
     rng = np.random.default_rng(0)
@@ -35,7 +47,7 @@ def write_people(path: Path, rows: int) -> None:
         batch = pa.record_batch({
             "race": race.take(pa.array(rng.integers(0, 5, BLOCK))), "sex": sex.take(pa.array(rng.integers(0, 2, BLOCK)))
         })
-        writer = writer or writer_for(path)(str(path), batch.schema)
+        writer = writer or writer_for(path)(into(path), batch.schema)
         writer.write(batch)
     writer.close()
 
@@ -50,7 +62,7 @@ def copy(source: Path, target: Path) -> None:
     """What a release does, without the release: the same reader in its thread, the same writer, the same fsync."""
     writer = None
     for batch in ahead(open_source(source).batches(["race", "sex"])):
-        writer = writer or writer_for(target)(str(target), batch.schema)
+        writer = writer or writer_for(target)(into(target), batch.schema)
         writer.write(batch)
     writer.close()
     descriptor = os.open(target, os.O_RDONLY)
@@ -99,6 +111,51 @@ def memory(folder: Path, suffix: str, large: bool) -> Row:
                f"{first:.0f} MB at {ROWS:,} rows", f"{10 * ROWS:,} rows", f"{second / first:.2f}×")
 
 
+MEASURED = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+import files
+files.sf.release(Path(sys.argv[2]), files.mechanism(), Path(sys.argv[4]), force=True)  # imports, numba, the cache
+spent, start = time.process_time(), time.perf_counter()
+done = files.sf.release(Path(sys.argv[3]), files.mechanism(), Path(sys.argv[4]), force=True)
+spent, start = time.process_time() - spent, time.perf_counter() - start
+print(done.rows, start, spent, Path('/proc/self/status').read_text().split('VmHWM:')[1].split()[0])
+"""
+
+
+def measured(folder: Path, rows: int) -> tuple[float, float, float]:
+    """Seconds, CPU seconds and peak memory in MB of one release in a process of its own that is warm already."""
+    here, source, target = Path(__file__).parent, folder / f"{rows}.parquet", folder / "measured.parquet"
+    command = [sys.executable, "-c", MEASURED, here, folder / f"{ROWS}.parquet", source, target]
+    done, *figures = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert int(done) == rows
+    seconds, spent, memory = map(float, figures)
+    return seconds, spent, memory / 1e3
+
+
+def scaling(rows: int, repeats: int = 3) -> list[Row]:
+    """A large Parquet file against a small one: seconds per row, in turns, and peak memory."""
+    with tempfile.TemporaryDirectory(dir=os.environ.get("SFUMATO_BENCHMARK_FOLDER")) as name:
+        folder = Path(name)
+        for n in (ROWS, rows):
+            write_people(folder / f"{n}.parquet", n)
+        found: dict[int, list[tuple[float, float, float]]] = {ROWS: [], rows: []}
+        for _ in range(repeats):
+            for n, runs in found.items():
+                runs.append(measured(folder, n))
+        rate = {n: [statistics.median(run[i] for run in runs) / n for i in (0, 1)] for n, runs in found.items()}
+        memory = max(run[2] for run in found[rows])
+        size = f"{rows:,} rows, {(folder / f'{rows}.parquet').stat().st_size / 1e6:.0f} MB"
+    ratios = [rate[rows][i] / rate[ROWS][i] for i in (0, 1)]
+    return [
+        Row("release .parquet → .parquet at scale", ratios[0], f"× the seconds per row of {ROWS:,} rows",
+            f"≤ {SLOWER}×", ratios[0] <= SLOWER, f"{1e-6 / rate[rows][0]:.1f} M rows/s", size,
+            f"CPU seconds per row {ratios[1]:.2f}×; {1e-6 / rate[ROWS][0]:.1f} M rows/s at {ROWS:,} rows"),
+        Row("memory at scale", memory, "MB", f"< {MEMORY_MB} MB", memory < MEMORY_MB, "peak RSS", size),
+    ]
+
+
 def results(large: bool = False) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         rows = [ratio(Path(folder), suffix) for suffix in LIMITS]
@@ -108,4 +165,6 @@ def results(large: bool = False) -> list[Row]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--large", action="store_true", help="also 10^8 rows (about 3 GB of disk and some minutes)")
-    print(table(results(parser.parse_args().large)))
+    parser.add_argument("--rows", type=int, help="only: a Parquet file of so many rows against one of ten million")
+    given = parser.parse_args()
+    print(table(scaling(given.rows) if given.rows else results(given.large)))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.alphabet import Column
-from sfumato.mechanism import Cells, Constant, Table, Unary
+from sfumato.mechanism import Cells, Constant, Layout, Table, Unary
 from sfumato.mechanism.table import whole_weights
 from sfumato.releasing.kernels import compiled_kernel, plain_kernel
 from sfumato.releasing.randomness import Stream
@@ -51,8 +51,23 @@ def small_cells(draw):
     return Cells(rows, useful, truth, *rest, bits=bits)
 
 
+@st.composite
+def small_layouts(draw):
+    secrets, useful, bits = draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(6, 12))
+    numbers = st.floats(0.0, 1.0)
+    lengths, heights = [], []
+    for _ in range(secrets):
+        atoms = draw(st.integers(1, 6))
+        length = np.array([draw(numbers) for _ in range(atoms)]) + 0.05
+        height = np.array([draw(numbers) for _ in range(atoms * useful)]).reshape(atoms, useful)
+        height[draw(st.integers(0, atoms - 1))] += 0.1
+        lengths.append(length / length.sum())
+        heights.append(height / (lengths[-1] @ height))
+    return Layout(tuple(lengths), tuple(heights)).rounded(bits, 0.0)
+
+
 @pytest.mark.parametrize("route", [plain_kernel, compiled_kernel])
-@given(law=st.one_of(small_tables(), small_cells()))
+@given(law=st.one_of(small_tables(), small_cells(), small_layouts()))
 @settings(deadline=None, max_examples=60)
 def test_every_word_of_a_small_width_gives_exactly_the_weights(route, law):
     inputs = law.rows * law.useful
@@ -66,7 +81,7 @@ def test_every_word_of_a_small_width_gives_exactly_the_weights(route, law):
     assert (counted == expected).all()
 
 
-@given(law=st.one_of(small_tables(), small_cells()), seed=st.integers(0, 10**6))
+@given(law=st.one_of(small_tables(), small_cells(), small_layouts()), seed=st.integers(0, 10**6))
 @settings(deadline=None, max_examples=60)
 def test_both_kernels_give_what_the_law_draws_on_full_words(law, seed):
     rng = np.random.default_rng(seed)
@@ -78,9 +93,17 @@ def test_both_kernels_give_what_the_law_draws_on_full_words(law, seed):
     assert (outputs(compiled_kernel(law), codes, words) == own).all()
 
 
+def large_layout(secrets, useful, atoms):
+    rng = np.random.default_rng(secrets)
+    lengths = [x / x.sum() for x in rng.random((secrets, atoms)) + 0.01]
+    heights = [h / (x @ h) for x, h in zip(lengths, rng.random((secrets, atoms, useful)) + 0.01, strict=True)]
+    return Layout(tuple(lengths), tuple(heights)).rounded(None, 1e-9)
+
+
 @pytest.mark.parametrize("law", [
     Table(whole_weights(np.random.default_rng(0).random((240, 240)), 56), 1, 56),
     Cells(1000, 1000, 1 - 999 * 2e-4 * 2 - 999**2 * 1e-7, 2e-4, 2e-4, 1e-7, None).rounded(None, 1e-9),
+    large_layout(4, 60, 60), large_layout(50, 300, 5), large_layout(2, 40_000, 12),
 ])
 def test_both_kernels_give_what_the_law_draws_at_full_size(law):
     rng = np.random.default_rng(5)

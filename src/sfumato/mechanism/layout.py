@@ -149,7 +149,7 @@ class Layout:
         return Layout(tuple(lengths), tuple(heights), bits)
 
     @cached_property
-    def _search(self) -> tuple[Ints, Ints, Ints]:
+    def search(self) -> tuple[Ints, Ints, Ints]:
         """Per input [x, i] the words below each atom, per secret the start of each atom, and heights [x, i], padded."""
         deepest = max(len(x) for x in self.lengths)
         below = np.full((self.rows * self.useful, deepest + 1), np.iinfo(np.int64).max)
@@ -165,7 +165,7 @@ class Layout:
 
     def draw(self, codes: Ints, words: Words) -> Ints:
         assert self.bits is not None
-        below, starts, heights = self._search
+        below, starts, heights = self.search
         word = mask(words[:, 0], self.bits).astype(np.int64)
         atom = np.zeros(len(codes), np.int64)
         step = 1 << max(below.shape[1] - 2, 0).bit_length()

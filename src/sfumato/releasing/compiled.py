@@ -46,6 +46,36 @@ def fill_cells(codes, words, out, useful, ends, weights, bits):
 
 
 @njit(nogil=True, cache=True)
+def fill_layout(codes, words, out, useful, bits, below, heights, starts, guide, guide_shift, cuts, cut_guide, cut_shift):
+    """The atom that holds the word, the place of the word in it, and the output at that place.
+
+    Both are searched only between what the guides say for the first bits, which is one candidate or a few.
+    """
+    whole = (uint64(1) << uint64(bits)) - uint64(1)
+    for i in range(len(codes)):
+        word = np.int64(words[i] & whole)
+        x = np.int64(codes[i])
+        at = word >> guide_shift
+        low, high = np.int64(guide[x, at]), np.int64(guide[x, at + 1])
+        while low < high:
+            middle = (low + high + 1) >> 1
+            if below[x, middle] <= word:
+                low = middle
+            else:
+                high = middle - 1
+        place = starts[x // useful, low] + (word - below[x, low]) // heights[x, low]
+        at = place >> cut_shift
+        low, high = np.int64(cut_guide[at]), np.int64(cut_guide[at + 1])
+        while low < high:
+            middle = (low + high) >> 1
+            if cuts[middle] <= place:
+                low = middle + 1
+            else:
+                high = middle
+        out[i] = low
+
+
+@njit(nogil=True, cache=True)
 def fill_text_codes(words, ends, masks, slots, shift, factors, label_words, label_sizes, out):
     """The code of each text by a hash without collisions among the labels; False at the first that is no label.
 

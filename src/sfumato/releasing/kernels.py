@@ -10,10 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from sfumato.alphabet import Ints
 from sfumato.mechanism.cells import Cells
 from sfumato.mechanism.constant import Constant
 from sfumato.mechanism.law import Law, Words
+from sfumato.mechanism.layout import Layout
 from sfumato.mechanism.table import Table
 
 GUIDE_ENTRIES = 1 << 20  # the largest guide table
@@ -132,4 +135,44 @@ def _cells_kernel(law: Any) -> Kernel:
     return run
 
 
-COMPILED: dict[type, Callable[[Any], Kernel]] = {Table: _table_kernel, Cells: _cells_kernel}
+def _layout_kernel(law: Any) -> Kernel:
+    from sfumato.releasing.compiled import fill_layout
+
+    below, starts, heights = law.search
+    guide, guide_shift = _atom_guide(below, law.bits)
+    cuts = np.asarray(law.cuts, np.int64)
+    cut_guide, cut_shift = _cut_guide(cuts)
+
+    def run(codes: Any, words: Words, out: Any) -> None:
+        fill_layout(
+            codes, words, out, law.useful, law.bits, below, heights, starts, guide, guide_shift, cuts, cut_guide,
+            cut_shift,
+        )
+
+    return run
+
+
+def _atom_guide(below: Ints, bits: int) -> tuple[npt.NDArray[np.int32], int]:
+    """For each input and the first bits of a word the first atom it may fall into; the next entry is the last one.
+
+    Four entries for each atom leave about one word in eight to be searched for; fewer where inputs are many.
+    """
+    inputs, atoms = below.shape
+    room = max(GUIDE_ENTRIES // inputs, 1).bit_length() - 1
+    guide_bits = min(bits, (4 * atoms - 1).bit_length(), room)
+    shift = bits - guide_bits
+    edges = np.append(np.arange(1 << guide_bits, dtype=np.int64) << shift, (1 << bits) - 1)
+    return np.stack([np.searchsorted(row, edges, side="right") - 1 for row in below]).astype(np.int32), shift
+
+
+def _cut_guide(cuts: Ints) -> tuple[npt.NDArray[np.int32], int]:
+    """For the first bits of a place the first output it may be; the next entry is the last one."""
+    last = int(cuts[-1]) - 1
+    wanted = min(4 * len(cuts), GUIDE_ENTRIES)
+    shift = max(last.bit_length() - (wanted - 1).bit_length(), 0)
+    edges = np.arange((last >> shift) + 2, dtype=np.int64) << shift
+    found = np.searchsorted(cuts, np.minimum(edges, last), side="right")
+    return found.astype(np.int32), shift
+
+
+COMPILED: dict[type, Callable[[Any], Kernel]] = {Table: _table_kernel, Cells: _cells_kernel, Layout: _layout_kernel}
