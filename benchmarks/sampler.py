@@ -69,7 +69,8 @@ def layout() -> list[Row]:
     ratio = times["plain"] / times["compiled"]
     answer = f"sha256 {hashlib.sha256(first.tobytes()).hexdigest()[:12]}, same both ways: {same}"
     return [Row("layout sampler, compiled", ratio, "× as fast as plain", "≥ 4×", same and ratio >= 4, answer,
-                f"{ROWS:,} rows, 4 × 60 inputs, {law.outputs} outputs", f"{ROWS / times['compiled'] / 1e6:.0f} M rows/s")]
+                f"{ROWS:,} rows, 4 × 60 inputs, {law.outputs} outputs",
+                f"{ROWS / times['compiled'] / 1e6:.0f} M rows/s")]
 
 
 def peer() -> list[Row]:

@@ -46,7 +46,9 @@ def fill_cells(codes, words, out, useful, ends, weights, bits):
 
 
 @njit(nogil=True, cache=True)
-def fill_layout(codes, words, out, useful, bits, below, heights, starts, guide, guide_shift, cuts, cut_guide, cut_shift):
+def fill_layout(
+    codes, words, out, useful, bits, below, heights, starts, guide, guide_shift, cuts, cut_guide, cut_shift
+):
     """The atom that holds the word, the place of the word in it, and the output at that place.
 
     Both are searched only between what the guides say for the first bits, which is one candidate or a few.
