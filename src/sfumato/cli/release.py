@@ -97,6 +97,7 @@ def release(
     from sfumato.cli.pipes import is_pipe, streamed, table_source
     from sfumato.cli.plan import design_notice
     from sfumato.cli.road import Wanted, counting_within, released
+    from sfumato.releasing.writing import writer_for
 
     wishes = _wishes(ctx, joined(secret), joined(useful), mechanism, design)
     if design_from is not None and split is not None:
@@ -106,7 +107,7 @@ def release(
         out, mechanism=mechanism is None, report=report, private_report=private_report, partition=joined(partition)
     )
     if not is_pipe(out):
-        files.writer  # noqa: B018 - says now if the suffix is not known
+        writer_for(out, files.partition)  # says now if the suffix is not known
     source = table_source(table, form)
     for name in joined(keep):
         find_column(name, source.columns, source.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -58,13 +59,16 @@ def _repeated(key: Key, kind: pa.DataType, rows: int) -> pa.Array:
     return pa.nulls(rows, kind) if key is None else pa.repeat(pa.scalar(key, kind), rows)
 
 
-def _file(where: Where, name: str, **options: Any) -> Any:
+@contextlib.contextmanager
+def _file(where: Where, name: str, **options: Any) -> Iterator[Any]:
     from pyarrow import parquet
 
-    try:
-        return parquet.ParquetFile(opened(where), **options)
-    except pa.ArrowInvalid:
-        raise InputError(f"{name} is not a Parquet file, or it is damaged.") from None
+    with opened(where) as raw:
+        try:
+            file = parquet.ParquetFile(raw, **options)
+        except pa.ArrowInvalid:
+            raise InputError(f"{name} is not a Parquet file, or it is damaged.") from None
+        yield file
 
 
 def parquet_source(where: Where) -> Source:
