@@ -29,7 +29,8 @@ def as_written(app, what, name, obj, options, lines):
     for line in text:
         if line.startswith(">>> ") and (not shown or not shown[-1].startswith((">>>", "..."))):
             shown.append("")
-        shown.append(line if line.startswith((">>>", "...")) else line.replace("*", "\\*").replace("|", "\\|").replace("_ ", "\\_ "))
+        plain = line.replace("*", "\\*").replace("|", "\\|").replace("_ ", "\\_ ")
+        shown.append(line if line.startswith((">>>", "...")) else plain)
     lines[:] = shown
 
 

@@ -6,9 +6,9 @@ import subprocess
 import sys
 
 import pytest
+from tests.documents import PAGES, ROOT, SETUP, blocks, steps, workshop
 
 import sfumato as sf
-from tests.documents import PAGES, ROOT, SETUP, blocks, steps, workshop
 
 CODE = ("python", "console", "output", "sh", "text", "json", "{toctree}", "{eval-rst}")
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))

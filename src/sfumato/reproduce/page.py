@@ -20,8 +20,8 @@ PAPERS = {
 }
 _HEAD = """# The papers, reproduced
 
-Made by `make reproduce` (quick versions; `sfumato reproduce NAME --full` takes the papers' counts). Every entry is one command,
-which writes data, a picture and the verdict below, computed in that run. Where a verdict names a correction,
+Made by `make reproduce` (quick versions; `sfumato reproduce NAME --full` takes the papers' counts). Every entry is one
+command, which writes data, a picture and the verdict below, computed in that run. Where a verdict names a correction,
 [corrections](corrections.md) says what is wrong in print and why.
 """
 
