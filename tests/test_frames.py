@@ -11,9 +11,9 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from tests.engines import ENGINES, FRAMES
 
 import sfumato as sf
-from engines import ENGINES, FRAMES
 from sfumato.alphabet import Alphabet, Column
 from sfumato.mechanism import Cells, Claim, Mechanism, Table
 
