@@ -36,6 +36,7 @@ LAW = Cells(2, 3, 0.4, 0.1, 0.1, 0.15).rounded(None, 1e-9)
 JOINT = sf.Joint.from_counts([[40, 30, 10], [20, 50, 50]], SECRET, USEFUL)
 SRR = Mechanism(LAW, SECRET, USEFUL, method="srr", claim=Claim("ldp", 1.4), joint=JOINT, source="reference")
 PRIVATE = "Xanthippe"
+FAST = ["--epsilon", "1", "--notion", "ldp", "--method", "srr"]
 
 
 def rows(n=200) -> pa.Table:
@@ -572,6 +573,18 @@ def test_empty_and_ragged_input_through_a_pipe(mechanism):
         assert done.exit_code == code and said in done.stderr and PRIVATE not in done.output
 
 
+def test_a_pipe_can_be_released_with_a_design_from_other_rows(tmp_path, folder):
+    (tmp_path / "reference.csv").write_bytes(csv_of(rows()))
+
+    done = CliRunner().invoke(cli, [
+        "release", "-", "--design-from", str(tmp_path / "reference.csv"), "--secret", "ill", "--useful", "town", *FAST,
+        "--out", str(folder / "o.csv"), "--json"], input=csv_of(rows(300)))
+
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["rows"] == 300
+    assert (folder / "o.csv").read_text().count("\n") == 301
+
+
 def test_estimate_and_design_read_a_pipe(mechanism, folder):
     released = sf.release(rows(), SRR, seed=2)
     text = csv_of(pa.table({n: released[n].cast(pa.string()) for n in released.column_names}))
@@ -590,8 +603,6 @@ def test_estimate_and_design_read_a_pipe(mechanism, folder):
 
 # The command, on every kind of place
 
-FAST = ["--epsilon", "1", "--notion", "ldp", "--method", "srr"]
-
 
 def test_the_command_reads_and_writes_folders(tmp_path, folder):
     source = mixed(tmp_path, rows())
@@ -605,6 +616,17 @@ def test_the_command_reads_and_writes_folders(tmp_path, folder):
         "released", "released.manifest.json", "released.mechanism.json", "released.report.html"]
     again = CliRunner().invoke(cli, ["estimate", str(folder / "released"), "--json"])
     assert json.loads(again.stdout)["n"] == 400
+
+
+def test_the_command_refuses_partitions_that_are_not_released(people, folder):
+    done = CliRunner().invoke(cli, [
+        "release", str(people), "--secret", "ill", "--useful", "town", "--partition", "year", *FAST, "--out",
+        str(folder / "released")])
+
+    assert done.exit_code == 2 and "'year' is not a column of the released table" in done.stderr
+    assert os.listdir(folder) == []
+    with pytest.raises(sf.InputError, match="partition divides a folder"):
+        sf.release(people, SRR, partition=["town"])
 
 
 def test_the_command_takes_addresses(people, folder):

@@ -17,7 +17,7 @@ from sfumato.cli.plan import Plan
 from sfumato.cli.telling import Outcome
 from sfumato.errors import DataError, InputError
 from sfumato.estimation import Estimate, estimate
-from sfumato.releasing.engine import Flow
+from sfumato.releasing.engine import Flow, check_partition
 from sfumato.releasing.manifest import Manifest
 from sfumato.releasing.randomness import Stream
 from sfumato.releasing.writing import Made, output
@@ -42,6 +42,7 @@ def released(source: Source, plan: Plan, files: Files, wanted: Wanted) -> Outcom
     flow = Flow.of(
         source, mechanism, wanted.decode, wanted.keep, wanted.secret, wanted.useful, Stream.of(wanted.seed)
     )
+    check_partition(files.partition, flow)
     with files.drafts() as made:
         same_rows = files.mechanism is not None and mechanism.source == "private"  # it was designed from these
         writing = Writing(flow, made["table"], files.writer, mechanism.joint.n if same_rows else source.expected)

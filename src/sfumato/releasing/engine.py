@@ -81,8 +81,10 @@ def release(
         check_place(manifest_path(target), opened.path, force=force)
     _check_promise(mechanism, allow_unclaimed)
     flow = Flow.of(opened, mechanism, decode, keep, secret, useful, Stream.of(seed))
-    _check_partition(divided, flow)
+    check_partition(divided, flow)
     if target is None:
+        if divided:
+            raise InputError("partition divides a folder of files; say which with to=.")
         return opened.back(flow.returned(progress))
     return _written(flow, target, divided, force, progress)
 
@@ -100,7 +102,8 @@ def _written(flow: Flow, target: Where, divided: tuple[str, ...], force: bool, p
     return Release(target, rows, manifest)
 
 
-def _check_partition(divided: tuple[str, ...], flow: Flow) -> None:
+def check_partition(divided: Sequence[str], flow: Flow) -> None:
+    """Refuse to divide by columns that are not released, before anything is drawn."""
     names = [c.name for c in flow.columns]
     for name in divided:
         find_column(name, names, "the released table")
