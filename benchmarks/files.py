@@ -166,5 +166,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--large", action="store_true", help="also 10^8 rows (about 3 GB of disk and some minutes)")
     parser.add_argument("--rows", type=int, help="only: a Parquet file of so many rows against one of ten million")
+    parser.add_argument("--repeats", type=int, default=3, help="of --rows (default 3)")
     given = parser.parse_args()
-    print(table(scaling(given.rows) if given.rows else results(given.large)))
+    print(table(scaling(given.rows, given.repeats) if given.rows else results(given.large)))
