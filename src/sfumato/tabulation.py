@@ -106,6 +106,8 @@ def _check_size(s: Alphabet, u: Alphabet, limit: int, rows: int, where: str) -> 
 
 def _counted(source: Source, names: list[str], cuts: dict[str, Floats], missing: str) -> pa.Table:
     """Distinct combinations with their counts: a column for each name, and 'n'."""
+    if source.sums is not None:
+        return _counted_there(source, names, cuts, missing)
     parts: list[pa.Table] = []
     first_row = pending = 0
     for batch in source.batches(names):
@@ -117,6 +119,22 @@ def _counted(source: Source, names: list[str], cuts: dict[str, Floats], missing:
             parts = [_merged(parts, names)]
             pending = parts[0].num_rows
     return _merged(parts, names).rename_columns([*names, "n"])
+
+
+def _counted_there(source: Source, names: list[str], cuts: dict[str, Floats], missing: str) -> pa.Table:
+    """The same counts of rows that live on a cluster."""
+    kinds = [pa.int32() if n in cuts else pa.string() for n in names]
+    keys = pa.schema([*zip(_keys(names), kinds, strict=True), ("n", pa.int64())])
+
+    def part(batch: pa.RecordBatch, weights: Ints) -> pa.Table:
+        labels = [_labels(batch.column(n), n, cuts.get(n), missing == "refuse", 0) for n in names]
+        table = pa.table([*labels, pa.array(weights)], names=keys.names)
+        return _as_text(table.group_by(keys.names[:-1], use_threads=False).aggregate([("n", "sum")]), len(names))
+
+    found = source.sums(names, part, keys, few=not cuts)
+    if not found.num_rows:
+        raise DataError(f"{source.name} has no rows: there is nothing to tabulate or release.")
+    return _merged([found], names).rename_columns([*names, "n"])
 
 
 def _keys(names: list[str]) -> list[str]:

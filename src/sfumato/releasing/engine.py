@@ -65,9 +65,16 @@ def release(
     The claim is certified first. Columns that the mechanism does not read are left out unless `keep` names
     them; kept columns are not protected. `secret` and `useful` name the columns to read when the source calls
     them otherwise than the mechanism, in its order. The file appears complete or not at all, with a manifest
-    beside it.
+    beside it. A Spark data frame is released on its cluster: into a lazy Spark data frame, or into a folder of
+    Parquet files.
     """
     opened = open_source(source)
+    if opened.cluster is not None:
+        from sfumato.releasing.spark import spark_release
+
+        _check_promise(mechanism, allow_unclaimed)
+        flow = Flow.of(opened, mechanism, decode, keep, secret, useful, Stream.of(seed))
+        return spark_release(flow, to, force=force)
     target = None if to is None else Path(to)
     if target is not None:
         made = writer_for(target)
@@ -119,6 +126,7 @@ class Flow:
     sampler: Sampler
     decoder: Decoder
     order: tuple[int, ...]  # of the output columns, as the source has them
+    stream: Stream
     text: dict[str, TextCodes] = field(default_factory=dict)
 
     @classmethod
@@ -141,7 +149,7 @@ class Flow:
             raise InputError(f"{min(clash)!r} cannot be kept: the output has a column of that name already.")
         places = [_position(source, coded.get(n, n)) for n in (*names, *kept)]
         order = tuple(sorted(range(len(places)), key=lambda i: places[i]))
-        return cls(source, mechanism, decode, coded, kept, Sampler(mechanism.law, stream), decoding, order)
+        return cls(source, mechanism, decode, coded, kept, Sampler(mechanism.law, stream), decoding, order, stream)
 
     @property
     def columns(self) -> list[OutputColumn]:
@@ -203,11 +211,12 @@ class Flow:
                 writer.close()
         return rows
 
-    def manifest(self, rows: int, size: int | None = None) -> Manifest:
+    def manifest(self, rows: int, size: int | None = None, engine: str = "local") -> Manifest:
+        compiled = engine == "local" and self.sampler.compiled
         return manifest_of(
             self.mechanism, rows=rows, columns=self.columns, decode=self.decode,
-            engine="local, compiled" if self.sampler.compiled else "local", size=size,
-            randomness=self.sampler.stream.description,
+            engine="local, compiled" if compiled else engine, size=size,
+            randomness=self.stream.description,
         )
 
 

@@ -28,6 +28,8 @@ class Source:
     read: Reader
     path: Path | None = None
     once: bool = False  # it can be read only once
+    sums: Any = None  # where rows live on a cluster: (columns, part, keys, few=) → keys with their summed weights
+    cluster: Any = None  # the cluster's own frame
 
     def __post_init__(self) -> None:
         odd = [c for c in self.columns if not isinstance(c, str)]
@@ -58,7 +60,7 @@ class Source:
 
 def open_source(source: Any) -> Source:
     """A path to .csv, .tsv, .csv.gz or .parquet, a pandas or Polars frame, an Arrow table, batch or reader,
-    or a DuckDB relation, as a Source.
+    a DuckDB relation or a Spark data frame, as a Source.
 
     >>> open_source(pa.table({"sex": ["F", "M"]})).columns
     ('sex',)
@@ -69,8 +71,8 @@ def open_source(source: Any) -> Source:
     kind = type(source)
     raise InputError(
         f"cannot read rows from a {kind.__module__}.{kind.__qualname__}: give a path to a .csv, .tsv, "
-        ".csv.gz or .parquet file, a pandas or Polars frame, an Arrow table, batch or reader, or a DuckDB "
-        "relation."
+        ".csv.gz or .parquet file, a pandas or Polars frame, an Arrow table, batch or reader, a DuckDB "
+        "relation or a Spark data frame."
     )
 
 
@@ -116,10 +118,9 @@ def _frame_source(frame: Any) -> Source:
 
 
 def _spark_source(frame: Any) -> Source:
-    raise InputError(
-        "Spark data frames belong to sfumato[spark], which does not exist yet. "
-        "Write the frame to Parquet and give the path, or call .toArrow() if it fits in memory."
-    )
+    from sfumato.sources.spark import spark_source
+
+    return spark_source(frame)
 
 
 def _of_package(*names: str) -> Callable[[Any], bool]:
