@@ -58,8 +58,8 @@ def tabulate(
     groups = _counted(opened, names, cuts, missing)
     rows = groups.column("n").to_numpy()
     columns, codes = {}, {}
-    for name in names:
-        labels, least = groups.column(name).to_pylist(), _threshold(rare, name, rows)
+    for key, name in zip(_keys(names), names, strict=True):
+        labels, least = groups.column(key).to_pylist(), _threshold(rare, name, rows)
         columns[name], codes[name] = _coded(name, labels, rows, cuts.get(name), least, other)
     s, u = (Alphabet.of(*(columns[n] for n in part)) for part in (secrets, usefuls))
     _check_size(s, u, limit, int(rows.sum()), opened.name)
@@ -105,7 +105,7 @@ def _check_size(s: Alphabet, u: Alphabet, limit: int, rows: int, where: str) -> 
 
 
 def _counted(source: Source, names: list[str], cuts: dict[str, Floats], missing: str) -> pa.Table:
-    """Distinct combinations with their counts: a column for each name, and 'n'."""
+    """Distinct combinations with their counts: columns k0, k1, … in the order of the names, and 'n'."""
     if source.sums is not None:
         return _counted_there(source, names, cuts, missing)
     parts: list[pa.Table] = []
@@ -118,7 +118,7 @@ def _counted(source: Source, names: list[str], cuts: dict[str, Floats], missing:
         if pending > MERGE_ROWS:
             parts = [_merged(parts, names)]
             pending = parts[0].num_rows
-    return _merged(parts, names).rename_columns([*names, "n"])
+    return _merged(parts, names)
 
 
 def _counted_there(source: Source, names: list[str], cuts: dict[str, Floats], missing: str) -> pa.Table:
@@ -134,7 +134,7 @@ def _counted_there(source: Source, names: list[str], cuts: dict[str, Floats], mi
     found = source.sums(names, part, keys, few=not cuts)
     if not found.num_rows:
         raise DataError(f"{source.name} has no rows: there is nothing to tabulate or release.")
-    return _merged([found], names).rename_columns([*names, "n"])
+    return _merged([found], names)
 
 
 def _keys(names: list[str]) -> list[str]:

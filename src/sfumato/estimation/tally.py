@@ -16,6 +16,7 @@ from sfumato.errors import DataError, InputError
 from sfumato.mechanism import Mechanism
 from sfumato.releasing.engine import METADATA_KEY
 from sfumato.releasing.manifest import Manifest, decoded_manifest, manifest_path, read_manifest
+from sfumato.releasing.spark import Told, told_by
 from sfumato.sources import Source, open_source
 
 
@@ -39,8 +40,8 @@ def tally(source: Any, mechanism: Mechanism, *, decode: str | None = None, n: in
     return _counted(source, mechanism, decode or "symbols")
 
 
-def manifest_beside(source: Any) -> Manifest | None:
-    """The manifest of a released table: in the file beside it, or in the metadata of an Arrow table."""
+def manifest_beside(source: Any) -> Manifest | Told | None:
+    """The manifest of a released table: in the file beside it, or in the metadata of an Arrow table or Spark frame."""
     if isinstance(source, (str, os.PathLike)):
         path = manifest_path(Path(source))
         if not path.exists():
@@ -53,11 +54,13 @@ def manifest_beside(source: Any) -> Manifest | None:
                 "changed or replaced after the release. Move the manifest away and say decode= to estimate anyway."
             )
         return manifest
+    if hasattr(source, "mapInArrow"):
+        return told_by(source)
     metadata = source.schema.metadata if isinstance(source, pa.Table) else None
     return decoded_manifest(metadata[METADATA_KEY], "the table") if metadata and METADATA_KEY in metadata else None
 
 
-def _check(manifest: Manifest, mechanism: Mechanism, decode: str | None) -> None:
+def _check(manifest: Manifest | Told, mechanism: Mechanism, decode: str | None) -> None:
     from sfumato.mechanism.file import record_of
 
     if mechanism.sealed and record_of(mechanism).checksum != manifest.mechanism:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -26,7 +26,15 @@ from sfumato.releasing.spark_folder import write_folder
 from sfumato.sources.spark import WEIGHT, clear_errors, column, grouped, map_in_arrow, plain_columns
 
 PIECE = 1 << 16  # equal released rows that stay together
-METADATA = "sfumato"  # of the first released column: decode, mechanism and randomness
+METADATA = "sfumato"  # under this name released columns tell how they came about
+
+
+class Told(NamedTuple):
+    """What the columns of a released Spark frame say about themselves."""
+
+    mechanism: str  # the checksum of the mechanism file
+    decode: str
+    randomness: str
 
 
 def spark_release(flow: Flow, to: str | os.PathLike[str] | None, *, force: bool) -> Release | Any:
@@ -100,15 +108,18 @@ def _rows(flow: Flow, counts: Any) -> Any:
 
     rows = map_in_arrow(counts, spark_work.expand, StructType(counts.schema.fields[:-1]))
     named = output_names(flow, counts.columns[:-1])
-    told = {
-        METADATA: {"decode": flow.decode, "mechanism": record_of(flow.mechanism).checksum,
-                   "randomness": flow.stream.description}
-    }
-    fields = kept_fields(flow)
+    told = Told(record_of(flow.mechanism).checksum, flow.decode, flow.stream.description)
+    fields, ours = kept_fields(flow), {METADATA: told._asdict()}
     return rows.select(*(
-        F.col(inner).alias(name, metadata={**(fields[inner].metadata if inner in fields else told)})
+        F.col(inner).alias(name, metadata=fields[inner].metadata if inner in fields else ours)
         for inner, name in named
     ))
+
+
+def told_by(frame: Any) -> Told | None:
+    """What a frame's columns tell, if it was released by this engine and nobody dropped it."""
+    said = [field.metadata[METADATA] for field in frame.schema.fields if METADATA in (field.metadata or {})]
+    return Told(**said[0]) if said else None
 
 
 def output_names(flow: Flow, inner: list[str]) -> list[tuple[str, str]]:
