@@ -2,7 +2,7 @@
 
     spark-submit examples/spark_release.py people.parquet mechanism.json released.parquet --keep id
 
-Paths may be anything Spark reads and writes (a shared folder, hdfs://, s3a://). docs/spark.md tells what the workers need.
+Paths may be anything Spark reads and writes (a shared folder, hdfs://, s3a://); docs/spark.md tells what workers need.
 """
 
 import argparse

@@ -88,7 +88,7 @@ def test_tables_are_counted_as_they_are_here(spark):
     frame = spark.createDataFrame(table)
     for arguments in (
         dict(secret="s", useful=["n", "odd.name"]), dict(secret="n", useful=["f", "b"], bins={"f": [0.0, 1.0], "b": 4}),
-        dict(secret="n", useful="s", rare=60),
+        dict(secret="n", useful="s", rare={"s": 60}),
     ):
         here, there = sf.tabulate(table, **arguments), sf.tabulate(frame, **arguments)
 

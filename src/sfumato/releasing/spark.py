@@ -72,8 +72,8 @@ def _answers(flow: Flow) -> Any:
     drawn = drawn.groupBy(*job.names, *keys).agg(F.sum(WEIGHT).alias(WEIGHT))
     first = ["d"] if kept else []
     drawn = _pieces(drawn, PIECE, "start", "size")
-    place = F.xxhash64(*first, *keys) + F.col("start") / PIECE
-    drawn = drawn.repartitionById(parts, F.pmod(place.cast("long"), F.lit(parts)).cast("int"))
+    place = F.pmod(F.xxhash64(*first, *keys), F.lit(parts)) + F.expr(f"start div {PIECE}")
+    drawn = drawn.repartitionById(parts, F.pmod(place, F.lit(parts)).cast("int"))
     return drawn.sortWithinPartitions(*first, *keys, "start").select(*job.names[1:], *keys, "size")
 
 

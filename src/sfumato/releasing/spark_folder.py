@@ -124,7 +124,7 @@ def _write(staging: str, names: list[tuple[str, str]], batches: Any) -> Iterator
     name, writer, rows = f"{secrets.token_hex(16)}.parquet", None, 0
     path = Path(staging, name)
     with worker_errors(), as_output_error(Path(staging)):
-        for batch in spark_work.expand(batches):
+        for batch in spark_work.expand(spark_work.as_codes(batches)):
             part = pa.RecordBatch.from_arrays([batch.column(i) for i, _ in names], names=[n for _, n in names])
             writer = writer or ParquetOutput(str(path), part.schema)
             writer.write(part)
@@ -151,7 +151,7 @@ def _to_url(flow: Flow, rows: Any, url: str, *, force: bool) -> Release:
         raise OutputError(f"{url} exists. Choose another name, or replace it with force=True.") from None
     manifest = flow.manifest(session.read.parquet(url).count(), engine="spark")
     note = session.createDataFrame([(manifest.encoded().decode(),)], "value string")
-    beside = re.sub(r"(\.parquet)?/*$", ".manifest.json", url)
+    beside = re.sub(r"(\.parquet)?/*$", ".manifest.json", url, count=1)
     note.coalesce(1).write.mode(mode).text(beside)
     where: Any = url  # a URL stays text: a Path would lose one of its slashes
     return Release(where, manifest.rows, manifest)

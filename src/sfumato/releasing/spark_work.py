@@ -83,20 +83,37 @@ def draw(job: Job, batches: Batches) -> Batches:
             assert copies.max(initial=0) < MOST_COPIES
             placed.settle(None if digests is None else digests[which].tobytes(), codes[which], copies)
             drawn = sampler.draw(codes[which].astype(kind), 0)
-            yield from _answers(job, batch, turned, drawn, which)
+            yield _answers(job, batch, turned, drawn, which)
 
 
-def _answers(job: Job, batch: pa.RecordBatch, turned: Decoder, drawn: Any, which: Ints) -> Batches:
+def _answers(job: Job, batch: pa.RecordBatch, turned: Decoder, drawn: Any, which: Ints) -> pa.RecordBatch:
     """The answers of a stretch, equal ones of one source row put together."""
+    outputs = _mechanism(job.mechanism).outputs
+    counts = None
+    if drawn.ndim == 1 and job.decode != "sample" and outputs < 1 << 31:  # one label for each output: count these
+        which, drawn, counts = _counted_pairs(which, drawn, outputs)
     labels = turned.arrays(drawn, 0)
     keys = [f"y{i}" for i in range(len(labels))]
-    table = pa.table([pa.array(which), *labels], names=["row", *keys])
-    table = table.group_by(["row", *keys], use_threads=False).aggregate([([], "count_all")]).combine_chunks()
-    rows = table.column("row")
-    kept = [batch.column(n).take(rows.combine_chunks()) for n in job.names]
-    arrays = [*kept, *(table.column(k).cast(pa.string()).combine_chunks() for k in keys),
-              table.column("count_all").combine_chunks()]
-    yield from pa.table(arrays, names=[*job.names, *keys, WEIGHT]).to_batches()
+    if counts is None:
+        table = pa.table([pa.array(which), *labels], names=["row", *keys])
+        table = table.group_by(["row", *keys], use_threads=False).aggregate([([], "count_all")]).combine_chunks()
+        which, *labels, counts = (c.combine_chunks() for c in table.columns)
+    kept = [batch.column(n).take(pa.array(which)) for n in job.names]
+    arrays = [*kept, *(x.cast(pa.string()) for x in labels), pa.array(counts)]
+    return pa.RecordBatch.from_arrays(arrays, names=[*job.names, *keys, WEIGHT])
+
+
+def _counted_pairs(which: Ints, drawn: Any, outputs: int) -> tuple[Ints, Any, Ints]:
+    """Distinct pairs of row and output with how often they occur. The rows are neighbours in ascending order."""
+    low, span = int(which[0]), (int(which[-1]) - int(which[0]) + 1) * outputs
+    pairs = (which - low) * outputs + drawn
+    if span <= 4 * BLOCK:
+        counts = np.bincount(pairs, minlength=span)
+        pairs = np.flatnonzero(counts)
+        counts = counts[pairs]
+    else:
+        pairs, counts = np.unique(pairs, return_counts=True)
+    return pairs // outputs + low, (pairs % outputs).astype(np.int32), counts
 
 
 def expand(batches: Batches) -> Batches:
@@ -116,6 +133,17 @@ def expand(batches: Batches) -> Batches:
             scramble.shuffle(which)
             if len(which):
                 yield rows.take(pa.array(which))
+
+
+def as_codes(batches: Batches) -> Batches:
+    """The same batches with answers as dictionaries: repeated and written as numbers, as the local engine does.
+    Spark itself takes no dictionaries back."""
+    for batch in batches:
+        arrays = [
+            a.dictionary_encode() if n.startswith("y") else a
+            for n, a in zip(batch.schema.names, batch.columns, strict=True)
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
 
 def _digests(column: pa.Array) -> Any:

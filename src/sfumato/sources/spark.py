@@ -34,6 +34,8 @@ def spark_source(frame: Any) -> Source:
             f"a {type(frame).__module__}.{type(frame).__name__} is not a Spark data frame; give a DataFrame "
             "(pandas-on-Spark frames have .to_spark())."
         )
+    if frame.isStreaming:
+        raise InputError("a streaming data frame has no end; release its batches one by one (foreachBatch).")
 
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterable[pa.RecordBatch]:
         with clear_errors():
