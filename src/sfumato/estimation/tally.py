@@ -33,6 +33,7 @@ def tally(source: Any, mechanism: Mechanism, *, decode: str | None = None, n: in
     """Counts of a released table, or the given counts checked."""
     if isinstance(source, (list, tuple, np.ndarray)):
         return _given(source, mechanism, decode or "symbols", n)
+    source = open_source(source) if hasattr(source, "mapInArrow") else source
     manifest = manifest_beside(source)
     if manifest is not None:
         _check(manifest, mechanism, decode)
@@ -54,8 +55,8 @@ def manifest_beside(source: Any) -> Manifest | Told | None:
                 "changed or replaced after the release. Move the manifest away and say decode= to estimate anyway."
             )
         return manifest
-    if hasattr(source, "mapInArrow"):
-        return told_by(source)
+    if isinstance(source, Source) and source.cluster is not None:
+        return told_by(source.cluster)
     metadata = source.schema.metadata if isinstance(source, pa.Table) else None
     return decoded_manifest(metadata[METADATA_KEY], "the table") if metadata and METADATA_KEY in metadata else None
 

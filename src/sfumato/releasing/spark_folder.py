@@ -27,7 +27,7 @@ from sfumato.errors import DataError, InputError, OutputError
 from sfumato.releasing import spark_work
 from sfumato.releasing.engine import Flow, Release
 from sfumato.releasing.manifest import manifest_path
-from sfumato.releasing.writing import ParquetOutput
+from sfumato.releasing.writing import GROUP_ROWS
 from sfumato.sources.spark import map_in_arrow, worker_errors
 
 URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
@@ -121,13 +121,15 @@ def _publish(whole: Path, target: Path, *, force: bool) -> None:
 
 def _write(staging: str, names: list[tuple[str, str]], batches: Any) -> Iterator[pa.RecordBatch]:
     """In a worker: rows into a file of this attempt's own, its name told only when it is safely on the disk."""
+    from pyarrow import parquet
+
     name, writer, rows = f"{secrets.token_hex(16)}.parquet", None, 0
     path = Path(staging, name)
     with worker_errors(), as_output_error(Path(staging)):
-        for batch in spark_work.expand(spark_work.as_codes(batches)):
-            part = pa.RecordBatch.from_arrays([batch.column(i) for i, _ in names], names=[n for _, n in names])
-            writer = writer or ParquetOutput(str(path), part.schema)
-            writer.write(part)
+        for group in _row_groups(spark_work.expand(spark_work.as_codes(batches))):
+            part = pa.table([group.column(i) for i, _ in names], names=[n for _, n in names])
+            writer = writer or parquet.ParquetWriter(str(path), part.schema)
+            writer.write_table(part)
             rows += part.num_rows
         if writer is not None:
             writer.close()
@@ -135,6 +137,18 @@ def _write(staging: str, names: list[tuple[str, str]], batches: Any) -> Iterator
                 os.fsync(file.fileno())
     if rows:
         yield pa.record_batch({"file": [name], "rows": [rows]}, schema=WRITTEN)
+
+
+def _row_groups(batches: Any) -> Iterator[pa.Table]:
+    """Batches gathered to row groups of GROUP_ROWS."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(b.num_rows for b in waiting) >= GROUP_ROWS:
+            yield pa.Table.from_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting)
 
 
 def _to_url(flow: Flow, rows: Any, url: str, *, force: bool) -> Release:
