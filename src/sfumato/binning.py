@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.arrow import numbers_of
@@ -35,6 +36,8 @@ def bin_edges(source: Source, name: str, rule: int | Sequence[float]) -> Floats:
 
 def _value_counts(source: Source, name: str) -> tuple[Floats, Ints]:
     """Every finite value of a numeric column with its count, in order."""
+    if source.sums is not None:
+        return _value_counts_there(source, name)
     values, counts = np.zeros(0), np.zeros(0, np.int64)
     first_row = 0
     for batch in source.batches([name]):
@@ -44,3 +47,14 @@ def _value_counts(source: Source, name: str) -> tuple[Floats, Ints]:
         values, inverse = np.unique(np.concatenate([values, new]), return_inverse=True)
         counts = np.bincount(inverse, np.concatenate([counts, n]), len(values)).astype(np.int64)
     return values, counts
+
+
+def _value_counts_there(source: Source, name: str) -> tuple[Floats, Ints]:
+    """The same of rows that live on a cluster."""
+    def part(batch: pa.RecordBatch, weights: Ints) -> pa.Table:
+        x = numbers_of(batch.column(name), name, 0)
+        finite = np.isfinite(x)
+        return pa.table({"x": x[finite], "n": weights[finite]})
+
+    found = source.sums([name], part, pa.schema([("x", pa.float64()), ("n", pa.int64())]), few=True).sort_by("x")
+    return np.asarray(found.column("x")), np.asarray(found.column("n"))

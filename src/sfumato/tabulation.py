@@ -62,8 +62,8 @@ def tabulate(
     groups = _counted(opened, names, cuts, missing)
     rows = groups.column("n").to_numpy()
     columns, codes = {}, {}
-    for name in names:
-        labels, least = groups.column(name).to_pylist(), _threshold(rare, name, rows)
+    for key, name in zip(_keys(names), names, strict=True):
+        labels, least = groups.column(key).to_pylist(), _threshold(rare, name, rows)
         columns[name], codes[name] = _coded(name, labels, rows, cuts.get(name), least, other)
     columns = _catching(columns, unseen)
     s, u = (Alphabet.of(*(columns[n] for n in part)) for part in (secrets, usefuls))
@@ -110,7 +110,9 @@ def _check_size(s: Alphabet, u: Alphabet, limit: int, rows: int, where: str) -> 
 
 
 def _counted(source: Source, names: list[str], cuts: dict[str, Floats], missing: str) -> pa.Table:
-    """Distinct combinations with their counts: a column for each name, and 'n'."""
+    """Distinct combinations with their counts: columns k0, k1, … in the order of the names, and 'n'."""
+    if source.sums is not None:
+        return _counted_there(source, names, cuts, missing)
     parts: list[pa.Table] = []
     first_row = pending = 0
     for batch in source.batches(names):
@@ -121,7 +123,23 @@ def _counted(source: Source, names: list[str], cuts: dict[str, Floats], missing:
         if pending > MERGE_ROWS:
             parts = [_merged(parts, names)]
             pending = parts[0].num_rows
-    return _merged(parts, names).rename_columns([*names, "n"])
+    return _merged(parts, names)
+
+
+def _counted_there(source: Source, names: list[str], cuts: dict[str, Floats], missing: str) -> pa.Table:
+    """The same counts of rows that live on a cluster."""
+    kinds = [pa.int32() if n in cuts else pa.string() for n in names]
+    keys = pa.schema([*zip(_keys(names), kinds, strict=True), ("n", pa.int64())])
+
+    def part(batch: pa.RecordBatch, weights: Ints) -> pa.Table:
+        labels = [_labels(batch.column(n), n, cuts.get(n), missing == "refuse", 0) for n in names]
+        table = pa.table([*labels, pa.array(weights)], names=keys.names)
+        return _as_text(table.group_by(keys.names[:-1], use_threads=False).aggregate([("n", "sum")]), len(names))
+
+    found = source.sums(names, part, keys, few=not cuts)
+    if not found.num_rows:
+        raise DataError(f"{source.name} has no rows: there is nothing to tabulate or release.")
+    return _merged([found], names)
 
 
 def _keys(names: list[str]) -> list[str]:

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.alphabet import Alphabet, Floats, Ints
+from sfumato.alphabet import Alphabet, Floats, Ints, find_column
 from sfumato.errors import DataError, InputError
 from sfumato.mechanism import Mechanism
 from sfumato.releasing.engine import METADATA_KEY
 from sfumato.releasing.manifest import Manifest, decoded_manifest, manifest_path, read_manifest
-from sfumato.sources import open_source
+from sfumato.releasing.spark import Told, told_by
+from sfumato.sources import Source, open_source
 from sfumato.sources.places import whole_size
 
 
@@ -39,9 +40,11 @@ def tally(source: Any, mechanism: Mechanism, *, decode: str | None = None, n: in
     return _counted(source, mechanism, decode or "symbols")
 
 
-def manifest_beside(source: Any) -> Manifest | None:
+def manifest_beside(source: Any) -> Manifest | Told | None:
     """The manifest of a released table: in the file beside it, or in what a frame or an Arrow table carries."""
     opened = open_source(source)
+    if opened.cluster is not None:
+        return told_by(opened.cluster)
     if opened.path is None:
         carried = opened.metadata.get(METADATA_KEY)
         return None if carried is None else decoded_manifest(carried, opened.name)
@@ -58,7 +61,7 @@ def manifest_beside(source: Any) -> Manifest | None:
     return manifest
 
 
-def _check(manifest: Manifest, mechanism: Mechanism, decode: str | None) -> None:
+def _check(manifest: Manifest | Told, mechanism: Mechanism, decode: str | None) -> None:
     from sfumato.mechanism.file import record_of
 
     if mechanism.sealed and record_of(mechanism).checksum != manifest.mechanism:
@@ -88,14 +91,34 @@ def _counted(source: Any, mechanism: Mechanism, decode: str) -> Tally:
     """Counts of the rows of a table, batch by batch."""
     meaning = mechanism.law.meaning if decode == "symbols" else "cell" if mechanism.law.rows > 1 else "useful"
     columns, size, count = READERS[meaning](mechanism)
+    opened = open_source(source)
+    if opened.sums is not None:
+        for name in columns:
+            find_column(name, opened.columns, opened.name)
+        return Tally(*_counted_there(opened, columns, size, count, few=meaning != "subset"), decode)
     totals, rows = np.zeros(size, np.int64), 0
-    for batch in open_source(source).batches(columns):
-        totals += count(batch, rows)
+    for batch in opened.batches(columns):
+        totals += count(batch, rows, None)
         rows += batch.num_rows
     return Tally(totals.astype(float), rows, decode)
 
 
-Reader = tuple[list[str], int, Callable[[Any, int], Ints]]
+Count = Callable[[Any, int, Ints | None], Ints]  # (rows, number of the first, how often each occurs) → totals
+Reader = tuple[list[str], int, Count]
+
+
+def _counted_there(opened: Source, columns: list[str], size: int, count: Count, *, few: bool) -> tuple[Floats, int]:
+    """Totals and the number of rows of a table that lives on a cluster; rows are counted under a key of their own."""
+    def part(batch: pa.RecordBatch, weights: Ints) -> pa.Table:
+        totals = count(batch, 0, weights)
+        at = np.flatnonzero(totals)
+        return pa.table({"y": np.append(at, -1), "n": np.append(totals[at], weights.sum())})
+
+    found = opened.sums(columns, part, pa.schema([("y", pa.int64()), ("n", pa.int64())]), few=few)
+    at, n = (np.asarray(found.column(name)) for name in ("y", "n"))
+    totals = np.zeros(size)
+    totals[at[at >= 0]] = n[at >= 0]
+    return totals, int(n[at < 0].sum())
 
 
 def _labels(*alphabets: Alphabet) -> Reader:
@@ -103,8 +126,13 @@ def _labels(*alphabets: Alphabet) -> Reader:
     columns = [replace(c, cuts=None, other=None) for alphabet in alphabets for c in alphabet.columns]
     written = Alphabet.of(*columns)
 
-    def count(batch: Any, first_row: int) -> Ints:
-        return np.bincount(written.encode(batch, first_row=first_row), minlength=written.size)
+    def count(batch: Any, first_row: int, weights: Ints | None) -> Ints:
+        codes = written.encode(batch, first_row=first_row)
+        if weights is None:
+            return np.bincount(codes, minlength=written.size)
+        totals = np.zeros(written.size, np.int64)
+        np.add.at(totals, codes, weights)
+        return totals
 
     return [c.name for c in columns], written.size, count
 
@@ -124,14 +152,15 @@ def _symbols(mechanism: Mechanism) -> Reader:
 def _bits(mechanism: Mechanism) -> Reader:
     width = mechanism.inputs
 
-    def count(batch: Any, first_row: int) -> Ints:
+    def count(batch: Any, first_row: int, weights: Ints | None) -> Ints:
         values = batch.column("bits")
         values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
         text = "".join(x or "" for x in values.to_pylist()).encode()
         bits = np.frombuffer(text, np.uint8) - ord("0")
         if bits.size != batch.num_rows * width or bits.max(initial=0) > 1:
             raise DataError(f"column 'bits' must hold {width} zeros and ones in every row.")
-        return np.asarray(bits.reshape(-1, width).sum(0, dtype=np.int64))
+        table = bits.reshape(-1, width)
+        return np.asarray(table.sum(0, dtype=np.int64) if weights is None else weights @ table)
 
     return ["bits"], width, count
 

@@ -15,7 +15,7 @@ from sfumato.errors import InputError
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato.releasing.manifest import OutputColumn
 from sfumato.releasing.posterior import likeliest, posterior_draw
-from sfumato.releasing.randomness import Stream
+from sfumato.releasing.randomness import WordSource
 
 DECODES = ("symbols", "likely", "sample")
 Drawn = npt.NDArray[Any]
@@ -31,7 +31,7 @@ class Decoder:
     arrays: Callable[[Drawn, int], list[pa.Array]]
 
 
-def decoder(mechanism: Mechanism, decode: str, stream: Stream) -> Decoder:
+def decoder(mechanism: Mechanism, decode: str, stream: WordSource) -> Decoder:
     """The decoder of a mechanism: its own outputs, the likeliest input, or a draw from the posterior."""
     if decode not in DECODES:
         raise InputError(f"decode must be one of {', '.join(DECODES)}, got {decode!r}.")

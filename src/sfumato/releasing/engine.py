@@ -70,10 +70,19 @@ def release(
     name without suffix; `partition` names columns of the output by which it is divided), here or in a store
     (s3://…, sfumato.Place). It appears complete or not at all, with a manifest beside it. Without `to` the rows come
     back as what they came in: a pandas or Polars frame, an Arrow table, batch, reader or dataset, a DuckDB relation;
-    the rows of a file come back as an Arrow table. They are drawn once, also where the frame is lazy.
+    the rows of a file come back as an Arrow table. They are drawn once, also where the frame is lazy. A Spark data
+    frame is released on its cluster: into a lazy Spark data frame, or into a folder of Parquet files.
     """
     opened = open_source(source)
     divided = (partition,) if isinstance(partition, str) else tuple(partition)
+    if opened.cluster is not None:
+        from sfumato.releasing.spark import spark_release
+
+        if divided:
+            raise InputError("a release on a cluster is not divided by columns; read its folder and write it anew.")
+        _check_promise(mechanism, allow_unclaimed)
+        flow = Flow.of(opened, mechanism, decode, keep, secret, useful, Stream.of(seed))
+        return spark_release(flow, to, force=force)
     target = None if to is None else located(to)
     if target is not None:
         writer_for(target, divided)
@@ -139,6 +148,7 @@ class Flow:
     sampler: Sampler
     decoder: Decoder
     order: tuple[int, ...]  # of the output columns, as the source has them
+    stream: Stream
     text: dict[str, TextCodes] = field(default_factory=dict)
 
     @classmethod
@@ -161,7 +171,7 @@ class Flow:
             raise InputError(f"{min(clash)!r} cannot be kept: the output has a column of that name already.")
         places = [_position(source, coded.get(n, n)) for n in (*names, *kept)]
         order = tuple(sorted(range(len(places)), key=lambda i: places[i]))
-        return cls(source, mechanism, decode, coded, kept, Sampler(mechanism.law, stream), decoding, order)
+        return cls(source, mechanism, decode, coded, kept, Sampler(mechanism.law, stream), decoding, order, stream)
 
     @property
     def columns(self) -> list[OutputColumn]:
@@ -227,11 +237,12 @@ class Flow:
                 rows += batch.num_rows
         return rows
 
-    def manifest(self, rows: int | None, size: int | None = None) -> Manifest:
+    def manifest(self, rows: int | None, size: int | None = None, engine: str = "local") -> Manifest:
+        compiled = engine == "local" and self.sampler.compiled
         return manifest_of(
             self.mechanism, rows=rows, columns=self.columns, decode=self.decode,
-            engine="local, compiled" if self.sampler.compiled else "local", size=size,
-            randomness=self.sampler.stream.description,
+            engine="local, compiled" if compiled else engine, size=size,
+            randomness=self.stream.description,
         )
 
 

@@ -16,7 +16,7 @@ from sfumato.mechanism.mechanism import Mechanism
 from sfumato.mechanism.table import whole_weights
 from sfumato.mechanism.unary import Unary
 from sfumato.releasing.cells_posterior import CellsPosterior
-from sfumato.releasing.randomness import Stream
+from sfumato.releasing.randomness import WordSource
 
 LISTED = 4_000_000  # the most entries of a posterior that is listed as [y, x]
 DRAW_BITS = 40  # a listed posterior is drawn with integer weights that sum to 2^40 for each output
@@ -37,7 +37,7 @@ def likeliest(mechanism: Mechanism) -> Turn:
     return lambda drawn, first_row: np.asarray(table[drawn])
 
 
-def posterior_draw(mechanism: Mechanism, stream: Stream) -> Turn:
+def posterior_draw(mechanism: Mechanism, stream: WordSource) -> Turn:
     """x with probability P(x|y), by one more word of the stream's second lane."""
     law, p = mechanism.law, _prior(mechanism)
 

@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -15,6 +16,14 @@ from sfumato.mechanism.law import Words
 
 BLOCK_WORDS = 2  # words in a block of the cipher
 ZEROS = bytes(1 << 20)
+
+
+class WordSource(Protocol):
+    """Whatever has words for the records first, first + 1, … of a lane."""
+
+    def words(self, first: int, out: Words, *, lane: int = 0) -> None: ...
+
+    def reader(self, first: int, *, lane: int = 0) -> Callable[[Words], None]: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sfumato.alphabet import Ints
 from sfumato.mechanism.law import Law
 from sfumato.releasing.kernels import Kernel, compiled_kernel, numba_allowed, plain_kernel
-from sfumato.releasing.randomness import Stream
+from sfumato.releasing.randomness import WordSource
 
 CHUNK_WORDS = 1 << 12  # words drawn at a time: 32 kB, which leaves room in the cache for the table
 ROWS_WORTH_NUMBA = 5_000_000  # from here on loading numba pays
@@ -23,7 +23,7 @@ class Sampler:
     """Draws of one law from one lane of a stream."""
 
     law: Law
-    stream: Stream
+    stream: WordSource
     lane: int = 0
     kernel: Kernel = field(init=False)
     compiled: bool = field(init=False, default=False)

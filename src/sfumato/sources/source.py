@@ -58,6 +58,8 @@ class Source:
     metadata: Metadata = field(default_factory=dict)
     rows: int | None = None  # how many there are, where that is known before reading
     share: Callable[[], float] | None = None  # else, how much of it has been read, from 0 to 1
+    sums: Any = None  # where rows live on a cluster: (columns, part, keys, few=) → keys with their summed weights
+    cluster: Any = None  # the cluster's own frame
 
     def __post_init__(self) -> None:
         odd = [c for c in self.columns if not isinstance(c, str)]
@@ -96,7 +98,7 @@ class Source:
 def open_source(source: Any) -> Source:
     """Whatever holds rows, as a Source: a path or address of a .csv, .tsv or .parquet file (CSV also packed, as .gz,
     .zst or .bz2) or of a folder of Parquet files; a pandas or Polars frame; an Arrow table, batch, reader or dataset,
-    or anything else that streams Arrow; a DuckDB relation or the result of a query.
+    or anything else that streams Arrow; a DuckDB relation or the result of a query; a Spark data frame.
 
     >>> open_source(pa.table({"sex": ["F", "M"]})).columns
     ('sex',)
@@ -107,8 +109,8 @@ def open_source(source: Any) -> Source:
     kind = type(source)
     raise InputError(
         f"cannot read rows from a {kind.__module__}.{kind.__qualname__}: give a path to a .csv, .tsv or .parquet file "
-        "or to a folder of Parquet files, a pandas or Polars frame, an Arrow table, batch, reader or dataset, or a "
-        "DuckDB relation."
+        "or to a folder of Parquet files, a pandas or Polars frame, an Arrow table, batch, reader or dataset, a "
+        "DuckDB relation or a Spark data frame."
     )
 
 
@@ -189,10 +191,9 @@ def _frame_source(frame: Any) -> Source:
 
 
 def _spark_source(frame: Any) -> Source:
-    raise InputError(
-        "Spark data frames belong to sfumato[spark], which does not exist yet. "
-        "Write the frame to Parquet and give the path, or call .toArrow() if it fits in memory."
-    )
+    from sfumato.sources.spark import spark_source
+
+    return spark_source(frame)
 
 
 def _of_package(*names: str) -> Callable[[Any], bool]:

@@ -1,0 +1,89 @@
+"""Run by test_spark_cluster: releases on two executors, calm and with tasks killed or overtaken; prints what came out.
+
+python spark_killing.py FOLDER
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+from tests.spark_cluster import SETTINGS
+from tests.test_release import ALL, rows
+
+import sfumato as sf
+from sfumato.releasing import spark_folder, spark_work
+
+
+def kill_executor() -> None:
+    """kill -9 of the Java process above this worker: daemon first, executor above it."""
+    stat = Path(f"/proc/{os.getppid()}/stat").read_text().rsplit(")", 1)[1].split()
+    executor = int(stat[1])
+    assert Path(f"/proc/{executor}/comm").read_text().strip() == "java"
+    os.kill(executor, signal.SIGKILL)
+    time.sleep(60)
+
+
+def sleep() -> None:
+    time.sleep(60)
+
+
+def disturbed(work, flag, strike):
+    """The same work, struck once when it has had its first batch; `flag` says that it happened."""
+    def run(*arguments):
+        *before, batches = arguments
+
+        def struck():
+            for batch in batches:
+                yield batch
+                try:
+                    os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
+                except FileExistsError:
+                    continue
+                strike()
+
+        return work(*before, struck())
+
+    return run
+
+
+def released(frame, to: Path) -> list[str]:
+    sf.release(frame, ALL["srr"], to, keep=["id"], seed=9)
+    return sorted(map(str, pq.read_table(to).to_pylist()))
+
+
+def main(folder: Path) -> None:
+    builder = SparkSession.builder.master("local-cluster[2,1,768]")
+    settings = {
+        **SETTINGS, "spark.executor.memory": "600m", "spark.speculation": "true", "spark.speculation.interval": "100ms",
+        "spark.speculation.quantile": "0.3", "spark.speculation.multiplier": "1.5", "spark.sql.shuffle.partitions": "4",
+        "spark.speculation.minTaskRuntime": "3s",
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    pq.write_table(rows(2000), folder / "people.parquet")
+    frame = spark.read.parquet(str(folder / "people.parquet")).repartition(3)
+    result = {"calm": released(frame, folder / "calm.parquet")}
+    for name, module, work, strike in (
+        ("draw", spark_work, "draw", kill_executor), ("write", spark_folder, "_write", kill_executor),
+        ("overtaken", spark_folder, "_write", sleep),
+    ):
+        own = getattr(module, work)
+        setattr(module, work, disturbed(own, str(folder / f"{name}.struck"), strike))
+        start = time.time()
+        result[name] = released(frame, folder / f"{name}.parquet")
+        setattr(module, work, own)
+        print(name, time.time() - start, file=sys.stderr)
+    print(json.dumps(result))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,256 @@
+"""Spark releases what the mechanism drew, once for every row, whatever the cluster does with rows and tasks."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import os
+from collections import Counter
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.spark_cluster import SETTINGS, environment
+from tests.test_placed import by_hand
+from tests.test_release import ALL, rows
+
+import sfumato as sf
+from sfumato.releasing import read_manifest
+from sfumato.releasing.engine import Flow
+from sfumato.releasing.randomness import Stream
+from sfumato.releasing.spark import _answers
+from sfumato.releasing.spark_folder import _to_url
+from sfumato.sources import open_source
+
+pytestmark = pytest.mark.xdist_group("spark")
+SRR = ALL["srr"]
+TABLE = rows(400)
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory):
+    from pyspark.sql import SparkSession
+
+    patch = pytest.MonkeyPatch()
+    for name, value in environment(tmp_path_factory.mktemp("spark")).items():
+        patch.setenv(name, value)
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    yield session
+    session.stop()
+    patch.undo()
+
+
+@pytest.fixture(scope="module")
+def people(spark):
+    return spark.createDataFrame(TABLE)
+
+
+def multiset(table) -> Counter:
+    table = table if isinstance(table, pa.Table) else table.toArrow()
+    return Counter(map(json.dumps, ([str(x) for x in row.values()] for row in table.to_pylist())))
+
+
+def words_of_place(key, digest, code, copy, width, lane=0):
+    import tests.test_placed
+
+    tests.test_placed.KEY = key
+    return [w for b in range(-(-width // 2)) for w in by_hand(digest, code, copy, lane, b)][:width]
+
+
+def expected(mechanism, table, seed, names=None) -> Counter:
+    """The released multiset by the definition, row by row: number the equal rows, look up the words, draw."""
+    key, seen, out = Stream.of(seed).key, Counter(), Counter()
+    for row in table.to_pylist():
+        spelling = "".join(f"{len(str(row[n]).encode())}:{row[n]}" for n in names or ())
+        digest = hashlib.sha256(spelling.encode()).digest() if names else bytes(32)
+        code = mechanism.useful.code(row["town"])
+        code += mechanism.secret.code(row["ill"]) * mechanism.useful.size if mechanism.reads == "both" else 0
+        words = words_of_place(key, digest, code, seen[digest, code], mechanism.law.words)
+        seen[digest, code] += 1
+        drawn = mechanism.law.draw(np.array([code]), np.array([words], np.uint64))[0]
+        answer = "".join(map(str, drawn)) if mechanism.law.meaning == "subset" else mechanism.answer(drawn)
+        flat = answer if isinstance(answer, tuple) else (answer,)
+        out[json.dumps([*(str(row[n]) for n in names or ()), *map(str, flat)])] += 1
+    return out
+
+
+def test_tables_are_counted_as_they_are_here(spark):
+    table = pa.table({
+        "s": ["x", "", None, "y"] * 50, "n": [1, 2, 3, 4] * 50, "f": [0.5, float("nan"), 2.5, -1.0] * 50,
+        "odd.name": [True, False] * 100, "b": list(range(200)),
+    })
+    frame = spark.createDataFrame(table)
+    for arguments in (
+        dict(secret="s", useful=["n", "odd.name"]), dict(secret="n", useful=["f", "b"], bins={"f": [0.0, 1.0], "b": 4}),
+        dict(secret="n", useful="s", rare={"s": 60}),
+    ):
+        here, there = sf.tabulate(table, **arguments), sf.tabulate(frame, **arguments)
+
+        assert there.fingerprint == here.fingerprint
+    with pytest.raises(sf.DataError, match=r"^column 's': the value is missing"):
+        sf.tabulate(frame, "n", "s", missing="refuse")
+    with pytest.raises(sf.InputError, match="'sx' is not a column of the Spark data frame"):
+        sf.tabulate(frame, "sx", "n")
+    with pytest.raises(sf.DataError, match="no rows"):
+        sf.tabulate(frame.limit(0), "n", "s")
+
+
+@pytest.mark.parametrize("name", ["srr", "symbols", "sets"])
+def test_a_release_is_what_the_definition_says_row_by_row(name, people):
+    out = sf.release(people, ALL[name], seed=3)
+
+    assert multiset(out) == expected(ALL[name], TABLE, 3)
+
+
+def test_a_release_with_kept_columns_is_what_the_definition_says_row_by_row(people):
+    twice = pa.concat_tables([TABLE, TABLE])  # every row has a twin, which must get noise of its own
+    out = sf.release(people.union(people), SRR, keep=["id", "note"], seed=3).select("id", "note", "ill", "town")
+
+    assert multiset(out) == expected(SRR, twice, 3, ["id", "note"])
+
+
+def test_any_partitioning_gives_the_same_multiset_and_order_comes_from_what_is_released(spark, people):
+    for keep in ([], ["id"]):
+        base = sf.release(people, SRR, keep=keep, seed=5).toArrow()
+        for parts in (1, 3, 7):
+            moved = people.orderBy("town", "note").repartition(parts)
+            assert sf.release(moved, SRR, keep=keep, seed=5).toArrow().equals(base)  # rows and their order
+    spark.conf.set("spark.sql.shuffle.partitions", 5)
+    spark.conf.set("spark.sql.adaptive.enabled", False)
+    try:
+        other = sf.release(people, SRR, keep=["id"], seed=5).toArrow()
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", SETTINGS["spark.sql.shuffle.partitions"])
+        spark.conf.unset("spark.sql.adaptive.enabled")
+    assert multiset(other) == multiset(base)
+
+
+def test_where_a_row_stands_is_told_by_released_values_alone(people):
+    from pyspark.sql import functions as F
+
+    flow = Flow.of(open_source(people), SRR, "symbols", ["id"], None, None, Stream.of(1))
+    parts = _answers(flow).withColumn("part", F.spark_partition_id()).collect()
+
+    def digest(row):
+        return hashlib.sha256(f"{len(str(row.k0))}:{row.k0}".encode()).digest()
+
+    place = F.pmod(F.xxhash64(F.lit(digest(parts[0])), F.lit(parts[0].y0), F.lit(parts[0].y1)), F.lit(3))
+    assert people.select(place.alias("p")).first().p == parts[0].part
+    assert {row.part for row in parts} == {0, 1, 2}
+    for part in (0, 1, 2):
+        order = [(digest(row), row.y0, row.y1) for row in parts if row.part == part]
+        assert order == sorted(order)
+
+
+def test_two_actions_see_one_noise_and_two_releases_two(people):
+    out = sf.release(people, SRR, keep=["id"])
+
+    first, second, other = out.toArrow(), out.repartition(2).cache(), sf.release(people, SRR, keep=["id"])
+
+    assert multiset(first) == multiset(second) != multiset(other)
+    assert out.count() == 400
+
+
+def test_kept_columns_of_many_types_pass_through(spark):
+    table = pa.table({
+        "ill": ["no", "yes", "no"], "town": ["B", "C", "B"], "text": ["ü:1-", "", None], "day": [datetime.date(2020, 2, 29)] * 3,
+        "at": pa.array([1, 2, 3], pa.timestamp("us", "UTC")), "price": [Decimal("1.10"), None, Decimal("2.00")],
+        "list": [["a", None], [], None], "inner": [{"x": 1, "y": "z"}, None, {"x": None, "y": None}],
+        "raw": [b"\x00\xff", b"", None], "real": [0.1, float("inf"), None],
+        "map": pa.array([[("a", 1)], [], None], pa.map_(pa.string(), pa.int64())),
+    })
+    kept = table.column_names[2:]
+    frame = spark.createDataFrame(table)
+
+    out = sf.release(frame, SRR, keep=kept, seed=1)
+
+    assert multiset(out.select(*kept)) == multiset(frame.select(*kept))
+    assert [f.dataType for f in out.select(*kept).schema] == [f.dataType for f in frame.select(*kept).schema]
+    with pytest.raises(sf.InputError, match=r"'v' of Spark type variant cannot be kept.*Cast it"):
+        sf.release(frame.selectExpr("*", "parse_json('1') as v"), SRR, keep=["v"])
+
+
+def test_decoding_and_estimating_follow_the_released_frame(people):
+    for name in ("srr", "sets"):
+        out = sf.release(people, ALL[name], seed=2)
+        here, there = sf.estimate(out.toArrow(), ALL[name]), sf.estimate(out, ALL[name])
+        assert np.array_equal(here.p, there.p) and there.n == 400
+    decoded = sf.release(people, ALL["symbols"], decode="sample", seed=2)
+    there = sf.estimate(decoded, ALL["symbols"])
+    assert there.decode == "sample"
+    assert np.array_equal(there.p, sf.estimate(decoded.toArrow(), ALL["symbols"], decode="sample").p)
+    with pytest.raises(sf.InputError, match="another mechanism"):
+        sf.estimate(decoded, SRR)
+    with pytest.raises(sf.InputError, match="'symbol' is not a column"):
+        sf.estimate(people, ALL["symbols"])
+
+
+def test_a_folder_is_written_whole_with_its_manifest(people, tmp_path):
+    done = sf.release(people, SRR, tmp_path / "out.parquet", keep=["id"], seed=6)
+
+    table = pq.read_table(tmp_path / "out.parquet")
+    manifest = read_manifest(tmp_path / "out.manifest.json")
+    assert multiset(table) == multiset(sf.release(people, SRR, keep=["id"], seed=6))
+    assert table.column_names == ["id", "ill", "town"]
+    assert (done.rows, manifest.rows, manifest.engine) == (400, 400, "spark")
+    assert manifest.randomness == "seeded: not for release"
+    assert sorted(os.listdir(tmp_path)) == ["out.manifest.json", "out.parquet"]
+    with pytest.raises(sf.SfumatoError, match=r"exists.*force=True"):
+        sf.release(people, SRR, tmp_path / "out.parquet")
+    sf.release(people, SRR, str(tmp_path / "out.parquet"), force=True)
+    assert read_manifest(tmp_path / "out.manifest.json").randomness == "system"
+    assert pq.read_table(tmp_path / "out.parquet").column_names == ["ill", "town"]
+    assert sorted(os.listdir(tmp_path)) == ["out.manifest.json", "out.parquet"]
+
+
+def test_spark_s_own_writer_serves_urls(people, spark, tmp_path):
+    flow = Flow.of(open_source(people), SRR, "symbols", ["id"], None, None, Stream.of(6))
+    url = (tmp_path / "out.parquet").as_uri()
+
+    def released():
+        return sf.release(people, SRR, keep=["id"], seed=6)
+
+    done = _to_url(flow, released(), url, force=False)
+
+    assert multiset(spark.read.parquet(url)) == multiset(released())
+    told = json.loads("\n".join(r.value for r in spark.read.text((tmp_path / "out.manifest.json").as_uri(), wholetext=True).collect()))
+    assert told["rows"] == done.rows == 400
+    with pytest.raises(sf.SfumatoError, match="exists"):
+        _to_url(flow, released(), url, force=False)
+
+
+@pytest.mark.parametrize(("value", "what"), [("s3cret", "is not in the alphabet"), (None, "is missing")])
+@pytest.mark.parametrize("keep", [[], ["id"]])
+def test_rows_that_do_not_fit_are_refused_in_our_words(value, what, keep, spark, tmp_path):
+    towns = pa.array([*TABLE.column("town").to_pylist()[:-1], value])
+    bad = spark.createDataFrame(TABLE.set_column(3, "town", towns))
+
+    with pytest.raises(sf.DataError, match=f"^column 'town': the value {what}") as caught:
+        sf.release(bad, SRR, tmp_path / "out.parquet", keep=keep)
+
+    assert "s3cret" not in str(caught.value) and len(str(caught.value)) < 300
+    assert os.listdir(tmp_path) == []
+
+
+def test_bad_requests_are_refused_before_any_job(people, tmp_path, spark):
+    for arguments, match in (
+        (dict(to=tmp_path / "out.csv"), "folder of Parquet files"), (dict(to=tmp_path / "no" / "out"), "does not exist"),
+        (dict(keep=["ill"]), "protected"), (dict(keep=["idd"]), "'idd' is not a column of the Spark data frame"),
+        (dict(decode="guess"), "decode must be one of"), (dict(seed="x"), "seed must be"),
+    ):
+        with pytest.raises(sf.SfumatoError, match=match):
+            sf.release(people, SRR, **arguments)
+    pq.write_table(TABLE, tmp_path / "in.parquet")
+    with pytest.raises(sf.SfumatoError, match="is the input"):
+        sf.release(spark.read.parquet(str(tmp_path / "in.parquet")), SRR, tmp_path / "in.parquet", force=True)
+    with pytest.raises(sf.DataError, match="no rows"):
+        sf.release(people.limit(0), SRR, tmp_path / "out.parquet")
+    with pytest.raises(sf.InputError, match="is not a Spark data frame"):
+        sf.release(people.groupBy("id"), SRR)
+    assert os.listdir(tmp_path) == ["in.parquet"]
