@@ -21,6 +21,8 @@ COMMANDS = {
     "release": "Release a table with a secret column protected: the main job, end to end.",
     "design": "Design a mechanism from a table or from counts, and save it.",
     "verify": "Prove the claim of a mechanism file anew, from the file alone.",
+    "compose": "Prove what several releases of the same rows tell together.",
+    "ledger": "Show and settle what has been released about whom.",
     "estimate": "Estimate the true distribution from a released table, with intervals.",
     "inspect": "Show what a mechanism file is, promises and means.",
     "leak": "Measure what a mechanism leaks, by every measure there is.",
