@@ -13,7 +13,8 @@ import sfumato as sf
 from sfumato.alphabet import Alphabet, Column
 from sfumato.cli.app import cli
 from sfumato.composing import total_levels
-from sfumato.mechanism import Claim, Mechanism, Table, product as products
+from sfumato.mechanism import Claim, Mechanism, Table
+from sfumato.mechanism import product as products
 from sfumato.privacy import together
 
 CLOSE = 1e-9  # floats against integers

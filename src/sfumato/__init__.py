@@ -26,6 +26,7 @@ _HOME = {
     "compose": "composing", "Composition": "composing",
     "release": "releasing", "estimate": "estimation", "numbers": "estimation", "audit": "auditing",
     "SfumatoError": "errors", "InputError": "errors", "DataError": "errors", "ClaimError": "errors",
+    "BudgetError": "errors", "Ledger": "ledgers",
 }
 # Where each public name lives; loaded on first use so that importing sfumato is quick. No module may bear the name of
 # a function here: importing a submodule sets it as an attribute of the package and would hide the function.

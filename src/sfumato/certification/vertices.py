@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.certification.outward import down, down_any, float_range, rows_range, up, up_any
+from sfumato.certification.outward import down, down_any, rows_range, up, up_any
 from sfumato.certification.witness import Found
 from sfumato.errors import InputError
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets

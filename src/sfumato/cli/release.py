@@ -59,6 +59,15 @@ DESIGN_OPTIONS = (
               help="Where the public report goes.  [default: beside the table]")
 @click.option("--private-report", type=click.Path(path_type=Path), metavar="FILE",
               help="Also write a report that compares with the true table. Not for publication.")
+@click.option("--people", metavar="NAME", help="Whose data these are: the release is entered in the ledger under it.")
+@click.option("--budget", type=float, metavar="EPSILON",
+              help="Refuse if all releases about these people together would exceed it.")
+@click.option("--ledger", type=click.Path(path_type=Path), metavar="FILE",
+              help="The ledger.  [default: sfumato.ledger beside the table, when --people or --budget is given]")
+@click.option("--same-values", is_flag=True, help="Declare that people who were in earlier releases have unchanged "
+              "values, where the ledger cannot see it because rows were added, removed or sorted.")
+@click.option("--memoise", metavar="COL", help="Remember answers: who has the same COL, the same values and the same "
+              "mechanism gets the same answer again. Needs a ledger, whose key they follow from.")
 @click.option("--seed", type=int, help="For tests only: the manifest will say 'not for release'.")
 @force_option
 @json_option
@@ -66,6 +75,7 @@ DESIGN_OPTIONS = (
 def release(
     ctx: click.Context, /, table: Path, out: Path, secret: Any, useful: Any, keep: Any, design_from: Path | None,
     split: float | None, mechanism: Path | None, decode: str, report: Path | None, private_report: Path | None,
+    people: str | None, budget: float | None, ledger: Path | None, same_values: bool, memoise: str | None,
     seed: int | None, force: bool, as_json: bool, **design: Any,
 ) -> None:
     """Release TABLE with the secret protected: count, design, certify, randomise, estimate, report.
@@ -80,11 +90,13 @@ def release(
       sfumato release people.parquet --secret diagnosis,income --useful age,sex \\
           --bins 'age=30;65' --epsilon 0.5 --split 0.1 --out released.parquet
       sfumato release new.csv --mechanism released.mechanism.json --out new2.csv
+      sfumato release people.csv --secret diagnosis --epsilon 0.5 --out june.csv \\
+          --people 'cohort 7' --budget 2
     """
     from sfumato.alphabet import find_column
     from sfumato.cli.files import Files
     from sfumato.cli.plan import design_notice
-    from sfumato.cli.road import Wanted, counting_within, released
+    from sfumato.cli.road import Entered, Wanted, counting_within, released
     from sfumato.releasing.writing import writer_for
     from sfumato.sources import open_source
 
@@ -97,7 +109,10 @@ def release(
     files.check([p for p in (table, design_from, mechanism) if p is not None and p.exists()], force=force)
     for name in joined(keep):
         find_column(name, source.columns, source.name)
-    wanted = Wanted(decode, joined(keep), seed=seed, force=force)
+    entered: Entered | None = Entered(ledger or table.with_name("sfumato.ledger"), people, budget, same_values, memoise)
+    if all(x is None for x in (ledger, people, budget, memoise)) and not same_values:
+        entered = None
+    wanted = Wanted(decode, joined(keep), seed=seed, force=force, entered=entered)
     with counting_within(split is not None):
         if wishes is None:
             assert mechanism is not None

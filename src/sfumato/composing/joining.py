@@ -24,7 +24,7 @@ def joined(mechanisms: Sequence[Mechanism]) -> Mechanism:
     secret = mechanisms[0].secret
     for m in mechanisms:
         if not m.sealed:
-            raise InputError("only sealed mechanisms can be composed: their weights must be integers. Call sf.seal first.")
+            raise InputError("only sealed mechanisms can be composed: weights must be integers. Call sf.seal first.")
         if m.secret != secret:
             raise InputError(
                 f"these mechanisms protect different secrets: {', '.join(secret.names)} with {secret.size} labels and "
@@ -59,12 +59,15 @@ def _columns(mechanisms: Sequence[Mechanism], secret: Alphabet) -> dict[str, Col
 def _counted(mechanisms: Sequence[Mechanism], names: list[str]) -> tuple[Part, ...]:
     """The releases, equal ones once with the number of times."""
     found: dict[bytes, Part] = {}
+    written: dict[int, bytes] = {}  # laws that are the same object need not be written out to be compared
     for m in mechanisms:
         own = [names.index(n) for n in m.useful.names]
         inner = m.law.parts if isinstance(m.law, Product) else (Part(m.law, tuple(range(len(own)))),)
         for part in inner:
             columns = tuple(own[c] for c in part.columns)
-            key = msgspec.json.encode((simple_record(part.law), part.law.rows, columns))
+            if id(part.law) not in written:
+                written[id(part.law)] = msgspec.json.encode((simple_record(part.law), part.law.rows))
+            key = written[id(part.law)] + bytes(str(columns), "ascii")
             before = found.get(key)
             times = part.times + (0 if before is None else before.times)
             found[key] = Part(part.law, columns, times) if before is None else replace(before, times=times)

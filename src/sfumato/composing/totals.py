@@ -6,13 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sfumato.alphabet import Alphabet
+from sfumato.alphabet import Alphabet, Column
 from sfumato.certification.certificate import proved
 from sfumato.certification.linear import about_anything, about_input, power_product
 from sfumato.certification.outward import log_up
 from sfumato.certification.witness import Found
 from sfumato.composing.joining import joined
-from sfumato.errors import InputError
 from sfumato.mechanism import Mechanism
 from sfumato.uncertainty import Exactly, UncertaintySet
 
@@ -64,12 +63,15 @@ def _total(secret: Alphabet, groups: Sequence[Sequence[Mechanism]], notion: str,
 
 
 def _fitting(mechanisms: list[Mechanism]) -> tuple[Mechanism, list[Mechanism]]:
-    taken, left = [mechanisms[0]], []
-    for m in mechanisms[1:]:
-        try:
-            joined([*taken, m])
+    """Those that agree with the first about the labels of every column, as one; and the others."""
+    columns: dict[str, Column] = {}
+    taken: list[Mechanism] = []
+    left: list[Mechanism] = []
+    for m in mechanisms:
+        if all(columns.get(c.name, c) == c for c in m.useful.columns):
+            columns |= {c.name: c for c in m.useful.columns}
             taken.append(m)
-        except InputError:
+        else:
             left.append(m)
     return joined(taken), left
 

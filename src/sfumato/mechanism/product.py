@@ -65,7 +65,7 @@ class Product:
 
     def __post_init__(self) -> None:
         if not self.parts or any(p.law.bits is None or isinstance(p.law, Product) or p.times < 1 for p in self.parts):
-            raise InputError("a product needs sealed laws that are no products themselves, each released at least once.")
+            raise InputError("a product needs sealed laws that are no products, each released at least once.")
         for p in self.parts:
             if p.law.rows not in (1, self.rows) or p.law.useful != math.prod(self.sizes[c] for c in p.columns):
                 raise InputError("a law of a product does not fit the columns it is said to read.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -16,6 +16,7 @@ from sfumato.alphabet import Alphabet, Column, find_column
 from sfumato.atomic import as_output_error, check_target, drafts
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism.mechanism import Mechanism
+from sfumato.releasing.booking import Book, Booking, Memo, booked
 from sfumato.releasing.decoding import Decoder, decoder
 from sfumato.releasing.manifest import Manifest, OutputColumn, manifest_of, manifest_path
 from sfumato.releasing.randomness import Stream
@@ -43,7 +44,8 @@ class Release:
 def release(
     source: Any, mechanism: Mechanism, to: None = None, *, decode: str = ..., keep: Sequence[str] = ...,
     secret: Names = ..., useful: Names = ..., seed: int | None = ..., force: bool = ...,
-    allow_unclaimed: bool = ..., progress: Progress | None = ...,
+    allow_unclaimed: bool = ..., progress: Progress | None = ..., ledger: Book | None = ..., people: str | None = ...,
+    budget: float | None = ..., same_values: bool = ..., memoise: str | None = ...,
 ) -> pa.Table: ...
 
 
@@ -51,7 +53,8 @@ def release(
 def release(
     source: Any, mechanism: Mechanism, to: str | os.PathLike[str], *, decode: str = ...,
     keep: Sequence[str] = ..., secret: Names = ..., useful: Names = ..., seed: int | None = ...,
-    force: bool = ..., allow_unclaimed: bool = ..., progress: Progress | None = ...,
+    force: bool = ..., allow_unclaimed: bool = ..., progress: Progress | None = ..., ledger: Book | None = ...,
+    people: str | None = ..., budget: float | None = ..., same_values: bool = ..., memoise: str | None = ...,
 ) -> Release: ...
 
 
@@ -59,6 +62,8 @@ def release(
     source: Any, mechanism: Mechanism, to: str | os.PathLike[str] | None = None, *, decode: str = "symbols",
     keep: Sequence[str] = (), secret: Names = None, useful: Names = None, seed: int | None = None,
     force: bool = False, allow_unclaimed: bool = False, progress: Progress | None = None,
+    ledger: Book | None = None, people: str | None = None, budget: float | None = None, same_values: bool = False,
+    memoise: str | None = None,
 ) -> Release | pa.Table:
     """Randomise every row of a source into a .csv, .tsv, .csv.gz or .parquet file, or into an Arrow table.
 
@@ -66,6 +71,9 @@ def release(
     them; kept columns are not protected. `secret` and `useful` name the columns to read when the source calls
     them otherwise than the mechanism, in its order. The file appears complete or not at all, with a manifest
     beside it.
+
+    With `ledger=sf.Ledger(path)` the release is entered as one about `people`, and refused if all releases about them
+    together would exceed `budget` (docs/ledger.md has same_values and memoise).
     """
     opened = open_source(source)
     target = None if to is None else Path(to)
@@ -75,19 +83,26 @@ def release(
         check_target(manifest_path(target), opened.path, force=force)
     _check_promise(mechanism, allow_unclaimed)
     flow = Flow.of(opened, mechanism, decode, keep, secret, useful, Stream.of(seed))
-    if target is None:
-        batches = list(flow.batches(progress))
-        manifest = flow.manifest(sum(b.num_rows for b in batches))
-        return pa.Table.from_batches(batches).replace_schema_metadata({METADATA_KEY: manifest.encoded()})
-    with drafts(target, manifest_path(target)) as (table, note):
-        rows = flow.write(lambda schema: made(table.path, schema), target, progress)
-        with as_output_error(target):
-            table.settle()
-            manifest = flow.manifest(rows, table.size)
-            os.write(note.descriptor, manifest.encoded())
-            note.settle()
-            note.publish(replace=force)
-            table.publish(replace=force)
+    place = booked(
+        ledger, flow, target, people=people, budget=budget, same_values=same_values, memoise=memoise
+    )
+    with place:
+        flow = flow.at(place)
+        if target is None:
+            batches = list(flow.batches(progress))
+            manifest = flow.manifest(sum(b.num_rows for b in batches))
+            place.ready(manifest.rows)
+            return pa.Table.from_batches(batches).replace_schema_metadata({METADATA_KEY: manifest.encoded()})
+        with drafts(target, manifest_path(target)) as (table, note):
+            rows = flow.write(lambda schema: made(table.path, schema), target, progress)
+            with as_output_error(target):
+                table.settle()
+                manifest = flow.manifest(rows, table.size)
+                os.write(note.descriptor, manifest.encoded())
+                note.settle()
+                place.ready(rows)
+                note.publish(replace=force)
+                table.publish(replace=force)
     return Release(target, rows, manifest)
 
 
@@ -120,6 +135,8 @@ class Flow:
     decoder: Decoder
     order: tuple[int, ...]  # of the output columns, as the source has them
     text: dict[str, TextCodes] = field(default_factory=dict)
+    memo: Memo | None = None  # answers are remembered rather than drawn anew
+    entry: str | None = None  # the name of this release in a ledger
 
     @classmethod
     def of(
@@ -143,6 +160,10 @@ class Flow:
         order = tuple(sorted(range(len(places)), key=lambda i: places[i]))
         return cls(source, mechanism, decode, coded, kept, Sampler(mechanism.law, stream), decoding, order)
 
+    def at(self, place: Booking) -> Flow:
+        """The same release with its place in a ledger."""
+        return replace(self, memo=place.memo, entry=place.token)
+
     @property
     def columns(self) -> list[OutputColumn]:
         found = [*self.decoder.columns, *(OutputColumn(name, "kept") for name in self.kept)]
@@ -151,7 +172,9 @@ class Flow:
     def batches(self, progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
         """Released batches in order; reading, drawing and what the caller does with them overlap."""
         rows = 0
-        reading = ahead(_numbered(self.source.batches(list(self.coded.values()), self.kept)))
+        named = {*self.coded.values(), *self.kept}
+        also = () if self.memo is None or self.memo.column in named else (self.memo.column,)
+        reading = ahead(_numbered(self.source.batches(list(self.coded.values()), (*self.kept, *also))))
         try:
             for batch in in_order(self._released, reading):
                 yield batch
@@ -163,7 +186,12 @@ class Flow:
 
     def _released(self, numbered: tuple[int, pa.RecordBatch]) -> pa.RecordBatch:
         first_row, batch = numbered
-        drawn = self.sampler.draw(self._codes(batch, first_row), first_row)
+        codes = self._codes(batch, first_row)
+        if self.memo is None:
+            drawn = self.sampler.draw(codes, first_row)
+        else:
+            words = self.memo.words(batch.column(self.memo.column), codes, self.sampler.law.words, first_row)
+            drawn = self.sampler.drawn(codes, words)
         arrays = self.decoder.arrays(drawn, first_row)
         arrays += [batch.column(name) for name in self.kept]
         names = [c.name for c in self.columns]
@@ -207,7 +235,7 @@ class Flow:
         return manifest_of(
             self.mechanism, rows=rows, columns=self.columns, decode=self.decode,
             engine="local, compiled" if self.sampler.compiled else "local", size=size,
-            randomness=self.sampler.stream.description,
+            randomness=self.sampler.stream.description, entry=self.entry,
         )
 
 
