@@ -2,6 +2,7 @@
 
 import math
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -121,6 +122,20 @@ def test_well_conditioned_releases_exceed_the_sum_too():
     assert lip.each == pytest.approx((0.252312, 0.252312), abs=2e-6)
     assert lip.level == pytest.approx(0.755897, abs=2e-6)
     assert not lip.adds and lip.level > lip.sum + 0.25
+
+
+def test_the_page_on_promises_tells_the_truth():
+    page = (Path(__file__).parent.parent / "docs" / "promises.md").read_text("utf-8").replace("**", "")
+    ball = sf.ChiSquareBall(sf.datasets.adult("sex", "race"))
+    for method in ("srr", "grr", "ir", "polyopt", "ballopt"):
+        mechanism = sf.design(ball, 0.5, method).mechanism
+        both = sf.compose(mechanism, mechanism)
+        level, anything = (
+            next(x for x in both.levels if x.claim.within is not None and x.claim.within.kind == kind)
+            for kind in ("chi-square-ball", "anything")
+        )
+        numbers = (level.each[0], level.sum, level.level, anything.each[0], anything.level)
+        assert f"| `{method}` | " + " | ".join(f"{x:.3f}" for x in numbers) + " |" in page
 
 
 @pytest.mark.parametrize(("times", "outputs"), [(1, 4), (2, 10), (5, 56)])

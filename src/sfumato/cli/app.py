@@ -39,7 +39,7 @@ EXIT_CODES = {
     2: "wrong usage, or a file or column that does not fit",
     3: "rows that do not fit: none, missing or unseen values",
     4: "the mechanism file was edited or is not one",
-    5: "a privacy claim does not hold",
+    5: "a privacy claim does not hold, or a budget would be exceeded",
     6: "the output could not be written",
     70: "a bug in sfumato",
     130: "interrupted (Ctrl-C)",

@@ -45,7 +45,7 @@ def list_(path: Path, people: str | None, as_json: bool) -> None:
         return
     columns(
         ("nr", "people", "reserved", "state", "output", "alone", "together", "budget"),
-        [(str(e.id), e.people, e.reserved_at[:16], e.state + (" (repeats)" if e.repeats else ""),
+        [(str(e.id), e.people, e.reserved_at[:16].replace("T", " "), e.state + (" (repeats)" if e.repeats else ""),
           "" if e.target is None else Path(e.target).name, _number(e.level), _number(e.composed), _number(e.budget))
          for e in entries],
         numbers=3,

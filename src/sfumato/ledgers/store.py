@@ -93,7 +93,8 @@ def writing(connection: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # SQLite ends it itself when the disk is full
+            connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
 
