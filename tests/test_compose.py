@@ -196,6 +196,18 @@ def test_the_joint_draw_is_exact_for_every_pair_of_words():
         assert [int(whole.law.row(y).ravel()[x]) for y in range(whole.outputs)] == counts.tolist()
 
 
+def test_a_composition_is_measured_like_a_mechanism():
+    joint = sf.Joint.from_counts([[30, 20], [10, 40]])
+    grr = sf.design(sf.ChiSquareBall(joint), 0.5, "grr").mechanism
+    both = sf.compose(grr, grr)
+
+    assert sf.level(both, sf.LDP()) == pytest.approx(both.level("ldp"), rel=1e-9)
+    assert sf.level(both, sf.RLDP(sf.ChiSquareBall(joint))) == pytest.approx(both.certificate.level, abs=1e-6)
+    assert sf.mutual_information(both, joint) > sf.mutual_information(grr, joint)
+    with pytest.raises(AttributeError):
+        both.nothing_of_the_kind  # noqa: B018
+
+
 def test_what_cannot_be_composed_is_said():
     joint = sf.Joint.from_counts([[3, 4], [5, 6]])
     m = sf.design(sf.ChiSquareBall(joint), 1.0, "grr").mechanism

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from sfumato.certification import certificate
+from sfumato.certification import Certificate, certificate
 from sfumato.certification.certificate import unlisted
 from sfumato.composing.joining import joined
 from sfumato.errors import InputError
@@ -53,7 +53,11 @@ class Level:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Composition:
-    """Several releases as one mechanism, with proved levels of the whole."""
+    """Several releases as one mechanism, with proved levels of the whole.
+
+    What is asked of it and is not here is asked of the mechanism, so that `sf.level(composition, notion)` and the
+    like work as they do for a single one.
+    """
 
     mechanism: Mechanism  # claims every finite level that its file can state
     levels: tuple[Level, ...]
@@ -63,6 +67,16 @@ class Composition:
     def exact(self) -> bool:
         """Whether the joint outputs were listed; else levels are bounds."""
         return not unlisted(self.mechanism)
+
+    @property
+    def certificate(self) -> Certificate:
+        """Of the first of the levels, with what is left of it elsewhere."""
+        return certificate(self.mechanism)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.mechanism, name)
 
     def level(
         self, notion: str, within: UncertaintySet | None = None, *, alpha: float | None = None,

@@ -46,12 +46,14 @@ def total_levels(
 def _total(secret: Alphabet, groups: Sequence[Sequence[Mechanism]], notion: str, target: float) -> Total:
     outside: list[Mechanism] = []
     wholes: list[Mechanism] = []
+    known: dict[tuple[int, ...], list[Mechanism]] = {}  # many groups hold one release, of one and the same mechanism
     for group in groups:
         own = [m for m in group if m.secret == secret]
         outside += [m for m in group if m.secret != secret]
-        while own:  # those that do not fit the labels of the first make a whole of their own
-            whole, own = _fitting(own)
-            wholes.append(whole)
+        key = tuple(id(m) for m in own)
+        if key not in known:
+            known[key] = _wholes(own)
+        wholes += known[key]
     found = _over_groups(wholes, groups, notion, target)
     if notion == "lip" and found.ratio > target:  # which RLDP implies
         other = _over_groups(wholes, groups, "rldp", target)
@@ -60,6 +62,15 @@ def _total(secret: Alphabet, groups: Sequence[Sequence[Mechanism]], notion: str,
     ratio = power_product([(found, 1), (Found(rest, {}), 1)])
     alone = len(wholes) - 1 + len(outside)
     return Total(secret, math.inf if ratio == math.inf else log_up(ratio), sum(map(len, groups)) - alone, alone)
+
+
+def _wholes(own: list[Mechanism]) -> list[Mechanism]:
+    """The releases as one mechanism; those that do not fit the labels of the first make one of their own."""
+    out = []
+    while own:
+        whole, own = _fitting(own)
+        out.append(whole)
+    return out
 
 
 def _fitting(mechanisms: list[Mechanism]) -> tuple[Mechanism, list[Mechanism]]:
@@ -81,12 +92,16 @@ def _over_groups(
 ) -> Found:
     """One whole over the sets claimed for it, the others for any distribution: the least over which one that is."""
     price = about_anything if notion == "rldp" else about_input
-    prices = [price(w) for w in wholes]
+    priced = {id(w): price(w) for w in {id(w): w for w in wholes}.values()}
+    prices = [priced[id(w)] for w in wholes]
     best = Found(power_product((p, 1) for p in prices), {})
     if notion == "ldp":
         return best
+    tried: set[object] = set()  # releases that look alike are alike as a rule: one of them is enough
     for i, whole in enumerate(wholes):
-        others = power_product((p, 1) for j, p in enumerate(prices) if j != i)
+        alike = prices[i].ratio, whole.useful
+        others = math.inf if alike in tried else power_product((p, 1) for j, p in enumerate(prices) if j != i)
+        tried.add(alike)
         if others == math.inf:
             continue
         own = _over_sets(whole, _sets(whole, groups), notion, target / float(others))

@@ -62,11 +62,12 @@ def same_inputs(entries: Sequence[Entry]) -> list[list[Entry]]:
         if entry.same_values:
             groups = [[e for group in groups for e in group] + [entry]]
             continue
-        fitting = [g for g in groups if all(_agree(e, entry) for e in g)]
-        if fitting:
-            fitting[0].append(entry)
-        else:
+        known = entry.fingerprints is not None
+        fitting = next((g for g in groups if known and all(_agree(e, entry) for e in g)), None)
+        if fitting is None:
             groups.append([entry])
+        else:
+            fitting.append(entry)
     return groups
 
 
