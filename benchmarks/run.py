@@ -13,6 +13,7 @@ import distortion
 import files
 import funnel
 import leakage
+import ledger
 import robust
 import sampler
 import startup
@@ -29,7 +30,7 @@ def main() -> int:
     large = arguments.large
     rows = [
         *startup.results(), *sampler.results(), *cells.results(), *files.results(large), *funnel.results(large),
-        *leakage.results(), *distortion.results(),
+        *leakage.results(), *distortion.results(), *ledger.results(),
     ]
     text = (
         "# Benchmarks\n\n"

@@ -24,8 +24,10 @@ _HOME = {
     "seal": "certification", "certify": "certification", "verify": "certification",
     "design": "designers", "methods": "designers", "Design": "designers",
     "least_epsilon": "designers", "least_leakage": "designers", "tradeoff": "designers",
+    "compose": "composing", "Composition": "composing",
     "release": "releasing", "estimate": "estimation", "numbers": "estimation", "audit": "auditing",
     "SfumatoError": "errors", "InputError": "errors", "DataError": "errors", "ClaimError": "errors",
+    "BudgetError": "errors", "Ledger": "ledgers",
 }
 # Where each public name lives; loaded on first use so that importing sfumato is quick. No module may bear the name of
 # a function here: importing a submodule sets it as an attribute of the package and would hide the function.

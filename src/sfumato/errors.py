@@ -37,6 +37,10 @@ class ClaimError(SfumatoError):
     exit_code = 5
 
 
+class BudgetError(ClaimError):
+    """A release would exceed what is left of a budget; nothing was released."""
+
+
 class OutputError(SfumatoError, OSError):
     """The output could not be written; nothing was left behind."""
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sfumato.certification.average import secret_information
+from sfumato.certification.composed import bounded
 from sfumato.certification.leakage import leakage_level
-from sfumato.certification.linear import about_anything, about_input, about_secret
-from sfumato.certification.outward import log_up
+from sfumato.certification.linear import about_anything, about_input, about_secret, alone
+from sfumato.certification.outward import log_up, up_any
 from sfumato.certification.ranges import over_ranges
 from sfumato.certification.renyi import RenyiBounds
 from sfumato.certification.robust import over_ball, over_bounds
@@ -20,12 +21,13 @@ from sfumato.certification.side_channels import about_side_channels, known_text
 from sfumato.certification.vertices import over_vertices
 from sfumato.certification.witness import Found
 from sfumato.errors import ClaimError, InputError
-from sfumato.mechanism import Claim, Mechanism, load
+from sfumato.mechanism import Claim, Mechanism, Product, load
 from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, Polytope, RenyiBall, UncertaintySet
 
 UNSEALED = "only a sealed mechanism can be certified: its weights must be integers. Call sf.seal first."
 LARGE = 100_000  # cells beyond which a promise that holds for any distribution is not made closer for the ball
 PROVED, GIVEN = "proved from the integers", "as given by the set"  # what a level rests on
+BOUNDED = "bounded from the integers of each release"
 WIDER = (2.0, 4.0)  # times the radius, at which the level is stated as well
 
 
@@ -108,6 +110,12 @@ def proved(
         return about_input(mechanism)
     if within.kind not in _OVER:
         raise InputError(f"levels over a set of kind {within.kind!r} cannot be proved yet.")
+    if unlisted(mechanism):
+        found = bounded(mechanism, lambda m: proved(m, notion, within), whole_record=notion != "rldp")
+        if notion == "lip":  # which RLDP implies
+            other = bounded(mechanism, lambda m: proved(m, "rldp", within), whole_record=False)
+            return found if found.ratio <= other.ratio else other
+        return found
     if notion == "srlip":
         if not isinstance(within, Exactly):
             raise InputError(f"SRLIP can be proved at a known distribution, not over a set of kind {within.kind!r}.")
@@ -119,6 +127,11 @@ def proved(
             return found
         return lip_over_ball(mechanism, within.joint, within.radius, target, found)
     return _OVER[within.kind](mechanism, within, notion, target)
+
+
+def unlisted(mechanism: Mechanism) -> bool:
+    """Whether it stands for several releases whose joint outputs are too many to list, so that levels are bounds."""
+    return isinstance(mechanism.law, Product) and not mechanism.law.listed
 
 
 def certificate(mechanism: Mechanism, claim: Claim | None = None, *, wider: bool = True) -> Certificate:
@@ -133,7 +146,7 @@ def certificate(mechanism: Mechanism, claim: Claim | None = None, *, wider: bool
     kind = "everything" if claim.within is None else claim.within.kind
     outside = elsewhere(mechanism, claim) if wider else {}
     also = tuple(certificate(mechanism, other, wider=False) for other in claim.also)
-    basis = GIVEN if isinstance(claim.within, Custom) else PROVED
+    basis = GIVEN if isinstance(claim.within, Custom) else BOUNDED if unlisted(mechanism) else PROVED
     witness = _named(mechanism, where, claim.within is not None)
     return Certificate(claim.notion, kind, claim.epsilon, level, witness, outside, claim.title, also, basis)
 
@@ -148,8 +161,22 @@ def _leakage(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]
         raise InputError(UNSEALED)
     assert claim.alpha is not None and claim.beta is not None
     joint = None if claim.within is None else claim.within.joint
+    if isinstance(mechanism.law, Product) and unlisted(mechanism):
+        return _leakage_of_parts(mechanism, mechanism.law, claim), {}
     found = leakage_level(mechanism, claim.alpha, claim.beta, joint)
     return found.level, found.where
+
+
+def _leakage_of_parts(mechanism: Mechanism, law: Product, claim: Claim) -> float:
+    """The sum over the releases bounds leakage about the record: in every form of `leakage_level` the laws q, the
+    maxima and the sums over outputs of a product are at most products. About the secret nothing is known. [ours]"""
+    if claim.within is not None:
+        return math.inf
+    total = 0.0
+    for part in law.parts:
+        level = _leakage(alone(mechanism, part), claim)[0]
+        total = float(up_any(total + float(up_any(part.times * level))))
+    return total
 
 
 def _average(mechanism: Mechanism, claim: Claim, wider: bool) -> Certificate:
@@ -158,7 +185,11 @@ def _average(mechanism: Mechanism, claim: Claim, wider: bool) -> Certificate:
         raise InputError("only a sealed mechanism can be certified: its weights must be integers. Call sf.seal first.")
     if not isinstance(claim.within, Exactly):
         raise InputError("I(S;Y) can be proved at a known distribution only; claim it within sf.Exactly(joint).")
-    level = secret_information(mechanism, claim.within.joint)
+    if unlisted(mechanism):  # I(S;Y) is a mean of logarithms that LIP bounds one by one
+        worst = proved(mechanism, "lip", claim.within).ratio
+        level = math.inf if worst == math.inf else log_up(worst)
+    else:
+        level = secret_information(mechanism, claim.within.joint)
     return Certificate("mi", claim.within.kind, claim.epsilon, level, {}, elsewhere(mechanism, claim) if wider else {})
 
 
@@ -175,7 +206,7 @@ def elsewhere(mechanism: Mechanism, claim: Claim | None = None) -> dict[str, flo
             found = over(mechanism, wide, "rldp", math.exp(claim.epsilon)).ratio
             out[f"{times:g} times the radius"] = math.inf if found == math.inf else log_up(found)
     if claim is not None and claim.notion == "mi" and claim.within is not None:
-        worst = about_secret(mechanism, claim.within.joint, "lip").ratio
+        worst = proved(mechanism, "lip", claim.within).ratio
         out["the worst output (LIP)"] = math.inf if worst == math.inf else log_up(worst)
     found = about_anything(mechanism).ratio
     out["any distribution"] = math.inf if found == math.inf else log_up(found)

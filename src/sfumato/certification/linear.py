@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from sfumato.alphabet import Alphabet
 from sfumato.certification.witness import Found
 from sfumato.joint import Joint
-from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
+from sfumato.mechanism import Atoms, Mechanism, Part, Product, Rows, Spikes, Subsets
 from sfumato.mechanism.unary import best_subset
 
+LARGEST = 1000  # bits of a ratio that is told from an infinite one
+HUGE = Fraction(2) ** LARGEST
 CANDIDATES = 4096  # outputs evaluated exactly; more ties than this are bounded by floats rounded outward
 
 
@@ -34,7 +38,13 @@ def about_input(mechanism: Mechanism) -> Found:
 
 
 def about_anything(mechanism: Mechanism) -> Found:
-    """max over y, s₁ ≠ s₂, u, u' of Q(y|s₁,u) / Q(y|s₂,u') [000, Prop. 3]."""
+    """max over y, s₁ ≠ s₂, u, u' of Q(y|s₁,u) / Q(y|s₂,u') [000, Prop. 3].
+
+    For several releases it is at most the product of the ratios of each: every factor is bounded by its own worst
+    u and u'. That is used where their joint outputs are too many to list.
+    """
+    if isinstance(mechanism.law, Product) and not mechanism.law.listed:
+        return Found(power_product((about_anything(alone(mechanism, p)), p.times) for p in mechanism.law.parts), {})
     best = Found(Fraction(1), {})
     secrets, k = mechanism.secret.size, mechanism.useful.size
     if secrets < 2:
@@ -62,6 +72,25 @@ def about_anything(mechanism: Mechanism) -> Found:
     return best
 
 
+def alone(mechanism: Mechanism, part: Part) -> Mechanism:
+    """One release among several as a mechanism of its own, for the columns it reads."""
+    useful = Alphabet(tuple(mechanism.useful.columns[c] for c in part.columns))
+    reads = "both" if part.law.rows == mechanism.secret.size else "useful"
+    return Mechanism(part.law, mechanism.secret, useful, reads)
+
+
+def power_product(factors: Iterable[tuple[Found, int]]) -> Fraction | float:
+    """Π ratio^times, exactly while it is finite and at most e^693; ∞ beyond."""
+    total = Fraction(1)
+    for found, times in factors:
+        if found.ratio == math.inf or times * math.log2(found.ratio) > LARGEST:
+            return math.inf
+        total *= Fraction(found.ratio) ** times
+        if total > 1 << LARGEST:
+            return math.inf
+    return total
+
+
 def _rows_anything(values: Any, secrets: int) -> Found:
     high, low = values.max(-1), values.min(-1)  # [y, s]
     if high.shape[1] == 1:
@@ -69,7 +98,7 @@ def _rows_anything(values: Any, secrets: int) -> Found:
     best = Found(Fraction(1), {})
     i, j = np.argmax(high, 1), np.argmin(low, 1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        rough = np.nan_to_num(high.max(1) / low.min(1), nan=1.0, posinf=np.inf)
+        rough = np.nan_to_num(float_ratios(high.max(1), low.min(1)), nan=1.0, posinf=np.inf)
     for y in np.argsort(-rough, kind="stable"):
         if rough[y] * (1 + 1e-12) < best.ratio:
             break
@@ -80,6 +109,14 @@ def _rows_anything(values: Any, secrets: int) -> Found:
             found = _best_pair(list(high[y]), list(low[y]), {"output": int(y)})
         best = best.or_worse(found)
     return best
+
+
+def float_ratios(top: Any, bottom: Any) -> Any:
+    """top / bottom in floats, nearly; integers of any size."""
+    if top.dtype != object:
+        return top / bottom
+    pairs = zip(top, bottom, strict=True)
+    return np.array([min(Fraction(a, b), HUGE) if b else (math.inf if a else math.nan) for a, b in pairs], float)
 
 
 def _atoms_anything(c: Atoms, secrets: int) -> Found:

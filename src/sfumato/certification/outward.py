@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Floats
+from sfumato.mechanism.law import excess_bits
 
 _STEP = 2.0**-52
 _TINY = 1e-300
@@ -42,6 +43,18 @@ def float_range(x: Any) -> tuple[Floats, Floats]:
     """Floats below and above integers of any size; zero stays zero: an output that never occurs tells nothing."""
     near = np.asarray(np.asarray(x, object), float)
     return down(near), np.where(near == 0, 0.0, up(near))
+
+
+def rows_range(values: Any) -> tuple[Floats, Floats]:
+    """float_range of rows [y, …]; very large integers lose their last bits first, downwards and upwards, each row by
+    one power of two of its own: the ratios within a row are enclosed all the same."""
+    if np.asarray(values).dtype != object:
+        return float_range(values)
+    flat = np.asarray(values).reshape(len(values), -1)
+    cut = [excess_bits(row) for row in flat]
+    low = np.array([[w >> k for w in row] for row, k in zip(flat, cut, strict=True)], object)
+    high = np.array([[-(-w >> k) for w in row] for row, k in zip(flat, cut, strict=True)], object)
+    return float_range(low)[0].reshape(values.shape), float_range(high)[1].reshape(values.shape)
 
 
 def dot_down(weights: Floats, values: Floats) -> Floats:

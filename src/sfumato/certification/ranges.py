@@ -31,7 +31,7 @@ def over_ranges(mechanism: Mechanism, within: Custom) -> Found:
     for contrast in mechanism.law.contrasts():
         match contrast:
             case Rows():
-                best = best.or_worse(_worst(within, contrast.values, contrast.values))
+                best = best.or_worse(_worst(within, contrast.floats, contrast.floats))
             case Spikes() as c:
                 best = best.or_worse(_worst(within, _peaks(c.base_first, c.peak_first, s, u),
                                             _peaks(c.base_second, c.peak_second, s, u)))

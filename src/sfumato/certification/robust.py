@@ -15,7 +15,7 @@ import numpy as np
 from sfumato.alphabet import Floats, Ints
 from sfumato.certification.atoms import COARSE, GRID, over_atoms
 from sfumato.certification.ball import Ball, Dual, Side, joined
-from sfumato.certification.outward import down, float_range, up, up_any
+from sfumato.certification.outward import down, float_range, rows_range, up, up_any
 from sfumato.certification.witness import Found
 from sfumato.joint import Joint
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
@@ -113,7 +113,7 @@ def over_bounds(mechanism: Mechanism, ball: Bounds, target: float = math.inf) ->
 
 def _rows(values: Any, ball: Bounds, found: float, target: float) -> Found:
     """Rows listed one by one."""
-    low, high = float_range(values)
+    low, high = rows_range(values)
     y, (s, k) = len(values), ball.p[0].shape
     v = tuple(np.broadcast_to(x, (y, s, k)) for x in (low, high))
     flat = tuple(x.reshape(-1, k) for x in v)

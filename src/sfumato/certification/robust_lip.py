@@ -23,7 +23,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.certification.ball import Ball, Side, mean_bound
-from sfumato.certification.outward import dot_down, down, float_range, up
+from sfumato.certification.outward import dot_down, down, float_range, rows_range, up
 from sfumato.certification.witness import Found
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism, Rows
@@ -60,7 +60,7 @@ def _open_cases(values: Any, joint: Joint, radius: float, z: Fraction) -> Cases:
     """The (y, s, side) that what one secret alone allows does not settle."""
     ball = Ball.around(joint, radius)
     values = values[[bool(max(row)) for row in values]]
-    low, high = float_range(values)
+    low, high = rows_range(values)
     scale = 2.0 ** np.floor(np.log2(high.max(1, keepdims=True)))  # a power of two: exact
     r = low / scale, high / scale
     c, k = joint.shape

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.certification.outward import down, down_any, float_range, up, up_any
+from sfumato.certification.outward import down, down_any, rows_range, up, up_any
 from sfumato.certification.witness import Found
 from sfumato.errors import InputError
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
@@ -59,7 +59,7 @@ def over_vertices(mechanism: Mechanism, within: Polytope, target: float = math.i
 
 def _sums(values: Any, vertices: Floats) -> tuple[Floats, Floats]:
     """N[i, s, v] = Σ_u P_v(s,u)·values[i, s, u], below and above; zeros are exact."""
-    low, high = float_range(values)
+    low, high = rows_range(values)
     zero = np.asarray(values == 0, bool)
     low, high = np.where(zero, 0.0, low), np.where(zero, 0.0, high)
     below = np.zeros((*values.shape[:2], len(vertices)))

@@ -36,6 +36,7 @@ DESIGN_OPTIONS = (
     "distance", "values", "outputs", "bins", "rare", "missing", "unseen", "design_from",
     "split",
 )
+LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise")
 
 
 @click.command()
@@ -66,6 +67,15 @@ DESIGN_OPTIONS = (
 @click.option("--private-report", type=click.Path(path_type=Path), metavar="FILE",
               help="Also write a report that compares with the true table. Not for publication.")
 @format_option
+@click.option("--people", metavar="NAME", help="Whose data these are: the release is entered in the ledger under it.")
+@click.option("--budget", type=float, metavar="EPSILON",
+              help="Refuse if all releases about these people together would exceed it.")
+@click.option("--ledger", type=click.Path(path_type=Path), metavar="FILE",
+              help="The ledger.  [default: sfumato.ledger beside the table, when --people or --budget is given]")
+@click.option("--same-values", is_flag=True, help="Declare that people who were in earlier releases have unchanged "
+              "values, where the ledger cannot see it because rows were added, removed or sorted.")
+@click.option("--memoise", metavar="COL", help="Remember answers: who has the same COL, the same values and the same "
+              "mechanism gets the same answer again. Needs a ledger, whose key they follow from.")
 @click.option("--seed", type=int, help="For tests only: the manifest will say 'not for release'.")
 @force_option
 @json_option
@@ -73,7 +83,8 @@ DESIGN_OPTIONS = (
 def release(
     ctx: click.Context, /, table: Where, out: Where, secret: Any, useful: Any, keep: Any, partition: Any,
     design_from: Where | None, split: float | None, mechanism: Where | None, decode: str, report: Path | None,
-    private_report: Path | None, form: str | None, seed: int | None, force: bool, as_json: bool, **design: Any,
+    private_report: Path | None, form: str | None, people: str | None, budget: float | None, ledger: Path | None,
+    same_values: bool, memoise: str | None, seed: int | None, force: bool, as_json: bool, **design: Any,
 ) -> None:
     """Release TABLE with the secret protected: count, design, certify, randomise, estimate, report.
 
@@ -91,6 +102,8 @@ def release(
           --bins 'age=30;65' --epsilon 0.5 --split 0.1 --out released.parquet
       sfumato release new.csv --mechanism released.mechanism.json --out new2.csv
       zcat new.csv.gz | sfumato release - --mechanism m.json --out - | gzip > new2.csv.gz
+      sfumato release people.csv --secret diagnosis --epsilon 0.5 --out june.csv \\
+          --people 'cohort 7' --budget 2
     """
     from sfumato.alphabet import find_column
     from sfumato.cli.files import Files
@@ -111,7 +124,8 @@ def release(
     source = table_source(table, form)
     for name in joined(keep):
         find_column(name, source.columns, source.name)
-    wanted = Wanted(decode, joined(keep), seed=seed, force=force)
+    entered = _entered(table, ledger, people, budget, same_values, memoise)
+    wanted = Wanted(decode, joined(keep), seed=seed, force=force, entered=entered)
     if is_pipe(out):
         assert mechanism is not None
         streamed(source, *_fitting(mechanism, source, wanted, joined(secret), joined(useful)), form)
@@ -131,6 +145,21 @@ def release(
         pairs(done.lines)
 
 
+def _entered(
+    table: Where, ledger: Path | None, people: str | None, budget: float | None, same_values: bool, memoise: str | None
+) -> Any:
+    """The place in the ledger that was asked for, if any."""
+    from sfumato.cli.road import Entered
+
+    if all(x is None for x in (ledger, people, budget, memoise)) and not same_values:
+        return None
+    if ledger is None:
+        if not isinstance(table, Path):
+            raise click.UsageError("the ledger of a table in a store has no place beside it: say --ledger FILE.")
+        ledger = table.with_name("sfumato.ledger")
+    return Entered(ledger, people, budget, same_values, memoise)
+
+
 def _check_pipes(ctx: click.Context, comes: bool, goes: bool) -> None:
     """What standard input and output cannot do."""
     given = {n for n in ctx.params if ctx.get_parameter_source(n) == click.core.ParameterSource.COMMANDLINE}
@@ -144,7 +173,7 @@ def _check_pipes(ctx: click.Context, comes: bool, goes: bool) -> None:
         raise click.UsageError(
             "a pipe has no place for the files of a design: make them with sfumato design, and give --mechanism FILE."
         )
-    beside = sorted(given & {"report", "private_report", "partition", "as_json", "force"})
+    beside = sorted(given & {"report", "private_report", "partition", "as_json", "force", *LEDGER_OPTIONS})
     if goes and beside:
         names = listed([f"--{'json' if n == 'as_json' else n.replace('_', '-')}" for n in beside])
         raise click.UsageError(f"with --out - nothing but rows is written; leave out {names}.")

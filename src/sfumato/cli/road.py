@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,11 +18,33 @@ from sfumato.cli.plan import Plan
 from sfumato.cli.telling import Outcome
 from sfumato.errors import DataError, InputError
 from sfumato.estimation import Estimate, estimate
+from sfumato.releasing.booking import Booking, Unbooked
 from sfumato.releasing.engine import Flow, check_partition
 from sfumato.releasing.manifest import Manifest
 from sfumato.releasing.randomness import Stream
 from sfumato.releasing.writing import Made, output
-from sfumato.sources import Source
+from sfumato.sources import Source, Where
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """Where a release is entered, and under which conditions."""
+
+    ledger: Path
+    people: str | None
+    budget: float | None
+    same_values: bool
+    memoise: str | None
+
+    def booking(self, flow: Flow, table: Where) -> Booking:
+        from sfumato.ledgers import Ledger
+
+        if not self.people:
+            raise InputError("say whose data these are (--people NAME), so that the ledger can tell them from others.")
+        with progress("looking into the ledger"):
+            return Ledger(self.ledger).booking(
+                flow, table, people=self.people, budget=self.budget, same_values=self.same_values, memoise=self.memoise
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +57,7 @@ class Wanted:
     useful: tuple[str, ...] | None = None
     seed: int | None = None
     force: bool = False
+    entered: Entered | None = None
 
 
 def released(source: Source, plan: Plan, files: Files, wanted: Wanted) -> Outcome:
@@ -43,7 +67,9 @@ def released(source: Source, plan: Plan, files: Files, wanted: Wanted) -> Outcom
         source, mechanism, wanted.decode, wanted.keep, wanted.secret, wanted.useful, Stream.of(wanted.seed)
     )
     check_partition(files.partition, flow)
-    with files.drafts() as made:
+    place = Unbooked() if wanted.entered is None else wanted.entered.booking(flow, files.table)
+    flow = flow.at(place)
+    with place, files.drafts() as made:
         same_rows = files.mechanism is not None and mechanism.source == "private"  # it was designed from these
         writing = Writing(flow, made["table"], files.writer, mechanism.joint.n if same_rows else source.expected)
         found, notes = writing.estimated()
@@ -54,7 +80,8 @@ def released(source: Source, plan: Plan, files: Files, wanted: Wanted) -> Outcom
         for name, content in _documents(source, plan, files, flow, manifest, found):
             fill(made[name], content, private=name == "private_report")
         left_out = _left_out(flow, wanted)
-        done = Outcome.of(plan, files.written, manifest, found, (*plan.notes, *notes), left_out)
+        done = Outcome.of(plan, files.written, manifest, found, (*plan.notes, *notes), left_out, place.account)
+        place.ready(writing.rows)
         publish(made, replace=wanted.force)  # last: what could still fail has not
     return done
 

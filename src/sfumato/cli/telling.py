@@ -25,7 +25,7 @@ class Outcome:
     @classmethod
     def of(
         cls, plan: Plan, files: Mapping[str, Where], manifest: Any, estimate: Any, notes: Sequence[str],
-        left_out: list[str],
+        left_out: list[str], account: dict[str, Any] | None = None,
     ) -> Outcome:
         told = [*notes, *(() if estimate is None else estimate.notes)]
         kept = [c.name for c in manifest.columns if c.role == "kept"]
@@ -38,13 +38,26 @@ class Outcome:
         if manifest.randomness != "system":
             lines.append(("seeded", "not for release: whoever knows the seed can undo the randomness"))
         lines += [("note", note) for note in told]
+        if account is not None:
+            lines.append(("ledger", account_text(account)))
         lines += [(name.replace("_", " "), str(files[name])) for name in SHOWN if name in files]
         document = {
             **plan_document(plan), "rows": manifest.rows,
             "columns": [{"name": c.name, "role": c.role} for c in manifest.columns], "left_out": left_out,
             "decode": manifest.decode, "randomness": manifest.randomness, "files": files, "notes": told,
+            **({} if account is None else {"ledger": account}),
         }
         return cls(estimate, lines, document)
+
+
+def account_text(account: dict[str, Any]) -> str:
+    """What all releases about the same people amount to."""
+    level = account["composed"]
+    total = f"ε ≤ {level:.6g} ({account['notion'].upper()})" if level != float("inf") else "no finite ε"
+    limit = "no budget" if account["budget"] is None else f"budget {account['budget']:.6g}"
+    again = "" if account["repeats"] is None else f"; the answers of release {account['repeats']} again, at no cost"
+    note = "" if account["note"] is None else f"; {account['note']}"
+    return f"release {account['release']} about {account['people']!r}: together {total}, {limit}{again}{note}"
 
 
 def promise(plan: Plan) -> Lines:

@@ -7,10 +7,11 @@ from sfumato.mechanism.file import load, save
 from sfumato.mechanism.law import Atoms, Law, Rows, Spikes, Subsets
 from sfumato.mechanism.layout import Layout
 from sfumato.mechanism.mechanism import Claim, Mechanism, Tabular
+from sfumato.mechanism.product import Part, Product
 from sfumato.mechanism.table import Table
 from sfumato.mechanism.unary import Unary
 
 __all__ = [
-    "Atoms", "Cells", "Claim", "Conditional", "Constant", "Law", "Layout", "Mechanism", "Rows", "Spikes",
-    "Subsets", "Table", "Tabular", "Unary", "load", "save",
+    "Atoms", "Cells", "Claim", "Conditional", "Constant", "Law", "Layout", "Mechanism", "Part", "Product", "Rows",
+    "Spikes", "Subsets", "Table", "Tabular", "Unary", "load", "save",
 ]

@@ -20,7 +20,8 @@ from sfumato.mechanism.conditional import Conditional
 from sfumato.mechanism.constant import Constant
 from sfumato.mechanism.law import Law
 from sfumato.mechanism.layout import Layout
-from sfumato.mechanism.mechanism import Claim, Mechanism
+from sfumato.mechanism.mechanism import READS, Claim, Mechanism
+from sfumato.mechanism.product import Part, Product
 from sfumato.mechanism.table import Table
 from sfumato.mechanism.unary import Unary
 from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, Polytope, RenyiBall, UncertaintySet
@@ -89,7 +90,25 @@ class LayoutRecord(msgspec.Struct, tag="layout", tag_field="kind", forbid_unknow
     heights: list[list[list[int]]]
 
 
-LawRecord = TableRecord | CellsRecord | ConstantRecord | ConditionalRecord | UnaryRecord | LayoutRecord
+SimpleRecord = TableRecord | CellsRecord | ConstantRecord | ConditionalRecord | UnaryRecord | LayoutRecord
+
+
+class PartRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """One release among several: its law, the useful columns it reads (by place) and whether it reads the secret."""
+
+    law: SimpleRecord
+    columns: list[int]
+    reads: str
+    times: int = 1
+
+
+class ProductRecord(msgspec.Struct, tag="product", tag_field="kind", forbid_unknown_fields=True):
+    """Several releases of one record, drawn independently given the record."""
+
+    parts: list[PartRecord]
+
+
+LawRecord = TableRecord | CellsRecord | ConstantRecord | ConditionalRecord | UnaryRecord | LayoutRecord | ProductRecord
 
 
 class SetRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
@@ -148,6 +167,16 @@ def checksum(record: MechanismRecord) -> str:
 
 
 def _law_record(law: Law) -> LawRecord:
+    if isinstance(law, Product):
+        reads = ["both" if p.law.rows > 1 else "useful" for p in law.parts]
+        return ProductRecord([
+            PartRecord(simple_record(p.law), list(p.columns), r, p.times) for p, r in zip(law.parts, reads, strict=True)
+        ])
+    return simple_record(law)
+
+
+def simple_record(law: Law) -> SimpleRecord:
+    """The record of one law; equal laws have equal records."""
     assert law.bits is not None
     match law:
         case Table():
@@ -165,7 +194,19 @@ def _law_record(law: Law) -> LawRecord:
     raise InputError(f"laws of kind {law.kind!r} cannot be saved.")
 
 
-def _law(record: LawRecord, rows: int, useful: int) -> Law:
+def _law(record: LawRecord, rows: int, sizes: tuple[int, ...]) -> Law:
+    if not isinstance(record, ProductRecord):
+        return _simple_law(record, rows, math.prod(sizes))
+    parts = []
+    for p in record.parts:
+        if not all(0 <= c < len(sizes) for c in p.columns) or p.reads not in READS:
+            raise FileFormatError("a part of the product reads a column that the file does not have.")
+        inner = math.prod(sizes[c] for c in p.columns)
+        parts.append(Part(_simple_law(p.law, rows if p.reads == "both" else 1, inner), tuple(p.columns), p.times))
+    return Product(tuple(parts), rows, sizes)
+
+
+def _simple_law(record: SimpleRecord, rows: int, useful: int) -> Law:
     match record:
         case TableRecord():
             return Table(np.array(record.weights, np.int64), rows, record.bits, record.meaning)
@@ -235,10 +276,11 @@ def _order(record: float | str | None) -> float | None:
     return None if record is None else float(record)
 
 
-def _claim_record(claim: Claim) -> ClaimRecord:
+def claim_record(claim: Claim) -> ClaimRecord:
+    """A claim as the file holds it; equal claims have equal records."""
     return ClaimRecord(
         claim.notion, claim.epsilon, None if claim.within is None else _set_record(claim.within),
-        _order_record(claim.alpha), _order_record(claim.beta), [_claim_record(c) for c in claim.also],
+        _order_record(claim.alpha), _order_record(claim.beta), [claim_record(c) for c in claim.also],
     )
 
 
@@ -285,7 +327,7 @@ def record_of(mechanism: Mechanism) -> MechanismRecord:
     record = MechanismRecord(
         FORMAT, VERSION, mechanism.method, mechanism.reads, _columns(mechanism.secret), _columns(mechanism.useful),
         _law_record(mechanism.law),
-        None if claim is None else _claim_record(claim),
+        None if claim is None else claim_record(claim),
         design, None if mechanism.answers is None else _column(mechanism.answers),
     )
     return msgspec.structs.replace(record, checksum=checksum(record))
@@ -294,7 +336,7 @@ def record_of(mechanism: Mechanism) -> MechanismRecord:
 def mechanism_of(record: MechanismRecord) -> Mechanism:
     """The mechanism a file's content describes; every part is checked again on the way in."""
     secret, useful = _alphabet(record.secret), _alphabet(record.useful)
-    law = _law(record.law, secret.size if record.reads == "both" else 1, useful.size)
+    law = _law(record.law, secret.size if record.reads == "both" else 1, tuple(c.size for c in useful.columns))
     joint = None
     if record.design is not None:
         d = record.design

@@ -17,6 +17,7 @@ from sfumato.alphabet import Floats, Ints
 
 Words = npt.NDArray[np.uint64]
 Weights = npt.NDArray[Any]  # floats that sum to 1, or int64 that sum to 2^bits
+ROW_BITS = 200  # of integers that floats can stand for in arithmetic; only rows of products of laws are larger
 MATRIX_CELLS = 20_000_000  # the largest |Y| × |X| that `.matrix` will build
 
 
@@ -25,6 +26,16 @@ class Rows:
     """Rows listed one by one: values[y, s, u], with one s for all when the secret is not read."""
 
     values: Weights
+
+    @property
+    def floats(self) -> Floats:
+        """The values in floats. Integers too large for arithmetic are scaled, each row by one power of two, which
+        changes no ratio."""
+        if self.values.dtype != object:
+            return np.asarray(self.values, float)
+        flat = self.values.reshape(len(self.values), -1)
+        scaled = [[w / (1 << k) for w in row] for row in flat for k in [excess_bits(row)]]
+        return np.array(scaled).reshape(self.values.shape)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,6 +119,11 @@ class Law(Protocol):
 
     def matrix(self) -> Floats | None:
         """Q[y, x] in floats, or None when it is too large to list."""
+
+
+def excess_bits(row: Any) -> int:
+    """By how many bits the greatest of the integers is too large to be squared and cubed as a float."""
+    return max(0, int(max(row)).bit_length() - ROW_BITS)
 
 
 def scale(bits: int | None) -> float:

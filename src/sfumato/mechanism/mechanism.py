@@ -153,11 +153,14 @@ class Mechanism:
         total = weight.sum((1, 2), keepdims=True)
         return np.asarray(np.divide(weight, total, out=np.broadcast_to(joint.p, weight.shape).copy(), where=total > 0))
 
-    def respond(self, *record: object) -> Any:
+    def respond(self, *record: object, memo: bytes | None = None) -> Any:
         """One randomised answer for one record, with the system's entropy: `respond(secret, useful)`.
 
         A mechanism that reads U alone takes the useful value alone. Variables of several columns are tuples.
         The answer is a label (or a pair of labels), a symbol 'y17', or a set of labels for SUE and OUE.
+        With `memo`, a secret key that the respondent keeps (secrets.token_bytes(32)), the same record gets the same
+        answer from this mechanism whenever it is asked: then asking again tells nothing more, and a changed answer
+        tells that the record has changed.
         """
         if not self.sealed:
             raise InputError("only a sealed mechanism can answer; design() and seal() return sealed ones.")
@@ -167,8 +170,15 @@ class Mechanism:
         code = self.useful.code(record[-1])
         if self.reads == "both":
             code += self.secret.code(record[0]) * self.useful.size
-        words = np.frombuffer(os.urandom(8 * self.law.words), np.uint64)[None, :]
+        drawn = os.urandom(8 * self.law.words) if memo is None else self._remembered(memo, code)
+        words = np.frombuffer(drawn, np.uint64)[None, :]
         return self.answer(self.law.draw(np.array([code]), words)[0])
+
+    def _remembered(self, memo: bytes, code: int) -> bytes:
+        from sfumato.mechanism.file import record_of
+        from sfumato.mechanism.memory import memory_key, remembered
+
+        return remembered(memory_key(memo, record_of(self).checksum), b"", code, self.law.words)
 
     def answer(self, drawn: Any) -> Any:
         """The label of an output as a person reads it."""

@@ -47,7 +47,7 @@ class RLDP:
         for contrast in mechanism.law.contrasts():
             match contrast:
                 case Rows():
-                    found = max(found, self._rows(contrast.values, secrets, found))
+                    found = max(found, self._rows(contrast.floats, secrets, found))
                 case Spikes():
                     found = max(found, self._spikes(contrast, secrets, found))
                 case Subsets():

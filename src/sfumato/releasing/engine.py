@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 import numpy as np
@@ -15,6 +15,7 @@ from sfumato.alphabet import Alphabet, Column, find_column
 from sfumato.atomic import as_output_error
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism.mechanism import Mechanism
+from sfumato.releasing.booking import Book, Booking, Memo, booked
 from sfumato.releasing.decoding import Decoder, decoder
 from sfumato.releasing.manifest import Manifest, OutputColumn, manifest_of, manifest_path
 from sfumato.releasing.randomness import Stream
@@ -43,7 +44,8 @@ class Release:
 def release(
     source: Any, mechanism: Mechanism, to: None = None, *, decode: str = ..., keep: Sequence[str] = ...,
     secret: Names = ..., useful: Names = ..., partition: Sequence[str] = ..., seed: int | None = ...,
-    force: bool = ..., allow_unclaimed: bool = ..., progress: Progress | None = ...,
+    force: bool = ..., allow_unclaimed: bool = ..., progress: Progress | None = ..., ledger: Book | None = ...,
+    people: str | None = ..., budget: float | None = ..., same_values: bool = ..., memoise: str | None = ...,
 ) -> Any: ...
 
 
@@ -52,6 +54,8 @@ def release(
     source: Any, mechanism: Mechanism, to: str | os.PathLike[str] | Place, *, decode: str = ...,
     keep: Sequence[str] = ..., secret: Names = ..., useful: Names = ..., partition: Sequence[str] = ...,
     seed: int | None = ..., force: bool = ..., allow_unclaimed: bool = ..., progress: Progress | None = ...,
+    ledger: Book | None = ..., people: str | None = ..., budget: float | None = ..., same_values: bool = ...,
+    memoise: str | None = ...,
 ) -> Release: ...
 
 
@@ -59,6 +63,8 @@ def release(
     source: Any, mechanism: Mechanism, to: str | os.PathLike[str] | Place | None = None, *, decode: str = "symbols",
     keep: Sequence[str] = (), secret: Names = None, useful: Names = None, partition: Sequence[str] = (),
     seed: int | None = None, force: bool = False, allow_unclaimed: bool = False, progress: Progress | None = None,
+    ledger: Book | None = None, people: str | None = None, budget: float | None = None, same_values: bool = False,
+    memoise: str | None = None,
 ) -> Any:
     """Randomise every row of a source, into a file or folder or into what the source is.
 
@@ -72,18 +78,27 @@ def release(
     back as what they came in: a pandas or Polars frame, an Arrow table, batch, reader or dataset, a DuckDB relation;
     the rows of a file come back as an Arrow table. They are drawn once, also where the frame is lazy. A Spark data
     frame is released on its cluster: into a lazy Spark data frame, or into a folder of Parquet files.
+
+    With `ledger=sf.Ledger(path)` the release is entered as one about `people`, and refused if all releases about them
+    together would exceed `budget` (docs/ledger.md has same_values and memoise).
     """
     opened = open_source(source)
     divided = (partition,) if isinstance(partition, str) else tuple(partition)
     if opened.cluster is not None:
         from sfumato.releasing.spark import spark_release
 
-        if divided:
-            raise InputError("a release on a cluster is not divided by columns; read its folder and write it anew.")
+        if divided or memoise is not None:
+            raise InputError("a release on a cluster can neither be divided by columns nor remember answers.")
+        if isinstance(to, Place):
+            raise InputError("a cluster writes to paths and addresses that it knows itself; give to= as text.")
         _check_promise(mechanism, allow_unclaimed)
         flow = Flow.of(opened, mechanism, decode, keep, secret, useful, Stream.of(seed))
-        return spark_release(flow, to, force=force)
+        with booked(ledger, flow, to, people=people, budget=budget, same_values=same_values) as place:
+            place.ready(None)  # from here on the cluster may name files: what fails now must be settled by a person
+            return spark_release(flow.at(place), to, force=force)
     target = None if to is None else located(to)
+    if target is None and divided:
+        raise InputError("partition divides a folder of files; say which with to=.")
     if target is not None:
         writer_for(target, divided)
         check_place(target, opened.path, force=force, folder=is_folder(target, divided))
@@ -91,14 +106,26 @@ def release(
     _check_promise(mechanism, allow_unclaimed)
     flow = Flow.of(opened, mechanism, decode, keep, secret, useful, Stream.of(seed))
     check_partition(divided, flow)
-    if target is None:
-        if divided:
-            raise InputError("partition divides a folder of files; say which with to=.")
-        return opened.back(flow.returned(progress))
-    return _written(flow, target, divided, force, progress)
+    place = booked(ledger, flow, target, people=people, budget=budget, same_values=same_values, memoise=memoise)
+    with place:
+        flow = flow.at(place)
+        if target is None:
+            return opened.back(_ready(flow.returned(progress), place, held=ledger is not None))
+        return _written(flow, target, divided, place, force, progress)
 
 
-def _written(flow: Flow, target: Where, divided: tuple[str, ...], force: bool, progress: Progress | None) -> Release:
+def _ready(rows: Rows, place: Booking, *, held: bool) -> Rows:
+    """Rows that can be handed over: all of them are drawn before a ledger counts them as delivered."""
+    if not held:
+        return rows
+    batches = list(rows.batches)
+    place.ready(sum(b.num_rows for b in batches))
+    return replace(rows, batches=iter(batches))
+
+
+def _written(
+    flow: Flow, target: Where, divided: tuple[str, ...], place: Booking, force: bool, progress: Progress | None
+) -> Release:
     """The release as a table and its manifest, which are named last, the table after the manifest."""
     folder, made = is_folder(target, divided), writer_for(target, divided)
     with all_drafted([manifest_path(target), target], folder=target if folder else None) as (note, table):
@@ -107,6 +134,7 @@ def _written(flow: Flow, target: Where, divided: tuple[str, ...], force: bool, p
             table.settle()
             manifest = flow.manifest(rows, table.size)
         note.fill(manifest.encoded())
+        place.ready(rows)
         publish_all([note, table], replace=force)
     return Release(target, rows, manifest)
 
@@ -150,6 +178,8 @@ class Flow:
     order: tuple[int, ...]  # of the output columns, as the source has them
     stream: Stream
     text: dict[str, TextCodes] = field(default_factory=dict)
+    memo: Memo | None = None  # answers are remembered rather than drawn anew
+    entry: str | None = None  # the name of this release in a ledger
 
     @classmethod
     def of(
@@ -173,6 +203,10 @@ class Flow:
         order = tuple(sorted(range(len(places)), key=lambda i: places[i]))
         return cls(source, mechanism, decode, coded, kept, Sampler(mechanism.law, stream), decoding, order, stream)
 
+    def at(self, place: Booking) -> Flow:
+        """The same release with its place in a ledger."""
+        return replace(self, memo=place.memo, entry=place.token)
+
     @property
     def columns(self) -> list[OutputColumn]:
         found = [*self.decoder.columns, *(OutputColumn(name, "kept") for name in self.kept)]
@@ -181,7 +215,9 @@ class Flow:
     def batches(self, progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
         """Released batches in order; reading, drawing and what the caller does with them overlap."""
         rows = 0
-        reading = ahead(_numbered(self.source.batches(list(self.coded.values()), self.kept)))
+        named = {*self.coded.values(), *self.kept}
+        also = () if self.memo is None or self.memo.column in named else (self.memo.column,)
+        reading = ahead(_numbered(self.source.batches(list(self.coded.values()), (*self.kept, *also))))
         try:
             for batch in in_order(self._released, reading):
                 yield batch
@@ -193,7 +229,12 @@ class Flow:
 
     def _released(self, numbered: tuple[int, pa.RecordBatch]) -> pa.RecordBatch:
         first_row, batch = numbered
-        drawn = self.sampler.draw(self._codes(batch, first_row), first_row)
+        codes = self._codes(batch, first_row)
+        if self.memo is None:
+            drawn = self.sampler.draw(codes, first_row)
+        else:
+            words = self.memo.words(batch.column(self.memo.column), codes, self.sampler.law.words, first_row)
+            drawn = self.sampler.drawn(codes, words)
         arrays = self.decoder.arrays(drawn, first_row)
         arrays += [batch.column(name) for name in self.kept]
         names = [c.name for c in self.columns]
@@ -242,7 +283,7 @@ class Flow:
         return manifest_of(
             self.mechanism, rows=rows, columns=self.columns, decode=self.decode,
             engine="local, compiled" if compiled else engine, size=size,
-            randomness=self.stream.description,
+            randomness=self.stream.description, entry=self.entry,
         )
 
 

@@ -46,6 +46,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     notes: list[str] = []
     packages: dict[str, str] = {}
     size: int | None = None  # bytes of the released file: one of another size is not the one described
+    entry: str | None = None  # the random name of this release in its publisher's ledger
 
     def encoded(self) -> bytes:
         return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
@@ -53,7 +54,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def manifest_of(
     mechanism: Mechanism, *, rows: int | None, columns: list[OutputColumn], decode: str, engine: str,
-    randomness: str, size: int | None = None,
+    randomness: str, size: int | None = None, entry: str | None = None,
 ) -> Manifest:
     """The manifest of a release."""
     notes = [_SAMPLE_NOTE] if decode == "sample" else []
@@ -66,7 +67,7 @@ def manifest_of(
         FORMAT, VERSION, __version__, datetime.date.today().isoformat(), rows, columns, decode,
         mechanism.law.meaning, mechanism.method, record_of(mechanism).checksum,
         None if mechanism.claim is None else mechanism.claim.sentence, engine, randomness, mechanism.source,
-        notes, {name: package_version(name) for name in ("numpy", "pyarrow", "cryptography")}, size,
+        notes, {name: package_version(name) for name in ("numpy", "pyarrow", "cryptography")}, size, entry,
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.alphabet import Ints
-from sfumato.mechanism.law import Law
+from sfumato.mechanism.law import Law, Words
 from sfumato.releasing.kernels import Kernel, compiled_kernel, numba_allowed, plain_kernel
 from sfumato.releasing.randomness import WordSource
 
@@ -53,4 +53,11 @@ class Sampler:
             words = buffer[: len(part) * width]
             fill(words)
             self.kernel(part, words, out[start : start + rows])
+        return out
+
+    def drawn(self, codes: npt.NDArray[Any], words: Words) -> Ints:
+        """Outputs for given words [i·w]."""
+        shape = (len(codes),) if self.law.meaning != "subset" else (len(codes), self.law.words)
+        out = np.empty(shape, np.uint8 if self.law.meaning == "subset" else np.int32)
+        self.kernel(codes, words, out)
         return out

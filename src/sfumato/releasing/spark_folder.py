@@ -163,9 +163,10 @@ def _to_url(flow: Flow, rows: Any, url: str, *, force: bool) -> Release:
         if "ALREADY_EXISTS" not in str(error.getCondition()):
             raise
         raise OutputError(f"{url} exists. Choose another name, or replace it with force=True.") from None
-    manifest = flow.manifest(session.read.parquet(url).count(), engine="spark")
+    written = session.read.parquet(url).count()
+    manifest = flow.manifest(written, engine="spark")
     note = session.createDataFrame([(manifest.encoded().decode(),)], "value string")
     beside = re.sub(r"(\.parquet)?/*$", ".manifest.json", url, count=1)
     note.coalesce(1).write.mode(mode).text(beside)
     where: Any = url  # a URL stays text: a Path would lose one of its slashes
-    return Release(where, manifest.rows, manifest)
+    return Release(where, written, manifest)

@@ -17,6 +17,7 @@ from sfumato.mechanism.conditional import Conditional
 from sfumato.mechanism.constant import Constant
 from sfumato.mechanism.law import MATRIX_CELLS, scale
 from sfumato.mechanism.layout import Layout
+from sfumato.mechanism.product import UNLISTED, Product
 from sfumato.mechanism.table import Table
 from sfumato.mechanism.unary import Unary
 from sfumato.utility.unary import unary_information
@@ -40,8 +41,19 @@ def xlogx(x: Any) -> Floats:
 
 
 def _table(law: Table, p: Floats) -> Information:
-    q = np.asarray(law.weights, float).reshape(law.outputs, law.rows, law.useful) / scale(law.bits)
-    parts = [np.broadcast_to(q[:, min(s, law.rows - 1)], (law.outputs, law.useful)) for s in range(len(p))]
+    return _listed(np.asarray(law.weights, float).reshape(law.outputs, law.rows, law.useful) / scale(law.bits), p)
+
+
+def _product(law: Product, p: Floats) -> Information:
+    q = law.matrix()
+    if q is None:
+        raise InputError(UNLISTED)
+    return _listed(q.reshape(-1, law.rows, law.useful), p)
+
+
+def _listed(q: Floats, p: Floats) -> Information:
+    """From Q[y, s, u], with one s for all when the secret is not read."""
+    parts = [np.broadcast_to(q[:, min(s, q.shape[1] - 1)], (len(q), q.shape[2])) for s in range(len(p))]
     mean = sum(part @ row for part, row in zip(parts, p, strict=True))
     of_y = -xlogx(mean).sum()
     given_both = -sum(float((xlogx(part) @ row).sum()) for part, row in zip(parts, p, strict=True))
@@ -171,7 +183,7 @@ def _subset_sums(x: Floats) -> Floats:
 
 _BY_KIND: dict[str, Callable[[Any, Floats], Information]] = {
     Table.kind: _table, Cells.kind: _cells, Conditional.kind: _conditional, Unary.kind: _unary,
-    Constant.kind: _constant, Layout.kind: _layout,
+    Constant.kind: _constant, Layout.kind: _layout, Product.kind: _product,
 }
 
 

@@ -1,0 +1,7 @@
+"""Composing: several releases of the same rows as one mechanism, and the level of the whole."""
+
+from sfumato.composing.composition import Composition, Level, compose
+from sfumato.composing.joining import joined
+from sfumato.composing.totals import Total, total_levels
+
+__all__ = ["Composition", "Level", "Total", "compose", "joined", "total_levels"]

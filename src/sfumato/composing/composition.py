@@ -1,0 +1,183 @@
+"""compose: what several releases of the same rows tell together, computed and not assumed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from sfumato.certification import Certificate, certificate
+from sfumato.certification.certificate import unlisted
+from sfumato.composing.joining import joined
+from sfumato.errors import InputError
+from sfumato.mechanism import Claim, Mechanism, Part, Product
+from sfumato.mechanism.file import claim_record
+from sfumato.uncertainty import Anything, Exactly, UncertaintySet
+
+ROOM = 1.0  # nats claimed while a level is sought; what is claimed does not matter there
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Level:
+    """A proved level of the whole under one notion, beside the proved levels of the releases one by one."""
+
+    claim: Claim  # the notion, the set and, when the level is finite, the level itself
+    level: float
+    each: tuple[float, ...]  # of every release, in the order given
+    exact: bool  # False: the joint outputs are too many to list, and the level is a bound
+
+    @property
+    def sum(self) -> float:
+        """Of the single levels: a bound for LDP, for leakage about the record and over Anything, and for no other."""
+        return math.fsum(self.each)
+
+    @property
+    def adds(self) -> bool:
+        """Whether the sum is a bound under this notion."""
+        within = self.claim.within
+        return self.claim.notion == "ldp" or (self.claim.notion == "leakage" and within is None) or (
+            self.claim.notion == "rldp" and isinstance(within, Anything)
+        )
+
+    @property
+    def title(self) -> str:
+        where = {None: "whatever the distribution", "exactly": "at the design distribution",
+                 "anything": "for every distribution", "chi-square-ball": "in the confidence ball",
+                 "renyi-ball": "in the Rényi ball", "polytope": "for every mixture listed"}
+        within = self.claim.within
+        return f"{self.claim.title} {where.get(None if within is None else within.kind, 'over the set given')}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Composition:
+    """Several releases as one mechanism, with proved levels of the whole.
+
+    What is asked of it and is not here is asked of the mechanism, so that `sf.level(composition, notion)` and the
+    like work as they do for a single one.
+    """
+
+    mechanism: Mechanism  # claims every finite level that its file can state
+    levels: tuple[Level, ...]
+    releases: tuple[Mechanism, ...]
+
+    @property
+    def exact(self) -> bool:
+        """Whether the joint outputs were listed; else levels are bounds."""
+        return not unlisted(self.mechanism)
+
+    @property
+    def certificate(self) -> Certificate:
+        """Of the first of the levels, with what is left of it elsewhere."""
+        return certificate(self.mechanism)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.mechanism, name)
+
+    def level(
+        self, notion: str, within: UncertaintySet | None = None, *, alpha: float | None = None,
+        beta: float | None = None,
+    ) -> float:
+        """The proved level of the whole under any other notion or set: 'ldp', 'lip', 'rldp', 'srlip', 'leakage'."""
+        return certificate(self.mechanism, Claim(notion, ROOM, within, alpha, beta), wider=False).level
+
+
+def compose(*mechanisms: Mechanism, within: UncertaintySet | None = None) -> Composition:
+    """The joint mechanism of several releases of the same rows, and its proved level under every notion.
+
+    Inputs are shared and the noise is independent. Levels are exact, from integers, while the distinct joint outputs
+    can be listed; beyond they are bounds (`certification.composed`). Levels are stated over the sets that the
+    mechanisms claim and over `within`, as far as those are about all the columns read. For LDP the sum of the levels is
+    a bound; under RLDP over a set and LIP it is not, because all releases look at the same useful values. Here each
+    release tells nothing, and two of them nearly everything (how much is only limited by the noise that sealing adds):
+
+    >>> from sfumato import Joint, LIP, Tabular, seal
+    >>> joint = Joint.from_counts([[0, 2, 0], [1, 0, 1]])  # S = 1 at the ends, S = 0 in the middle
+    >>> hint = Tabular([[1, 0.5, 0], [0, 0.5, 1]], joint=joint, reads="useful")
+    >>> hint, _ = seal(hint, Claim("lip", 1e-6, Exactly(joint)))
+    >>> [round(compose(*[hint] * k).level("lip", Exactly(joint)), 3) for k in (1, 2)]
+    [0.0, 18.022]
+    """
+    whole = joined(mechanisms)
+    if within is not None:
+        if within.joint.shape != (whole.secret.size, whole.useful.size):
+            raise InputError(
+                f"the set is about {within.joint.shape[0]} × {within.joint.shape[1]} values, the releases together "
+                f"about {whole.secret.size} × {whole.useful.size}: {', '.join(whole.useful.names)}."
+            )
+        whole = replace(whole, joint=within.joint, source="unstated")
+    levels = tuple(_levels(whole, mechanisms, within))
+    return Composition(_claiming(whole, levels), levels, mechanisms)
+
+
+def _levels(whole: Mechanism, releases: tuple[Mechanism, ...], within: UncertaintySet | None) -> Iterator[Level]:
+    law = whole.law
+    assert isinstance(law, Product)
+    singles = [_lifted(whole, law, m) for m in releases]
+    for claim in _questions(whole, releases, within):
+        found = _level(whole, claim)
+        known: dict[int, float] = {}
+        for m, single in zip(releases, singles, strict=True):
+            if id(m.law) not in known:
+                known[id(m.law)] = _level(single, claim)
+        finite = replace(claim, epsilon=found) if math.isfinite(found) else claim
+        yield Level(finite, found, tuple(known[id(m.law)] for m in releases), not unlisted(whole))
+
+
+def _lifted(whole: Mechanism, law: Product, release: Mechanism) -> Mechanism:
+    """One release as a mechanism over all columns; as it is when it reads all of them."""
+    if release.useful == whole.useful:
+        return replace(release, claim=None)
+    own = tuple(whole.useful.names.index(n) for n in release.useful.names)
+    inner = release.law.parts if isinstance(release.law, Product) else (Part(release.law, tuple(range(len(own)))),)
+    parts = tuple(Part(p.law, tuple(own[c] for c in p.columns), p.times) for p in inner)
+    return replace(whole, law=Product(parts, release.law.rows, law.sizes), reads=release.reads, claim=None)
+
+
+def _questions(whole: Mechanism, releases: tuple[Mechanism, ...], within: UncertaintySet | None) -> list[Claim]:
+    """What is asked about the whole: what the releases claim, and every notion that needs no more than is known."""
+    claims = [c for m in releases if m.claim is not None for c in (m.claim, *m.claim.also)]
+    own = [c for c in claims if c.within is None or c.within.joint.useful == whole.useful]
+    asked = [replace(c, epsilon=ROOM, also=()) for c in own]
+    if within is not None:
+        asked = [Claim("rldp", ROOM, within), *asked]
+    asked += [Claim("rldp", ROOM, c.within) for c in own if c.within is not None]
+    if whole.joint is not None:
+        asked += [Claim(notion, ROOM, Exactly(whole.joint)) for notion in ("rldp", "lip")]
+        if len(whole.useful.columns) > 1:
+            asked.append(Claim("srlip", ROOM, Exactly(whole.joint)))
+        asked.append(Claim("rldp", ROOM, Anything(whole.joint)))
+    asked += [Claim("ldp", ROOM), Claim("leakage", ROOM, None, math.inf, 1.0)]
+    return list({_key(c): c for c in reversed(asked)}.values())[::-1]
+
+
+def _key(claim: Claim) -> Any:
+    if claim.within is None:
+        return msgspec.json.encode(claim_record(claim))
+    try:
+        return msgspec.json.encode(claim_record(claim)), claim.within.joint.fingerprint
+    except InputError:  # a set that no file can state is only like itself
+        return claim.notion, id(claim.within)
+
+
+def _level(mechanism: Mechanism, claim: Claim) -> float:
+    """The proved level, or ∞ where none can be proved."""
+    try:
+        return certificate(mechanism, claim, wider=False).level
+    except InputError:
+        return math.inf
+
+
+def _claiming(whole: Mechanism, levels: tuple[Level, ...]) -> Mechanism:
+    """The whole with the levels that a file can hold: finite ones, around the one design distribution it has."""
+    def fits(level: Level) -> bool:
+        within = level.claim.within
+        known = within is None or (whole.joint is not None and within.joint.fingerprint == whole.joint.fingerprint)
+        return math.isfinite(level.level) and known and not (within is not None and within.kind == "custom")
+
+    claims = [level.claim for level in levels if fits(level)]
+    return whole.with_claim(replace(claims[0], also=tuple(claims[1:]))) if claims else whole

@@ -1,0 +1,133 @@
+"""Totals: what all releases about the same people allow to be inferred about each secret, whatever they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sfumato.alphabet import Alphabet, Column
+from sfumato.certification.certificate import proved
+from sfumato.certification.linear import about_anything, about_input, power_product
+from sfumato.certification.outward import log_up
+from sfumato.certification.witness import Found
+from sfumato.composing.joining import joined
+from sfumato.mechanism import Mechanism
+from sfumato.uncertainty import Exactly, UncertaintySet
+
+NOTIONS = ("rldp", "lip", "srlip", "ldp")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Total:
+    """The proved level of everything that was released, about one secret."""
+
+    secret: Alphabet
+    level: float
+    joint: int  # releases that were proved together
+    added: int  # releases whose own level was added, because they cannot be proved together with the others
+
+
+def total_levels(
+    groups: Sequence[Sequence[Mechanism]], notion: str, target: float = math.inf
+) -> tuple[Total, ...]:
+    """For every secret, the proved level of all releases together, over every set that one of them claims.
+
+    A group holds releases that are known to have had the same input values; between groups values may have changed.
+    Within a group the joint mechanism is proved. Between groups, whatever the values were, the secret staying the same,
+    the ratios multiply when each is taken for any distribution; the dearest group is taken over its sets instead.
+    Releases about another secret, or with other labels, count by their level about the whole record, which bounds what
+    they tell about anything.
+    """
+    secrets = list({m.secret: None for group in groups for m in group})
+    return tuple(_total(secret, groups, notion, target) for secret in secrets)
+
+
+def _total(secret: Alphabet, groups: Sequence[Sequence[Mechanism]], notion: str, target: float) -> Total:
+    outside: list[Mechanism] = []
+    wholes: list[Mechanism] = []
+    known: dict[tuple[int, ...], list[Mechanism]] = {}  # many groups hold one release, of one and the same mechanism
+    for group in groups:
+        own = [m for m in group if m.secret == secret]
+        outside += [m for m in group if m.secret != secret]
+        key = tuple(id(m) for m in own)
+        if key not in known:
+            known[key] = _wholes(own)
+        wholes += known[key]
+    found = _over_groups(wholes, groups, notion, target)
+    if notion == "lip" and found.ratio > target:  # which RLDP implies
+        other = _over_groups(wholes, groups, "rldp", target)
+        found = other if other.ratio < found.ratio else found
+    rest = power_product((about_input(m), 1) for m in outside)
+    ratio = power_product([(found, 1), (Found(rest, {}), 1)])
+    alone = len(wholes) - 1 + len(outside)
+    return Total(secret, math.inf if ratio == math.inf else log_up(ratio), sum(map(len, groups)) - alone, alone)
+
+
+def _wholes(own: list[Mechanism]) -> list[Mechanism]:
+    """The releases as one mechanism; those that do not fit the labels of the first make one of their own."""
+    out = []
+    while own:
+        whole, own = _fitting(own)
+        out.append(whole)
+    return out
+
+
+def _fitting(mechanisms: list[Mechanism]) -> tuple[Mechanism, list[Mechanism]]:
+    """Those that agree with the first about the labels of every column, as one; and the others."""
+    columns: dict[str, Column] = {}
+    taken: list[Mechanism] = []
+    left: list[Mechanism] = []
+    for m in mechanisms:
+        if all(columns.get(c.name, c) == c for c in m.useful.columns):
+            columns |= {c.name: c for c in m.useful.columns}
+            taken.append(m)
+        else:
+            left.append(m)
+    return joined(taken), left
+
+
+def _over_groups(
+    wholes: list[Mechanism], groups: Sequence[Sequence[Mechanism]], notion: str, target: float
+) -> Found:
+    """One whole over the sets claimed for it, the others for any distribution: the least over which one that is."""
+    price = about_anything if notion == "rldp" else about_input
+    priced = {id(w): price(w) for w in {id(w): w for w in wholes}.values()}
+    prices = [priced[id(w)] for w in wholes]
+    best = Found(power_product((p, 1) for p in prices), {})
+    if notion == "ldp":
+        return best
+    tried: set[object] = set()  # releases that look alike are alike as a rule: one of them is enough
+    for i, whole in enumerate(wholes):
+        alike = prices[i].ratio, whole.useful
+        others = math.inf if alike in tried else power_product((p, 1) for j, p in enumerate(prices) if j != i)
+        tried.add(alike)
+        if others == math.inf:
+            continue
+        own = _over_sets(whole, _sets(whole, groups), notion, target / float(others))
+        ratio = power_product([(own, 1), (Found(others, {}), 1)])
+        best = Found(ratio, {}) if ratio < best.ratio else best
+    return best
+
+
+def _sets(whole: Mechanism, groups: Sequence[Sequence[Mechanism]]) -> list[UncertaintySet]:
+    """The sets claimed for all the columns of the whole, each once."""
+    claims = [c for g in groups for m in g if m.claim is not None for c in (m.claim, *m.claim.also)]
+    found: dict[tuple[object, ...], UncertaintySet] = {}
+    for within in (c.within for c in claims if c.within is not None):
+        if within.joint.useful == whole.useful and within.joint.secret == whole.secret:
+            size = getattr(within, "radius", None), getattr(within, "alpha", None)
+            same = id(within) if within.kind in ("polytope", "custom") else None
+            found.setdefault((within.kind, *size, within.joint.fingerprint, same), within)
+    return list(found.values())
+
+
+def _over_sets(whole: Mechanism, sets: list[UncertaintySet], notion: str, target: float) -> Found:
+    """The worst over all the sets, so that the level holds for whoever believed any of the claims."""
+    everywhere = about_anything(whole) if notion == "rldp" else about_input(whole)
+    worst = Found(1.0, {})
+    if notion == "srlip":
+        sets = [within for within in sets if isinstance(within, Exactly)]
+    for within in sets:
+        worst = worst.or_worse(proved(whole, notion, within, target))
+    return worst if sets and worst.ratio < everywhere.ratio else everywhere

@@ -1,0 +1,70 @@
+"""A reserved place in a ledger, while the release is under way."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from sfumato.errors import OutputError, SfumatoError
+from sfumato.ledgers.entry import DELIVERED, VOID, Entry
+from sfumato.ledgers.evidence import Evidence, evidence
+from sfumato.ledgers.store import connected, writing
+from sfumato.releasing.booking import Memo
+
+
+@dataclass(slots=True)
+class Reserved:
+    """A reservation. When it is left without an error the release was delivered; with one, the disk tells."""
+
+    path: Path
+    entry: Entry
+    memo: Memo | None = field(default=None, repr=False)
+
+    @property
+    def token(self) -> str:
+        return self.entry.token
+
+    @property
+    def account(self) -> dict[str, Any]:
+        e = self.entry
+        return {
+            "ledger": str(self.path), "release": e.id, "people": e.people, "notion": e.notion, "composed": e.composed,
+            "budget": e.budget, "repeats": e.repeats, "note": e.note,
+        }
+
+    def ready(self, rows: int | None) -> None:
+        """Committed before the first file gets its name, so that what was not ready was never released."""
+        self._set(ready=1, rows=rows)
+        self.entry = replace(self.entry, ready=True, rows=rows)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        if kind is None:
+            return self._deliver(now)
+        # This process knows that it took nothing away: what is not there was never named. Rows in memory were not
+        # handed over when an error was raised.
+        delivered = evidence(self.entry) is Evidence.DELIVERED
+        why = self.entry.note or f"stopped by {kind.__name__}"
+        return self._set(state=DELIVERED if delivered else VOID, settled_at=now, note=why)
+
+    def _deliver(self, now: str) -> None:
+        try:
+            self._set(state=DELIVERED, settled_at=now)
+        except SfumatoError as error:
+            raise OutputError(
+                f"the rows were released, but the ledger could not be told: {error} Release {self.entry.id} stays "
+                "reserved, and counts; settle it as delivered."
+            ) from None
+
+    def _set(self, **values: Any) -> None:
+        names = ", ".join(f"{name} = :{name}" for name in values)
+        with connected(self.path, create=False) as connection, writing(connection):
+            connection.execute(f"UPDATE releases SET {names} WHERE id = :id", {**values, "id": self.entry.id})

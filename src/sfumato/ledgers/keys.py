@@ -1,0 +1,80 @@
+"""The ledger's key: random bytes in a file of its own, without which fingerprints say nothing.
+
+A fingerprint is HMAC-SHA-256 of a column's codes under this key. Whoever has the ledger alone sees which releases had
+the same column, and nothing else: without the key no guess about the column can be tried, however few rows it has. The
+key is not in the ledger, so that the ledger can be shown to an auditor.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+from sfumato.errors import FileFormatError, InputError, OutputError
+
+LENGTH = 32
+
+
+def key_path(ledger: Path) -> Path:
+    return ledger.with_name(ledger.name + ".key")
+
+
+def made_key(ledger: Path) -> bytes:
+    """The key beside a ledger, made if there is none; of several processes that make one, all get the first."""
+    path = key_path(ledger)
+    if not path.exists():
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+        try:
+            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(secrets.token_bytes(LENGTH))
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(draft, path)
+        except FileExistsError:
+            pass
+        except OSError as error:
+            raise OutputError(f"the key {path} could not be made: {error.strerror}.") from None
+        finally:
+            draft.unlink(missing_ok=True)
+    return read_key(ledger)
+
+
+def read_key(ledger: Path) -> bytes:
+    path = key_path(ledger)
+    try:
+        key = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"the key {path} of the ledger could not be read: {error.strerror}.") from None
+    if len(key) != LENGTH:
+        raise FileFormatError(f"{path} is not the key of a ledger: it has {len(key)} bytes, not {LENGTH}.")
+    return key
+
+
+def key_name(key: bytes) -> str:
+    """A name of the key that says nothing about it: 256 random bits cannot be guessed from their hash."""
+    return hashlib.sha256(b"sfumato ledger key " + key).hexdigest()[:16]
+
+
+def fingerprints(key: bytes, flow: Any) -> dict[str, str] | None:
+    """The keyed fingerprint of every column that a release reads, in one pass; None if it can be read only once or
+    has no order, as on a cluster.
+
+    Columns are known by the mechanism's names, and fingerprints are of codes, so that the same values in CSV and in
+    Parquet have the same.
+    """
+    if flow.source.once or flow.source.cluster is not None:
+        return None
+    m = flow.mechanism
+    columns = [*(m.secret.columns if m.reads == "both" else ()), *m.useful.columns]
+    made = {c.name: hmac.new(key, repr((c.name, c.labels)).encode(), hashlib.sha256) for c in columns}
+    row = 0
+    for batch in flow.source.batches(list(flow.coded.values())):
+        for column in columns:
+            codes = column.encode(batch.column(flow.coded[column.name]), first_row=row)
+            made[column.name].update(codes.astype("<i4", copy=False).tobytes())
+        row += batch.num_rows
+    return {name: mac.hexdigest() for name, mac in made.items()}

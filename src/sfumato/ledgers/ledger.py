@@ -1,0 +1,210 @@
+"""The ledger: what has been released about whom, what it amounts to, and what may still be released."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import os
+import secrets
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sfumato.alphabet import find_column
+from sfumato.certification import certificate
+from sfumato.composing import total_levels
+from sfumato.errors import BudgetError, InputError, checked_epsilon
+from sfumato.ledgers.booking import Reserved
+from sfumato.ledgers.entry import DELIVERED, RESERVED, VOID, Entry, counted, may_be_running, same_inputs, this_process
+from sfumato.ledgers.evidence import Evidence, evidence, named
+from sfumato.ledgers.keys import fingerprints, key_name, made_key
+from sfumato.ledgers.store import connected, entries_in, entry_in, insert, writing
+from sfumato.mechanism import Mechanism
+from sfumato.mechanism.file import MechanismRecord, mechanism_of, record_of
+from sfumato.mechanism.memory import memory_key
+from sfumato.releasing.booking import Memo
+
+NOTIONS = ("rldp", "lip", "ldp", "srlip")
+CHANGED = "the answers are remembered and values may have changed, so that a changed answer shows the change"
+
+
+class Ledger:
+    """A SQLite file that remembers releases, by the name of the people they are about.
+
+    A release is reserved before a row is drawn, and delivered when its files have their names. Both count; a void one
+    does not. The level of all that counts together is proved anew for every reservation, inside the transaction that
+    makes it, so that releases that race cannot overspend a budget.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, create: bool = True) -> None:
+        self.path = Path(path)
+        with connected(self.path, create=create):
+            pass
+
+    def __repr__(self) -> str:
+        return f"Ledger({str(self.path)!r})"
+
+    def entries(self, people: str | None = None) -> list[Entry]:
+        """Every release, or those about some people."""
+        with connected(self.path, create=False) as connection:
+            return entries_in(connection, people)
+
+    def entry(self, number: int) -> Entry:
+        with connected(self.path, create=False) as connection:
+            return entry_in(connection, number)
+
+    def mechanism(self, checksum: str) -> Mechanism:
+        """The mechanism of a release, as it was."""
+        with connected(self.path, create=False) as connection:
+            return _mechanism(connection, checksum)
+
+    def composed(self, people: str, notion: str = "rldp") -> float:
+        """The proved level of all releases about these people that count, about the secret that fares worst."""
+        with connected(self.path, create=False) as connection:
+            live = counted(entries_in(connection, people))
+            return _level(connection, live, notion, math.inf) if live else 0.0
+
+    def booking(
+        self, flow: Any, target: Any, *, people: str | None, budget: float | None = None,
+        same_values: bool = False, memoise: str | None = None,
+    ) -> Reserved:
+        """Reserve a place for a release, or refuse it with what is left."""
+        if not people:
+            raise InputError("a ledger needs to know whose data these are: people='survey 2026' (--people NAME).")
+        if flow.sampler.stream.seeded:
+            raise InputError("a seeded release is not for release, so it has no place in a ledger. Leave out the seed.")
+        key = made_key(self.path)
+        if memoise is not None:
+            find_column(memoise, flow.source.columns, flow.source.name)
+        marks = fingerprints(key, flow)
+        entry = self.reserve(
+            flow.mechanism, people, budget=budget, fingerprints=marks, key=key_name(key), same_values=same_values,
+            memoised=memoise is not None, target=named(target),
+        )
+        memo = None if memoise is None else Memo(memoise, memory_key(key, entry.mechanism))
+        return Reserved(self.path, entry, memo)
+
+    def reserve(
+        self, mechanism: Mechanism, people: str, *, budget: float | None = None,
+        fingerprints: dict[str, str] | None = None, key: str = "", same_values: bool = False, memoised: bool = False,
+        target: str | None = None,
+    ) -> Entry:
+        """Enter a release as reserved if everything that counts stays within the budget with it."""
+        if budget is not None:
+            checked_epsilon(budget)
+        record = record_of(mechanism)
+        claim = mechanism.claim
+        alone = None if claim is None else certificate(mechanism, wider=False).level
+        entry = Entry(
+            0, people, RESERVED, secrets.token_hex(16), record.checksum, None if claim is None else claim.sentence,
+            None if alone is None or math.isinf(alone) else alone,
+            claim.notion if claim is not None and claim.notion in NOTIONS else "rldp", 0.0, budget, fingerprints, key,
+            same_values, memoised, None, target, False, None, this_process(), _now(), None, None,
+        )
+        with connected(self.path, create=True) as connection, writing(connection):
+            connection.execute(
+                "INSERT OR IGNORE INTO mechanisms VALUES (?, ?)", (record.checksum, msgspec.json.encode(record))
+            )
+            entry = _priced(connection, entry)
+            values = {name: getattr(entry, name) for name in Entry.__slots__ if name != "id"}
+            values["fingerprints"] = None if fingerprints is None else json.dumps(fingerprints)
+            return replace(entry, id=insert(connection, values))
+
+    def settle(self, number: int, delivered: bool | None = None) -> Entry:
+        """Say what became of a reservation whose process has ended; without `delivered`, from what lies on the disk."""
+        with connected(self.path, create=False) as connection, writing(connection):
+            entry = entry_in(connection, number)
+            if entry.state != RESERVED:
+                raise InputError(f"release {number} is settled already: it is {entry.state}.")
+            running = may_be_running(entry.process)
+            if running:
+                process = entry.process.split(":")[-2]
+                raise InputError(f"release {number} is still under way, in process {process}. Wait for it.")
+            found = evidence(entry)
+            if delivered is None:
+                delivered = _told(entry, found, running)
+            elif not delivered and found is Evidence.DELIVERED:
+                raise InputError(f"release {number} cannot be void: {entry.target} and its manifest are there.")
+            state, told = (DELIVERED if delivered else VOID), f"settled afterwards; on the disk: {found.value}"
+            note = told if entry.note is None else f"{entry.note}; {told}"
+            connection.execute(
+                "UPDATE releases SET state = ?, settled_at = ?, note = ? WHERE id = ?", (state, _now(), note, number)
+            )
+            return entry_in(connection, number)
+
+
+def _told(entry: Entry, found: Evidence, running: bool | None) -> bool:
+    if found is Evidence.DELIVERED:
+        return True
+    if found is Evidence.NEVER and running is False:
+        return False
+    raise InputError(
+        f"what became of release {entry.id} cannot be told from here: {found.value}. If nobody can have received it, "
+        "settle it as void (--void), else as delivered (--delivered)."
+    )
+
+
+def _priced(connection: sqlite3.Connection, entry: Entry) -> Entry:
+    """The entry with the level of everything that counts with it, or BudgetError."""
+    before = entries_in(connection, entry.people)
+    if entry.budget is None:  # a budget stays until another is stated
+        stated = [e for e in before if e.budget is not None]
+        entry = replace(entry, budget=stated[-1].budget, notion=stated[-1].notion) if stated else entry
+    live = counted(before)
+    asked = [e for e in live if e.memoised and entry.memoised and (e.mechanism, e.key) == (entry.mechanism, entry.key)]
+    if asked:
+        known = entry.same_values or len(same_inputs([asked[-1], entry])) == 1
+        if known:
+            entry = replace(entry, repeats=asked[-1].repeats or asked[-1].id)
+        level = _level(connection, live, entry.notion, math.inf) if known else math.inf
+        note = None if known else CHANGED
+    else:
+        level = _level(connection, [*live, entry], entry.notion, _ratio(entry.budget))
+        note = None
+    if any((e.note or "").startswith(CHANGED) for e in live):
+        level, note = math.inf, note or CHANGED
+    if entry.budget is not None and level > entry.budget and entry.repeats is None:
+        raise BudgetError(_refusal(entry, live, level, note))
+    return replace(entry, composed=level, note=note)
+
+
+def _refusal(entry: Entry, live: list[Entry], level: float, note: str | None) -> str:
+    total = f"ε ≤ {level:.6g}" if math.isfinite(level) else "no finite ε"
+    open_ = [str(e.id) for e in live if e.state == RESERVED]
+    hint = f" Reserved and not settled: {', '.join(open_)} (sfumato ledger settle)." if open_ else ""
+    if note is not None:
+        hint = f" For {note}. If the values of people asked before are unchanged, say so (--same-values).{hint}"
+    elif math.isinf(level) or len(same_inputs([*live, entry])) > 1:
+        hint = (
+            " The values may have changed since earlier releases, so each counts for any distribution. If those of "
+            f"people in both are unchanged, say so (--same-values).{hint}"
+        )
+    return (
+        f"the budget of {entry.people!r} is {entry.budget:.6g} ({entry.notion.upper()}), and with this release the "
+        f"{len(live) + 1} that count would allow {total}. Nothing was released.{hint}"
+    )
+
+
+def _level(connection: sqlite3.Connection, live: list[Entry], notion: str, target: float) -> float:
+    loaded = {c: _mechanism(connection, c) for c in {e.mechanism for e in live}}
+    groups = [[loaded[e.mechanism] for e in group] for group in same_inputs(live)]
+    return max(total.level for total in total_levels(groups, notion, target))
+
+
+def _mechanism(connection: sqlite3.Connection, checksum: str) -> Mechanism:
+    row = connection.execute("SELECT content FROM mechanisms WHERE checksum = ?", (checksum,)).fetchone()
+    if row is None:
+        raise InputError(f"the ledger holds no mechanism {checksum}.")
+    return mechanism_of(msgspec.json.decode(row[0], type=MechanismRecord))
+
+
+def _ratio(budget: float | None) -> float:
+    return math.inf if budget is None or budget > 700 else math.exp(budget) * (1 - 1e-15)
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -1,0 +1,126 @@
+"""The store: one SQLite file, written in transactions that begin by taking the only right to write.
+
+A rollback journal rather than a write-ahead log: nothing lies beside the file between transactions, so it can be copied
+and kept as one file. synchronous = EXTRA: a transaction is on the disk, and its journal gone for good, before the
+release goes on. SQLite's locks are reliable on local disks; on a network folder they are as good as its locks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sfumato.errors import FileFormatError, InputError, OutputError
+from sfumato.ledgers.entry import Entry
+
+APPLICATION = 0x53465544  # "SFUD" in SQLite's header
+VERSION = 1
+PATIENCE = 120.0  # seconds to wait for others who write
+SCHEMA = """
+CREATE TABLE mechanisms (checksum TEXT PRIMARY KEY, content BLOB NOT NULL) STRICT;
+CREATE TABLE releases (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, people TEXT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('reserved', 'delivered', 'void')), token TEXT NOT NULL UNIQUE,
+  mechanism TEXT NOT NULL REFERENCES mechanisms (checksum), claim TEXT, level REAL, notion TEXT NOT NULL,
+  composed REAL NOT NULL, budget REAL, fingerprints TEXT, key TEXT NOT NULL, same_values INTEGER NOT NULL,
+  memoised INTEGER NOT NULL, repeats INTEGER REFERENCES releases (id), target TEXT, ready INTEGER NOT NULL DEFAULT 0,
+  rows INTEGER, process TEXT NOT NULL, reserved_at TEXT NOT NULL, settled_at TEXT, note TEXT
+) STRICT;
+CREATE INDEX releases_of_people ON releases (people, state);
+"""
+
+
+@contextlib.contextmanager
+def connected(path: Path, *, create: bool) -> Iterator[sqlite3.Connection]:
+    """The ledger, checked to be one; errors of SQLite in words."""
+    if not path.exists() and not create:
+        raise InputError(f"there is no ledger at {path}.")
+    if not path.parent.is_dir():
+        raise OutputError(f"the folder {path.parent} does not exist; create it first.")
+    connection = None
+    try:
+        connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
+        connection.row_factory = sqlite3.Row
+        for pragma in ("journal_mode = DELETE", "synchronous = EXTRA", "foreign_keys = ON"):
+            connection.execute(f"PRAGMA {pragma}")
+        _check(connection, path, create)
+        yield connection
+    except sqlite3.DatabaseError as error:
+        raise _in_words(error, path) from None
+    finally:
+        if connection is not None:
+            connection.close()
+
+
+def _check(connection: sqlite3.Connection, path: Path, create: bool) -> None:
+    application, version = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+    )
+    if application == APPLICATION and version == VERSION:
+        return
+    if application == APPLICATION:
+        raise FileFormatError(f"{path} is a ledger of version {version}; this version of sfumato reads {VERSION}.")
+    with writing(connection):
+        if connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION:
+            return  # somebody else was quicker
+        if not create or application or version or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+            raise FileFormatError(f"{path} is a SQLite file, but not a ledger of sfumato. It was not touched.")
+        for statement in SCHEMA.split(";"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _in_words(error: sqlite3.DatabaseError, path: Path) -> Exception:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+        return FileFormatError(
+            f"{path} is not a ledger, or is damaged ({error}). Restore it from a copy; nothing was released."
+        )
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return OutputError(f"{path} was in use by others for {PATIENCE:g} seconds. Try again; nothing was released.")
+    return OutputError(f"the ledger {path} could not be used: {error}. Nothing was released.")
+
+
+@contextlib.contextmanager
+def writing(connection: sqlite3.Connection) -> Iterator[None]:
+    """A transaction that has the right to write from its first statement: what it reads stays true until it ends."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        if connection.in_transaction:  # SQLite ends it itself when the disk is full
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def entries_in(connection: sqlite3.Connection, people: str | None = None) -> list[Entry]:
+    """Entries in the order in which they were reserved."""
+    rows = connection.execute("SELECT * FROM releases WHERE ? IS NULL OR people = ? ORDER BY id", (people, people))
+    return [_entry(row) for row in rows]
+
+
+def entry_in(connection: sqlite3.Connection, number: int) -> Entry:
+    row = connection.execute("SELECT * FROM releases WHERE id = ?", (number,)).fetchone()
+    if row is None:
+        raise InputError(f"the ledger has no release number {number}.")
+    return _entry(row)
+
+
+def _entry(row: sqlite3.Row) -> Entry:
+    values: dict[str, Any] = {key: row[key] for key in row.keys()}  # noqa: SIM118 - iterating a Row gives values
+    values["fingerprints"] = None if row["fingerprints"] is None else json.loads(row["fingerprints"])
+    return Entry(**{**values, **{k: bool(values[k]) for k in ("same_values", "memoised", "ready")}})
+
+
+def insert(connection: sqlite3.Connection, values: dict[str, Any]) -> int:
+    names = ", ".join(values)
+    marks = ", ".join(f":{name}" for name in values)
+    made = connection.execute(f"INSERT INTO releases ({names}) VALUES ({marks})", values)
+    assert made.lastrowid is not None
+    return made.lastrowid

@@ -1,0 +1,103 @@
+"""Booking: the place of a release in a ledger, reserved before a row is drawn and settled when the files are named.
+
+Ledgers live in a folder of their own; a release only knows what it needs of one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sfumato.errors import DataError, InputError
+from sfumato.mechanism.law import Words
+from sfumato.mechanism.memory import remembered
+
+
+@dataclass(frozen=True, slots=True)
+class Memo:
+    """Answers that are remembered: the column that tells people apart, and the key of this mechanism's answers."""
+
+    column: str
+    key: bytes
+
+    def words(self, people: pa.Array, codes: npt.NDArray[Any], count: int, first_row: int) -> Words:
+        """The random words [i·count] of every record."""
+        if people.null_count:
+            row = first_row + int(np.flatnonzero(np.asarray(people.is_null()))[0]) + 1
+            raise DataError(f"column {self.column!r}, row {row}: nobody is named, so no answer can be remembered.")
+        names = people.cast(pa.string()).to_pylist()
+        drawn = [remembered(self.key, n.encode(), int(c), count) for n, c in zip(names, codes, strict=True)]
+        return np.frombuffer(b"".join(drawn), np.uint64)
+
+
+class Booking(Protocol):
+    """A reserved place. Leaving it without an error means that the release was delivered."""
+
+    @property
+    def token(self) -> str | None:
+        """A random name of the release, which its manifest bears."""
+
+    @property
+    def memo(self) -> Memo | None:
+        """How answers are remembered, if they are."""
+
+    @property
+    def account(self) -> dict[str, Any] | None:
+        """What the ledger says about these people with this release, for whoever asked."""
+
+    def ready(self, rows: int | None) -> None:
+        """Everything is written; from here on the files may get their names."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class Book(Protocol):
+    """A ledger, as far as a release knows it."""
+
+    def booking(
+        self, flow: Any, target: Any, *, people: str | None, budget: float | None,
+        same_values: bool, memoise: str | None,
+    ) -> Booking:
+        """Reserve a place for the release, or refuse it."""
+
+
+class Unbooked:
+    """No ledger."""
+
+    token: str | None = None
+    memo: Memo | None = None
+    account: dict[str, Any] | None = None
+
+    def ready(self, rows: int | None) -> None:
+        return None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+
+def booked(
+    ledger: Book | None, flow: Any, target: Any, *, people: str | None, budget: float | None,
+    same_values: bool = False, memoise: str | None = None,
+) -> Booking:
+    """The place of a release in the ledger, if there is one."""
+    if ledger is not None:
+        return ledger.booking(
+            flow, target, people=people, budget=budget, same_values=same_values, memoise=memoise
+        )
+    if people is not None or budget is not None or memoise is not None:
+        raise InputError("people, budget and memoise need a ledger: ledger=sf.Ledger('people.ledger').")
+    return Unbooked()

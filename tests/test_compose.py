@@ -1,0 +1,268 @@
+"""Several releases of the same rows: the level of the whole is computed, by two routes, and never below the truth."""
+
+import math
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.strategies import joints, mechanisms, sealed
+
+import sfumato as sf
+from sfumato.alphabet import Alphabet, Column
+from sfumato.cli.app import cli
+from sfumato.composing import total_levels
+from sfumato.mechanism import Claim, Mechanism, Table
+from sfumato.mechanism import product as products
+from sfumato.privacy import together
+
+CLOSE = 1e-9  # floats against integers
+
+
+def full(mechanism):
+    """Q[y, x] over (s, u), also of one that reads U alone."""
+    q = mechanism.matrix.reshape(len(mechanism.matrix), mechanism.law.rows, -1)
+    return np.broadcast_to(q, (len(q), mechanism.secret.size, q.shape[2])).reshape(len(q), -1)
+
+
+def by_hand(joint, *parts):
+    """The joint mechanism from the product of matrices, in floats."""
+    return sf.Tabular(together(*(full(m) for m in parts)), joint=joint, reads="both")
+
+
+def same(a, b):
+    return a == pytest.approx(b, rel=CLOSE, abs=CLOSE) or (math.isinf(a) and math.isinf(b))
+
+
+@st.composite
+def releases(draw, most=3):
+    joint = draw(joints(secrets=(2, 3), useful=(2, 3)))
+    count = draw(st.integers(1, most))
+    return joint, [sealed(draw(mechanisms(joint))) for _ in range(count)]
+
+
+@settings(max_examples=25, deadline=None)
+@given(releases())
+def test_the_level_of_the_whole_is_that_of_the_product_of_matrices(pair):
+    joint, parts = pair
+    whole, hand = sf.compose(*parts), by_hand(joint, *parts)
+
+    assert same(whole.level("ldp"), sf.level(hand, sf.LDP()))
+    assert same(whole.level("rldp", sf.Exactly(joint)), sf.level(hand, sf.LDP(joint)))
+    assert same(whole.level("lip", sf.Exactly(joint)), sf.level(hand, sf.LIP(joint)))
+    assert same(whole.level("srlip", sf.Exactly(joint)), sf.level(hand, sf.SRLIP(joint)))
+    assert same(whole.level("rldp", sf.Anything(joint)), sf.level(hand, sf.RLDP(sf.Anything(joint))))
+    assert same(whole.level("leakage", alpha=math.inf, beta=1.0), sf.level(hand, sf.MaximalLeakage()))
+
+
+@settings(max_examples=25, deadline=None)
+@given(releases(most=2))
+def test_over_a_ball_the_proved_level_is_at_or_just_above_the_worst_that_floats_find(pair):
+    joint, parts = pair
+    ball = sf.ChiSquareBall(joint)
+    proved, found = sf.compose(*parts).level("rldp", ball), sf.level(by_hand(joint, *parts), sf.RLDP(ball))
+
+    assert proved >= found * (1 - 1e-9)
+    assert proved <= found + 1e-5 or math.isinf(found)
+
+
+@settings(max_examples=12, deadline=None)
+@given(releases())
+def test_outputs_too_many_to_list_are_bounded_from_above(pair):
+    joint, parts = pair
+    sets = [("ldp", None), *((n, s) for s in (sf.Exactly(joint), sf.ChiSquareBall(joint), sf.Anything(joint))
+                             for n in ("rldp", "lip"))]
+    listed = sf.compose(*parts)
+    exact, leak = [listed.level(*question) for question in sets], listed.level("leakage", alpha=3.0, beta=2.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(products, "LISTED_CELLS", 60)  # one release or two at most
+        whole = sf.compose(*parts)
+        for question, level in zip(sets, exact, strict=True):
+            assert whole.level(*question) >= level * (1 - 1e-6) - 1e-12, question
+        if not any(m.law.kind == "unary" for m in parts):  # whose sets are not listed alone either
+            assert whole.level("leakage", alpha=3.0, beta=2.0) >= leak * (1 - 1e-9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(releases())
+def test_where_the_sum_is_said_to_be_a_bound_it_is_one(pair):
+    _, parts = pair
+    for level in sf.compose(*parts).levels:
+        assert not level.adds or level.level <= level.sum * (1 + 1e-12) + 1e-12
+
+
+def test_two_releases_that_tell_nothing_can_tell_everything():
+    """X at the ends means S = 1; each release is exactly independent of S, both together are not at all [errata]."""
+    joint = sf.Joint.from_counts([[0, 2, 0], [1, 0, 1]])
+    law = Table(np.array([[16, 8, 0], [0, 8, 16]]), 1, 4)
+    hint = Mechanism(law, joint.secret, joint.useful, "useful", joint=joint, claim=Claim("lip", 0.0, sf.Exactly(joint)))
+
+    both = sf.compose(hint, hint)
+
+    assert sf.certify(hint).level == 0
+    for notion in ("lip", "rldp"):
+        assert both.level(notion, sf.Exactly(joint)) == math.inf
+    assert both.mechanism.outputs == 3
+
+
+def test_well_conditioned_releases_exceed_the_sum_too():
+    """The example of the errata: 0.252312 each, 0.755897 together."""
+    p = np.array([[[0.53, 0.01], [0.01, 0.01]], [[0.36, 0.0165], [0.0165, 0.047]]])
+    columns = Column.of("x1", ["0", "1"]), Column.of("x2", ["0", "1"])
+    joint = sf.Joint.from_probabilities(p.reshape(2, 4), Alphabet.named("s", 2), Alphabet.of(*columns))
+    q = np.rint(np.array([[0.94, 0.5], [0.06, 0.5]]) * 2**30).astype(np.int64)
+    q[0] = 2**30 - q[1]
+    first, second = (Mechanism(Table(q, 1, 30), joint.secret, Alphabet.of(c), "useful") for c in columns)
+
+    both = sf.compose(first, second, within=sf.Exactly(joint))
+    lip = next(x for x in both.levels if x.claim.notion == "srlip")
+
+    assert lip.each == pytest.approx((0.252312, 0.252312), abs=2e-6)
+    assert lip.level == pytest.approx(0.755897, abs=2e-6)
+    assert not lip.adds and lip.level > lip.sum + 0.25
+
+
+def test_the_page_on_promises_tells_the_truth():
+    page = (Path(__file__).parent.parent / "docs" / "promises.md").read_text("utf-8").replace("**", "")
+    ball = sf.ChiSquareBall(sf.datasets.adult("sex", "race"))
+    for method in ("srr", "grr", "ir", "polyopt", "ballopt"):
+        mechanism = sf.design(ball, 0.5, method).mechanism
+        both = sf.compose(mechanism, mechanism)
+        level, anything = (
+            next(x for x in both.levels if x.claim.within is not None and x.claim.within.kind == kind)
+            for kind in ("chi-square-ball", "anything")
+        )
+        numbers = (level.each[0], level.sum, level.level, anything.each[0], anything.level)
+        assert f"| `{method}` | " + " | ".join(f"{x:.3f}" for x in numbers) + " |" in page
+
+
+@pytest.mark.parametrize(("times", "outputs"), [(1, 4), (2, 10), (5, 56)])
+def test_repeats_of_one_mechanism_cost_multisets_not_tuples(times, outputs):
+    joint = sf.Joint.from_counts([[30, 20], [10, 40]])
+    grr = sf.design(sf.ChiSquareBall(joint), 0.4, "grr").mechanism
+
+    whole = sf.compose(*[grr] * times)
+
+    assert whole.exact and whole.mechanism.outputs == math.comb(times + 3, 3) == outputs
+    assert whole.level("ldp") == pytest.approx(times * sf.level(grr, sf.LDP()), rel=1e-9)
+
+
+def test_a_hundred_releases_are_bounded_and_the_bound_is_verified_from_the_file(tmp_path):
+    joint = sf.Joint.from_counts([[300, 200], [100, 400]])
+    srr = sf.design(sf.ChiSquareBall(joint), 0.02, "srr").mechanism
+
+    whole = sf.compose(*[srr] * 100)
+    ball = next(x for x in whole.levels if x.claim.notion == "rldp" and x.claim.within.kind == "chi-square-ball")
+    anything = whole.level("rldp", sf.Anything(joint))
+
+    assert not whole.exact
+    assert anything == pytest.approx(100 * 0.02, rel=1e-6)
+    assert ball.level < anything  # some of the releases were proved together
+    back = sf.load(whole.mechanism.save(tmp_path / "many.json"))
+    assert sf.certify(back).level <= ball.level
+    assert sf.certify(back).basis.startswith("bounded")
+
+
+def test_releases_of_other_columns_meet_in_the_joint_of_all():
+    age, town = Column.of("age", ["young", "old"]), Column.of("town", ["A", "B", "C"])
+    secret = Alphabet.of(Column.of("ill", ["no", "yes"]))
+    rng = np.random.default_rng(3)
+    joint = sf.Joint.from_counts(rng.integers(1, 50, (2, 6)), secret, Alphabet.of(age, town))
+    a = sealed(Mechanism(Table(rng.dirichlet(np.ones(3), 4).T, 2), secret, Alphabet.of(age)))
+    b = sealed(Mechanism(Table(rng.dirichlet(np.ones(3), 3).T, 1), secret, Alphabet.of(town), "useful"))
+
+    whole = sf.compose(a, b, within=sf.ChiSquareBall(joint))
+
+    qa, qb = a.matrix.reshape(-1, 2, 2), b.matrix
+    q = np.einsum("asi,bj->absij", qa, qb).reshape(9, 12)
+    hand = sf.Tabular(q, joint=joint)
+    assert same(whole.level("rldp", sf.Exactly(joint)), sf.level(hand, sf.LDP(joint)))
+    assert whole.level("rldp", sf.ChiSquareBall(joint)) == pytest.approx(sf.level(hand, sf.RLDP(sf.ChiSquareBall(joint))), abs=1e-5)
+    assert whole.level("srlip", sf.Exactly(joint)) == pytest.approx(sf.level(hand, sf.SRLIP(joint)), abs=1e-9)
+
+
+def test_the_joint_draw_is_exact_for_every_pair_of_words():
+    secret, useful = Alphabet.named("s", 2), Alphabet.named("u", 2)
+    first = Table(np.array([[1, 3, 8, 0], [7, 5, 0, 8]]), 2, 3)
+    second = Table(np.array([[2, 5], [6, 3]]), 1, 3)
+    whole = sf.compose(Mechanism(first, secret, useful), Mechanism(second, secret, useful, "useful")).mechanism
+
+    words = np.array(list(product(range(8), repeat=2)), np.uint64)
+    for x in range(4):
+        drawn = whole.law.draw(np.full(64, x), words)
+        counts = np.bincount(drawn, minlength=whole.outputs)
+        assert [int(whole.law.row(y).ravel()[x]) for y in range(whole.outputs)] == counts.tolist()
+
+
+def test_a_composition_is_measured_like_a_mechanism():
+    joint = sf.Joint.from_counts([[30, 20], [10, 40]])
+    grr = sf.design(sf.ChiSquareBall(joint), 0.5, "grr").mechanism
+    both = sf.compose(grr, grr)
+
+    assert sf.level(both, sf.LDP()) == pytest.approx(both.level("ldp"), rel=1e-9)
+    assert sf.level(both, sf.RLDP(sf.ChiSquareBall(joint))) == pytest.approx(both.certificate.level, abs=1e-6)
+    assert sf.mutual_information(both, joint) > sf.mutual_information(grr, joint)
+    with pytest.raises(AttributeError):
+        both.nothing_of_the_kind  # noqa: B018
+
+
+def test_what_cannot_be_composed_is_said():
+    joint = sf.Joint.from_counts([[3, 4], [5, 6]])
+    m = sf.design(sf.ChiSquareBall(joint), 1.0, "grr").mechanism
+    other = sf.design(sf.ChiSquareBall(sf.Joint.from_counts([[3, 4], [5, 6], [1, 1]])), 1.0, "grr").mechanism
+    wide = sf.design(sf.ChiSquareBall(sf.Joint.from_counts([[3, 4, 1], [5, 6, 1]])), 1.0, "grr").mechanism
+    with pytest.raises(sf.InputError, match="at least one"):
+        sf.compose()
+    with pytest.raises(sf.InputError, match="different secrets"):
+        sf.compose(m, other)
+    with pytest.raises(sf.InputError, match="'useful' has different labels"):
+        sf.compose(m, wide)
+    with pytest.raises(sf.InputError, match="sealed"):
+        sf.compose(sf.Tabular([[0.5, 0.5], [0.5, 0.5]]))
+    with pytest.raises(sf.InputError, match="the set is about 2 × 3"):
+        sf.compose(m, within=sf.Exactly(wide.joint))
+
+
+def test_composing_the_composed_is_composing_all():
+    joint = sf.Joint.from_counts([[30, 20], [10, 40]])
+    a, b = (sf.design(sf.ChiSquareBall(joint), e, "grr").mechanism for e in (0.3, 0.5))
+    nested, flat = sf.compose(sf.compose(a, b).mechanism, a), sf.compose(a, a, b)
+    ball = sf.ChiSquareBall(joint)
+
+    assert nested.mechanism.outputs == flat.mechanism.outputs
+    assert nested.level("rldp", ball) == pytest.approx(flat.level("rldp", ball), rel=1e-12)
+
+
+def test_releases_about_other_secrets_or_other_values_add_up_safely():
+    joint = sf.Joint.from_counts([[30, 20], [10, 40]], secret=["no", "yes"], useful=["A", "B"])
+    swapped = sf.Joint.from_counts([[30, 20], [10, 40]], Alphabet.named("other", 2), Alphabet.named("more", 2))
+    ball = sf.ChiSquareBall(joint)
+    a, b = sf.design(ball, 0.5, "srr").mechanism, sf.design(sf.ChiSquareBall(swapped), 0.5, "srr").mechanism
+    about_b = sf.level(b, sf.LDP())
+
+    [same_values] = total_levels([[a, a]], "rldp")
+    [changed] = total_levels([[a], [a]], "rldp")
+    about = total_levels([[a, b]], "rldp")
+
+    assert same_values.level <= changed.level <= 1.0 + 1e-9
+    assert changed.level == pytest.approx(sf.certify(a).level + 0.5, abs=1e-6)
+    assert [t.secret.names for t in about] == [("secret",), ("other",)]
+    assert about[0].level == pytest.approx(sf.certify(a).level + about_b, abs=1e-6)
+
+
+def test_the_command_composes_saves_and_the_file_verifies(tmp_path):
+    from click.testing import CliRunner
+
+    joint = sf.Joint.from_counts([[30, 20], [10, 40]])
+    a, b = (sf.design(sf.ChiSquareBall(joint), e, "grr").mechanism.save(tmp_path / f"{e}.json") for e in (0.3, 0.5))
+    run = CliRunner()
+
+    told = run.invoke(cli, ["compose", str(a), str(b), "--out", str(tmp_path / "both.json")])
+    assert told.exit_code == 0, told.output
+    assert "in the confidence ball" in told.output and "no bound" in told.output
+    checked = run.invoke(cli, ["verify", str(tmp_path / "both.json")])
+    assert checked.exit_code == 0, checked.output
+    shown = run.invoke(cli, ["compose", str(a), str(b), "--json"])
+    assert '"exact": true' in shown.output
