@@ -23,6 +23,7 @@ _HOME = {
     "seal": "certification", "certify": "certification", "verify": "certification",
     "design": "designers", "methods": "designers", "Design": "designers",
     "least_epsilon": "designers", "least_leakage": "designers", "tradeoff": "designers",
+    "bundle": "bundles", "BundleDesign": "bundles", "Bundle": "mechanism", "Promise": "mechanism",
     "release": "releasing", "estimate": "estimation", "numbers": "estimation", "audit": "auditing",
     "SfumatoError": "errors", "InputError": "errors", "DataError": "errors", "ClaimError": "errors",
 }
