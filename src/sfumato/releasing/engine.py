@@ -15,6 +15,7 @@ import pyarrow as pa
 from sfumato.alphabet import Alphabet, Column, find_column
 from sfumato.atomic import as_output_error, check_target, drafts
 from sfumato.errors import ClaimError, InputError
+from sfumato.mechanism.bundle import Bundle
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato.releasing.decoding import Decoder, decoder
 from sfumato.releasing.manifest import Manifest, OutputColumn, manifest_of, manifest_path
@@ -41,7 +42,7 @@ class Release:
 
 @overload
 def release(
-    source: Any, mechanism: Mechanism, to: None = None, *, decode: str = ..., keep: Sequence[str] = ...,
+    source: Any, mechanism: Mechanism | Bundle, to: None = None, *, decode: str = ..., keep: Sequence[str] = ...,
     secret: Names = ..., useful: Names = ..., seed: int | None = ..., force: bool = ...,
     allow_unclaimed: bool = ..., progress: Progress | None = ...,
 ) -> pa.Table: ...
@@ -49,14 +50,14 @@ def release(
 
 @overload
 def release(
-    source: Any, mechanism: Mechanism, to: str | os.PathLike[str], *, decode: str = ...,
+    source: Any, mechanism: Mechanism | Bundle, to: str | os.PathLike[str], *, decode: str = ...,
     keep: Sequence[str] = ..., secret: Names = ..., useful: Names = ..., seed: int | None = ...,
     force: bool = ..., allow_unclaimed: bool = ..., progress: Progress | None = ...,
 ) -> Release: ...
 
 
 def release(
-    source: Any, mechanism: Mechanism, to: str | os.PathLike[str] | None = None, *, decode: str = "symbols",
+    source: Any, mechanism: Mechanism | Bundle, to: str | os.PathLike[str] | None = None, *, decode: str = "symbols",
     keep: Sequence[str] = (), secret: Names = None, useful: Names = None, seed: int | None = None,
     force: bool = False, allow_unclaimed: bool = False, progress: Progress | None = None,
 ) -> Release | pa.Table:
@@ -74,7 +75,7 @@ def release(
         check_target(target, opened.path, force=force)
         check_target(manifest_path(target), opened.path, force=force)
     _check_promise(mechanism, allow_unclaimed)
-    flow = Flow.of(opened, mechanism, decode, keep, secret, useful, Stream.of(seed))
+    flow = flow_of(opened, mechanism, decode, keep, secret, useful, Stream.of(seed))
     if target is None:
         batches = list(flow.batches(progress))
         manifest = flow.manifest(sum(b.num_rows for b in batches))
@@ -91,7 +92,7 @@ def release(
     return Release(target, rows, manifest)
 
 
-def _check_promise(mechanism: Mechanism, allow_unclaimed: bool) -> None:
+def _check_promise(mechanism: Mechanism | Bundle, allow_unclaimed: bool) -> None:
     """Only a sealed mechanism with a claim that certifies may touch a row."""
     if not mechanism.sealed:
         raise InputError("only a sealed mechanism can release rows; design() and seal() return sealed ones.")
@@ -102,9 +103,9 @@ def _check_promise(mechanism: Mechanism, allow_unclaimed: bool) -> None:
                 "certified, or pass allow_unclaimed=True if no promise is needed."
             )
         return
-    from sfumato.certification import certify
+    from sfumato.certification.certificate import certify_any
 
-    certify(mechanism)
+    certify_any(mechanism)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -240,6 +241,18 @@ def _kept(keep: Sequence[str], source: Source, private: dict[str, str]) -> tuple
     if len(set(names)) != len(names):
         raise InputError(f"a column is named twice in keep ({', '.join(names)}); name each once.")
     return tuple(names)
+
+
+def flow_of(
+    source: Source, mechanism: Mechanism | Bundle, decode: str, keep: Sequence[str], secret: Names, useful: Names,
+    stream: Stream,
+) -> Flow:
+    """The flow of a mechanism, or of a bundle."""
+    if isinstance(mechanism, Bundle):
+        from sfumato.releasing.bundled import BundleFlow
+
+        return BundleFlow.of(source, mechanism, decode, keep, secret, useful, stream)
+    return Flow.of(source, mechanism, decode, keep, secret, useful, stream)
 
 
 def _position(source: Source, name: str) -> int:
