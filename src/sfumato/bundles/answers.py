@@ -55,7 +55,8 @@ class Answer:
     def strengths(self) -> tuple[float, float]:
         """(λ_s², λ_u²): what of the effects of the secret and of the useful values survives, squared (ours).
 
-        At the uniform input all outputs are (nearly) equally likely, f = 1/|Y|, and Qᵀdiag(1/f)Q/|X| has the eigenvalue 1
+        At the uniform input all outputs are (nearly) equally likely, f = 1/|Y|, and Qᵀdiag(1/f)Q/|X| has the
+        eigenvalue 1
         on constants and these on the effects of s, and on those of u and of their interaction: QᵀQ is
         I ⊗ (αI + βJ) + γJ because every two values share equally many blocks. n times them is the precision.
         """

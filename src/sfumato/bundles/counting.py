@@ -53,7 +53,7 @@ class Columns:
         pass over the rows."""
         sizes = [first.size * second.size for first, second in groups]
         if max(sizes) > GROUP_CELLS:
-            raise InputError(f"a table of {max(sizes):,} cells is too large for one part; use fewer or coarser columns.")
+            raise InputError(f"a table of {max(sizes):,} cells is too large for one part; use coarser columns.")
         totals = [np.zeros(size, np.int64) for size in sizes]
         columns = {c.name: c for group in groups for side in group for c in side.columns}
         row = 0

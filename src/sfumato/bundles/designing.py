@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 
 from sfumato.alphabet import Alphabet, Floats
 from sfumato.bundles.answers import Answer
-from sfumato.bundles.calibration import nothing_useful, sealed_part, strongest
+from sfumato.bundles.calibration import nothing_useful, sealed_part, strongest, unsealed
 from sfumato.bundles.counting import Columns, uniform
 from sfumato.bundles.fitting import ModelFit, fit_of
 from sfumato.bundles.sharing import (
@@ -26,7 +26,7 @@ from sfumato.bundles.trees import tree_bundle
 from sfumato.certification import Certificate
 from sfumato.certification.together import certify_bundle
 from sfumato.errors import InputError, checked_epsilon, unknown
-from sfumato.mechanism import Bundle, Mechanism, Promise
+from sfumato.mechanism import Bundle, Claim, Law, Promise
 from sfumato.mechanism.bundle import ASSUMING, TURN_BITS
 from sfumato.uncertainty import Anything, ChiSquareBall
 
@@ -75,13 +75,17 @@ def bundle(
 ) -> BundleDesign:
     """A bundle of mechanisms for any number of columns, ε-private about the secret for all answers of a row together.
 
-    assuming='nothing' holds for every distribution and puts no count of the design rows into the file. 'tables' is about
+    assuming='nothing' holds for every distribution and puts no count of the design rows into the file. 'tables' is
+    about
     every distribution whose small tables lie in confidence balls around those of the design rows; each row then
-    answers one part. 'star' and 'tree' let every row answer every part and hold IF the columns are independent given the
+    answers one part. 'star' and 'tree' let every row answer every part and hold IF the columns are independent given
+    the
     secret, or form the tree that is fitted; `.fit` says how far the rows are from that.
 
-    asking='together': each row answers every part and ε is divided; 'in turn': each row answers one part, drawn at random,
-    with all of ε, and the rows are divided; 'auto' takes what estimates all tables of up to `tables` columns (1 or 2) best.
+    asking='together': each row answers every part and ε is divided; 'in turn': each row answers one part, drawn at
+    random,
+    with all of ε, and the rows are divided; 'auto' takes what estimates all tables of up to `tables` columns (1 or
+    2) best.
     `weights` say how much columns matter. with_secret=False leaves the secret out of the tables. The joint table of all
     columns is never built.
     """
@@ -92,12 +96,12 @@ def bundle(
     if assuming in ("star", "tree"):
         if asking == "in turn":
             raise InputError(f"a {assuming} model is for parts answered together; in turn no model is needed.")
-        made, parents = tree_bundle(columns, layout, epsilon, assuming, confidence, origin)
-        return _finished(made, layout, math.nan, None, {}, fit_of(columns, parents, assuming))
+        made, parents, answers, error = tree_bundle(columns, layout, epsilon, assuming, confidence, origin)
+        return _finished(made, answers, error, None, {}, fit_of(columns, parents, assuming))
     if assuming == "tables":
         if asking == "together":
-            raise InputError("parts answered together need a model of how columns depend on each other: assuming='star' "
-                             "or 'tree', or 'nothing'.")
+            raise InputError("parts answered together need a model of how columns depend on each other: "
+                             "assuming='star' or 'tree', or 'nothing'.")
         return _from_tables(columns, layout, epsilon, confidence, origin)
     return _from_nothing(columns, layout, epsilon, asking)
 
@@ -127,12 +131,15 @@ def _from_nothing(columns: Columns, layout: Layout, epsilon: float, asking: str)
     errors = {name: plan.error for name, plan in plans.items()}
     name = min(plans, key=lambda n: errors[n])
     plan = plans[name]
-    parts = []
+    parts, laws = [], dict[Answer, Law]()
     for spec, answer in zip(plan.specs, plan.answers, strict=True):
         joint = uniform(columns.secret, _useful(columns, spec))
-        parts.append(sealed_part(answer, joint, Anything(joint), answer.epsilon))
+        claim = Claim("rldp", answer.epsilon, Anything(joint))
+        if answer not in laws:
+            laws[answer] = sealed_part(answer, claim).law
+        parts.append(unsealed(answer, claim, laws[answer]))
     made = Bundle(tuple(parts), columns.secret, _turns(plan.shares), Promise(epsilon), "unstated")
-    return _finished(made, layout, plan.error, plan.shares, errors, None)
+    return _finished(made, plan.answers, plan.error, plan.shares, errors, None)
 
 
 def _plans(layout: Layout, epsilon: float) -> dict[str, Plan]:
@@ -178,8 +185,9 @@ def _from_tables(
         each = 1 - (1 - confidence) / len(specs)
         balls = [ChiSquareBall(joint, confidence=each) for joint in joints]
         answers = [
-            strongest(layout.secret if s.reads_secret else 1, ball, epsilon) for s, ball in zip(specs, balls, strict=True)
-        ]
+            s.answer(layout, epsilon) if s.reads_secret else strongest(ball, epsilon)
+            for s, ball in zip(specs, balls, strict=True)
+        ]  # a part that reads the secret tells it directly: what the ball could add is little
         split = shares_of_rows(specs, answers, layout)
         errors[f"in turn: {name}"] = split.error
         if best is None or split.error < best[0]:
@@ -187,10 +195,10 @@ def _from_tables(
     assert best is not None
     specs, balls, answers, shares = best[1]
     parts = tuple(
-        sealed_part(answer, ball.joint, ball, epsilon) for answer, ball in zip(answers, balls, strict=True)
+        sealed_part(answer, Claim("rldp", epsilon, ball)) for answer, ball in zip(answers, balls, strict=True)
     )
     made = Bundle(parts, columns.secret, _turns(shares), Promise(epsilon, "tables"), origin)
-    return _finished(made, layout, best[0], shares, errors, None)
+    return _finished(made, answers, best[0], shares, errors, None)
 
 
 def _useful(columns: Columns, spec: Spec) -> Alphabet:
@@ -207,25 +215,17 @@ def _turns(shares: Floats | None) -> tuple[int, ...] | None:
 
 
 def _finished(
-    made: Bundle, layout: Layout, error: float, shares: Floats | None, compared: dict[str, float], fit: ModelFit | None
+    made: Bundle, answers: Sequence[Answer], error: float, shares: Floats | None, compared: dict[str, float],
+    fit: ModelFit | None,
 ) -> BundleDesign:
     certificate = certify_bundle(made)
-    strength = {name: _strength(part) for name, part in zip(made.names, made.parts, strict=True)}
+    strength = {name: answer.epsilon for name, answer in zip(made.names, answers, strict=True)}
     parts = None if shares is None else dict(zip(made.names, map(float, shares), strict=True))
     notes = [_said(made, compared)]
     if fit is not None:
         notes.append(fit.sentence)
     told = {name: math.sqrt(x) for name, x in compared.items()}
-    root = math.sqrt(error) if error == error else error
-    return BundleDesign(made, certificate, strength, parts, root, told, tuple(notes), fit)
-
-
-def _strength(part: Mechanism) -> float:
-    from sfumato.certification.linear import about_anything, about_input
-    from sfumato.certification.outward import log_up
-
-    found = (about_input if part.reads == "useful" else about_anything)(part).ratio
-    return math.inf if found == math.inf else log_up(found)
+    return BundleDesign(made, certificate, strength, parts, math.sqrt(error), told, tuple(notes), fit)
 
 
 def _said(made: Bundle, compared: dict[str, float]) -> str:

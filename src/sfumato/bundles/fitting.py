@@ -1,4 +1,5 @@
-"""Fitting: the tree that follows the rows best, and how far the rows are from a model. It is told, never used as proof."""
+"""Fitting: the tree that follows the rows best, and how far the rows are from a model. It is told, never used as
+proof."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from sfumato.joint import Joint, entropy
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """An independence that the model asserts, and what the rows say: I(first; second | given) in nats, p of its test."""
+    """An independence that the model asserts, and what the rows say: I(first; second | given) in nats, p of its
+    test."""
 
     first: str
     second: str
@@ -28,7 +30,8 @@ class Departure:
 class ModelFit:
     """How well a model fits the rows it was designed from.
 
-    Each asserted independence is tested by G = 2n·I(first; second | given), about χ² with (|given|)(|first| − 1)(|second| − 1)
+    Each asserted independence is tested by G = 2n·I(first; second | given), about χ² with (|given|)(|first| −
+    1)(|second| − 1)
     degrees of freedom if it holds. A small p says that the model is wrong; a large one does not say that it is right.
     """
 
@@ -54,8 +57,9 @@ class ModelFit:
         verdict = "contradict" if self.p_value < 0.05 else "do not contradict"
         return (
             f"The rows {verdict} the {self.model} model (p = {self.p_value:.3g} over {len(self.departures)} tests); it "
-            f"neglects at most {worst.information:.3g} nats, between {worst.first} and {worst.second} given {worst.given}. "
-            "This is a diagnosis and no proof: where the model fails, the promise is only that for any distribution."
+            f"neglects at most {worst.information:.3g} nats, between {worst.first} and {worst.second} given "
+            f"{worst.given}. This is a diagnosis and no proof: where the model fails, the promise is only that for any "
+            "distribution."
         )
 
 
@@ -95,7 +99,8 @@ def best_tree(columns: Columns) -> tuple[int, ...]:
 
 
 def asserted(parents: Sequence[int]) -> list[tuple[int, int, int]]:
-    """(v, w, parent of v) for every w that is neither below v nor its parent: in a tree they are independent given it."""
+    """(v, w, parent of v) for every w that is neither below v nor its parent: in a tree they are independent given
+    it."""
     def above(v: int) -> list[int]:
         return [] if v == SECRET else [parents[v], *above(parents[v])]
 

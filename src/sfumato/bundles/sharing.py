@@ -1,6 +1,7 @@
 """Sharing: how ε, or how the rows, are divided among the parts so that all tables together are estimated best.
 
-What is minimised is Σ_T w_T·n·E‖p̂_T − p_T‖² over all tables T of one and two columns, at the uniform distribution, up to a
+What is minimised is Σ_T w_T·n·E‖p̂_T − p_T‖² over all tables T of one and two columns, at the uniform distribution,
+up to a
 constant: Σ_T w_T·m_T with the second moments m_T of the scores that estimate T (`Answer.moment`).
 """
 

@@ -12,7 +12,7 @@ from sfumato.bundles.answers import Answer, best_answer
 from sfumato.bundles.calibration import STRONGEST, greatest_scale, nothing_useful, tree_part
 from sfumato.bundles.counting import Columns, uniform
 from sfumato.bundles.fitting import alphabet_of, best_tree
-from sfumato.bundles.sharing import SECRET, Layout, Spec, shares_of_epsilon
+from sfumato.bundles.sharing import SECRET, Layout, Spec, error_together, shares_of_epsilon
 from sfumato.certification.linear import about_input
 from sfumato.certification.outward import log_up
 from sfumato.certification.together import level_below
@@ -24,8 +24,8 @@ ROUNDS = 3  # of dividing ε anew, with what each edge was found to let through
 
 def tree_bundle(
     columns: Columns, layout: Layout, epsilon: float, model: str, confidence: float, origin: str
-) -> tuple[Bundle, tuple[int, ...]]:
-    """The bundle and the parent of each column.
+) -> tuple[Bundle, tuple[int, ...], list[Answer], float]:
+    """The bundle, the parent of each column, the answers of the parts and the error expected of all tables.
 
     ε is divided by usefulness among levels about the parts' own columns, of which the edges let only a part through to
     the secret; the levels are then scaled up until the promise, proved from the integers, is used up.
@@ -43,9 +43,11 @@ def tree_bundle(
         specs.append(Spec((), True))
     promise = Promise(epsilon, model)
 
+    def answers_at(levels: Floats, scale: float) -> list[Answer]:
+        return [_answer(layout, spec, scale * float(e)) for spec, e in zip(specs, levels, strict=True)]
+
     def made(levels: Floats, scale: float) -> Bundle:
-        answers = [_answer(layout, spec, scale * float(e)) for spec, e in zip(specs, levels, strict=True)]
-        parts = [tree_part(answer, ball) for answer, ball in zip(answers, balls, strict=True)]
+        parts = [tree_part(answer, ball) for answer, ball in zip(answers_at(levels, scale), balls, strict=True)]
         return Bundle(tuple(parts), columns.secret, None, promise, origin)
 
     levels, _ = shares_of_epsilon(specs, layout, max(epsilon, 1e-9))
@@ -54,7 +56,9 @@ def tree_bundle(
         costs = _costs(made(levels, 1.0), hangs)
         levels, _ = shares_of_epsilon(specs, layout, epsilon, costs)
         levels = np.minimum(levels, STRONGEST)
-    return greatest_scale(lambda scale: made(levels, scale), epsilon), parents
+    best, scale = greatest_scale(lambda scale: made(levels, scale), epsilon)
+    answers = answers_at(levels, scale)
+    return best, parents, answers, error_together(specs, answers, layout)
 
 
 def _answer(layout: Layout, spec: Spec, level: float) -> Answer:

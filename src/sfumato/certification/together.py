@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
+from typing import Any
 
 from sfumato.certification.certificate import PROVED, Certificate, check_confidence, proved
 from sfumato.certification.linear import about_anything, about_input
@@ -37,17 +38,38 @@ def total_up(levels: Sequence[float]) -> float:
 def summed(parts: Sequence[Mechanism]) -> float:
     """The level of all answers together for every distribution of all columns (ours).
 
-    P(y|s) is a mean of Π_i Q_i(y_i|s, u_i), so P(y|s)/P(y|s') ≤ Π_i max_u Q_i(y_i|s, u) / min_u Q_i(y_i|s', u): the levels
+    P(y|s) is a mean of Π_i Q_i(y_i|s, u_i), so P(y|s)/P(y|s') ≤ Π_i max_u Q_i(y_i|s, u) / min_u Q_i(y_i|s', u): the
+    levels
     about the secret for any distribution add up. It is attained where the parts share a worst pair of secrets, by a
     distribution that gives each secret one record. The product is taken in rationals.
     """
     ratio: Fraction | float = Fraction(1)
-    for part in parts:
-        found = about_anything(part).ratio
+    for found in _ratios(parts):
         if found == math.inf:
             return math.inf
         ratio *= Fraction(found)
     return log_up(ratio)
+
+
+def _ratios(parts: Sequence[Mechanism]) -> list[Fraction | float]:
+    """The worst ratio of each part for any distribution; parts with the same numbers are looked at once."""
+    known: dict[object, Fraction | float] = {}
+    out = []
+    for part in parts:
+        law: Any = part.law
+        numbers = tuple(getattr(law, f.name) for f in fields(law))
+        alike = all(isinstance(x, int | str) for x in numbers)
+        key = (law.kind, part.secret.size, *numbers) if alike else id(law)
+        if key not in known:
+            known[key] = about_anything(part).ratio
+        out.append(known[key])
+    return out
+
+
+def _greatest(parts: Sequence[Mechanism]) -> tuple[float, Mechanism]:
+    """The greatest level among parts for any distribution, and the part that has it."""
+    ratio, part = max(zip(_ratios(parts), parts, strict=True), key=lambda pair: pair[0])
+    return (math.inf if ratio == math.inf else log_up(ratio)), part
 
 
 def _over_its_set(part: Mechanism, target: float) -> float:
@@ -63,7 +85,8 @@ def _over_its_set(part: Mechanism, target: float) -> float:
 def stand_in(part: Mechanism, level: float) -> Mechanism:
     """A law over the same useful values whose rows are all two-level functions 1 … e^level, or a little more.
 
-    A ratio Σ p(u|a) g(u) / Σ p(u|a') g(u) over all g with g(u) ≤ e^level g(u') is greatest at such a function: for a given
+    A ratio Σ p(u|a) g(u) / Σ p(u|a') g(u) over all g with g(u) ≤ e^level g(u') is greatest at such a function: for a
+    given
     ratio λ it is linear in g, and the extreme rays of that cone of two bounds are two-level. So what passes through
     the channel p(u|a) of anything with this level is what passes of the stand-in.
     """
@@ -80,7 +103,8 @@ def stand_in(part: Mechanism, level: float) -> Mechanism:
 def level_below(bundle: Bundle, at: int) -> float:
     """The level of all answers in the subtree of a part about what the part hangs from (ours).
 
-    m(a) = Σ_u p(u|a) Q(y|u) Π_c m_c(u). The logarithm of Q·Πm_c varies by at most the part's level about its own input and
+    m(a) = Σ_u p(u|a) Q(y|u) Π_c m_c(u). The logarithm of Q·Πm_c varies by at most the part's level about its own
+    input and
     the levels of its children about it, and the channel p(u|a), whichever it is in the edge's set, lets through of that
     what it lets through of the stand-in. A leaf's own rows are compared directly.
     """
@@ -93,12 +117,6 @@ def level_below(bundle: Bundle, at: int) -> float:
     own = about_input(part).ratio
     whole = math.inf if own == math.inf else total_up([log_up(own), *levels])
     return math.inf if whole == math.inf else min(whole, _over_its_set(stand_in(part, whole), math.inf))
-
-
-def _for_any(bundle: Bundle) -> float:
-    if bundle.turns is None:
-        return summed(bundle.parts)
-    return max(summed([part]) for part in bundle.parts)
 
 
 def _for_tables(bundle: Bundle) -> float:
@@ -114,7 +132,7 @@ def _for_tree(bundle: Bundle) -> float:
 
 
 _LEVELS: dict[str, Callable[[Bundle], float]] = {
-    "nothing": _for_any, "tables": _for_tables, "star": _for_tree, "tree": _for_tree,
+    "tables": _for_tables, "star": _for_tree, "tree": _for_tree,
 }
 
 
@@ -122,23 +140,19 @@ def bundle_certificate(bundle: Bundle) -> Certificate:
     """The certificate of a bundle's promise, whether or not it holds."""
     if bundle.claim is None:
         raise InputError("the bundle carries no promise. Give one, or design it with sf.bundle.")
-    claim = bundle.claim
-    level, anyhow = _LEVELS[claim.assuming](bundle), _everywhere(bundle)
+    claim, parts = bundle.claim, [_about(bundle, part) for part in bundle.parts]
+    worst, part = _greatest(parts)
+    anyhow = worst if bundle.turns is not None else summed(parts)
+    level = anyhow if claim.assuming == "nothing" else min(anyhow, _LEVELS[claim.assuming](bundle))
     outside = {} if claim.assuming == "nothing" else {"any distribution": anyhow}
-    worst = {"part": max(bundle.parts, key=lambda part: summed([_about(bundle, part)]))} if bundle.turns else {}
-    witness = {key: part_name(part) for key, part in worst.items()}
+    witness = {"part": part_name(part)} if bundle.turns is not None and claim.assuming == "nothing" else {}
     basis = MODELS.get(claim.assuming, PROVED)
-    return Certificate("rldp", claim.assuming, claim.epsilon, min(level, anyhow), witness, outside, claim.title, (), basis)
+    return Certificate("rldp", claim.assuming, claim.epsilon, level, witness, outside, claim.title, (), basis)
 
 
 def _about(bundle: Bundle, part: Mechanism) -> Mechanism:
-    """The part as one about the bundle's secret, whatever it hangs from; it must not read more than its columns."""
+    """The part as one about the bundle's secret, whatever it hangs from; what it reads stays the same."""
     return replace(part, secret=bundle.secret, joint=None, claim=None) if part.reads == "useful" else part
-
-
-def _everywhere(bundle: Bundle) -> float:
-    parts = [_about(bundle, part) for part in bundle.parts]
-    return summed(parts) if bundle.turns is None else max(summed([part]) for part in parts)
 
 
 def certify_bundle(bundle: Bundle) -> Certificate:

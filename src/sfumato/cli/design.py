@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sfumato.cli.console import document, pairs
-from sfumato.cli.options import Names, counting, designing, force_option, joined, json_option, table_argument
+from sfumato.cli.options import Names, bundling, counting, designing, force_option, joined, json_option, table_argument
 from sfumato.errors import InputError
 
 
@@ -24,6 +24,7 @@ from sfumato.errors import InputError
               help="What TABLE is: its counts will be in the mechanism file.")
 @designing
 @counting
+@bundling
 @force_option
 @json_option
 def design(
@@ -47,8 +48,10 @@ def design(
 
     wished = wishes_of(joined(secret), joined(useful), wishes)
     check_target(out, table, force=force)
-    joint, wished = _joint(table, wished, counts, quiet=as_json)
-    plan = planned(joint, wished, origin)
+    plan = _planned_bundle(table, wished, counts, origin, quiet=as_json)
+    if plan is None:
+        joint, wished = _joint(table, wished, counts, quiet=as_json)
+        plan = planned(joint, wished, origin)
     design_notice(plan.mechanism, str(out), table.name)
     told = {**plan_document(plan), "files": {"mechanism": out}, "notes": list(plan.notes)}
     lines = [*promise(plan), *(("note", note) for note in plan.notes), ("mechanism", str(out))]
@@ -59,6 +62,21 @@ def design(
         document(told)
     else:
         pairs(lines)
+
+
+def _planned_bundle(table: Path, wished: Any, counts: str | None, origin: str, *, quiet: bool) -> Any:
+    """The plan of a bundle, when one is wanted or needed."""
+    from sfumato.cli.bundled import planned_bundle
+    from sfumato.cli.release import as_bundle
+    from sfumato.sources import open_source
+
+    if counts is not None and wished.columns != "bundle":
+        return None
+    if counts is not None:
+        raise InputError("a bundle is designed from rows; leave out --counts.")
+    source = open_source(table)
+    bundled = as_bundle(source, wished, [], source.columns, quiet=quiet)
+    return None if bundled is None else planned_bundle(source, bundled, origin)
 
 
 def _joint(table: Path, wished: Any, counts: str | None, *, quiet: bool) -> tuple[Any, Any]:

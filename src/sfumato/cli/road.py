@@ -17,7 +17,7 @@ from sfumato.cli.plan import Plan
 from sfumato.cli.telling import Outcome
 from sfumato.errors import DataError, InputError
 from sfumato.estimation import Estimate, estimate
-from sfumato.releasing.engine import Flow
+from sfumato.releasing.engine import Flow, flow_of
 from sfumato.releasing.manifest import Manifest
 from sfumato.releasing.randomness import Stream
 from sfumato.releasing.writing import writer_for
@@ -39,12 +39,13 @@ class Wanted:
 def released(source: Source, plan: Plan, files: Files, wanted: Wanted) -> Outcome:
     """Release, estimate and report; every file is named at the very end, or none is."""
     mechanism = plan.mechanism
-    flow = Flow.of(
+    flow = flow_of(
         source, mechanism, wanted.decode, wanted.keep, wanted.secret, wanted.useful, Stream.of(wanted.seed)
     )
     with files.drafts() as made:
         same_rows = files.mechanism is not None and mechanism.source == "private"  # it was designed from these
-        writing = Writing(flow, made["table"], mechanism.joint.n if same_rows else None)
+        counted_from = getattr(mechanism, "joint", None)
+        writing = Writing(flow, made["table"], counted_from.n if same_rows and counted_from is not None else None)
         found, notes = writing.estimated()
         with as_output_error(files.table):
             made["table"].settle()
@@ -124,11 +125,12 @@ def _documents(
 
 
 def encoded(mechanism: Any) -> bytes:
-    """The bytes of a mechanism file."""
+    """The bytes of the file of a mechanism, or of a bundle."""
     import msgspec
 
-    from sfumato.mechanism.file import record_of
+    from sfumato.mechanism import Bundle, bundle_file, file
 
+    record_of: Any = bundle_file.record_of if isinstance(mechanism, Bundle) else file.record_of
     return msgspec.json.format(msgspec.json.encode(record_of(mechanism)), indent=1) + b"\n"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from sfumato.cli.console import listed, percent
 from sfumato.cli.plan import Plan, small_cells
+from sfumato.mechanism import Bundle
 
 SHOWN = ("table", "mechanism", "manifest", "report", "private_report")  # the order in which files are listed
 Lines = list[tuple[str, str]]
@@ -26,7 +27,7 @@ class Outcome:
     def of(
         cls, plan: Plan, files: dict[str, Path], manifest: Any, estimate: Any, notes: Sequence[str], left_out: list[str]
     ) -> Outcome:
-        told = [*notes, *(() if estimate is None else estimate.notes)]
+        told = [*notes, *(() if estimate is None else getattr(estimate, "notes", ()))]
         kept = [c.name for c in manifest.columns if c.role == "kept"]
         columns = listed([c.name for c in manifest.columns])
         lines = [*promise(plan), ("released", f"{manifest.rows:,} rows with {columns}")]
@@ -48,6 +49,10 @@ class Outcome:
 
 def promise(plan: Plan) -> Lines:
     """What is promised, how it was proved and what it cost."""
+    if isinstance(plan.mechanism, Bundle):
+        from sfumato.cli.bundled import promise_lines
+
+        return promise_lines(plan)
     from sfumato.reporting import facts_of
     from sfumato.reporting.words import words
 
@@ -76,6 +81,10 @@ def witness(certificate: Any) -> str:
 
 def plan_document(plan: Plan) -> dict[str, Any]:
     """A mechanism and its proof as JSON."""
+    if isinstance(plan.mechanism, Bundle):
+        from sfumato.cli.bundled import bundle_document
+
+        return bundle_document(plan)
     from sfumato.reporting import facts_of
 
     mechanism, certificate = plan.mechanism, plan.certificate

@@ -8,6 +8,6 @@ from sfumato.estimation.result import Estimate, Marginal
 from sfumato.estimation.simplex import on_simplex
 
 __all__ = [
-    "BundleEstimate", "Estimate", "Figure", "Identifiable", "Marginal", "Numbers", "TableEstimate", "estimate", "numbers",
-    "on_simplex",
+    "BundleEstimate", "Estimate", "Figure", "Identifiable", "Marginal", "Numbers", "TableEstimate", "estimate",
+    "numbers", "on_simplex",
 ]

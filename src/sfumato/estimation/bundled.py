@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from sfumato.alphabet import Column, Floats, Ints
 from sfumato.errors import InputError, unknown
 from sfumato.estimation.intervals import simultaneous
 from sfumato.estimation.inversion import Inversion
-from sfumato.estimation.scores import PairInversion, PooledInversion, Scores
+from sfumato.estimation.scores import PairInversion, PooledInversion, Scores, alike
 from sfumato.estimation.simplex import on_simplex
 from sfumato.estimation.tally import manifest_beside
 from sfumato.mechanism import Bundle
@@ -116,9 +116,11 @@ class BundleEstimate:
         return {names: self.table(*names).interval(each) for names in self.names}
 
     def _scores(self, part: int) -> Scores:
+        own = self.bundle.parts[part]
         if part not in self.scores:
-            own = self.bundle.parts[part]
-            self.scores[part] = Scores.of(own, self.bundle.reading(own))
+            twin = next((i for i in self.scores if alike(own, self.bundle.parts[i])), None)
+            made = Scores.of(own, self.bundle.reading(own)) if twin is None else self.scores[twin]
+            self.scores[part] = replace(made, columns=self.bundle.reading(own))
         return self.scores[part]
 
     def _holding(self, names: Sequence[str]) -> list[int]:
@@ -152,7 +154,8 @@ class BundleEstimate:
 
     def _across(self, names: tuple[str, ...]) -> Inversion:
         a, b = (min(self._holding([name]), key=lambda i, name=name: self._scores(i).moment([name])) for name in names)
-        alone = [self._scores(i).table([n], self.counts[i,] / self.n, self.n) for i, n in ((a, names[0]), (b, names[1]))]
+        homes = zip((a, b), names, strict=True)
+        alone = [self._scores(i).table([name], self.counts[i,] / self.n, self.n) for i, name in homes]
         f = self.counts[min(a, b), max(a, b)] / self.n
         return PairInversion.of(alone[0], alone[1], f if a < b else f.T, self.n)
 
@@ -209,15 +212,9 @@ def _counted_in_turn(source: Any, bundle: Bundle, written: Sequence[Column]) -> 
         order = np.argsort(turn, kind="stable")
         answers = batch.column(ANSWER).take(pa.array(order))
         ends = np.searchsorted(turn[order], np.arange(len(written) + 1))
-        for i, (start, stop) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
+        for i, (start, stop) in enumerate(pairwise(ends.tolist())):
             if start < stop:
-                codes = written[i].encode(answers.slice(int(start), int(stop - start)), first_row=rows)
+                codes = written[i].encode(answers.slice(start, stop - start), first_row=rows)
                 totals[i] += np.bincount(codes, minlength=written[i].size)
         rows += batch.num_rows
     return {(i,): t.astype(float) for i, t in enumerate(totals)}, rows
-
-
-def tables_text(found: BundleEstimate, level: float) -> Mapping[tuple[str, ...], tuple[TableEstimate, Floats, Floats]]:
-    """Every table with intervals that hold for all of them at once."""
-    limits = found.intervals(level)
-    return {names: (found.table(*names), *limits[names]) for names in found.names}

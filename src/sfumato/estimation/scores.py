@@ -1,6 +1,7 @@
 """Scores: tables of a few columns from the answers of a bundle's parts.
 
-A score L(t, y) of a part has E[L(t, Y) | x] = 1{x_T = t}: it is unbiased for every record, so its mean over rows estimates the
+A score L(t, y) of a part has E[L(t, Y) | x] = 1{x_T = t}: it is unbiased for every record, so its mean over rows
+estimates the
 table of the columns T whatever their distribution. Parts have independent noise, so products of the scores of two
 parts estimate tables across them, again whatever the dependence of the columns.
 """
@@ -8,13 +9,14 @@ parts estimate tables across them, again whatever the dependence of the columns.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
 from sfumato.alphabet import Column, Floats
 from sfumato.errors import InputError
-from sfumato.estimation.dense import IDENTIFIED, DenseInversion
+from sfumato.estimation.dense import DenseInversion
 from sfumato.estimation.inversion import Inversion, Mask, multinomial_deviations
 from sfumato.estimation.models import prior
 from sfumato.mechanism import Mechanism
@@ -50,9 +52,7 @@ class Scores:
         q = part.matrix
         if q is None:
             raise InputError(f"a part with {part.outputs:,} outputs for {part.inputs:,} inputs is too large to invert.")
-        p = prior(part) if part.joint is not None and part.joint.p.size >= part.inputs else np.full(
-            part.inputs, 1 / part.inputs
-        )
+        p = prior(part)
         f = q @ p
         made = DenseInversion.of(q, f, 1, (part.inputs,), p)
         return cls(tuple(columns), made.left, made.seen, f, made.rank)
@@ -166,8 +166,11 @@ class PooledInversion:
         raise InputError("ask for the table of the column itself.")
 
 
-def tells(scores: Scores, wanted: Sequence[str]) -> bool:
-    """Whether a part identifies every cell of a table."""
-    m = sums(scores.columns, wanted)
-    outside = np.linalg.norm(m - m @ scores.seen, axis=1)
-    return bool((outside <= IDENTIFIED * np.linalg.norm(m, axis=1)).all())
+def alike(one: Mechanism, other: Mechanism) -> bool:
+    """Whether two parts have the same law and the same design distribution, so that their scores are the same."""
+    laws: list[Any] = [one.law, other.law]
+    numbers = [[getattr(law, f.name) for f in fields(law)] for law in laws]
+    plain = all(isinstance(x, int) for x in numbers[0])
+    return type(laws[0]) is type(laws[1]) and plain and numbers[0] == numbers[1] and bool(
+        np.array_equal(prior(one), prior(other))
+    )

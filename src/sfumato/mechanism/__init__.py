@@ -13,6 +13,6 @@ from sfumato.mechanism.table import Table
 from sfumato.mechanism.unary import Unary
 
 __all__ = [
-    "Atoms", "Blocks", "Bundle", "Cells", "Claim", "Conditional", "Constant", "Law", "Layout", "Mechanism", "Promise", "Rows",
-    "Spikes", "Subsets", "Table", "Tabular", "Unary", "load", "load_mechanism", "save",
+    "Atoms", "Blocks", "Bundle", "Cells", "Claim", "Conditional", "Constant", "Law", "Layout", "Mechanism", "Promise",
+    "Rows", "Spikes", "Subsets", "Table", "Tabular", "Unary", "load", "load_mechanism", "save",
 ]

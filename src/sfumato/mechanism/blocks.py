@@ -59,7 +59,8 @@ class Blocks:
     """Output a set H of useful values (rows = 1), or a secret s' with a set H.
 
     `inside` if s' = s and u ∈ H, `outside` if s' = s and u ∉ H, `other` if s' ≠ s. With inside = e^ε·outside it is
-    ε-LDP about u [Feldman et al. 2022]; with (inside, outside, other) ∝ (e^ε, e^{−ε}, 1) it is SRR with sets in the place
+    ε-LDP about u [Feldman et al. 2022]; with (inside, outside, other) ∝ (e^ε, e^{−ε}, 1) it is SRR with sets in the
+    place
     of single values: ratios between different secrets reach e^ε only, whatever the distribution (ours).
     """
 

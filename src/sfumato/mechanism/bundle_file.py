@@ -8,6 +8,8 @@ import msgspec
 
 from sfumato.errors import FileFormatError, SfumatoError
 from sfumato.mechanism.bundle import Bundle, Promise
+from sfumato.mechanism.file import FORMAT as PART_FORMAT
+from sfumato.mechanism.file import VERSION as PART_VERSION
 from sfumato.mechanism.file import (
     ColumnRecord,
     MechanismRecord,
@@ -16,8 +18,6 @@ from sfumato.mechanism.file import (
     checksum,
     mechanism_of,
 )
-from sfumato.mechanism.file import FORMAT as PART_FORMAT
-from sfumato.mechanism.file import VERSION as PART_VERSION
 from sfumato.mechanism.file import record_of as part_record
 
 FORMAT, VERSION = "sfumato/bundle", 1

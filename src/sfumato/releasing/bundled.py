@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,7 @@ class BundleSampler:
         ends = np.searchsorted(turn[order], np.arange(len(self.bundle.parts) + 1))
         out = np.empty((rows, 2), np.int32)
         out[:, 0] = turn
-        for i, (start, stop) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
+        for i, (start, stop) in enumerate(pairwise(ends.tolist())):
             if start < stop:
                 at = order[start:stop]
                 answers = np.empty(len(at), np.int32)
@@ -98,7 +99,8 @@ class BundleFlow(Flow):
 
     @classmethod
     def of(  # type: ignore[override]  # a bundle in the place of a mechanism
-        cls, source: Source, bundle: Bundle, decode: str, keep: Sequence[str], secret: Names, useful: Names, stream: Stream,
+        cls, source: Source, bundle: Bundle, decode: str, keep: Sequence[str], secret: Names, useful: Names,
+        stream: Stream,
     ) -> BundleFlow:
         if decode != "symbols":
             raise InputError(f"a bundle's answers are written as they are; decode={decode!r} is for single mechanisms.")
