@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from sfumato.alphabet import Alphabet, Floats
 from sfumato.bundles.counting import Columns
 from sfumato.bundles.sharing import SECRET
@@ -130,5 +128,5 @@ def fit_of(columns: Columns, parents: Sequence[int], model: str) -> ModelFit:
         lost, seen = conditional(table), int((table.sum((1, 2)) > 0).sum())
         df = seen * (a.size - 1) * (b.size - 1)
         p = float(chdtrc(df, 2 * columns.rows * lost)) if df else 1.0
-        out.append(Departure(*("+".join(x.names) for x in (a, b, c)), lost, p))
-    return ModelFit(model, tuple(out), int(np.sum(joints[0].counts)))
+        out.append(Departure("+".join(a.names), "+".join(b.names), "+".join(c.names), lost, p))
+    return ModelFit(model, tuple(out), columns.rows)

@@ -152,8 +152,12 @@ class BundleEstimate:
         moments = [self._scores(i).moment(names) for i, _ in known]
         return PooledInversion.of([x for _, x in known], moments), sum(rows[i] for i, _ in known)
 
+    def _best_home(self, name: str) -> int:
+        """The part that tells most of a column; the secret may be read by several."""
+        return min(self._holding([name]), key=lambda i: self._scores(i).moment([name]))
+
     def _across(self, names: tuple[str, ...]) -> Inversion:
-        a, b = (min(self._holding([name]), key=lambda i, name=name: self._scores(i).moment([name])) for name in names)
+        a, b = (self._best_home(name) for name in names)
         homes = zip((a, b), names, strict=True)
         alone = [self._scores(i).table([name], self.counts[i,] / self.n, self.n) for i, name in homes]
         f = self.counts[min(a, b), max(a, b)] / self.n
@@ -199,8 +203,10 @@ def _counted_together(source: Any, bundle: Bundle, written: Sequence[Column]) ->
             alone[i] += np.bincount(code, minlength=written[i].size)
         for (a, b), total in both.items():
             total += np.bincount(codes[a] * written[b].size + codes[b], minlength=len(total))
-    shaped = {(a, b): t.reshape(written[a].size, written[b].size).astype(float) for (a, b), t in both.items()}
-    return {**{(i,): t.astype(float) for i, t in enumerate(alone)}, **shaped}, rows
+    out: dict[tuple[int, ...], Floats] = {(i,): t.astype(float) for i, t in enumerate(alone)}
+    for (a, b), total in both.items():
+        out[a, b] = total.reshape(written[a].size, written[b].size).astype(float)
+    return out, rows
 
 
 def _counted_in_turn(source: Any, bundle: Bundle, written: Sequence[Column]) -> Counts:

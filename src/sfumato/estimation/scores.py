@@ -146,11 +146,11 @@ class PooledInversion:
 
     @property
     def jump(self) -> Floats:
-        return np.max([w * p.jump for w, p in zip(self.weights, self.parts, strict=True)], axis=0)
+        return np.asarray(np.max([w * p.jump for w, p in zip(self.weights, self.parts, strict=True)], axis=0))
 
     @property
     def identified(self) -> Mask:
-        return np.logical_and.reduce([p.identified for p in self.parts])
+        return np.asarray(np.logical_and.reduce([p.identified for p in self.parts]))
 
     @property
     def rank(self) -> int:

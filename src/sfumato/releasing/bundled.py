@@ -87,10 +87,10 @@ class BundleSampler:
 
     def _input(self, part: int, codes: dict[str, npt.NDArray[np.int32]], at: Any) -> npt.NDArray[np.int32]:
         columns = self.bundle.reading(self.bundle.parts[part])
-        total = np.zeros_like(next(iter(codes.values()))[at])
+        total: npt.NDArray[np.int32] = np.zeros_like(next(iter(codes.values()))[at])
         for column in columns:
             total = total * np.int32(column.size) + codes[column.name][at]
-        return total
+        return np.asarray(total)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
