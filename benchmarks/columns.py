@@ -1,4 +1,4 @@
-"""Ten columns with 10^9 joint cells: design, proof, release and estimate, and the error of plans against an even split."""
+"""Ten columns with 10^9 joint cells: design, proof, release and estimate, and errors against an even split."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ def results() -> list[Row]:
         expected = made.error / np.sqrt(ROWS)
         out.append(Row(
             f"bundle, {name}", base / error, "× smaller error", "≥ 1", base >= error,
-            f"level {made.certificate.level:.6f}; error {error:.4g}, expected {expected:.4g}; naive split {base:.4g}", size,
-            f"design {designing:.1f} s, proof {proving:.2f} s, release and all tables {running:.2f} s of CPU; all intervals "
-            f"right in {covered:.0%} of {RUNS} runs",
+            f"level {made.certificate.level:.6f}; error {error:.4g}, expected {expected:.4g}; naive {base:.4g}", size,
+            f"design {designing:.1f} s, proof {proving:.2f} s, release and all tables {running:.2f} s of CPU; all "
+            f"intervals right in {covered:.0%} of {RUNS} runs",
         ))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     out.append(Row("bundle, peak memory", peak, "MB", "< 600 MB", peak < 600, "whole run", size))

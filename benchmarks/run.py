@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import cells
+import columns
 import distortion
 import files
 import funnel
@@ -29,7 +30,7 @@ def main() -> int:
     large = arguments.large
     rows = [
         *startup.results(), *sampler.results(), *cells.results(), *files.results(large), *funnel.results(large),
-        *leakage.results(), *distortion.results(),
+        *leakage.results(), *distortion.results(), *columns.results(),
     ]
     text = (
         "# Benchmarks\n\n"

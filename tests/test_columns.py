@@ -269,19 +269,19 @@ def test_ten_columns_with_a_billion_cells_go_all_the_way(wide, tmp_path):
 def test_estimates_are_unbiased_and_intervals_cover(options):
     rows = people(4_000, columns=3, labels=3, secrets=3, seed=5)
     made = sf.bundle(rows, "secret", ["c0", "c1", "c2"], 3.0, **options)
-    sums, covered, runs = {}, 0, 20
-    for seed in range(runs):
+    away, spread, covered = {}, {}, 0
+    for seed in range(20):
         found = sf.estimate(sf.release(rows, made.bundle, seed=seed), made.bundle)
         inside = True
         for names, (low, high) in found.intervals(0.9).items():
             table = found.table(*names)
             truth = shares(rows, table)
             inside &= bool(np.all((low <= truth) & (truth <= high)))
-            z = (table.raw - truth) / np.maximum(table.error, 1e-12)
-            sums[names] = sums.get(names, 0) + z
+            # Summed apart: each error is itself estimated, larger where the estimate is, and would skew their quotient.
+            away[names] = away.get(names, 0) + table.raw - truth
+            spread[names] = spread.get(names, 0) + table.error**2
         covered += inside
-    worst = max(float(np.abs(z).max()) for z in sums.values()) / math.sqrt(runs)
-    assert worst < 4.5  # means of about 60 cells, in standard errors
+    assert max(float(np.abs(away[n] / np.sqrt(spread[n])).max()) for n in away) < 4.5  # about 60 cells, in standard errors
     assert covered >= 15  # of 20 at 90 %: fewer has probability 0.01 at exactly 90 %, and Bonferroni leaves room
 
 
@@ -439,7 +439,7 @@ def test_the_schema_of_bundles_is_the_one_of_the_code():
 def test_impossible_bundles_are_refused():
     rows = people(500, columns=2, labels=3)
     made = sf.bundle(rows, "secret", ["c0", "c1"], 1.0, asking="in turn").bundle
-    with pytest.raises(InputError, match="read by two parts|same columns"):
+    with pytest.raises(InputError, match="same columns"):
         sf.Bundle((made.parts[0], made.parts[0]), made.secret)
     with pytest.raises(InputError, match="positive weight for each part"):
         replace(made, turns=tuple(1 for _ in made.parts))
