@@ -350,6 +350,7 @@ def test_small_tables_in_balls_need_no_model_and_tell_more():
     balls = sf.bundle(rows, "secret", ["c0", "c1", "c2", "c3"], 0.5, assuming="tables")
     assert balls.certificate.level <= 0.5 < balls.certificate.elsewhere["any distribution"]
     assert balls.error < anything.error
+    assert balls.bundle.confidence == pytest.approx(0.95) and anything.bundle.confidence is None
     for made in balls.bundle.parts:  # each ball takes its share of the risk, so that all hold together
         assert 1 - made.claim.within.confidence <= 0.05 / len(balls.bundle.parts) * (1 + 1e-9)
 

@@ -85,9 +85,10 @@ def promise_lines(plan: Plan) -> list[tuple[str, str]]:
     """What is promised and how it was proved."""
     bundle, proof = plan.mechanism, plan.certificate
     rest = [(f"at {where}", f"ε ≤ {level:.6g}") for where, level in proof.elsewhere.items()]
+    sure = [] if bundle.confidence is None else [("confidence", f"{bundle.confidence:.4g} that all sets hold at once")]
     return [
         ("promised", f"{proof.title}: {bundle.claim.sentence}"),
-        ("proved", f"ε ≤ {proof.level:.10g}; {proof.basis}"), *rest,
+        ("proved", f"ε ≤ {proof.level:.10g}; {proof.basis}"), *sure, *rest,
         ("columns", f"{', '.join(bundle.useful.names)}: {bundle.secret.size * bundle.useful.size:,} joint cells, never "
                     "listed"),
         ("method", bundle.method),
@@ -104,7 +105,7 @@ def bundle_document(plan: Plan) -> dict[str, Any]:
         "claim": {
             "sentence": bundle.claim.sentence, "notion": proof.notion, "title": proof.title, "within": proof.within,
             "epsilon": proof.epsilon, "level": proof.level, "holds": proof.holds, "witness": proof.witness,
-            "elsewhere": proof.elsewhere, "basis": proof.basis,
+            "elsewhere": proof.elsewhere, "basis": proof.basis, "confidence": bundle.confidence,
         },
         "design_data": {"source": bundle.source, "cells": bundle.secret.size * bundle.useful.size},
     }

@@ -137,6 +137,13 @@ class Bundle:
         return tuple(part_name(part) for part in self.parts)
 
     @property
+    def confidence(self) -> float | None:
+        """With which the balls of all parts hold at once: 1 less the sum of their risks; None without such balls."""
+        sets = [part.claim.within for part in self.parts if part.claim is not None]
+        given = [c for c in (getattr(within, "confidence", None) for within in sets) if c is not None]
+        return float(1 - sum(1 - c for c in given)) if given else None
+
+    @property
     def asks(self) -> str:
         return "together" if self.turns is None else "in turn"
 
