@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import cells
+import columns
 import distortion
 import files
 import funnel
@@ -30,7 +31,7 @@ def main() -> int:
     large = arguments.large
     rows = [
         *startup.results(), *sampler.results(), *cells.results(), *files.results(large), *funnel.results(large),
-        *leakage.results(), *distortion.results(), *ledger.results(),
+        *leakage.results(), *distortion.results(), *ledger.results(), *columns.results(),
     ]
     text = (
         "# Benchmarks\n\n"

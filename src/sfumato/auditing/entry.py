@@ -16,7 +16,7 @@ from sfumato.auditing.judging import JUDGES, Evidence, Judgement
 from sfumato.auditing.records import Records, as_box, asked, check_size, paired
 from sfumato.errors import ClaimError, InputError
 from sfumato.joint import Joint
-from sfumato.mechanism import Claim, Mechanism, load
+from sfumato.mechanism import Claim, Mechanism, load_mechanism
 from sfumato.privacy import RLDP
 from sfumato.uncertainty import Exactly
 
@@ -81,7 +81,7 @@ def _mechanism(box: Any, mechanism: Any) -> Mechanism:
     if mechanism is None and isinstance(box, Mechanism):
         return box
     if isinstance(mechanism, (str, os.PathLike)):
-        return load(mechanism)
+        return load_mechanism(mechanism)
     if isinstance(mechanism, Mechanism):
         return mechanism
     raise InputError("audit needs the mechanism that the box claims to be: its file, or a Mechanism.")

@@ -21,7 +21,7 @@ from sfumato.certification.side_channels import about_side_channels, known_text
 from sfumato.certification.vertices import over_vertices
 from sfumato.certification.witness import Found
 from sfumato.errors import ClaimError, InputError
-from sfumato.mechanism import Claim, Mechanism, Product, load
+from sfumato.mechanism import Bundle, Claim, Mechanism, Product, load
 from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, Polytope, RenyiBall, UncertaintySet
 
 UNSEALED = "only a sealed mechanism can be certified: its weights must be integers. Call sf.seal first."
@@ -139,7 +139,7 @@ def certificate(mechanism: Mechanism, claim: Claim | None = None, *, wider: bool
     claim = mechanism.claim if claim is None else claim
     if claim is None:
         raise InputError("the mechanism carries no claim. Give one, or design it with sf.design.")
-    _check_confidence(claim)
+    check_confidence(claim)
     if claim.notion == "mi":
         return _average(mechanism, claim, wider)
     level, where = _leakage(mechanism, claim) if claim.notion == "leakage" else _ratio(mechanism, claim)
@@ -237,7 +237,7 @@ def certify(mechanism: Mechanism, claim: Claim | None = None) -> Certificate:
     return made
 
 
-def _check_confidence(claim: Claim) -> None:
+def check_confidence(claim: Claim) -> None:
     """A ball that says how confident it is must be as large as that: a smaller one would be proved all too easily."""
     ball = claim.within
     if not isinstance(ball, ChiSquareBall) or ball.confidence is None or ball.joint.n is None:
@@ -253,4 +253,13 @@ def _check_confidence(claim: Claim) -> None:
 
 def verify(path: str | os.PathLike[str]) -> Certificate:
     """Read a mechanism file and prove its claim anew, from the file alone."""
-    return certify(load(path))
+    return certify_any(load(path))
+
+
+def certify_any(made: Any) -> Certificate:
+    """Prove the claim of a mechanism, or the promise of a bundle."""
+    if isinstance(made, Bundle):
+        from sfumato.certification.together import certify_bundle
+
+        return certify_bundle(made)
+    return certify(made)

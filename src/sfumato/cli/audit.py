@@ -40,11 +40,11 @@ def audit(
       sfumato audit released.mechanism.json --released released.csv --truth people.csv
     """
     from sfumato.auditing import audit as audited
-    from sfumato.mechanism import load
+    from sfumato.mechanism import load_mechanism
 
     if (released is None) != (truth is None):
         raise InputError("--released and --truth go together: an audit of a table needs both, row by row.")
-    mechanism = load(file)
+    mechanism = load_mechanism(file)
     with progress(f"attacking {file.name}"):
         options: dict[str, Any] = {"epsilon": epsilon, "risk": risk, "seed": seed}
         if released is not None:

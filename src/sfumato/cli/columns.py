@@ -55,6 +55,12 @@ def useful_columns(source: Source, wishes: Wishes, other: Sequence[str]) -> Choi
     return Choice(tuple(n for n in other if n in taken), tuple(n for n in other if n not in taken), limit)
 
 
+def label_sizes(source: Source, wishes: Wishes, names: Sequence[str]) -> dict[str, int | None]:
+    """How many labels each column will have after binning and grouping; None when it is not categorical."""
+    labels, rows = _counts(source, names)
+    return {name: _size(labels[name], wishes, name, rows) for name in names}
+
+
 def _too_many(source: Source, wishes: Wishes, sizes: dict[str, int | None], limit: int) -> str:
     shown = ", ".join(f"{n} {sizes[n] or f'more than {MOST_COUNTED}'}" for n in wishes.secret)
     return (

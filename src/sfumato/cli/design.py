@@ -10,6 +10,7 @@ import click
 from sfumato.cli.console import document, pairs
 from sfumato.cli.options import (
     Names,
+    bundling,
     counting,
     designing,
     force_option,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 @designing
 @counting
 @format_option
+@bundling
 @force_option
 @json_option
 def design(
@@ -60,8 +62,10 @@ def design(
 
     wished = wishes_of(joined(secret), joined(useful), wishes)
     check_target(out, table if isinstance(table, Path) else None, force=force)
-    joint, wished = _joint(table, wished, counts, form, quiet=as_json)
-    plan = planned(joint, wished, origin)
+    plan = _planned_bundle(table, wished, counts, form, origin, quiet=as_json)
+    if plan is None:
+        joint, wished = _joint(table, wished, counts, form, quiet=as_json)
+        plan = planned(joint, wished, origin)
     design_notice(plan.mechanism, str(out), table.name)
     told = {**plan_document(plan), "files": {"mechanism": out}, "notes": list(plan.notes)}
     lines = [*promise(plan), *(("note", note) for note in plan.notes), ("mechanism", str(out))]
@@ -72,6 +76,23 @@ def design(
         document(told)
     else:
         pairs(lines)
+
+
+def _planned_bundle(
+    table: Where, wished: Any, counts: str | None, form: str | None, origin: str, *, quiet: bool
+) -> Any:
+    """The plan of a bundle, when one is wanted or needed."""
+    from sfumato.cli.bundled import planned_bundle
+    from sfumato.cli.pipes import is_pipe, table_source
+    from sfumato.cli.release import as_bundle
+
+    if wished.columns != "bundle" and (counts is not None or is_pipe(table)):
+        return None
+    if counts is not None or is_pipe(table):
+        raise InputError("a bundle is designed from rows that are read more than once; leave out --counts and -.")
+    source = table_source(table, form)
+    bundled = as_bundle(source, wished, [], source.columns, quiet=quiet)
+    return None if bundled is None else planned_bundle(source, bundled, origin)
 
 
 def _joint(table: Where, wished: Any, counts: str | None, form: str | None, *, quiet: bool) -> tuple[Any, Any]:

@@ -47,7 +47,7 @@ def estimate(
     from sfumato.cli.parts import watched
     from sfumato.cli.pipes import table_source
     from sfumato.estimation import estimate as estimated
-    from sfumato.mechanism import load
+    from sfumato.mechanism import Bundle, load
 
     if not 0 < confidence < 1:
         raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence:g}.")
@@ -57,6 +57,8 @@ def estimate(
 
         check_target(csv_file, released if isinstance(released, Path) else None, force=force)
     source = table_source(released, form)
+    if isinstance(law, Bundle):
+        return _estimate_bundle(source, law, confidence, method, decode, most, csv_file, force, as_json)
     with progress(f"estimating from {source.name}", source.expected, rows=True) as tell:
         found = estimated(watched(source, tell), law, method=method, decode=decode)
         table = _cells(found, confidence)
@@ -64,7 +66,7 @@ def estimate(
         _write_csv(csv_file, table, force)
     if as_json:
         document(_document(found, table, confidence, csv_file))
-        return
+        return None
     story(f"Estimated from {found.n:,} released rows ({found.method}); all intervals of a table hold at once with "
           f"{confidence:.0%} confidence.")
     for side in (found.secret, found.useful):
@@ -77,6 +79,30 @@ def estimate(
               "the design distribution, and only the interval is known.")
     for note in found.notes:
         story(f"Note: {note}")
+    if csv_file is not None:
+        story(f"All cells: {csv_file}")
+    return None
+
+
+def _estimate_bundle(
+    released: Any, bundle: Any, confidence: float, method: str, decode: str | None, most: int, csv_file: Path | None,
+    force: bool, as_json: bool,
+) -> None:
+    from sfumato.cli.bundled import HEAD, estimate_document, show_tables, table_rows
+    from sfumato.cli.console import progress
+    from sfumato.estimation import estimate as estimated
+
+    with progress(f"estimating from {released.name}"):
+        found = estimated(released, bundle, method=method, decode=decode)
+        rows = table_rows(found, confidence)
+    if csv_file is not None:
+        _write_csv(csv_file, (HEAD, rows), force)
+    if as_json:
+        document(estimate_document(found, rows, confidence, csv_file))
+        return
+    story(f"Estimated from {found.n:,} released rows; all intervals of all {len(found.names)} tables hold at once with "
+          f"{confidence:.0%} confidence.")
+    show_tables(found, rows, most)
     if csv_file is not None:
         story(f"All cells: {csv_file}")
 

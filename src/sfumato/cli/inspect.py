@@ -30,10 +30,14 @@ def inspect(file: Path, outputs: int, as_json: bool) -> None:
     Example:
       sfumato inspect released.mechanism.json
     """
-    from sfumato.mechanism import load
+    from sfumato.mechanism import Bundle, load
     from sfumato.mechanism.file import record_of
 
     m = load(file)
+    if isinstance(m, Bundle):
+        from sfumato.cli.bundled import inspect_bundle
+
+        return inspect_bundle(file, m, as_json)
     meanings = _meanings(m, outputs)
     if as_json:
         document({
@@ -45,7 +49,7 @@ def inspect(file: Path, outputs: int, as_json: bool) -> None:
             "meaning": m.law.meaning, "design_data": _design_record(m),
             "posterior": [{"output": o, "cells": [{"cell": c, "p": p} for c, p in cells]} for o, cells in meanings],
         })
-        return
+        return None
     pairs([
         ("file", str(file)),
         ("method", f"{m.method}, reads {'secret and useful' if m.reads == 'both' else 'useful'} columns"),
@@ -54,6 +58,7 @@ def inspect(file: Path, outputs: int, as_json: bool) -> None:
         ("law", _law(m)), ("design data", _design(m)), ("checksum", record_of(m).checksum),
     ])
     _show(m, meanings)
+    return None
 
 
 def _column_record(c: Any) -> dict[str, Any]:

@@ -31,10 +31,10 @@ def leak(file: Path, table: Path | None, picture: Path | None, points: int, forc
       sfumato leak released.mechanism.json
       sfumato leak released.mechanism.json --joint people.csv --map leakage.png
     """
-    from sfumato.mechanism import load
+    from sfumato.mechanism import load_mechanism
     from sfumato.privacy.overview import map_of, overview
 
-    mechanism = load(file)
+    mechanism = load_mechanism(file)
     if picture is not None:
         from sfumato.atomic import check_target
 

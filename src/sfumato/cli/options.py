@@ -35,6 +35,8 @@ class Wishes:
     distance: str = "squared"  # these are for the method distortion
     values: tuple[float, ...] | None = None
     outputs: str = "labels"
+    columns: str = "auto"  # one mechanism for all, or a bundle
+    assuming: str = "nothing"  # by a bundle
 
 
 class Names(click.ParamType[tuple[str, ...]]):
@@ -203,6 +205,20 @@ def designing(command: F) -> F:
                      show_default=True, help="For the method distortion: release labels, the numbers they stand for, "
                      "or numbers chosen to be nearest."),
         click.option("--time-limit", type=float, metavar="SECONDS", help="For methods that search."),
+    )):
+        command = option(command)
+    return command
+
+
+def bundling(command: F) -> F:
+    """How many columns are put under one promise."""
+    for option in reversed((
+        click.option("--columns", type=click.Choice(["auto", "one", "bundle"]), default="auto", show_default=True,
+                     help="One mechanism for a single table of all columns, or a bundle of mechanisms for any number "
+                     "of columns; auto takes a bundle when five or more --useful columns make too large a table."),
+        click.option("--assuming", type=click.Choice(["nothing", "tables", "star", "tree"]), default="nothing",
+                     show_default=True, help="What the promise of a bundle rests on: nothing; small tables in "
+                     "confidence balls; columns independent given the secret; columns that form a tree."),
     )):
         command = option(command)
     return command

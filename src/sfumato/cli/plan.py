@@ -66,14 +66,14 @@ def _near(joint: Joint, wishes: Wishes) -> dict[str, Any]:
 
 def given(path: Where) -> Plan:
     """A mechanism from a file, after its claim has been proved anew."""
-    from sfumato.certification import certify
+    from sfumato.certification.certificate import certify_any
     from sfumato.mechanism import load
 
     mechanism = load(path)
     if mechanism.claim is None:
         raise ClaimError(f"{path} claims no privacy, so nothing was released. Ask its author for one that does.")
     with progress("certifying the mechanism"):
-        return Plan(mechanism, certify(mechanism))
+        return Plan(mechanism, certify_any(mechanism))
 
 
 def tabulated(source: Source, wishes: Wishes, *, cells: bool = False) -> Joint:
@@ -104,9 +104,15 @@ def small_cells(joint: Joint | None) -> int:
 
 def design_notice(mechanism: Any, file: str, table: str) -> None:
     """Say aloud that the counts of private rows become public with the mechanism file."""
+    from sfumato.mechanism import Bundle
+
+    if isinstance(mechanism, Bundle):
+        from sfumato.cli.bundled import bundle_notice
+
+        return bundle_notice(mechanism, file, table)
     joint = mechanism.joint
     if joint is None or mechanism.source not in NOTICES:
-        return
+        return None
     title, first, way_out = NOTICES[mechanism.source]
     small, shape = small_cells(joint), f"{joint.shape[0]} × {joint.shape[1]}"
     people = f"{small:,} of its {joint.p.size:,} cells hold" if small != 1 else f"1 of its {joint.p.size:,} cells holds"
@@ -115,6 +121,7 @@ def design_notice(mechanism: Any, file: str, table: str) -> None:
         "Coarser columns help (--bins, --rare, fewer --useful)."
     ] if small else []
     notice(title, [first.format(file=file, shape=shape, table=table, n=f"{joint.n:,}"), *warning, way_out])
+    return None
 
 
 NOTICES = {

@@ -15,6 +15,7 @@ from sfumato.cli.options import (
     Names,
     Wishes,
     bins_of,
+    bundling,
     counting,
     designing,
     force_option,
@@ -31,10 +32,11 @@ if TYPE_CHECKING:
     from sfumato.cli.plan import Plan
     from sfumato.sources import Source, Where
 
+MANY_COLUMNS = 5  # useful columns from which on their table may be too large for one mechanism
 DESIGN_OPTIONS = (
     "epsilon", "method", "confidence", "notion", "reads", "time_limit",
     "distance", "values", "outputs", "bins", "rare", "missing", "unseen", "design_from",
-    "split",
+    "split", "columns", "assuming",
 )
 LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise")
 
@@ -53,6 +55,7 @@ LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise")
               help="Write a folder of Parquet files, divided by these columns of the released table.")
 @designing
 @counting
+@bundling
 @click.option("--design-from", type=Location(), metavar="FILE",
               help="Design from this reference table, so that no private row enters the mechanism file.")
 @click.option("--split", type=float, metavar="FRACTION",
@@ -138,6 +141,7 @@ def release(
         else:
             plan, source = _designed(source, wishes, wanted.keep, design_from, split, seed, quiet=as_json)
             design_notice(plan.mechanism, str(files.mechanism), table.name)
+        files = _without_pages(files, plan, report, private_report)
         done = released(source, plan, files, wanted)
     if as_json:
         document(done.document)
@@ -209,6 +213,7 @@ def _designed(
     seed: int | None, *, quiet: bool,
 ) -> tuple[Plan, Source]:
     """The plan, and the rows that are left to release."""
+    from sfumato.cli.bundled import planned_bundle
     from sfumato.cli.parts import split as parted
     from sfumato.cli.plan import planned, tabulated
     from sfumato.sources import open_source
@@ -218,8 +223,43 @@ def _designed(
         basis, origin = open_source(design_from), "reference"
     elif split is not None:
         (basis, rest), origin = parted(source, split, seed), "split"
+    bundled = as_bundle(basis, wishes, keep, source.columns, quiet=quiet)
+    if bundled is not None:
+        return planned_bundle(basis, bundled, origin), rest
     wishes = with_useful(basis, wishes, keep, source.columns, quiet=quiet)
     return planned(tabulated(basis, wishes), wishes, origin), rest
+
+
+def as_bundle(
+    basis: Source, wishes: Wishes, keep: Sequence[str], known: Sequence[str], *, quiet: bool = False
+) -> Wishes | None:
+    """The wishes for a bundle, or None when one mechanism will do; said on stderr."""
+    from sfumato.alphabet import find_column
+    from sfumato.cli.bundled import every_column, fits_one_table
+
+    for name in (*wishes.secret, *wishes.useful):
+        find_column(name, basis.columns, basis.name)
+    if wishes.columns == "one" or (wishes.columns == "auto" and wishes.assuming == "nothing" and (
+        len(wishes.useful) < MANY_COLUMNS or fits_one_table(basis, wishes)
+    )):
+        if wishes.assuming != "nothing":
+            raise click.UsageError("--assuming is for a bundle; leave out --columns one.")
+        return None
+    wishes = every_column(basis, wishes, keep, known)
+    if not quiet:
+        story(f"A bundle of mechanisms for {listed(wishes.useful)} (--columns one for a single table).", err=True)
+    return wishes
+
+
+def _without_pages(files: Any, plan: Plan, report: Path | None, private_report: Path | None) -> Any:
+    """The report is about a single mechanism; for a bundle there is none."""
+    from sfumato.mechanism import Bundle
+
+    if not isinstance(plan.mechanism, Bundle):
+        return files
+    if report is not None or private_report is not None:
+        raise click.UsageError("there is no report about a bundle yet; leave out --report and --private-report.")
+    return replace(files, report=None)
 
 
 def with_useful(
@@ -238,7 +278,7 @@ def with_useful(
     if not quiet:
         story(
             f"Useful columns: {listed(choice.useful)} (every categorical column that fits into {choice.limit:,} cells; "
-            "choose others with --useful).", err=True,
+            "choose others with --useful, or take all with --columns bundle).", err=True,
         )
     taken = {*wishes.secret, *choice.useful}
     rare = {k: v for k, v in wishes.rare.items() if k in taken} if isinstance(wishes.rare, dict) else wishes.rare

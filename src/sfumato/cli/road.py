@@ -19,7 +19,7 @@ from sfumato.cli.telling import Outcome
 from sfumato.errors import DataError, InputError
 from sfumato.estimation import Estimate, estimate
 from sfumato.releasing.booking import Booking, Unbooked
-from sfumato.releasing.engine import Flow, check_partition
+from sfumato.releasing.engine import Flow, check_partition, flow_of
 from sfumato.releasing.manifest import Manifest
 from sfumato.releasing.randomness import Stream
 from sfumato.releasing.writing import Made, output
@@ -63,7 +63,7 @@ class Wanted:
 def released(source: Source, plan: Plan, files: Files, wanted: Wanted) -> Outcome:
     """Release, estimate and report; every file is named at the very end, or none is."""
     mechanism = plan.mechanism
-    flow = Flow.of(
+    flow = flow_of(
         source, mechanism, wanted.decode, wanted.keep, wanted.secret, wanted.useful, Stream.of(wanted.seed)
     )
     check_partition(files.partition, flow)
@@ -71,7 +71,9 @@ def released(source: Source, plan: Plan, files: Files, wanted: Wanted) -> Outcom
     flow = flow.at(place)
     with place, files.drafts() as made:
         same_rows = files.mechanism is not None and mechanism.source == "private"  # it was designed from these
-        writing = Writing(flow, made["table"], files.writer, mechanism.joint.n if same_rows else source.expected)
+        counted_from = getattr(mechanism, "joint", None)
+        expected = counted_from.n if same_rows and counted_from is not None else source.expected
+        writing = Writing(flow, made["table"], files.writer, expected)
         found, notes = writing.estimated()
         with as_output_error(files.table):
             made["table"].settle()
@@ -148,11 +150,12 @@ def _documents(
 
 
 def encoded(mechanism: Any) -> bytes:
-    """The bytes of a mechanism file."""
+    """The bytes of the file of a mechanism, or of a bundle."""
     import msgspec
 
-    from sfumato.mechanism.file import record_of
+    from sfumato.mechanism import Bundle, bundle_file, file
 
+    record_of: Any = bundle_file.record_of if isinstance(mechanism, Bundle) else file.record_of
     return msgspec.json.format(msgspec.json.encode(record_of(mechanism)), indent=1) + b"\n"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from sfumato.cli.console import listed, percent
 from sfumato.cli.plan import Plan, small_cells
+from sfumato.mechanism import Bundle
 from sfumato.sources import Where
 
 SHOWN = ("table", "mechanism", "manifest", "report", "private_report")  # the order in which files are listed
@@ -27,7 +28,7 @@ class Outcome:
         cls, plan: Plan, files: Mapping[str, Where], manifest: Any, estimate: Any, notes: Sequence[str],
         left_out: list[str], account: dict[str, Any] | None = None,
     ) -> Outcome:
-        told = [*notes, *(() if estimate is None else estimate.notes)]
+        told = [*notes, *(() if estimate is None else getattr(estimate, "notes", ()))]
         kept = [c.name for c in manifest.columns if c.role == "kept"]
         columns = listed([c.name for c in manifest.columns])
         lines = [*promise(plan), ("released", f"{manifest.rows:,} rows with {columns}")]
@@ -62,6 +63,10 @@ def account_text(account: dict[str, Any]) -> str:
 
 def promise(plan: Plan) -> Lines:
     """What is promised, how it was proved and what it cost."""
+    if isinstance(plan.mechanism, Bundle):
+        from sfumato.cli.bundled import promise_lines
+
+        return promise_lines(plan)
     from sfumato.reporting import facts_of
     from sfumato.reporting.words import words
 
@@ -90,6 +95,10 @@ def witness(certificate: Any) -> str:
 
 def plan_document(plan: Plan) -> dict[str, Any]:
     """A mechanism and its proof as JSON."""
+    if isinstance(plan.mechanism, Bundle):
+        from sfumato.cli.bundled import bundle_document
+
+        return bundle_document(plan)
     from sfumato.reporting import facts_of
 
     mechanism, certificate = plan.mechanism, plan.certificate

@@ -25,14 +25,16 @@ def verify(file: Path, as_json: bool) -> None:
       sfumato verify released.mechanism.json
     """
     from sfumato.certification import certificate
+    from sfumato.certification.certificate import PROVED
+    from sfumato.certification.together import bundle_certificate
     from sfumato.cli.plan import Plan
     from sfumato.cli.telling import plan_document, witness
-    from sfumato.mechanism import load
+    from sfumato.mechanism import Bundle, load
 
     mechanism = load(file)
     if mechanism.claim is None:
         raise ClaimError(f"{file} claims no privacy: there is nothing to verify.")
-    found = certificate(mechanism)
+    found = bundle_certificate(mechanism) if isinstance(mechanism, Bundle) else certificate(mechanism)
     at = witness(found)
     if as_json:
         document({"file": file, **plan_document(Plan(mechanism, found))})
@@ -47,6 +49,7 @@ def verify(file: Path, as_json: bool) -> None:
     pairs([
         ("holds", mechanism.claim.sentence),
         ("proved", f"ε ≤ {found.level:.10g}, from the integers in {file}"),
+        *([("rests on", found.basis)] if found.basis != PROVED else []),
         *([("worst at", at)] if at else []),
         *outside,
     ])

@@ -1,9 +1,13 @@
 """Estimation: from released rows back to distributions, with intervals that hold for all cells at once."""
 
+from sfumato.estimation.bundled import BundleEstimate, TableEstimate
 from sfumato.estimation.entry import estimate
 from sfumato.estimation.identifiable import Identifiable
 from sfumato.estimation.numbers import Figure, Numbers, numbers
 from sfumato.estimation.result import Estimate, Marginal
 from sfumato.estimation.simplex import on_simplex
 
-__all__ = ["Estimate", "Figure", "Identifiable", "Marginal", "Numbers", "estimate", "numbers", "on_simplex"]
+__all__ = [
+    "BundleEstimate", "Estimate", "Figure", "Identifiable", "Marginal", "Numbers", "TableEstimate", "estimate",
+    "numbers", "on_simplex",
+]

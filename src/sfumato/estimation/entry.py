@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from sfumato.alphabet import Floats, read_only
 from sfumato.errors import InputError, unknown
 from sfumato.estimation.bounds import LISTED, Bounds
+from sfumato.estimation.bundled import BundleEstimate, estimate_bundle
 from sfumato.estimation.identifiable import identifiable
 from sfumato.estimation.inversion import Inversion
 from sfumato.estimation.likelihood import ENOUGH, most_likely
@@ -16,17 +17,31 @@ from sfumato.estimation.models import Model, model_of, prior
 from sfumato.estimation.result import Estimate, Marginal
 from sfumato.estimation.simplex import on_simplex
 from sfumato.estimation.tally import Tally, tally
-from sfumato.mechanism import Mechanism
+from sfumato.mechanism import Bundle, Mechanism
 
 METHODS = ("auto", "inverse", "em")
 NEVER_ZERO = 1e-3  # of a uniform share: a cell that starts at zero in EM would stay there
 
 
+@overload
 def estimate(
-    source: Any, mechanism: Mechanism, *, method: str = "auto", project: bool = True,
+    source: Any, mechanism: Mechanism, *, method: str = ..., project: bool = ..., decode: str | None = ...,
+    n: int | None = ...,
+) -> Estimate: ...
+
+
+@overload
+def estimate(
+    source: Any, mechanism: Bundle, *, method: str = ..., project: bool = ..., decode: str | None = ...,
+    n: int | None = ...,
+) -> BundleEstimate: ...
+
+
+def estimate(
+    source: Any, mechanism: Mechanism | Bundle, *, method: str = "auto", project: bool = True,
     decode: str | None = None, n: int | None = None,
-) -> Estimate:
-    """The distribution of what the mechanism read, from what it released.
+) -> Estimate | BundleEstimate:
+    """The distribution of what the mechanism read, from what it released; of a bundle, every one- and two-way table.
 
     `source` is the released table (a path, a dataframe, Arrow) or an array of counts by output: [y], [s, u] for
     mechanisms that answer with cells, ones by bit with n= for SUE and OUE. How a released file was decoded is read
@@ -41,6 +56,10 @@ def estimate(
     """
     if method not in METHODS:
         raise unknown("a method of estimation", method, METHODS)
+    if isinstance(mechanism, Bundle):
+        if method == "em" or decode not in (None, "symbols") or n is not None:
+            raise InputError("tables of a bundle are estimated by inversion from answers as they were written.")
+        return estimate_bundle(source, mechanism, project=project)
     seen = tally(source, mechanism, decode=decode, n=n)
     if seen.n <= 0:
         raise InputError("there are no released rows to estimate from.")

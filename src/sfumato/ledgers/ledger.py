@@ -75,7 +75,9 @@ class Ledger:
         """Reserve a place for a release, or refuse it with what is left."""
         if not people:
             raise InputError("a ledger needs to know whose data these are: people='survey 2026' (--people NAME).")
-        if flow.sampler.stream.seeded:
+        if not isinstance(flow.mechanism, Mechanism):
+            raise InputError("a bundle of mechanisms has no place in a ledger: what several amount to is not computed.")
+        if flow.stream.seeded:
             raise InputError("a seeded release is not for release, so it has no place in a ledger. Leave out the seed.")
         key = made_key(self.path)
         if memoise is not None:

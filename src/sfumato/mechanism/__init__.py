@@ -1,9 +1,11 @@
 """Mechanisms: laws with labels and promises, their closed forms and their file."""
 
+from sfumato.mechanism.blocks import Blocks
+from sfumato.mechanism.bundle import Bundle, Promise
 from sfumato.mechanism.cells import Cells
 from sfumato.mechanism.conditional import Conditional
 from sfumato.mechanism.constant import Constant
-from sfumato.mechanism.file import load, save
+from sfumato.mechanism.file import load, load_mechanism, save
 from sfumato.mechanism.law import Atoms, Law, Rows, Spikes, Subsets
 from sfumato.mechanism.layout import Layout
 from sfumato.mechanism.mechanism import Claim, Mechanism, Tabular
@@ -12,6 +14,6 @@ from sfumato.mechanism.table import Table
 from sfumato.mechanism.unary import Unary
 
 __all__ = [
-    "Atoms", "Cells", "Claim", "Conditional", "Constant", "Law", "Layout", "Mechanism", "Part", "Product", "Rows",
-    "Spikes", "Subsets", "Table", "Tabular", "Unary", "load", "save",
+    "Atoms", "Blocks", "Bundle", "Cells", "Claim", "Conditional", "Constant", "Law", "Layout", "Mechanism", "Part",
+    "Product", "Promise", "Rows", "Spikes", "Subsets", "Table", "Tabular", "Unary", "load", "load_mechanism", "save",
 ]

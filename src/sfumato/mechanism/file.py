@@ -15,6 +15,7 @@ from sfumato.alphabet import Alphabet, Column
 from sfumato.atomic import as_output_error, check_target, drafts
 from sfumato.errors import FileFormatError, InputError, SfumatoError
 from sfumato.joint import Joint
+from sfumato.mechanism.blocks import Blocks
 from sfumato.mechanism.cells import Cells
 from sfumato.mechanism.conditional import Conditional
 from sfumato.mechanism.constant import Constant
@@ -90,7 +91,20 @@ class LayoutRecord(msgspec.Struct, tag="layout", tag_field="kind", forbid_unknow
     heights: list[list[list[int]]]
 
 
-SimpleRecord = TableRecord | CellsRecord | ConstantRecord | ConditionalRecord | UnaryRecord | LayoutRecord
+class BlocksRecord(msgspec.Struct, tag="blocks", tag_field="kind", forbid_unknown_fields=True):
+    """Sets of useful values, hyperplanes over GF(order): weights of a set that holds u, of one that does not, and of
+    any set beside another secret."""
+
+    bits: int
+    order: int
+    inside: int
+    outside: int
+    other: int
+
+
+SimpleRecord = (
+    TableRecord | CellsRecord | ConstantRecord | ConditionalRecord | UnaryRecord | LayoutRecord | BlocksRecord
+)
 
 
 class PartRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
@@ -108,7 +122,7 @@ class ProductRecord(msgspec.Struct, tag="product", tag_field="kind", forbid_unkn
     parts: list[PartRecord]
 
 
-LawRecord = TableRecord | CellsRecord | ConstantRecord | ConditionalRecord | UnaryRecord | LayoutRecord | ProductRecord
+LawRecord = SimpleRecord | ProductRecord
 
 
 class SetRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
@@ -160,7 +174,7 @@ class MechanismRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=
     checksum: str = ""
 
 
-def checksum(record: MechanismRecord) -> str:
+def checksum(record: Any) -> str:
     """SHA-256 over the document with an empty checksum, keys in file order."""
     bare = msgspec.structs.replace(record, checksum="")
     return "sha256:" + hashlib.sha256(msgspec.json.encode(bare)).hexdigest()
@@ -191,6 +205,8 @@ def simple_record(law: Law) -> SimpleRecord:
             return UnaryRecord(law.bits, int(law.on), int(law.off))
         case Layout():
             return LayoutRecord(law.bits, [x.tolist() for x in law.lengths], [h.tolist() for h in law.heights])
+        case Blocks():
+            return BlocksRecord(law.bits, law.order, int(law.inside), int(law.outside), int(law.other))
     raise InputError(f"laws of kind {law.kind!r} cannot be saved.")
 
 
@@ -219,6 +235,9 @@ def _simple_law(record: SimpleRecord, rows: int, useful: int) -> Law:
             return Conditional(np.array(record.keep), np.array(record.base), record.bits)
         case UnaryRecord():
             return Unary(rows, useful, record.on, record.off, record.bits)
+        case BlocksRecord():
+            three = (record.inside, record.outside, record.other)
+            return Blocks(rows, useful, record.order, *three, bits=record.bits)
         case LayoutRecord():
             if len(record.lengths) != rows:
                 raise FileFormatError(f"the layout is for {len(record.lengths)} secrets, the labels for {rows}.")
@@ -352,14 +371,45 @@ def mechanism_of(record: MechanismRecord) -> Mechanism:
 
 def save(mechanism: Mechanism, path: str | os.PathLike[str], *, force: bool = False) -> Path:
     """Write the mechanism file; an existing file is only replaced with force=True, and never half."""
+    return save_record(record_of(mechanism), path, force=force)
+
+
+def save_record(record: msgspec.Struct, path: str | os.PathLike[str], *, force: bool = False) -> Path:
     target = Path(path)
     check_target(target, None, force=force)
-    text = msgspec.json.format(msgspec.json.encode(record_of(mechanism)), indent=1)
+    text = msgspec.json.format(msgspec.json.encode(record), indent=1)
     with drafts(target) as (draft,), as_output_error(target):
         Path(draft.path).write_bytes(text + b"\n")
         draft.settle()
         draft.publish(replace=force)
     return target
+
+
+class _Head(msgspec.Struct):
+    format: str
+
+
+def load(path: str | os.PathLike[str] | Place) -> Any:
+    """The mechanism (or the bundle of mechanisms) in a file, after its format, checksum and weights were checked."""
+    try:
+        data = _content(path)
+    except OSError as error:
+        raise InputError(f"the mechanism file {path} could not be read: {error.strerror}.") from None
+    try:
+        kind = msgspec.json.decode(data, type=_Head).format
+    except msgspec.DecodeError:
+        kind = FORMAT  # what is wrong with it is said by the reader of mechanisms
+    from sfumato.mechanism import bundle_file
+
+    return bundle_file.decoded(data, path) if kind == bundle_file.FORMAT else _decoded(data, path)
+
+
+def load_mechanism(path: str | os.PathLike[str] | Place) -> Mechanism:
+    """The mechanism in a file; a bundle is refused."""
+    found = load(path)
+    if not isinstance(found, Mechanism):
+        raise InputError(f"{path} is a bundle of {len(found.parts)} mechanisms; this is for a single mechanism.")
+    return found
 
 
 def _content(path: Any) -> bytes:
@@ -372,12 +422,7 @@ def _content(path: Any) -> bytes:
         return bytes(file.read())
 
 
-def load(path: str | os.PathLike[str] | Place) -> Mechanism:
-    """The mechanism in a file, after its format, its checksum and its weights have been checked."""
-    try:
-        data = _content(path)
-    except OSError as error:
-        raise InputError(f"the mechanism file {path} could not be read: {error.strerror}.") from None
+def _decoded(data: bytes, path: str | os.PathLike[str] | Place) -> Mechanism:
     try:
         record = msgspec.json.decode(data, type=MechanismRecord)
     except msgspec.DecodeError as error:

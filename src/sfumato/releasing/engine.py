@@ -14,6 +14,7 @@ import pyarrow as pa
 from sfumato.alphabet import Alphabet, Column, find_column
 from sfumato.atomic import as_output_error
 from sfumato.errors import ClaimError, InputError
+from sfumato.mechanism.bundle import Bundle
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato.releasing.booking import Book, Booking, Memo, booked
 from sfumato.releasing.decoding import Decoder, decoder
@@ -42,7 +43,7 @@ class Release:
 
 @overload
 def release(
-    source: Any, mechanism: Mechanism, to: None = None, *, decode: str = ..., keep: Sequence[str] = ...,
+    source: Any, mechanism: Mechanism | Bundle, to: None = None, *, decode: str = ..., keep: Sequence[str] = ...,
     secret: Names = ..., useful: Names = ..., partition: Sequence[str] = ..., seed: int | None = ...,
     force: bool = ..., allow_unclaimed: bool = ..., progress: Progress | None = ..., ledger: Book | None = ...,
     people: str | None = ..., budget: float | None = ..., same_values: bool = ..., memoise: str | None = ...,
@@ -51,7 +52,7 @@ def release(
 
 @overload
 def release(
-    source: Any, mechanism: Mechanism, to: str | os.PathLike[str] | Place, *, decode: str = ...,
+    source: Any, mechanism: Mechanism | Bundle, to: str | os.PathLike[str] | Place, *, decode: str = ...,
     keep: Sequence[str] = ..., secret: Names = ..., useful: Names = ..., partition: Sequence[str] = ...,
     seed: int | None = ..., force: bool = ..., allow_unclaimed: bool = ..., progress: Progress | None = ...,
     ledger: Book | None = ..., people: str | None = ..., budget: float | None = ..., same_values: bool = ...,
@@ -60,11 +61,11 @@ def release(
 
 
 def release(
-    source: Any, mechanism: Mechanism, to: str | os.PathLike[str] | Place | None = None, *, decode: str = "symbols",
-    keep: Sequence[str] = (), secret: Names = None, useful: Names = None, partition: Sequence[str] = (),
-    seed: int | None = None, force: bool = False, allow_unclaimed: bool = False, progress: Progress | None = None,
-    ledger: Book | None = None, people: str | None = None, budget: float | None = None, same_values: bool = False,
-    memoise: str | None = None,
+    source: Any, mechanism: Mechanism | Bundle, to: str | os.PathLike[str] | Place | None = None, *,
+    decode: str = "symbols", keep: Sequence[str] = (), secret: Names = None, useful: Names = None,
+    partition: Sequence[str] = (), seed: int | None = None, force: bool = False, allow_unclaimed: bool = False,
+    progress: Progress | None = None, ledger: Book | None = None, people: str | None = None,
+    budget: float | None = None, same_values: bool = False, memoise: str | None = None,
 ) -> Any:
     """Randomise every row of a source, into a file or folder or into what the source is.
 
@@ -89,6 +90,8 @@ def release(
 
         if divided or memoise is not None:
             raise InputError("a release on a cluster can neither be divided by columns nor remember answers.")
+        if isinstance(mechanism, Bundle):
+            raise InputError("a bundle is released from files and frames of this machine, not on a cluster.")
         if isinstance(to, Place):
             raise InputError("a cluster writes to paths and addresses that it knows itself; give to= as text.")
         _check_promise(mechanism, allow_unclaimed)
@@ -104,7 +107,7 @@ def release(
         check_place(target, opened.path, force=force, folder=is_folder(target, divided))
         check_place(manifest_path(target), opened.path, force=force)
     _check_promise(mechanism, allow_unclaimed)
-    flow = Flow.of(opened, mechanism, decode, keep, secret, useful, Stream.of(seed))
+    flow = flow_of(opened, mechanism, decode, keep, secret, useful, Stream.of(seed))
     check_partition(divided, flow)
     place = booked(ledger, flow, target, people=people, budget=budget, same_values=same_values, memoise=memoise)
     with place:
@@ -148,7 +151,7 @@ def check_partition(divided: Sequence[str], flow: Flow) -> None:
         raise InputError(f"a column is named twice in partition ({', '.join(divided)}); name each once.")
 
 
-def _check_promise(mechanism: Mechanism, allow_unclaimed: bool) -> None:
+def _check_promise(mechanism: Mechanism | Bundle, allow_unclaimed: bool) -> None:
     """Only a sealed mechanism with a claim that certifies may touch a row."""
     if not mechanism.sealed:
         raise InputError("only a sealed mechanism can release rows; design() and seal() return sealed ones.")
@@ -159,9 +162,9 @@ def _check_promise(mechanism: Mechanism, allow_unclaimed: bool) -> None:
                 "certified, or pass allow_unclaimed=True if no promise is needed."
             )
         return
-    from sfumato.certification import certify
+    from sfumato.certification.certificate import certify_any
 
-    certify(mechanism)
+    certify_any(mechanism)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -316,6 +319,18 @@ def _kept(keep: Sequence[str], source: Source, private: dict[str, str]) -> tuple
     if len(set(names)) != len(names):
         raise InputError(f"a column is named twice in keep ({', '.join(names)}); name each once.")
     return tuple(names)
+
+
+def flow_of(
+    source: Source, mechanism: Mechanism | Bundle, decode: str, keep: Sequence[str], secret: Names, useful: Names,
+    stream: Stream,
+) -> Flow:
+    """The flow of a mechanism, or of a bundle."""
+    if isinstance(mechanism, Bundle):
+        from sfumato.releasing.bundled import BundleFlow
+
+        return BundleFlow.of(source, mechanism, decode, keep, secret, useful, stream)
+    return Flow.of(source, mechanism, decode, keep, secret, useful, stream)
 
 
 def _position(source: Source, name: str) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.alphabet import Ints
+from sfumato.mechanism.blocks import Blocks
 from sfumato.mechanism.cells import Cells
 from sfumato.mechanism.constant import Constant
 from sfumato.mechanism.law import Law, Words
@@ -21,7 +22,7 @@ from sfumato.mechanism.table import Table
 
 GUIDE_ENTRIES = 1 << 20  # the largest guide table
 RUNS = 64  # its entries for each output: one word in 64 or so falls on an entry that decides nothing
-IN_RUNS = (Cells, Constant)  # laws in which each output takes one run of words
+IN_RUNS = (Cells, Constant, Blocks)  # laws in which each output takes one run of words
 Kernel = Callable[[Any, Words, Any], None]  # (codes, words, out): fills out
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from sfumato import __version__
 from sfumato.errors import FileFormatError, InputError
+from sfumato.mechanism.bundle import Bundle
 from sfumato.mechanism.file import record_of
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato.sources.files import PACKINGS
@@ -20,7 +21,7 @@ FORMAT, VERSION = "sfumato/manifest", 1
 
 
 class OutputColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A column of the released table and its role: 'secret', 'useful', 'symbol', 'bits' or 'kept'."""
+    """A column of the released table and its role: 'secret', 'useful', 'symbol', 'bits', 'part', 'answer' or 'kept'."""
 
     name: str
     role: str
@@ -36,7 +37,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     rows: int | None  # None when it was written before the rows had passed
     columns: list[OutputColumn]
     decode: str  # 'symbols', 'likely' or 'sample'
-    meaning: str  # what an output of the mechanism is: 'cell', 'useful', 'subset' or 'symbol'
+    meaning: str  # what an output of the mechanism is: 'cell', 'useful', 'subset' or 'symbol'; 'bundle' for several
     method: str
     mechanism: str  # the checksum of the mechanism file
     claim: str | None
@@ -57,6 +58,17 @@ def manifest_of(
     randomness: str, size: int | None = None, entry: str | None = None,
 ) -> Manifest:
     """The manifest of a release."""
+    return manifest_record(
+        mechanism, record_of(mechanism).checksum, mechanism.law.meaning, rows=rows, columns=columns, decode=decode,
+        engine=engine, randomness=randomness, size=size, entry=entry,
+    )
+
+
+def manifest_record(
+    mechanism: Mechanism | Bundle, checksum: str, meaning: str, *, rows: int | None, columns: list[OutputColumn],
+    decode: str, engine: str, randomness: str, size: int | None, entry: str | None = None,
+) -> Manifest:
+    """The manifest of whatever was released with."""
     notes = [_SAMPLE_NOTE] if decode == "sample" else []
     kept = [c.name for c in columns if c.role == "kept"]
     if kept:
@@ -65,7 +77,7 @@ def manifest_of(
         notes.append("The mechanism carries no claim: no privacy is promised for this table.")
     return Manifest(
         FORMAT, VERSION, __version__, datetime.date.today().isoformat(), rows, columns, decode,
-        mechanism.law.meaning, mechanism.method, record_of(mechanism).checksum,
+        meaning, mechanism.method, checksum,
         None if mechanism.claim is None else mechanism.claim.sentence, engine, randomness, mechanism.source,
         notes, {name: package_version(name) for name in ("numpy", "pyarrow", "cryptography")}, size, entry,
     )

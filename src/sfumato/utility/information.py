@@ -12,6 +12,7 @@ from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
+from sfumato.mechanism.blocks import Blocks
 from sfumato.mechanism.cells import Cells
 from sfumato.mechanism.conditional import Conditional
 from sfumato.mechanism.constant import Constant
@@ -181,8 +182,12 @@ def _subset_sums(x: Floats) -> Floats:
     return sums
 
 
+def _blocks(law: Blocks, p: Floats) -> Information:
+    return _table(Table(law.listed.reshape(law.outputs, -1), law.rows, law.bits), p)
+
+
 _BY_KIND: dict[str, Callable[[Any, Floats], Information]] = {
-    Table.kind: _table, Cells.kind: _cells, Conditional.kind: _conditional, Unary.kind: _unary,
+    Table.kind: _table, Blocks.kind: _blocks, Cells.kind: _cells, Conditional.kind: _conditional, Unary.kind: _unary,
     Constant.kind: _constant, Layout.kind: _layout, Product.kind: _product,
 }
 

@@ -1,0 +1,103 @@
+"""Calibration: the strongest answers for which the promise about the secret is proved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from sfumato.alphabet import Alphabet
+from sfumato.bundles.answers import Answer, best_answer
+from sfumato.certification import certificate, seal
+from sfumato.certification.linear import about_input
+from sfumato.certification.outward import log_up
+from sfumato.certification.sealing import MARGINS
+from sfumato.certification.together import bundle_certificate
+from sfumato.mechanism import Bundle, Claim, Law, Mechanism
+from sfumato.privacy import RLDP, level
+from sfumato.uncertainty import UncertaintySet
+
+STRONGEST = 12.0  # nats about a part's own columns, beyond which an answer is the truth for all purposes
+STEPS = 18
+CLOSE = 0.005  # relative room that is left to the answer
+SEALED = 2.0**-28  # the margin that rounding needs where no claim has to be met by a part of its own
+
+
+def unsealed(answer: Answer, claim: Claim, law: Law | None = None) -> Mechanism:
+    """The part that gives an answer about the table its claim is for."""
+    assert claim.within is not None
+    joint = claim.within.joint
+    reads = "both" if answer.rows > 1 else "useful"
+    return Mechanism(law or answer.law(), joint.secret, joint.useful, reads, method_of(answer), claim, joint)
+
+
+def sealed_part(answer: Answer, claim: Claim) -> Mechanism:
+    """The part with integer weights, its own claim about the secret proved."""
+    made = unsealed(answer, claim)
+    for margin in MARGINS:  # as sf.seal does, without the levels outside the set, which the bundle states as a whole
+        tried = replace(made, law=made.law.rounded(None, margin))
+        if certificate(tried, wider=False).holds:
+            return tried
+    return seal(made, claim)[0]  # which says what is wrong
+
+
+def method_of(answer: Answer) -> str:
+    if answer.order is not None:
+        return f"blocks of order {answer.order}"
+    return "srr" if answer.rows > 1 and answer.useful > 1 else "grr"
+
+
+def strongest(within: UncertaintySet, epsilon: float) -> Answer:
+    """The answer that does not read the secret with the greatest parameter whose level about the secret over the set
+    is ε, by chords and halving on floats.
+
+    Sealing proves it afterwards, so a slip of the search costs a little strength and no privacy.
+    """
+    joint = within.joint
+    notion = RLDP(within)
+
+    def told(answer: Answer) -> float:
+        return level(Mechanism(answer.law(), joint.secret, joint.useful, "useful"), notion)
+
+    if epsilon >= STRONGEST:
+        return best_answer(1, joint.useful.size, epsilon)
+    # At ε about its own columns an answer is ε-private for every distribution, so the search starts there.
+    low, high = (epsilon, -epsilon), (STRONGEST, told(best_answer(1, joint.useful.size, STRONGEST)) - epsilon)
+    if high[1] <= 0:
+        return best_answer(1, joint.useful.size, STRONGEST)
+    for step in range(STEPS):
+        if high[0] - low[0] <= CLOSE * high[0]:
+            break
+        chord = (low[0] * high[1] - high[0] * low[1]) / (high[1] - low[1])
+        middle = round(chord if step % 3 else (low[0] + high[0]) / 2, 9)
+        over = told(best_answer(1, joint.useful.size, middle)) - epsilon * (1 - 1e-9)
+        low, high = ((middle, over), high) if over <= 0 else (low, (middle, over))
+    return best_answer(1, joint.useful.size, low[0])
+
+
+def tree_part(answer: Answer, within: UncertaintySet) -> Mechanism:
+    """A part of a tree: sealed, with a claim that names the set of its table with its parent and holds in any."""
+    made = unsealed(answer, Claim("rldp", answer.epsilon, within), answer.law().rounded(None, SEALED))
+    return replace(made, claim=Claim("rldp", log_up(about_input(made).ratio), within))
+
+
+def greatest_scale(made: Callable[[float], Bundle], epsilon: float) -> tuple[Bundle, float]:
+    """The bundle with the greatest scale of its levels whose promise is proved; `made(1)` need not hold."""
+    low, best = 0.0, made(0.0)
+    high = 1.0
+    while high < 64 and bundle_certificate(trial := made(high)).level <= epsilon:
+        low, best, high = high, trial, 2 * high
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        trial = made(middle)
+        if bundle_certificate(trial).level <= epsilon:
+            low, best = middle, trial
+        else:
+            high = middle
+        if high - low < 1e-4 * high:
+            break
+    return best, low
+
+
+def nothing_useful() -> Alphabet:
+    """The useful side of a part that reads the secret alone."""
+    return Alphabet(())

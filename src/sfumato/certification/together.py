@@ -1,0 +1,166 @@
+"""The level of several mechanisms that answer for the same row, proved from the integers of each.
+
+P(y₁ … y_k | s) = Σ_u p(u|s) Π_i Q_i(y_i | s, u_i): what may be said about it depends on what is assumed of p(u|s).
+This is the one place where levels of mechanisms with different columns are put together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from decimal import ROUND_CEILING, Decimal, localcontext
+from fractions import Fraction
+from typing import Any
+
+from sfumato.certification.certificate import PROVED, Certificate, check_confidence, proved
+from sfumato.certification.linear import about_anything, about_input
+from sfumato.certification.outward import log_up
+from sfumato.errors import ClaimError, InputError
+from sfumato.mechanism import Bundle, Mechanism, Unary
+from sfumato.mechanism.bundle import part_name
+
+STAND_IN_BITS = 60
+MODELS = {
+    "star": "proved from the integers IF the columns of different parts are independent given the secret",
+    "tree": "proved from the integers IF the columns form the stated tree",
+}
+
+
+def total_up(levels: Sequence[float]) -> float:
+    """A float at or above the sum."""
+    out = 0.0
+    for level in levels:
+        out = math.nextafter(out + level, math.inf) if level else out
+    return out
+
+
+def summed(parts: Sequence[Mechanism]) -> float:
+    """The level of all answers together for every distribution of all columns (ours).
+
+    P(y|s) is a mean of Π_i Q_i(y_i|s, u_i), so P(y|s)/P(y|s') ≤ Π_i max_u Q_i(y_i|s, u) / min_u Q_i(y_i|s', u): the
+    levels
+    about the secret for any distribution add up. It is attained where the parts share a worst pair of secrets, by a
+    distribution that gives each secret one record. The product is taken in rationals.
+    """
+    ratio: Fraction | float = Fraction(1)
+    for found in _ratios(parts):
+        if found == math.inf:
+            return math.inf
+        ratio *= Fraction(found)
+    return log_up(ratio)
+
+
+def _ratios(parts: Sequence[Mechanism]) -> list[Fraction | float]:
+    """The worst ratio of each part for any distribution; parts with the same numbers are looked at once."""
+    known: dict[object, Fraction | float] = {}
+    out = []
+    for part in parts:
+        law: Any = part.law
+        numbers = tuple(getattr(law, f.name) for f in fields(law))
+        alike = all(isinstance(x, int | str) for x in numbers)
+        key = (law.kind, part.secret.size, *numbers) if alike else id(law)
+        if key not in known:
+            known[key] = about_anything(part).ratio
+        out.append(known[key])
+    return out
+
+
+def _greatest(parts: Sequence[Mechanism]) -> tuple[float, Mechanism]:
+    """The greatest level among parts for any distribution, and the part that has it."""
+    ratio, part = max(zip(_ratios(parts), parts, strict=True), key=lambda pair: pair[0])
+    return (math.inf if ratio == math.inf else log_up(ratio)), part
+
+
+def _over_its_set(part: Mechanism, target: float) -> float:
+    """The proved level of one part about what it hangs from, over the set its own claim names."""
+    claim = part.claim
+    if claim is None or claim.notion != "rldp" or claim.within is None:
+        raise ClaimError(f"part {part_name(part)!r} does not say in which set of distributions its table lies.")
+    check_confidence(claim)
+    found = proved(part, "rldp", claim.within, target).ratio
+    return math.inf if found == math.inf else log_up(found)
+
+
+def stand_in(part: Mechanism, level: float) -> Mechanism:
+    """A law over the same useful values whose rows are all two-level functions 1 … e^level, or a little more.
+
+    A ratio Σ p(u|a) g(u) / Σ p(u|a') g(u) over all g with g(u) ≤ e^level g(u') is greatest at such a function: for a
+    given
+    ratio λ it is linear in g, and the extreme rays of that cone of two bounds are two-level. So what passes through
+    the channel p(u|a) of anything with this level is what passes of the stand-in.
+    """
+    with localcontext() as context:
+        context.prec = 60
+        half = (Decimal(level) / 2).exp()
+        on = int((Decimal(2**STAND_IN_BITS) * half / (1 + half)).to_integral_value(ROUND_CEILING)) + 1
+    if on >= 2**STAND_IN_BITS:
+        raise ClaimError(f"a level of {level:.4g} below {part_name(part)!r} is too large to be followed up the tree.")
+    law = Unary(1, part.useful.size, on, 2**STAND_IN_BITS - on, STAND_IN_BITS)
+    return replace(part, law=law, reads="useful", answers=None)
+
+
+def level_below(bundle: Bundle, at: int) -> float:
+    """The level of all answers in the subtree of a part about what the part hangs from (ours).
+
+    m(a) = Σ_u p(u|a) Q(y|u) Π_c m_c(u). The logarithm of Q·Πm_c varies by at most the part's level about its own
+    input and
+    the levels of its children about it, and the channel p(u|a), whichever it is in the edge's set, lets through of that
+    what it lets through of the stand-in. A leaf's own rows are compared directly.
+    """
+    part, below = bundle.parts[at], [i for i, parent in enumerate(bundle.parents) if parent == at]
+    if not below:
+        return _over_its_set(part, math.inf)
+    levels = [level_below(bundle, i) for i in below]
+    if part.reads == "both":  # rows differ between secrets: nothing is gained from the channel
+        return total_up([summed([part]), *levels])
+    own = about_input(part).ratio
+    whole = math.inf if own == math.inf else total_up([log_up(own), *levels])
+    return math.inf if whole == math.inf else min(whole, _over_its_set(stand_in(part, whole), math.inf))
+
+
+def _for_tables(bundle: Bundle) -> float:
+    """Which part a row answers does not depend on the row, so the ratio of an answer is that of its part."""
+    assert bundle.claim is not None
+    target = math.exp(bundle.claim.epsilon) * (1 - 1e-15)
+    return max(_over_its_set(part, target) for part in bundle.parts)
+
+
+def _for_tree(bundle: Bundle) -> float:
+    """Branches of the tree are independent given the secret: their levels add up."""
+    return total_up([level_below(bundle, i) for i, parent in enumerate(bundle.parents) if parent == -1])
+
+
+_LEVELS: dict[str, Callable[[Bundle], float]] = {
+    "tables": _for_tables, "star": _for_tree, "tree": _for_tree,
+}
+
+
+def bundle_certificate(bundle: Bundle) -> Certificate:
+    """The certificate of a bundle's promise, whether or not it holds."""
+    if bundle.claim is None:
+        raise InputError("the bundle carries no promise. Give one, or design it with sf.bundle.")
+    claim, parts = bundle.claim, [_about(bundle, part) for part in bundle.parts]
+    worst, part = _greatest(parts)
+    anyhow = worst if bundle.turns is not None else summed(parts)
+    level = anyhow if claim.assuming == "nothing" else min(anyhow, _LEVELS[claim.assuming](bundle))
+    outside = {} if claim.assuming == "nothing" else {"any distribution": anyhow}
+    witness = {"part": part_name(part)} if bundle.turns is not None and claim.assuming == "nothing" else {}
+    basis = MODELS.get(claim.assuming, PROVED)
+    return Certificate("rldp", claim.assuming, claim.epsilon, level, witness, outside, claim.title, (), basis)
+
+
+def _about(bundle: Bundle, part: Mechanism) -> Mechanism:
+    """The part as one about the bundle's secret, whatever it hangs from; what it reads stays the same."""
+    return replace(part, secret=bundle.secret, joint=None, claim=None) if part.reads == "useful" else part
+
+
+def certify_bundle(bundle: Bundle) -> Certificate:
+    """Prove the promise from the integer weights alone, or raise ClaimError."""
+    made = bundle_certificate(bundle)
+    if not made.holds:
+        raise ClaimError(
+            f"claimed ε ≤ {made.epsilon:.10g} ({made.title}), proved only ε ≤ {made.level:.10g} for all parts "
+            f"{bundle.asks}. Nothing was released."
+        )
+    return made

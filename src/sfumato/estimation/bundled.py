@@ -1,0 +1,226 @@
+"""Estimates from the answers of a bundle: every table of one and two columns, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.alphabet import Column, Floats, Ints
+from sfumato.errors import InputError, unknown
+from sfumato.estimation.intervals import simultaneous
+from sfumato.estimation.inversion import Inversion
+from sfumato.estimation.scores import PairInversion, PooledInversion, Scores, alike
+from sfumato.estimation.simplex import on_simplex
+from sfumato.estimation.tally import manifest_beside
+from sfumato.mechanism import Bundle
+from sfumato.mechanism.bundle import answer_labels, part_name
+from sfumato.mechanism.bundle_file import record_of
+from sfumato.releasing.bundled import ANSWER, TURN
+from sfumato.sources import open_source
+
+PAIR_COUNTS = 40_000_000  # outputs of two parts that are counted together
+
+
+@dataclass(frozen=True, eq=False)
+class TableEstimate:
+    """The distribution of one column, or of two together."""
+
+    columns: tuple[Column, ...]
+    p: Floats  # with an axis for each column
+    n: int  # rows it rests on
+    inversion: Inversion = field(repr=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(c.name for c in self.columns)
+
+    @property
+    def raw(self) -> Floats:
+        """The unbiased estimate before projection; some values may be negative."""
+        return self.inversion.raw.reshape(self.p.shape)
+
+    @property
+    def error(self) -> Floats:
+        """The standard error of each value of `raw`."""
+        return np.sqrt(self.inversion.variance).reshape(self.p.shape)
+
+    @property
+    def identified(self) -> bool:
+        return bool(self.inversion.identified.all())
+
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """(low, high) that hold for all cells of this table at once."""
+        p = self.p.reshape(self.inversion.raw.shape)
+        low, high = simultaneous(self.inversion, level, p)
+        return low.reshape(self.p.shape), high.reshape(self.p.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class BundleEstimate:
+    """Every table of one or two columns behind the released answers.
+
+    Tables are estimated one by one: two that share a column need not agree on it exactly.
+    """
+
+    bundle: Bundle
+    n: int
+    project: bool
+    counts: dict[tuple[int, ...], Floats] = field(repr=False)  # by part, or by pair of parts
+    scores: dict[int, Scores] = field(default_factory=dict, repr=False)
+    made: dict[tuple[str, ...], TableEstimate] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def columns(self) -> dict[str, Column]:
+        """The columns that some part answers for; the secret first if it is among them."""
+        both = self.bundle.reads == "both"
+        return {c.name: c for c in (*(self.bundle.secret.columns if both else ()), *self.bundle.useful.columns)}
+
+    @property
+    def names(self) -> list[tuple[str, ...]]:
+        """Every table that can be asked for, by its columns."""
+        known = list(self.columns)
+        return [*((name,) for name in known), *(pair for pair in combinations(known, 2) if self._told(pair))]
+
+    @property
+    def tables(self) -> Iterator[TableEstimate]:
+        """All of them."""
+        return (self.table(*names) for names in self.names)
+
+    def table(self, *names: str) -> TableEstimate:
+        """The table of one column or of two."""
+        for name in names:
+            if name not in self.columns:
+                raise unknown("a column of the bundle", name, self.columns)
+        if not 1 <= len(names) <= 2 or len(set(names)) != len(names):
+            raise InputError(f"a table has one column or two different ones, got {names}.")
+        if names not in self.made:
+            inversion, n = self._inverted(names)
+            raw = inversion.raw.reshape([self.columns[c].size for c in names])
+            known = inversion.identified.all()
+            shown = on_simplex(raw) if self.project and known else raw if known else np.full(raw.shape, 1 / raw.size)
+            self.made[names] = TableEstimate(tuple(self.columns[c] for c in names), shown, n, inversion)
+        return self.made[names]
+
+    def intervals(self, level: float = 0.95) -> dict[tuple[str, ...], tuple[Floats, Floats]]:
+        """(low, high) for every table, which hold for all cells of all tables at once.
+
+        Each table takes an equal part of the risk (Bonferroni: right for every dependence between tables).
+        """
+        each = 1 - (1 - level) / len(self.names)
+        return {names: self.table(*names).interval(each) for names in self.names}
+
+    def _scores(self, part: int) -> Scores:
+        own = self.bundle.parts[part]
+        if part not in self.scores:
+            twin = next((i for i in self.scores if alike(own, self.bundle.parts[i])), None)
+            made = Scores.of(own, self.bundle.reading(own)) if twin is None else self.scores[twin]
+            self.scores[part] = replace(made, columns=self.bundle.reading(own))
+        return self.scores[part]
+
+    def _holding(self, names: Sequence[str]) -> list[int]:
+        """Parts that hold all of the columns."""
+        reading = [{c.name for c in self.bundle.reading(part)} for part in self.bundle.parts]
+        return [i for i, held in enumerate(reading) if set(names) <= held]
+
+    def _told(self, names: Sequence[str]) -> bool:
+        return bool(self._holding(names)) or self.bundle.turns is None
+
+    def _inverted(self, names: tuple[str, ...]) -> tuple[Inversion, int]:
+        parts = self._holding(names)
+        if not parts and self.bundle.turns is not None:
+            raise InputError(f"no part holds {' and '.join(names)} together, and each row answers one part only.")
+        if self.bundle.turns is not None:
+            return self._pooled(names, parts)
+        if parts:
+            best = min(parts, key=lambda i: self._scores(i).moment(names))
+            return self._scores(best).table(names, self.counts[best,] / self.n, self.n), self.n
+        return self._across(names), self.n
+
+    def _pooled(self, names: tuple[str, ...], parts: list[int]) -> tuple[Inversion, int]:
+        rows = {i: int(self.counts[i,].sum()) for i in parts}
+        seen = [i for i in parts if rows[i]] or parts[:1]
+        each = [self._scores(i).table(names, self.counts[i,] / max(rows[i], 1), rows[i]) for i in seen]
+        known = [(i, x) for i, x in zip(seen, each, strict=True) if x.identified.all()] or [(seen[0], each[0])]
+        if len(known) == 1:
+            return known[0][1], rows[known[0][0]]
+        moments = [self._scores(i).moment(names) for i, _ in known]
+        return PooledInversion.of([x for _, x in known], moments), sum(rows[i] for i, _ in known)
+
+    def _best_home(self, name: str) -> int:
+        """The part that tells most of a column; the secret may be read by several."""
+        return min(self._holding([name]), key=lambda i: self._scores(i).moment([name]))
+
+    def _across(self, names: tuple[str, ...]) -> Inversion:
+        a, b = (self._best_home(name) for name in names)
+        homes = zip((a, b), names, strict=True)
+        alone = [self._scores(i).table([name], self.counts[i,] / self.n, self.n) for i, name in homes]
+        f = self.counts[min(a, b), max(a, b)] / self.n
+        return PairInversion.of(alone[0], alone[1], f if a < b else f.T, self.n)
+
+
+def estimate_bundle(source: Any, bundle: Bundle, *, project: bool = True) -> BundleEstimate:
+    """Every table of one and two columns from a table released with a bundle, read once, batch by batch."""
+    manifest = manifest_beside(source)
+    if manifest is not None and manifest.mechanism != record_of(bundle).checksum:
+        raise InputError(
+            "the table was released with another mechanism than this bundle (their checksums differ). "
+            "Load the file that was written with it."
+        )
+    written = [_written(part_name(part), answer_labels(part), bundle.reading(part)) for part in bundle.parts]
+    counts, n = (_counted_together if bundle.turns is None else _counted_in_turn)(source, bundle, written)
+    if n == 0:
+        raise InputError("there are no released rows to estimate from.")
+    return BundleEstimate(bundle, n, project, counts)
+
+
+def _written(name: str, labels: Sequence[str | None], reading: Sequence[Column]) -> Column:
+    """The column that a part's answers were written into: spelled as the column was, when they are its labels."""
+    if len(reading) == 1 and reading[0].labels == tuple(labels):
+        return replace(reading[0], name=name, cuts=None, other=None)
+    return Column(name, tuple(labels))
+
+
+Counts = tuple[dict[tuple[int, ...], Floats], int]
+
+
+def _counted_together(source: Any, bundle: Bundle, written: Sequence[Column]) -> Counts:
+    pairs = list(combinations(range(len(written)), 2))
+    if sum(written[a].size * written[b].size for a, b in pairs) > PAIR_COUNTS:
+        raise InputError("the parts have too many outputs to count every two of them together.")
+    alone: list[Ints] = [np.zeros(c.size, np.int64) for c in written]
+    both = {(a, b): np.zeros(written[a].size * written[b].size, np.int64) for a, b in pairs}
+    rows = 0
+    for batch in open_source(source).batches([c.name for c in written]):
+        codes = [c.encode(batch.column(c.name), first_row=rows).astype(np.int64) for c in written]
+        rows += batch.num_rows
+        for i, code in enumerate(codes):
+            alone[i] += np.bincount(code, minlength=written[i].size)
+        for (a, b), total in both.items():
+            total += np.bincount(codes[a] * written[b].size + codes[b], minlength=len(total))
+    out: dict[tuple[int, ...], Floats] = {(i,): t.astype(float) for i, t in enumerate(alone)}
+    for (a, b), total in both.items():
+        out[a, b] = total.reshape(written[a].size, written[b].size).astype(float)
+    return out, rows
+
+
+def _counted_in_turn(source: Any, bundle: Bundle, written: Sequence[Column]) -> Counts:
+    turns = Column(TURN, bundle.names)
+    totals: list[Ints] = [np.zeros(c.size, np.int64) for c in written]
+    rows = 0
+    for batch in open_source(source).batches([TURN, ANSWER]):
+        turn = turns.encode(batch.column(TURN), first_row=rows)
+        order = np.argsort(turn, kind="stable")
+        answers = batch.column(ANSWER).take(pa.array(order))
+        ends = np.searchsorted(turn[order], np.arange(len(written) + 1))
+        for i, (start, stop) in enumerate(pairwise(ends.tolist())):
+            if start < stop:
+                codes = written[i].encode(answers.slice(start, stop - start), first_row=rows)
+                totals[i] += np.bincount(codes, minlength=written[i].size)
+        rows += batch.num_rows
+    return {(i,): t.astype(float) for i, t in enumerate(totals)}, rows

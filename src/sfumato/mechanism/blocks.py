@@ -1,0 +1,167 @@
+"""Blocks: answer with one of a balanced family of sets of useful values, and perhaps with a secret beside it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.alphabet import Floats, Ints
+from sfumato.errors import InputError
+from sfumato.mechanism.law import (
+    MATRIX_CELLS,
+    Contrast,
+    Law,
+    Rows,
+    Weights,
+    Words,
+    is_total,
+    mask,
+    present,
+    scale,
+)
+
+BLOCK_BITS = 62
+MOST_BLOCKS = 20_000
+LISTED = 40_000_000  # weights [y, s, u] that are written out to be compared
+ORDERS = (2, 3, 5, 7, 11, 13)  # primes; a set of order q holds about one value in q
+
+
+@lru_cache(maxsize=64)
+def incidence(useful: int, order: int) -> npt.NDArray[np.bool_]:
+    """[block, u]: points and hyperplanes of the smallest projective space over GF(order) with `useful` points or more.
+
+    Every point lies in equally many hyperplanes and every two points in equally many together, so no useful value is
+    treated otherwise than another (projective geometry response: Feldman, Nelson, Nguyen, Talwar 2022).
+    """
+    if order not in ORDERS:
+        raise InputError(f"the order of blocks must be one of {', '.join(map(str, ORDERS))}, got {order!r}.")
+    size = 2
+    while (order**size - 1) // (order - 1) < useful:
+        size += 1
+    if (order**size - 1) // (order - 1) > MOST_BLOCKS:
+        raise InputError(f"{useful:,} values need more than {MOST_BLOCKS:,} blocks of order {order}.")
+    vectors = np.indices((order,) * size).reshape(size, -1).T
+    first = np.argmax(vectors != 0, axis=1)
+    normal = vectors[np.arange(len(vectors)), first] == 1  # one vector for each line through the origin
+    points = vectors[normal]
+    found = (points @ points[:useful].T) % order == 0
+    found.flags.writeable = False
+    return np.asarray(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Output a set H of useful values (rows = 1), or a secret s' with a set H.
+
+    `inside` if s' = s and u ∈ H, `outside` if s' = s and u ∉ H, `other` if s' ≠ s. With inside = e^ε·outside it is
+    ε-LDP about u [Feldman et al. 2022]; with (inside, outside, other) ∝ (e^ε, e^{−ε}, 1) it is SRR with sets in the
+    place
+    of single values: ratios between different secrets reach e^ε only, whatever the distribution (ours).
+    """
+
+    rows: int
+    useful: int
+    order: int
+    inside: Any
+    outside: Any
+    other: Any
+    bits: int | None = None
+    kind: ClassVar[str] = "blocks"
+    words: ClassVar[int] = 1
+    meaning: ClassVar[str] = "symbol"
+
+    def __post_init__(self) -> None:
+        d, e = self.copies
+        total = d * self.inside + e * self.outside + (self.rows - 1) * self.blocks * self.other
+        if min(self.inside, self.outside, self.other) < 0 or not is_total(total, self.bits):
+            raise InputError("the weights of blocks must not be negative and must sum to the total.")
+
+    @property
+    def blocks(self) -> int:
+        return len(incidence(self.useful, self.order))
+
+    @cached_property
+    def copies(self) -> tuple[int, int]:
+        """How many blocks hold a useful value, and how many do not."""
+        inside = int(incidence(self.useful, self.order)[:, 0].sum())
+        return inside, self.blocks - inside
+
+    @property
+    def outputs(self) -> int:
+        return self.rows * self.blocks
+
+    @cached_property
+    def listed(self) -> Weights:
+        """Every weight, [y, s, u]."""
+        if self.outputs * self.rows * self.useful > LISTED:
+            raise InputError(f"{self.outputs:,} outputs of {self.rows * self.useful:,} inputs are too many to compare.")
+        kind = np.float64 if self.bits is None else np.int64
+        own = np.where(incidence(self.useful, self.order), self.inside, self.outside).astype(kind)
+        out = np.full((self.rows, self.blocks, self.rows, self.useful), self.other, kind)
+        for s in range(self.rows):
+            out[s, :, s] = own
+        return out.reshape(self.outputs, self.rows, self.useful)
+
+    def row(self, y: int) -> Weights:
+        s, block = divmod(y, self.blocks)
+        out = np.full((self.rows, self.useful), self.other, float if self.bits is None else object)
+        out[s] = np.where(incidence(self.useful, self.order)[block], self.inside, self.outside)
+        return out
+
+    def contrasts(self) -> list[Contrast]:
+        return [Rows(self.listed)]
+
+    def input_extremes(self) -> tuple[Any, Any, int]:
+        used = [self.outside, *([self.inside] if self.copies[0] else []), *([self.other] if self.rows > 1 else [])]
+        return max(used), min(used), 0
+
+    def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
+        v = np.broadcast_to(self.listed.astype(float), (self.outputs, *given.shape))
+        laws = np.einsum("ysu,su->ys", v, given)
+        seen = laws[:, present(ps)]
+        return seen.max(1), seen.min(1), laws @ ps, np.arange(self.outputs)
+
+    def rounded(self, bits: int | None, margin: float) -> Law:
+        """d·inside + e·outside must make up what `other` leaves; d and e have no common divisor, so integers exist."""
+        bits = BLOCK_BITS if bits is None else bits
+        even, (d, e) = 1 / self.outputs, self.copies
+        mixed = [(1 - margin) * float(w) / scale(self.bits) + margin * even
+                 for w in (self.inside, self.outside, self.other)]
+        other = math.floor(math.ldexp(mixed[2], bits)) if self.rows > 1 else 0
+        left = 2**bits - (self.rows - 1) * self.blocks * other
+        outside = math.floor(math.ldexp(mixed[1], bits))
+        outside += (left * pow(e, -1, d) - outside) % d if d > 1 else 0  # so that d divides what is left
+        return Blocks(self.rows, self.useful, self.order, (left - e * outside) // d, outside, other, bits)
+
+    @cached_property
+    def _members(self) -> tuple[Ints, Ints]:
+        """For each useful value the blocks that hold it, and those that do not."""
+        held = incidence(self.useful, self.order).T
+        inside, outside = (np.array([np.flatnonzero(x == own) for x in held]) for own in (True, False))
+        return inside, outside
+
+    def draw(self, codes: Ints, words: Words) -> Ints:
+        assert self.bits is not None
+        word = mask(words[:, 0], self.bits).astype(np.int64)
+        s, u = np.divmod(codes, self.useful)
+        (inside, outside), (d, e) = self._members, self.copies
+        out = np.empty(len(codes), np.int64)
+        first, second = d * self.inside, d * self.inside + e * self.outside
+        at = np.flatnonzero(word < first)
+        out[at] = s[at] * self.blocks + inside[u[at], word[at] // max(self.inside, 1)]
+        at = np.flatnonzero((word >= first) & (word < second))
+        out[at] = s[at] * self.blocks + outside[u[at], (word[at] - first) // max(self.outside, 1)]
+        at = np.flatnonzero(word >= second)
+        rest = (word[at] - second) // max(self.other, 1)
+        out[at] = rest + self.blocks * (rest // self.blocks >= s[at])
+        return out
+
+    def matrix(self) -> Floats | None:
+        if self.outputs * self.rows * self.useful > MATRIX_CELLS:
+            return None
+        return np.asarray(self.listed.reshape(self.outputs, -1), float) / scale(self.bits)

@@ -1,0 +1,220 @@
+"""Bundle: several mechanisms for the same row, each with columns of its own, under one promise about the secret."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sfumato.alphabet import Alphabet, Column
+from sfumato.errors import InputError, checked_epsilon, unknown
+from sfumato.mechanism.mechanism import Mechanism
+
+TURN_BITS = 62  # the weights of turns sum to 2^62
+ASSUMING = ("nothing", "tables", "star", "tree")
+_HOLDS = {
+    "nothing": "for every distribution of all columns",
+    "tables": "for every distribution whose table of the secret with the columns of each part lies in that part's set, "
+    "however the columns depend on each other",
+    "star": "IF the columns of different parts are independent given the secret (a model, not proved), for every such "
+    "distribution whose table of the secret with each part lies in that part's set",
+    "tree": "IF the columns form the stated tree (a model, not proved), for every such distribution whose table along "
+    "each edge of the tree lies in that edge's set",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """P(y|s) ≤ e^ε P(y|s') for all answers y of a row together, and what has to be assumed for it.
+
+    'nothing': every distribution. 'tables': each part's table with the secret lies in the set of the part's claim, and
+    each row answers one part only. 'star': besides, columns of different parts are independent given the secret.
+    'tree': besides, each part depends on the secret through its parent alone.
+    """
+
+    epsilon: float
+    assuming: str = "nothing"
+
+    def __post_init__(self) -> None:
+        checked_epsilon(self.epsilon)
+        if self.assuming not in ASSUMING:
+            raise unknown("what a promise assumes", self.assuming, ASSUMING)
+
+    @property
+    def sentence(self) -> str:
+        return f"ε = {self.epsilon:.6g} (RLDP) about the secret {_HOLDS[self.assuming]}"
+
+    @property
+    def title(self) -> str:
+        """The notion's name: one that rests on a model is called so, and is not RLDP."""
+        return "RLDP" if self.assuming in ("nothing", "tables") else f"RLDP under a {self.assuming} model"
+
+
+@dataclass(frozen=True, eq=False)
+class Bundle:
+    """Sealed mechanisms with independent noise, all answered by every row, or one of them by each row.
+
+    `turns` are the weights with which a row draws the part that it answers; None when it answers all.
+    In a tree the `secret` of a part is what it hangs from: the secret itself, or the columns of its parent part.
+    """
+
+    parts: tuple[Mechanism, ...]
+    secret: Alphabet
+    turns: tuple[int, ...] | None = None
+    claim: Promise | None = None
+    source: str = "unstated"  # where the design data came from, as for a mechanism
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", tuple(self.parts))
+        if not self.parts or not all(part.sealed and part.law.words == 1 for part in self.parts):
+            raise InputError("a bundle needs one or more sealed mechanisms that answer with a single value each.")
+        self._check_columns()
+        self._check_turns()
+        self._check_promise()
+
+    def _check_columns(self) -> None:
+        known: dict[str, Column] = {c.name: c for c in self.secret.columns}
+        for part in self.parts:
+            if set(part.useful.names) & set(self.secret.names):
+                raise InputError(f"a part reads {min(set(part.useful.names) & set(self.secret.names))!r} as useful, "
+                                 "but it is secret.")
+            for column in part.useful.columns:
+                if known.setdefault(column.name, column) != column:
+                    raise InputError(f"two parts know column {column.name!r} by different labels.")
+            if part.reads == "both" and part.secret != self.secret:
+                raise InputError(f"part {part_name(part)!r} reads another secret than the bundle's.")
+        if len(set(self.names)) != len(self.names):
+            raise InputError("two parts read the same columns; merge them into one.")
+        useful = [name for part in self.parts for name in part.useful.names]
+        if self.turns is None and len(set(useful)) != len(useful):
+            raise InputError("a column is read by two parts, which is possible only when parts are answered in turn.")
+
+    def _check_turns(self) -> None:
+        if self.turns is None:
+            return
+        if len(self.turns) != len(self.parts) or min(self.turns) <= 0 or sum(self.turns) != 2**TURN_BITS:
+            raise InputError(f"turns must be a positive weight for each part, 2^{TURN_BITS} in all.")
+
+    def _check_promise(self) -> None:
+        assuming = "nothing" if self.claim is None else self.claim.assuming
+        if (assuming == "tables" and self.turns is None) or (assuming in ("star", "tree") and self.turns is not None):
+            raise InputError(f"a promise that assumes {assuming!r} is for parts answered "
+                             f"{'in turn' if assuming == 'tables' else 'together'}.")
+        if assuming == "tree":
+            _ = self.parents
+        elif any(part.secret != self.secret for part in self.parts):
+            raise InputError("every part must be about the bundle's secret; only in a tree it hangs from another part.")
+
+    @cached_property
+    def parents(self) -> tuple[int, ...]:
+        """For each part the part it hangs from; −1 for the secret."""
+        homes = {part.useful.columns: i for i, part in enumerate(self.parts)}
+        homes[self.secret.columns] = -1
+        if not all(part.secret.columns in homes for part in self.parts):
+            raise InputError("a part hangs from columns that are neither the secret nor another part.")
+        found = tuple(homes[part.secret.columns] for part in self.parts)
+        for start in range(len(found)):
+            at, steps = start, 0
+            while at >= 0:
+                at, steps = found[at], steps + 1
+                if steps > len(found):
+                    raise InputError("the parts hang from each other in a circle: no tree.")
+        return found
+
+    @cached_property
+    def useful(self) -> Alphabet:
+        """All useful columns; their product is only ever counted, never listed."""
+        columns = {c.name: c for part in self.parts for c in part.useful.columns}
+        return Alphabet(tuple(columns.values()))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(part_name(part) for part in self.parts)
+
+    @property
+    def confidence(self) -> float | None:
+        """With which the balls of all parts hold at once: 1 less the sum of their risks; None without such balls."""
+        sets = [part.claim.within for part in self.parts if part.claim is not None]
+        given = [c for c in (getattr(within, "confidence", None) for within in sets) if c is not None]
+        return float(1 - sum(1 - c for c in given)) if given else None
+
+    @property
+    def asks(self) -> str:
+        return "together" if self.turns is None else "in turn"
+
+    @property
+    def method(self) -> str:
+        return f"bundle of {len(self.parts)}, {self.asks}"
+
+    @property
+    def sealed(self) -> bool:
+        return True
+
+    @property
+    def reads(self) -> str:
+        return "both" if any(part.reads == "both" for part in self.parts) else "useful"
+
+    def reading(self, part: Mechanism) -> tuple[Column, ...]:
+        """The columns that make up a part's input code."""
+        return (*(self.secret.columns if part.reads == "both" else ()), *part.useful.columns)
+
+    def drawn_turns(self, words: Any) -> Any:
+        """The part each row answers, from a random word each; exact in distribution."""
+        assert self.turns is not None
+        ends = np.cumsum(np.array(self.turns, np.uint64))
+        return np.searchsorted(ends, words & np.uint64(2**TURN_BITS - 1), side="right")
+
+    def respond(self, record: Mapping[str, object]) -> dict[str, Any]:
+        """Randomised answers for one record {column: value}, by the names of the parts, with the system's entropy."""
+        chosen = range(len(self.parts))
+        if self.turns is not None:
+            turn = int(self.drawn_turns(np.frombuffer(os.urandom(8), np.uint64))[0])
+            chosen = range(turn, turn + 1)
+        out = {}
+        for part in (self.parts[i] for i in chosen):
+            code = 0
+            for column in self.reading(part):
+                if column.name not in record:
+                    raise InputError(f"the record has no value for {column.name!r}.")
+                code = code * column.size + column.code(record[column.name])
+            word = np.frombuffer(os.urandom(8), np.uint64)[None, :]
+            out[part_name(part)] = answer_label(part, int(part.law.draw(np.array([code]), word)[0]))
+        return out
+
+    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:
+        """Write parts, promise and design data as one JSON file."""
+        from sfumato.mechanism.bundle_file import record_of
+        from sfumato.mechanism.file import save_record
+
+        return save_record(record_of(self), path, force=force)
+
+    def __repr__(self) -> str:
+        promise = f", {self.claim.sentence}" if self.claim else ""
+        return f"<Bundle of {len(self.parts)} parts answered {self.asks}, {self.useful.size:,} joint cells{promise}>"
+
+
+def part_name(part: Mechanism) -> str:
+    """The columns a part reads, joined by +."""
+    return "+".join((*(part.secret.names if part.reads == "both" else ()), *part.useful.names))
+
+
+def answer_label(part: Mechanism, y: int) -> Any:
+    """An output as it is written in a table: a label (None: missing), labels joined by ' · ', or a symbol."""
+    return answer_labels(part)[y]
+
+
+def answer_labels(part: Mechanism) -> tuple[Any, ...]:
+    """Every output's text; symbols where labels would not tell outputs apart."""
+    if part.law.meaning == "symbol":
+        return part.symbols.labels
+    columns = (*(part.secret.columns if part.law.meaning == "cell" else ()), *part.useful.columns)
+    if len(columns) == 1:
+        return columns[0].labels
+    cells = Alphabet(columns)
+    texts = tuple(cells.text(y) for y in range(cells.size))
+    return texts if len(set(texts)) == len(texts) else tuple(f"y{y}" for y in range(cells.size))

@@ -1,0 +1,88 @@
+"""The file of a bundle: one JSON document with every part as in a mechanism file, the turns and the promise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from sfumato.errors import FileFormatError, SfumatoError
+from sfumato.mechanism.bundle import Bundle, Promise
+from sfumato.mechanism.file import FORMAT as PART_FORMAT
+from sfumato.mechanism.file import VERSION as PART_VERSION
+from sfumato.mechanism.file import (
+    ColumnRecord,
+    MechanismRecord,
+    _alphabet,
+    _columns,
+    checksum,
+    mechanism_of,
+)
+from sfumato.mechanism.file import record_of as part_record
+
+FORMAT, VERSION = "sfumato/bundle", 1
+
+
+class PromiseRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """ε in nats about the secret, for all answers of a row together, and what it assumes."""
+
+    epsilon: float
+    assuming: str
+
+
+class BundleRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """Mechanisms for one row, under one promise about the secret."""
+
+    format: str
+    version: int
+    secret: list[ColumnRecord]
+    parts: list[MechanismRecord]
+    turns: list[int] | None = None  # weights of the parts, 2^62 in all; null: every row answers all parts
+    promise: PromiseRecord | None = None
+    source: str = "unstated"
+    checksum: str = ""
+
+
+def record_of(bundle: Bundle) -> BundleRecord:
+    """The file's content."""
+    promise = None if bundle.claim is None else PromiseRecord(bundle.claim.epsilon, bundle.claim.assuming)
+    record = BundleRecord(
+        FORMAT, VERSION, _columns(bundle.secret), [part_record(part) for part in bundle.parts],
+        None if bundle.turns is None else list(bundle.turns), promise, bundle.source,
+    )
+    return msgspec.structs.replace(record, checksum=checksum(record))
+
+
+def bundle_of(record: BundleRecord) -> Bundle:
+    """The bundle that a file's content describes; every part is checked again on the way in."""
+    for part in record.parts:
+        if part.format != PART_FORMAT or part.version != PART_VERSION or part.checksum != checksum(part):
+            raise FileFormatError("a part of the bundle is of another version or was changed after it was written.")
+    promise = None if record.promise is None else Promise(record.promise.epsilon, record.promise.assuming)
+    turns = None if record.turns is None else tuple(record.turns)
+    return Bundle(tuple(map(mechanism_of, record.parts)), _alphabet(record.secret), turns, promise, record.source)
+
+
+def decoded(data: bytes, path: Any) -> Bundle:
+    """The bundle in the bytes of a file, after format, checksums and weights were checked."""
+    where = str(path)
+    try:
+        record = msgspec.json.decode(data, type=BundleRecord)
+    except msgspec.DecodeError as error:
+        raise FileFormatError(f"{where} is not a bundle file: {error}.") from None
+    if record.version != VERSION:
+        raise FileFormatError(
+            f"{where} has format {record.format!r} version {record.version}; this version of sfumato reads version "
+            f"{VERSION}."
+        )
+    if record.checksum != checksum(record):
+        raise FileFormatError(
+            f"{where} was changed after it was written: the checksum does not match. "
+            "Ask its author for the original; do not release with this one."
+        )
+    try:
+        return bundle_of(record)
+    except FileFormatError as error:
+        raise FileFormatError(f"{where}: {error}") from None
+    except (SfumatoError, ValueError, OverflowError) as error:
+        raise FileFormatError(f"{where} does not describe a bundle: {error}") from None
