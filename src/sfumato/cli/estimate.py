@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sfumato.cli.console import columns, document, heading, percent, story
-from sfumato.cli.options import force_option, json_option
+from sfumato.cli.options import Values, force_option, json_option, numbered, values_option
 from sfumato.errors import InputError
 
 Cells = tuple[list[str], list[list[Any]]]  # head and rows of the table of estimates
@@ -27,11 +27,12 @@ Cells = tuple[list[str], list[list[Any]]]  # head and rows of the table of estim
               help="Rows to show of each table.")
 @click.option("--csv", "csv_file", type=click.Path(path_type=Path), metavar="FILE",
               help="Write every cell to a CSV file.")
+@values_option
 @force_option
 @json_option
 def estimate(
     released: Path, mechanism: Path | None, confidence: float, method: str, decode: str | None, most: int,
-    csv_file: Path | None, force: bool, as_json: bool,
+    csv_file: Path | None, values: Values | None, force: bool, as_json: bool,
 ) -> None:
     """Estimate the distribution behind a RELEASED table, with intervals that hold for all cells at once.
 
@@ -52,18 +53,18 @@ def estimate(
         check_target(csv_file, released, force=force)
     with progress(f"estimating from {released.name}"):
         found = estimated(released, law, method=method, decode=decode)
-        table = _cells(found, confidence)
+        table, told = _cells(found, confidence), _numbers(found, confidence, values)
     if csv_file is not None:
         _write_csv(csv_file, table, force)
     if as_json:
-        document(_document(found, table, confidence, csv_file))
+        document(_document(found, table, told, confidence, csv_file))
         return
     story(f"Estimated from {found.n:,} released rows ({found.method}); all intervals of a table hold at once with "
           f"{confidence:.0%} confidence.")
     for side in (found.secret, found.useful):
         if side is not None:
             _show_side(side, confidence, most)
-    _show_numbers(found, confidence)
+    _show_numbers(found, told)
     _show_cells(table, most)
     if not found.identifiable:
         story("\nFigures in brackets cannot be identified from the released rows: there the estimate follows "
@@ -114,18 +115,19 @@ def _show_side(side: Any, confidence: float, most: int) -> None:
     _rest(len(order) - most)
 
 
-def _numbers(found: Any, confidence: float) -> Any:
-    """Mean and quantiles, when the useful values are numbers."""
+def _numbers(found: Any, confidence: float, values: Values | None) -> Any:
+    """Mean and quantiles, when the useful values are numbers or some are given for them."""
     from sfumato.estimation import numbers
 
     try:
-        return numbers(found, level=confidence)
+        return numbers(found, numbered(values, found.useful.alphabet), level=confidence)
     except InputError:
+        if values is not None:
+            raise
         return None
 
 
-def _show_numbers(found: Any, confidence: float) -> None:
-    told = _numbers(found, confidence)
+def _show_numbers(found: Any, told: Any) -> None:
     if told is None:
         return
     named = [("mean", told.mean), *((f"quantile {q:.0%}", figure) for q, figure in told.quantiles.items())]
@@ -173,7 +175,7 @@ def _write_csv(path: Path, table: Cells, force: bool) -> None:
         publish({"csv": draft}, replace=force)
 
 
-def _document(found: Any, table: Cells, confidence: float, csv_file: Path | None) -> dict[str, Any]:
+def _document(found: Any, table: Cells, told: Any, confidence: float, csv_file: Path | None) -> dict[str, Any]:
     head, rows = table
 
     def side(marginal: Any) -> Any:
@@ -187,7 +189,7 @@ def _document(found: Any, table: Cells, confidence: float, csv_file: Path | None
         "n": found.n, "method": found.method, "decode": found.decode, "confidence": confidence,
         "identifiable": bool(found.identifiable), "notes": list(found.notes),
         "secret": None if found.secret is None else side(found.secret), "useful": side(found.useful),
-        "numbers": _numbers_document(_numbers(found, confidence)),
+        "numbers": _numbers_document(told),
         "cells": [
             {"values": dict(zip(head[:-4], row[:-4], strict=True)), **dict(zip(head[-4:], row[-4:], strict=True))}
             for row in rows

@@ -30,13 +30,18 @@ class Answer:
     cuts: Cuts | None = None
 
 
+def few_cones(problem: Problem) -> bool:
+    """Whether the cones of all pairs are the fastest way."""
+    ss, us = problem.p.shape
+    return problem.ball.radius <= 0.0 or problem.outputs * ss * (ss - 1) * 2 * us <= SMALL
+
+
 def engine_for(problem: Problem) -> str:
     """Linear problems by LP; small ones by the cones of all pairs; large ones by cuts or the cones of some pairs."""
-    ss, us = problem.p.shape
     if problem.ball.radius <= 0.0:
         return "cuts" if problem.utility_radius <= 0.0 else "cones"
-    flat = us <= FEW_VALUES and problem.radius <= SMALL_BALL
-    return "cuts" if problem.outputs * ss * (ss - 1) * 2 * us > SMALL and flat else "cones"
+    flat = problem.p.shape[1] <= FEW_VALUES and problem.radius <= SMALL_BALL
+    return "cuts" if flat and not few_cones(problem) else "cones"
 
 
 def least_loss(
@@ -49,10 +54,9 @@ def least_loss(
         return Answer(q, problem.distortion(q)[0], low, "constant")
     chosen = engine_for(problem) if engine == "auto" else engine
     if chosen == "cones":
-        ss, us = problem.p.shape
-        few = problem.outputs * ss * (ss - 1) * 2 * us <= SMALL or problem.ball.radius <= 0.0
-        cone = solve_by_cones(problem, time_limit=time_limit) if few else solve_by_active_cones(
-            problem, tolerance=tolerance, time_limit=time_limit)
+        cone = solve_by_cones(problem, time_limit=time_limit) if few_cones(problem) else solve_by_active_cones(
+            problem, tolerance=tolerance, time_limit=time_limit
+        )
         return Answer(cone.q, cone.value, cone.bound, chosen, cone.cuts)
     cut = solve_by_cuts(problem, tolerance=tolerance, time_limit=time_limit, start=start)
     return Answer(cut.q, cut.value, cut.bound, chosen, cut.cuts)

@@ -156,13 +156,14 @@ Reader = Callable[[Floats], tuple[Cuts, Floats]]  # from multipliers to members 
 
 
 def _readers(builder: Builder, exact: Pairs | None) -> list[Reader]:
-    """Put the privacy constraints into the program: at P̂, of all pairs, or of some with the others in halves."""
+    """Put the privacy constraints into the program: at P̂, of all pairs, or of some with the others relaxed."""
     problem = builder.problem
     if problem.ball.radius <= 0.0:
-        return [_at_centre(builder)]
+        return [_as_rows(builder, centre_cuts(problem))]
     if exact is None:
         return [_exactly(builder, all_pairs(problem.outputs, problem.p.shape[0]))]
-    return [_exactly(builder, exact)] * bool(len(exact[0])) + [_in_halves(builder, others(problem, exact))]
+    cones = [_exactly(builder, exact)] if len(exact[0]) else []
+    return [*cones, _in_halves(builder, others(problem, exact))]
 
 
 def _exactly(builder: Builder, pairs: Pairs) -> Reader:
@@ -185,9 +186,8 @@ def _in_halves(builder: Builder, pairs: Pairs) -> Reader:
     return read
 
 
-def _at_centre(builder: Builder) -> Reader:
-    """The constraints at P̂ as rows."""
-    cuts = centre_cuts(builder.problem)
+def _as_rows(builder: Builder, cuts: Cuts) -> Reader:
+    """The constraints at given members of F."""
     rows = cuts.rows(builder.problem).tocoo()
     at = rows.row.astype(np.int64), rows.col.astype(np.int64)
     fixed = builder.program.nonnegative(len(cuts), *at, -rows.data, np.zeros(len(cuts)))
