@@ -164,8 +164,9 @@ def numbered(values: Values | None, useful: Any) -> list[float] | None:
 
 
 values_option = click.option(
-    "--values", metavar="low=1,high=2", callback=values_of, help="The number that each useful value stands for, for the "
-    "method distortion and for means.  [default: what labels spell, or the middles of bins]",
+    "--values", metavar="low=1,high=2", callback=values_of,
+    help="The number that each useful value stands for, for the method distortion and for means.  [default: what "
+    "labels spell, or the middles of bins]",
 )
 
 

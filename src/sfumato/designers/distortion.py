@@ -36,7 +36,8 @@ def distortion(
     distance is 'squared', 'absolute', 'hamming', a matrix d[u, y] or a function; values= are the numbers that useful
     values stand for. outputs= is a list of numbers, the number of points of an even grid, 'chosen', or the useful
     values. robust_privacy=False claims privacy at P̂ alone; over Anything it holds whatever the distribution. The value
-    is that of the sealed mechanism: at P̂, or the worst over the set with robust_utility=True. The bound holds for every mechanism with these outputs.
+    is that of the sealed mechanism: at P̂, or the worst over the set with robust_utility=True. The bound holds for
+    every mechanism with these outputs.
     """
     if task.notion != "rldp":
         raise InputError(f"distortion is for notion='rldp', got {task.notion!r}.")
