@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import time
 from typing import Any
 
@@ -78,6 +79,7 @@ def many(rng: Any, count: int) -> list[Row]:
                         f"greatest cost of sealing and merging {cost.max():.1e}, median {np.median(cost):.1e}",
                         f"3 × 5, n = {n}", f"greatest level/ε = {level.max() / 0.5:.10f}; "
                         f"{(time.process_time() - start) / count * 1e3:.0f} ms CPU each"))
+        print(f"n = {n}: {rows[-1].figure} of {count} above ε; {rows[-1].answer}; {rows[-1].detail}", file=sys.stderr)
     return rows
 
 
