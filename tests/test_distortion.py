@@ -15,6 +15,7 @@ import sfumato as sf
 from sfumato.designers.base import Task
 from sfumato.designers.distances import letters, measured
 from sfumato.designers.distortion import problem_of
+from sfumato.solve.distortion_active import solve_by_active_cones
 from sfumato.solve.distortion_cones import solve_by_cones
 from sfumato.solve.distortion_cuts import solve_by_cuts
 from sfumato.solve.distortion_problem import Problem, mended
@@ -121,6 +122,64 @@ def test_cones_and_cuts_agree():
         cut, cone = solve_by_cuts(problem, tolerance=1e-4, time_limit=10), solve_by_cones(problem)
         assert cut.bound <= cone.value * (1 + 1e-7) and cone.bound <= cut.value * (1 + 1e-7)
         assert np.isclose(cut.value, cone.value, rtol=1e-3)
+
+
+def test_cones_of_some_pairs_prove_as_much_as_those_of_all():
+    for seed in range(2):
+        joint = sampled(seed, 4, 4, 5000)
+        problem = Problem(joint.p, sf.ChiSquareBall(joint).radius, 0.5, squares(4), True, bool(seed))
+        some, every = solve_by_active_cones(problem), solve_by_cones(problem)
+        assert np.isclose(some.value, every.value, rtol=1e-5) and some.value - some.bound <= 1e-5 * some.value
+        halves = solve_by_cones(problem, exact=tuple(np.zeros((3, 0), dtype=int)))
+        assert halves.bound <= every.value * (1 + 1e-9)  # a relaxation: its bound holds, its answer is mended
+        assert worst_per_output(problem.ball, problem.expand(halves.q)).max() <= np.exp(0.5)
+
+
+def test_small_balls_do_not_blunt_the_cones():
+    joint = sampled(4, n=10**6)
+    problem = Problem(joint.p, sf.ChiSquareBall(joint).radius, 0.3, squares(4) / 3)
+    found = solve_by_cones(problem)
+    assert found.value - found.bound <= 2e-6 * found.value
+
+
+def ldp_by_hand(p, d, e, robust):
+    """Least loss with Q(y|s1,u) ≤ e·Q(y|s2,u') for all s1 ≠ s2, row by row."""
+    (ss, us), ys = p.shape, d.shape[1]
+    rows = []
+    for y, s1, s2, a, b in itertools.product(range(ys), range(ss), range(ss), range(us), range(us)):
+        if s1 != s2:
+            row = np.zeros((ys, ss, us))
+            row[y, s1, a], row[y, s2, b] = 1, -e
+            rows.append(np.append(row.ravel(), 0))
+    for s, u in itertools.product(range(ss), range(us)):
+        row = np.zeros((ys, ss, us))
+        row[:, s, u] = d[u]
+        rows.append(np.append(row.ravel(), -1))
+    cost = np.append(np.zeros(ys * p.size), 1) if robust else np.append((p[None] * d.T[:, None, :]).ravel(), 0)
+    sums = np.hstack([np.tile(np.eye(p.size), ys), np.zeros((p.size, 1))])
+    return linprog(cost, np.array(rows), np.zeros(len(rows)), sums, np.ones(p.size), method="highs").fun
+
+
+@pytest.mark.parametrize("robust", [False, True])
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.5])
+def test_over_anything_it_is_the_linear_programme_of_all_inputs_with_different_secrets(epsilon, robust):
+    joint = sampled(9, 3, 3, 300, weight=2.0)
+    made = sf.design(sf.Anything(joint), epsilon, "distortion", values=range(3), robust_utility=robust)
+    best = ldp_by_hand(joint.p, squares(3), np.exp(epsilon), robust)
+    assert made.certificate.within == "anything" and made.certificate.level <= epsilon
+    assert made.bound <= best + 1e-9 and np.isclose(made.value, best, rtol=1e-7) and made.gap < 1e-7
+
+
+def test_auto_takes_distortion_when_asked_for_nearness_and_says_why():
+    ball = sf.ChiSquareBall(sampled(5, 2, 3, 500))
+    made = sf.design(ball, 1.0, values=[0, 1, 2])
+    assert made.method == "distortion" and any("auto took distortion" in note for note in made.notes)
+    assert sf.design(ball, 1.0, values=None).method != "distortion"
+
+
+def test_chosen_outputs_are_apart():
+    made = designed(sf.ChiSquareBall(sampled(6, 2, 4, 2000)), outputs="chosen")
+    assert np.diff(np.sort(made.details["points"])).min() > 1e-3 * 3
 
 
 def test_the_non_robust_problem_is_a_plain_linear_programme():
@@ -263,7 +322,13 @@ def test_labels_that_are_no_numbers_need_values():
     with pytest.raises(sf.InputError, match="values="):
         sf.design(sf.ChiSquareBall(joint), 1.0, "distortion")
     with pytest.raises(sf.InputError, match="ball"):
-        sf.design(sf.Anything(joint), 1.0, "distortion", values=[0, 1])
+        sf.design(sf.RenyiBall(joint, alpha=2, radius=0.1), 1.0, "distortion", values=[0, 1])
+    with pytest.raises(sf.InputError, match="Exactly"):
+        sf.design(sf.Anything(joint), 1.0, "distortion", values=[0, 1], robust_privacy=False)
+    with pytest.raises(sf.InputError, match="curve needs"):
+        sf.tradeoff(sf.Anything(joint), [0.5, 1.0], values=[0, 1])
+    with pytest.raises(sf.InputError, match="recoverable"):
+        sf.design(sf.ChiSquareBall(joint), 1.0, "distortion", values=[0, 1], recoverable=True)
     with pytest.raises(sf.InputError, match="rldp"):
         sf.design(sf.ChiSquareBall(joint), 1.0, "distortion", notion="ldp", values=[0, 1])
     assert problem_of(Task(sf.Exactly(joint), 1.0), measured(joint.useful, "squared", [0, 1]), (True, True)).radius == 0

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sfumato.cli.console import columns, document, heading, percent, story
-from sfumato.cli.options import Location, force_option, format_option, json_option
+from sfumato.cli.options import (
+    Location,
+    Values,
+    force_option,
+    format_option,
+    json_option,
+    numbered,
+    values_option,
+)
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,12 +38,13 @@ Cells = tuple[list[str], list[list[Any]]]  # head and rows of the table of estim
               help="Rows to show of each table.")
 @click.option("--csv", "csv_file", type=click.Path(path_type=Path), metavar="FILE",
               help="Write every cell to a CSV file.")
+@values_option
 @format_option
 @force_option
 @json_option
 def estimate(
     released: Where, mechanism: Where | None, confidence: float, method: str, decode: str | None, most: int,
-    csv_file: Path | None, form: str | None, force: bool, as_json: bool,
+    csv_file: Path | None, values: Values | None, form: str | None, force: bool, as_json: bool,
 ) -> None:
     """Estimate the distribution behind a RELEASED table, with intervals that hold for all cells at once.
 
@@ -61,18 +70,18 @@ def estimate(
         return _estimate_bundle(source, law, confidence, method, decode, most, csv_file, force, as_json)
     with progress(f"estimating from {source.name}", source.expected, rows=True) as tell:
         found = estimated(watched(source, tell), law, method=method, decode=decode)
-        table = _cells(found, confidence)
+        table, told = _cells(found, confidence), _numbers(found, confidence, values)
     if csv_file is not None:
         _write_csv(csv_file, table, force)
     if as_json:
-        document(_document(found, table, confidence, csv_file))
+        document(_document(found, table, told, confidence, csv_file))
         return None
     story(f"Estimated from {found.n:,} released rows ({found.method}); all intervals of a table hold at once with "
           f"{confidence:.0%} confidence.")
     for side in (found.secret, found.useful):
         if side is not None:
             _show_side(side, confidence, most)
-    _show_numbers(found, confidence)
+    _show_numbers(found, told)
     _show_cells(table, most)
     if not found.identifiable:
         story("\nFigures in brackets cannot be identified from the released rows: there the estimate follows "
@@ -147,18 +156,19 @@ def _show_side(side: Any, confidence: float, most: int) -> None:
     _rest(len(order) - most)
 
 
-def _numbers(found: Any, confidence: float) -> Any:
-    """Mean and quantiles, when the useful values are numbers."""
+def _numbers(found: Any, confidence: float, values: Values | None) -> Any:
+    """Mean and quantiles, when the useful values are numbers or some are given for them."""
     from sfumato.estimation import numbers
 
     try:
-        return numbers(found, level=confidence)
+        return numbers(found, numbered(values, found.useful.alphabet), level=confidence)
     except InputError:
+        if values is not None:
+            raise
         return None
 
 
-def _show_numbers(found: Any, confidence: float) -> None:
-    told = _numbers(found, confidence)
+def _show_numbers(found: Any, told: Any) -> None:
     if told is None:
         return
     named = [("mean", told.mean), *((f"quantile {q:.0%}", figure) for q, figure in told.quantiles.items())]
@@ -206,7 +216,7 @@ def _write_csv(path: Path, table: Cells, force: bool) -> None:
         publish({"csv": draft}, replace=force)
 
 
-def _document(found: Any, table: Cells, confidence: float, csv_file: Path | None) -> dict[str, Any]:
+def _document(found: Any, table: Cells, told: Any, confidence: float, csv_file: Path | None) -> dict[str, Any]:
     head, rows = table
 
     def side(marginal: Any) -> Any:
@@ -220,7 +230,7 @@ def _document(found: Any, table: Cells, confidence: float, csv_file: Path | None
         "n": found.n, "method": found.method, "decode": found.decode, "confidence": confidence,
         "identifiable": bool(found.identifiable), "notes": list(found.notes),
         "secret": None if found.secret is None else side(found.secret), "useful": side(found.useful),
-        "numbers": _numbers_document(_numbers(found, confidence)),
+        "numbers": _numbers_document(told),
         "cells": [
             {"values": dict(zip(head[:-4], row[:-4], strict=True)), **dict(zip(head[-4:], row[-4:], strict=True))}
             for row in rows

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem, split_arg_string
 
+from sfumato.errors import InputError
+
 F = TypeVar("F", bound=Callable[..., Any])
 METHODS_HELP = "How to design: auto compares what fits and says why."
 
@@ -32,9 +34,9 @@ class Wishes:
     missing: str = "category"
     unseen: str | dict[str, str] | None = None
     time_limit: float | None = None
-    distance: str = "squared"  # these are for the method distortion
-    values: tuple[float, ...] | None = None
-    outputs: str = "labels"
+    distance: str | None = None  # these are for the method distortion
+    values: tuple[float, ...] | dict[str, float] | None = None
+    outputs: str | None = None
     columns: str = "auto"  # one mechanism for all, or a bundle
     assuming: str = "nothing"  # by a bundle
 
@@ -161,14 +163,43 @@ def unseen_of(texts: Sequence[str]) -> str | dict[str, str] | None:
     return alone[0] if alone else out or None
 
 
-def values_of(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[float, ...] | None:
-    """Numbers separated by commas."""
+Values = tuple[float, ...] | dict[str, float]  # numbers in the order of labels, or by label
+
+
+def values_of(ctx: click.Context | None, param: click.Parameter | None, text: str | None) -> Values | None:
+    """Numbers separated by commas, or LABEL=NUMBER for each label.
+
+    >>> values_of(None, None, "low=1,high=2"), values_of(None, None, "1,2")
+    ({'low': 1.0, 'high': 2.0}, (1.0, 2.0))
+    """
     if text is None:
         return None
     try:
-        return tuple(float(x) for x in text.split(","))
+        if "=" not in text:
+            return tuple(float(x) for x in text.split(","))
+        named = (part.rpartition("=") for part in next(csv.reader([text], skipinitialspace=True)))
+        return {name.strip(): float(number) for name, _, number in named}
     except ValueError:
-        raise click.BadParameter(f"{text!r}: write numbers separated by commas.", ctx, param) from None
+        raise click.BadParameter(f"{text!r}: write 1,2,3 or low=1,mid=2,high=3.", ctx, param) from None
+
+
+def numbered(values: Values | None, useful: Any) -> list[float] | None:
+    """The numbers in the order of the useful labels."""
+    if values is None or isinstance(values, tuple):
+        return None if values is None else list(values)
+    labels = [useful.text(i) for i in range(useful.size)]
+    if set(values) != set(labels):
+        off = sorted(set(labels) - set(values)) or sorted(set(values) - set(labels))
+        what = "has no number for" if set(labels) - set(values) else "names what is no useful value:"
+        raise InputError(f"--values {what} {', '.join(map(repr, off[:5]))} (useful values: {', '.join(labels[:20])}).")
+    return [values[label] for label in labels]
+
+
+values_option = click.option(
+    "--values", metavar="low=1,high=2", callback=values_of,
+    help="The number that each useful value stands for, for the method distortion and for means.  [default: what "
+    "labels spell, or the middles of bins]",
+)
 
 
 def counting(command: F) -> F:
@@ -197,13 +228,13 @@ def designing(command: F) -> F:
                      "alone, or about the whole record whatever the distribution."),
         click.option("--reads", type=click.Choice(["both", "useful"]), default="both", show_default=True,
                      help="Whether the mechanism sees the secret, or the useful columns alone."),
-        click.option("--distance", type=click.Choice(["squared", "absolute", "hamming"]), default="squared",
-                     show_default=True, help="For the method distortion: what the release should be near in."),
-        click.option("--values", metavar="1,2,3", callback=values_of, help="For the method distortion: the number that "
-                     "each useful value stands for.  [default: what labels spell, or the middles of bins]"),
-        click.option("--outputs", type=click.Choice(["labels", "representatives", "chosen"]), default="labels",
-                     show_default=True, help="For the method distortion: release labels, the numbers they stand for, "
-                     "or numbers chosen to be nearest."),
+        click.option("--distance", type=click.Choice(["squared", "absolute", "hamming"]),
+                     help="For the method distortion, which auto takes for it: what the release should be near in.  "
+                     "[default: squared]"),
+        values_option,
+        click.option("--outputs", type=click.Choice(["labels", "representatives", "chosen"]),
+                     help="For the method distortion: release labels, the numbers they stand for, or numbers chosen to "
+                     "be nearest.  [default: labels]"),
         click.option("--time-limit", type=float, metavar="SECONDS", help="For methods that search."),
     )):
         command = option(command)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sfumato.cli.console import notice, progress
-from sfumato.cli.options import Wishes
+from sfumato.cli.options import Wishes, numbered
 from sfumato.cli.parts import watched
 from sfumato.errors import ClaimError, InputError
 from sfumato.joint import SMALL, Joint
@@ -41,27 +41,40 @@ def planned(joint: Joint, wishes: Wishes, source: str) -> Plan:
                 raise
             notes = (f"--time-limit was not needed: {wishes.method} does not search",)
             made = design(ball, wishes.epsilon, wishes.method, **options)
-    near = (f"mean distance {made.value:.6g}; no mechanism with this promise and these outputs is below "
+    kind = f"{wishes.distance or 'squared'} " if made.method == "distortion" else ""
+    near = (f"mean {kind}distance {made.value:.6g}; no mechanism with this promise and these outputs is below "
             f"{made.bound:.6g}",) if made.unit != "nats" else ()
     return Plan(replace(made.mechanism, source=source), made.certificate, (*near, *made.notes, *notes))
 
 
 def _near(joint: Joint, wishes: Wishes) -> dict[str, Any]:
-    """The options of the method distortion; other methods have none of them."""
-    if wishes.method != "distortion":
-        if wishes.values is not None or wishes.outputs != "labels" or wishes.distance != "squared":
-            raise InputError("--distance, --values and --outputs are for --method distortion.")
+    """The options of the method distortion, which auto takes when one of them is given; others have none of them."""
+    asked = wishes.distance is not None or wishes.values is not None or wishes.outputs is not None
+    if wishes.method not in ("distortion", "auto") and asked:
+        raise InputError(f"--distance, --values and --outputs are for --method distortion, not {wishes.method}.")
+    if not asked and wishes.method != "distortion":
         return {}
-    from sfumato.designers.distances import letters
+    values, outputs = numbered(wishes.values, joint.useful), None
+    if wishes.distance != "hamming":
+        values = _letters(joint) if values is None else values
+        outputs = {"representatives": values, "chosen": "chosen"}.get(wishes.outputs or "labels")
+    elif wishes.outputs in ("representatives", "chosen"):
+        raise InputError("--distance hamming compares labels; leave out --outputs.")
+    return {"distance": wishes.distance or "squared", "values": values, "outputs": outputs}
 
-    values = None if wishes.values is None else list(wishes.values)
-    outputs: Any = None
-    if wishes.outputs != "labels":
-        if wishes.distance == "hamming":
-            raise InputError("--distance hamming compares labels; leave out --outputs.")
-        shown = values if values is not None else [float(x) for x in letters(joint.useful)]
-        outputs = shown if wishes.outputs == "representatives" else "chosen"
-    return {"distance": wishes.distance, "values": values, "outputs": outputs}
+
+def _letters(joint: Joint) -> list[float]:
+    """The numbers that labels spell, or the way out of a user of the command line."""
+    from sfumato.designers.distances import OTHERWISE, letters
+
+    try:
+        return [float(x) for x in letters(joint.useful)]
+    except InputError as error:
+        reason = str(error).removesuffix(f": give values=, {OTHERWISE}.")
+        example = ",".join(f"{joint.useful.text(i)}={i + 1}" for i in range(min(joint.useful.size, 3)))
+        more = ",…" if joint.useful.size > 3 else ""
+        raise InputError(f"{reason}: say what each stands for (--values '{example}{more}'), or ask for the same "
+                         "label as often as possible (--distance hamming).") from None
 
 
 def given(path: Where) -> Plan:

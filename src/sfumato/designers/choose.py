@@ -36,6 +36,7 @@ _FUNNEL = {"lip": "lip", "ldp": "rldp", "srlip": "srlip", "srlip-paper": "srlip"
 # The notion that a funnel method implies; all of them read the useful variable alone.
 _POINTWISE = {"nr"}  # methods that are private at P̂ alone and claim no more
 _CLOSED = {"both": ("ir", "srr", "grr", "cr"), "useful": ("grr",)}  # what `auto` always compares
+_NEARNESS = ("distance", "values", "outputs")  # options that only a method with a distance can mean
 OPTIMISED_CELLS = 4_000  # cells up to which `auto` optimises
 UNREAD_VALUES = 16  # useful values up to which `auto` optimises a mechanism that does not read the secret
 AUTO_SECONDS = 30.0  # for the optimiser, when no time_limit is given
@@ -68,7 +69,7 @@ def design(
     if method in _POINTWISE or notion == "lip":
         within = Exactly(within.joint)  # closed forms promise LIP at P̂ and say so
     task = Task(within, epsilon, notion, reads)
-    draft = _auto(task, **options) if method == "auto" else _draft(method, task, options)
+    draft = _auto(task, options) if method == "auto" else _draft(method, task, options)
     if recoverable is not False:
         draft = made_recoverable(task, draft, SHARE if recoverable is True else recoverable)
     return finished(task, draft, started)
@@ -85,7 +86,17 @@ def _draft(method: str, task: Task, options: dict[str, Any]) -> Draft:
     return designer(task, **options)
 
 
-def _auto(task: Task, *, time_limit: float | None = None, robust_utility: bool = False) -> Draft:
+def _auto(task: Task, options: dict[str, Any]) -> Draft:
+    """The nearest release where options speak of nearness, and the most informative one otherwise."""
+    near = [name for name in _NEARNESS if options.get(name) is not None]
+    if not near:
+        return _most_informative(task, **{k: v for k, v in options.items() if k not in _NEARNESS})
+    draft = _draft("distortion", task, options)
+    asked = ", ".join(f"{name}=" for name in near)
+    return replace(draft, notes=(*draft.notes, f"auto took distortion: it is the method that {asked} are for"))
+
+
+def _most_informative(task: Task, *, time_limit: float | None = None, robust_utility: bool = False) -> Draft:
     """The draft that keeps most of the input: closed forms, and the optimum where the table is small enough for it.
 
     robust_utility=True compares what is proved to be kept at every distribution in the set instead of at P̂.

@@ -12,7 +12,7 @@ from sfumato.designers.base import Draft, Task
 from sfumato.designers.distances import Measure, measured
 from sfumato.errors import InputError, unknown
 from sfumato.mechanism import Mechanism, Table
-from sfumato.uncertainty import ChiSquareBall, Exactly
+from sfumato.uncertainty import Anything, ChiSquareBall, Exactly
 from sfumato.utility import expected_distortion
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 ENGINES = ("auto", "cones", "cuts")
 GHOST = 1e-7  # outputs less likely than this whatever the input are artefacts of a solver
 TIME_LIMIT = 60.0  # seconds, unless another is asked for
+APART = 1e-3  # of the range of values: chosen outputs closer than this are one
 CHOOSING = 2  # rounds in which chosen outputs are moved to where they are cheapest
 NAMES = {(False, False): "NUNP", (True, False): "NURP", (False, True): "RUNP", (True, True): "RURP"}
 
@@ -34,13 +35,16 @@ def distortion(
 
     distance is 'squared', 'absolute', 'hamming', a matrix d[u, y] or a function; values= are the numbers that useful
     values stand for. outputs= is a list of numbers, the number of points of an even grid, 'chosen', or the useful
-    values. robust_privacy=False claims privacy at P̂ alone. The value is that of the sealed mechanism: at P̂, or the
-    worst over the ball with robust_utility=True. The bound holds for every mechanism with these outputs.
+    values. robust_privacy=False claims privacy at P̂ alone; over Anything it holds whatever the distribution. The value
+    is that of the sealed mechanism: at P̂, or the worst over the set with robust_utility=True. The bound holds for
+    every mechanism with these outputs.
     """
     if task.notion != "rldp":
         raise InputError(f"distortion is for notion='rldp', got {task.notion!r}.")
-    if not isinstance(task.within, ChiSquareBall | Exactly):
-        raise InputError(f"distortion needs a χ² ball or Exactly, got a set of kind {task.within.kind!r}.")
+    if not isinstance(task.within, ChiSquareBall | Exactly | Anything):
+        raise InputError(f"distortion needs a χ² ball, Exactly or Anything, got a set of kind {task.within.kind!r}.")
+    if isinstance(task.within, Anything) and not robust_privacy:
+        raise InputError("robust_privacy=False means privacy at P̂ alone: give Exactly(joint), not Anything.")
     if engine not in ENGINES:
         raise unknown("an engine", engine, ENGINES)
     if not (0 < tolerance < 1) or (time_limit is not None and not time_limit > 0):
@@ -74,10 +78,14 @@ def unit_of(task: Task, measure: Measure) -> float:
 
 def _solved(task: Task, measure: Measure, robust: tuple[bool, bool], options: dict[str, Any]) -> Answer:
     from sfumato.solve.distortion import least_loss
+    from sfumato.solve.distortion_anything import least_loss_anywhere
 
-    answer = least_loss(problem_of(task, measure, robust), **options)
+    problem = problem_of(task, measure, robust)
+    free = isinstance(task.within, Anything)
+    answer = least_loss_anywhere(problem) if free else least_loss(problem, **options)
     scale = unit_of(task, measure)
-    return replace(answer, value=answer.value * scale, bound=answer.bound * scale)
+    least = float(task.joint.p_useful @ measure.matrix.min(axis=1))  # if every value went to the output nearest to it
+    return replace(answer, value=answer.value * scale, bound=max(answer.bound * scale, least))
 
 
 def _drafted(
@@ -116,10 +124,22 @@ def _chosen(task: Task, measure: Measure, robust: tuple[bool, bool], options: di
         found = _solved(task, measure.at(grid), robust, options)
         live = found.q.max(axis=1) > GHOST
         moved = _centres(task, found.q[live], measure, grid[live])
-        step = 1e-6 * max(float(np.ptp(own)), 1e-300)
-        merged = np.concatenate([moved, own])
-        grid = np.unique(merged[np.unique(np.round(merged / step), return_index=True)[1]])
+        grid = _apart(own, moved)
     return measure.at(grid)
+
+
+def _apart(own: Floats, moved: Floats) -> Floats:
+    """The useful values, and moved points that are apart from them and from each other.
+
+    Two outputs in nearly the same place would share one column's information between them and leave a mechanism that
+    can hardly be inverted, for a gain of at most the square of their distance.
+    """
+    room = APART * float(np.ptp(own))
+    points = list(own)
+    for x in np.unique(moved):
+        if min(abs(x - y) for y in points) > room:
+            points.append(float(x))
+    return np.sort(np.asarray(points))
 
 
 def _centres(task: Task, q: Floats, measure: Measure, points: Floats) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.uncertainty import ChiSquareBall, Exactly
 
 if TYPE_CHECKING:
-    from sfumato.solve.distortion import Answer
     from sfumato.solve.sources import Sources
 
 CLASSES = {
@@ -237,20 +236,21 @@ def tradeoff(
 ) -> Tradeoff:
     """The curve of least distortion at many ε, without sealing each point: values and proved bounds.
 
-    Cuts are pairs of members of F and do not contain ε: with cutting planes each point starts from its neighbour's.
+    Small tables are solved by cones, each point in a thread of its own; where cutting planes win, each point starts
+    from the cuts of its neighbour, which are members of F and do not contain ε.
     """
-    from sfumato.solve.distortion import least_loss
+    from sfumato.solve.distortion_curve import losses
 
+    if not isinstance(within, ChiSquareBall | Exactly):
+        kind = getattr(within, "kind", type(within).__name__)
+        raise InputError(f"a trade-off curve needs a χ² ball or Exactly, got a set of kind {kind!r}.")
     points = np.unique(np.asarray(epsilons, float))
     if not points.size or not np.all(np.isfinite(points)) or points[0] < 0:
         raise InputError(f"epsilons must be finite numbers of nats, zero or more, got {epsilons!r:.60}.")
     task = Task(within, float(points[0]), "rldp", reads)
     measure, robust = measured(task.joint.useful, distance, values, outputs), (robust_privacy, robust_utility)
     base, scale = problem_of(task, measure, robust), unit_of(task, measure)
-    kept, found = None, []
-    for epsilon in points[::-1]:
-        answer: Answer = least_loss(replace(base, epsilon=float(epsilon)), tolerance=tolerance, start=kept)
-        kept = answer.cuts if answer.engine == "cuts" else None
-        found.append((answer.value * scale, answer.bound * scale))
+    answers = losses(base, points[::-1].tolist(), tolerance=tolerance)
+    found = [(answer.value * scale, answer.bound * scale) for answer in answers]
     value, bound = np.array(found[::-1]).T
     return Tradeoff(points, np.minimum.accumulate(value), np.maximum.accumulate(bound[::-1])[::-1], NAMES[robust])

@@ -24,6 +24,8 @@ def recoverable(task: Task, draft: Draft, share: float = SHARE) -> Draft:
     """
     if not 0 < share < 1:
         raise InputError(f"recoverable takes True or a share of answers between 0 and 1, got {share!r}.")
+    if draft.score is not None:
+        raise InputError(f"{draft.method} has no recoverable variant: its outputs are values, not symbols.")
     rows, useful = task.rows, task.joint.useful.size
     if 2 * (rows * useful) ** 2 > MATRIX_CELLS:
         raise InputError(f"recoverable designs list a matrix; {rows} × {useful} inputs are too many.")

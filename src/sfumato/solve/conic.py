@@ -57,7 +57,8 @@ class ConicProgram:
         return self._put(3 * count, rows, columns, values, np.zeros(3 * count))
 
     def solve(self, cost: Floats, *, tolerance: float = 1e-9, time_limit: float = 600.0) -> ConicSolution:
-        """Run Clarabel."""
+        """Run Clarabel; variables after the end of `cost` cost nothing."""
+        cost = np.concatenate([cost, np.zeros(self.variables - len(cost))])
         a = sparse.csc_matrix(
             (np.concatenate(self.value), (np.concatenate(self.row), np.concatenate(self.column))),
             shape=(self.rows, self.variables),
@@ -70,12 +71,3 @@ class ConicProgram:
         solver = clarabel.DefaultSolver(empty, cost, a, np.concatenate(self.constant), self.cones, settings)
         answer = solver.solve()
         return ConicSolution(str(answer.status), np.array(answer.x), np.array(answer.z))
-
-
-def lorentz_of_product(first: Ints, second: Ints, middle: Ints) -> tuple[Ints, Ints, Floats]:
-    """Triplets of middle² ≤ first · second for variables by number: (a + b, a − b, 2m) in the Lorentz cone."""
-    k = np.arange(len(first))
-    rows = np.concatenate([3 * k, 3 * k, 3 * k + 1, 3 * k + 1, 3 * k + 2])
-    columns = np.concatenate([first, second, first, second, middle])
-    ones = np.ones(len(first))
-    return rows, columns, np.concatenate([ones, ones, ones, -ones, 2.0 * ones])

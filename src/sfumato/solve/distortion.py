@@ -8,13 +8,14 @@ import numpy as np
 from scipy import sparse
 
 from sfumato.solve.arrays import Floats
+from sfumato.solve.distortion_active import solve_by_active_cones
 from sfumato.solve.distortion_cones import solve_by_cones
 from sfumato.solve.distortion_cuts import solve_by_cuts
 from sfumato.solve.distortion_problem import Cuts, Problem
 from sfumato.solve.growing import GrowingLP
 
-SMALL = 1500  # cells of cones (outputs × pairs × 2U) up to which Clarabel is the fastest
-FEW_PAIRS = 30  # per output: cones grow with pairs, cuts with |U|; measured at 10 × 20 and 5 × 50
+SMALL = 4000  # cells of cones (outputs × pairs × 2U) up to which the cones of all pairs are the fastest
+FEW_VALUES, SMALL_BALL = 10, 1e-2  # |U| and radius up to which cuts win: measured at 8 × 8 and 15 × 5 against 5 × 8
 CLOSE = 1e-10  # relative gap at which the best constant law is settled
 
 
@@ -29,13 +30,18 @@ class Answer:
     cuts: Cuts | None = None
 
 
-def engine_for(problem: Problem) -> str:
-    """Linear problems by LP; small ones and those with few pairs by cones; the rest by cuts."""
+def few_cones(problem: Problem) -> bool:
+    """Whether the cones of all pairs are the fastest way."""
     ss, us = problem.p.shape
-    cells = problem.outputs * ss * (ss - 1) * 2 * us
+    return problem.ball.radius <= 0.0 or problem.outputs * ss * (ss - 1) * 2 * us <= SMALL
+
+
+def engine_for(problem: Problem) -> str:
+    """Linear problems by LP; small ones by the cones of all pairs; large ones by cuts or the cones of some pairs."""
     if problem.ball.radius <= 0.0:
         return "cuts" if problem.utility_radius <= 0.0 else "cones"
-    return "cones" if cells <= SMALL or ss * (ss - 1) <= FEW_PAIRS else "cuts"
+    flat = problem.p.shape[1] <= FEW_VALUES and problem.radius <= SMALL_BALL
+    return "cuts" if flat and not few_cones(problem) else "cones"
 
 
 def least_loss(
@@ -48,7 +54,9 @@ def least_loss(
         return Answer(q, problem.distortion(q)[0], low, "constant")
     chosen = engine_for(problem) if engine == "auto" else engine
     if chosen == "cones":
-        cone = solve_by_cones(problem, time_limit=time_limit)
+        cone = solve_by_cones(problem, time_limit=time_limit) if few_cones(problem) else solve_by_active_cones(
+            problem, tolerance=tolerance, time_limit=time_limit
+        )
         return Answer(cone.q, cone.value, cone.bound, chosen, cone.cuts)
     cut = solve_by_cuts(problem, tolerance=tolerance, time_limit=time_limit, start=start)
     return Answer(cut.q, cut.value, cut.bound, chosen, cut.cuts)
@@ -75,5 +83,3 @@ def best_constant(problem: Problem, rounds: int = 200) -> tuple[Floats, float]:
         price = np.maximum(-solution.row_dual[1:], 0.0)
         low = max(low, float((price / price.sum() @ np.array(rows)).min())) if price.sum() > 0 else low
     return np.repeat(best[:, None], problem.inputs, axis=1), low
-
-

@@ -1,20 +1,31 @@
 """The four distortion problems as one second-order cone program, and a proved bound from its multipliers.
 
-For each (y, s1, s2): μ1 + μ2 ≤ T, x_i ≥ 0 with x1 = μ1 − Q(y|s1,·), x2 = μ2 + e^ε Q(y|s2,·);
-g² ≤ x L, Σ_u p_{u|s} g ≥ L; w² ≤ L f, f² ≤ T w (so f³ ≤ T² L); Σ_i (p_{s_i}/C)^{2/3} f_i ≥ T [errata 002].
-Together: the support function of F_{U|s1,s2} at (Q1, −e^ε Q2) is at most 0. Cells with p = 0 keep x ≥ 0.
+Per (y, s1, s2) the support function of F_{U|s1,s2} at (Q1, −e^ε Q2) is at most 0 [002, Thm 3; errata 002]:
+μ1 + μ2 ≤ T, x1 = μ1 − Q1 ≥ 0, x2 = μ2 + e^ε Q2 ≥ 0, L ≤ (Σ_u p_{u|s} √x)², f³ ≤ T² L, Σ_i (p_{s_i}/C)^{2/3} f_i ≥ T.
+For a small ball all of these are large numbers that nearly cancel (μ ~ B^{−1/2}), and a solver loses their difference.
+So the program is written in what is left after cancelling, with a = p_s/C, β = 1 − a1 − a2, μ = L + ν, L = a(T + λ),
+f = a^{1/3}(T + φ), √(Lf) ≥ a^{2/3}(T + ω), and k = ν − Q1 or ν + e^ε Q2, so that x = L + k:
+h² ≤ L (k − 2h), Σ p h ≥ 0; φ² ≤ T (ω − 2φ); (λ − φ)²/4 ≤ (σ − ω)(2T + σ + ω), σ = (λ + φ)/2;
+a1 φ1 + a2 φ2 ≥ β T ≥ Σ_i (a_i λ_i + ν_i). With r = √β the variables are T r, λ/r, φ/r, ω/r and l = L r, all of
+one size. Cells with p = 0 keep x ≥ 0.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from sfumato.solve.arrays import Floats, Ints
-from sfumato.solve.conic import ConicProgram, lorentz_of_product
+from sfumato.solve.conic import ConicProgram
+from sfumato.solve.distortion_cells import Builder, Cells, Terms
+from sfumato.solve.distortion_members import into_ball, into_pairs
 from sfumato.solve.distortion_problem import Cuts, Problem, bound, centre_cuts, mended
 from sfumato.solve.pair_ratios import all_pairs
+from sfumato.uncertainty.tilting import spread_of
+
+Pairs = tuple[Ints, Ints, Ints]  # y, s1, s2
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,213 +41,164 @@ class Found:
     unmended: Floats  # the solver's own answer, for comparison
 
 
-@dataclass(slots=True)
-class _Builder:
-    """Numbers of variables and rows while the program grows."""
-
-    problem: Problem
-    variables: int
-    program: ConicProgram
-
-    def fresh(self, count: int) -> Ints:
-        start = self.variables
-        self.variables += count
-        self.program.variables = self.variables
-        return np.arange(start, start + count)
-
-
-def _cells(
-    builder: _Builder, p: Floats, base: Ints, columns: Ints, values: Floats, terms: int, total: Ints
-) -> Ints:
-    """x = base + Σ values·columns ≥ 0 for cells [k, u]; total_k ≤ (Σ_u p √x)². Returns the rows that price x.
-
-    columns, values: [k, u, terms]. Where p > 0 the cone g² ≤ x·total implies x ≥ 0; elsewhere x ≥ 0 is a row.
-    The price of cell (k, u) is z[row] + z[row + 1] for cones and z[row] for rows.
-    """
-    k, us = p.shape
-    curved = p > 0.0
-    program = builder.program
-    where = np.zeros((k, us), dtype=np.int64)
-    pair, cell = np.nonzero(~curved)
-    lines = np.arange(len(pair))
-    if len(pair):
-        rows = np.concatenate([lines, np.repeat(lines, terms)])
-        cols = np.concatenate([base[pair], columns[pair, cell].ravel()])
-        vals = np.concatenate([np.ones(len(pair)), values[pair, cell].ravel()])
-        where[pair, cell] = program.nonnegative(len(pair), rows, cols, vals, np.zeros(len(pair)))
-    pair, cell = np.nonzero(curved)
-    count = len(pair)
-    if count == 0:
-        return where
-    g = builder.fresh(count)
-    i = np.arange(count)
-    x_cols = np.concatenate([base[pair][:, None], columns[pair, cell]], axis=1)
-    x_vals = np.concatenate([np.ones((count, 1)), values[pair, cell]], axis=1)
-    spread = np.repeat(i, terms + 1)
-    rows = np.concatenate([3 * spread, 3 * spread + 1, 3 * i, 3 * i + 1, 3 * i + 2])
-    cols = np.concatenate([x_cols.ravel(), x_cols.ravel(), total[pair], total[pair], g])
-    ones = np.ones(count)
-    vals = np.concatenate([x_vals.ravel(), x_vals.ravel(), ones, -ones, 2.0 * ones])
-    where[pair, cell] = program.product(count, rows, cols, vals)[::3]
-    heads = np.unique(pair)
-    line = np.searchsorted(heads, pair)
-    program.nonnegative(
-        len(heads),
-        np.concatenate([line, np.arange(len(heads))]),
-        np.concatenate([g, total[heads]]),
-        np.concatenate([p[pair, cell], -np.ones(len(heads))]),
-        np.zeros(len(heads)),
-    )
-    return where
-
-
-def _privacy(builder: _Builder, y: Ints, s1: Ints, s2: Ints) -> tuple[Ints, Ints]:
-    """All cones of the listed pairs; the rows that price x1 and x2."""
-    problem, ball = builder.problem, builder.problem.ball
-    k, us, xs = len(y), problem.p.shape[1], problem.inputs
-    mass = ball.marginal
-    c = ball.slack + mass[s1] + mass[s2]
-    mu1, mu2, t = builder.fresh(k), builder.fresh(k), builder.fresh(k)
-    line = np.arange(k)
-    ones = np.ones(k)
-    program = builder.program
-    program.nonnegative(
-        k, np.tile(line, 3), np.concatenate([t, mu1, mu2]), np.concatenate([ones, -ones, -ones]), np.zeros(k)
-    )
-    wheres, parts = [], []
-    for s, mu, factor in ((s1, mu1, -1.0), (s2, mu2, float(np.exp(problem.epsilon)))):
-        start = y * xs + (s * us if problem.reads_both else 0)
-        columns = (start[:, None] + np.arange(us))[:, :, None]
-        total, f, w = builder.fresh(k), builder.fresh(k), builder.fresh(k)
-        wheres.append(
-            _cells(builder, ball.conditional[s], mu, columns, np.full((k, us, 1), factor), 1, total)
+def privacy(builder: Builder, y: Ints, s1: Ints, s2: Ints) -> tuple[Cells, Cells]:
+    """All cones of the listed pairs; the cells that price Q1 and Q2."""
+    problem, mass, slack = builder.problem, builder.problem.ball.marginal, builder.problem.ball.slack
+    one, c = np.ones(len(y)), slack + mass[s1] + mass[s2]
+    beta = slack / c
+    r = np.sqrt(beta)
+    t = builder.fresh(len(y))
+    spent: Terms = [(t, one)]
+    earned: Terms = [(t, -one)]
+    cells = []
+    for s, factor in ((s1, -1.0), (s2, float(np.exp(problem.epsilon)))):
+        a = mass[s] / c
+        nu, length, priced = builder.side(y, s, factor, r)
+        lam, phi, omega = (builder.fresh(len(y)) for _ in range(3))
+        builder.rows([(length, one), (t, -a), (lam, -a * beta)], equal=True)
+        builder.products([(t, one)], [(omega, one), (phi, -2.0 * one)], [(phi, r)])
+        half = 0.5 * one
+        builder.products(
+            [(lam, half), (phi, half), (omega, -one)],
+            [(t, 2.0 * one), (lam, half * beta), (phi, half * beta), (omega, beta)],
+            [(lam, half * r), (phi, -half * r)],
         )
-        program.product(k, *lorentz_of_product(total, f, w))
-        program.product(k, *lorentz_of_product(t, w, f))
-        parts.append((f, np.cbrt((mass[s] / c) ** 2)))
-    program.nonnegative(
-        k,
-        np.tile(line, 3),
-        np.concatenate([parts[0][0], parts[1][0], t]),
-        np.concatenate([parts[0][1], parts[1][1], -ones]),
-        np.zeros(k),
-    )
-    return wheres[0], wheres[1]
+        spent += [(lam, -a), (nu, -1.0 / r)]
+        earned.append((phi, a))
+        cells.append(priced)
+    builder.rows(spent)
+    builder.rows(earned)
+    return cells[0], cells[1]
 
 
-def _utility(builder: _Builder, distortion: int) -> Ints:
-    """D ≥ μ − L/(B+1), L ≤ (Σ P̂ √(μ − v))², v_{su} = Σ_y Q d [errata 002]; the rows that price v."""
+def evenly(builder: Builder, y: Ints, s1: Ints, s2: Ints) -> tuple[Ints, Cells, Cells]:
+    """The listed pairs with the slack split in halves alone: a relaxation with 2|Y||S| sides for all pairs together.
+
+    Returns the rows that price the pairs, and the cells [y·|S| + s, u] that price N and M of one output and secret.
+    """
+    problem, ball = builder.problem, builder.problem.ball
+    outputs, secrets = (x.ravel() for x in np.indices((problem.outputs, problem.p.shape[0])))
+    r = np.sqrt(1.0 - 1.0 / spread_of(0.5 * ball.slack, ball.marginal[secrets]))
+    one, levels, cells = np.ones(len(r)), [], []
+    for factor in (-1.0, 1.0):  # N at least the greatest mean, M at most the least
+        level = builder.fresh(len(r))
+        nu, length, priced = builder.side(outputs, secrets, factor, r)
+        builder.rows([(level, -factor * one), (nu, -one), (length, -r)])
+        levels.append(level)
+        cells.append(priced)
+    first, second = y * problem.p.shape[0] + s1, y * problem.p.shape[0] + s2
+    e = np.full(len(y), float(np.exp(problem.epsilon)))
+    return builder.rows([(levels[1][second], e), (levels[0][first], -np.ones(len(y)))]), cells[0], cells[1]
+
+
+def utility(builder: Builder) -> tuple[Ints, Cells]:
+    """D ≥ ν + L·B/(1 + B), the support function of F at v_{su} = Σ_y Q d [errata 002]; D and the cells that price v."""
     problem = builder.problem
     ss, us = problem.p.shape
-    ys, xs = problem.outputs, problem.inputs
-    mu, total = builder.fresh(1), builder.fresh(1)
+    worst, nu, length = (builder.fresh(1) for _ in range(3))
     x = np.arange(ss * us) if problem.reads_both else np.tile(np.arange(us), ss)
-    u = np.tile(np.arange(us), ss)
-    columns = (np.arange(ys)[None, :] * xs + x[:, None])[None]
-    values = -problem.distance[u][None]
-    where = _cells(builder, problem.p.reshape(1, -1), mu, columns, values, ys, total)
-    builder.program.nonnegative(
-        1,
-        np.zeros(3, dtype=np.int64),
-        np.array([distortion, int(mu[0]), int(total[0])]),
-        np.array([1.0, -1.0, 1.0 / (1.0 + problem.radius)]),
-        np.zeros(1),
+    columns = (np.arange(problem.outputs)[None, :] * problem.inputs + x[:, None])[None]
+    r = np.sqrt(np.array([problem.radius / (1.0 + problem.radius)]))
+    cells = builder.cells(
+        problem.p.reshape(1, -1), r, nu, length, columns, -problem.distance[np.tile(np.arange(us), ss)][None]
     )
-    return where
+    builder.rows([(worst, np.ones(1)), (nu, -np.ones(1)), (length, -r)])
+    return worst, cells
 
 
-def _prices(z: Floats, where: Ints, p: Floats) -> Floats:
-    """Multipliers of x: z₀ + z₁ of a cone, z of a row."""
-    return np.asarray(
-        np.maximum(np.where(p > 0.0, z[where] + z[np.minimum(where + 1, len(z) - 1)], z[where]), 0.0)
-    )
-
-
-def _into_pairs(problem: Problem, s1: Ints, s2: Ints, r1: Floats, r2: Floats) -> tuple[Floats, Floats]:
-    """Move (R1, R2) towards P̂ just enough that h1 + h2 ≤ C: only members of F prove anything."""
-    ball = problem.ball
-    mass, centre = ball.marginal, ball.conditional
-    c = ball.slack + mass[s1] + mass[s2]
-
-    def size(r: Floats, s: Ints) -> Floats:
-        p = problem.p[s]
-        ratio = np.divide(p * p, r, out=np.where(p > 0.0, np.inf, 0.0), where=r > 0.0)
-        return np.asarray(np.sqrt(ratio.sum(axis=1)))
-
-    def mix(r: Floats, s: Ints, share: Floats) -> Floats:
-        return np.asarray(
-            np.where(mass[s][:, None] > 0.0, (1.0 - share[:, None]) * r + share[:, None] * centre[s], r)
-        )
-
-    share = np.zeros(len(s1))
-    for step in (0.0, *(4.0**-k for k in range(26, -1, -1))):
-        outside = size(mix(r1, s1, share), s1) + size(mix(r2, s2, share), s2) > c
-        share = np.where(outside, step, share)
-    return mix(r1, s1, share), mix(r2, s2, share)
-
-
-def _into_ball(problem: Problem, p: Floats) -> Floats:
-    """Move P towards P̂ until Σ P̂²/P ≤ 1 + B."""
-    for step in (0.0, *(4.0**-k for k in range(26, -1, -1))):
-        mixed = (1.0 - step) * p + step * problem.p
-        ratio = np.divide(problem.p**2, mixed, out=np.where(problem.p > 0.0, np.inf, 0.0), where=mixed > 0.0)
-        if ratio.sum() <= 1.0 + problem.radius:
-            return np.asarray(mixed)
-    return problem.p
-
-
-def _members(
-    problem: Problem, z: Floats, pairs: tuple[Ints, Ints, Ints], where: tuple[Ints, Ints]
-) -> tuple[Cuts, Floats]:
-    """The multipliers of x1 and x2 are weight·R1 and weight·R2: members of F once moved inside, with their prices."""
-    y, s1, s2 = pairs
-    conditional = problem.ball.conditional
-    first, second = (_prices(z, at, conditional[s]) for at, s in zip(where, (s1, s2), strict=True))
-    weights, other = first.sum(axis=1), second.sum(axis=1)
-    keep = np.flatnonzero((weights > 0.0) & (other > 0.0))
-    r1, r2 = first[keep] / weights[keep, None], second[keep] / other[keep, None]
-    r1, r2 = _into_pairs(problem, s1[keep], s2[keep], r1, r2)
-    return Cuts(y[keep], s1[keep], s2[keep], r1, r2), weights[keep]
-
-
-def solve_by_cones(problem: Problem, *, tolerance: float = 1e-9, time_limit: float = 600.0) -> Found:
-    """Clarabel on the cone form; its multipliers, moved into F, prove the bound whatever its tolerance."""
+def started(problem: Problem) -> tuple[Builder, Floats, Cells | None]:
+    """Q in columns of the simplex, the cost, and the cells of robust utility."""
     ys, xs = problem.outputs, problem.inputs
     size = ys * xs
-    builder = _Builder(problem, size, ConicProgram(size))
-    program = builder.program
+    builder = Builder(problem, ConicProgram(size))
     cell = np.arange(size)
-    program.equal(xs, cell % xs, cell, np.ones(size), -np.ones(xs))
-    program.nonnegative(size, cell, cell, np.ones(size), np.zeros(size))
-    robust = problem.ball.radius > 0.0
-    pairs = all_pairs(ys, problem.p.shape[0])
-    cuts = Cuts.none(problem.p.shape[1]) if robust else centre_cuts(problem)
-    where = _privacy(builder, *pairs) if robust else None
-    fixed = _at_centre(builder, cuts) if len(cuts) else np.zeros(0, dtype=np.int64)
-    cost = np.zeros(builder.variables)
-    cost[:size] = problem.cost(problem.p).ravel()
-    if problem.utility_radius > 0.0:
-        worst = int(builder.fresh(1)[0])
-        where_p = _utility(builder, worst)
-        cost = np.zeros(builder.variables)
-        cost[worst] = 1.0
-    answer = program.solve(cost, tolerance=tolerance, time_limit=time_limit)
+    builder.program.equal(xs, cell % xs, cell, np.ones(size), -np.ones(xs))
+    builder.program.nonnegative(size, cell, cell, np.ones(size), np.zeros(size))
+    if problem.utility_radius <= 0.0:
+        return builder, problem.cost(problem.p).ravel(), None
+    worst, cells = utility(builder)
+    cost = np.zeros(builder.program.variables)
+    cost[worst] = 1.0
+    return builder, cost, cells
+
+
+def columns_of(problem: Problem, x: Floats) -> Floats:
+    """Q[y, x] of a solution, columns summing to 1."""
+    q = np.maximum(x[: problem.outputs * problem.inputs].reshape(problem.outputs, -1), 0.0)
+    return np.asarray(q / q.sum(axis=0))
+
+
+def solve_by_cones(
+    problem: Problem, *, exact: Pairs | None = None, tolerance: float = 1e-9, time_limit: float = 600.0
+) -> Found:
+    """Clarabel on the cone form; its multipliers, moved into F, prove the bound.
+
+    With `exact` the other pairs hold for the split of the slack in halves alone: a smaller program, and a relaxation.
+    """
+    builder, cost, judged = started(problem)
+    readers = _readers(builder, exact)
+    answer = builder.program.solve(cost, tolerance=tolerance, time_limit=time_limit)
     source = problem.p
-    if problem.utility_radius > 0.0:
-        price = _prices(answer.z, where_p, problem.p.reshape(1, -1))
-        source = _into_ball(problem, (price / price.sum()).reshape(problem.p.shape))
-    weights = answer.z[fixed]
-    if where is not None:
-        cuts, weights = _members(problem, answer.z, pairs, where)
-    q = np.maximum(answer.x[:size].reshape(ys, xs), 0.0)
-    q = q / q.sum(axis=0)
+    if judged is not None:
+        price = judged.prices(answer.z)
+        source = into_ball(problem, (price / price.sum()).reshape(problem.p.shape))
+    cuts, weights = Cuts.none(problem.p.shape[1]), np.zeros(0)
+    for read in readers:
+        more, prices = read(answer.z)
+        cuts, weights = cuts + more, np.concatenate([weights, prices])
+    q = columns_of(problem, answer.x)
     sealed = mended(problem, q)
     low = bound(problem, cuts, weights, source)
     return Found(sealed, problem.distortion(sealed)[0], low, cuts, weights, source, q)
 
 
-def _at_centre(builder: _Builder, cuts: Cuts) -> Ints:
-    """The constraints at P̂ as rows; their numbers."""
+Reader = Callable[[Floats], tuple[Cuts, Floats]]  # from multipliers to members of F with their prices
+
+
+def _readers(builder: Builder, exact: Pairs | None) -> list[Reader]:
+    """Put the privacy constraints into the program: at P̂, of all pairs, or of some with the others relaxed."""
+    problem = builder.problem
+    if problem.ball.radius <= 0.0:
+        return [_as_rows(builder, centre_cuts(problem))]
+    if exact is None:
+        return [_exactly(builder, all_pairs(problem.outputs, problem.p.shape[0]))]
+    cones = [_exactly(builder, exact)] if len(exact[0]) else []
+    return [*cones, _in_halves(builder, others(problem, exact))]
+
+
+def _exactly(builder: Builder, pairs: Pairs) -> Reader:
+    first, second = privacy(builder, *pairs)
+    return lambda z: into_pairs(builder.problem, pairs, first.prices(z), second.prices(z))
+
+
+def _in_halves(builder: Builder, pairs: Pairs) -> Reader:
+    """Members of a pair are those of its two sides; the price of a pair is that of its row."""
+    y, s1, s2 = pairs
+    rows, greatest, least = evenly(builder, *pairs)
+    ss = builder.problem.p.shape[0]
+
+    def read(z: Floats) -> tuple[Cuts, Floats]:
+        first, second = greatest.prices(z)[y * ss + s1], least.prices(z)[y * ss + s2]
+        live = np.flatnonzero((z[rows] > 0.0) & (first.sum(axis=1) > 0.0) & (second.sum(axis=1) > 0.0))
+        cuts, _ = into_pairs(builder.problem, (y[live], s1[live], s2[live]), first[live], second[live])
+        return cuts, z[rows[live]]
+
+    return read
+
+
+def _as_rows(builder: Builder, cuts: Cuts) -> Reader:
+    """The constraints at given members of F."""
     rows = cuts.rows(builder.problem).tocoo()
     at = rows.row.astype(np.int64), rows.col.astype(np.int64)
-    return builder.program.nonnegative(len(cuts), *at, -rows.data, np.zeros(len(cuts)))
+    fixed = builder.program.nonnegative(len(cuts), *at, -rows.data, np.zeros(len(cuts)))
+    return lambda z: (cuts, z[fixed])
+
+
+def others(problem: Problem, pairs: Pairs) -> Pairs:
+    """Every pair of different secrets that is not listed."""
+    ys, ss = problem.outputs, problem.p.shape[0]
+    listed = np.zeros((ys, ss, ss), dtype=bool)
+    listed[pairs] = True
+    y, s1, s2 = all_pairs(ys, ss)
+    rest = np.flatnonzero(~listed[y, s1, s2])
+    return y[rest], s1[rest], s2[rest]

@@ -20,7 +20,7 @@ from sfumato.solve.pair_ratios import Ball, on_grid, worst_per_output
 GHOST = 1e-7  # outputs never sent with more than this probability are artefacts of the solver [errata 002]
 MARGIN = 1e-10  # nats left free below ε so that outward rounding does not cross it
 MENDING = 40
-TRACE = 1e-8  # share of every output mixed in before the first check
+TRACE = 1e-9  # share of every output mixed in before the first check
 
 
 @dataclass(frozen=True, eq=False)
