@@ -184,10 +184,10 @@ def ballopt(
 
     def design(p: Floats) -> Outcome:
         if profile is None and p.shape[0] <= FEW_SECRETS and p.shape[1] <= FEW_VALUES:
-            found = best_of_few(p, ball.slack, task.epsilon, watch=watch)
             limit = known_limit(p, task.epsilon, watch=watch)
-            plain = best_over_simplices(p, ball.slack, task.epsilon, gap=1e-6, watch=watch)
-            if plain.value > found.value:  # the search of few tables is quick, not complete
+            plain = best_over_simplices(p, ball.slack, task.epsilon, gap=1e-5, watch=watch)
+            found = best_of_few(p, ball.slack, task.epsilon, plain.layout.rows(), watch=watch)
+            if plain.value > found.value:  # by what is left for sealing
                 return Outcome(plain.layout, plain.value, limit, "simplices")
             return Outcome(layout_of_rows(found.rows, p), found.value, limit, "few")
         given = None if profile is None else Profile(*profile)
