@@ -22,6 +22,7 @@ from sfumato.solve.known_rows import nr as best_at_a_point
 from sfumato.solve.layout import Layout as Arrangement
 from sfumato.solve.layout import layout_of_rows
 from sfumato.solve.margin import with_margin
+from sfumato.solve.optimum import optimum as best_of_all
 from sfumato.solve.oracle import greatest, least, radius
 from sfumato.solve.product import Outcome
 from sfumato.solve.simplex_rows import polyopt as best_over_simplices
@@ -33,6 +34,8 @@ from sfumato.uncertainty import ChiSquareBall, Exactly
 LISTED_CELLS = 1_000_000  # |Y|·|X| up to which a design is kept as a table; beyond, as a layout
 MANY_CELLS = 2_000  # cells beyond which certifying takes a large part of the time
 FEW_SECRETS, FEW_VALUES = 6, 8  # up to which rows with a distinguished secret are searched
+LARGE_GAP = 1e-4  # of a family's bound, at which the search of a large table ends
+START_GAP = 1e-5  # of the rows from which general ones start
 BESIDE = 1e-7  # nats left for rounding where an empty secret meets the others
 PRESENT = 1e-15  # mass below which a secret cannot be designed for
 
@@ -167,15 +170,18 @@ def _check_few(p: Floats, what: str) -> None:
 
 
 def ballopt(
-    task: Task, *, gap: float = 1e-4, profile: tuple[float, float] | None = None, time_limit: float | None = None,
-    progress: Progress | None = None,
+    task: Task, *, gap: float | None = None, profile: tuple[float, float] | None = None,
+    time_limit: float | None = None, progress: Progress | None = None,
 ) -> Draft:
-    """BallOpt: rows for the exact ball with the slack shared between secrets under an optimised profile (ours).
+    """BallOpt: rows for the exact ball with the slack shared between secrets (ours).
 
-    Budgets add [002, Thm 3]: asking m_s(v; b') ≥ f(b') and M_s(v; b') ≤ E·f(b − b') for a decreasing f makes every pair
-    private and decouples the secrets. profile=(drop, power) fixes f instead of searching it. The bound is that of
-    two-level rows under the profile; for few secrets and values, where rows with a distinguished secret are searched
-    instead, it is the optimum at P̂, which bounds every mechanism.
+    Few secrets and values: general rows, moved from the best two-level ones until nothing near is better; the bound is
+    the optimum at P̂, which bounds every mechanism. Asked for a gap, the search goes on with cuts from outside until
+    value and bound, now that of every mechanism private over the ball, are within it (about ten cells; seconds).
+
+    Larger tables: two-level rows under an optimised profile. Budgets add [002, Thm 3]: asking m_s(v; b') ≥ f(b') and
+    M_s(v; b') ≤ E·f(b − b') for a decreasing f makes every pair private and decouples the secrets. profile=(drop,
+    power) fixes f instead of searching it. The bound is that of two-level rows under the profile.
     """
     if task.reads == "useful" and task.notion == "rldp":
         return ballopt_unread(task, time_limit=time_limit)
@@ -184,24 +190,33 @@ def ballopt(
 
     def design(p: Floats) -> Outcome:
         if profile is None and p.shape[0] <= FEW_SECRETS and p.shape[1] <= FEW_VALUES:
-            limit = known_limit(p, task.epsilon, watch=watch)
-            plain = best_over_simplices(p, ball.slack, task.epsilon, gap=1e-5, watch=watch)
-            found = best_of_few(p, ball.slack, task.epsilon, plain.layout.rows(), watch=watch)
-            if plain.value > found.value:  # by what is left for sealing
-                return Outcome(plain.layout, plain.value, limit, "simplices")
-            return Outcome(layout_of_rows(found.rows, p), found.value, limit, "few")
+            return _few(p, ball.slack, task.epsilon, gap, watch)
         given = None if profile is None else Profile(*profile)
         if p.size > MANY_CELLS:
             outcome, used = best_of_wide(p, ball.slack, task.epsilon, profile=given, watch=watch)
             details["profile"] = (used.drop, used.power)
             return outcome
-        outcome, _, used = best_over_ball(p, ball.slack, task.epsilon, profile=given, gap=gap, watch=watch)
+        outcome, _, used = best_over_ball(p, ball.slack, task.epsilon, profile=given, gap=gap or LARGE_GAP, watch=watch)
         details["profile"] = (used.drop, used.power)
         return outcome
 
     draft = _drafted(task, "ballopt", design, watch)
     draft.details.update(details)
     return draft
+
+
+def _few(p: Floats, slack: float, epsilon: float, gap: float | None, watch: Watch) -> Outcome:
+    """Few secrets and values: polyopt's rows and two-level ones, then general rows, then all of them if asked."""
+    limit = known_limit(p, epsilon, watch=watch)
+    plain = best_over_simplices(p, slack, epsilon, gap=START_GAP, watch=watch)
+    found = best_of_few(p, slack, epsilon, plain.layout.rows(), watch=watch)
+    route = "few"
+    if gap is not None:
+        best = best_of_all(found, p, slack, epsilon, gap=gap, watch=watch)
+        found, limit, route = best.found, min(limit, best.bound), "optimum"
+    if plain.value > found.value:  # by what is left for sealing
+        return Outcome(plain.layout, plain.value, limit, "simplices")
+    return Outcome(layout_of_rows(found.rows, p), found.value, limit, route)
 
 
 def nr(

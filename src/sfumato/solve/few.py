@@ -1,8 +1,8 @@
 """Few secrets and useful values: rows with a distinguished secret over the exact ball, then general rows (ours).
 
 The families are those of `distinguished` with the product set (profile 1), where heights are closed forms, so the
-points of every secret and every t are one array. Pricing is a heuristic, hence no bound of the family. Its rows are where
-`general_rows` starts from.
+points of every secret and every t are one array. Pricing is a heuristic, hence no bound of the family. Its rows are
+where `general_rows` starts from.
 """
 
 from __future__ import annotations

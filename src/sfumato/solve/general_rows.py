@@ -13,7 +13,7 @@ from scipy import sparse
 from sfumato.solve.arrays import Floats, Ints
 from sfumato.solve.growing import INFINITY, GrowingLP
 from sfumato.solve.watch import FREE, Watch
-from sfumato.solve.worst_rows import MARGIN, Compared, Settled, compared, settled, value_of
+from sfumato.solve.worst_rows import MARGIN, Compared, Settled, compared, levelled, settled, value_of
 
 STEPS = 8
 FLOOR = 1e-5  # the slope at an entry of 0 is that of an entry this large, so that zeros are not final
@@ -34,6 +34,14 @@ class Moving:
         self.lp.option("presolve", "off")
         one = np.ones(p.size)
         self.lp.add(sparse.csr_matrix(np.tile(np.eye(p.size), (1, count))), one, one)
+        empty = np.argwhere(p <= 0)
+        if len(empty):  # cells that never occur follow the others (`levelled`)
+            tie = np.zeros((len(empty), *p.shape))
+            for row, (s, u) in zip(tie, empty, strict=True):
+                row[s] = -p[s] / p[s].sum()
+                row[s, u] = 1.0
+            nothing = np.zeros(count * len(empty))
+            self.lp.add(sparse.kron(sparse.eye(count), tie.reshape(len(empty), -1)).tocsr(), nothing, nothing)
 
     def learn(self, rows: Floats, room: float) -> tuple[Compared, Ints]:
         """Cut at the pairs whose log-ratio exceeds ε less MARGIN by more than `room`; each row is cut at its own."""
@@ -65,6 +73,7 @@ def refined(rows: Floats, p: Floats, b: float, epsilon: float, *, steps: int = S
 
     Rows between two cuts may be a little too steep; what is returned was mixed until it is private.
     """
+    rows = levelled(rows, p)
     moving = Moving(len(rows), p, b, epsilon)
     known, _ = moving.learn(rows, -NEAR)
     best, at, value = rows, rows, value_of(rows, p)

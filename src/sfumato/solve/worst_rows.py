@@ -1,7 +1,8 @@
 """Rows against every pair of secrets over the exact set F: worst ratios, the cuts they give, and mixing until private.
 
 A row v is private over F if R₁·v_{s₁} ≤ E·R₂·v_{s₂} for all pairs of conditionals that occur together in F. Each pair
-is one linear inequality, so the private rows are a convex cone and a worst pair of a row that is not private cuts it off.
+is one linear inequality, so the private rows are a convex cone and a worst pair of a row that is not private cuts it
+off.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Compared:
         at = np.arange(len(which))
         out[at, self.s1[which]] = self.first[which]
         out[at, self.s2[which]] = -E * self.second[which]
-        return np.asarray(out.reshape(len(which), -1))
+        return np.asarray(out.reshape(-1, self.rows.shape[1] * self.rows.shape[2]))
 
 
 def compared(rows: Floats, p: Floats, b: float, close: float = SPLIT_CLOSE) -> Compared:
@@ -59,6 +60,19 @@ def compared(rows: Floats, p: Floats, b: float, close: float = SPLIT_CLOSE) -> C
     s1, s2 = np.tile(first, len(rows)), np.tile(second, len(rows))
     found = worst_pairs(unit[y, s1], q[s1], shares[s1], unit[y, s2], q[s2], shares[s2], b, close)
     return Compared(unit, y, s1, s2, found.ratio, found.first, found.second)
+
+
+def levelled(rows: Floats, p: Floats) -> Floats:
+    """The rows with the mean of the secret's other cells wherever P̂ = 0.
+
+    Nothing is lost: P̂ does not see these cells, columns still sum to 1, and a row that is private stays so, because
+    moving the mass of a conditional from there to q brings it nearer to P̂ (docs/robust.md, section 6).
+    """
+    if (p > 0).all():
+        return rows
+    blocks = rows.reshape(-1, *p.shape)
+    mean = (blocks * p).sum(2) / p.sum(1)
+    return np.asarray(np.where(p > 0, blocks, mean[:, :, None]).reshape(rows.shape))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
