@@ -76,20 +76,24 @@ def refined(rows: Floats, p: Floats, b: float, epsilon: float, *, steps: int = S
     rows = levelled(rows, p)
     moving = Moving(len(rows), p, b, epsilon)
     known, _ = moving.learn(rows, -NEAR)
-    best, at, value = rows, rows, value_of(rows, p)
+    best, at, first = rows, rows, value_of(rows, p)
+    value = first
     for _ in range(steps):
         after = moving.moved(at)
         if after is None or watch.over:
             break
         found, used = moving.learn(after, TIGHT)
-        if found.log_ratio > epsilon + 10 * TIGHT:
-            continue  # cut off: the same tangent again
-        reached = value_of(after[used], p)
-        if reached <= value:
-            break
-        best, at, known = after[used], after, found
-        small, value = reached <= value * (1 + STILL), reached
-        watch.tell("rows", value)
-        if small:
-            break
-    return settled(best / best.sum(axis=0), p, b, epsilon, known)
+        # What is left of the value after mixing in as much of the constant law as the rows need.
+        short = max(float(found.excess(moving.E).max()), 0.0) / (moving.E - 1.0)
+        reached = value_of(after[used], p) / (1.0 + short)
+        small = reached <= value * (1 + STILL)
+        if reached > value:
+            best, known, value = after[used], found, reached
+            watch.tell("rows", value)
+        if found.log_ratio <= epsilon + 10 * TIGHT:  # else it was cut off: the same tangent again
+            at = after
+            if small:
+                break
+    out = settled(best / best.sum(axis=0), p, b, epsilon, known)
+    # Mixing can cost more than its share, because it fills zeros.
+    return out if out.value >= first else settled(rows, p, b, epsilon)
