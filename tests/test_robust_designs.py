@@ -13,6 +13,8 @@ from tests.strategies import boundary_points, joints, realised
 import sfumato as sf
 from sfumato.designers.base import Task
 from sfumato.errors import InputError
+from sfumato.solve.mixture import no_more_than_inputs
+from sfumato.solve.worst_rows import value_of
 
 EXAMPLE = sf.Joint.from_counts([[7, 10], [26, 57]])  # paper 000, Examples 1 to 5
 LOG2 = math.log(2)
@@ -292,3 +294,15 @@ def test_levels_elsewhere_are_the_same_whenever_they_are_read():
     again = sf.certify(design.mechanism).elsewhere
     assert dict(design.certificate.elsewhere) == dict(again) and len(again) == 3
     assert design.certificate.elsewhere == again
+
+
+def test_more_rows_than_inputs_are_never_needed():
+    rng = np.random.default_rng(5)
+    p = rng.dirichlet(np.ones(6))
+    rows = rng.dirichlet(np.full(30, 0.3), size=6).T  # thirty outputs for six inputs
+    fewer = no_more_than_inputs(rows, p)
+    assert len(fewer) <= 6
+    assert fewer.sum(axis=0) == pytest.approx(np.ones(6), abs=1e-9)
+    shapes = rows / rows.sum(axis=1, keepdims=True)
+    assert all(np.abs(shapes - row / row.sum()).max(axis=1).min() < 1e-12 for row in fewer)
+    assert value_of(fewer, p.reshape(2, 3)) >= value_of(rows, p.reshape(2, 3))

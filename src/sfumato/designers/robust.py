@@ -22,14 +22,15 @@ from sfumato.solve.known_rows import nr as best_at_a_point
 from sfumato.solve.layout import Layout as Arrangement
 from sfumato.solve.layout import layout_of_rows
 from sfumato.solve.margin import with_margin
+from sfumato.solve.mixture import no_more_than_inputs
 from sfumato.solve.optimum import optimum as best_of_all
-from sfumato.solve.oracle import greatest, least, radius
 from sfumato.solve.product import Outcome
 from sfumato.solve.simplex_rows import polyopt as best_over_simplices
 from sfumato.solve.simplex_rows import polyopt_apart
 from sfumato.solve.watch import Progress, Watch
 from sfumato.solve.wide import wide as best_of_wide
 from sfumato.uncertainty import ChiSquareBall, Exactly
+from sfumato.uncertainty.tilting import greatest_mean, spread_of
 
 LISTED_CELLS = 1_000_000  # |Y|·|X| up to which a design is kept as a table; beyond, as a layout
 MANY_CELLS = 2_000  # cells beyond which certifying takes a large part of the time
@@ -59,11 +60,12 @@ def watch_for(time_limit: float | None, progress: Progress | None, cells: int) -
     return Watch(time.monotonic() + time_limit * (0.85 if cells <= MANY_CELLS else 0.55), progress)
 
 
-def law_of(arrangement: Arrangement, joint_size: int) -> Law:
+def law_of(arrangement: Arrangement, p: Floats) -> Law:
     """The design as a table while it is small, as a layout beyond."""
     atoms = sum(len(x) for x in arrangement.lengths)
-    if atoms * joint_size <= LISTED_CELLS:
+    if atoms * p.size <= LISTED_CELLS:
         rows = without_repeats(arrangement.rows())
+        rows = no_more_than_inputs(rows, p.ravel())
         return Table(rows / rows.sum(0), len(arrangement.lengths))
     shares = [x / x.sum() for x in arrangement.lengths]
     heights = [h / (x @ h) for x, h in zip(shares, arrangement.heights, strict=True)]
@@ -109,8 +111,8 @@ def _beside_a_constant(task: Task, p: Floats, layout: Arrangement) -> float:
         return 0.0
     c, E, most = 1 / layout.total, math.exp(task.epsilon - BESIDE), 0.0
     for q, h in zip(p, layout.heights, strict=True):
-        spread = radius(float(q.sum()), np.array([task.within.slack]))
-        top, low = (f(h, q / q.sum(), spread)[:, 0] for f in (greatest, least))
+        spread, centre = np.full(len(h), spread_of(task.within.slack, q.sum())), np.broadcast_to(q / q.sum(), h.shape)
+        top, low = (sign * greatest_mean(sign * h, centre, spread).value for sign in (1.0, -1.0))
         above, below = (top - E * c) / np.maximum(top - c, 1e-300), (c / E - low) / np.maximum(c - low, 1e-300)
         most = max(most, float(above[top > E * c].max(initial=0.0)), float(below[low < c / E].max(initial=0.0)))
     return min(most, 1.0)
@@ -131,11 +133,11 @@ def _drafted(task: Task, method: str, design: Callable[[Floats], Outcome], watch
             notes = ("interrupted: the best design so far",)
             layout = watch.best
             if isinstance(task.within, ChiSquareBall):
-                layout = with_margin(layout, p, task.within.slack, task.epsilon)[0]
+                layout = with_margin(layout, p, task.within.slack, task.epsilon)
             return Outcome(layout, layout.value(p), watch.bound, "interrupted")
 
     arrangement, outcome = with_empty_secrets(task, best_so_far)
-    law = law_of(arrangement, task.joint.p.size)
+    law = law_of(arrangement, task.joint.p)
     if watch.over:
         notes = (*notes, "stopped at the time limit: the best design so far")
     return Draft(law, method, min(outcome.bound, task.ceiling), notes, {"route": outcome.route, **details})
@@ -196,7 +198,7 @@ def ballopt(
             outcome, used = best_of_wide(p, ball.slack, task.epsilon, profile=given, watch=watch)
             details["profile"] = (used.drop, used.power)
             return outcome
-        outcome, _, used = best_over_ball(p, ball.slack, task.epsilon, profile=given, gap=gap or LARGE_GAP, watch=watch)
+        outcome, used = best_over_ball(p, ball.slack, task.epsilon, profile=given, gap=gap or LARGE_GAP, watch=watch)
         details["profile"] = (used.drop, used.power)
         return outcome
 

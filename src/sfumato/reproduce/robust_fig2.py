@@ -46,8 +46,8 @@ def run(
         f"{panel} " + " / ".join(f"{nmi[panel, m, 1.5]:.4f}" for m in ("polyopt", "ballopt", "nr")) for panel in panels
     )
     text = (
-        f"polyopt / ballopt / nr at ε = 1.5: {told}; srr overtakes ir {_overtaken(pairs)}; the paper has no polyopt and "
-        f"no nr for the two large tables; all {len(rows)} mechanisms certified at their ε"
+        f"polyopt / ballopt / nr at ε = 1.5: {told}; srr overtakes ir {_overtaken(pairs)}; the paper has no polyopt "
+        f"and no nr for the two large tables; all {len(rows)} mechanisms certified at their ε"
         f"{f' but {over}' if over else ''}"
     )
     theirs, ours = claims(nmi)

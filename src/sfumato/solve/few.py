@@ -16,10 +16,9 @@ from sfumato.solve.general_rows import refined
 from sfumato.solve.layout import layout_of_rows
 from sfumato.solve.mixture import Mixture
 from sfumato.solve.pricing import indicator
-from sfumato.solve.twolevel import mass_range
 from sfumato.solve.watch import FREE, Watch
 from sfumato.solve.worst_rows import Settled
-from sfumato.uncertainty.tilting import spread_of
+from sfumato.uncertainty.tilting import mass_range, spread_of
 
 NODES = 5  # values of t: rows are moved afterwards, so these need not be close
 COARSE = 1e-4  # relative reduced cost below which a row is not worth adding: likewise
