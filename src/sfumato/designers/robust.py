@@ -213,6 +213,7 @@ def _few(p: Floats, slack: float, epsilon: float, gap: float | None, watch: Watc
     plain = best_over_simplices(p, slack, epsilon, gap=START_GAP, watch=watch)
     found = best_of_few(p, slack, epsilon, plain.layout.rows(), watch=watch)
     route = "few"
+    watch.keep(layout_of_rows(found.rows, p), found.value, limit)
     if gap is not None:
         best = best_of_all(found, p, slack, epsilon, gap=gap, watch=watch)
         found, limit, route = best.found, min(limit, best.bound), "optimum"

@@ -22,7 +22,8 @@ from sfumato.solve.worst_rows import Compared, Settled, compared, inside, levell
 
 FACETS = 8_000  # cuts at most, with the cells
 RAYS = 200_000  # rays at most: about a second per round at ten cells
-LOOSE = 2.0**-31  # cuts are moved outward by up to twice this, so that no more of them than needed meet at a ray
+LOOSE = 2.0**-31  # cuts are moved outward by up to twice this: no more of them than needed meet at a ray, and rounding
+# of the conditionals, a thousand times smaller, does not count
 ALLOWANCE = 1e-10  # added to bounds: weak duality needs the rays, and these are floats good to about 1e-13
 NEAR = 0.02  # log-ratios of the first rows this far below ε are cut at from the start
 OVER = 1e-9  # relative excess at which a pair is violated
@@ -31,8 +32,8 @@ OVER = 1e-9  # relative excess at which a pair is violated
 class Outside:
     """A cone that contains every private row, by its extreme rays w_x = P̂_x v_x with Σ w = 1."""
 
-    def __init__(self, p: Floats, E: float, limit: int = RAYS) -> None:
-        self.p, self.E = p, E
+    def __init__(self, p: Floats, E: float, watch: Watch = FREE, limit: int = RAYS) -> None:
+        self.p, self.E, self.watch = p, E, watch
         self.live = np.flatnonzero(p.ravel() > 0)
         self.mean = p.ravel()[self.live] / p.sum()
         self.cone = SimpleCone(len(self.live), FACETS, limit)
@@ -53,7 +54,7 @@ class Outside:
         rows /= np.abs(rows).max(axis=1, keepdims=True)
         rows = rows - LOOSE * (1.0 + self.random.random((len(rows), 1)))
         made = 0
-        while len(rows) and not self.full and self.count < FACETS:
+        while len(rows) and not self.full and self.count < FACETS and not self.watch.over:
             lost = np.count_nonzero(self.cone.vectors @ rows.T > 0.0, axis=0)
             at = int(lost.argmax())
             if lost[at] == 0:
@@ -111,7 +112,7 @@ def optimum(
 ) -> Optimum:
     """From private rows towards the best there are, until value and bound are within a relative `gap`."""
     E, flat = float(np.exp(epsilon)), p.ravel()
-    outside, lp = Outside(p, E), Mixture(p.size, None)
+    outside, lp = Outside(p, E, watch), Mixture(p.size, None)
     rows = levelled(start.rows, p)
     known = compared(rows, p, b)
     outside.cut(known, np.flatnonzero(known.ratio > E * np.exp(-NEAR)))
