@@ -13,6 +13,8 @@ from tests.strategies import boundary_points, joints, realised
 import sfumato as sf
 from sfumato.designers.base import Task
 from sfumato.errors import InputError
+from sfumato.solve.mixture import no_more_than_inputs
+from sfumato.solve.worst_rows import value_of
 
 EXAMPLE = sf.Joint.from_counts([[7, 10], [26, 57]])  # paper 000, Examples 1 to 5
 LOG2 = math.log(2)
@@ -240,3 +242,67 @@ def test_robust_utility_compares_what_is_kept_everywhere():
     for method in ("ir", "polyopt", "ballopt"):
         assert chosen.least.proved >= sf.design(ball, 0.5, method).least.proved * (1 - 1e-6)
     assert chosen.least.proved <= chosen.least.found <= chosen.value
+
+
+@given(joints((2, 3), (2, 3)), st.sampled_from([0.3, 1.0, 2.0]))
+@settings(max_examples=5)
+def test_asked_for_a_gap_ballopt_meets_a_bound_that_holds_for_every_private_mechanism(joint, epsilon):
+    ball = sf.ChiSquareBall(joint)
+    quick, best = (sf.design(ball, epsilon, "ballopt", **o) for o in ({}, {"gap": 1e-4, "time_limit": 20}))
+    assert quick.value <= best.value * (1 + 1e-6) + 1e-9
+    assert best.value <= best.bound + 1e-12
+    assert best.bound <= sf.design(ball, epsilon, "nr").bound + 1e-9
+    assert best.gap <= 1.1e-4 or best.value < 1e-3
+    assert best.certificate.level <= epsilon
+
+
+def test_the_best_rows_of_a_fine_grid_lie_between_what_ballopt_reaches_and_its_bound():
+    """Every row of four cells from a grid, private by the set's own oracle, then one LP: no cut, no ray, no tangent."""
+    joint, epsilon = sf.Joint.from_counts([[70, 100], [260, 570]]), 0.7
+    ball, p = sf.ChiSquareBall(joint), joint.p.ravel()
+    levels = np.concatenate([[0.0], np.geomspace(0.03, 1.0, 14)])
+    rows = np.array([v for v in itertools.product(levels, repeat=4) if max(v) == 1.0])
+    blocks = rows.reshape(-1, 2, 2)
+    private = np.ones(len(rows), bool)
+    for s1, s2 in ((0, 1), (1, 0)):
+        at = np.full(len(rows), s1), np.full(len(rows), s2)
+        private &= ball.ratios(blocks[:, s1], blocks[:, s2], *at) <= math.exp(epsilon)
+    v = rows[private]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mu = np.nan_to_num(v * np.log(v / (v @ p)[:, None])) @ p
+    listed = -linprog(-mu, A_eq=v.T, b_eq=np.ones(4), method="highs").fun
+    best = sf.design(ball, epsilon, "ballopt", gap=1e-7)
+    assert best.gap < 1e-6
+    assert 0.95 * best.value < listed <= best.bound
+
+
+def test_cells_that_never_occur_do_not_keep_the_bound_from_being_met():
+    joint = sf.Joint.from_counts([[40, 60, 0], [30, 0, 70]])
+    best = sf.design(sf.ChiSquareBall(joint), 1.0, "ballopt", gap=1e-5, time_limit=20)
+    assert best.details["route"] == "optimum" and best.gap <= 1.1e-5
+
+
+def test_small_designs_have_no_more_outputs_than_inputs():
+    for pair in (("sex", "race"), ("race", "sex")):
+        ball = sf.ChiSquareBall(sf.datasets.adult(*pair))
+        for method in ("polyopt", "ballopt", "nr"):
+            assert sf.design(ball, 0.5, method).mechanism.outputs <= 10
+
+
+def test_levels_elsewhere_are_the_same_whenever_they_are_read():
+    design = sf.design(sf.ChiSquareBall(EXAMPLE), LOG2, "ballopt")
+    again = sf.certify(design.mechanism).elsewhere
+    assert dict(design.certificate.elsewhere) == dict(again) and len(again) == 3
+    assert design.certificate.elsewhere == again
+
+
+def test_more_rows_than_inputs_are_never_needed():
+    rng = np.random.default_rng(5)
+    p = rng.dirichlet(np.ones(6))
+    rows = rng.dirichlet(np.full(30, 0.3), size=6).T  # thirty outputs for six inputs
+    fewer = no_more_than_inputs(rows, p)
+    assert len(fewer) <= 6
+    assert fewer.sum(axis=0) == pytest.approx(np.ones(6), abs=1e-9)
+    shapes = rows / rows.sum(axis=1, keepdims=True)
+    assert all(np.abs(shapes - row / row.sum()).max(axis=1).min() < 1e-12 for row in fewer)
+    assert value_of(fewer, p.reshape(2, 3)) >= value_of(rows, p.reshape(2, 3))

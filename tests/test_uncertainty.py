@@ -17,6 +17,7 @@ from sfumato.certification.certificate import proved
 from sfumato.certification.outward import exp_range, log_near, log_up, power
 from sfumato.errors import FileFormatError, InputError
 from sfumato.mechanism import Claim, Mechanism, Table
+from sfumato.uncertainty import tilting
 from sfumato.uncertainty.power_tilting import divergence, divergence_at, greatest_mean, price
 
 ORDERS = (0.2, 0.5, 0.8, 1.0, 1.5, 2.0, 5.0)
@@ -500,3 +501,22 @@ def test_only_sets_with_a_proof_can_be_claimed():
     mechanism = sf.design(sf.ChiSquareBall(EXAMPLE), 1.0, "grr").mechanism
     with pytest.raises(InputError, match="cannot be proved"):
         sf.certify(mechanism, Claim("rldp", 1.0, Other()))
+
+
+def test_a_secret_that_is_never_answered_so_makes_the_ratio_infinite():
+    """A denominator of −0.0 must not turn ∞ into −∞."""
+    ball = sf.ChiSquareBall(sf.datasets.adult("sex", "race"))
+    row = np.zeros((2, 5))
+    row[0] = 1.0
+    assert ball.worst(row, 0, 1).ratio == math.inf
+    assert ball.worst(row, 1, 0).ratio == 0.0
+
+
+@given(st.floats(0.01, 0.99), st.floats(1.0001, 9.0), st.floats(0.0, 1.0))
+def test_two_values_have_the_mean_in_closed_form_that_three_have_by_search(q, spread, low):
+    """A value cut in two is another alphabet with the same extremes: one way is a formula, the other Newton's method."""
+    two = tilting.greatest_mean(np.array([[1.0, low]]), np.array([[q, 1 - q]]), np.array([spread]))
+    split = np.array([[q, (1 - q) / 3, (1 - q) / 1.5]])
+    three = tilting.greatest_mean(np.array([[1.0, low, low]]), split, np.array([spread]))
+    assert two.value[0] == pytest.approx(three.value[0], rel=1e-9)
+    assert (np.array([q, 1 - q]) ** 2 / two.r[0]).sum() <= spread * (1 + 1e-9)

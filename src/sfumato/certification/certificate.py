@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from sfumato.certification.average import secret_information
 from sfumato.certification.composed import bounded
+from sfumato.certification.later import Later
 from sfumato.certification.leakage import leakage_level
 from sfumato.certification.linear import about_anything, about_input, about_secret, alone
 from sfumato.certification.outward import log_up, up_any
@@ -40,7 +42,7 @@ class Certificate:
     epsilon: float  # what is claimed
     level: float  # what is proved, rounded up
     witness: dict[str, Any] = field(default_factory=dict)  # where the level is attained or approached
-    elsewhere: dict[str, float] = field(default_factory=dict)  # proved levels outside the claimed set
+    elsewhere: Mapping[str, float] = field(default_factory=dict)  # levels outside the set, proved when first read
     title: str = ""  # the notion's name, with its orders
     also: tuple[Certificate, ...] = ()  # of the further promises of the claim
     basis: str = PROVED
@@ -144,7 +146,7 @@ def certificate(mechanism: Mechanism, claim: Claim | None = None, *, wider: bool
         return _average(mechanism, claim, wider)
     level, where = _leakage(mechanism, claim) if claim.notion == "leakage" else _ratio(mechanism, claim)
     kind = "everything" if claim.within is None else claim.within.kind
-    outside = elsewhere(mechanism, claim) if wider else {}
+    outside = outlook(mechanism, claim) if wider else {}
     also = tuple(certificate(mechanism, other, wider=False) for other in claim.also)
     basis = GIVEN if isinstance(claim.within, Custom) else BOUNDED if unlisted(mechanism) else PROVED
     witness = _named(mechanism, where, claim.within is not None)
@@ -190,7 +192,7 @@ def _average(mechanism: Mechanism, claim: Claim, wider: bool) -> Certificate:
         level = math.inf if worst == math.inf else log_up(worst)
     else:
         level = secret_information(mechanism, claim.within.joint)
-    return Certificate("mi", claim.within.kind, claim.epsilon, level, {}, elsewhere(mechanism, claim) if wider else {})
+    return Certificate("mi", claim.within.kind, claim.epsilon, level, {}, outlook(mechanism, claim) if wider else {})
 
 
 def elsewhere(mechanism: Mechanism, claim: Claim | None = None) -> dict[str, float]:
@@ -211,6 +213,11 @@ def elsewhere(mechanism: Mechanism, claim: Claim | None = None) -> dict[str, flo
     found = about_anything(mechanism).ratio
     out["any distribution"] = math.inf if found == math.inf else log_up(found)
     return out
+
+
+def outlook(mechanism: Mechanism, claim: Claim | None = None) -> Mapping[str, float]:
+    """`elsewhere`, proved when it is first read."""
+    return Later(partial(elsewhere, mechanism, claim))
 
 
 def _named(mechanism: Mechanism, where: dict[str, int], about_secret: bool) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sfumato.certification.certificate import Certificate, certificate, elsewhere
+from sfumato.certification.certificate import Certificate, certificate, outlook
 from sfumato.errors import ClaimError
 from sfumato.mechanism import Claim, Mechanism
 
@@ -27,7 +27,7 @@ def seal(
         tried = replace(mechanism, law=mechanism.law.rounded(bits, margin), claim=claim)
         found = certificate(tried, wider=False)
         if found.holds:
-            return tried, replace(found, elsewhere=elsewhere(tried))
+            return tried, replace(found, elsewhere=outlook(tried))
         needed = (found.level - claim.epsilon) / 8  # a smaller mixture could not make up for what is missing
     raise ClaimError(
         f"the mechanism could not be sealed at ε = {claim.epsilon:.6g}: after a margin of {margins[-1]:.3g} its proved "

@@ -109,7 +109,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "claim": {
             "sentence": mechanism.claim.sentence, "notion": certificate.notion, "within": certificate.within,
             "epsilon": certificate.epsilon, "level": certificate.level, "holds": certificate.holds,
-            "witness": certificate.witness, "elsewhere": certificate.elsewhere, "basis": certificate.basis,
+            "witness": certificate.witness, "elsewhere": dict(certificate.elsewhere), "basis": certificate.basis,
         },
         "bits": None if price is None else {
             "kept": price.kept, "whole": price.whole, "ceiling": price.ceiling, "nmi": price.share

@@ -22,17 +22,21 @@ from sfumato.solve.known_rows import nr as best_at_a_point
 from sfumato.solve.layout import Layout as Arrangement
 from sfumato.solve.layout import layout_of_rows
 from sfumato.solve.margin import with_margin
-from sfumato.solve.oracle import greatest, least, radius
+from sfumato.solve.mixture import no_more_than_inputs
+from sfumato.solve.optimum import optimum as best_of_all
 from sfumato.solve.product import Outcome
 from sfumato.solve.simplex_rows import polyopt as best_over_simplices
 from sfumato.solve.simplex_rows import polyopt_apart
 from sfumato.solve.watch import Progress, Watch
 from sfumato.solve.wide import wide as best_of_wide
 from sfumato.uncertainty import ChiSquareBall, Exactly
+from sfumato.uncertainty.tilting import greatest_mean, spread_of
 
 LISTED_CELLS = 1_000_000  # |Y|·|X| up to which a design is kept as a table; beyond, as a layout
 MANY_CELLS = 2_000  # cells beyond which certifying takes a large part of the time
 FEW_SECRETS, FEW_VALUES = 6, 8  # up to which rows with a distinguished secret are searched
+LARGE_GAP = 1e-4  # of a family's bound, at which the search of a large table ends
+START_GAP = 1e-5  # of the rows from which general ones start
 BESIDE = 1e-7  # nats left for rounding where an empty secret meets the others
 PRESENT = 1e-15  # mass below which a secret cannot be designed for
 
@@ -56,11 +60,12 @@ def watch_for(time_limit: float | None, progress: Progress | None, cells: int) -
     return Watch(time.monotonic() + time_limit * (0.85 if cells <= MANY_CELLS else 0.55), progress)
 
 
-def law_of(arrangement: Arrangement, joint_size: int) -> Law:
+def law_of(arrangement: Arrangement, p: Floats) -> Law:
     """The design as a table while it is small, as a layout beyond."""
     atoms = sum(len(x) for x in arrangement.lengths)
-    if atoms * joint_size <= LISTED_CELLS:
+    if atoms * p.size <= LISTED_CELLS:
         rows = without_repeats(arrangement.rows())
+        rows = no_more_than_inputs(rows, p.ravel())
         return Table(rows / rows.sum(0), len(arrangement.lengths))
     shares = [x / x.sum() for x in arrangement.lengths]
     heights = [h / (x @ h) for x, h in zip(shares, arrangement.heights, strict=True)]
@@ -106,8 +111,8 @@ def _beside_a_constant(task: Task, p: Floats, layout: Arrangement) -> float:
         return 0.0
     c, E, most = 1 / layout.total, math.exp(task.epsilon - BESIDE), 0.0
     for q, h in zip(p, layout.heights, strict=True):
-        spread = radius(float(q.sum()), np.array([task.within.slack]))
-        top, low = (f(h, q / q.sum(), spread)[:, 0] for f in (greatest, least))
+        spread, centre = np.full(len(h), spread_of(task.within.slack, q.sum())), np.broadcast_to(q / q.sum(), h.shape)
+        top, low = (sign * greatest_mean(sign * h, centre, spread).value for sign in (1.0, -1.0))
         above, below = (top - E * c) / np.maximum(top - c, 1e-300), (c / E - low) / np.maximum(c - low, 1e-300)
         most = max(most, float(above[top > E * c].max(initial=0.0)), float(below[low < c / E].max(initial=0.0)))
     return min(most, 1.0)
@@ -128,11 +133,11 @@ def _drafted(task: Task, method: str, design: Callable[[Floats], Outcome], watch
             notes = ("interrupted: the best design so far",)
             layout = watch.best
             if isinstance(task.within, ChiSquareBall):
-                layout = with_margin(layout, p, task.within.slack, task.epsilon)[0]
+                layout = with_margin(layout, p, task.within.slack, task.epsilon)
             return Outcome(layout, layout.value(p), watch.bound, "interrupted")
 
     arrangement, outcome = with_empty_secrets(task, best_so_far)
-    law = law_of(arrangement, task.joint.p.size)
+    law = law_of(arrangement, task.joint.p)
     if watch.over:
         notes = (*notes, "stopped at the time limit: the best design so far")
     return Draft(law, method, min(outcome.bound, task.ceiling), notes, {"route": outcome.route, **details})
@@ -167,15 +172,18 @@ def _check_few(p: Floats, what: str) -> None:
 
 
 def ballopt(
-    task: Task, *, gap: float = 1e-4, profile: tuple[float, float] | None = None, time_limit: float | None = None,
-    progress: Progress | None = None,
+    task: Task, *, gap: float | None = None, profile: tuple[float, float] | None = None,
+    time_limit: float | None = None, progress: Progress | None = None,
 ) -> Draft:
-    """BallOpt: rows for the exact ball with the slack shared between secrets under an optimised profile (ours).
+    """BallOpt: rows for the exact ball with the slack shared between secrets (ours).
 
-    Budgets add [002, Thm 3]: asking m_s(v; b') ≥ f(b') and M_s(v; b') ≤ E·f(b − b') for a decreasing f makes every pair
-    private and decouples the secrets. profile=(drop, power) fixes f instead of searching it. The bound is that of
-    two-level rows under the profile; for few secrets and values, where rows with a distinguished secret are searched
-    instead, it is the optimum at P̂, which bounds every mechanism.
+    Few secrets and values: general rows, moved from the best two-level ones until nothing near is better; the bound is
+    the optimum at P̂, which bounds every mechanism. Asked for a gap, the search goes on with cuts from outside until
+    value and bound, now that of every mechanism private over the ball, are within it (about ten cells; seconds).
+
+    Larger tables: two-level rows under an optimised profile. Budgets add [002, Thm 3]: asking m_s(v; b') ≥ f(b') and
+    M_s(v; b') ≤ E·f(b − b') for a decreasing f makes every pair private and decouples the secrets. profile=(drop,
+    power) fixes f instead of searching it. The bound is that of two-level rows under the profile.
     """
     if task.reads == "useful" and task.notion == "rldp":
         return ballopt_unread(task, time_limit=time_limit)
@@ -184,24 +192,34 @@ def ballopt(
 
     def design(p: Floats) -> Outcome:
         if profile is None and p.shape[0] <= FEW_SECRETS and p.shape[1] <= FEW_VALUES:
-            found = best_of_few(p, ball.slack, task.epsilon, watch=watch)
-            limit = known_limit(p, task.epsilon, watch=watch)
-            plain = best_over_simplices(p, ball.slack, task.epsilon, gap=1e-6, watch=watch)
-            if plain.value > found.value:  # the search of few tables is quick, not complete
-                return Outcome(plain.layout, plain.value, limit, "simplices")
-            return Outcome(layout_of_rows(found.rows, p), found.value, limit, "few")
+            return _few(p, ball.slack, task.epsilon, gap, watch)
         given = None if profile is None else Profile(*profile)
         if p.size > MANY_CELLS:
             outcome, used = best_of_wide(p, ball.slack, task.epsilon, profile=given, watch=watch)
             details["profile"] = (used.drop, used.power)
             return outcome
-        outcome, _, used = best_over_ball(p, ball.slack, task.epsilon, profile=given, gap=gap, watch=watch)
+        outcome, used = best_over_ball(p, ball.slack, task.epsilon, profile=given, gap=gap or LARGE_GAP, watch=watch)
         details["profile"] = (used.drop, used.power)
         return outcome
 
     draft = _drafted(task, "ballopt", design, watch)
     draft.details.update(details)
     return draft
+
+
+def _few(p: Floats, slack: float, epsilon: float, gap: float | None, watch: Watch) -> Outcome:
+    """Few secrets and values: polyopt's rows and two-level ones, then general rows, then all of them if asked."""
+    limit = known_limit(p, epsilon, watch=watch)
+    plain = best_over_simplices(p, slack, epsilon, gap=START_GAP, watch=watch)
+    found = best_of_few(p, slack, epsilon, plain.layout.rows(), watch=watch)
+    route = "few"
+    watch.keep(layout_of_rows(found.rows, p), found.value, limit)
+    if gap is not None:
+        best = best_of_all(found, p, slack, epsilon, gap=gap, watch=watch)
+        found, limit, route = best.found, min(limit, best.bound), "optimum"
+    if plain.value > found.value:  # by what is left for sealing
+        return Outcome(plain.layout, plain.value, limit, "simplices")
+    return Outcome(layout_of_rows(found.rows, p), found.value, limit, route)
 
 
 def nr(

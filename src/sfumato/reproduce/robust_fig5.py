@@ -1,4 +1,9 @@
-"""000 Figure 5: (I_P̂ − I_P*) / I_P̂ at ε = 1.5 on synthetic tables: how far the estimate misjudges utility."""
+"""000 Figure 5: how far the estimate misjudges utility, at ε = 1.5 on synthetic tables.
+
+§8.4 defines (I_P̂ − I_P*) / I_P̂ and its caption and claim speak of NMI: "the difference in NMI, even at its most
+extreme, was less than 3 % of the NMI value". NMI divides by H(X), which P̂ and P* do not share, so the two differ; the
+claim is held against NMI, as it says, and the difference in I stands beside it.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +19,7 @@ EPSILON = 1.5
 RUNS = 100  # of the paper
 SECONDS = 8.0  # for each search on a large table, unless full
 THEIRS = ("srr", "ir", "polyopt")
+LIMIT = 0.03
 
 Shape = tuple[int, int]
 
@@ -29,21 +35,25 @@ def run(
                 one = draw(shape, i)
                 found = made(name, one.ball, EPSILON, None if full or small(shape) else SECONDS)
                 truth = mutual_information(found.mechanism, one.truth)
-                rows.append((*shape, name, i, found.value, truth, (found.value - truth) / found.value))
-    header = ("secrets", "useful", "method", "draw", "at the estimate", "at the truth", "difference")
+                share = (truth / one.truth.entropy) / (found.value / one.ball.joint.entropy)
+                rows.append((*shape, name, i, found.value, truth, (found.value - truth) / found.value, 1 - share))
+    header = ("secrets", "useful", "method", "draw", "at the estimate", "at the truth", "difference", "of NMI")
     write_csv(out / "000-fig5.csv", header, rows)
     panels = {
         titled(s): {m: [r[6] for r in rows if r[:3] == (*s, m)] for m in METHODS} for s in shapes
     }
     remark = boxes(out / "000-fig5.png", panels, "(I_P̂ − I_P*) / I_P̂")
-    theirs = [abs(r[6]) for r in rows if r[2] in THEIRS]
-    within = float(np.mean([x < 0.03 for x in theirs]))
-    largest = ", ".join(f"{m} {max(abs(r[6]) for r in rows if r[2] == m):.2%}" for m in METHODS)
+    theirs = [(abs(r[6]), abs(r[7])) for r in rows if r[2] in THEIRS]
+    within = float(np.mean([x < LIMIT for x, _ in theirs]))
+    largest = ", ".join(
+        f"{m} {max(abs(r[7]) for r in rows if r[2] == m):.2%} ({max(abs(r[6]) for r in rows if r[2] == m):.2%})"
+        for m in METHODS
+    )
     sides = float(np.mean([r[6] > 0 for r in rows]))
-    claims = {"within 3 %": max(theirs) < 0.03}
+    claims = {"NMI within 3 %": max(x for _, x in theirs) < LIMIT}
     text = (
-        f"largest |difference|: {largest} (printed: below 3 % for srr, polyopt and ir; here {within:.1%} of their "
-        f"{len(theirs)} designs are); positive in {sides:.0%} of all, {many} draws ({few} for searches "
-        "on the large shapes)"
+        f"largest |difference| of NMI (of I): {largest} (printed: below 3 % of NMI for srr, polyopt and ir; of I it "
+        f"is in {within:.1%} of their {len(theirs)} designs here); positive in {sides:.0%} of all, {many} draws "
+        f"({few} for searches on the large shapes)"
     )
     return verdict("000-fig5", claims, text, remark)

@@ -12,12 +12,12 @@ from sfumato.solve.decoupled import decouple
 from sfumato.solve.layout import Layout
 from sfumato.solve.levelling import level
 from sfumato.solve.margin import boosted
-from sfumato.solve.oracle import Worst, radius, split_grid
 from sfumato.solve.pricing import ENUMERATE
 from sfumato.solve.product import Outcome, optimise
 from sfumato.solve.subsetsearch import Searched
-from sfumato.solve.twolevel import Corridor
+from sfumato.solve.twolevel import Corridor, split_grid
 from sfumato.solve.watch import FREE, Watch
+from sfumato.uncertainty.tilting import spread_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Profile:
 def corridor(share: float, b: float, E: float, profile: Callable[[Floats], Floats], nodes: int) -> Corridor:
     """The constraints of one secret on a grid of the slack."""
     part = split_grid(1.0, nodes) if nodes > 1 else np.ones(1)
-    return Corridor(radius(share, b * part), profile(part), E * profile(1.0 - part))
+    return Corridor(spread_of(b * part, share), profile(part), E * profile(1.0 - part))
 
 
 def ball_families(
@@ -140,7 +140,7 @@ def tuned(p: Floats, b: float, epsilon: float, watch: Watch) -> tuple[Profile, T
 
 def ballopt(
     p: Floats, b: float, epsilon: float, *, profile: Profile | None = None, gap: float = 1e-4, watch: Watch = FREE
-) -> tuple[Outcome, Worst, Profile]:
+) -> tuple[Outcome, Profile]:
     """The best two-level rows over the exact set F with one profile of the shared slack, mixed to leave a margin.
 
     The bound is for this family: two-level rows under the chosen profile.
@@ -156,5 +156,5 @@ def ballopt(
         route = found.route
         return found.layout, found.bound
 
-    layout, bound, worst = boosted(design, p, b, epsilon, turns=3 if p.size <= 64 else 1, watch=watch)
-    return Outcome(layout, layout.value(p), bound, route), worst, chosen
+    layout, bound = boosted(design, p, b, epsilon, turns=3 if p.size <= 64 else 1, watch=watch)
+    return Outcome(layout, layout.value(p), bound, route), chosen

@@ -8,10 +8,9 @@ import numpy as np
 
 from sfumato.solve.arrays import Floats
 from sfumato.solve.layout import Layout
-from sfumato.solve.oracle import Worst, worst_of_atoms
 from sfumato.solve.watch import FREE, Watch
-
-MARGIN = 1e-7  # nats left for the sealing of weights into integers
+from sfumato.solve.worst_atoms import worst_of_atoms
+from sfumato.solve.worst_rows import MARGIN
 
 
 def mixed(layout: Layout, share: float) -> Layout:
@@ -20,14 +19,14 @@ def mixed(layout: Layout, share: float) -> Layout:
     return Layout(layout.total, layout.lengths, tuple((1.0 - share) * h + flat for h in layout.heights))
 
 
-def worst(layout: Layout, p: Floats, b: float) -> Worst:
-    """The worst ratio of a layout over F."""
+def worst(layout: Layout, p: Floats, b: float) -> float:
+    """The worst log-ratio of a layout over F."""
     return worst_of_atoms(list(layout.heights), layout.cells()[1], p, b)
 
 
 def with_margin(
-    layout: Layout, p: Floats, b: float, epsilon: float, margin: float = MARGIN, found: Worst | None = None
-) -> tuple[Layout, Worst]:
+    layout: Layout, p: Floats, b: float, epsilon: float, margin: float = MARGIN, found: float | None = None
+) -> Layout:
     """The layout, mixed just enough that its worst ratio over F is at most ε − margin.
 
     (M + ηc)/(m + ηc) ≤ E' needs ηc ≥ (M − E'm)/(E' − 1); M ≤ E'm + excess·m with m at most the greatest height.
@@ -35,27 +34,26 @@ def with_margin(
     """
     goal = epsilon - margin
     found = worst(layout, p, b) if found is None else found
-    if found.log_ratio <= goal:
-        return layout, found
+    if found <= goal:
+        return layout
     E = float(np.exp(goal))
     tall = max(float((h @ p[s]).max() / p[s].sum()) for s, h in enumerate(layout.heights)) * layout.total
-    share = 1.02 * (float(np.exp(found.log_ratio)) - E) / (E - 1.0) * tall + 1e-12
+    share = 1.02 * (float(np.exp(found)) - E) / (E - 1.0) * tall + 1e-12
     for _ in range(40):
         share = min(share, 1.0)
         candidate = mixed(layout, share)
-        found = worst(candidate, p, b)
-        if found.log_ratio <= goal or share == 1.0:
-            return candidate, found
+        if worst(candidate, p, b) <= goal or share == 1.0:
+            break
         share *= 2.0
-    return candidate, found
+    return candidate
 
 
 def boosted(
     design: Callable[[float], tuple[Layout, float]], p: Floats, b: float, epsilon: float, *, turns: int = 3,
     watch: Watch = FREE,
-) -> tuple[Layout, float, Worst]:
-    """Design at a nominal ε above the one asked for, as far as the exact level over F allows; layout, bound at that
-    nominal ε, worst case.
+) -> tuple[Layout, float]:
+    """Design at a nominal ε above the one asked for, as far as the exact level over F allows; layout and bound
+    at that nominal ε.
 
     A design for a larger set (product set, single profile) often stops short of ε on F itself; the rest is free (ours).
     """
@@ -63,13 +61,13 @@ def boosted(
     for _ in range(turns):
         raw, bound = design(nominal)
         level = worst(raw, p, b)
-        room = epsilon - MARGIN - level.log_ratio
-        layout, found = with_margin(raw, p, b, epsilon, found=level)
+        room = epsilon - MARGIN - level
+        layout = with_margin(raw, p, b, epsilon, found=level)
         value = layout.value(p)
         watch.tell("over F", value, bound)
         watch.keep(layout, value)
         if best is None or value > best[0].value(p):
-            best = (layout, bound, found)
+            best = (layout, bound)
         if abs(room) < 1e-5 * epsilon or watch.over:
             break
         nominal += room

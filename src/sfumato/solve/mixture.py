@@ -5,7 +5,7 @@ from __future__ import annotations
 import highspy
 import numpy as np
 
-from sfumato.solve.arrays import Floats
+from sfumato.solve.arrays import Floats, xlogx
 from sfumato.solve.engine import simplex
 
 _DUAL, _PRIMAL = 1, 4
@@ -87,3 +87,21 @@ class Mixture:
         stay = np.ones(count, dtype=bool)
         stay[drop] = False
         self.columns, self.gains, self.theta = self.columns[stay], self.gains[stay], self.theta[stay]
+
+
+def no_more_than_inputs(rows: Floats, p: Floats) -> Floats:
+    """The best mixture of rows Q[y, x] in proportion to those given, with at most |X| of them: nothing is lost.
+
+    Weights θ with Σ θ_y Q_y = 1 are a linear programme with |X| equations, to which all ones is a solution; a basic one
+    that is at least as good has at most |X| positive weights.
+    """
+    if len(rows) <= rows.shape[1]:
+        return rows
+    unit = rows / rows.sum(axis=1, keepdims=True)
+    mass = np.maximum(unit @ p, 1e-300)
+    lp = Mixture(rows.shape[1], None)
+    lp.add(unit, xlogx(unit) @ p - mass * np.log(mass))
+    if not lp.solve():
+        return rows
+    on = lp.theta > 0
+    return np.asarray(lp.theta[on, None] * unit[on])

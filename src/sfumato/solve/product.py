@@ -16,6 +16,7 @@ from sfumato.solve.levelling import level
 from sfumato.solve.pricing import Family
 from sfumato.solve.watch import FREE, Watch
 
+TINY = 16  # cells up to which decoupling is not worth its time
 SMALL = 3_000_000  # products of point counts up to this are priced jointly
 
 
@@ -45,6 +46,10 @@ def optimise(
 ) -> Outcome:
     """The best mixture of rows in the product of the families, T between low and high."""
     shares = p.sum(axis=1)
+    if p.size <= TINY and points is None and not watch.over:
+        found = _direct(families, p, gap, watch)
+        if found is not None:
+            return found
     loose = max(gap, 1e-6) if len(p) * p.shape[1] > 40 else gap
     seed = decouple(families, shares, low, high, gap=loose, tolerance=loose, watch=watch)
     layout = level(seed.layout, p)
@@ -57,6 +62,22 @@ def optimise(
     if listed is None:
         return best
     return _better(best, _couple(listed, families, p, seed, best, gap, watch))
+
+
+def _direct(families: Sequence[Family], p: Floats, gap: float, watch: Watch) -> Outcome | None:
+    """Tiny tables: column generation from the constant row alone, which is over before decoupling would be.
+
+    None if it does not close the gap.
+    """
+    points = [Points.of(f.points(), p[s]) for s, f in enumerate(families)]
+    if float(np.prod([float(len(x.z)) for x in points])) > SMALL:
+        return None
+    found = couple(points, p, np.ones((1, p.size)), gap=gap, watch=watch)
+    if found.status != "optimal":
+        return None
+    layout = layout_of_rows(found.rows, p)
+    watch.keep(layout, found.value, found.bound)
+    return Outcome(layout, found.value, found.bound, "coupled")
 
 
 def _couple(

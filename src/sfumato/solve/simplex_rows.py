@@ -9,8 +9,8 @@ from sfumato.solve.distinguished import distinguish
 from sfumato.solve.layout import layout_of_rows
 from sfumato.solve.pricing import Listed, Union, subset_sums
 from sfumato.solve.product import Outcome, optimise
-from sfumato.solve.twolevel import mass_range
 from sfumato.solve.watch import FREE, Watch
+from sfumato.uncertainty.tilting import mass_range
 
 
 def lower_bounds(q: Floats, C: float) -> Floats:

@@ -8,7 +8,8 @@ import numpy as np
 
 from sfumato.solve.arrays import Floats, Ints, xlogx
 from sfumato.solve.pricing import ENUMERATE, Listed, Priced, indicator, spread_best, subset_sums
-from sfumato.solve.twolevel import Corridor, mass_range
+from sfumato.solve.twolevel import Corridor
+from sfumato.uncertainty.tilting import mass_range
 
 _NEVER = 1e300
 _QUARTERS = 4

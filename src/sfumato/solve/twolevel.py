@@ -7,18 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.solve.arrays import Floats
+from sfumato.uncertainty.tilting import mass_range
 
 
-def mass_range(w: Floats, C: Floats) -> tuple[Floats, Floats]:
-    """Least and greatest R(H) over {R : Σ q²/R ≤ C} when q(H) = w [000, Lemma 1, (31) in a form without 0/0].
-
-    Both solve w²/x + (1−w)²/(1−x) = C; the greatest mass of H is one minus the least of its complement.
-    """
-    root = np.sqrt(np.maximum((C - 1.0) * (C - (2.0 * w - 1.0) ** 2), 0.0))
-    low = 2.0 * w**2 / np.maximum(C + 2.0 * w - 1.0 + root, 1e-300)
-    v = 1.0 - w
-    high = 1.0 - 2.0 * v**2 / np.maximum(C + 2.0 * v - 1.0 + root, 1e-300)
-    return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+def split_grid(b: float, nodes: int) -> Floats:
+    """Splits of the slack, dense at both ends where the extremes move like √b'."""
+    return np.asarray(b * np.sin(np.linspace(0.0, np.pi / 2, nodes)) ** 2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,7 +15,7 @@ from sfumato.solve.engine import simplex
 from sfumato.solve.layout import Layout
 from sfumato.solve.margin import with_margin
 from sfumato.solve.mixture import Mixture
-from sfumato.solve.oracle import greatest, least, maximiser, radius, split_grid
+from sfumato.solve.worst_rows import Compared, compared, inside
 
 _TICKET = itertools.count()  # breaks ties in the heap
 
@@ -74,28 +74,17 @@ class Cone:
             np.maximum(slack * low, slack * top).sum()
         ) if box else mu
 
-    def ratio(self, v: Floats, nodes: int = 33) -> tuple[float, int, int, float]:
-        """The worst (R1·v)/(R2·v) over F on a grid of the split, with s1, s2 and the split."""
-        grid = split_grid(self.b, nodes)
-        up = np.array([greatest(v, self.q[s], radius(float(x), grid))[0] for s, x in enumerate(self.shares)])
-        down = np.array([least(v, self.q[s], radius(float(x), self.b - grid))[0] for s, x in enumerate(self.shares)])
-        best = (-1.0, 0, 0, 0.0)
-        for j in range(nodes):
-            table = up[:, j][:, None] / np.maximum(down[:, j][None, :], 1e-300)
-            np.fill_diagonal(table, -1.0)
-            i = int(table.argmax())
-            if table.flat[i] > best[0]:
-                best = (float(table.flat[i]), *divmod(i, len(self.q)), float(grid[j]))
-        return best
+    def compared(self, v: Floats) -> Compared:
+        """The row against every pair: all secrets share it."""
+        return compared(np.tile(v, len(self.q))[None], self.p, self.b)
 
     def separate(self, v: Floats, tolerance: float) -> bool:
         """Cut v off if a pair in F violates it; True when it was cut."""
-        ratio, s1, s2, split = self.ratio(v)
-        if ratio <= self.E * (1.0 + tolerance):
+        known = self.compared(v)
+        i = int(known.ratio.argmax())
+        if known.ratio[i] <= self.E * (1.0 + tolerance):
             return False
-        R1 = maximiser(v, self.q[s1], float(radius(float(self.shares[s1]), np.array(split))))
-        R2 = maximiser(-v, self.q[s2], float(radius(float(self.shares[s2]), np.array(self.b - split))))
-        self._cut(R1 - self.E * R2)
+        self._cut(known.first[i] - self.E * known.second[i])
         return True
 
     def linear(self, cost: Floats, tolerance: float, rounds: int = 60) -> Floats:
@@ -106,16 +95,10 @@ class Cone:
                 break
         return v
 
-    def inside(self, v: Floats, tolerance: float = 1e-9) -> Floats:
-        """v mixed with the constant row until it is private: (M + η)/(m + η) ≤ E."""
-        share = 0.0
-        for _ in range(60):
-            w = (1.0 - share) * v + share
-            ratio = self.ratio(w, 65)[0]
-            if ratio <= self.E * (1.0 - tolerance):
-                return w
-            share = max(1.5 * share, (ratio / self.E - 1.0) * self.E / (self.E - 1.0) * 1.2, 1e-9)
-        return np.ones_like(v)
+    def inside(self, v: Floats) -> Floats:
+        """v mixed with the constant row until it is private."""
+        known = self.compared(v)
+        return inside(known.rows.reshape(1, -1), known, self.p, self.b, float(np.log(self.E)))[0, : len(v)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,7 +108,6 @@ class UsefulDesign:
     rows: Floats
     value: float
     bound: float
-    level: float
 
 
 def useful(
@@ -167,10 +149,10 @@ def useful(
     on = lp.theta > 1e-12
     bound = min(proved(cone, lp.dual[:-1]), -float(xlogx(marginal).sum()))
     layout = Layout(float(lp.theta[on].sum()), (lp.theta[on],) * len(p), (lp.columns[on],) * len(p))
-    safe, worst = with_margin(layout, p, b, epsilon)
+    safe = with_margin(layout, p, b, epsilon)
     rows = safe.lengths[0][:, None] * safe.heights[0]
     value = float((xlogx(rows) @ marginal - xlogx(rows @ marginal)).sum())
-    return UsefulDesign(rows / rows.sum(axis=0), value, bound, worst.log_ratio)
+    return UsefulDesign(rows / rows.sum(axis=0), value, bound)
 
 
 def _bring(lp: Mixture, rows: Floats, marginal: Floats) -> None:

@@ -18,11 +18,11 @@ from sfumato.solve.decoupled import Strand, proved
 from sfumato.solve.layout import Layout
 from sfumato.solve.levelling import level
 from sfumato.solve.mixture import Mixture
-from sfumato.solve.oracle import radius, split_grid
 from sfumato.solve.product import Outcome
 from sfumato.solve.subsetsearch import Searched
-from sfumato.solve.twolevel import Corridor, mass_range
+from sfumato.solve.twolevel import Corridor, split_grid
 from sfumato.solve.watch import FREE, Watch
+from sfumato.uncertainty.tilting import mass_range, spread_of
 
 NODES = 33  # shares of the slack at which a column must keep its corridor
 MASSES = 129  # masses in the relaxation
@@ -150,8 +150,8 @@ def stepwise(layout: Layout, p: Floats, b: float) -> tuple[Floats, Floats]:
         lo = h.min(axis=1)
         d = h.max(axis=1) - lo
         w = np.clip((h > (lo + d / 2)[:, None]) @ (p[s] / share), 0.0, 1.0)[:, None]
-        top[s] = (lo[:, None] + d[:, None] * mass_range(w, radius(share, grid[1:]))[1]).max(axis=0)
-        low[s] = (lo[:, None] + d[:, None] * mass_range(w, radius(share, b - grid[:-1]))[0]).min(axis=0)
+        top[s] = (lo[:, None] + d[:, None] * mass_range(w, spread_of(grid[1:], share))[1]).max(axis=0)
+        low[s] = (lo[:, None] + d[:, None] * mass_range(w, spread_of(b - grid[:-1], share))[0]).min(axis=0)
     return top, low
 
 

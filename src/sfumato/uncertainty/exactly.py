@@ -15,7 +15,7 @@ from sfumato.uncertainty.base import Extreme, Worst
 def quotient(top: Any, bottom: Any) -> Floats:
     """top / bottom with 0/0 = 1 (an output that never occurs tells nothing) and x/0 = ∞."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        out = np.asarray(top, float) / np.asarray(bottom, float)
+        out = np.asarray(top, float) / (np.asarray(bottom, float) + 0.0)  # + 0.0: x / −0.0 would be −∞
     return np.where(np.isnan(out), 1.0, out)
 
 

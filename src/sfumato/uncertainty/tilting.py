@@ -106,6 +106,9 @@ def gap_for(
     most = np.log1p(2 / np.maximum(c**2 - 1, 1e-25)) + 1e-9
     out = np.where(stuck, LEAST_GAP, most)  # no room at all: τ is as far as it goes
     live = np.flatnonzero(~stuck & (c > 1 + 1e-15))
+    if depth.shape[-1] == 2:
+        out[live] = _gap_of_two(q[live], c[live])
+        return np.exp(out).reshape(shape)
     d, w, wanted = depth[live], q[live], np.log(np.maximum(c[live] - 1, 1e-300))
     low, high = np.full(live.shape, LEAST_GAP), most[live]
     y = np.minimum(high - 0.5, 0.0) if start is None else np.clip(start.ravel()[live], low, high)
@@ -135,6 +138,18 @@ def gap_for(
     return np.exp(out).reshape(shape)
 
 
+def _gap_of_two(q: Floats, c: Floats) -> Floats:
+    """log x of `gap_for` for two values, depths 0 and 1, in closed form.
+
+    With ρ = √(x/(1+x)) the condition is q₀q₁(ρ + 1/ρ − 2) = C − 1, that is (1 − ρ)² = a²ρ, a² = (C − 1)/(q₀q₁); its
+    root below 1 is ρ = (2/(a + √(a²+4)))², and x = ρ²/(1 − ρ²) with 1 − ρ = a√ρ: no cancellation.
+    """
+    a = np.sqrt((c - 1) / (q[:, 0] * q[:, 1]))
+    root = 2 / (a + np.sqrt(a * a + 4))
+    rho = root * root
+    return np.asarray(np.log(rho * rho / (a * root * (1 + rho))))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
     """The greatest (R₁·v₁)/(R₂·v₂) with the conditionals that attain it and multipliers μ ≥ max v₁, m ≤ min v₂ that
@@ -147,7 +162,9 @@ class Pairs:
     m: Floats
 
 
-def worst_pairs(v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2: Floats, slack: float) -> Pairs:
+def worst_pairs(
+    v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2: Floats, slack: float, close: float = SPLIT_CLOSE
+) -> Pairs:
     """max (R₁·v₁)/(R₂·v₂) over two conditionals that share the slack, for many pairs at once.
 
     The ratio is quasi-concave in the split, and the envelope theorem gives the slope of each side. The logarithm of
@@ -174,11 +191,12 @@ def worst_pairs(v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2
         )
         return top, bottom, lean
 
-    return best_split(sides, ps1.shape)
+    return best_split(sides, ps1.shape, close=close)
 
 
 def best_split(
-    sides: Callable[[Floats], tuple[Mean, Mean, Floats]], shape: tuple[int, ...], extra: Iterable[float] = ()
+    sides: Callable[[Floats], tuple[Mean, Mean, Floats]], shape: tuple[int, ...], extra: Iterable[float] = (),
+    close: float = SPLIT_CLOSE,
 ) -> Pairs:
     """The best split of a budget between two sides; sides(w) gives both at log-odds w and which way to lean.
 
@@ -200,7 +218,7 @@ def best_split(
         with np.errstate(divide="ignore", invalid="ignore"):
             secant = low + (high - low) * at_low / (at_low - at_high)
         w = np.where((secant > low) & (secant < high), secant, (low + high) / 2)
-        if np.all(at_end | (np.abs(lean) <= SPLIT_CLOSE) | (high - low <= SPLIT_CLOSE)):
+        if np.all(at_end | (np.abs(lean) <= close) | (high - low <= close)):
             break
     tried = [ends[0][:2], sides(w)[:2], ends[1][:2], *(sides(np.full(shape, x))[:2] for x in extra)]
     ratios = np.stack([quotient(top.value, -bottom.value) for top, bottom in tried])

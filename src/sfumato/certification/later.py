@@ -1,0 +1,30 @@
+"""Later: levels that are proved when somebody first reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+
+class Later(Mapping[str, float]):
+    """A mapping made on first reading and kept: what no promise depends on need not hold up a design."""
+
+    def __init__(self, make: Callable[[], dict[str, float]]) -> None:
+        self._make = make
+        self._made: dict[str, float] | None = None
+
+    def _read(self) -> dict[str, float]:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def __getitem__(self, key: str) -> float:
+        return self._read()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def __repr__(self) -> str:
+        return repr(self._read())
