@@ -23,7 +23,8 @@ _HOME = {
     "seal": "certification", "certify": "certification", "verify": "certification",
     "design": "designers", "methods": "designers", "Design": "designers",
     "least_epsilon": "designers", "least_leakage": "designers", "tradeoff": "designers",
-    "release": "releasing", "estimate": "estimation", "numbers": "estimation", "audit": "auditing",
+    "release": "releasing", "estimate": "estimation", "numbers": "estimation", "compare": "comparing",
+    "audit": "auditing",
     "SfumatoError": "errors", "InputError": "errors", "DataError": "errors", "ClaimError": "errors",
 }
 # Where each public name lives; loaded on first use so that importing sfumato is quick. No module may bear the name of
