@@ -44,7 +44,8 @@ class Comparison:
 
     def records(self) -> Iterator[dict[str, Any]]:
         """One flat record for each point and for each that is missing, with the keys of COLUMNS."""
-        for p in (*self.points, *self.missing):
+        listed: list[Point | Missing] = [*self.points, *self.missing]
+        for p in listed:
             told = record(p)
             for side in ("useful", "secret", "joint"):
                 part = (told.get("precision") or {}).get(side) or {}

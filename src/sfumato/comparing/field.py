@@ -23,6 +23,8 @@ class Entrant:
 
 ENTRANTS = {
     "ballopt": Entrant("ballopt", timed=True), "polyopt": Entrant("polyopt", timed=True),
+    "precise": Entrant("precise", informs=False, timed=True),
+    "precise-useful": Entrant("precise", {"target": "useful"}, informs=False, timed=True),
     "ir": Entrant("ir"), "srr": Entrant("srr"), "cr": Entrant("cr"),
     "grr": Entrant("grr"), "oue": Entrant("oue"), "sue": Entrant("sue"),
     "ldp": Entrant("ldp", timed=True),

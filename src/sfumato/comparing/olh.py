@@ -41,5 +41,5 @@ def olh_precision(joint: Joint, ratio: float, n: int, *, reads: str = "both") ->
     (r, k), cov = joint.shape, covariance(joint.p.ravel(), ratio, n)
     by_s = np.kron(np.eye(r), np.ones((1, k)))
     by_u = np.kron(np.ones((1, r)), np.eye(k))
-    sums = (Spread.of(np.einsum("ix,xz,iz->i", m, cov, m)) for m in (by_u, by_s))
-    return Precision(*sums, Spread.of(np.diag(cov)))
+    useful, secret = (Spread.of(np.einsum("ix,xz,iz->i", m, cov, m)) for m in (by_u, by_s))
+    return Precision(useful, secret, Spread.of(np.diag(cov)))
