@@ -99,6 +99,27 @@ def columns(names: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int
     show(table)
 
 
+BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def spark(values: Sequence[float | None], low: float = 0.0, high: float | None = None) -> str:
+    """A curve in one line of text; a dot where there is no value.
+
+    >>> spark([0, 1, None, 2])
+    '▁▅·█'
+    """
+    known = [v for v in values if v is not None and math.isfinite(v)]
+    top = max(known, default=1.0) if high is None else high
+    span = top - low if top > low else 1.0
+    place = [None if v is None or not math.isfinite(v) else min(max((v - low) / span, 0.0), 1.0) for v in values]
+    return "".join("·" if x is None else BLOCKS[round(x * (len(BLOCKS) - 1))] for x in place)
+
+
+def width() -> int:
+    """Columns of text that fit."""
+    return screen().width
+
+
 @contextlib.contextmanager
 def progress(what: str, total: int | None = None, *, rows: bool = False) -> Iterator[Callable[[int], None]]:
     """A line on stderr while something runs, told how many rows are done; nothing when it is not a terminal."""
@@ -115,6 +136,22 @@ def progress(what: str, total: int | None = None, *, rows: bool = False) -> Iter
     ) as running:
         task = running.add_task(printable(what), total=total)
         yield lambda rows: running.update(task, completed=rows)
+
+
+@contextlib.contextmanager
+def ticking(what: str, total: int) -> Iterator[Callable[[int, str], None]]:
+    """A bar on stderr for many pieces of work, told how many are done and which was last; nothing when piped."""
+    if not sys.stderr.isatty():
+        yield lambda done, last: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    with Progress(
+        TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        TextColumn("{task.fields[last]}", markup=False), console=screen(err=True), transient=True,
+    ) as running:
+        task = running.add_task(printable(what), total=total, last="")
+        yield lambda done, last: running.update(task, completed=done, last=printable(last))
 
 
 def document(content: dict[str, Any]) -> None:

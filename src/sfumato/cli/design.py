@@ -47,7 +47,7 @@ def design(
 
     wished = wishes_of(joined(secret), joined(useful), wishes)
     check_target(out, table, force=force)
-    joint, wished = _joint(table, wished, counts, quiet=as_json)
+    joint, wished = joint_of(table, wished, counts, quiet=as_json)
     plan = planned(joint, wished, origin)
     design_notice(plan.mechanism, str(out), table.name)
     told = {**plan_document(plan), "files": {"mechanism": out}, "notes": list(plan.notes)}
@@ -61,7 +61,7 @@ def design(
         pairs(lines)
 
 
-def _joint(table: Path, wished: Any, counts: str | None, *, quiet: bool) -> tuple[Any, Any]:
+def joint_of(table: Path, wished: Any, counts: str | None, *, quiet: bool) -> tuple[Any, Any]:
     """The counts of a table of people, or of a table of cells."""
     from sfumato.alphabet import find_column
     from sfumato.cli.parts import counted

@@ -41,9 +41,15 @@ def planned(joint: Joint, wishes: Wishes, source: str) -> Plan:
                 raise
             notes = (f"--time-limit was not needed: {wishes.method} does not search",)
             made = design(ball, wishes.epsilon, wishes.method, **options)
-    near = (f"mean distance {made.value:.6g}; no mechanism with this promise and these outputs is below "
-            f"{made.bound:.6g}",) if made.unit != "nats" else ()
-    return Plan(replace(made.mechanism, source=source), made.certificate, (*near, *made.notes, *notes))
+    reached = REACHED[made.unit].format(value=made.value, bound=made.bound) if made.unit in REACHED else None
+    told = (*([reached] if reached else []), *made.notes, *notes)
+    return Plan(replace(made.mechanism, source=source), made.certificate, told)
+
+
+REACHED = {  # by the unit of what a method minimises
+    "of distance": "mean distance {value:.6g}; no mechanism with this promise and these outputs is below {bound:.6g}",
+    "of standard error": "standard error {value:.4g} on average over what is estimated; {bound:.4g} without privacy",
+}
 
 
 def _near(joint: Joint, wishes: Wishes) -> dict[str, Any]:

@@ -30,7 +30,8 @@ from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
 
 _DESIGNERS: dict[str, Callable[..., Draft]] = {
     "grr": grr, "sue": sue, "oue": oue, "srr": srr, "ir": ir, "cr": cr,
-    "polyopt": polyopt, "ballopt": ballopt, "nr": nr, "precise": precise, "leakage": leakage, "distortion": distortion, "hamming": hamming,
+    "polyopt": polyopt, "ballopt": ballopt, "nr": nr, "precise": precise,
+    "leakage": leakage, "distortion": distortion, "hamming": hamming,
     "lip": lip, "ldp": ldp, "srlip": srlip, "srlip-paper": srlip_paper, "mi-funnel": mi_funnel,
 }
 _FUNNEL = {"lip": "lip", "ldp": "rldp", "srlip": "srlip", "srlip-paper": "srlip", "mi-funnel": "mi"}

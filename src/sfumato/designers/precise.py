@@ -19,7 +19,7 @@ from sfumato.solve.watch import Progress
 from sfumato.uncertainty import ChiSquareBall, Exactly
 
 TARGETS = ("joint", "useful", "secret")
-BESIDE = 1e-3  # weight of the whole table beside another target, so that all of it stays identified
+BESIDE = 1e-4  # weight of the whole table beside another target, so that all of it stays identified
 SECONDS = 60.0  # of search, when no time_limit is given
 MOST_CELLS = 400  # the mixture's Newton steps cost the cube of a few times this
 
@@ -28,7 +28,8 @@ def weights(joint: Joint, target: str) -> Floats:
     """C[x, x] of the mean square error of a target: of the cells, or of the values of a marginal."""
     r, k = joint.shape
     sums = {
-        "joint": np.eye(r * k), "secret": np.kron(np.eye(r), np.ones((1, k))), "useful": np.kron(np.ones((1, r)), np.eye(k)),
+        "joint": np.eye(r * k), "secret": np.kron(np.eye(r), np.ones((1, k))),
+        "useful": np.kron(np.ones((1, r)), np.eye(k)),
     }[target]
     return np.asarray(sums.T @ sums / len(sums))
 
@@ -44,9 +45,9 @@ def precise(
 ) -> Draft:
     """The least standard error of estimates under ε-RLDP over the ball: an A-optimal mixture of extreme rows (ours).
 
-    target is what shall be estimated well: the 'joint' table, the 'useful' marginal or the 'secret' one; the others stay
-    identified. d.value is the root mean square standard error over its values at as many rows as were counted; d.bound
-    is that of the untouched table, below which no release can be. GRR is among the rows, so it is never worse than that.
+    target is what shall be estimated well: the 'joint' table, the 'useful' marginal or the 'secret' one; the others
+    stay identified. d.value is the root mean square standard error over its values at as many rows as were counted;
+    d.bound is that of the untouched table, below which no release can be. GRR is among the rows that are mixed.
     """
     if target not in TARGETS:
         raise InputError(f"target must be one of {', '.join(TARGETS)}, got {target!r}.")
@@ -84,5 +85,5 @@ def _slack(task: Task) -> float:
     if joint.secret.size < 2:
         raise InputError("fewer than two secrets occur in the table: there is nothing to tell apart.")
     if joint.p.size > MOST_CELLS:
-        raise InputError(f"precise is for at most {MOST_CELLS} cells, got {joint.p.size}; use ballopt, recoverable=True.")
+        raise InputError(f"precise takes {MOST_CELLS} cells or fewer, got {joint.p.size}; use ballopt, recoverable=True.")
     return task.within.slack if isinstance(task.within, ChiSquareBall) else 0.0

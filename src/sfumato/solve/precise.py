@@ -1,8 +1,8 @@
 """The mechanism from which a table is estimated best: A-optimal mixtures of rows over the exact ball (ours).
 
 With rows v of mean p·v = 1 and weights θ = P(y), the efficient unbiased estimate of p from n rows has covariance
-(J⁻¹ − p pᵀ)/n with J = Σ_y θ_y v_y v_yᵀ. So min tr(C J⁻¹) subject to Σ θ_y v_y = 1 is convex in θ, and its slope in θ_y,
-−v_yᵀ J⁻¹CJ⁻¹ v_y, is quadratic over linear in an unscaled row: convex and homogeneous, like the gain of mutual
+(J⁻¹ − p pᵀ)/n with J = Σ_y θ_y v_y v_yᵀ. So min tr(C J⁻¹) subject to Σ θ_y v_y = 1 is convex in θ, and its slope in
+θ_y, −v_yᵀ J⁻¹CJ⁻¹ v_y, is quadratic over linear in an unscaled row: convex and homogeneous, like the gain of mutual
 information. Hence optimal rows are extreme rays of the same product of cones, and rows are generated in the same way.
 Which rows are tried is a heuristic; the mixture of those that were is optimal, and every start is kept.
 """
@@ -10,7 +10,6 @@ Which rows are tried is a heuristic; the mixture of those that were is optimal, 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 
 import numpy as np
 
