@@ -47,7 +47,8 @@ def precise(
 
     target is what shall be estimated well: the 'joint' table, the 'useful' marginal or the 'secret' one; the others
     stay identified. d.value is the root mean square standard error over its values at as many rows as were counted;
-    d.bound is that of the untouched table, below which no release can be. GRR is among the rows that are mixed.
+    d.bound is that of the untouched table, below which no release can be. The rows of GRR on (s, u) and on u alone are
+    among those that are mixed.
     """
     if target not in TARGETS:
         raise InputError(f"target must be one of {', '.join(TARGETS)}, got {target!r}.")
@@ -58,8 +59,7 @@ def precise(
     common = {"bound": free / math.sqrt(joint.n or 1), "details": {"target": target}, "unit": "of standard error"}
     if task.epsilon == 0:
         return Draft(Constant(*joint.shape), "precise", score=lambda m: math.inf, **common)  # type: ignore[arg-type]
-    start = response(*joint.shape, strength(task)).matrix()
-    assert start is not None
+    start = np.concatenate([_randomised(task), _randomised(task.with_reads("useful"))])
     mixed = cost if target == "joint" else cost + BESIDE * weights(joint, "joint")
     rows, _ = most_precise(joint.p, slack, task.epsilon, mixed, start=start, watch=watch)
 
@@ -71,6 +71,13 @@ def precise(
     note = "which rows are tried is a search: only the error of the untouched table bounds what others could reach"
     law = Table(rows / rows.sum(0), joint.shape[0])
     return Draft(law, "precise", notes=(*late, note), score=score, **common)  # type: ignore[arg-type]
+
+
+def _randomised(task: Task) -> Floats:
+    """The rows [y, x] of GRR over what the task reads, for every secret."""
+    rows = response(task.rows, task.joint.useful.size, strength(task)).matrix()
+    assert rows is not None
+    return np.asarray(rows if task.rows > 1 else np.tile(rows, (1, task.joint.secret.size)))
 
 
 def _slack(task: Task) -> float:
@@ -85,5 +92,5 @@ def _slack(task: Task) -> float:
     if joint.secret.size < 2:
         raise InputError("fewer than two secrets occur in the table: there is nothing to tell apart.")
     if joint.p.size > MOST_CELLS:
-        raise InputError(f"precise takes {MOST_CELLS} cells or fewer, got {joint.p.size}; use ballopt, recoverable=True.")
+        raise InputError(f"precise takes {MOST_CELLS} cells at most, got {joint.p.size}; use ballopt.")
     return task.within.slack if isinstance(task.within, ChiSquareBall) else 0.0

@@ -27,16 +27,16 @@ class Mixed:
 def _state(V: Floats, theta: Floats, cost: Floats) -> tuple[Floats, Floats, float]:
     J = (V.T * theta) @ V
     J[np.diag_indices_from(J)] += RIDGE * np.trace(J)
-    inverse = np.linalg.inv(J)
-    M = inverse @ cost @ inverse
+    inverse: Floats = np.asarray(np.linalg.inv(J), np.float64)
+    M = np.asarray(inverse @ cost @ inverse)
     return inverse, M, float((cost * inverse).sum())
 
 
 def best_mixture(V: Floats, cost: Floats, start: Floats | None = None, settled: float = SETTLED) -> Mixed:
-    """The optimal weights of unit rows V[y, x]; Σ θ v = 1 holds to rounding at the end.
+    """The optimal weights of unit rows V[y, x]; Σ θ v = 1 holds to `settled` at the end.
 
-    Newton on the perturbed optimality conditions −vᵀMv + λ·v − z... with slope, equality and θ∘z = μ; the Hessian of
-    tr(C J⁻¹) is 2 (V J⁻¹ Vᵀ) ∘ (V M Vᵀ).
+    Newton on the perturbed optimality conditions −vᵀMv + λ·v = z, Σ θ v = 1 and θ∘z = μ; the Hessian of tr(C J⁻¹) is
+    2 (V J⁻¹ Vᵀ) ∘ (V M Vᵀ), a product of two positive matrices, so the problem is convex.
     """
     from scipy.linalg import cho_factor, cho_solve
 
@@ -47,7 +47,6 @@ def best_mixture(V: Floats, cost: Floats, start: Floats | None = None, settled: 
     cost = cost / scale
     slope = np.einsum("yx,xz,yz->y", V, M / scale, V)
     lam = np.zeros(d)
-    lam[:] = 0.0
     z = np.full(N, max(float(slope.max()), 1.0))
     mu = float(theta @ z) / N
     one = np.ones(d)

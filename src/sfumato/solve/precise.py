@@ -10,6 +10,7 @@ Which rows are tried is a heuristic; the mixture of those that were is optimal, 
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 
@@ -123,7 +124,7 @@ def _parts(p: Floats, b: float, E: float, rng: np.random.Generator) -> Floats:
     size = 1 << int(p.size).bit_length()
     often = max(1, int(np.ceil(PARTS * p.size / 2**depth)))
     cells = np.arange(1, p.size + 1)
-    sets = []
+    sets: list[Any] = []
     for which in rng.integers(1, size, (often, depth)):
         code = sum((_parity(int(i) & cells) << k for k, i in enumerate(which)), np.zeros(p.size, np.int64))
         sets.extend(code == part for part in np.unique(code))
