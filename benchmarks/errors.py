@@ -90,7 +90,8 @@ def section(pair: tuple[str, str], epsilon: float, seconds: float) -> tuple[str,
         holds &= best <= other
         told.append(f"{other / best:.2f} on the {what}")
     title = f"### {pair[0]} × {pair[1]}, ε = {epsilon:g}"
-    return f"{title}\n\n{HEAD}\n" + "\n".join(lines) + f"\n\nThe best protocol's error over ours: {', '.join(told)}.\n", holds
+    last = f"The best protocol's error over ours: {', '.join(told)}."
+    return f"{title}\n\n{HEAD}\n" + "\n".join(lines) + f"\n\n{last}\n", holds
 
 
 def checked() -> str:
@@ -138,10 +139,13 @@ def main() -> int:
     text = (
         "# Errors at the same promise\n\n"
         "Written by `python benchmarks/errors.py`. Standard errors in percentage points, as the root mean square over\n"
-        "the values of the useful marginal and over the cells of the whole table, of unbiased estimates from the 32,561\n"
-        "rows of Adult, sampling included: what no release can go below is shown as *the table itself*. The first column\n"
+        "the values of the useful marginal and over the cells of the whole table, of unbiased estimates from the "
+        "32,561\n"
+        "rows of Adult, sampling included: what no release can go below is shown as *the table itself*. The first "
+        "column\n"
         "of a pair is the secret. Ours and the protocols marked *the same* promise ε about the secret for every\n"
-        "distribution in the 95 % ball; OUE and OLH that read the secret have outputs that hold all values of one secret\n"
+        "distribution in the 95 % ball; OUE and OLH that read the secret have outputs that hold all values of one "
+        "secret\n"
         "and none of another, so their calibration is ε-LDP itself. *ε-LDP of the record* promises more, about the\n"
         "useful columns too. Estimates are those of `sf.estimate`, for OLH those of its paper. A dash: it cannot be\n"
         "estimated, or (OLH) there is nothing left to randomise.\n\n"

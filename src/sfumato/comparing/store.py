@@ -6,6 +6,7 @@ from what may be a private table, so the folder can be read by its owner alone.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -71,7 +72,8 @@ class Store:
                 file.write(text)
             os.replace(draft, self.folder / name)
         except OSError:  # a cache that cannot be written costs time, never the answer
-            draft.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                draft.unlink()
 
 
 def _check(name: str, body: Mapping[str, Any]) -> str:
