@@ -131,7 +131,7 @@ def _show(found: Any, at: float, files: dict[str, Path]) -> None:
     if found.points:
         _kept(found)
         _errors(found, at)
-        heading(f"\nAdvice at ε = {at:g}")
+        heading(f"\nAdvice at ε = {at:.3g}")
         pairs([(a.aim, f"{a.method}: {a.reason}") for a in advice(found.at(at))])
     if found.missing:
         heading("\nWithout a design")
@@ -191,7 +191,7 @@ def _kept(found: Any) -> None:
 def _errors(found: Any, at: float) -> None:
     """Standard errors and realised levels at one ε."""
     wide = width() >= WIDE
-    heading(f"\nStandard errors of estimates, and levels at resampled truths, at ε = {at:g}")
+    heading(f"\nStandard errors of estimates, and levels at resampled truths, at ε = {at:.3g}")
     rows = []
     by = {p.method: p for p in found.at(at)}
     for name in _ordered(found):

@@ -85,20 +85,22 @@ def pairs(rows: Sequence[tuple[str, str]]) -> None:
     show(grid)
 
 
-def columns(names: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int = 0) -> None:
-    """A table with a thin rule under its head; the last `numbers` columns are set to the right."""
+def columns(names: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int = 0, plots: int = 0) -> None:
+    """A table with a thin rule under its head; the last columns are plots, and those before them numbers, set right."""
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for i, name in enumerate(names):
-        right = i >= len(names) - numbers
-        table.add_column(written(name), justify="right" if right else "left", no_wrap=right, overflow="fold")
+        right = len(names) - numbers - plots <= i < len(names) - plots
+        whole = i >= len(names) - numbers - plots
+        table.add_column(written(name), justify="right" if right else "left", no_wrap=whole, overflow="fold")
     for row in rows:
         table.add_row(*(written(cell) for cell in row))
     show(table)
 
 
+ROOM = 76  # columns of text from which a table has room for a plot
 BLOCKS = "▁▂▃▄▅▆▇█"
 
 
@@ -115,9 +117,29 @@ def spark(values: Sequence[float | None], low: float = 0.0, high: float | None =
     return "".join("·" if x is None else BLOCKS[round(x * (len(BLOCKS) - 1))] for x in place)
 
 
+def span(low: float, at: float, high: float, top: float, cells: int = 20) -> str:
+    """An interval with its estimate on an axis from 0 to `top`, in one line of text.
+
+    >>> span(0.2, 0.5, 0.8, 1.0, cells=11)
+    '  ├──●──┤  '
+    """
+    a, m, b = (round(min(max(x / top if top > 0 else 0.0, 0.0), 1.0) * (cells - 1)) for x in (low, at, high))
+    line = [" "] * cells
+    line[a : b + 1] = "─" * (b + 1 - a)
+    line[a], line[b] = "├", "┤"
+    line[min(max(m, a), b)] = "●"
+    return "".join(line)
+
+
 def width() -> int:
     """Columns of text that fit."""
     return screen().width
+
+
+def drawing() -> bool:
+    """Whether there is somebody to look at small plots, and room for them."""
+    console = screen()
+    return console.is_terminal and console.width >= ROOM
 
 
 @contextlib.contextmanager

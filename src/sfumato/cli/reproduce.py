@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
+import sys
 from pathlib import Path
 
 import click
 
-from sfumato.cli.console import document
+from sfumato.cli.console import document, pairs
 from sfumato.cli.options import json_option
 
 
@@ -35,7 +38,7 @@ def reproduce(names: tuple[str, ...], out: Path, full: bool, as_json: bool) -> N
         if as_json:
             document({"figures": list(FIGURES)})
         else:
-            click.echo("\n".join(FIGURES))
+            _list(FIGURES)
         return
     for name in names:
         if name not in FIGURES:
@@ -47,3 +50,18 @@ def reproduce(names: tuple[str, ...], out: Path, full: bool, as_json: bool) -> N
             click.echo(told[name])
     if as_json:
         document({"out": out, "verdicts": told})
+
+
+def _list(figures: dict[str, str]) -> None:
+    """Names with what they are, for somebody who looks; names alone for a pipe, so that they can be given back."""
+    if not sys.stdout.isatty():
+        click.echo("\n".join(figures))
+        return
+    pairs([(name, _title(module)) for name, module in figures.items()])
+
+
+def _title(module: str) -> str:
+    """The first line of a module's docstring, read without running it."""
+    found = importlib.util.find_spec(module)
+    text = Path(found.origin).read_text("utf-8") if found is not None and found.origin else ""
+    return (ast.get_docstring(ast.parse(text)) or "").split("\n")[0]

@@ -34,7 +34,7 @@ def page(found: Comparison, at: float) -> str:
         f"<title>Mechanisms compared</title><style>{STYLE}</style></head><body><main>"
         f'<h1>Mechanisms for {escape(names)}</h1><p class="soft">{found.joint.shape[0]} × {found.joint.shape[1]} cells'
         f"{rows}. Drawn firmly: ε about the secret over the whole set. Dashed: other promises, limits and scales.</p>"
-        f"<h2>At ε = {at:g}</h2><ul>{told}</ul>{_table(found.at(at))}"
+        f"<h2>At ε = {at:.3g}</h2><ul>{told}</ul>{_table(found.at(at))}"
         f"<h2>What is kept</h2>{kept_picture(found)}"
         f"<h2>How well the useful columns can be estimated</h2>{_own(error_picture(found), 'useful')}"
         f"<h2>How well the whole table can be estimated</h2>{_own(error_picture(found, 'joint'), 'joint')}"
