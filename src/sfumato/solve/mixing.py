@@ -45,21 +45,22 @@ def best_mixture(V: Floats, cost: Floats, start: Floats | None = None, settled: 
     inverse, M, value = _state(V, theta, cost)
     scale = value
     cost = cost / scale
-    slope = np.einsum("yx,xz,yz->y", V, M / scale, V)
+    slope = ((V @ M) * V).sum(1) / scale
     lam = np.zeros(d)
     z = np.full(N, max(float(slope.max()), 1.0))
     mu = float(theta @ z) / N
     one = np.ones(d)
     for _ in range(STEPS):
         inverse, M, value = _state(V, theta, cost)
-        grad = -np.einsum("yx,xz,yz->y", V, M, V)
+        pulled = V @ M
+        grad = -(pulled * V).sum(1)
         dual_gap = grad + V @ lam - z
         primal_gap = V.T @ theta - one
         mu_now = float(theta @ z) / N
         if max(np.abs(primal_gap).max(), N * mu_now / value) < settled and np.abs(dual_gap).max() < 1e-4 * value:
             break
         mu = max(SHRINK * mu_now, 1e-16)
-        H = 2 * (V @ inverse @ V.T) * (V @ M @ V.T)
+        H = 2 * (V @ inverse @ V.T) * (pulled @ V.T)
         H[np.diag_indices(N)] += z / theta
         right = -(dual_gap + z - mu / theta)
         solved = cho_solve(cho_factor(H, overwrite_a=True, check_finite=False), np.column_stack([right, V]))

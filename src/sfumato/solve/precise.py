@@ -16,11 +16,14 @@ import numpy as np
 
 from sfumato.solve.arrays import Floats, Ints
 from sfumato.solve.few import Points, settled, two_level
+from sfumato.solve.layout import layout_of_rows
+from sfumato.solve.margin import with_margin
 from sfumato.solve.mixing import Mixed, best_mixture
 from sfumato.solve.oracle import radius
 from sfumato.solve.twolevel import mass_range
 from sfumato.solve.watch import FREE, Watch
 
+FEW = 64  # cells up to which the exact worst case of every pair and row is listed
 LISTED = 8  # useful values up to which every set of them is tried
 RANDOM = 600  # sets tried beyond, for each secret
 STARTS = 192  # rows that pricing begins from, besides those in use
@@ -45,17 +48,26 @@ def precise(
     rows = np.empty((0, p.size)) if start is None else start
     for _ in range(2):
         found = Search(p, b, float(np.exp(nominal)), cost, rows, seed).run(watch)
-        safe = settled(found, p, b, epsilon)
-        value = trace(safe.rows, p, cost)
+        safe, reached = _private(found, p, b, epsilon)
+        value = trace(safe, p, cost)
         if best is None or value < best[1]:
-            best = (safe.rows, value)
-        rows = np.concatenate([rows, safe.rows])
-        room = epsilon - safe.log_ratio
+            best = (safe, value)
+        rows = np.concatenate([rows, safe])
+        room = epsilon - reached
         if watch.over or room < 1e-4 * epsilon:
             break
         nominal += room
     assert best is not None
     return best
+
+
+def _private(rows: Floats, p: Floats, b: float, epsilon: float) -> tuple[Floats, float]:
+    """The rows, mixed with the constant law just enough for the level over F itself; and that level."""
+    if p.size <= FEW:
+        found = settled(rows, p, b, epsilon)
+        return found.rows, found.log_ratio
+    layout, worst = with_margin(layout_of_rows(rows, p), p, b, epsilon)
+    return layout.rows(), worst.log_ratio
 
 
 def trace(rows: Floats, p: Floats, cost: Floats) -> float:
