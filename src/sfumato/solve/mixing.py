@@ -10,8 +10,9 @@ from sfumato.solve.arrays import Floats
 
 STEPS = 80
 SETTLED = 1e-9  # relative residual and complementarity at which the mixture counts as optimal
+ALIGNED = 1e-4  # of the value: how far slopes may be from their dual
 SHRINK = 0.2  # of the barrier, each step
-RIDGE = 1e-12  # of the trace of J: keeps it invertible while rows are few
+RIDGE = 1e-12  # of the trace: keeps J and the Hessian invertible while rows are few or alike
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,43 +39,42 @@ def best_mixture(V: Floats, cost: Floats, start: Floats | None = None, settled: 
     Newton on the perturbed optimality conditions −vᵀMv + λ·v = z, Σ θ v = 1 and θ∘z = μ; the Hessian of tr(C J⁻¹) is
     2 (V J⁻¹ Vᵀ) ∘ (V M Vᵀ), a product of two positive matrices, so the problem is convex.
     """
-    from scipy.linalg import cho_factor, cho_solve
-
     N, d = V.shape
     theta = np.full(N, 1.0 / N) if start is None else np.maximum(start, 0.01 / N)
     inverse, M, value = _state(V, theta, cost)
-    scale = value
-    cost = cost / scale
-    slope = ((V @ M) * V).sum(1) / scale
-    lam = np.zeros(d)
-    z = np.full(N, max(float(slope.max()), 1.0))
-    mu = float(theta @ z) / N
-    one = np.ones(d)
+    scale, cost = value, cost / value
+    lam, z = np.zeros(d), np.full(N, max(float(((V @ M) * V).sum(1).max()) / scale, 1.0))
     for _ in range(STEPS):
         inverse, M, value = _state(V, theta, cost)
         pulled = V @ M
-        grad = -(pulled * V).sum(1)
-        dual_gap = grad + V @ lam - z
-        primal_gap = V.T @ theta - one
-        mu_now = float(theta @ z) / N
-        if max(np.abs(primal_gap).max(), N * mu_now / value) < settled and np.abs(dual_gap).max() < 1e-4 * value:
+        dual_gap = V @ lam - (pulled * V).sum(1) - z
+        primal_gap = V.T @ theta - 1.0
+        mu = float(theta @ z) / N
+        if max(np.abs(primal_gap).max(), N * mu / value) < settled and np.abs(dual_gap).max() < ALIGNED * value:
             break
-        mu = max(SHRINK * mu_now, 1e-16)
-        H = 2 * (V @ inverse @ V.T) * (pulled @ V.T)
-        H[np.diag_indices(N)] += z / theta
-        right = -(dual_gap + z - mu / theta)
-        solved = cho_solve(cho_factor(H, overwrite_a=True, check_finite=False), np.column_stack([right, V]))
-        A = V.T @ solved[:, 1:]
-        A[np.diag_indices(d)] += 1e-14 * np.trace(A)
-        dl = np.linalg.solve(A, V.T @ solved[:, 0] + primal_gap)
-        dt = solved[:, 0] - solved[:, 1:] @ dl
-        dz = mu / theta - z - z / theta * dt
-        a = _room(theta, dt)
-        c = _room(z, dz)
-        step = min(a, c)
-        theta, lam, z = theta + step * dt, lam + step * dl, z + step * dz
+        hessian = 2 * (V @ inverse @ V.T) * (pulled @ V.T)
+        theta, lam, z = _moved(V, hessian, theta, lam, z, dual_gap, primal_gap, max(SHRINK * mu, 1e-16))
     inverse, M, value = _state(V, theta, cost)
     return Mixed(theta, value * scale, lam * scale, M * scale)
+
+
+def _moved(
+    V: Floats, hessian: Floats, theta: Floats, lam: Floats, z: Floats, dual_gap: Floats, primal_gap: Floats, mu: float
+) -> tuple[Floats, Floats, Floats]:
+    """One Newton step towards the barrier μ, as far as θ and z stay positive: dz is eliminated, then dθ."""
+    from scipy.linalg import cho_factor, cho_solve
+
+    at = np.diag_indices(len(V))
+    hessian[at] += z / theta + RIDGE * float(np.trace(hessian)) / len(V)
+    factor = cho_factor(hessian, overwrite_a=True, check_finite=False)
+    solved = cho_solve(factor, np.column_stack([mu / theta - z - dual_gap, V]))
+    schur = V.T @ solved[:, 1:]
+    schur[np.diag_indices_from(schur)] += 1e-14 * float(np.trace(schur))
+    dl = np.linalg.solve(schur, V.T @ solved[:, 0] + primal_gap)
+    dt = solved[:, 0] - solved[:, 1:] @ dl
+    dz = mu / theta - z - z / theta * dt
+    step = min(_room(theta, dt), _room(z, dz))
+    return theta + step * dt, lam + step * dl, z + step * dz
 
 
 def _room(x: Floats, dx: Floats) -> float:
