@@ -1,6 +1,7 @@
 """Standard errors at the same promise about the secret: our designs beside GRR, OUE and OLH, into docs/errors.md.
 
-    python benchmarks/errors.py --seconds 120    # for each of our searches on the large table
+    python benchmarks/errors.py --seconds 120          # for each of our searches on the large table
+    python benchmarks/errors.py --large 1              # at one level of the large table, for a look
 
 OLH's covariance is a formula; it is checked against reports of multi-freq-ldpy where that is installed.
 """
@@ -126,12 +127,13 @@ def checked() -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=120.0, help="for each search on a large table")
+    parser.add_argument("--large", type=float, nargs="*", default=LEVELS, help="levels for the large table")
     parser.add_argument("--out", type=Path, default=TARGET)
     arguments = parser.parse_args()
     parts, fine = [], True
     for pair in PAIRS:
-        for epsilon in LEVELS:
-            large = sf.datasets.adult(*pair).p.size >= LARGE
+        large = sf.datasets.adult(*pair).p.size >= LARGE
+        for epsilon in arguments.large if large else LEVELS:
             text, holds = section(pair, epsilon, arguments.seconds if large else 20.0)
             parts.append(text)
             fine &= holds

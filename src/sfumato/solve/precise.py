@@ -28,6 +28,7 @@ LISTED = 8  # useful values up to which every set of them is tried
 RANDOM = 600  # sets tried beyond, for each secret
 STARTS = 192  # rows that pricing begins from, besides those in use
 PARTS = 4  # times as many rows as cells to begin with, in large tables
+COMMON = 100  # random sets of useful values in rows that do not look at the secret
 ROUNDS = 60
 PASSES = 6  # over the secrets, for each start
 FRESH = 2  # times as many rows added in a round as there are cells, at most
@@ -88,7 +89,7 @@ class Search:
     def __init__(self, p: Floats, b: float, E: float, cost: Floats, start: Floats, seed: int) -> None:
         self.p, self.cost, self.rng = p, cost, np.random.default_rng(seed)
         self.families = _families(p, b, E, self.rng)
-        listed = [np.ones((1, p.size)), start, *_simple(self.families)]
+        listed = [np.ones((1, p.size)), start, *_simple(self.families), _common(p, b, E, self.rng)]
         if p.shape[1] > LISTED:
             listed.append(_parts(p, b, E, self.rng))
         self.columns = _unit(np.concatenate(listed), p)
@@ -146,6 +147,24 @@ def _parts(p: Floats, b: float, E: float, rng: np.random.Generator) -> Floats:
         C = float(radius(float(share), np.array(b)))
         blocks.append(_steepest(p[s], C, 1.0, E, listed[:, s].astype(float)))
     return np.concatenate(blocks, axis=1)
+
+
+def _common(p: Floats, b: float, E: float, rng: np.random.Generator) -> Floats:
+    """Rows 1 + t·1{u ∈ H} that do not look at the secret, with the greatest t that the ranges of R(H) given each secret
+    allow: what SUE and OUE on u alone do at best. Halves of a Hadamard matrix, single values and random sets."""
+    k = p.shape[1]
+    eye = np.eye(k, dtype=bool)
+    halves = np.array([_parity(i & np.arange(1, k + 1)) for i in range(1, 1 << int(k).bit_length())], bool)
+    drawn = rng.random((COMMON, k)) < rng.choice([1 / (E + 1), 0.25, 0.5], (COMMON, 1))
+    sets = np.unique(np.concatenate([eye, halves, ~halves, drawn]), axis=0)
+    sets = np.asarray(sets[sets.any(1) & ~sets.all(1)], float)
+    sets = np.concatenate([sets, 1.0 - sets])
+    shares = p.sum(1)
+    given = np.clip(sets @ (p / shares[:, None]).T, 0.0, 1.0)  # [set, s]
+    low, high = mass_range(given, np.array([float(radius(float(x), np.array(b))) for x in shares]))
+    gap = high.max(1) - E * low.min(1)
+    rows = np.where((gap > 0)[:, None], 1 + ((E - 1) / np.where(gap > 0, gap, 1.0))[:, None] * sets, sets)
+    return np.tile(rows, (1, len(p)))
 
 
 def _parity(x: Ints) -> Ints:
