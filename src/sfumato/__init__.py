@@ -26,7 +26,8 @@ _HOME = {
     "least_epsilon": "designers", "least_leakage": "designers", "tradeoff": "designers",
     "compose": "composing", "Composition": "composing",
     "bundle": "bundles", "BundleDesign": "bundles", "Bundle": "mechanism", "Promise": "mechanism",
-    "release": "releasing", "estimate": "estimation", "numbers": "estimation", "audit": "auditing",
+    "release": "releasing", "estimate": "estimation", "numbers": "estimation", "compare": "comparing",
+    "audit": "auditing",
     "SfumatoError": "errors", "InputError": "errors", "DataError": "errors", "ClaimError": "errors",
     "BudgetError": "errors", "Ledger": "ledgers",
 }

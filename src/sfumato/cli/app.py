@@ -25,6 +25,7 @@ COMMANDS = {
     "ledger": "Show and settle what has been released about whom.",
     "estimate": "Estimate the true distribution from a released table, with intervals.",
     "inspect": "Show what a mechanism file is, promises and means.",
+    "compare": "Compare every mechanism over a range of ε: what it keeps, what one can estimate.",
     "leak": "Measure what a mechanism leaks, by every measure there is.",
     "audit": "Attack a mechanism or a released table: can its promise be falsified?",
     "reproduce": "Reproduce a figure of a paper, with data and a verdict.",

@@ -86,18 +86,61 @@ def pairs(rows: Sequence[tuple[str, str]]) -> None:
     show(grid)
 
 
-def columns(names: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int = 0) -> None:
-    """A table with a thin rule under its head; the last `numbers` columns are set to the right."""
+def columns(names: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int = 0, plots: int = 0) -> None:
+    """A table with a thin rule under its head; the last columns are plots, and those before them numbers, set right."""
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for i, name in enumerate(names):
-        right = i >= len(names) - numbers
-        table.add_column(written(name), justify="right" if right else "left", no_wrap=right, overflow="fold")
+        right = len(names) - numbers - plots <= i < len(names) - plots
+        whole = i >= len(names) - numbers - plots
+        table.add_column(written(name), justify="right" if right else "left", no_wrap=whole, overflow="fold")
     for row in rows:
         table.add_row(*(written(cell) for cell in row))
     show(table)
+
+
+ROOM = 76  # columns of text from which a table has room for a plot
+BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def spark(values: Sequence[float | None], low: float = 0.0, high: float | None = None) -> str:
+    """A curve in one line of text; a dot where there is no value.
+
+    >>> spark([0, 1, None, 2])
+    '▁▅·█'
+    """
+    known = [v for v in values if v is not None and math.isfinite(v)]
+    top = max(known, default=1.0) if high is None else high
+    span = top - low if top > low else 1.0
+    place = [None if v is None or not math.isfinite(v) else min(max((v - low) / span, 0.0), 1.0) for v in values]
+    return "".join("·" if x is None else BLOCKS[round(x * (len(BLOCKS) - 1))] for x in place)
+
+
+def span(low: float, at: float, high: float, top: float, cells: int = 20) -> str:
+    """An interval with its estimate on an axis from 0 to `top`, in one line of text.
+
+    >>> span(0.2, 0.5, 0.8, 1.0, cells=11)
+    '  ├──●──┤  '
+    """
+    a, m, b = (round(min(max(x / top if top > 0 else 0.0, 0.0), 1.0) * (cells - 1)) for x in (low, at, high))
+    line = [" "] * cells
+    line[a : b + 1] = "─" * (b + 1 - a)
+    line[a], line[b] = "├", "┤"
+    line[min(max(m, a), b)] = "●"
+    return "".join(line)
+
+
+def width() -> int:
+    """Columns of text that fit."""
+    return screen().width
+
+
+def drawing() -> bool:
+    """Whether there is somebody to look at small plots, and room for them."""
+    console = screen()
+    return console.is_terminal and console.width >= ROOM
 
 
 @contextlib.contextmanager
@@ -127,6 +170,22 @@ def progress(what: str, total: Total = None, *, rows: bool = False) -> Iterator[
             running.update(task, completed=done, rate=rate, total=None if guess is None else max(guess, done))
 
         yield tell
+
+
+@contextlib.contextmanager
+def ticking(what: str, total: int) -> Iterator[Callable[[int, str], None]]:
+    """A bar on stderr for many pieces of work, told how many are done and which was last; nothing when piped."""
+    if not sys.stderr.isatty():
+        yield lambda done, last: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    with Progress(
+        TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        TextColumn("{task.fields[last]}", markup=False), console=screen(err=True), transient=True,
+    ) as running:
+        task = running.add_task(printable(what), total=total, last="")
+        yield lambda done, last: running.update(task, completed=done, last=printable(last))
 
 
 def document(content: dict[str, Any]) -> None:

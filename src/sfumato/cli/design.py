@@ -64,7 +64,7 @@ def design(
     check_target(out, table if isinstance(table, Path) else None, force=force)
     plan = _planned_bundle(table, wished, counts, form, origin, quiet=as_json)
     if plan is None:
-        joint, wished = _joint(table, wished, counts, form, quiet=as_json)
+        joint, wished = joint_of(table, wished, counts, form, quiet=as_json)
         plan = planned(joint, wished, origin)
     design_notice(plan.mechanism, str(out), table.name)
     told = {**plan_document(plan), "files": {"mechanism": out}, "notes": list(plan.notes)}
@@ -95,7 +95,7 @@ def _planned_bundle(
     return None if bundled is None else planned_bundle(source, bundled, origin)
 
 
-def _joint(table: Where, wished: Any, counts: str | None, form: str | None, *, quiet: bool) -> tuple[Any, Any]:
+def joint_of(table: Where, wished: Any, counts: str | None, form: str | None, *, quiet: bool) -> tuple[Any, Any]:
     """The counts of a table of people, or of a table of cells."""
     from sfumato.alphabet import find_column
     from sfumato.cli.parts import counted

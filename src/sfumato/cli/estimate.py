@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sfumato.cli.console import columns, document, heading, percent, story
+from sfumato.cli.console import columns, document, drawing, heading, percent, span, story
 from sfumato.cli.options import (
     Location,
     Values,
@@ -152,7 +152,7 @@ def _show_side(side: Any, confidence: float, most: int) -> None:
         for i in order[:most]
     ]
     heading("\n" + ", ".join(side.alphabet.names))
-    columns(["value", "estimate", "from", "to"], rows, numbers=3)
+    _table(["value"], rows, [(low[i], side.p[i], high[i]) for i in order[:most]])
     _rest(len(order) - most)
 
 
@@ -189,8 +189,19 @@ def _show_cells(table: Cells, most: int) -> None:
          percent(row[-3]), percent(row[-2])]
         for row in order[:most]
     ]
-    columns([*names, "estimate", "from", "to"], shown, numbers=3)
+    _table(names, shown, [(row[-3], row[-4], row[-2]) for row in order[:most]])
     _rest(len(rows) - most)
+
+
+def _table(names: list[str], rows: list[list[str]], spans: list[tuple[float, float, float]]) -> None:
+    """Estimates with their intervals, drawn beside them where somebody looks and there is room."""
+    heads = [*names, "estimate", "from", "to"]
+    if not drawing():
+        columns(heads, rows, numbers=3)
+        return
+    top = max((high for _, _, high in spans), default=1.0)
+    drawn = [[*row, span(*three, top)] for row, three in zip(rows, spans, strict=True)]
+    columns([*heads, f"0 to {percent(top)}"], drawn, numbers=3, plots=1)
 
 
 def _figure(p: float, known: bool) -> str:

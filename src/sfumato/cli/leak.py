@@ -7,8 +7,10 @@ from typing import Any
 
 import click
 
-from sfumato.cli.console import columns, document, heading, story
+from sfumato.cli.console import columns, document, heading, story, width
 from sfumato.cli.options import Location, force_option, json_option
+
+REASONS = 70  # columns of text from which the inequalities between measures come with their reasons
 
 
 @click.command()
@@ -93,8 +95,10 @@ def _show(mechanism: Any, found: Any) -> None:
         ]
         columns(["measure", "at the data", "at the worst prior"], rows, numbers=2)
         heading(f"\nHow the measures relate, about the {about}")
-        columns(["this", "", "is at most", "", "because"], [
-            [edge.smaller, _number(left), edge.larger, _number(right), edge.reason] for edge, left, right in held.sides
+        told = 5 if width() >= REASONS else 4  # in a narrow window the reasons would be one word a line
+        columns(["this", "", "is at most", "", "because"][:told], [
+            [edge.smaller, _number(left), edge.larger, _number(right), edge.reason][:told]
+            for edge, left, right in held.sides
         ])
     for note in found.notes:
         story(f"Note: {note}")

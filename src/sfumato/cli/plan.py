@@ -41,10 +41,20 @@ def planned(joint: Joint, wishes: Wishes, source: str) -> Plan:
                 raise
             notes = (f"--time-limit was not needed: {wishes.method} does not search",)
             made = design(ball, wishes.epsilon, wishes.method, **options)
+    told = (*_reached(made, wishes), *made.notes, *notes)
+    return Plan(replace(made.mechanism, source=source), made.certificate, told)
+
+
+def _reached(made: Any, wishes: Wishes) -> tuple[str, ...]:
+    """What was reached, by the unit of what a method minimises."""
     kind = f"{wishes.distance or 'squared'} " if made.method == "distortion" else ""
-    near = (f"mean {kind}distance {made.value:.6g}; no mechanism with this promise and these outputs is below "
-            f"{made.bound:.6g}",) if made.unit != "nats" else ()
-    return Plan(replace(made.mechanism, source=source), made.certificate, (*near, *made.notes, *notes))
+    texts = {
+        "of distance": f"mean {kind}distance {made.value:.6g}; no mechanism with this promise and these outputs is "
+        f"below {made.bound:.6g}",
+        "of standard error": f"standard error {made.value:.4g} on average over what is estimated; {made.bound:.4g} "
+        "without privacy",
+    }
+    return (texts[made.unit],) if made.unit in texts else ()
 
 
 def _near(joint: Joint, wishes: Wishes) -> dict[str, Any]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
+import sys
 from pathlib import Path
 
 import click
 
-from sfumato.cli.console import document, progress
+from sfumato.cli.console import document, pairs, progress
 from sfumato.cli.options import json_option
 
 
@@ -38,7 +41,7 @@ def reproduce(names: tuple[str, ...], out: Path, full: bool, page: Path | None, 
         if as_json:
             document({"figures": list(FIGURES)})
         else:
-            click.echo("\n".join(FIGURES))
+            _list(FIGURES)
         return
     names = tuple(FIGURES) if names == ("all",) else names
     for name in names:
@@ -56,3 +59,18 @@ def reproduce(names: tuple[str, ...], out: Path, full: bool, page: Path | None, 
         write_page(page, told, out)
     if as_json:
         document({"out": out, "verdicts": told})
+
+
+def _list(figures: dict[str, str]) -> None:
+    """Names with what they are, for somebody who looks; names alone for a pipe, so that they can be given back."""
+    if not sys.stdout.isatty():
+        click.echo("\n".join(figures))
+        return
+    pairs([(name, _title(module)) for name, module in figures.items()])
+
+
+def _title(module: str) -> str:
+    """The first line of a module's docstring, read without running it."""
+    found = importlib.util.find_spec(module)
+    text = Path(found.origin).read_text("utf-8") if found is not None and found.origin else ""
+    return (ast.get_docstring(ast.parse(text)) or "").split("\n")[0]

@@ -18,6 +18,7 @@ from sfumato.designers.ldp import ldp
 from sfumato.designers.leakage import leakage
 from sfumato.designers.lip import lip
 from sfumato.designers.mi_funnel import mi_funnel
+from sfumato.designers.precise import precise
 from sfumato.designers.recoverable import SHARE
 from sfumato.designers.recoverable import recoverable as made_recoverable
 from sfumato.designers.robust import ballopt, nr, polyopt
@@ -29,7 +30,8 @@ from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
 
 _DESIGNERS: dict[str, Callable[..., Draft]] = {
     "grr": grr, "sue": sue, "oue": oue, "srr": srr, "ir": ir, "cr": cr,
-    "polyopt": polyopt, "ballopt": ballopt, "nr": nr, "leakage": leakage, "distortion": distortion, "hamming": hamming,
+    "polyopt": polyopt, "ballopt": ballopt, "nr": nr, "precise": precise,
+    "leakage": leakage, "distortion": distortion, "hamming": hamming,
     "lip": lip, "ldp": ldp, "srlip": srlip, "srlip-paper": srlip_paper, "mi-funnel": mi_funnel,
 }
 _FUNNEL = {"lip": "lip", "ldp": "rldp", "srlip": "srlip", "srlip-paper": "srlip", "mi-funnel": "mi"}

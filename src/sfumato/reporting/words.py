@@ -20,6 +20,7 @@ METHODS = {
     "srlip-paper": "Answers column by column as in the paper, whose composition theorem does not hold.",
     "mi-funnel": "Answers on the rest alone that tell little about the secret on average.",
     "leakage": "A table of probabilities with the least expected distortion that its limits on leakage allow.",
+    "precise": "A table of probabilities from which the true distribution can be estimated as well as possible.",
     "cr": "Conditional reporting: the rest is kept, or drawn anew as if the secret were another.",
 }
 WITHIN = {

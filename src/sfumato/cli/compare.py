@@ -1,0 +1,206 @@
+"""sfumato compare: every mechanism over a range of ε, to choose by looking."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sfumato.cli.console import columns, document, heading, listed, pairs, spark, story, ticking, width
+from sfumato.cli.options import Names, counting, joined, json_option, table_argument
+
+INTERRUPTED = 130
+NAMED = 3  # levels whose figures are listed in the first table
+WIDE = 100  # columns of text from which the second table has all of its own
+
+
+@click.command()
+@table_argument
+@click.option("--secret", type=Names(), multiple=True, required=True, help="The column(s) to protect.")
+@click.option("--useful", type=Names(), multiple=True,
+              help="The columns to keep informative. Without it: every other categorical column that fits.")
+@click.option("--epsilon", default="0.1:4", show_default=True, metavar="LOW:HIGH|A,B,C",
+              help="Levels in nats: a range in equal ratios, or a list.")
+@click.option("--points", type=int, default=12, show_default=True, help="Levels in a range.")
+@click.option("--methods", type=Names(), multiple=True, metavar="A,B", help="Compare these alone.")
+@click.option("--at", type=float, help="The level that errors and advice are shown at.  [default: the one nearest 1]")
+@click.option("--rows", type=click.IntRange(1), help="Rows that will be released.  [default: as many as were counted]")
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the ball around the counts.")
+@click.option("--counts", metavar="COL", help="TABLE is a table of counts: this column says how many people a row is.")
+@click.option("--time-limit", type=float, default=20.0, show_default=True, metavar="SECONDS", help="For each design.")
+@click.option("--workers", type=click.IntRange(1), help="Processes.  [default: one for each core, up to 8]")
+@click.option("--no-cache", is_flag=True, help="Compute everything anew and keep nothing.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+              help="Write table, pictures and a page into this folder; files of an earlier comparison are replaced.")
+@counting
+@json_option
+def compare(
+    table: Path, secret: Any, useful: Any, epsilon: str, points: int, methods: Any, at: float | None, rows: int | None,
+    confidence: float, counts: str | None, time_limit: float, workers: int | None, no_cache: bool, out: Path | None,
+    as_json: bool, **rules: Any,
+) -> int | None:
+    """Compare every mechanism on TABLE over a range of ε: what it keeps, and how well one can estimate from it.
+
+    TABLE may be `adult`, the counts that come with sfumato. Nothing is released. Figures are kept in the user's cache,
+    so that asking again is instant; Ctrl-C shows what is done.
+
+    \b
+    Examples:
+      sfumato compare people.csv --secret diagnosis --useful town,age --epsilon 0.1:4
+      sfumato compare adult --secret sex --useful race --out compared
+    """
+    from sfumato.comparing import compare as compared
+    from sfumato.comparing.field import entrants
+    from sfumato.comparing.grid import levels
+
+    grid = levels(epsilon, points)
+    names = entrants(joined(methods) or None)
+    joint = _joint(table, joined(secret), joined(useful), counts, rules, quiet=as_json)
+    with ticking(f"comparing {len(names)} methods at {len(grid)} levels", len(names) * len(grid)) as tell:
+        found = compared(
+            joint, epsilon=grid, methods=names, confidence=confidence, n=rows, time_limit=time_limit, workers=workers,
+            cache=not no_cache, progress=lambda done, of, what: tell(done, what),
+        )
+    here = min(grid, key=lambda e: abs(math.log((e or 1e-9) / (at or 1.0))))
+    files = {} if out is None or not found.points else _written(found, here, out)
+    if as_json:
+        document({**found.document(), "advice": _advice(found, here), "files": files})
+    else:
+        _show(found, here, files)
+    if not found.complete:
+        story("Interrupted: this is what was done; asking again goes on from here.", err=True)
+        return INTERRUPTED
+    return None
+
+
+def _joint(
+    table: Path, secret: tuple[str, ...], useful: tuple[str, ...], counts: str | None, rules: dict[str, Any], *,
+    quiet: bool,
+) -> Any:
+    from sfumato.cli.design import joint_of
+    from sfumato.cli.release import wishes_of
+
+    if str(table) == "adult" and not table.exists() and counts is None:
+        from sfumato.datasets import adult
+
+        if len(secret) != 1 or len(useful) != 1:
+            raise click.UsageError("adult has pairs of columns: give one --secret and one --useful.")
+        return adult(secret[0], useful[0])
+    wished = wishes_of(secret, useful, {"epsilon": 1.0, **rules})
+    return joint_of(table, wished, counts, None, quiet=quiet)[0]
+
+
+def _advice(found: Any, at: float) -> list[dict[str, Any]]:
+    from sfumato.comparing.recommending import advice
+
+    return [{"aim": a.aim, "method": a.method, "epsilon": a.epsilon, "reason": a.reason} for a in advice(found.at(at))]
+
+
+def _written(found: Any, at: float, out: Path) -> dict[str, Path]:
+    """All files, or none."""
+    from sfumato.atomic import as_output_error, drafts
+    from sfumato.cli.files import fill, publish
+    from sfumato.comparing.page import page
+    from sfumato.comparing.pictures import error_picture, kept_picture
+
+    texts = {
+        "compare.csv": found.csv(), "compare.json": json.dumps(found.document(), indent=1) + "\n",
+        "kept.svg": kept_picture(found), "errors-useful.svg": error_picture(found),
+        "errors-joint.svg": error_picture(found, "joint"), "compare.html": page(found, at),
+    }
+    with as_output_error(out):
+        out.mkdir(parents=True, exist_ok=True)
+    files = {name: out / name for name in texts}
+    with drafts(*files.values()) as made:
+        for draft, text in zip(made, texts.values(), strict=True):
+            fill(draft, text.encode(), private=True)
+        publish(dict(zip(texts, made, strict=True)), replace=True)
+    return files
+
+
+def _show(found: Any, at: float, files: dict[str, Path]) -> None:
+    from sfumato.comparing.recommending import advice
+
+    j = found.joint
+    rows = "" if found.n is None else f"; errors are for {found.n:,} released rows"
+    story(f"{listed(j.secret.names)} is secret, {listed(j.useful.names)} useful: "
+          f"{j.shape[0]} × {j.shape[1]} cells{rows}.")
+    if found.points:
+        _kept(found)
+        _errors(found, at)
+        heading(f"\nAdvice at ε = {at:.3g}")
+        pairs([(a.aim, f"{a.method}: {a.reason}") for a in advice(found.at(at))])
+    if found.missing:
+        heading("\nWithout a design")
+        pairs(_absent(found))
+    if files:
+        heading("\nFiles (for you, not for publication: they are computed from the table)")
+        pairs([("page", str(files["compare.html"])), ("table", str(files["compare.csv"])),
+               ("pictures", ", ".join(str(p) for n, p in files.items() if n.endswith(".svg")))])
+
+
+def _absent(found: Any) -> list[tuple[str, str]]:
+    """Each method that failed, with the first reason and the levels."""
+    out = []
+    for name in dict.fromkeys(m.method for m in found.missing):
+        mine = [m for m in found.missing if m.method == name]
+        some = "" if len(mine) == len(found.epsilons) else f" (at ε = {', '.join(f'{m.epsilon:.3g}' for m in mine)})"
+        out.append((name, mine[0].why + some))
+    return out
+
+
+def _ordered(found: Any) -> list[str]:
+    """Methods with the full promise first, then the protocols for scale, then the others; best first."""
+    from sfumato.comparing.field import ENTRANTS, PLAIN
+
+    def rank(name: str) -> tuple[bool, bool, float]:
+        return (not ENTRANTS[name].comparable, name in PLAIN, -sum(p.nmi or 0.0 for p in found.of(name)))
+
+    return sorted(found.methods, key=rank)
+
+
+def _marked(name: str) -> str:
+    from sfumato.comparing.field import ENTRANTS, PLAIN
+
+    return name + ("" if ENTRANTS[name].comparable and name not in PLAIN else " *")
+
+
+def _kept(found: Any) -> None:
+    """What is kept: a curve in a line for each method, with figures at the ends and in the middle."""
+    grid = found.epsilons
+    named = list(dict.fromkeys((grid[0], grid[len(grid) // 2], grid[-1])))[:NAMED]
+    heading("\nKept of a record (information as a share of the whole)")
+    rows = []
+    for name in _ordered(found):
+        by = {p.epsilon: p.nmi for p in found.of(name)}
+        if any(v is not None for v in by.values()):
+            figures = ["–" if by.get(e) is None else f"{by[e]:.1%}" for e in named]
+            rows.append([_marked(name), spark([by.get(e) for e in grid], high=1.0), *figures])
+    from sfumato.utility.ceiling import ceiling
+
+    top = {e: ceiling(found.joint, e) / found.joint.entropy if found.joint.entropy else 0.0 for e in grid}
+    rows.append(["(ceiling)", spark([top[e] for e in grid], high=1.0), *(f"{top[e]:.1%}" for e in named)])
+    columns(["method", f"ε {grid[0]:g} to {grid[-1]:g}", *(f"ε = {e:.3g}" for e in named)], rows, numbers=len(named))
+    if any(_marked(name).endswith("*") for name in found.methods):
+        story("* another promise: about the whole record, on average, or at the counts alone. Not weighed below.")
+
+
+def _errors(found: Any, at: float) -> None:
+    """Standard errors and realised levels at one ε."""
+    wide = width() >= WIDE
+    heading(f"\nStandard errors of estimates, and levels at resampled truths, at ε = {at:.3g}")
+    rows = []
+    by = {p.method: p for p in found.at(at)}
+    for name in _ordered(found):
+        if (p := by.get(name)) is None:
+            continue
+        found_errors = [p.error(of) for of in ("useful", "secret", "joint")]
+        errors = ["not told" if math.isinf(x) else f"{x:.2g}" for x in found_errors]
+        r = p.realised
+        truths = ["–", "–"] if r is None else [f"{r.high:.3f}", f"{r.share:.0%}"]
+        rows.append([_marked(name), *([p.promise] if wide else []), *errors, *truths])
+    heads = ["method", *(["promise"] if wide else []), "useful", "secret", "joint", "95 %", "≤ ε"]
+    columns(heads, rows, numbers=5)

@@ -1,0 +1,393 @@
+"""Comparing: figures that obey their laws, a cache that never lies, and a command that can be stopped."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import math
+import os
+import stat
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.strategies import epsilons, joints, mechanisms
+
+import sfumato as sf
+from sfumato.cli import cli
+from sfumato.comparing import Comparison, Point, curve, measuring, workers
+from sfumato.comparing.chart import Axes, Line, chart
+from sfumato.comparing.field import ENTRANTS, PLAIN
+from sfumato.comparing.grid import levels
+from sfumato.comparing.olh import covariance
+from sfumato.comparing.page import page
+from sfumato.comparing.pictures import error_picture, kept_picture
+from sfumato.comparing.precision import precision, untouched
+from sfumato.comparing.recommending import advice
+from sfumato.comparing.store import cache_folder
+from sfumato.comparing.truths import realised
+
+CLOSED = ["ir", "srr", "cr", "grr", "oue", "plain-grr", "plain-olh"]
+JOINT = sf.Joint.from_counts([[40, 25, 60], [30, 70, 20]], secret=["ill", "well"], useful=["a", "b", "c"])
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def quick(methods=CLOSED, epsilon=(0.5, 1.0), **options):
+    return sf.compare(JOINT, epsilon=epsilon, methods=methods, workers=1, **options)
+
+
+def run(*args):
+    return CliRunner().invoke(cli, [str(a) for a in args])
+
+
+# --- who takes part -------------------------------------------------------------------------------------------------
+
+
+def test_every_designer_takes_part_and_nobody_else():
+    assert {e.designer for e in ENTRANTS.values()} == {*sf.methods(), "olh"} - {"auto"}
+    assert {name for name in ENTRANTS if not name.startswith(("plain-", "precise-"))} == set(sf.methods()) - {"auto"}
+
+
+def test_levels_are_read_as_ranges_and_lists():
+    assert levels("0.1:4")[0] == 0.1 and levels("0.1:4")[-1] == 4.0 and len(levels("0.1:4")) == 12
+    assert levels("2,0.5,2") == (0.5, 2.0)
+    ratios = np.diff(np.log(levels("0.1:4", 7)))
+    assert np.ptp(ratios) < 1e-4
+
+
+@pytest.mark.parametrize("text", ["", "a", "0:1", "2:1", "1:2:3", "1:2,3", "-1", "nan", "0.1:inf"])
+def test_a_grid_that_is_none_is_refused(text):
+    with pytest.raises(sf.InputError, match=r"ε|epsilon"):
+        levels(text)
+
+
+# --- laws of the figures --------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=3)
+@given(joints(secrets=(2, 3), useful=(2, 3), empty_cells=False), epsilons(0.2, 2.0))
+def test_what_is_kept_is_below_its_bound_and_that_below_the_ceiling(joint, epsilon):
+    for p in curve(joint, [epsilon, 1.5 * epsilon], ["ballopt", "polyopt", "ir", "srr", "grr"], workers=1, cache=False):
+        assert p.kept <= p.bound * (1 + 1e-7) + 1e-9
+        assert p.bound <= p.ceiling + 1e-9
+        assert p.level <= p.epsilon
+        assert 0 <= p.about_secret <= p.kept + 1e-9
+
+
+@settings(max_examples=3)
+@given(joints(secrets=(2, 3), useful=(2, 4), empty_cells=False))
+def test_a_weaker_promise_keeps_no_less(joint):
+    for name in ("srr", "grr", "oue", "polyopt"):
+        kept = [p.kept for p in curve(joint, [0.3, 0.8, 2.0], [name], workers=1, cache=False)]
+        assert all(b >= a - 1e-6 for a, b in itertools.pairwise(kept))
+
+
+@settings(max_examples=25)
+@given(st.data(), joints(empty_cells=False))
+def test_errors_are_those_of_the_efficient_estimate_by_another_route(data, joint):
+    mechanism = data.draw(mechanisms(joint).filter(lambda m: m.law.kind == "table"))
+    found, other = precision(mechanism, joint, 1000), sf.recovery(mechanism, joint, n=1000)
+    side = found.joint if mechanism.reads == "both" else found.useful
+    if other.complete and other.condition < 1e4:
+        assert side.standard_error == pytest.approx(float(np.sqrt((other.standard_errors**2).mean())), rel=1e-6)
+    if other.rank < other.inputs:
+        assert math.isinf(side.standard_error)
+
+
+@pytest.mark.parametrize("method", ["grr", "oue", "precise"])
+def test_errors_are_those_of_simulated_estimates(method):
+    made = sf.design(sf.ChiSquareBall(JOINT), 1.5, method)
+    n, repeats, rng = 500, 400, np.random.default_rng(3)
+    q = made.mechanism.matrix
+    errors = []
+    for _ in range(repeats):
+        counts = rng.multinomial(n, q @ JOINT.p.ravel())
+        if made.mechanism.law.meaning == "subset":
+            bits = (np.arange(len(q))[:, None] >> np.arange(JOINT.p.size)) & 1
+            counts = counts @ bits
+        found = sf.estimate(counts.reshape(JOINT.shape) if made.mechanism.law.meaning == "cell" else counts,
+                            made.mechanism, project=False, n=n)
+        errors.append(found.raw - JOINT.p)
+    seen = math.sqrt(np.mean(np.square(errors)))
+    assert seen == pytest.approx(precision(made.mechanism, JOINT, n).joint.standard_error, rel=0.1)
+
+
+def test_the_untouched_table_has_the_errors_of_sampling_and_nothing_is_below():
+    found, free = quick(), untouched(JOINT, JOINT.n)
+    truth = sf.Tabular(np.eye(6), JOINT.secret, JOINT.useful, joint=JOINT)
+    assert precision(truth, JOINT, JOINT.n).joint.standard_error == pytest.approx(free.joint.standard_error)
+    for p in found.points:
+        assert all(p.error(of) >= getattr(free, of).standard_error * (1 - 1e-9) for of in ("useful", "secret", "joint"))
+
+
+def test_the_covariance_of_local_hashing_is_that_of_simulated_hashes():
+    p, ratio, n, repeats = np.array([0.5, 0.3, 0.15, 0.05]), math.e, 300, 1500
+    rng, g = np.random.default_rng(0), 4  # e + 1, rounded
+    a = ratio / (ratio + g - 1)
+    hashes = rng.integers(0, g, (repeats, n, 4))
+    x = rng.choice(4, (repeats, n), p=p)
+    true = np.take_along_axis(hashes, x[..., None], 2)[..., 0]
+    other = (true + rng.integers(1, g, true.shape)) % g
+    answer = np.where(rng.random(true.shape) < a, true, other)
+    support = (hashes == answer[..., None]).mean(1)
+    estimates = (support - 1 / g) / (a - 1 / g)
+    told = covariance(p, ratio, n)
+    assert np.abs(estimates.mean(0) - p).max() < 4 * math.sqrt(told.max() / repeats)
+    assert np.abs(np.cov(estimates.T) - told).max() < 0.12 * told.max()
+
+
+def test_levels_at_resampled_truths_keep_the_promise_as_often_as_the_ball_says():
+    robust = sf.design(sf.ChiSquareBall(JOINT, confidence=0.95), 1.0, "ballopt")
+    naive = sf.design(sf.Exactly(JOINT), 1.0, "nr")
+    held, broken = (realised(d.mechanism, JOINT, 1.0) for d in (robust, naive))
+    assert held.share >= 0.95 and held.median <= held.high <= 1.0
+    assert broken.share < 0.5 and broken.high > 1.0
+
+
+def test_listed_levels_are_those_of_the_privacy_notion():
+    from sfumato.comparing import truths
+
+    made = sf.design(sf.ChiSquareBall(JOINT), 1.0, "ir")
+    given_u = truths.truths(JOINT, 5)
+    listed = truths._listed(made.mechanism, made.mechanism.matrix, JOINT, given_u)
+    one_by_one = [truths._level(made.mechanism, JOINT, r) for r in given_u]
+    assert listed == pytest.approx(one_by_one, abs=1e-12)
+
+
+# --- the cache ------------------------------------------------------------------------------------------------------
+
+
+def test_a_second_run_is_the_same_byte_for_byte_and_designs_nothing(monkeypatch):
+    cold = quick()
+
+    def never(*args, **options):
+        raise AssertionError("a design was made")
+
+    monkeypatch.setattr(measuring, "measured", never)
+    warm = quick()
+    assert (warm.csv(), json.dumps(warm.document())) == (cold.csv(), json.dumps(cold.document()))
+    with pytest.raises(AssertionError):
+        quick(cache=False)
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[1, 2]", b"\xff\x00", b'{"check": 1, "point": {}}', None])
+def test_a_damaged_entry_is_computed_anew(damage):
+    cold = quick(["grr"], [1.0])
+    entry, = cache_folder().iterdir()
+    whole = json.loads(entry.read_bytes())
+    if damage is None:  # still a point, but not the one that was written
+        whole["point"]["kept"] = 9.0
+        damage = json.dumps(whole).encode()
+    entry.write_bytes(damage)
+    again = quick(["grr"], [1.0])
+    assert again.points[0].kept == cold.points[0].kept
+    assert json.loads(entry.read_bytes())["point"]["kept"] == cold.points[0].kept
+
+
+def test_the_cache_is_for_its_owner_and_holds_no_label_and_no_count():
+    quick()
+    assert stat.S_IMODE(cache_folder().stat().st_mode) == 0o700
+    for entry in cache_folder().iterdir():
+        assert stat.S_IMODE(entry.stat().st_mode) == 0o600
+        text = entry.read_text()
+        assert not any(word in text for word in ("ill", "well", '"a"', "counts"))
+
+
+def test_another_table_set_or_level_is_another_entry():
+    quick(["grr"], [1.0])
+    quick(["grr"], [1.1])
+    sf.compare(JOINT, epsilon=[1.0], methods=["grr"], workers=1, confidence=0.9)
+    sf.compare(sf.Exactly(JOINT), epsilon=[1.0], methods=["grr"], workers=1)
+    sf.compare(JOINT, epsilon=[1.0], methods=["grr"], workers=1, n=7)
+    assert len(list(cache_folder().iterdir())) == 5
+    sf.compare(sf.ChiSquareBall(JOINT, confidence=0.95), epsilon=[1.0], methods=["grr"], workers=1)
+    assert len(list(cache_folder().iterdir())) == 5
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert len(quick(["grr"], [1.0]).points) == 1
+    assert (tmp_path / "file").read_text() == ""
+
+
+# --- stopping and failing -------------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_returns_what_is_done_and_the_next_run_goes_on():
+    def stop(done, of, what):
+        if done == 3:
+            raise KeyboardInterrupt
+
+    part = quick(progress=stop)
+    assert not part.complete and len(part.points) == 3
+    said = []
+    whole = quick(progress=lambda done, of, what: said.append(done))
+    assert whole.complete and len(whole.points) == 2 * len(CLOSED)
+    assert said[0] == 4  # three were there already
+
+
+def test_a_method_that_does_not_apply_gets_a_line():
+    found = quick(["distortion", "grr"], [1.0])
+    assert [p.method for p in found.points] == ["grr"]
+    assert found.missing[0].method == "distortion" and "no numbers" in found.missing[0].why
+
+
+def test_processes_give_the_same_figures_and_a_late_design_is_ended(monkeypatch):
+    def bare(p):
+        return (p.method, p.epsilon, p.kept, p.precision, p.realised)
+
+    options = {"epsilon": [1.0], "methods": ["grr", "srr"], "cache": False}
+    alone = sf.compare(JOINT, workers=1, **options)
+    together = sf.compare(JOINT, workers=2, **options)
+    assert [bare(p) for p in together.points] == [bare(p) for p in alone.points]
+    monkeypatch.setattr(workers, "START", 0.0)
+    late = sf.compare(JOINT, workers=2, time_limit=1e-6, **options)
+    assert not late.points and all("ended after" in m.why for m in late.missing)
+
+
+@pytest.mark.parametrize("options, words", [
+    ({"methods": ["gr"]}, "Did you mean 'grr'"), ({"methods": ["auto"]}, "leave it out"), ({"n": 0}, "rows to release"),
+    ({"time_limit": -1}, "time_limit"), ({"workers": 0}, "processes"), ({"confidence": 2.0}, "confidence"),
+    ({"epsilon": -1.0}, "epsilon"), ({"secret": "a"}, "leave out"),
+])
+def test_bad_input_says_what_to_do(options, words):
+    with pytest.raises(sf.InputError, match=words):
+        sf.compare(JOINT, **{"epsilon": [1.0], "methods": ["grr"], "workers": 1, **options})
+
+
+def test_a_joint_without_rows_asks_for_a_set():
+    bare = sf.Joint.from_probabilities(JOINT.p)
+    with pytest.raises(sf.InputError, match="Give a set"):
+        sf.compare(bare, epsilon=[1.0])
+    found = sf.compare(sf.Exactly(bare), epsilon=[1.0], methods=["grr", "plain-olh"], workers=1)
+    assert found.n is None and all(p.precision is None and p.realised is None for p in found.points)
+
+
+# --- what is shown --------------------------------------------------------------------------------------------------
+
+
+def test_advice_weighs_only_mechanisms_with_the_same_promise():
+    found = quick(["nr", "ballopt", "precise", "grr", "plain-oue"], [1.0])
+    best = {a.aim: a for a in advice(found.at(1.0))}
+    assert best["Most bits"].method == "ballopt"  # nr keeps more, at the counts alone
+    assert best["Best estimates of the whole table"].method == "precise"
+    assert {p.method for p in found.points} == {"nr", "ballopt", "precise", "grr", "plain-oue"}
+    assert advice(()) == ()
+
+
+def test_pictures_are_well_formed_described_and_finite():
+    found = quick([*CLOSED, "nr"], [0.1, 1.0, 3.0])
+    for text in (kept_picture(found), error_picture(found), error_picture(found, "joint")):
+        tree = ElementTree.fromstring(text)
+        names = [e.tag.split("}")[1] for e in tree]
+        assert names[:2] == ["title", "desc"] and "best with" in tree[1].text
+        assert "nan" not in text and "inf" not in text.replace("information", "")
+    assert "<script" not in page(found, 1.0) and "http://www.w3.org/2000/svg" in page(found, 1.0)
+
+
+@pytest.mark.parametrize("points", [(), ((1.0, 0.5),), ((1.0, 0.0), (2.0, 0.0)), ((1.0, math.inf), (2.0, 0.1))])
+def test_a_chart_of_little_is_still_a_chart(points):
+    text = chart(Axes("<t>", "x & y", "y", log_y=True), [Line("<script>", points)], "a < b")
+    ElementTree.fromstring(text)
+    assert "<script>" not in text
+
+
+def test_the_table_holds_a_record_for_every_method_and_level():
+    found = quick([*CLOSED, "distortion"])
+    rows = list(csv.DictReader(io.StringIO(found.csv())))
+    assert len(rows) == len(found.points) + len(found.missing) == 2 * (len(CLOSED) + 1)
+    by = {(r["method"], float(r["epsilon"])): r for r in rows}
+    for p in found.points:
+        assert by[p.method, p.epsilon]["kept"] == ("" if p.kept is None else repr(p.kept))
+    assert isinstance(found, Comparison) and isinstance(found.points[0], Point)
+
+
+@pytest.fixture
+def people(tmp_path):
+    path = tmp_path / "people.csv"
+    rows = [f"{s},{u}" for s, row in zip(JOINT.secret.columns[0].labels, JOINT.counts, strict=True)
+            for u, k in zip("abc", row, strict=True) for _ in range(k)]
+    path.write_text("\n".join(["health,town", *rows]) + "\n")
+    return path
+
+
+def compare_people(people, *args):
+    return run("compare", people, "--secret", "health", "--useful", "town", "--methods", ",".join(CLOSED),
+               "--epsilon", "0.5,1,2", "--workers", 1, *args)
+
+
+def test_the_command_shows_tables_and_writes_files(people, tmp_path):
+    out = tmp_path / "compared"
+    said = compare_people(people, "--out", out)
+    assert said.exit_code == 0, said.output
+    assert "Advice at ε = 1" in said.output and "▁" in said.output and "\x1b" not in said.output
+    assert {p.name for p in out.iterdir()} == {
+        "compare.csv", "compare.json", "compare.html", "kept.svg", "errors-useful.svg", "errors-joint.svg"
+    }
+    assert all(stat.S_IMODE(p.stat().st_mode) == 0o600 for p in out.iterdir())
+    first = {p.name: p.read_bytes() for p in out.iterdir()}
+    assert compare_people(people, "--out", out).output == said.output
+    assert {p.name: p.read_bytes() for p in out.iterdir()} == first
+
+
+@pytest.mark.parametrize("columns", [60, 80, 160])
+def test_lines_fit_the_terminal(people, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    said = compare_people(people)
+    assert max(map(len, said.output.splitlines())) <= columns
+
+
+def test_the_command_speaks_json(people):
+    said = compare_people(people, "--json")
+    found = json.loads(said.output)
+    assert found["n"] == JOINT.n and len(found["points"]) == 3 * len(CLOSED) and found["complete"]
+    assert {a["aim"] for a in found["advice"]} >= {"Most bits"}
+
+
+def test_an_interrupted_command_shows_what_is_done(people, monkeypatch):
+    real = workers.answers
+
+    def stopped(*args, **options):
+        for i, answer in enumerate(real(*args, **options)):
+            if i == 4:
+                raise KeyboardInterrupt
+            yield answer
+
+    monkeypatch.setattr(workers, "answers", stopped)
+    said = compare_people(people)
+    assert said.exit_code == 130
+    assert "Interrupted" in said.output and "Kept of a record" in said.output
+
+
+@pytest.mark.parametrize("args, words", [
+    (["--epsilon", "1:0"], "larger one"), (["--methods", "gr"], "Did you mean"), (["--secret", "helth"], "Did you mean"),
+    (["--time-limit", "-1"], "time_limit"), (["--confidence", "3"], "confidence"),
+])
+def test_the_command_explains_wrong_arguments(people, args, words):
+    base = ["compare", people, "--useful", "town", "--methods", "grr", "--secret", "health"]
+    said = run(*(base[:-2] if "--secret" in args else base), *args)
+    assert said.exit_code == 2 and words in said.output
+
+
+def test_a_folder_that_cannot_be_made_leaves_nothing(people, tmp_path):
+    (tmp_path / "taken").write_text("mine")
+    said = compare_people(people, "--out", tmp_path / "taken" / "deep", "--epsilon", "1")
+    assert said.exit_code == 6 and (tmp_path / "taken").read_text() == "mine"
+
+
+def test_adult_needs_no_file_and_plain_protocols_are_for_scale(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = run("compare", "adult", "--secret", "sex", "--useful", "race", "--methods", "ir,plain-grr", "--epsilon", "1",
+               "--workers", 1)
+    assert said.exit_code == 0 and "plain-grr *" in said.output and PLAIN[0] == "plain-grr"
+    assert not os.listdir(tmp_path) or os.listdir(tmp_path) == ["cache"]
