@@ -23,6 +23,7 @@ COMMANDS = {
     "verify": "Prove the claim of a mechanism file anew, from the file alone.",
     "estimate": "Estimate the true distribution from a released table, with intervals.",
     "inspect": "Show what a mechanism file is, promises and means.",
+    "report": "Make the public page again, from the mechanism file and the released rows alone.",
     "leak": "Measure what a mechanism leaks, by every measure there is.",
     "audit": "Attack a mechanism or a released table: can its promise be falsified?",
     "reproduce": "Reproduce a figure of a paper, with data and a verdict.",

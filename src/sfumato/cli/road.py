@@ -112,8 +112,8 @@ def _documents(
     if files.mechanism is not None:
         yield "mechanism", encoded(mechanism)
     named: dict[str, Any] = {"manifest": manifest}
-    if files.mechanism is not None:
-        named["file"] = files.mechanism.name
+    if (law := files.mechanism or files.given) is not None:
+        named["file"] = law.name
     if files.report is not None:
         yield "report", public_report(mechanism, plan.certificate, found, **named).encode()
     if files.private_report is not None:

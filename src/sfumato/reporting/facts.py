@@ -179,8 +179,9 @@ def seal_of(mechanism: Mechanism, certificate: Any) -> Seal | None:
     return Seal(
         record_of(mechanism).checksum, None if joint is None else joint.fingerprint, mechanism.law.bits or 0,
         mechanism.claim.sentence, "" if certificate is None else certificate.basis,
-        () if certificate is None else tuple(f"{c.title or c.notion.upper()}: ε ≤ {c.level:.6g} proved, {c.epsilon:.6g} "
-                                             "promised" for c in certificate.also),
+        () if certificate is None else tuple(
+            f"{c.title or c.notion.upper()}: ε ≤ {c.level:.6g} proved, {c.epsilon:.6g} promised" for c in certificate.also
+        ),
     )
 
 

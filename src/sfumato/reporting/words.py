@@ -188,8 +188,8 @@ def _odds(f: Facts) -> str:
             f"most {factor} in 100, and at least {1 / f.promise.factor:.3g} in 100, whatever the released row says."
         )
     return (
-        f"e to the power ε is {factor}. If two possibilities seem equally likely, one to one, then after a released row "
-        f"the odds are at most {factor} to one, whatever the row says."
+        f"e to the power ε is {factor}. If two possibilities seem equally likely, one to one, then after a released "
+        f"row the odds are at most {factor} to one, whatever the row says."
     )
 
 
@@ -213,9 +213,9 @@ def _worth(f: Facts) -> tuple[str, ...]:
     useful = f.precision[-1]
     if useful.error is None or useful.error > NOTHING_LEFT:
         return (
-            f"A released row still carries information about each person, but the rows together do not fix the shares of "
-            f"{useful.name} by an unbiased estimate: what they do and do not tell is in the intervals below, if there "
-            "are rows. Where shares matter most, ask for a recoverable design, or group rare values.",
+            f"Each released row carries information about a person, but all of them together do not fix the shares of "
+            f"{useful.name}, however many there are; intervals say what they do fix. Where shares matter most, design "
+            "with recoverable=True, or group rare values.",
         )
     equal = useful.equal or 0.0
     return (
@@ -230,8 +230,8 @@ def _leaks(f: Facts) -> str:
         return f"In nats; one nat is 1.44 bits. Measures that add up over all outputs are left out: {why}."
     return (
         "Different questions need different measures; all of them say what one released row tells, in nats unless "
-        "it is a share. One nat is 1.44 bits. The first column is at the design distribution, the second at the shares of the secret that are "
-        "worst for it."
+        "it is a share. One nat is 1.44 bits. The first column is at the design distribution, the second at the shares "
+        "of the secret that are worst for it."
     )
 
 
