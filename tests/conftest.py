@@ -7,3 +7,15 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
 settings.load_profile("sfumato")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Name every test that was left out, with the reason: a skipped test must not look like a passed one."""
+    left_out = {}
+    for report in terminalreporter.stats.get("skipped", []):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        left_out.setdefault(reason.removeprefix("Skipped: "), []).append(report.nodeid)
+    for reason, names in left_out.items():
+        terminalreporter.write_line(f"left out because {reason}:", yellow=True)
+        for name in names:
+            terminalreporter.write_line(f"  {name}")

@@ -27,8 +27,8 @@ BIT = math.log(2)
 STOPS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
 POINTS = 61  # of the line of the limit
 FEW_CELLS = 10  # cells up to which the optimum is designed at every stop: about 0.07 s each
-MANY_CELLS = 20_000  # beyond which closed forms are left out
-SIMPLE = {"both": ("ir", "srr", "cr"), "useful": ("grr",)}
+SOME_CELLS = 300  # cells up to which ir and cr are calibrated at every stop: about 0.05 s each
+MANY_CELLS = 200_000  # beyond which closed forms are left out
 CLOSED = ("grr", "srr", "ir", "cr")  # the information of sue and oue takes too long to sum at every stop
 OPTIMISED = ("ballopt", "polyopt", "nr")
 NAMED = 4  # values of the secret whose shares are offered as beliefs
@@ -74,13 +74,15 @@ def _series(mechanism: Mechanism, joint: Joint, stops: tuple[float, ...], n: int
     assert claim is not None
     if claim.notion not in ("rldp", "ldp", "lip") or joint.p.size > MANY_CELLS or len(joint.p_secret.nonzero()[0]) < 2:
         return ()
-    small = method in OPTIMISED and mechanism.reads == "both" and joint.p.size <= FEW_CELLS
-    own = (method,) if method in CLOSED or small else ()
+    cells, both = joint.p.size, mechanism.reads == "both"
+    quick = method in CLOSED and (cells <= SOME_CELLS or method in ("grr", "srr"))
     out = []
-    if own:
-        out.append(_along(mechanism, joint, stops, n, "own", "this method", own))
+    if quick or (method in OPTIMISED and both and cells <= FEW_CELLS):
+        out.append(_along(mechanism, joint, stops, n, "own", "this method", (method,)))
     elif claim.notion != "ldp":
-        out.append(_along(mechanism, joint, stops, n, "simple", "the best simple method", SIMPLE[mechanism.reads]))
+        names = ("grr",) if not both else ("ir", "srr", "cr") if cells <= SOME_CELLS else ("srr",)
+        label = "the best simple method" if cells <= SOME_CELLS else "a simple method"
+        out.append(_along(mechanism, joint, stops, n, "simple", label, names))
     if (method, claim.notion) != ("grr", "ldp"):
         out.append(_along(mechanism, joint, stops, n, "plain", "plain randomised response", ("grr",), "ldp"))
     return tuple(series for series in out if any(x is not None for x in series.bits))
