@@ -6,6 +6,8 @@ import math
 from dataclasses import replace
 
 import pytest
+from tests import chromium
+from tests.test_report_numbers import random_layout
 
 import sfumato as sf
 from sfumato import datasets
@@ -13,8 +15,6 @@ from sfumato.certification import certify
 from sfumato.estimation import estimate
 from sfumato.releasing import release
 from sfumato.reporting import facts_of, private_report, public_report
-from tests import chromium
-from tests.test_report_numbers import random_layout
 
 pytestmark = [
     pytest.mark.xdist_group("browser"),  # one worker, one browser

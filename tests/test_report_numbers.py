@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import csv, parquet
+from tests.strategies import joints
 
 import sfumato as sf
 from sfumato import datasets
@@ -21,7 +22,6 @@ from sfumato.reporting import facts_of, page, public_report
 from sfumato.reporting.attack import attack_of, outputs_by_secret
 from sfumato.reporting.curve import STOPS
 from sfumato.reporting.heat import MOST
-from tests.strategies import joints
 
 BIT = math.log(2)
 

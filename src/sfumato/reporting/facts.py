@@ -180,7 +180,8 @@ def seal_of(mechanism: Mechanism, certificate: Any) -> Seal | None:
         record_of(mechanism).checksum, None if joint is None else joint.fingerprint, mechanism.law.bits or 0,
         mechanism.claim.sentence, "" if certificate is None else certificate.basis,
         () if certificate is None else tuple(
-            f"{c.title or c.notion.upper()}: ε ≤ {c.level:.6g} proved, {c.epsilon:.6g} promised" for c in certificate.also
+            f"{c.title or c.notion.upper()}: ε ≤ {c.level:.6g} proved, {c.epsilon:.6g} promised"
+            for c in certificate.also
         ),
     )
 

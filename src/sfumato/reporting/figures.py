@@ -7,6 +7,8 @@ from typing import Any
 
 from sfumato.reporting.heat import Heat
 
+VAGUE = 0.9  # an interval of a share this wide says nothing
+
 
 @dataclass(frozen=True)
 class Promise:
@@ -76,13 +78,13 @@ class Precision:
     name: str
     role: str
     n: int
-    error: float | None  # root mean square standard error; None: the rows do not fix the distribution
+    error: float | None  # root mean square standard error; ∞: the rows do not fix the shares; None: not worked out
     plain: float  # the same without any protection
 
     @property
     def equal(self) -> float | None:
         """Rows without protection that would be as exact."""
-        return None if not self.error else self.n * min(1.0, (self.plain / self.error) ** 2)
+        return None if self.error is None else self.n if self.error == 0 else self.n * min(1.0, (self.plain / self.error) ** 2)
 
 
 @dataclass(frozen=True)
@@ -159,6 +161,11 @@ class Side:
     left_out: int
     distance: float | None = None  # total variation from the truth
     covered: bool | None = None  # whether every interval holds the truth
+
+    @property
+    def vague(self) -> bool:
+        """Whether no interval says anything to speak of."""
+        return all(v.high - v.low >= VAGUE for v in self.values)
 
 
 @dataclass(frozen=True)

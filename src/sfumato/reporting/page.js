@@ -10,7 +10,8 @@
     return shown.toFixed(shown < 1 ? 2 : 1) + "\u00a0%";
   }
   function error(x) {
-    if (x === null || x >= 1) return "does not fix the shares of " + facts.useful;
+    if (x === null) return "";
+    if (x === "unlimited" || x >= 1) return "does not fix the shares of " + facts.useful;
     return "shares of " + facts.useful + " to \u00b1\u00a0" + String(+(100 * x).toPrecision(2)) + " points";
   }
   function number(x) { return x >= 1000 ? Math.round(x).toLocaleString("en") : x.toPrecision(3); }

@@ -14,7 +14,7 @@ from sfumato.estimation import Estimate
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.reporting.facts import facts_of
-from sfumato.reporting.figures import Curve, Facts
+from sfumato.reporting.figures import VAGUE, Curve, Facts
 from sfumato.reporting.words import words
 
 
@@ -42,7 +42,7 @@ def page(found: Facts) -> str:
     script = _script()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return str(_template().render(
-        f=found, w=words(found), data=_data(found), script=script, script_hash=f"sha256-{digest}"
+        f=found, w=words(found), vague=VAGUE, data=_data(found), script=script, script_hash=f"sha256-{digest}"
     ))
 
 
@@ -58,8 +58,8 @@ def _data(found: Facts) -> str:
         },
         "curve": None if c is None or c.whole <= 0 else {
             "stops": c.stops, "chosen": c.chosen, "whole": c.whole, "limit": c.limit, "kept": c.kept,
-            "error": c.error, "own": any(s.key == "own" for s in c.series),
-            "series": [{"label": s.label, "bits": s.bits, "errors": s.errors} for s in c.series],
+            "error": _told(c.error), "own": any(s.key == "own" for s in c.series),
+            "series": [{"label": s.label, "bits": s.bits, "errors": [_told(x) for x in s.errors]} for s in c.series],
             "priors": c.priors, "beliefs": c.beliefs,
         },
     }
@@ -71,6 +71,11 @@ def _data(found: Facts) -> str:
 
 def _six(x: float) -> float:
     return float(f"{x:.6g}")
+
+
+def _told(error: float | None) -> float | str | None:
+    """JSON has no infinity."""
+    return "unlimited" if error == math.inf else error
 
 
 @cache
@@ -121,7 +126,7 @@ def points(x: float | None) -> str:
     """An error of a share in percentage points."""
     if x is None:
         return "–"
-    return f"±\u00a0{100 * x:.2g}" if x < 1 else "over 100"
+    return f"±\u00a0{100 * x:.2g}" if x < 1 else "not fixed" if math.isinf(x) else "over 100"
 
 
 def rows(x: float | None) -> str:

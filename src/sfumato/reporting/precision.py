@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from sfumato.alphabet import Floats
@@ -19,7 +21,7 @@ def errors_of(mechanism: Mechanism, joint: Joint, n: int, decode: str = "symbols
     """Root mean square standard errors of the shares of the secret and of the useful variable from n rows.
 
     They are those of the unbiased linear estimate when the rows follow the joint, so they are known before a row is
-    released. None where the released rows do not fix the shares, however many there are.
+    released. ∞ where the rows do not fix the shares, however many there are; None where the law is too large to tell.
     """
     closed = mechanism.law.kind in ("cells", "constant", "unary")
     if not closed and mechanism.outputs * mechanism.inputs > LISTED:
@@ -33,8 +35,8 @@ def errors_of(mechanism: Mechanism, joint: Joint, n: int, decode: str = "symbols
     return secret, _spread(whole.marginal(1))
 
 
-def _spread(side: Inversion) -> float | None:
-    return float(np.sqrt(np.maximum(side.variance, 0).mean())) if side.identified.all() else None
+def _spread(side: Inversion) -> float:
+    return float(np.sqrt(np.maximum(side.variance, 0).mean())) if side.identified.all() else math.inf
 
 
 def precision_of(mechanism: Mechanism, joint: Joint, n: int, decode: str = "symbols") -> tuple[Precision, ...]:

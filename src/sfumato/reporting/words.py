@@ -211,7 +211,9 @@ def _worth(f: Facts) -> tuple[str, ...]:
     if not f.precision:
         return ("The mechanism file holds no design data, so how exact estimates will be is not known beforehand.",)
     useful = f.precision[-1]
-    if useful.error is None or useful.error > NOTHING_LEFT:
+    if useful.error is None:
+        return ("The mechanism is too large for the exactness of estimates to be worked out for this page.",)
+    if useful.error > NOTHING_LEFT:
         return (
             f"Each released row carries information about a person, but all of them together do not fix the shares of "
             f"{useful.name}, however many there are; intervals say what they do fix. Where shares matter most, design "
