@@ -5,7 +5,7 @@ BENCH_VENV ?= .venv-bench
 BIN := $(VENV)/bin
 PIP := -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test check bench reproduce clean
+.PHONY: demo test check bench docs reproduce clean
 
 $(VENV)/run.stamp: requirements/run.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("sfumato needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
@@ -37,8 +37,15 @@ $(BENCH_VENV)/stamp: requirements/run.txt requirements/bench.txt pyproject.toml
 bench: $(BENCH_VENV)/stamp  ## times as ratios, with peers, into docs/benchmarks.md
 	$(BENCH_VENV)/bin/python benchmarks/run.py
 
-reproduce: $(VENV)/test.stamp  ## figures and tables of the papers, quick versions, into reproduced/
-	$(BIN)/sfumato reproduce $$($(BIN)/sfumato reproduce) --out reproduced
+$(VENV)/docs.stamp: $(VENV)/test.stamp requirements/docs.txt
+	$(BIN)/python $(PIP) install -r requirements/docs.txt
+	touch $@
+
+docs: $(VENV)/docs.stamp  ## the documentation as a site that opens from its folder: site/index.html
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs site
+
+reproduce: $(VENV)/test.stamp  ## figures and tables of the papers, quick versions, into docs/
+	$(BIN)/sfumato reproduce all --out docs/figures --page docs/reproduced.md
 
 clean:
-	rm -rf $(VENV) $(BENCH_VENV) demo reproduced .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(BENCH_VENV) demo site .mypy_cache .ruff_cache .pytest_cache .hypothesis

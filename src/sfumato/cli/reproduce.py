@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from sfumato.cli.console import document
+from sfumato.cli.console import document, progress
 from sfumato.cli.options import json_option
 
 
@@ -15,8 +15,10 @@ from sfumato.cli.options import json_option
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("reproduced"), show_default=True,
               help="The folder for data and pictures.")
 @click.option("--full", is_flag=True, help="As many tables and points as the paper, instead of a quick look.")
+@click.option("--page", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="Also write captions, verdicts and pictures as a Markdown page.")
 @json_option
-def reproduce(names: tuple[str, ...], out: Path, full: bool, as_json: bool) -> None:
+def reproduce(names: tuple[str, ...], out: Path, full: bool, page: Path | None, as_json: bool) -> None:
     """Reproduce figures of the papers by NAME, or list them when none is given.
 
     Writes CSV data and, where matplotlib is installed, a picture for each, and prints one verdict line against the
@@ -26,6 +28,7 @@ def reproduce(names: tuple[str, ...], out: Path, full: bool, as_json: bool) -> N
     Examples:
       sfumato reproduce
       sfumato reproduce 000-fig2 001-fig3 --out figures
+      sfumato reproduce all --out docs/figures --page docs/reproduced.md
     """
     from sfumato.errors import unknown
     from sfumato.reproduce import FIGURES
@@ -37,13 +40,19 @@ def reproduce(names: tuple[str, ...], out: Path, full: bool, as_json: bool) -> N
         else:
             click.echo("\n".join(FIGURES))
         return
+    names = tuple(FIGURES) if names == ("all",) else names
     for name in names:
         if name not in FIGURES:
             raise unknown("a figure", name, FIGURES)
     told: dict[str, str] = {}
     for name in names:
-        told[name] = run(name, out, full=full)
+        with progress(f"{name} ({len(told) + 1} of {len(names)})"):
+            told[name] = run(name, out, full=full)
         if not as_json:
             click.echo(told[name])
+    if page is not None:
+        from sfumato.reproduce.page import write_page
+
+        write_page(page, told, out)
     if as_json:
         document({"out": out, "verdicts": told})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.designers import design
 from sfumato.joint import Joint
-from sfumato.reproduce.curves import figure_with, save, write_columns
+from sfumato.reproduce.drawing import draw, verdict, write_csv
 from sfumato.solve.distortion_cones import solve_by_cones
 from sfumato.solve.distortion_problem import Problem
 from sfumato.uncertainty import ChiSquareBall
@@ -27,9 +28,9 @@ def run(out: Path, *, full: bool = False, sizes: tuple[int, ...] = SIZES) -> str
     instances = 100 if full else 8
     rng = np.random.default_rng(2)
     rows = [row for size in sizes for _ in range(instances) for row in _instance(rng, size)]
-    write_columns(out / "002-fig2.csv", {key: [r[key] for r in rows] for key in rows[0]})
-    _picture(out / "002-fig2.png", rows, sizes)
-    return _verdict(rows)
+    write_csv(out / "002-fig2.csv", list(rows[0]), [list(r.values()) for r in rows])
+    remark = draw(out / "002-fig2.png", 4, lambda axes: _paint(axes, rows, sizes))
+    return _verdict(rows, remark)
 
 
 def _instance(rng: Any, size: int) -> list[Row]:
@@ -62,22 +63,23 @@ def _level(q: Floats, p: Floats) -> float:
         return float(np.log(laws[live].max(axis=1) / laws[live].min(axis=1)).max())
 
 
-def _verdict(rows: list[Row]) -> str:
-    lines = []
+def _verdict(rows: list[Row], remark: str) -> str:
+    lines, kept = [], True
     for name in PROBLEMS:
         mine = [r for r in rows if r["problem"] == name]
         over = sum(r["level"] > EPSILON for r in mine)
         inside = sum(r["level"] > EPSILON and r["truth_in_ball"] for r in mine)
+        kept = kept and (inside == 0 or not PROBLEMS[name][0])
         raw = sum(r["level_of_raw_solution"] > EPSILON for r in mine)
         lines.append(
-            f"{name}: epsilon* > {EPSILON} in {over} of {len(mine)} instances, in {inside} with the truth in the ball"
+            f"{name}: ε* > {EPSILON} in {over} of {len(mine)} instances, in {inside} with the truth in the ball"
             + (f"; the solver's own mechanism in {raw}" if PROBLEMS[name][0] else "") + "."
         )
-    return " ".join(lines)
+    claims = {"robust privacy holds wherever the truth is in the ball": kept}
+    return verdict("002-fig2", claims, " ".join(lines), remark)
 
 
-def _picture(path: Path, rows: list[Row], sizes: tuple[int, ...]) -> Path:
-    figure, axes = figure_with(4)
+def _paint(axes: Sequence[Any], rows: list[Row], sizes: tuple[int, ...]) -> None:
     for panel, size in ((0, sizes[0]), (1, sizes[-1])):
         for name in PROBLEMS:
             mine = [r for r in rows if r["problem"] == name and r["n"] == size * SECRETS * USEFUL]
@@ -92,7 +94,6 @@ def _picture(path: Path, rows: list[Row], sizes: tuple[int, ...]) -> Path:
             axes[panel].plot(n, means, "o-", label=name)
         axes[panel].set(xscale="log", xlabel="n", ylabel="mean ε*" if key == "level" else "mean D*")
         axes[panel].legend()
-    return save(figure, path)
 
 
 def _mean(values: list[float]) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato.designers import design
 from sfumato.joint import Joint
-from sfumato.reproduce.funnel_plots import Series, picture, verdict, write_csv
+from sfumato.reproduce.drawing import Line, lines, verdict, write_csv
 from sfumato.uncertainty import Exactly
 
 EPSILONS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
@@ -34,7 +34,7 @@ def run(out: Path, *, full: bool) -> str:
     rows, panels, gains = [], [], {}
     for a, c in SHAPES:
         joints = [jeffreys(c, a, k) for k in range(count)]
-        series: Series = {}
+        series: dict[str, Line] = {}
         for method in ("grr", "cr"):
             means = []
             for epsilon in EPSILONS:
@@ -45,8 +45,8 @@ def run(out: Path, *, full: bool) -> str:
         panels.append((f"a = {a}, c = {c}", "ε (LIP)", "I(X;Y) / H(X)", series))
         gains[a, c] = float(np.mean(np.array(series["cr"][1]) - np.array(series["grr"][1])))
     write_csv(out / "001-fig6.csv", ("a", "c", "method", "epsilon", "mean", "deviation"), rows)
-    remark = picture(out / "001-fig6.png", panels)
+    remark = lines(out / "001-fig6.png", panels)
     rising = gains[20, 5] > gains[5, 5] > gains[5, 20]
     listed = ", ".join(f"a={a} c={c}: {gain:+.3f}" for (a, c), gain in gains.items())
     text = f"CR gains on GRR as a grows against c: {rising} (mean difference of I/H: {listed}; {count} tables each)"
-    return verdict("001-fig6", rising, text, remark)
+    return verdict("001-fig6", {"CR gains as a grows": rising}, text, remark)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from sfumato.reproduce.drawing import Line, lines, verdict, write_csv
 from sfumato.reproduce.funnel_fig6 import jeffreys, kept
-from sfumato.reproduce.funnel_plots import Series, picture, verdict, write_csv
 
 EPSILONS = (0.5, 1.0, 1.5)  # three panels; the text gives their correlations without naming ε
 PRINTED = (0.9815, 0.9889, 0.9731)
@@ -27,12 +27,12 @@ def run(out: Path, *, full: bool) -> str:
                 gain.append(u_cr - u_grr)
                 rows.append((epsilon, k, a_cr, a_grr, u_cr, u_grr))
         found.append(float(np.corrcoef(alpha, gain)[0, 1]))
-        series: Series = {"tables": (alpha, gain)}
+        series: dict[str, Line] = {"tables": (alpha, gain)}
         panels.append((f"ε = {epsilon:g}, ρ = {found[-1]:.4f}", "α_CR − α_GRR", "difference of I/H", series))
     write_csv(out / "001-fig7.csv", ("epsilon", "table", "alpha_cr", "alpha_grr", "kept_cr", "kept_grr"), rows)
-    remark = picture(out / "001-fig7.png", panels, dots=True)
+    remark = lines(out / "001-fig7.png", panels, style="o")
     text = (
         f"correlations {', '.join(f'{x:.4f}' for x in found)} at ε = {', '.join(f'{e:g}' for e in EPSILONS)} "
         f"(printed {', '.join(map(str, PRINTED))}, ε not stated)"
     )
-    return verdict("001-fig7", min(found) > 0.9, text, remark)
+    return verdict("001-fig7", {"correlations above 0.9": min(found) > 0.9}, text, remark)

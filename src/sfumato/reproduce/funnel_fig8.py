@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato.datasets import adult
 from sfumato.designers import design
-from sfumato.reproduce.funnel_plots import Series, picture, verdict, write_csv
+from sfumato.reproduce.drawing import Line, lines, verdict, write_csv
 from sfumato.uncertainty import Exactly
 
 CASES = (("occupation", "education"), ("occupation", "relationship"))  # 5(b) and 5(d) when panels run by X, then S
@@ -30,18 +30,19 @@ def run(out: Path, *, full: bool) -> str:
                 kept[method].append(made.information.useful)
                 rows.append((secret, useful, method, epsilon, alphas[-1], kept[method][-1]))
             series[method] = (epsilons, alphas)
-        whole: Series = dict(series)
+        whole: dict[str, Line] = dict(series)
         panels.append((f"{secret}, {useful}", "ε (LIP)", "α", whole))
         higher = [a > b for a, b in zip(series["grr"][1], series["cr"][1], strict=True)]
         better = [a > b for a, b in zip(kept["grr"], kept["cr"], strict=True)]
         agree = float(np.mean([h == b for h, b in zip(higher, better, strict=True)]))
         told.append((f"{secret} × {useful}", float(np.mean(higher)), agree))
     write_csv(out / "001-fig8.csv", ("secret", "useful", "method", "epsilon", "alpha", "value"), rows)
-    remark = picture(out / "001-fig8.png", panels)
+    remark = lines(out / "001-fig8.png", panels)
     monotone = all(np.all(np.diff(p[3][m][1]) >= -1e-12) for p in panels for m in ("grr", "cr"))
     text = "; ".join(
         f"{name}: α_GRR > α_CR at {share:.0%} of ε, the larger α has the larger utility at {agree:.0%}"
         for name, share, agree in told
     )
     opposite = told[0][1] > 0.5 > told[1][1]
-    return verdict("001-fig8", opposite and monotone, f"{text}; α grows with ε: {monotone}", remark)
+    claims = {"the panels are opposite": opposite, "α grows": monotone}
+    return verdict("001-fig8", claims, f"{text}; α grows with ε: {monotone}", remark)

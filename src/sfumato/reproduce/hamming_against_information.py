@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.designers import least_epsilon, least_leakage
-from sfumato.reproduce.curves import lines, write_columns
+from sfumato.reproduce.drawing import lines, verdict, write_csv
 
 
 def both_leakages(name: str, sources: Floats, budgets: Floats, title: str, folder: Path) -> str:
@@ -19,12 +19,13 @@ def both_leakages(name: str, sources: Floats, budgets: Floats, title: str, folde
     gap = max(x.gap for x in found)
     second = np.diff(np.interp(np.linspace(budgets[0], budgets[-1], 41), budgets, told), 2)
     below = all(a <= b + 1e-9 for a, b in zip(told, dp, strict=True))
-    verdict = (
-        f"{name}: mutual information stays below epsilon at every D: {below};"
-        f" it is convex in D up to {max(0.0, -float(second.min())):.1e}; its proved gap is at most {gap:.1e} nats."
+    text = (
+        f"Mutual information is convex in D up to {max(0.0, -float(second.min())):.1e}; "
+        f"its proved gap is at most {gap:.1e} nats."
     )
-    columns = {"distortion": budgets.tolist(), "epsilon": dp, "information": told, "bound": [x.bound for x in found]}
-    write_columns(folder / f"{name}.csv", columns)
-    curves = {"DP leakage": dp, "MI leakage": told}
-    lines(folder / f"{name}.png", budgets.tolist(), curves, ("Hamming distortion D", "leakage (nats)"), title)
-    return verdict
+    at = budgets.tolist()
+    rows = list(zip(at, dp, told, [x.bound for x in found], strict=True))
+    write_csv(folder / f"{name}.csv", ("distortion", "epsilon", "information", "bound"), rows)
+    curves = {"DP leakage": (at, dp), "MI leakage": (at, told)}
+    remark = lines(folder / f"{name}.png", [(title, "Hamming distortion D", "leakage (nats)", curves)], style="-")
+    return verdict(name, {"mutual information stays below ε": below}, text, remark)

@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.designers import least_epsilon
-from sfumato.reproduce.curves import lines, write_columns
+from sfumato.reproduce.drawing import lines, verdict, write_csv
 
 SIX = np.array([[0.7, 0.15, 0.06, 0.04, 0.03, 0.02]])  # Table I
 TEN = np.array([  # Table II: the segment between the two
@@ -72,16 +72,16 @@ def leakage_curves(name: str, base: Floats, folder: Path, points: int) -> str:
     for swaps, letter in ((1, "a"), (2, "b"), (3, "c")):
         curves[f"Class III:{letter}"] = [least_epsilon(permuted(base, swaps), d).epsilon for d in budgets]
     short = np.array(curves["Class II"]) - np.array(curves["Class II as printed"])
-    verdict = (
-        f"{name}: order Class II <= III:a <= III:b <= III:c <= Class I holds at every D: {_ordered(curves)}. The "
-        f"printed (11) is below the least epsilon by up to {short.max():.4g} nats (at D = "
-        f"{budgets[int(short.argmax())]:.3f}; at {int((short > 1e-6).sum())} of {len(budgets)} points); Class III is "
-        "exact here, where the paper has bounds."
+    text = (
+        "The order is Class II ≤ III:a ≤ III:b ≤ III:c ≤ Class I at every D. The printed (11) is below the least ε by "
+        f"up to {short.max():.4g} nats (at D = {budgets[int(short.argmax())]:.3f}; at "
+        f"{int((short > 1e-6).sum())} of {len(budgets)} points); Class III is exact here, where the paper has bounds."
     )
-    write_columns(folder / f"{name}.csv", {"distortion": budgets.tolist(), **curves})
-    axes = ("Hamming distortion D", "least ε (nats)")
-    lines(folder / f"{name}.png", budgets.tolist(), curves, axes, f"M = {m}")
-    return verdict
+    at = budgets.tolist()
+    write_csv(folder / f"{name}.csv", ["distortion", *curves], list(zip(at, *curves.values(), strict=True)))
+    panel = (f"M = {m}", "Hamming distortion D", "least ε (nats)", {k: (at, y) for k, y in curves.items()})
+    remark = lines(folder / f"{name}.png", [panel], style="-")
+    return verdict(name, {"the order of the classes": _ordered(curves)}, text, remark, corrected=True)
 
 
 def _ordered(curves: dict[str, list[float]]) -> bool:

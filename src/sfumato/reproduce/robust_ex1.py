@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from sfumato.reproduce.robust_plots import apart, verdict, write_csv
+from sfumato.reproduce.drawing import apart, verdict, write_csv
 from sfumato.reproduce.robust_tables import BALL, ESTIMATE, TRUTH
 
 PRINTED = {"B": 0.0752, "D2(estimate, truth)": 0.0281}

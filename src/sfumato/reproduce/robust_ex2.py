@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.reproduce.robust_plots import apart, verdict, write_csv
+from sfumato.reproduce.drawing import apart, verdict, write_csv
 from sfumato.reproduce.robust_tables import BALL, ESTIMATE
 
 PRINTED = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sfumato.designers import Design, design
 from sfumato.privacy import LDP, RLDP
-from sfumato.reproduce.robust_plots import apart, verdict, write_csv
+from sfumato.reproduce.drawing import apart, verdict, write_csv
 from sfumato.reproduce.robust_tables import BALL, LOG2, TRUTH
 from sfumato.utility import mutual_information
 

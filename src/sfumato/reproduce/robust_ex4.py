@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sfumato.designers import design
-from sfumato.reproduce.robust_plots import apart, verdict, write_csv
+from sfumato.reproduce.drawing import apart, verdict, write_csv
 from sfumato.reproduce.robust_tables import BALL, LOG2, TRUTH
 from sfumato.utility import mutual_information
 

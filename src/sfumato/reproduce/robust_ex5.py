@@ -7,7 +7,7 @@ from pathlib import Path
 from sfumato.designers import design
 from sfumato.designers.base import Task
 from sfumato.designers.ir import total_variation
-from sfumato.reproduce.robust_plots import apart, verdict, write_csv
+from sfumato.reproduce.drawing import apart, verdict, write_csv
 from sfumato.reproduce.robust_tables import BALL, LOG2, TRUTH
 from sfumato.utility import mutual_information
 

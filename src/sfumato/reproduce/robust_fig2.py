@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from sfumato.datasets import adult
-from sfumato.reproduce.robust_plots import lines, verdict, write_csv
+from sfumato.reproduce.drawing import lines, verdict, write_csv
 from sfumato.reproduce.robust_tables import CENSUS, METHODS, made, small
 from sfumato.uncertainty import ChiSquareBall
 
@@ -40,7 +40,7 @@ def run(
     header = ("secret", "useful", "epsilon", "method", "nmi", "bound", "ceiling", "certified", "seconds")
     write_csv(out / "000-fig2.csv", header, rows)
     panels = {panel: {m: _line(nmi, panel, m) for m in METHODS} for panel in map(" × ".join, pairs)}
-    remark = lines(out / "000-fig2.png", panels, "ε", "NMI")
+    remark = lines(out / "000-fig2.png", [(t, "ε", "NMI", s) for t, s in panels.items()])
     told = ", ".join(
         f"{panel} " + " / ".join(f"{nmi[panel, m, 1.5]:.4f}" for m in ("polyopt", "ballopt", "nr")) for panel in panels
     )

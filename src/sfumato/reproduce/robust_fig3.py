@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.reproduce.robust_plots import lines, verdict, write_csv
+from sfumato.reproduce.drawing import lines, verdict, write_csv
 from sfumato.reproduce.robust_tables import METHODS, SHAPES, draw, kept, small, titled
 
 FULL = (0.075, 0.3, 0.6, 0.9, 1.2, 1.5)
@@ -44,7 +44,7 @@ def run(
         }
         for shape in shapes
     }
-    remark = lines(out / "000-fig3.png", panels, "ε", "NMI")
+    remark = lines(out / "000-fig3.png", [(t, "ε", "NMI", s) for t, s in panels.items()])
     below = sum(
         b[5] < a[5] - 1e-6 for a in rows if a[4] == "polyopt" for b in rows if b[:4] == a[:4] and b[4] == "ballopt"
     )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.privacy import LDP
-from sfumato.reproduce.robust_plots import Band, Line, lines, verdict, write_csv
+from sfumato.reproduce.drawing import Band, Line, lines, verdict, write_csv
 from sfumato.reproduce.robust_tables import CLOSED, ROBUST, SHAPES, draw, made, small, titled
 
 FULL, QUICK = (0.075, 0.375, 0.75, 1.125, 1.5), (0.075, 0.75, 1.5)
@@ -81,4 +81,4 @@ def _picture(path: Path, rows: list[tuple[Any, ...]], shapes: tuple[Shape, ...])
             three = [_quantiles([min(r[6], 10.0) for r in own if r[2] == e and r[5] == name]) for e in at]
             panels[titled(shape)][name] = (at, [q[1] for q in three])
             bands[titled(shape)][name] = (at, [q[0] for q in three], [q[2] for q in three])
-    return lines(path, panels, "ε", "ε* (quartiles)", bands)
+    return lines(path, [(t, "ε", "ε* (quartiles)", s) for t, s in panels.items()], bands=bands)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.reproduce.robust_plots import boxes, verdict, write_csv
+from sfumato.reproduce.drawing import boxes, verdict, write_csv
 from sfumato.reproduce.robust_tables import CLOSED, METHODS, SHAPES, draw, made, small, titled
 from sfumato.utility import mutual_information
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.reproduce.robust_plots import lines, verdict, write_csv
+from sfumato.reproduce.drawing import lines, verdict, write_csv
 from sfumato.reproduce.robust_tables import SHAPES, draw, kept, small, titled
 
 EPSILON = 1.5
@@ -56,7 +56,7 @@ def run(
     mean = {(r[:2], r[2], r[3]): r[4] for r in rows}
     at = {(s, m): [b for b in BETAS if (s, m, b) in mean] for s in shapes for m in NAMES}
     panels = {titled(s): {m: (at[s, m], [mean[s, m, b] for b in at[s, m]]) for m in NAMES} for s in shapes}
-    remark = lines(out / "000-tab2.png", panels, "β", "NMI")
+    remark = lines(out / "000-tab2.png", [(t, "β", "NMI", s) for t, s in panels.items()])
 
     def row(name: str) -> str:
         return ", ".join(f"{mean[s, name, 0.1]:.3f}" for s in shapes)
