@@ -84,7 +84,9 @@ class Precision:
     @property
     def equal(self) -> float | None:
         """Rows without protection that would be as exact."""
-        return None if self.error is None else self.n if self.error == 0 else self.n * min(1.0, (self.plain / self.error) ** 2)
+        if not self.error:
+            return None if self.error is None else float(self.n)
+        return self.n * min(1.0, (self.plain / self.error) ** 2)
 
 
 @dataclass(frozen=True)
