@@ -17,7 +17,7 @@
   function number(x) { return x >= 1000 ? Math.round(x).toLocaleString("en") : x.toPrecision(3); }
 
   function lines(curve, stop, prior) {
-    var out = [["Odds change by at most", "\u00d7\u00a0" + number(Math.exp(curve.stops[stop]))]];
+    var out = [[curve.change, "\u00d7\u00a0" + number(Math.exp(curve.stops[stop]))]];
     if (!curve.priors.length) out = [];
     else out.push(["Belief after a row, from " + percent(curve.priors[prior][1]), "at most " + percent(curve.beliefs[prior][stop])]);
     out.push(["No mechanism keeps more than", percent(curve.limit[stop] / curve.whole)]);

@@ -60,7 +60,7 @@ def _data(found: Facts) -> str:
             "stops": c.stops, "chosen": c.chosen, "whole": c.whole, "limit": c.limit, "kept": c.kept,
             "error": _told(c.error), "own": any(s.key == "own" for s in c.series),
             "series": [{"label": s.label, "bits": s.bits, "errors": [_told(x) for x in s.errors]} for s in c.series],
-            "priors": c.priors, "beliefs": c.beliefs,
+            "priors": c.priors, "beliefs": c.beliefs, "change": words(found).change,
         },
     }
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

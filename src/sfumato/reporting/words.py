@@ -73,6 +73,7 @@ class Words:
     whom: str
     limits: tuple[str, ...]
     strength: str
+    change: str
     tile: str
     odds: str
     before: str
@@ -90,7 +91,8 @@ class Words:
 def words(f: Facts) -> Words:
     return Words(
         METHODS.get(f.method, "A table of probabilities, one row for each output and one column for each input."),
-        _protected(f), _others(f), WHOM, _limits(f), _strength(f), _tile(f), _odds(f), *_before(f), _condition(f),
+        _protected(f), _others(f), WHOM, _limits(f), _strength(f), _change(f), _tile(f), _odds(f), *_before(f),
+        _condition(f),
         SOURCES.get(f.design.source, SOURCES["unstated"]) if f.design else "The mechanism file holds no design data.",
         f.design is not None and f.design.source != "reference",
         "" if f.rows is None else DECODES.get(f.rows.decode, f.rows.decode),
@@ -164,6 +166,12 @@ def _condition(f: Facts) -> str:
     return text + "."
 
 
+def _change(f: Facts) -> str:
+    """What e^ε bounds."""
+    about_belief = f.promise is not None and f.promise.notion in ("lip", "srlip")
+    return "A belief changes by at most" if about_belief else "Odds change by at most"
+
+
 def _tile(f: Facts) -> str:
     if f.promise is None:
         return ""
@@ -171,8 +179,7 @@ def _tile(f: Facts) -> str:
         return f.promise.title
     if f.promise.notion == "mi":
         return f"nats about {f.secret}, on average"
-    what = "belief changes" if f.promise.notion in ("lip", "srlip") else "odds change"
-    return f"{what} by at most ×\u00a0{f.promise.factor:,.3g}"
+    return f"{_change(f)} ×\u00a0{f.promise.factor:,.3g}"
 
 
 def _odds(f: Facts) -> str:
