@@ -26,7 +26,7 @@ check: $(VENV)/test.stamp
 	$(BIN)/mypy
 
 test: check  ## what CI runs
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+	$(BIN)/python -m pytest --numprocesses 2
 
 $(BENCH_VENV)/stamp: requirements/run.txt requirements/bench.txt pyproject.toml
 	$(PYTHON) -m venv $(BENCH_VENV)

@@ -16,10 +16,7 @@ from sfumato.estimation import estimate
 from sfumato.releasing import release
 from sfumato.reporting import facts_of, private_report, public_report
 
-pytestmark = [
-    pytest.mark.xdist_group("browser"),  # one worker, one browser
-    pytest.mark.skipif(chromium.path() is None, reason=chromium.ABSENT),
-]
+pytestmark = pytest.mark.skipif(chromium.path() is None, reason=chromium.ABSENT)
 WIDTHS = (360, 820, 1440)
 
 
