@@ -24,7 +24,7 @@ from sfumato.uncertainty import Exactly
 from sfumato.utility import ceiling, mutual_information
 
 BIT = math.log(2)
-STOPS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
+STOPS = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0)
 POINTS = 61  # of the line of the limit
 FEW_CELLS = 10  # cells up to which the optimum is designed at every stop: about 0.07 s each
 SOME_CELLS = 300  # cells up to which ir and cr are calibrated at every stop: about 0.05 s each
@@ -52,7 +52,8 @@ def curve_of(
     priors += [(f"{s.label}: {_percent(s.before)}, its share in the design data", s.before) for s in suspects[:NAMED]]
     return Curve(
         stops, stops.index(claim.epsilon), whole / BIT, tuple(limit(x) for x in stops),
-        tuple((float(x), limit(float(x))) for x in ends), _series(mechanism, joint, stops, n), kept, error, n,
+        tuple((float(x), limit(float(x))) for x in ends), _series(mechanism, joint, stops, n, (kept, error)),
+        kept, error, n,
         tuple(priors) if bounded(claim.notion) else (),
         tuple(tuple(worst_belief(p, x, claim.notion) for x in stops) for _, p in priors)
         if bounded(claim.notion) else (),
@@ -69,7 +70,9 @@ def _stops(epsilon: float) -> tuple[float, ...]:
     return tuple(sorted({*STOPS, epsilon, *more}))
 
 
-def _series(mechanism: Mechanism, joint: Joint, stops: tuple[float, ...], n: int) -> tuple[Series, ...]:
+def _series(
+    mechanism: Mechanism, joint: Joint, stops: tuple[float, ...], n: int, here: tuple[float | None, float | None]
+) -> tuple[Series, ...]:
     claim, method = mechanism.claim, mechanism.method
     assert claim is not None
     if claim.notion not in ("rldp", "ldp", "lip") or joint.p.size > MANY_CELLS or len(joint.p_secret.nonzero()[0]) < 2:
@@ -78,7 +81,7 @@ def _series(mechanism: Mechanism, joint: Joint, stops: tuple[float, ...], n: int
     quick = method in CLOSED and (cells <= SOME_CELLS or method in ("grr", "srr"))
     out = []
     if quick or (method in OPTIMISED and both and cells <= FEW_CELLS):
-        out.append(_along(mechanism, joint, stops, n, "own", "this method", (method,)))
+        out.append(_along(mechanism, joint, stops, n, "own", "this method", (method,), here=here))
     elif claim.notion != "ldp":
         names = ("grr",) if not both else ("ir", "srr", "cr") if cells <= SOME_CELLS else ("srr",)
         label = "the best simple method" if cells <= SOME_CELLS else "a simple method"
@@ -90,12 +93,18 @@ def _series(mechanism: Mechanism, joint: Joint, stops: tuple[float, ...], n: int
 
 def _along(
     mechanism: Mechanism, joint: Joint, stops: tuple[float, ...], n: int, key: str, label: str,
-    methods: tuple[str, ...], notion: str | None = None,
+    methods: tuple[str, ...], notion: str | None = None, here: tuple[float | None, float | None] | None = None,
 ) -> Series:
-    """The most informative of some methods at every stop."""
-    found = [_best(mechanism, joint, epsilon, methods, notion) for epsilon in stops]
-    bits = tuple(None if f is None else f[1] / BIT for f in found)
-    return Series(key, label, bits, tuple(None if f is None else errors_of(f[0], joint, n)[1] for f in found))
+    """Bits and errors of the most informative of some methods at every stop; `here` are those of the mechanism."""
+
+    def at(epsilon: float) -> tuple[float | None, float | None]:
+        if here is not None and mechanism.claim is not None and epsilon == mechanism.claim.epsilon:
+            return here
+        found = _best(mechanism, joint, epsilon, methods, notion)
+        return (None, None) if found is None else (found[1] / BIT, errors_of(found[0], joint, n)[1])
+
+    bits, errors = zip(*(at(epsilon) for epsilon in stops), strict=True)
+    return Series(key, label, bits, errors)
 
 
 def _best(

@@ -39,10 +39,11 @@ def private_report(
 
 def page(found: Facts) -> str:
     """The HTML of a set of facts."""
-    script = _script()
+    script = _text("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return str(_template().render(
-        f=found, w=words(found), vague=VAGUE, data=_data(found), script=script, script_hash=f"sha256-{digest}"
+        f=found, w=words(found), vague=VAGUE, data=_data(found), script=script, style=_text("page.css"),
+        script_hash=f"sha256-{digest}"
     ))
 
 
@@ -79,8 +80,8 @@ def _told(error: float | None) -> float | str | None:
 
 
 @cache
-def _script() -> str:
-    return files(__package__).joinpath("page.js").read_text("utf-8")
+def _text(name: str) -> str:
+    return files(__package__).joinpath(name).read_text("utf-8")
 
 
 @cache
