@@ -217,3 +217,14 @@ def test_a_report_of_a_table_of_another_mechanism_is_refused(tmp_path, made, rac
                                     "--out", str(tmp_path / "x.html")])
 
     assert done.exit_code != 0 and not (tmp_path / "x.html").exists()
+
+
+def test_the_page_of_a_given_mechanism_names_its_file(tmp_path, made, race):
+    path = made.mechanism.save(tmp_path / "ours.json")
+    csv.write_csv(datasets.rows(race, seed=1), tmp_path / "people.csv")
+
+    sfumato("release", tmp_path / "people.csv", "--mechanism", path, "--out", tmp_path / "out.csv")
+    sfumato("report", path, "--released", tmp_path / "out.csv", "--out", tmp_path / "again.html")
+
+    assert "sfumato verify ours.json" in (tmp_path / "out.report.html").read_text()
+    assert (tmp_path / "again.html").read_bytes() == (tmp_path / "out.report.html").read_bytes()

@@ -22,18 +22,17 @@ class Files:
     mechanism: Path | None
     report: Path | None
     private_report: Path | None = None
-    given: Path | None = None  # the mechanism file that is used when none is written
 
     @classmethod
     def beside(
-        cls, table: Path, *, given: Path | None = None, report: Path | None = None, private_report: Path | None = None
+        cls, table: Path, *, mechanism: bool = True, report: Path | None = None, private_report: Path | None = None
     ) -> Files:
         """released.csv → released.manifest.json, released.mechanism.json and released.report.html."""
         manifest = manifest_path(table)
         stem = manifest.name.removesuffix(".manifest.json")
         page = table.with_name(f"{stem}.report.html") if report is None else report
-        own = table.with_name(f"{stem}.mechanism.json") if given is None else None
-        return cls(table, manifest, own, page, private_report, given)
+        own = table.with_name(f"{stem}.mechanism.json") if mechanism else None
+        return cls(table, manifest, own, page, private_report)
 
     @property
     def written(self) -> dict[str, Path]:

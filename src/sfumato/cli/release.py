@@ -93,7 +93,7 @@ def release(
         raise click.UsageError("--design-from and --split exclude each other: the reference is the design data.")
     writer_for(out)
     source = open_source(table)
-    files = Files.beside(out, given=mechanism, report=report, private_report=private_report)
+    files = Files.beside(out, mechanism=mechanism is None, report=report, private_report=private_report)
     files.check([p for p in (table, design_from, mechanism) if p is not None and p.exists()], force=force)
     for name in joined(keep):
         find_column(name, source.columns, source.name)
