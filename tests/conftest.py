@@ -16,3 +16,15 @@ def no_cache_of_ours(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Name every test that was left out, with the reason: a skipped test must not look like a passed one."""
+    left_out = {}
+    for report in terminalreporter.stats.get("skipped", []):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        left_out.setdefault(reason.removeprefix("Skipped: "), []).append(report.nodeid)
+    for reason, names in left_out.items():
+        terminalreporter.write_line(f"left out because {reason}:", yellow=True)
+        for name in names:
+            terminalreporter.write_line(f"  {name}")

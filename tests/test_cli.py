@@ -385,7 +385,7 @@ def test_the_demo_leaves_files_to_look_at_and_overwrites_nothing(tmp_path, monke
 
     files = sorted(os.listdir(folder))
     assert files == sorted([
-        "adult.csv", "released.csv", "released.manifest.json", "released.mechanism.json", "released.private.html",
+        "adult.csv", "released.csv", "released.manifest.json", "released.mechanism.json", "released.private-report.html",
         "released.report.html",
     ])
     assert len((folder / "released.csv").read_text().splitlines()) == 32562

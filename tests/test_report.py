@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import json
 import re
@@ -17,7 +19,7 @@ from sfumato.estimation import estimate
 from sfumato.mechanism import Cells, Claim, Conditional, Mechanism, Table, Unary
 from sfumato.releasing import release
 from sfumato.reporting import facts_of, private_path, private_report, public_report, write_reports
-from sfumato.reporting.facts import worst_belief
+from sfumato.reporting.beliefs import worst_belief
 from sfumato.uncertainty import Anything
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
@@ -47,6 +49,10 @@ def parsed(page):
     found.feed(page)
     assert not found.open
     return found
+
+
+def embedded(page):
+    return re.search(r'<script type="application/json" id="facts">(.*?)</script>', page, re.S)[1]
 
 
 def srr(joint, epsilon, source="private"):
@@ -82,14 +88,21 @@ def test_the_public_page_needs_nothing_from_outside(released):
     page = public_report(*released)
     found = parsed(page)
 
-    assert not re.search(r"https?:|//|url\(|@import|src=|<script|<link|<iframe", page)
+    assert not re.search(r"https?:|//|url\(|@import|src=|<link|<iframe|fetch\(|XMLHttp|import\(", page)
     assert "default-src 'none'" in page
+    kinds = [attributes.get("type") for tag, attributes in found.tags if tag == "script"]
+    assert kinds == ["application/json", None]  # the data, and the one script whose digest the policy names
+    script = re.search(r"<script>(.*)</script>", page, re.S)[1]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in page
     assert len(page) < 1_500_000
     headings = [tag for tag, _ in found.tags if re.fullmatch("h[1-6]", tag)]
     assert headings.count("h1") == 1 and headings[0] == "h1"
     for tag, attributes in found.tags:
         if tag == "svg":
-            assert attributes["role"] == "img" and attributes["aria-label"]
+            assert attributes["aria-hidden"] == "true"  # its numbers are in a table, or its words on the box around it
+        if attributes.get("role") == "img":
+            assert len(attributes["aria-label"]) > 100
     assert ("html", {"lang": "en"}) in found.tags
 
 
@@ -102,7 +115,7 @@ def test_the_public_report_does_not_depend_on_the_private_table(released, privat
     assert one[1].read_bytes() != two[1].read_bytes()
     public = html.unescape(one[0].read_text().split("</style>")[1])
     for count in private.counts.ravel():
-        assert str(count) not in public and f"{count:,}" not in public
+        assert not re.search(rf"(?<![\d.,a-f])({count}|{count:,})(?![\d.a-f])", public)
     facts = facts_of(*released)
     secrets = {round(float(x), 9) for x in [*private.p_secret, *private.p_useful, *private.p.ravel()]}
     assert not secrets & set(numbers(facts.as_dict()))
@@ -144,7 +157,9 @@ def test_facts_are_json_and_agree_with_the_library(released, design):
 
 def test_beliefs_follow_bayes():
     assert worst_belief(0.5, np.log(3), "ldp") == pytest.approx(0.75)
-    assert worst_belief(0.5, 1.0, "lip") == 1.0
+    assert worst_belief(0.2, 0.5, "lip") == pytest.approx(0.2 * np.exp(0.5))
+    assert worst_belief(0.5, np.log(3), "lip") == pytest.approx(5 / 6)  # the other half keeps a third of its share
+    assert worst_belief(0.3, 0.1, "mi") == 1.0
     assert worst_belief(0.2, 0.0, "rldp") == pytest.approx(0.2)
 
 
@@ -189,7 +204,9 @@ def test_labels_are_text_and_never_markup():
 
     page = public_report(mechanism, certify(mechanism), estimate(np.full(4, 100), mechanism), title="<b>t</b>")
 
-    assert "<script" not in page and "<img" not in page and "<b>t" not in page
+    assert page.count("<script") == 2 and "<img" not in page and "<b>t" not in page
+    data = json.loads(embedded(page))
+    assert data["heat"]["columns"][0] == '<script>x</script> · "><img src=x>'
 
 
 def test_unprotected_columns_and_seeds_are_announced(design, tmp_path):
@@ -210,6 +227,6 @@ def test_existing_reports_are_not_replaced_and_nothing_is_left_behind(released, 
     with pytest.raises(sf.SfumatoError, match="exists"):
         write_reports(target, *released, truth=private)
 
-    assert [p.name for p in tmp_path.iterdir()] == ["x.private.html"]
+    assert [p.name for p in tmp_path.iterdir()] == ["x.private-report.html"]
     write_reports(target, *released, truth=private, force=True)
     assert private_path(target).read_text().startswith("<!DOCTYPE html>")

@@ -26,6 +26,7 @@ COMMANDS = {
     "estimate": "Estimate the true distribution from a released table, with intervals.",
     "inspect": "Show what a mechanism file is, promises and means.",
     "compare": "Compare every mechanism over a range of ε: what it keeps, what one can estimate.",
+    "report": "Make the public page again, from the mechanism file and the released rows alone.",
     "leak": "Measure what a mechanism leaks, by every measure there is.",
     "audit": "Attack a mechanism or a released table: can its promise be falsified?",
     "reproduce": "Reproduce a figure of a paper, with data and a verdict.",

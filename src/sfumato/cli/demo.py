@@ -36,7 +36,7 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
 
     checked_epsilon(epsilon)
     table = out / "adult.csv"
-    files = Files.beside(out / "released.csv", private_report=out / "released.private.html")
+    files = Files.beside(out / "released.csv", private_report=out / "released.private-report.html")
     _folder(out, [table, *files.written.values()], force)
     tell = _silent if as_json else _tell
     tell("1. A private table", f"{table}: 32,561 people, their sex and race, with the counts of the UCI Adult data.")

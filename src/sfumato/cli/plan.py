@@ -22,6 +22,7 @@ class Plan:
     mechanism: Any
     certificate: Any
     notes: tuple[str, ...] = ()
+    file: str | None = None  # the name of the mechanism file, when it was given
 
 
 def planned(joint: Joint, wishes: Wishes, source: str) -> Plan:
@@ -96,7 +97,7 @@ def given(path: Where) -> Plan:
     if mechanism.claim is None:
         raise ClaimError(f"{path} claims no privacy, so nothing was released. Ask its author for one that does.")
     with progress("certifying the mechanism"):
-        return Plan(mechanism, certify_any(mechanism))
+        return Plan(mechanism, certify_any(mechanism), file=path.name)
 
 
 def tabulated(source: Source, wishes: Wishes, *, cells: bool = False) -> Joint:

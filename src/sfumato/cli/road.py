@@ -138,8 +138,8 @@ def _documents(
     if files.mechanism is not None:
         yield "mechanism", encoded(mechanism)
     named: dict[str, Any] = {"manifest": manifest}
-    if files.mechanism is not None:
-        named["file"] = files.mechanism.name
+    if (law := plan.file if files.mechanism is None else files.mechanism.name) is not None:
+        named["file"] = law
     if files.report is not None:
         yield "report", public_report(mechanism, plan.certificate, found, **named).encode()
     if files.private_report is not None:

@@ -7,36 +7,42 @@ import math
 from typing import Any
 
 from sfumato.errors import InputError
-from sfumato.estimation import Estimate, Marginal
+from sfumato.estimation import Estimate, Marginal, numbers
 from sfumato.joint import SMALL, Joint
 from sfumato.mechanism import Mechanism
-from sfumato.reporting.figures import Cost, DesignData, Facts, Private, Promise, Rows, Side, Value
+from sfumato.mechanism.file import record_of
+from sfumato.privacy import LDP
+from sfumato.reporting.attack import attack_of, leaks_of, outputs_by_secret
+from sfumato.reporting.beliefs import PRIORS, bounded, worst_belief
+from sfumato.reporting.curve import curve_of
+from sfumato.reporting.figures import (
+    Attack,
+    Cost,
+    Curve,
+    DesignData,
+    Facts,
+    Leak,
+    Number,
+    Precision,
+    Private,
+    Promise,
+    Rows,
+    Seal,
+    Side,
+    Value,
+)
 from sfumato.reporting.heat import heat_of
+from sfumato.reporting.precision import precision_of
 from sfumato.utility import ceiling, mutual_information
 
 BIT = math.log(2)
 SHOWN = 40  # values of a marginal that are listed
-PRIORS = (0.01, 0.1, 0.25, 0.5, 0.75)
+CELLS = 24  # cells of the table that are listed
+ROWS = 10_000  # rows that errors are told for when nothing was released and the design data have no number
 
 
 def _bits(nats: float) -> float:
     return nats / BIT
-
-
-def worst_belief(prior: float, epsilon: float, notion: str) -> float:
-    """The greatest belief in a value of the secret after seeing a released row, from a belief before it.
-
-    RLDP and LDP bound the odds: odds after ≤ e^ε · odds before. LIP bounds the belief itself: after ≤ e^ε · before.
-
-    >>> round(worst_belief(0.5, math.log(3), "rldp"), 6)
-    0.75
-    """
-    if notion == "mi":
-        return 1.0  # an average bounds no single belief
-    if notion in ("lip", "srlip"):
-        return min(1.0, math.exp(epsilon) * prior)
-    odds = prior / (1 - prior)
-    return 1 / (1 + math.exp(-epsilon) / odds)
 
 
 def promise_of(mechanism: Mechanism, certificate: Any) -> Promise | None:
@@ -50,7 +56,7 @@ def promise_of(mechanism: Mechanism, certificate: Any) -> Promise | None:
         claim.notion, "everything" if claim.within is None else claim.within.kind, claim.epsilon,
         math.exp(claim.epsilon), level, certificate is not None and certificate.holds,
         getattr(claim.within, "confidence", None),
-        () if claim.notion == "leakage" else tuple((b, worst_belief(b, claim.epsilon, claim.notion)) for b in PRIORS),
+        tuple((b, worst_belief(b, claim.epsilon, claim.notion)) for b in PRIORS) if bounded(claim.notion) else (),
         tuple((where, float(x), _exp(float(x))) for where, x in elsewhere.items()),
         tuple((str(k), _text(v)) for k, v in witness.items()), claim.title,
     )
@@ -109,23 +115,88 @@ def side_of(marginal: Marginal, role: str, level: float, truth: Any = None) -> S
     return Side(name, role, marginal.identified, values, len(order) - len(values), distance, covered)
 
 
+def cells_of(found: Estimate, level: float, truth: Joint | None = None) -> Side | None:
+    """The table of secret by useful values, the largest cells first."""
+    if found.secret is None or found.p.ndim != 2:
+        return None
+    m, (low, high) = found.mechanism, found.interval(level)
+    order = sorted(range(found.p.size), key=lambda x: -float(found.p.ravel()[x]))
+    values = tuple(
+        Value(m.input_text(x), float(found.p.ravel()[x]), float(low.ravel()[x]), float(high.ravel()[x]),
+              None if truth is None else float(truth.p.ravel()[x]))
+        for x in order[:CELLS]
+    )
+    name = f"{', '.join(m.secret.names)} by {', '.join(m.useful.names)}"
+    known = bool(found.identifiable.cells.all())
+    return Side(name, "cells", known, values, len(order) - len(values), *_compared(found, level, truth))
+
+
+def _compared(found: Estimate, level: float, truth: Joint | None) -> tuple[float | None, bool | None]:
+    """Total variation of the table from the truth, and whether every cell's interval holds it."""
+    if truth is None:
+        return None, None
+    p = truth.p if found.mechanism.reads == "both" else truth.p_useful
+    low, high = found.interval(level)
+    return float(abs(found.p - p).sum() / 2), bool(((low <= p) & (p <= high)).all())
+
+
+def numbers_of(found: Estimate, level: float) -> tuple[Number, ...]:
+    """Mean and quantiles, when the useful values are numbers."""
+    try:
+        told = numbers(found, level=level)
+    except InputError:
+        return ()
+    named = [("mean", told.mean), *((_quantile(q), figure) for q, figure in told.quantiles.items())]
+    return tuple(Number(name, f.estimate, f.low, f.high) for name, f in named)
+
+
+def _quantile(q: float) -> str:
+    return {0.25: "lower quartile", 0.5: "median", 0.75: "upper quartile"}.get(q, f"quantile {q:g}")
+
+
 def rows_of(found: Estimate, level: float, truth: Joint | None = None) -> Rows:
     sides = [] if found.secret is None else [
         side_of(found.secret, "secret", level, None if truth is None else truth.p_secret)
     ]
     sides.append(side_of(found.useful, "useful", level, None if truth is None else truth.p_useful))
-    return Rows(found.n, found.decode, found.method, level, tuple(sides), found.notes)
+    return Rows(
+        found.n, found.decode, found.method, level, tuple(sides), found.notes, cells_of(found, level, truth),
+        numbers_of(found, level),
+    )
 
 
-def private_part(mechanism: Mechanism, truth: Joint, found: Estimate | None) -> Private:
+def private_part(mechanism: Mechanism, truth: Joint, found: Estimate | None, level: float) -> Private:
     cost = cost_of(mechanism, truth)
-    distance = covered = None
-    if found is not None:
-        p = truth.p if mechanism.reads == "both" else truth.p_useful
-        low, high = found.interval()
-        distance = float(abs(found.p - p).sum() / 2)
-        covered = bool(((low <= p) & (p <= high)).all())
+    distance, covered = (None, None) if found is None else _compared(found, level, truth)
     return Private(truth.n, cost.kept, cost.whole, distance, covered)
+
+
+def seal_of(mechanism: Mechanism, certificate: Any) -> Seal | None:
+    """What tells this file from every other, and what its proof rests on."""
+    if not mechanism.sealed or mechanism.claim is None:
+        return None
+    joint = mechanism.joint
+    return Seal(
+        record_of(mechanism).checksum, None if joint is None else joint.fingerprint, mechanism.law.bits or 0,
+        mechanism.claim.sentence, "" if certificate is None else certificate.basis,
+        () if certificate is None else tuple(
+            f"{c.title or c.notion.upper()}: ε ≤ {c.level:.6g} proved, {c.epsilon:.6g} promised"
+            for c in certificate.also
+        ),
+    )
+
+
+def worth_of(
+    mechanism: Mechanism, joint: Joint, cost: Cost, released: Estimate | None
+) -> tuple[Attack | None, tuple[Leak, ...], tuple[Precision, ...], Curve | None]:
+    """What is told about the secret and what is left for analysts, under the design distribution."""
+    seen = outputs_by_secret(mechanism, joint)
+    attack = None if seen is None else attack_of(mechanism, joint, seen)
+    leaks = () if seen is None else leaks_of(joint, seen)
+    n, decode = (joint.n or ROWS, "symbols") if released is None else (released.n, released.decode)
+    exact = precision_of(mechanism, joint, n, decode)
+    curve = curve_of(mechanism, joint, n, cost.kept, exact[-1].error, attack.suspects if attack else ())
+    return attack, leaks, exact, curve
 
 
 def facts_of(
@@ -138,12 +209,16 @@ def facts_of(
         raise InputError(f"the true table has shape {truth.shape}, which is not that of the mechanism.")
     joint = mechanism.joint
     columns = [] if manifest is None else [c.name for c in manifest.columns if c.role == "kept"]
+    cost = None if joint is None else cost_of(mechanism, joint)
+    attack, leaks, exact, curve = (
+        (None, (), (), None) if joint is None or cost is None else worth_of(mechanism, joint, cost, released)
+    )
     return Facts(
         title or f"Release of {useful} with {secret} protected", mechanism.method, mechanism.reads, secret, useful,
-        mechanism.secret.size, mechanism.useful.size, promise_of(mechanism, certificate),
-        None if joint is None else cost_of(mechanism, joint),
+        mechanism.secret.size, mechanism.useful.size, promise_of(mechanism, certificate), cost,
         None if joint is None else design_data(mechanism, joint),
         heat_of(mechanism), None if released is None else rows_of(released, level, truth), tuple(columns),
-        manifest is not None and manifest.randomness != "system", f"sfumato verify {file}",
-        None if truth is None else private_part(mechanism, truth, released),
+        manifest is not None and manifest.randomness != "system", file, attack, leaks, LDP().level(mechanism), exact,
+        curve, seal_of(mechanism, certificate),
+        None if truth is None else private_part(mechanism, truth, released, level),
     )

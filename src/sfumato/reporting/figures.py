@@ -7,6 +7,8 @@ from typing import Any
 
 from sfumato.reporting.heat import Heat
 
+VAGUE = 0.9  # an interval of a share this wide says nothing
+
 
 @dataclass(frozen=True)
 class Promise:
@@ -34,6 +36,96 @@ class Cost:
     ceiling: float | None
     share: float | None  # kept / whole
     of_ceiling: float | None
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """One value of the secret: belief before a released row, after the most telling one, and as promised."""
+
+    label: str
+    before: float
+    least: float  # after the output that speaks most against it, under the design distribution
+    most: float  # after the output that speaks most for it, under the design distribution
+    promised: float | None  # no belief may exceed it, for any distribution the promise covers; None: no such promise
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What an attacker makes of a released row when the data follow the design distribution."""
+
+    suspects: tuple[Suspect, ...]
+    left_out: int
+    guessed_before: float  # right guesses of the secret in one try, without the row
+    guessed_after: float
+    factor: float  # greatest change of the odds between two values of the secret
+
+
+@dataclass(frozen=True)
+class Leak:
+    """One measure of leakage about the secret."""
+
+    name: str
+    meaning: str
+    here: float  # at the design distribution
+    worst: float  # whatever the shares of the secret are
+    unit: str  # 'nats', or '' for a share
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How well the shares of a variable can be estimated, on average over its values."""
+
+    name: str
+    role: str
+    n: int
+    error: float | None  # root mean square standard error; ∞: the rows do not fix the shares; None: not worked out
+    plain: float  # the same without any protection
+
+    @property
+    def equal(self) -> float | None:
+        """Rows without protection that would be as exact."""
+        if not self.error:
+            return None if self.error is None else float(self.n)
+        return self.n * min(1.0, (self.plain / self.error) ** 2)
+
+
+@dataclass(frozen=True)
+class Series:
+    """What a kind of mechanism keeps at each stop of the curve; None where it is not known."""
+
+    key: str
+    label: str
+    bits: tuple[float | None, ...]
+    errors: tuple[float | None, ...]  # of the useful shares, as in Precision
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The trade-off: how much can be kept at other levels of the same promise."""
+
+    stops: tuple[float, ...]
+    chosen: int  # which stop is the promise
+    whole: float  # bits in what is read
+    limit: tuple[float, ...]  # no mechanism keeps more, at each stop
+    fine: tuple[tuple[float, float], ...]  # the limit at many ε, for the line
+    series: tuple[Series, ...]
+    kept: float | None  # of this mechanism, at the chosen stop
+    error: float | None
+    n: int  # rows the errors are for
+    priors: tuple[tuple[str, float], ...]
+    beliefs: tuple[tuple[float, ...], ...]  # [prior][stop]: the greatest belief after a released row
+
+
+@dataclass(frozen=True)
+class Seal:
+    """What identifies the file and its proof."""
+
+    checksum: str
+    fingerprint: str | None
+    bits: int
+    sentence: str
+    basis: str
+    also: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -72,6 +164,21 @@ class Side:
     distance: float | None = None  # total variation from the truth
     covered: bool | None = None  # whether every interval holds the truth
 
+    @property
+    def vague(self) -> bool:
+        """Whether no interval says anything to speak of."""
+        return all(v.high - v.low >= VAGUE for v in self.values)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A figure of a numeric variable with its interval."""
+
+    name: str
+    estimate: float
+    low: float
+    high: float
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -83,6 +190,8 @@ class Rows:
     level: float
     sides: tuple[Side, ...]
     notes: tuple[str, ...]
+    cells: Side | None = None  # the table of both, cell by cell
+    numbers: tuple[Number, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -114,7 +223,13 @@ class Facts:
     rows: Rows | None
     kept_columns: tuple[str, ...]
     seeded: bool
-    verify: str
+    file: str
+    attack: Attack | None
+    leaks: tuple[Leak, ...]
+    record_level: float  # LDP about the whole record
+    precision: tuple[Precision, ...]
+    curve: Curve | None
+    seal: Seal | None
     private: Private | None = None
 
     def as_dict(self) -> dict[str, Any]:

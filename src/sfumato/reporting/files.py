@@ -15,13 +15,13 @@ from sfumato.reporting.pages import private_report, public_report
 
 
 def private_path(path: str | os.PathLike[str]) -> Path:
-    """Where the private report lies: released.report.html → released.private.html.
+    """Where the private report lies: released.report.html → released.private-report.html.
 
     >>> private_path("out/released.report.html").name
-    'released.private.html'
+    'released.private-report.html'
     """
     target = Path(path)
-    return target.with_name(target.name.removesuffix(".html").removesuffix(".report") + ".private.html")
+    return target.with_name(target.name.removesuffix(".html").removesuffix(".report") + ".private-report.html")
 
 
 def write_reports(

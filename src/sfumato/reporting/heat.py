@@ -12,6 +12,7 @@ from sfumato.mechanism.law import scale
 from sfumato.mechanism.mechanism import mean_law
 
 MOST = 24  # rows and columns of the picture
+SHADES = 10  # steps of colour
 
 
 @dataclass(frozen=True)
@@ -25,12 +26,20 @@ class Heat:
     outputs: int | None  # None: too many to count in figures
     what: str
     rest: bool = False  # the last row adds up the outputs that are not shown
+    shares: tuple[float, ...] = ()  # p(x) of the inputs under the design distribution, when there is one
+    seen: tuple[float, ...] = ()  # P(y) of the outputs under it
 
     @property
     def most(self) -> float:
         """The greatest value among the outputs that are shown."""
         rows = self.values[:-1] if self.rest else self.values
         return max(max(row) for row in rows)
+
+    @property
+    def shades(self) -> tuple[tuple[int, ...], ...]:
+        """Steps of colour, even in probability: the last is the greatest value shown."""
+        top = self.most or 1.0
+        return tuple(tuple(min(SHADES - 1, round((SHADES - 1) * x / top)) for x in row) for row in self.values)
 
     @property
     def sampled(self) -> bool:
@@ -41,20 +50,28 @@ def heat_of(mechanism: Mechanism) -> Heat:
     """Q(y|x) for the likeliest inputs and outputs, with what is left of each column in a row of its own."""
     columns = _likeliest_inputs(mechanism)
     names = tuple(_input_text(mechanism, int(x)) for x in columns)
+    shares = () if mechanism.joint is None else tuple(mechanism.input_law(mechanism.joint)[columns].tolist())
     law = mechanism.law
     if isinstance(law, Unary):
         on, off = float(law.on) / scale(law.bits), float(law.off) / scale(law.bits)
         values = np.where(np.eye(len(columns), dtype=bool), on, off)
-        return Heat(names, names, _nested(values), mechanism.inputs, None, "the probability that a value's bit is 1")
-    rows = _shown_outputs(mechanism, columns)
+        seen = tuple(off + (on - off) * x for x in shares)
+        what = "the probability that the bit of a value (rows) is 1 for each input (columns)"
+        return Heat(names, names, _nested(values), mechanism.inputs, None, what, False, shares, seen)
+    rows, mean = _shown_outputs(mechanism, columns)
     values = np.stack([np.asarray(law.row(int(y)), float).ravel()[columns] for y in rows]) / scale(law.bits)
+    if law.meaning == "symbol":
+        order = np.lexsort((-values.max(1), values.argmax(1)))  # symbols have no order of their own: near a diagonal
+        rows, values = rows[order], values[order]
     labels = [_output_text(mechanism, int(y)) for y in rows]
+    seen = () if mean is None else tuple(mean[rows].tolist())
     if len(rows) < mechanism.outputs:
         values = np.vstack([values, np.maximum(0.0, 1 - values.sum(0))])
         labels.append(f"the other {mechanism.outputs - len(rows):,}")
+        seen = (*seen, max(0.0, 1 - sum(seen))) if seen else ()
     return Heat(
         tuple(labels), names, _nested(values), mechanism.inputs, mechanism.outputs,
-        "the probability of each output (rows) for each input (columns)", len(rows) < mechanism.outputs,
+        "the probability of each output (rows) for each input (columns)", len(rows) < mechanism.outputs, shares, seen,
     )
 
 
@@ -71,13 +88,14 @@ def _likeliest_inputs(mechanism: Mechanism) -> Ints:
     return np.sort(np.argsort(-p, kind="stable")[:MOST])
 
 
-def _shown_outputs(mechanism: Mechanism, columns: Ints) -> Ints:
-    if mechanism.outputs <= MOST:
-        return np.arange(mechanism.outputs)
-    if mechanism.law.meaning in ("cell", "useful") and mechanism.outputs == mechanism.inputs:
-        return columns
+def _shown_outputs(mechanism: Mechanism, columns: Ints) -> tuple[Ints, Floats | None]:
+    """The outputs of the picture, and P(y) of all of them."""
     mean = None if mechanism.joint is None else mean_law(mechanism, mechanism.joint)
-    return np.arange(MOST) if mean is None else np.sort(np.argsort(-mean, kind="stable")[:MOST])
+    if mechanism.outputs <= MOST:
+        return np.arange(mechanism.outputs), mean
+    if mechanism.law.meaning in ("cell", "useful") and mechanism.outputs == mechanism.inputs:
+        return columns, mean
+    return np.arange(MOST) if mean is None else np.sort(np.argsort(-mean, kind="stable")[:MOST]), mean
 
 
 def _input_text(mechanism: Mechanism, x: int) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import math
 from functools import cache
 from importlib.resources import files
@@ -11,7 +14,7 @@ from sfumato.estimation import Estimate
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.reporting.facts import facts_of
-from sfumato.reporting.figures import Facts
+from sfumato.reporting.figures import VAGUE, Curve, Facts
 from sfumato.reporting.words import words
 
 
@@ -36,7 +39,49 @@ def private_report(
 
 def page(found: Facts) -> str:
     """The HTML of a set of facts."""
-    return str(_template().render(f=found, w=words(found)))
+    script = _text("page.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return str(_template().render(
+        f=found, w=words(found), vague=VAGUE, data=_data(found), script=script, style=_text("page.css"),
+        script_hash=f"sha256-{digest}"
+    ))
+
+
+def _data(found: Facts) -> str:
+    """What the script draws from, as JSON that cannot end its element."""
+    h, c = found.heat, found.curve
+    content = {
+        "useful": found.useful,
+        "heat": {
+            "rows": h.row_labels, "columns": h.column_labels, "values": [[_six(x) for x in row] for row in h.values],
+            "shares": [_six(x) for x in h.shares], "seen": [_six(x) for x in h.seen], "rest": h.rest,
+            "unary": h.outputs is None,
+        },
+        "curve": None if c is None or c.whole <= 0 else {
+            "stops": c.stops, "chosen": c.chosen, "whole": c.whole, "limit": c.limit, "kept": c.kept,
+            "error": _told(c.error), "own": any(s.key == "own" for s in c.series),
+            "series": [{"label": s.label, "bits": s.bits, "errors": [_told(x) for x in s.errors]} for s in c.series],
+            "priors": c.priors, "beliefs": c.beliefs, "change": words(found).change,
+        },
+    }
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for mark in "<>&":
+        text = text.replace(mark, f"\\u{ord(mark):04x}")
+    return text.replace("//", "/\\u002f")  # so that no address can hide in the data
+
+
+def _six(x: float) -> float:
+    return float(f"{x:.6g}")
+
+
+def _told(error: float | None) -> float | str | None:
+    """JSON has no infinity."""
+    return "unlimited" if error == math.inf else error
+
+
+@cache
+def _text(name: str) -> str:
+    return files(__package__).joinpath(name).read_text("utf-8")
 
 
 @cache
@@ -48,7 +93,10 @@ def _template() -> Any:
         loader=FunctionLoader(lambda name: home.joinpath(name).read_text("utf-8")), autoescape=True,
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )
-    environment.filters.update(percent=percent, number=number, short=short, count=count)
+    environment.filters.update(
+        percent=percent, number=number, short=short, count=count, trimmed=trimmed, finite=math.isfinite, points=points,
+        rows=rows, leak=leak, heatcell=heatcell, ticks=ticks, curve_words=curve_words,
+    )
     return environment.get_template("page.html")
 
 
@@ -57,6 +105,8 @@ def percent(x: float | None) -> str:
     if x is None:
         return "–"
     shown = 100 * x
+    if shown == 0:
+        return "0\u00a0%"
     if 0 < shown < 0.01:
         return "<\u00a00.01\u00a0%"
     return f"{shown:.2f}\u00a0%" if shown < 1 else f"{shown:.1f}\u00a0%"
@@ -66,6 +116,63 @@ def number(x: float | None, digits: int = 3) -> str:
     if x is None:
         return "–"
     return "unlimited" if math.isinf(x) else f"{x:,.{digits}f}" if abs(x) < 1000 else f"{x:,.0f}"
+
+
+def trimmed(text: str) -> str:
+    """A number without needless zeros: 1.000 → 1."""
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def points(x: float | None) -> str:
+    """An error of a share in percentage points."""
+    if x is None:
+        return "–"
+    return f"±\u00a0{100 * x:.2g}" if x < 1 else "not fixed" if math.isinf(x) else "over 100"
+
+
+def rows(x: float | None) -> str:
+    return "–" if x is None else "less than 1" if x < 1 else f"{x:,.0f}"
+
+
+def leak(x: float, unit: str) -> str:
+    """A measure of leakage: nats, or a share."""
+    if math.isinf(x):
+        return "unlimited"
+    return f"{x:.4f}" if unit == "nats" else percent(x)
+
+
+def heatcell(x: float) -> str:
+    """A probability in percent, in as few signs as a small cell has room for."""
+    shown = 100 * x
+    if x == 0:
+        return "0"
+    return f"{shown:.0f}" if shown >= 9.95 else f"{shown:.1f}" if shown >= 0.05 else "~0"
+
+
+def ticks(curve: Curve) -> list[float]:
+    """Levels named on the axis."""
+    wide = curve.stops[-1]
+    step = next(s for s in (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, math.inf) if wide / s <= 8)
+    return [0.0] if math.isinf(step) else [i * step for i in range(int(wide / step + 1e-9) + 1)]
+
+
+def curve_words(c: Curve) -> str:
+    """The picture in words, for those who cannot see it."""
+    def share(x: float) -> str:
+        return percent(x / c.whole if c.whole > 0 else 0.0)
+
+    text = (
+        f"Line chart of the share of information kept against ε. The limit of every mechanism rises from "
+        f"{share(c.limit[0])} at ε = {c.stops[0]:g} to {share(c.limit[-1])} at ε = {c.stops[-1]:g}."
+    )
+    for s in c.series:
+        known = [(e, x) for e, x in zip(c.stops, s.bits, strict=True) if x is not None]
+        text += (
+            f" {s.label[0].upper()}{s.label[1:]}: from {share(known[0][1])} at ε = {known[0][0]:g} to "
+            f"{share(known[-1][1])} at ε = {known[-1][0]:g}."
+        )
+    here = "" if c.kept is None else f" This release keeps {share(c.kept)} at ε = {c.stops[c.chosen]:g}."
+    return text + here + " The table below has the same numbers."
 
 
 def count(x: int | None) -> str:

@@ -12,6 +12,9 @@ METHODS = {
     "oue": "Optimised unary encoding: a list of yes/no answers, one for each value, each flipped at random.",
     "distortion": "The released value stays as near to the true one as the promise allows.",
     "hamming": "A response to the value that lies as seldom as the promise allows.",
+    "ballopt": "The most informative answers found that keep the promise for every distribution in the set.",
+    "polyopt": "The most informative mixture of a fixed list of answers that keep the promise for every distribution.",
+    "nr": "The most informative answers that keep the promise at the design distribution.",
     "srr": "Secret randomised response: a lie about the secret is likelier than one about the rest alone.",
     "ir": "Independent reporting: the secret and the rest are randomised one by one.",
     "lip": "The most informative answers on the rest alone that move no belief about the secret too far.",
@@ -54,6 +57,13 @@ DECODES = {
 }
 
 
+WHOM = (
+    "Anyone who holds the released rows and the mechanism file: readers, researchers, buyers, other agencies, "
+    "whatever computing power they have."
+)
+NOTHING_LEFT = 0.5  # a standard error of a share above this says that nothing was learned
+
+
 @dataclass(frozen=True)
 class Words:
     """The sentences of a page."""
@@ -62,22 +72,32 @@ class Words:
     protected: str
     others: str
     whom: str
+    limits: tuple[str, ...]
     strength: str
+    change: str
+    tile: str
+    odds: str
+    before: str
+    prior: str
     condition: str
     design: str
     alarming: bool  # the design data need a warning that cannot be missed
     decode: str
     witness: str
+    worth: tuple[str, ...]
+    leaks: str
+    contents: tuple[tuple[str, str], ...]
 
 
 def words(f: Facts) -> Words:
     return Words(
         METHODS.get(f.method, "A table of probabilities, one row for each output and one column for each input."),
-        _protected(f), _others(f), _whom(f), _strength(f), _condition(f),
+        _protected(f), _others(f), WHOM, _limits(f), _strength(f), _change(f), _tile(f), _odds(f), *_before(f),
+        _condition(f),
         SOURCES.get(f.design.source, SOURCES["unstated"]) if f.design else "The mechanism file holds no design data.",
         f.design is not None and f.design.source != "reference",
         "" if f.rows is None else DECODES.get(f.rows.decode, f.rows.decode),
-        _witness(f),
+        _witness(f), _worth(f), _leaks(f), _contents(f),
     )
 
 
@@ -108,20 +128,16 @@ def _others(f: Facts) -> str:
     )
 
 
-def _whom(f: Facts) -> str:
-    text = (
-        "Anyone who holds the released rows and the mechanism file: readers, researchers, buyers, other agencies, "
-        "whatever computing power they have."
-    )
+def _limits(f: Facts) -> tuple[str, ...]:
     if f.promise is None:
-        return text
-    text += " It is a promise for one release: several releases about the same people can tell more than their sum."
-    if f.promise.notion == "ldp" or f.promise.within == "anything":
-        return text
-    return text + (
-        " It is a promise about people of whom nothing is known but the released row: somebody who already knows a "
-        f"person's {f.useful} is outside it, and only the level for any distribution, below, holds against them."
-    )
+        return ()
+    text = ["It is a promise for one release: several releases about the same people can tell more than their sum."]
+    if f.promise.notion != "ldp" and f.promise.within not in ("anything", "everything"):
+        text.append(
+            f"It is a promise about people of whom nothing is known but the released row: somebody who already knows "
+            f"a person's {f.useful} is outside it, and only the level for any distribution, below, holds against them."
+        )
+    return tuple(text)
 
 
 def _strength(f: Facts) -> str:
@@ -149,3 +165,92 @@ def _condition(f: Facts) -> str:
     if f.promise.confidence is not None:
         text += f" at {f.promise.confidence:.0%} confidence"
     return text + "."
+
+
+def _change(f: Facts) -> str:
+    """What e^ε bounds."""
+    about_belief = f.promise is not None and f.promise.notion in ("lip", "srlip")
+    return "A belief changes by at most" if about_belief else "Odds change by at most"
+
+
+def _tile(f: Facts) -> str:
+    if f.promise is None:
+        return ""
+    if f.promise.notion == "leakage":
+        return f.promise.title
+    if f.promise.notion == "mi":
+        return f"nats about {f.secret}, on average"
+    return f"{_change(f)} ×\u00a0{f.promise.factor:,.3g}"
+
+
+def _odds(f: Facts) -> str:
+    """ε in words: what it does to odds of one to one."""
+    if f.promise is None:
+        return ""
+    if f.promise.notion in ("mi", "leakage"):
+        return f"{_strength(f)} It bounds no single belief, so there is no greatest change to state."
+    factor = f"{f.promise.factor:,.3g}"
+    if f.promise.notion in ("lip", "srlip"):
+        return (
+            f"e to the power ε is {factor}. A belief of 1 in 100 that a person has some value of {f.secret} becomes at "
+            f"most {factor} in 100, and at least {1 / f.promise.factor:.3g} in 100, whatever the released row says."
+        )
+    return (
+        f"e to the power ε is {factor}. If two possibilities seem equally likely, one to one, then after a released "
+        f"row the odds are at most {factor} to one, whatever the row says."
+    )
+
+
+def _before(f: Facts) -> tuple[str, str]:
+    """What the tables of beliefs are about: LIP speaks of shares in the data, the others of any belief."""
+    if f.promise is not None and f.promise.notion in ("lip", "srlip"):
+        return (
+            f"For a value of {f.secret} by its share in the data, when the attacker knows the shares",
+            "A value's share in the data is",
+        )
+    return (
+        f"Whatever an attacker believes about a person's {f.secret} before, and whichever output it is",
+        "A value is believed with",
+    )
+
+
+def _worth(f: Facts) -> tuple[str, ...]:
+    """What the rows are worth to an analyst."""
+    if not f.precision:
+        return ("The mechanism file holds no design data, so how exact estimates will be is not known beforehand.",)
+    useful = f.precision[-1]
+    if useful.error is None:
+        return ("The mechanism is too large for the exactness of estimates to be worked out for this page.",)
+    if useful.error > NOTHING_LEFT:
+        return (
+            f"Each released row carries information about a person, but all of them together do not fix the shares of "
+            f"{useful.name}, however many there are; intervals say what they do fix. Where shares matter most, design "
+            "with recoverable=True, or group rare values.",
+        )
+    equal = useful.equal or 0.0
+    return (
+        f"Shares of {useful.name} can be estimated without bias. Releasing {useful.n:,} protected rows is as exact as "
+        f"having {max(equal, 1):,.0f} unprotected ones.",
+    )
+
+
+def _leaks(f: Facts) -> str:
+    if not f.leaks:
+        why = "there is nothing to tell apart" if f.secret_values < 2 else "they are too many to list"
+        return f"In nats; one nat is 1.44 bits. Measures that add up over all outputs are left out: {why}."
+    return (
+        "Different questions need different measures; all of them say what one released row tells, in nats unless "
+        "it is a share. One nat is 1.44 bits. The first column is at the design distribution, the second at the shares "
+        "of the secret that are worst for it."
+    )
+
+
+def _contents(f: Facts) -> tuple[tuple[str, str], ...]:
+    parts = (
+        ("what", "What is protected", True), ("attacker", "What ε means", f.promise is not None),
+        ("cost", "What it costs", f.cost is not None), ("law", "The mechanism", True),
+        ("analyst", "What can be estimated", True), ("truth", "Compared with the truth", f.private is not None),
+        ("leaks", "What it leaks", True), ("public", "What became public", True),
+        ("proof", "Certificate", f.promise is not None),
+    )
+    return tuple((key, name) for key, name, there in parts if there)

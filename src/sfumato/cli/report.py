@@ -1,0 +1,86 @@
+"""sfumato report: the public page again, from the mechanism file and the released rows alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sfumato.cli.console import document, pairs, progress
+from sfumato.cli.options import force_option, json_option
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--released", type=click.Path(path_type=Path), metavar="TABLE",
+              help="The released table; its manifest is read if it lies beside it.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), metavar="PAGE.html", help="Where the page goes.")
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the intervals of a variable.")
+@click.option("--title", help="The heading of the page.")
+@force_option
+@json_option
+def report(
+    file: Path, released: Path | None, out: Path, confidence: float, title: str | None, force: bool, as_json: bool
+) -> None:
+    """Write the public report of a mechanism FILE and, with --released, of what was released with it.
+
+    It needs nothing else, so the page of a release can be made again by anyone and compared byte by byte. The proof
+    is worked out anew; the page says so if it fails, and the command then ends with 5.
+
+    \b
+    Examples:
+      sfumato report released.mechanism.json --released released.csv --out page.html
+      sfumato report m.json --out m.html
+    """
+    from sfumato.atomic import check_target
+    from sfumato.certification import certificate
+    from sfumato.errors import ClaimError, InputError
+    from sfumato.mechanism import load
+    from sfumato.reporting import write_reports
+
+    if not 0 < confidence < 1:
+        raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence:g}.")
+    mechanism = load(file)
+    for given in (file, released):
+        check_target(out, given, force=force)
+    with progress("certifying the mechanism"):
+        proof = None if mechanism.claim is None else certificate(mechanism)
+    found, manifest = (None, None) if released is None else _read(released, mechanism)
+    with progress("writing the report"):
+        write_reports(
+            out, mechanism, proof, found, manifest=manifest, title=title, level=confidence, file=file.name, force=force
+        )
+    if as_json:
+        document({
+            "file": file, "released": released, "rows": None if found is None else found.n,
+            "level": None if proof is None else proof.level, "holds": proof is not None and proof.holds,
+            "files": {"report": out},
+        })
+    else:
+        pairs([
+            ("report", str(out)), ("made from", f"{file}{'' if released is None else f' and {released}'}"),
+            *([("proved", f"ε ≤ {proof.level:.10g}")] if proof is not None and proof.holds else []),
+        ])
+    if proof is not None and not proof.holds:
+        raise ClaimError(f"{file} claims {mechanism.claim.sentence if mechanism.claim else ''}, which was not proved.")
+
+
+def _read(released: Path, mechanism: Any) -> tuple[Any, Any]:
+    """The estimate from a released table, and the manifest beside it if there is one.
+
+    A law too large to invert gives no estimate, as in the release itself.
+    """
+    from sfumato.errors import InputError
+    from sfumato.estimation import estimate
+    from sfumato.estimation.models import model_of
+    from sfumato.releasing.manifest import manifest_path, read_manifest
+
+    beside = manifest_path(released)
+    manifest = read_manifest(beside) if beside.exists() else None
+    try:
+        model_of(mechanism, "symbols" if manifest is None else manifest.decode)
+    except InputError:
+        return None, manifest
+    with progress(f"estimating from {released.name}"):
+        return estimate(released, mechanism), manifest

@@ -1,0 +1,221 @@
+"""The report in a browser: nothing leaves it, everyone can use it, and what moves shows the right numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from tests import chromium
+from tests.test_report_numbers import random_layout
+
+import sfumato as sf
+from sfumato import datasets
+from sfumato.certification import certify
+from sfumato.estimation import estimate
+from sfumato.releasing import release
+from sfumato.reporting import facts_of, private_report, public_report
+
+pytestmark = pytest.mark.skipif(chromium.path() is None, reason=chromium.ABSENT)
+WIDTHS = (360, 820, 1440)
+
+
+@pytest.fixture(scope="module")
+def race():
+    """A small optimal design, released and estimated."""
+    joint = datasets.adult("sex", "race")
+    made = sf.design(sf.ChiSquareBall(joint), 1.0, "ballopt")
+    mechanism = replace(made.mechanism, source="private")
+    return mechanism, made.certificate, estimate(release(datasets.rows(joint, seed=1), mechanism, seed=2), mechanism)
+
+
+@pytest.fixture(scope="module")
+def pages(race, tmp_path_factory):
+    """Pages of every kind: their addresses by name."""
+    home = tmp_path_factory.mktemp("pages")
+    joint = datasets.adult("occupation", "education")
+    large = sf.design(sf.ChiSquareBall(joint), 1.0, "srr").mechanism
+    bits = sf.design(sf.ChiSquareBall(joint), 1.0, "oue", notion="ldp").mechanism
+    rows = release(datasets.rows(joint, seed=1), large, seed=2)
+    layout = random_layout(120, 40, 2)
+    made = {
+        "race": public_report(*race), "private": private_report(*race, race[0].joint),
+        "occupation": public_report(large, certify(large), estimate(rows, large)),
+        "bits": public_report(bits, certify(bits)), "layout": public_report(layout, None),
+    }
+    for name, text in made.items():
+        (home / f"{name}.html").write_text(text, "utf-8")
+    return {name: (home / f"{name}.html").as_uri() for name in made}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as engine:
+        running = engine.chromium.launch(executable_path=chromium.path(), args=chromium.ARGUMENTS)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def opened(browser, pages):
+    """Open a page; at the end nothing may have been asked of a network or complained about."""
+    contexts, asked, said = [], [], []
+
+    def open_page(name, width=1440, **options):
+        context = browser.new_context(viewport={"width": width, "height": 900}, offline=True, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.goto(pages[name])
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert said == []
+    assert set(asked) <= set(pages.values())
+
+
+@pytest.mark.parametrize(("name", "scheme"), [
+    ("race", "light"), ("race", "dark"), ("occupation", "light"), ("occupation", "dark"), ("private", "light"),
+])
+def test_axe_finds_nothing_serious(opened, name, scheme):
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = opened(name, 820, color_scheme=scheme)
+    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+
+    found = Axe().run(page).response["violations"]
+
+    assert [(v["id"], v["nodes"][0]["html"][:120]) for v in found if v["impact"] in ("serious", "critical")] == []
+
+
+@pytest.mark.parametrize("name", ["race", "private", "occupation", "bits", "layout"])
+def test_pages_fit_every_width(opened, name):
+    page = opened(name, WIDTHS[0])
+    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator("h1").count() == 1 and page.locator("main").count() == 1 and page.locator("nav").count() == 1
+
+
+def shown(page):
+    """What the panel says, by name."""
+    boxes = page.locator("#answers > div")
+    return {box.locator("dt").inner_text(): box.locator("dd").all_inner_texts() for box in boxes.all()}
+
+
+def percent_in(text):
+    return float(text.replace("at most", "").replace("\u00a0%", ""))
+
+
+def test_moving_epsilon_shows_the_numbers_of_the_library(opened, race):
+    mechanism, proof, found = race
+    joint, curve = mechanism.joint, facts_of(mechanism, proof, found).curve
+    page = opened("race")
+    slider = page.locator("#epsilon")
+    slider.focus()
+
+    assert page.locator("#said").inner_text() == "1"
+    assert shown(page)["Kept by this method"] == ["53.9\u00a0%", "shares of race to ±\u00a00.16 points"]
+    slider.press("Home")
+    for epsilon in curve.stops:
+        page.locator("#prior").select_option(index=3)
+        told = shown(page)
+        assert page.locator("#said").inner_text() == f"{epsilon:g}"
+        assert f"ε = {epsilon:g}" in slider.get_attribute("aria-valuetext")
+        factor = float(told["Odds change by at most"][0].replace("×\u00a0", ""))
+        assert factor == pytest.approx(math.exp(epsilon), rel=5e-3)
+        belief = percent_in(told["Belief after a row, from 50.0\u00a0%"][0])
+        assert belief == pytest.approx(100 / (1 + math.exp(-epsilon)), abs=0.051)
+        kappa = epsilon / (1 - math.exp(-epsilon))
+        limit = joint.entropy_useful_given_secret + min(joint.entropy_secret, kappa - 1 - math.log(kappa))
+        assert percent_in(told["No mechanism keeps more than"][0]) == pytest.approx(100 * limit / joint.entropy, abs=0.051)
+        slider.press("ArrowRight")
+    page.locator("#prior").select_option(label="Male: 66.9 %, its share in the design data")
+    odds = joint.p_secret[1] / joint.p_secret[0] * math.exp(curve.stops[-1])
+    assert percent_in(shown(page)["Belief after a row, from 66.9\u00a0%"][0]) == pytest.approx(100 * odds / (1 + odds), abs=0.051)
+
+
+def test_the_curve_in_the_page_is_the_design_at_that_level(opened, race):
+    joint = race[0].joint
+    page = opened("race")
+    slider = page.locator("#epsilon")
+    slider.focus()
+    slider.press("End")
+
+    made = sf.design(sf.ChiSquareBall(joint), 4.0, "ballopt")
+
+    assert percent_in(shown(page)["Kept by this method"][0]) == pytest.approx(100 * made.value / joint.entropy, abs=0.06)
+
+
+def test_cells_are_read_by_keyboard_and_by_pointing(opened, race):
+    mechanism = race[0]
+    q, page = mechanism.matrix, opened("race")
+    page.locator("#heat").focus()
+
+    page.keyboard.press("ArrowDown")  # the first key only marks where one is
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowDown")
+    row = page.locator("#heat tbody tr").nth(1)
+    y = mechanism.symbols.labels.index(row.locator("th").inner_text())
+    x = mechanism.inputs - 1
+    behind = q[y, x] * mechanism.joint.p.ravel()[x] / (q @ mechanism.joint.p.ravel())[y]
+    said = page.locator("#cell").inner_text()
+    assert said.startswith(f"Male · White becomes y{y} with ")
+    assert float(said.split(" with ")[1].split("\u00a0%")[0]) == pytest.approx(100 * q[y, x], abs=0.06)
+    assert float(said.split("of these ")[1].split("\u00a0%")[0]) == pytest.approx(100 * behind, abs=0.06)
+    assert row.locator("td").nth(x).get_attribute("class").split()[-1] == "at"
+
+    page.locator("#heat tbody tr").nth(4).locator("td").nth(2).hover()
+    assert page.locator("#cell").inner_text().startswith("Female · Black becomes ")
+    assert page.locator("td.at").count() == 1
+
+
+def test_a_keyboard_reaches_everything_and_the_focus_is_seen(opened):
+    page = opened("race")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    assert page.locator(".skip").bounding_box()["x"] >= 0
+    reached = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.id || document.activeElement.tagName"))
+    assert {"epsilon", "prior", "heat", "SUMMARY", "A"} <= set(reached)
+    page.locator("#heat").focus()
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+
+def test_without_scripts_the_page_is_complete(opened, race):
+    curve = facts_of(*race).curve
+    page = opened("race", java_script_enabled=False)
+
+    assert not page.locator("#panel").is_visible() and not page.locator("#cell").is_visible()
+    page.get_by_text("The same as a table").click()
+    table = page.get_by_role("region", name="The trade-off as a table")
+    assert table.locator("tbody tr").count() == len(curve.stops)
+    kept = table.locator("tbody tr").nth(curve.chosen).locator("td").nth(2).inner_text()
+    assert percent_in(kept) == pytest.approx(100 * curve.kept / curve.whole, abs=0.051)
+
+
+def test_print_is_light_and_shows_what_is_folded(opened):
+    page = opened("race", color_scheme="dark")
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "dark"
+    page.emulate_media(media="print", color_scheme="dark")
+
+    assert page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--ink').trim()") == "#1b2430"
+    assert not page.locator("nav").is_visible() and not page.locator("#panel").is_visible()
+    assert page.pdf(format="A4").startswith(b"%PDF")
+
+
+def test_motion_is_still_for_those_who_ask(opened):
+    for asked, behaviour in (("reduce", "auto"), ("no-preference", "smooth")):
+        page = opened("race", reduced_motion=asked)
+        assert page.evaluate("getComputedStyle(document.documentElement).scrollBehavior") == behaviour
