@@ -11,9 +11,10 @@ from sfumato.certification.atoms import over_atoms
 from sfumato.certification.ball import Ball
 from sfumato.mechanism import Atoms, Layout, Table
 from sfumato.solve.ball_rows import Profile, corridor
-from sfumato.solve.few import few, worst_rows
+from sfumato.solve.few import few
 from sfumato.solve.known_rows import ceiling, known_limit, nr
 from sfumato.solve.wide import Envelope, safe, stepwise, wide, windows, worst_excess
+from sfumato.solve.worst_rows import compared
 from sfumato.uncertainty.tilting import greatest_mean, worst_pairs
 
 
@@ -39,7 +40,7 @@ def test_rows_of_few_secrets_reach_their_level_and_no_more():
     ball = sf.ChiSquareBall(joint)
     found = few(joint.p, ball.slack, 0.7)
     assert found.rows.sum(0) == pytest.approx(np.ones(12), abs=1e-8)
-    assert worst_rows(found.rows, joint.p, ball.slack)[0] == pytest.approx(found.log_ratio)
+    assert compared(found.rows, joint.p, ball.slack).log_ratio == pytest.approx(found.log_ratio)
     assert found.log_ratio <= 0.7
 
 
