@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pyspark
 from pyspark.sql import SparkSession
 from tests.spark_cluster import SETTINGS
 from tests.test_release import ALL, rows
@@ -63,7 +65,7 @@ def main(folder: Path) -> None:
     settings = {
         **SETTINGS, "spark.executor.memory": "600m", "spark.speculation": "true", "spark.speculation.interval": "100ms",
         "spark.speculation.quantile": "0.3", "spark.speculation.multiplier": "1.5", "spark.sql.shuffle.partitions": "4",
-        "spark.speculation.minTaskRuntime": "3s",
+        "spark.speculation.minTaskRuntime": "3s", "spark.shuffle.io.maxRetries": "1", "spark.shuffle.io.retryWait": "1s",
     }
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -82,7 +84,10 @@ def main(folder: Path) -> None:
         setattr(module, work, own)
         print(name, time.time() - start, file=sys.stderr)
     print(json.dumps(result))
+    application = spark.sparkContext.applicationId
     spark.stop()
+    # a local cluster keeps its executors' logs where Spark is installed, and nowhere else
+    shutil.rmtree(Path(pyspark.__file__).parent / "work" / application, ignore_errors=True)
 
 
 if __name__ == "__main__":
