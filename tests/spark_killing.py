@@ -1,4 +1,4 @@
-"""Run by test_spark_cluster: releases on two executors, calm and with tasks killed or overtaken; prints what came out.
+"""Run by test_spark_cluster: releases on two executors, calm and with executors killed; prints what came out.
 
 python spark_killing.py FOLDER
 """
@@ -32,10 +32,6 @@ def kill_executor() -> None:
     time.sleep(60)
 
 
-def sleep() -> None:
-    time.sleep(60)
-
-
 def disturbed(work, flag, strike):
     """The same work, struck once when it has had its first batch; `flag` says that it happened."""
     def run(*arguments):
@@ -63,9 +59,8 @@ def released(frame, to: Path) -> list[str]:
 def main(folder: Path) -> None:
     builder = SparkSession.builder.master("local-cluster[2,1,768]")
     settings = {
-        **SETTINGS, "spark.executor.memory": "600m", "spark.speculation": "true", "spark.speculation.interval": "100ms",
-        "spark.speculation.quantile": "0.3", "spark.speculation.multiplier": "1.5", "spark.sql.shuffle.partitions": "4",
-        "spark.speculation.minTaskRuntime": "3s", "spark.shuffle.io.maxRetries": "1", "spark.shuffle.io.retryWait": "1s",
+        **SETTINGS, "spark.executor.memory": "600m", "spark.sql.shuffle.partitions": "4",
+        "spark.shuffle.io.maxRetries": "1", "spark.shuffle.io.retryWait": "1s",
     }
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -75,7 +70,6 @@ def main(folder: Path) -> None:
     result = {"calm": released(frame, folder / "calm.parquet")}
     for name, module, work, strike in (
         ("draw", spark_work, "draw", kill_executor), ("write", spark_folder, "_write", kill_executor),
-        ("overtaken", spark_folder, "_write", sleep),
     ):
         own = getattr(module, work)
         setattr(module, work, disturbed(own, str(folder / f"{name}.struck"), strike))
