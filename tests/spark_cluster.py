@@ -49,8 +49,7 @@ def environment(folder: Path) -> dict[str, str]:
     return {
         **os.environ, **({"JAVA_HOME": home} if home else {}), "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join([source, str(Path(__file__).parents[1])]),
-        "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(folder / "spark-local"),
-        "SPARK_WORKER_DIR": str(folder / "spark-work"), "OMP_NUM_THREADS": "1",
+        "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(folder / "spark-local"), "OMP_NUM_THREADS": "1",
     }
 
 

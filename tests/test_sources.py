@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import sys
-import types
 
 import duckdb
 import pandas as pd
@@ -172,10 +170,8 @@ def test_a_reader_is_read_once():
         list(source.batches(["sex"]))
 
 
-def test_spark_is_told_where_it_belongs(monkeypatch):
-    module = types.ModuleType("pyspark.sql")
-    frame = type("DataFrame", (), {"__module__": "pyspark.sql.dataframe"})
-    monkeypatch.setitem(sys.modules, "pyspark.sql", module)
+def test_what_comes_from_spark_and_is_no_frame_is_refused():
+    grouped = type("GroupedData", (), {"__module__": "pyspark.sql.group"})
 
-    with pytest.raises(sf.InputError, match=r"sfumato\[spark\]"):
-        open_source(frame())
+    with pytest.raises(sf.InputError, match=r"pyspark\.sql\.group\.GroupedData is not a Spark data frame"):
+        open_source(grouped())

@@ -18,7 +18,7 @@ from tests.test_placed import by_hand
 from tests.test_release import ALL, rows
 
 import sfumato as sf
-from sfumato.releasing import read_manifest
+from sfumato.releasing import read_manifest, spark_folder
 from sfumato.releasing.engine import Flow
 from sfumato.releasing.randomness import Stream
 from sfumato.releasing.spark import _answers
@@ -206,6 +206,22 @@ def test_a_folder_is_written_whole_with_its_manifest(people, tmp_path):
     sf.release(people, SRR, str(tmp_path / "out.parquet"), force=True)
     assert read_manifest(tmp_path / "out.manifest.json").randomness == "system"
     assert pq.read_table(tmp_path / "out.parquet").column_names == ["ill", "town"]
+    assert sorted(os.listdir(tmp_path)) == ["out.manifest.json", "out.parquet"]
+
+
+def test_parts_of_attempts_that_spark_did_not_take_are_left_out(people, tmp_path, monkeypatch):
+    own = spark_folder._write
+
+    def twice(staging, names, batches):
+        held = list(batches)
+        list(own(staging, names, iter(held)))  # an attempt that was overtaken: its part lies there whole
+        yield from own(staging, names, iter(held))
+
+    monkeypatch.setattr(spark_folder, "_write", twice)
+    done = sf.release(people, SRR, tmp_path / "out.parquet", keep=["id"], seed=6)
+
+    assert done.rows == 400
+    assert multiset(pq.read_table(tmp_path / "out.parquet")) == multiset(sf.release(people, SRR, keep=["id"], seed=6))
     assert sorted(os.listdir(tmp_path)) == ["out.manifest.json", "out.parquet"]
 
 
