@@ -153,7 +153,7 @@ def test_an_interrupt_returns_the_best_so_far_or_goes_on():
     assert design.certificate.level <= 0.5
     assert any("interrupted" in note for note in design.notes)
     with pytest.raises(KeyboardInterrupt):
-        sf.design(sf.ChiSquareBall(joint), 0.5, "polyopt", progress=stop_at("decoupled"))
+        sf.design(sf.ChiSquareBall(random_joint(3, 6, 1000)), 0.5, "polyopt", progress=stop_at("decoupled"))
 
 
 def test_outputs_that_say_the_same_are_one():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.solve.arrays import Floats, Ints, xlogx
+from sfumato.solve.layout import layout_of_rows
 from sfumato.solve.mixture import Mixture
 from sfumato.solve.watch import FREE, Watch
 
@@ -176,6 +177,9 @@ def couple(
             if new.any() or weight == 0.0:
                 break
             weight = 0.0  # a smoothed point that yields nothing: price at the LP's own duals
+        if watch is not FREE:
+            on = lp.theta > 1e-13
+            watch.keep(layout_of_rows(lp.theta[on, None] * lp.columns[on], p), lp.value, best_bound)
         watch.tell("coupled", lp.value, best_bound)
         fresh = int(new.sum())
         if best_bound - lp.value <= gap * max(abs(lp.value), 1e-9) or fresh == 0:
