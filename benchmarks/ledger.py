@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import multiprocessing
 import os
 import random
+import sys
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -27,7 +29,7 @@ from sfumato.releasing import read_manifest
 RACING, PROCESSES, KILLS, ROWS = 1000, 8, 200, 60_000
 BUDGET = 6.0
 MARK = "raw-7f3a91"  # in a column that is neither read nor released: it must be nowhere
-AHEAD = ["sfumato.releasing.engine", "sfumato.ledgers.ledger", "sfumato.releasing.text_codes", "pyarrow.csv"]
+LOADED = ("sfumato", "pyarrow", "numpy", "scipy", "cryptography", "msgspec", "sqlite3")  # before processes are made
 
 
 def _reserve(path: Path, file: Path, count: int) -> list[int | None]:
@@ -66,7 +68,7 @@ def racing(folder: Path) -> Row:
 def _release(tell: Connection, source: Path, mechanism: Path, target: Path, ledger: Path) -> None:
     loaded = sf.load(mechanism)
     tell.send("begins")
-    sf.release(source, loaded, target, ledger=sf.Ledger(ledger), people="killed", budget=1e6)
+    sf.release(source, loaded, target, ledger=sf.Ledger(ledger), people=target.name, budget=1)
 
 
 def _begun(context: BaseContext, *where: Path) -> BaseProcess:
@@ -76,6 +78,20 @@ def _begun(context: BaseContext, *where: Path) -> BaseProcess:
     child.start()
     hear.recv()
     return child
+
+
+def _until(child: BaseProcess, share: float) -> float:
+    """Wait until the process has had that many more seconds of the processor, which is a moment of the release however
+    busy the machine is, or has ended; the seconds it has had."""
+    assert child.pid is not None
+    clock, had, start = (~child.pid << 3) | 2, 0.0, None  # the kernel's name for the processor time of a process
+    while child.is_alive() and had < share:
+        with contextlib.suppress(OSError):
+            now = time.clock_gettime(clock)
+            start = now if start is None else start
+            had = now - start
+        time.sleep(0.001)
+    return had
 
 
 def killing(folder: Path) -> Row:
@@ -92,16 +108,15 @@ def killing(folder: Path) -> Row:
         Alphabet.of(Column.of("town", ["A", "B", "C"])),
     )
     mechanism = sf.design(sf.Anything(joint), 0.25, "srr").mechanism.save(folder / "srr.json")
+    sf.release(source, sf.load(mechanism), ledger=sf.Ledger(folder / "other.ledger"), people="all", budget=1)
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(AHEAD)
-    for name in ("first.csv", "second.csv"):
-        child, start = _begun(context, source, mechanism, out / name, ledger), time.perf_counter()
-        child.join()
-        longest = 1.1 * (time.perf_counter() - start)
+    context.set_forkserver_preload([m for m in sys.modules if m.split(".")[0] in LOADED])
+    child = _begun(context, source, mechanism, out / "whole.csv", ledger)
+    whole = _until(child, math.inf)
     moments = random.SystemRandom()
     for i in range(KILLS):
         child = _begun(context, source, mechanism, out / f"{i}.csv", ledger)
-        time.sleep(moments.uniform(0, longest))
+        _until(child, moments.uniform(0, 1.2 * whole))
         child.kill()
         child.join()
     return _judged(sf.Ledger(ledger), out, temporary)
@@ -142,6 +157,7 @@ def results() -> list[Row]:
 
 
 if __name__ == "__main__":
+    KILLS = int(sys.argv[1]) if len(sys.argv) > 1 else KILLS
     with tempfile.TemporaryDirectory() as place:
         for measured in (killing, racing):
             print(table([measured(Path(place))]), flush=True)
