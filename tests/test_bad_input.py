@@ -181,6 +181,11 @@ def test_an_epsilon_that_is_no_level(folder, epsilon):
     assert f"got {float(epsilon)}" in said
 
 
+@pytest.mark.parametrize("epsilon", ["51", "710", "1e9"])
+def test_an_epsilon_that_protects_nothing(folder, epsilon):
+    refused(folder, asked(folder, write(folder, GOOD), epsilon=epsilon), 2, "protects nothing", "designed up to 50")
+
+
 def test_an_epsilon_that_is_no_number(folder):
     refused(folder, asked(folder, write(folder, GOOD), epsilon="one"), 2, "'one' is not a valid float")
 

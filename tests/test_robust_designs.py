@@ -306,3 +306,46 @@ def test_more_rows_than_inputs_are_never_needed():
     shapes = rows / rows.sum(axis=1, keepdims=True)
     assert all(np.abs(shapes - row / row.sum()).max(axis=1).min() < 1e-12 for row in fewer)
     assert value_of(fewer, p.reshape(2, 3)) >= value_of(rows, p.reshape(2, 3))
+
+
+def test_the_split_of_ir_is_the_best_of_a_fine_list():
+    from sfumato.designers.ir import best_split, kept, response, strength_rule
+    from sfumato.mechanism import Mechanism
+
+    joint = sf.Joint.from_counts([[30, 5, 9], [4, 40, 2], [11, 3, 25]])
+    for epsilon in (0.3, 1.0, 4.0, 12.0):
+        strength = strength_rule(Task(sf.ChiSquareBall(joint, confidence=0.95), epsilon), "tight")
+        splits = np.linspace(0, epsilon, 301)
+        listed = [
+            sf.mutual_information(
+                Mechanism(response(3, 3, epsilon - x, float(strength(x))), joint.secret, joint.useful), joint
+            )
+            for x in splits
+        ]
+        np.testing.assert_allclose(kept(joint, epsilon - splits, strength(splits)), listed, atol=1e-12)
+        split, value = best_split(joint, epsilon, strength)
+        assert 0 <= split <= epsilon
+        assert value >= max(listed) - 1e-12
+
+
+@pytest.mark.parametrize("method", ["ballopt", "polyopt"])
+def test_a_level_beyond_the_optimisers_is_refused_and_auto_does_without(method):
+    joint = sf.Joint.from_counts([[30, 5, 9, 4], [4, 40, 2, 9]])
+    ball = sf.ChiSquareBall(joint, confidence=0.95)
+    with pytest.raises(InputError, match="up to ε = 12"):
+        sf.design(ball, epsilon=20, method=method)
+    found = sf.design(ball, epsilon=20)
+    assert found.certificate.holds and any("auto optimises up to ε = 12" in note for note in found.notes)
+
+
+def test_polyopt_says_how_many_useful_values_it_takes():
+    joint = sf.Joint.from_counts(np.arange(1, 121).reshape(2, 60))
+    with pytest.raises(InputError, match="at most 20; this table has 60"):
+        sf.design(sf.ChiSquareBall(joint, confidence=0.95), epsilon=1, method="polyopt")
+
+
+@pytest.mark.parametrize("method", ["sue", "oue"])
+@pytest.mark.parametrize("epsilon", [20, 36])
+def test_unary_encodings_of_many_cells_keep_no_more_than_there_is(method, epsilon):
+    joint = sf.Joint.from_counts(np.random.default_rng(4).integers(1, 300, (4, 9)))
+    assert 0 <= sf.design(sf.ChiSquareBall(joint, confidence=0.95), epsilon=epsilon, method=method).value <= joint.entropy

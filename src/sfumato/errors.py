@@ -60,6 +60,9 @@ def unknown(what: str, name: str, known: Iterable[str]) -> InputError:
     return InputError(f"{name!r} is not {what} (known: {shown}).{did_you_mean(name, known)}")
 
 
+LARGEST_EPSILON = 50.0  # nats to design for: weights that sum to 2^56 cannot tell chances below e^-38.8 from none
+
+
 def checked_epsilon(epsilon: float) -> float:
     """ε as a float, if it is a finite number of nats, zero or more."""
     try:
@@ -68,4 +71,15 @@ def checked_epsilon(epsilon: float) -> float:
         value = math.nan
     if not (math.isfinite(value) and value >= 0):
         raise InputError(f"epsilon must be a finite number of nats, zero or more, got {epsilon!r}.")
+    return value
+
+
+def designed_epsilon(epsilon: float) -> float:
+    """ε as a float, if a mechanism can be designed for it: one that is sealed in integers."""
+    value = checked_epsilon(epsilon)
+    if value > LARGEST_EPSILON:
+        raise InputError(
+            f"epsilon = {value:g} nats protects nothing; mechanisms are designed up to {LARGEST_EPSILON:g}, and usual "
+            "levels are 0.1 to 4."
+        )
     return value

@@ -25,7 +25,7 @@ from sfumato.bundles.sharing import (
 from sfumato.bundles.trees import tree_bundle
 from sfumato.certification import Certificate
 from sfumato.certification.together import certify_bundle
-from sfumato.errors import InputError, checked_epsilon, unknown
+from sfumato.errors import InputError, designed_epsilon, unknown
 from sfumato.mechanism import Bundle, Claim, Law, Promise
 from sfumato.mechanism.bundle import ASSUMING, TURN_BITS
 from sfumato.uncertainty import Anything, ChiSquareBall
@@ -89,7 +89,7 @@ def bundle(
     `weights` say how much columns matter. with_secret=False leaves the secret out of the tables. The joint table of all
     columns is never built.
     """
-    checked_epsilon(epsilon)
+    designed_epsilon(epsilon)
     _check(assuming, asking, tables)
     columns = Columns.of(source, secret, useful, missing=missing, bins=bins, rare=rare)
     layout = _layout(columns, weights, with_secret, tables)

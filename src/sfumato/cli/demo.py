@@ -31,10 +31,10 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     from sfumato.cli.files import Files
     from sfumato.cli.plan import design_notice, planned, tabulated
     from sfumato.cli.road import Wanted, released
-    from sfumato.errors import checked_epsilon
+    from sfumato.errors import designed_epsilon
     from sfumato.sources import open_source
 
-    checked_epsilon(epsilon)
+    designed_epsilon(epsilon)
     table = out / "adult.csv"
     files = Files.beside(out / "released.csv", private_report=out / "released.private-report.html")
     _folder(out, [table, *files.written.values()], force)

@@ -26,7 +26,7 @@ from sfumato.cli.options import (
     table_argument,
     unseen_of,
 )
-from sfumato.errors import InputError, checked_epsilon, did_you_mean
+from sfumato.errors import InputError, designed_epsilon, did_you_mean
 
 if TYPE_CHECKING:
     from sfumato.cli.plan import Plan
@@ -203,7 +203,7 @@ def _wishes(
 
 def wishes_of(secret: tuple[str, ...], useful: tuple[str, ...], design: dict[str, Any]) -> Wishes:
     """Options as text, checked and read."""
-    checked_epsilon(design["epsilon"])
+    designed_epsilon(design["epsilon"])
     read = {"bins": bins_of(design["bins"]), "rare": rare_of(design["rare"]), "unseen": unseen_of(design["unseen"])}
     return Wishes(secret, useful, **{**design, **read})
 

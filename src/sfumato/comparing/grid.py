@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from sfumato.errors import InputError, checked_epsilon
+from sfumato.errors import InputError, designed_epsilon
 
 POINTS = 12
 MOST = 200  # levels in one comparison
@@ -21,7 +21,7 @@ def levels(epsilon: str | float | Sequence[float], points: int = POINTS) -> tupl
     """
     found = _read(epsilon, points) if isinstance(epsilon, str) else epsilon
     listed = [found] if isinstance(found, (int, float)) else list(found)
-    out = tuple(sorted({checked_epsilon(x) for x in listed}))
+    out = tuple(sorted({designed_epsilon(x) for x in listed}))
     if not out or len(out) > MOST:
         raise InputError(f"give between 1 and {MOST} levels of ε, got {len(out)}.")
     return out

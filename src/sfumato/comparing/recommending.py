@@ -50,9 +50,9 @@ def _informative(fair: Sequence[Point]) -> Advice:
     rest = [p for p in fair if p.method != best.method and p.kept is not None]
     reason = f"it keeps {best.kept or 0:.4g} nats of a record" + (f" ({best.nmi:.1%})" if best.nmi is not None else "")
     if best.bound is not None and best.kept:
-        short = max(best.bound - best.kept, 0.0) / max(best.bound, 1e-300)
-        reason += f", and no mechanism of its kind keeps more than {short:.1%} beyond that" if short > 1e-3 else (
-            ", which is proved to be the most of its kind"
+        near = best.bound - best.kept <= 1e-3 * best.bound
+        reason += ", which is proved to be the most of its kind" if near else (
+            f", and none of its kind keeps more than {best.bound:.4g}"
         )
     if rest:
         second = max(rest, key=lambda p: p.kept or 0.0)

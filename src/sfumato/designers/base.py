@@ -10,7 +10,7 @@ from typing import Any
 from sfumato.alphabet import Column
 from sfumato.certification import Certificate, certificate, seal
 from sfumato.certification.sealing import FINE, MARGINS
-from sfumato.errors import InputError, checked_epsilon
+from sfumato.errors import InputError, designed_epsilon
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Law, Mechanism
 from sfumato.uncertainty import Exactly, UncertaintySet
@@ -71,7 +71,7 @@ class Task:
     reads: str = "both"
 
     def __post_init__(self) -> None:
-        checked_epsilon(self.epsilon)
+        designed_epsilon(self.epsilon)
         if self.reads not in ("both", "useful"):
             raise InputError(f"reads must be 'both' or 'useful', got {self.reads!r}.")
 

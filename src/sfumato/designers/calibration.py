@@ -25,8 +25,11 @@ def least_quotient(top: Any, bottom: Any) -> float:
     return float((top[positive] / bottom[positive]).min()) if positive.any() else math.inf
 
 
-def greatest_gap(high: Floats, low: Floats, factor: float) -> Floats:
-    """For each column max over i ≠ j of high[i] − factor·low[j]: the worst pair of secrets for each useful value."""
+def greatest_gap(high: Floats, low: Floats, factor: Any) -> Floats:
+    """For each column max over i ≠ j of high[i] − factor·low[j]: the worst pair of secrets for each useful value.
+
+    A factor of shape (…, 1) gives the gaps of many factors at once, (…, columns).
+    """
     i, j = np.argmax(high, 0), np.argmin(low, 0)
     at = np.arange(high.shape[1])
     direct = high[i, at] - factor * low[j, at]
@@ -36,13 +39,19 @@ def greatest_gap(high: Floats, low: Floats, factor: float) -> Floats:
     return np.asarray(np.where(i == j, crossed, direct))
 
 
-def single_value(within: UncertaintySet, epsilon: float, spikes: tuple[Floats, Floats] | None = None) -> float:
+def single_value(within: UncertaintySet, epsilon: float) -> float:
     """t for rows 1 + t·1{u = u₀} common to all secrets (GRR on U): over F, the tighter rule for IR too (ours)."""
-    secrets = compared(within)
+    return float(single_values(within, epsilon, within.spikes()))
+
+
+def single_values(within: UncertaintySet, epsilon: Any, spikes: tuple[Floats, Floats]) -> Floats:
+    """`single_value` at many levels, given the least and greatest P(u|s) over the set."""
+    secrets, level = compared(within), np.asarray(epsilon, float)
     if len(secrets) < 2:
-        return math.inf
-    low, high = within.spikes() if spikes is None else spikes
-    return least_quotient(math.expm1(epsilon), greatest_gap(high[secrets], low[secrets], math.exp(epsilon)))
+        return np.full(level.shape, np.inf)
+    low, high = spikes
+    gap = greatest_gap(high[secrets], low[secrets], np.exp(level)[..., None]).max(-1)
+    return np.where(gap > 0, np.expm1(level) / np.where(gap > 0, gap, 1.0), np.inf)
 
 
 def single_cell(task: Task) -> float:

@@ -21,7 +21,7 @@ from sfumato.designers.mi_funnel import mi_funnel
 from sfumato.designers.precise import precise
 from sfumato.designers.recoverable import SHARE
 from sfumato.designers.recoverable import recoverable as made_recoverable
-from sfumato.designers.robust import ballopt, nr, polyopt
+from sfumato.designers.robust import LARGEST, LISTED_VALUES, ballopt, nr, polyopt
 from sfumato.designers.srlip import srlip, srlip_paper
 from sfumato.designers.srr import srr
 from sfumato.designers.unary import oue, sue
@@ -113,8 +113,11 @@ def _most_informative(task: Task, *, time_limit: float | None = None, robust_uti
         why = f"it keeps most of the closed forms and {optimum}"
     elif task.joint.p.size > OPTIMISED_CELLS:
         why += f" ({task.joint.p.size:,} cells are more than the {OPTIMISED_CELLS:,} up to which auto optimises)"
+    elif task.epsilon > LARGEST:
+        why += f" (auto optimises up to ε = {LARGEST:g})"
     if robust_utility:
-        tried += [_draft("polyopt", task, limit)] if optimum == "ballopt" and task.reads == "both" else []
+        few = task.reads == "both" and task.joint.useful.size <= LISTED_VALUES
+        tried += [_draft("polyopt", task, limit)] if optimum == "ballopt" and few else []
         why += " at every distribution in the set"
     values = [draft.least(task) if robust_utility else draft.value(task) for draft in tried]
     best = tried[max(range(len(tried)), key=lambda i: values[i])]
@@ -124,7 +127,7 @@ def _most_informative(task: Task, *, time_limit: float | None = None, robust_uti
 
 def _optimum(task: Task) -> str | None:
     """The optimiser that fits the task, if its size allows one."""
-    if task.notion != "rldp" or task.epsilon == 0 or task.joint.p.size > OPTIMISED_CELLS:
+    if task.notion != "rldp" or not 0 < task.epsilon <= LARGEST or task.joint.p.size > OPTIMISED_CELLS:
         return None
     complete = bool((task.joint.p_secret > 0).all() and (task.joint.p_useful > 0).all())
     if isinstance(task.within, ChiSquareBall) and task.within.radius > 0:

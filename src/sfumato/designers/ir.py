@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from sfumato.alphabet import Floats
 from sfumato.designers.base import Draft, Task
-from sfumato.designers.calibration import l1_radius, single_value
+from sfumato.designers.calibration import l1_radius, single_values
 from sfumato.designers.grr import response as grr_response
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Cells, Constant, Law
 from sfumato.uncertainty import Anything, ChiSquareBall, Exactly, RenyiBall
-from sfumato.utility.information import _cells
+from sfumato.utility.information import xlogx
 
-GRID = 65  # the objective is not unimodal in the split [000, (82)]: a grid with both ends, then golden section
+GRID, ZOOM, TURNS = 65, 17, 9  # the objective is not unimodal in the split [000, (82)]: a grid with both ends, then
+# finer and finer grids around its best point, each an eighth as wide: 2⁻³³ of ε apart at the end
+COARSE = 9, 9, 3  # the same for tables beyond MANY_CELLS
+MANY_CELLS = 100_000
+AT_ONCE = 200_000  # cells × splits that are evaluated together
 RULES = ("tight", "paper")
 
 
@@ -47,17 +53,18 @@ def total_variation(task: Task) -> float:
     return min(2.0, float(2 * radii.max()) + apart)
 
 
-def strength_rule(task: Task, rule: str) -> Callable[[float], float]:
-    """ε₂ ↦ t, how strongly U may be reported when ε₂ of the budget is left for it."""
+def strength_rule(task: Task, rule: str) -> Callable[[Any], Any]:
+    """ε₂ ↦ t, how strongly U may be reported when ε₂ of the budget is left for it; takes many ε₂ at once."""
     if rule not in RULES:
         raise InputError(f"rule must be one of {', '.join(RULES)}, got {rule!r}.")
     if task.notion == "ldp":
-        return math.expm1
+        return np.expm1
     if rule == "tight":
         spikes = task.within.spikes()
-        return lambda epsilon2: single_value(task.within, epsilon2, spikes)
+        return lambda epsilon2: single_values(task.within, epsilon2, spikes)
     d = total_variation(task)
-    return lambda epsilon2: 2 * math.expm1(epsilon2) / d if d > 0 else math.inf  # [000, Thm 5, corrected]
+    return lambda epsilon2: 2 * np.expm1(epsilon2) / d if d > 0 else np.full(np.shape(epsilon2), np.inf)
+    # [000, Thm 5, corrected]
 
 
 def ir(task: Task, *, rule: str = "tight") -> Draft:
@@ -70,29 +77,43 @@ def ir(task: Task, *, rule: str = "tight") -> Draft:
     strength = strength_rule(task, rule)
     rows, useful = task.rows, task.joint.useful.size
     if task.reads == "useful":
-        law = grr_response(1, useful, strength(task.epsilon))
+        law = grr_response(1, useful, float(strength(task.epsilon)))
         return Draft(law, "ir", details={"rule": rule, "split": task.epsilon})
     split, _ = best_split(task.joint, task.epsilon, strength)
-    law = response(rows, useful, task.epsilon - split, strength(split))
+    law = response(rows, useful, task.epsilon - split, float(strength(split)))
     note = "the split of ε between S and U comes from a search; only the ceiling bounds what another split could reach"
     return Draft(law, "ir", task.ceiling, (note,), {"rule": rule, "split": split})
 
 
-def best_split(joint: Joint, epsilon: float, strength: Callable[[float], float]) -> tuple[float, float]:
+def best_split(joint: Joint, epsilon: float, strength: Callable[[Any], Any]) -> tuple[float, float]:
     """The ε₂ with the highest mutual information, and that information."""
-
-    def value(split: float) -> float:
-        law = response(*joint.shape, max(epsilon - split, 0.0), strength(split))
-        return _cells(law, joint.p).both if isinstance(law, Cells) else 0.0
-
-    grid = np.linspace(0, epsilon, GRID if joint.p.size <= 100_000 else 9)
-    values = [value(float(x)) for x in grid]
-    i = int(np.argmax(values))
-    low, high = float(grid[max(i - 1, 0)]), float(grid[min(i + 1, len(grid) - 1)])
-    best = (float(grid[i]), values[i])
-    for _ in range(40 if joint.p.size <= 100_000 else 10):
-        left, right = high - 0.618034 * (high - low), low + 0.618034 * (high - low)
-        a, b = value(left), value(right)
-        best = max(best, (left, a), (right, b), key=lambda pair: pair[1])
-        low, high = (left, high) if a < b else (low, right)
+    first, then, turns = (GRID, ZOOM, TURNS) if joint.p.size <= MANY_CELLS else COARSE
+    low, high, points, best = 0.0, epsilon, first, (0.0, -math.inf)
+    for _ in range(turns + 1):
+        splits = np.linspace(low, high, points)
+        found = kept(joint, np.maximum(epsilon - splits, 0.0), strength(splits))
+        i = int(np.argmax(found))
+        best = max(best, (float(splits[i]), float(found[i])), key=lambda pair: pair[1])
+        low, high, points = float(splits[max(i - 1, 0)]), float(splits[min(i + 1, points - 1)]), then
     return best
+
+
+def kept(joint: Joint, epsilon1: Floats, t: Floats) -> Floats:
+    """I(S, U; Y) of `response` at every pair of ε₁ and t: H(Y) minus the entropies of the two responses.
+
+    P(y) is bilinear in what S and U answer: Σ_x p(x) a(s', s) b(u', u) with a = a₀ + (a₁ − a₀)·1{s' = s}, likewise b.
+    """
+    rows, useful = joint.shape
+    e = np.exp(-epsilon1)
+    own = 1 / (1 + (rows - 1) * e)
+    with np.errstate(invalid="ignore"):
+        match = np.where(np.isinf(t), 1.0, (1 + t) / (useful + t))
+    other, miss = own * e, (1 - match) / max(useful - 1, 1)
+    given = -(xlogx(own) + (rows - 1) * xlogx(other) + xlogx(match) + (useful - 1) * xlogx(miss))
+    ps, pu = joint.p_secret[:, None], joint.p_useful[None, :]
+    step, out = max(1, AT_ONCE // joint.p.size), []
+    for i in range(0, len(t), step):
+        a1, a0, b1, b0 = (x[i : i + step, None, None] for x in (own, other, match, miss))
+        mean = a0 * b0 + (a1 - a0) * b0 * ps + a0 * (b1 - b0) * pu + (a1 - a0) * (b1 - b0) * joint.p
+        out.append(-xlogx(mean).sum((1, 2)))
+    return np.asarray(np.concatenate(out) - given)

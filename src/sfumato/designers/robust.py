@@ -38,6 +38,8 @@ FEW_SECRETS, FEW_VALUES = 6, 8  # up to which rows with a distinguished secret a
 LARGE_GAP = 1e-4  # of a family's bound, at which the search of a large table ends
 START_GAP = 1e-5  # of the rows from which general ones start
 BESIDE = 1e-7  # nats left for rounding where an empty secret meets the others
+LARGEST = 12.0  # nats up to which the optimisers work: heights up to e^ε exceed an LP's digits from about 16 on
+LISTED_VALUES = 20  # useful values up to which polyopt lists the extreme points of its cones: 2^|U| of them
 PRESENT = 1e-15  # mass below which a secret cannot be designed for
 
 
@@ -121,6 +123,10 @@ def _beside_a_constant(task: Task, p: Floats, layout: Arrangement) -> float:
 def _drafted(task: Task, method: str, design: Callable[[Floats], Outcome], watch: Watch, **details: Any) -> Draft:
     if task.epsilon == 0:
         return Draft(Constant(*task.joint.shape), method, notes=("ε = 0: the output ignores the input",))
+    if task.epsilon > LARGEST:
+        raise InputError(
+            f"{method} designs up to ε = {LARGEST:g} nats, got {task.epsilon:g}; there grr loses next to nothing."
+        )
     notes: tuple[str, ...] = ()
 
     def best_so_far(p: Floats) -> Outcome:
@@ -155,6 +161,11 @@ def polyopt(
     ball, watch = _ball(task, "polyopt"), watch_for(time_limit, progress, task.joint.p.size)
 
     def design(p: Floats) -> Outcome:
+        if p.shape[1] > LISTED_VALUES:
+            raise InputError(
+                f"polyopt lists every subset of the useful values, for at most {LISTED_VALUES}; this table has "
+                f"{p.shape[1]}. Use method='ballopt', or fewer useful columns."
+            )
         if same_secret:
             return best_over_simplices(p, ball.slack, task.epsilon, gap=gap, watch=watch)
         _check_few(p, "polyopt with same_secret=False")

@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.designers.base import Draft, Task
 from sfumato.designers.choose import _DESIGNERS
-from sfumato.errors import InputError
+from sfumato.errors import LARGEST_EPSILON, InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.reporting.beliefs import PRIORS, bounded, worst_belief
@@ -66,7 +66,7 @@ def _percent(x: float) -> str:
 
 def _stops(epsilon: float) -> tuple[float, ...]:
     """Levels to look at, with the promised one among them and room above it."""
-    more = tuple(epsilon * x for x in (1.5, 2.0) if epsilon * x > STOPS[-1])
+    more = tuple(epsilon * x for x in (1.5, 2.0) if STOPS[-1] < epsilon * x <= LARGEST_EPSILON)
     return tuple(sorted({*STOPS, epsilon, *more}))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -35,7 +36,7 @@ class Heat:
         rows = self.values[:-1] if self.rest else self.values
         return max(max(row) for row in rows)
 
-    @property
+    @cached_property
     def shades(self) -> tuple[tuple[int, ...], ...]:
         """Steps of colour, even in probability: the last is the greatest value shown."""
         top = self.most or 1.0
