@@ -411,7 +411,7 @@ def known(mechanism: Any) -> Any:
     found = getattr(mechanism, "mechanism", getattr(mechanism, "bundle", mechanism))
     if not hasattr(found, "claim"):
         raise InputError(
-            f"a mechanism was expected, or the path of a mechanism file, got a {type(mechanism).__name__}. The table comes "
+            f"a mechanism was expected, or the path of its file, got a {type(mechanism).__name__}. The table comes "
             "first, then the mechanism."
         )
     return found
