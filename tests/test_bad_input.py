@@ -397,3 +397,7 @@ def test_every_exit_code_of_an_error_is_documented():
     errors = [sf.SfumatoError, *sf.SfumatoError.__subclasses__()]
 
     assert {e.exit_code for e in errors} <= set(EXIT_CODES)
+
+
+def test_estimating_from_a_table_that_does_not_exist_names_the_table(folder):
+    refused(folder, ["estimate", str(folder / "nowhere.csv")], 2, "nowhere.csv could not be read: No such file")

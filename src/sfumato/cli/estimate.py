@@ -120,6 +120,8 @@ def _mechanism_beside(released: Where) -> Where:
     from sfumato.cli.files import Files
 
     path = Files.beside(released).mechanism
+    if isinstance(released, Path) and not released.exists():
+        raise InputError(f"{released} could not be read: No such file or directory.")
     if path is None or not path.exists():
         raise InputError(f"there is no mechanism file beside {released} ({path}); name it with --mechanism.")
     return path

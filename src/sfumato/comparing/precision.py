@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.comparing.points import UNKNOWN, Precision, Spread
-from sfumato.errors import InputError
+from sfumato.estimation.foreseen import foreseen
 from sfumato.estimation.inversion import Inversion
-from sfumato.estimation.models import model_of
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 
@@ -15,13 +14,10 @@ from sfumato.mechanism import Mechanism
 def precision(mechanism: Mechanism, joint: Joint, n: int) -> Precision | None:
     """The errors of `sf.estimate` from n rows that follow the joint; None when the law is too large to invert.
 
-    The estimate is linear in the output frequencies f, so its covariance is exact: L (diag f − f fᵀ) Lᵀ / n at
-    f = Q p. Sampling is part of it: the table itself, released untouched, has `untouched(joint, n)`.
+    Sampling is part of them: the table itself, released untouched, has `untouched(joint, n)`.
     """
-    try:
-        model = model_of(mechanism)
-        whole = model.invert(model.forward(mechanism.input_law(joint)) * n, n)
-    except InputError:
+    whole = foreseen(mechanism, joint, n)
+    if whole is None:
         return None
     if mechanism.reads != "both":
         return Precision(_spread(whole.marginal(1)), UNKNOWN, UNKNOWN)

@@ -7,9 +7,8 @@ import math
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.errors import InputError
+from sfumato.estimation.foreseen import foreseen
 from sfumato.estimation.inversion import Inversion
-from sfumato.estimation.models import model_of
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.reporting.figures import Precision
@@ -26,10 +25,8 @@ def errors_of(mechanism: Mechanism, joint: Joint, n: int, decode: str = "symbols
     closed = mechanism.law.kind in ("cells", "constant", "unary")
     if not closed and mechanism.outputs * mechanism.inputs > LISTED:
         return (None, None)
-    try:
-        model = model_of(mechanism, decode)
-        whole = model.invert(model.forward(mechanism.input_law(joint)) * n, n)
-    except InputError:
+    whole = foreseen(mechanism, joint, n, decode)
+    if whole is None:
         return (None, None)
     secret = None if mechanism.reads != "both" or joint.secret.size < 2 else _spread(whole.marginal(0))
     return secret, _spread(whole.marginal(1))
