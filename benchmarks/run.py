@@ -17,21 +17,32 @@ import leakage
 import ledger
 import robust
 import sampler
+import spark
 import startup
-from measure import table
+from measure import Row, table
 
 TARGET = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+
+
+def spark_results() -> list[Row]:
+    reason = spark.missing()
+    if reason:
+        print(f"Spark is left out: {reason}.", file=sys.stderr)
+        return []
+    return spark.results()
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--large", action="store_true", help="also 10^8 rows")
+    parser.add_argument("--spark", action="store_true", help="also Spark: two workers, 10^8 rows, about four minutes")
     parser.add_argument("--out", type=Path, default=TARGET)
     arguments = parser.parse_args()
     large = arguments.large
     rows = [
         *startup.results(), *sampler.results(), *cells.results(), *files.results(large), *funnel.results(large),
         *leakage.results(), *distortion.results(), *ledger.results(), *columns.results(),
+        *(spark_results() if arguments.spark else []),
     ]
     text = (
         "# Benchmarks\n\n"
