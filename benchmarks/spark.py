@@ -152,6 +152,8 @@ def scaling(folder: Path, rows: int) -> Row:
 
 
 def results(rows: int = ROWS, large_rows: int = LARGE_ROWS) -> list[Row]:
+    if reason := missing():
+        sys.exit(f"Spark is left out: {reason}.")
     with tempfile.TemporaryDirectory(dir=os.environ.get("SFUMATO_BENCHMARK_FOLDER")) as folder:
         return [*against_local(Path(folder), rows), scaling(Path(folder), large_rows)]
 
@@ -165,7 +167,5 @@ if __name__ == "__main__":
     asked = parser.parse_args()
     if asked.workers:
         as_workers(asked.workers, asked.folder)
-    elif missing():
-        sys.exit(f"left out: {missing()}.")
     else:
         print(table(results(asked.rows, asked.large_rows)))
