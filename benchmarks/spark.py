@@ -56,7 +56,7 @@ def session(workers: int, folder: Path) -> Any:
     os.environ["PYTHONPATH"] = str(Path(sf.__file__).parents[1])
     settings = {
         "spark.ui.enabled": "false", "spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": 2 * workers, "spark.driver.memory": "2g",
+        "spark.sql.shuffle.partitions": workers, "spark.driver.memory": "2g",
         "spark.sql.files.openCostInBytes": 1 << 18,  # so that a file of a few MB is cut into as many parts as workers
     }
     builder = SparkSession.builder.master(f"local[{workers}]")
