@@ -23,10 +23,11 @@ class Row:
     detail: str = ""
 
 
-def medians(runs: dict[str, Callable[[], Any]], repeats: int = 5) -> dict[str, float]:
-    """Median seconds of each, taken in turns so that a busy moment hits all alike; one run of each goes before."""
-    for run in runs.values():
-        run()
+def medians(runs: dict[str, Callable[[], Any]], repeats: int = 5, before: int = 1) -> dict[str, float]:
+    """Median seconds of each, taken in turns so that a busy moment hits all alike; so many runs of each go before."""
+    for _ in range(before):
+        for run in runs.values():
+            run()
     times: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(repeats):
         for name, run in runs.items():

@@ -20,7 +20,7 @@ from tests.spark_cluster import SETTINGS
 from tests.test_release import ALL, rows
 
 import sfumato as sf
-from sfumato.releasing import spark_folder, spark_work
+from sfumato.releasing import spark_few, spark_folder, spark_work
 
 
 def kill_executor() -> None:
@@ -51,8 +51,8 @@ def disturbed(work, flag, strike):
     return run
 
 
-def released(frame, to: Path) -> list[str]:
-    sf.release(frame, ALL["srr"], to, keep=["id"], seed=9)
+def released(frame, to: Path, keep: list[str]) -> list[str]:
+    sf.release(frame, ALL["srr"], to, keep=keep, seed=9)
     return sorted(map(str, pq.read_table(to).to_pylist()))
 
 
@@ -67,14 +67,15 @@ def main(folder: Path) -> None:
     spark = builder.getOrCreate()
     pq.write_table(rows(2000), folder / "people.parquet")
     frame = spark.read.parquet(str(folder / "people.parquet")).repartition(3)
-    result = {"calm": released(frame, folder / "calm.parquet")}
-    for name, module, work, strike in (
-        ("draw", spark_work, "draw", kill_executor), ("write", spark_folder, "_write", kill_executor),
+    result = {"calm": released(frame, folder / "calm.parquet", ["id"]), "calm share": released(frame, folder / "c.parquet", [])}
+    for name, module, work, keep in (
+        ("draw", spark_work, "draw", ["id"]), ("write", spark_folder, "_write", ["id"]),
+        ("share", spark_few, "_draw_shares", []),
     ):
         own = getattr(module, work)
-        setattr(module, work, disturbed(own, str(folder / f"{name}.struck"), strike))
+        setattr(module, work, disturbed(own, str(folder / f"{name}.struck"), kill_executor))
         start = time.time()
-        result[name] = released(frame, folder / f"{name}.parquet")
+        result[name] = released(frame, folder / f"{name}.parquet", keep)
         setattr(module, work, own)
         print(name, time.time() - start, file=sys.stderr)
     print(json.dumps(result))

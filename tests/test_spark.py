@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import hashlib
 import json
 import os
@@ -13,19 +14,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests import test_frames
+from tests.engines import ENGINES, FRAMES, Engine
 from tests.spark_cluster import SETTINGS, environment
 from tests.test_placed import by_hand
 from tests.test_release import ALL, rows
 
 import sfumato as sf
-from sfumato.releasing import read_manifest, spark_folder
+from sfumato.releasing import read_manifest, spark_few, spark_folder
 from sfumato.releasing.engine import Flow
 from sfumato.releasing.randomness import Stream
 from sfumato.releasing.spark import _answers
 from sfumato.releasing.spark_folder import _to_url
 from sfumato.sources import open_source
 
-pytestmark = pytest.mark.xdist_group("spark")
 SRR = ALL["srr"]
 TABLE = rows(400)
 
@@ -270,3 +272,91 @@ def test_bad_requests_are_refused_before_any_job(people, tmp_path, spark):
     with pytest.raises(sf.InputError, match="is not a Spark data frame"):
         sf.release(people.groupBy("id"), SRR)
     assert os.listdir(tmp_path) == ["in.parquet"]
+
+
+@pytest.mark.parametrize("shares", [1, 3])
+def test_what_passes_through_the_driver_is_what_the_long_plan_releases(shares, people, tmp_path, monkeypatch):
+    monkeypatch.setattr(spark_few, "SHARE", -(-400 // shares))
+    for name, decode in (("srr", "symbols"), ("symbols", "sample")):
+        out = tmp_path / f"{name}.parquet"
+
+        done = sf.release(people, ALL[name], out, decode=decode, seed=3)
+
+        files = sorted(out.iterdir())
+        assert (done.rows, len(files)) == (400, shares)
+        assert multiset(pq.read_table(out)) == multiset(sf.release(people, ALL[name], decode=decode, seed=3))
+        each = [Counter(map(str, pq.read_table(f).to_pylist())) for f in files]
+        for value in set().union(*each):  # every part has its share of every released value, and of nothing else
+            dealt = [c[value] for c in each]
+            assert max(dealt) - min(dealt) <= 1
+
+
+def test_shares_of_rows_hold_every_place_once(monkeypatch):
+    monkeypatch.setattr(spark_few.spark_work, "BLOCK", 4)
+    codes, counts = np.array([2, 5, 6]), np.array([1, 11, 7])
+    for parts in (1, 2, 5, 19):
+        cells = [spark_few._cells(codes, counts, 19 * i // parts, 19 * (i + 1) // parts).to_pylist() for i in range(parts)]
+        places = Counter((c["x"], j) for share in cells for c in share for j in range(c["start"], c["start"] + c["size"]))
+
+        assert places == Counter((x, j) for x, n in zip(codes.tolist(), counts, strict=True) for j in range(n))
+        assert all(0 < c["size"] <= 4 for share in cells for c in share)
+        assert {sum(c["size"] for c in share) for share in cells} <= {19 // parts, -(-19 // parts)}
+
+
+def test_a_ledger_counts_a_release_on_a_cluster_and_its_budget_stops_one(people, tmp_path):
+    book = sf.Ledger(tmp_path / "people.ledger")
+    level = sf.certify(SRR).level
+    asked = dict(ledger=book, people="cohort", budget=1.5 * level)
+
+    done = sf.release(people, SRR, tmp_path / "out.parquet", **asked)
+
+    [entry] = book.entries()
+    assert (entry.state, entry.people, entry.level) == ("delivered", "cohort", level)
+    assert entry.token == done.manifest.entry == read_manifest(tmp_path / "out.manifest.json").entry
+    with pytest.raises(sf.SfumatoError, match="budget"):
+        sf.release(people, SRR, tmp_path / "second.parquet", **asked)
+    assert not (tmp_path / "second.parquet").exists()
+    assert [e.state for e in book.entries() if e.state == "delivered"] == ["delivered"]
+
+
+# The contract of tests/test_frames.py. Noise belongs to what a row is, not to its number, so a seed gives other rows
+# than on this machine: what is released from the table in one piece stands for what is expected.
+CONTRACT = {
+    "split": (test_frames.test_any_split_into_batches_gives_the_same_rows_in_the_same_kind_of_frame, ((1, 2, 300),)),
+    "symbols": (test_frames.test_every_decoding_is_the_same, ("symbols",)),
+    "likely": (test_frames.test_every_decoding_is_the_same, ("likely",)),
+    "sample": (test_frames.test_every_decoding_is_the_same, ("sample",)),
+    "counts": (test_frames.test_counts_are_the_same, ()),
+    "estimates": (test_frames.test_estimates_are_the_same, ()),
+    "manifest": (test_frames.test_a_frame_that_can_carries_its_manifest_to_the_estimate, ()),
+    "missing column": (test_frames.test_a_missing_column_is_named, ()),
+}
+
+
+@pytest.mark.parametrize("law", CONTRACT)
+def test_the_contract_of_all_frames_holds(law, spark, monkeypatch, tmp_path):
+    def made(table, folder):
+        parts = [spark.createDataFrame(pa.Table.from_batches([b])) for b in table.to_batches()]
+        return functools.reduce(lambda a, b: a.union(b), parts)
+
+    def expected(name="cells", decode="symbols"):
+        frame = spark.createDataFrame(test_frames.people())
+        out = sf.release(frame, test_frames.mechanism(name), decode=decode, seed=test_frames.SEED).toArrow()
+        return test_frames.multiset(out, out.column_names)
+
+    engine = Engine(made, type(spark.range(1)), lambda frame: frame.toArrow())
+    for table in (ENGINES, FRAMES):
+        monkeypatch.setitem(table, "spark", engine)
+    monkeypatch.setattr(test_frames, "expected", expected)
+    check, arguments = CONTRACT[law]
+    check("spark", *arguments, tmp_path)
+
+
+def test_two_hundred_columns_are_kept(spark):
+    wide = {f"c{i}": pa.array([None if (r + i) % 7 == 0 else (r * i) % (i + 2) for r in range(400)], pa.int64()) for i in range(200)}
+    frame = spark.createDataFrame(pa.table({**{n: TABLE.column(n) for n in ("ill", "town", "id")}, **wide}))
+
+    out = sf.release(frame, SRR, keep=["id", *wide], seed=1).toArrow().sort_by("id")
+
+    assert out.num_columns == 203
+    assert out.select(list(wide)).equals(pa.table(wide))

@@ -10,14 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
-import pytest
 from tests.spark_cluster import run
 from tests.test_release import ALL, rows
 from tests.test_spark import expected, multiset
 
 import sfumato as sf
 
-pytestmark = pytest.mark.xdist_group("spark cluster")
 HERE = Path(__file__).parent
 SRR = ALL["srr"]
 
@@ -25,10 +23,12 @@ SRR = ALL["srr"]
 def test_killed_tasks_repeat_their_noise_and_write_no_row_twice(tmp_path):
     said = json.loads(run([sys.executable, str(HERE / "spark_killing.py"), str(tmp_path)], tmp_path).splitlines()[-1])
 
-    calm = said.pop("calm")
-    assert len(calm) == 2000
-    for name, found in said.items():
+    calm, share = said.pop("calm"), said.pop("calm share")
+    assert len(calm) == len(share) == 2000
+    for name in said:
         assert (tmp_path / f"{name}.struck").exists(), f"nothing was struck in {name}"
+    assert said.pop("share") == share
+    for name, found in said.items():
         assert found == calm, name
         ids = Counter(pq.read_table(tmp_path / f"{name}.parquet").column("id").to_pylist())
         assert ids == Counter(range(2000))

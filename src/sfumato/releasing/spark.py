@@ -16,14 +16,13 @@ import os
 from functools import partial
 from typing import Any, NamedTuple
 
-import msgspec
-
 from sfumato.mechanism.file import record_of
 from sfumato.releasing import spark_work
 from sfumato.releasing.engine import Flow, Release
 from sfumato.releasing.spark_digest import digest
 from sfumato.releasing.spark_folder import write_folder
-from sfumato.sources.spark import WEIGHT, clear_errors, column, grouped, map_in_arrow, plain_columns
+from sfumato.releasing.spark_input import answer_keys, encoded, job_of, kept_fields, output_names, shuffle_parts
+from sfumato.sources.spark import WEIGHT, clear_errors, map_in_arrow
 
 PIECE = 1 << 16  # equal released rows that stay together
 METADATA = "sfumato"  # under this name released columns tell how they came about
@@ -40,35 +39,29 @@ class Told(NamedTuple):
 def spark_release(flow: Flow, to: str | os.PathLike[str] | None, *, force: bool) -> Release | Any:
     """The released rows as a lazy Spark data frame, or written to a folder of Parquet files."""
     with clear_errors():
-        counts = _answers(flow)
         if to is None:
-            return _rows(flow, counts)
-        return write_folder(flow, counts, lambda: _rows(flow, counts), to, force=force)
+            return _rows(flow)
+        return write_folder(flow, lambda: _answers(flow), lambda: _rows(flow), to, force=force)
 
 
 def _answers(flow: Flow) -> Any:
-    """Released values with how often they occur, spread over parts by what they are: columns d, k…, y…, n."""
+    """Released values with how often they occur, spread over parts by what they are: columns k…, y…, n."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
-    job = spark_work.Job(
-        msgspec.json.encode(record_of(flow.mechanism)), flow.stream.key, flow.decode, len(flow.kept)
-    )
-    kept = kept_fields(flow)
-    long = [StructField(name, LongType()) for name in ("x", WEIGHT)]
-    passed = [StructField(name, field.dataType) for name, field in kept.items()]
-    cells = map_in_arrow(_input(flow), partial(spark_work.encode, job), StructType([*passed, *long]))
+    job, kept, parts = job_of(flow), kept_fields(flow), shuffle_parts(flow)
+    cells = encoded(flow)
     if kept:
         cells = cells.withColumn("d", digest(kept))
-    parts = int(flow.source.cluster.sparkSession.conf.get("spark.sql.shuffle.partitions"))
     cells = cells.groupBy(*job.names, "x").agg(F.sum(WEIGHT).alias(WEIGHT))
     cells = _pieces(cells, spark_work.BLOCK, "start", "size")
     if not kept:  # a few large cells would be left in one part, because they are few bytes
         cells = cells.repartition(parts, "x", "start")
-    keys = [f"y{i}" for i in range(len(flow.decoder.columns))]
-    digests = [StructField("d", BinaryType())] if kept else []
-    answers = StructType([*digests, *passed, *(StructField(k, StringType()) for k in keys), long[1]])
-    drawn = map_in_arrow(cells, partial(spark_work.draw, job), answers)
+    keys = answer_keys(flow)
+    fields = [StructField("d", BinaryType())] if kept else []
+    fields += [StructField(name, field.dataType) for name, field in kept.items()]
+    fields += [StructField(name, StringType()) for name in keys]
+    drawn = map_in_arrow(cells, partial(spark_work.draw, job), StructType([*fields, StructField(WEIGHT, LongType())]))
     drawn = drawn.groupBy(*job.names, *keys).agg(F.sum(WEIGHT).alias(WEIGHT))
     first = ["d"] if kept else []
     drawn = _pieces(drawn, PIECE, "start", "size")
@@ -85,34 +78,18 @@ def _pieces(cells: Any, rows: int, start: str, size: str) -> Any:
     return cut.withColumn(size, F.least(F.lit(rows), F.col(WEIGHT) - F.col(start)))
 
 
-def _input(flow: Flow) -> Any:
-    """The columns that are read, as c0, c1, …, and kept ones as k0, k1, …; distinct values with their number where
-    there are few."""
-    frame, coded = flow.source.cluster, list(flow.coded.values())
-    binned = any(c.cuts is not None for a in (flow.mechanism.secret, flow.mechanism.useful) for c in a.columns)
-    if flow.kept or binned:
-        return frame.select(*plain_columns(coded), *plain_columns(flow.kept, "k"))
-    return grouped(frame, coded)
-
-
-def kept_fields(flow: Flow) -> dict[str, Any]:
-    """Kept columns by their internal names, with their fields in the source's schema."""
-    fields = flow.source.cluster.select(*(column(name) for name in flow.kept)).schema.fields if flow.kept else []
-    return {f"k{i}": field for i, field in enumerate(fields)}
-
-
-def _rows(flow: Flow, counts: Any) -> Any:
+def _rows(flow: Flow) -> Any:
     """The counted answers as rows, lazily, with the source's names and types."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
+    counts = _answers(flow)
     rows = map_in_arrow(counts, spark_work.expand, StructType(counts.schema.fields[:-1]))
-    named = output_names(flow, counts.columns[:-1])
     told = Told(record_of(flow.mechanism).checksum, flow.decode, flow.stream.description)
     fields, ours = kept_fields(flow), {METADATA: told._asdict()}
     return rows.select(*(
         F.col(inner).alias(name, metadata=fields[inner].metadata if inner in fields else ours)
-        for inner, name in named
+        for inner, name in output_names(flow)
     ))
 
 
@@ -120,10 +97,3 @@ def told_by(frame: Any) -> Told | None:
     """What a frame's columns tell, if it was released by this engine and nobody dropped it."""
     said = [field.metadata[METADATA] for field in frame.schema.fields if METADATA in (field.metadata or {})]
     return Told(**said[0]) if said else None
-
-
-def output_names(flow: Flow, inner: list[str]) -> list[tuple[str, str]]:
-    """(internal name, released name) in the order of the released table. Inside, kept columns come first."""
-    kept, answers = inner[: len(flow.kept)], inner[len(flow.kept) :]
-    named = list(zip([*answers, *kept], [*(c.name for c in flow.decoder.columns), *flow.kept], strict=True))
-    return [named[i] for i in flow.order]

@@ -24,9 +24,10 @@ import pyarrow as pa
 
 from sfumato.atomic import as_output_error, drafts
 from sfumato.errors import DataError, InputError, OutputError
-from sfumato.releasing import spark_work
+from sfumato.releasing import spark_few, spark_work
 from sfumato.releasing.engine import Flow, Release
 from sfumato.releasing.manifest import manifest_path
+from sfumato.releasing.spark_input import output_names
 from sfumato.releasing.writing import GROUP_ROWS
 from sfumato.sources.spark import map_in_arrow, worker_errors
 
@@ -35,7 +36,7 @@ WRITTEN = pa.schema([("file", pa.string()), ("rows", pa.int64())])
 
 
 def write_folder(
-    flow: Flow, counts: Any, rows: Callable[[], Any], to: str | os.PathLike[str], *, force: bool
+    flow: Flow, counts: Callable[[], Any], rows: Callable[[], Any], to: str | os.PathLike[str], *, force: bool
 ) -> Release:
     """Write counted answers out as rows under a path or a URL, and the manifest beside them."""
     text = os.fspath(to)
@@ -61,13 +62,11 @@ def _check_target(target: Path, frame: Any, *, force: bool) -> None:
         raise OutputError(f"the folder {target.parent} does not exist; create it first.")
 
 
-def _to_path(flow: Flow, counts: Any, target: Path, *, force: bool) -> Release:
-    from sfumato.releasing.spark import output_names
-
-    names = output_names(flow, counts.columns[:-1])
+def _to_path(flow: Flow, counts: Callable[[], Any], target: Path, *, force: bool) -> Release:
     with _hidden(target) as (staging, whole):
-        work = partial(_write, str(staging), names)
-        told = map_in_arrow(counts, work, WRITTEN).toArrow()
+        work = partial(_write, str(staging), output_names(flow))
+        few = spark_few.suits(flow)
+        told = spark_few.written(flow, work, WRITTEN) if few else map_in_arrow(counts(), work, WRITTEN).toArrow()
         total = int(np.asarray(told.column("rows")).sum())
         if not total:
             raise DataError(f"{flow.source.name} has no rows: there is nothing to tabulate or release.")

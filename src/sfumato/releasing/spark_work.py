@@ -19,7 +19,7 @@ from sfumato.mechanism.file import MechanismRecord, mechanism_of
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato.releasing.decoding import Decoder, decoder
 from sfumato.releasing.placed import DIGEST, MOST_COPIES, Placed
-from sfumato.releasing.sampling import Sampler
+from sfumato.releasing.sampling import ROWS_WORTH_NUMBA, Sampler
 from sfumato.sources.spark import WEIGHT, weights_of, worker_errors
 
 BLOCK = 1 << 18  # rows drawn or written at a time
@@ -75,6 +75,8 @@ def draw(job: Job, batches: Batches) -> Batches:
     for batch in batches:
         codes, starts, sizes = (np.asarray(batch.column(n), np.int64) for n in ("x", "start", "size"))
         digests = _digests(batch.column("d")) if job.kept else None
+        if sizes.sum() >= ROWS_WORTH_NUMBA // 4:  # a worker draws several such batches, with numba in its memory
+            sampler.compile()
         for low, high in _stretches(sizes):
             which = np.repeat(np.arange(low, high), sizes[low:high])
             ends = np.cumsum(sizes[low:high])

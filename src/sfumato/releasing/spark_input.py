@@ -1,0 +1,62 @@
+"""What a release on Spark reads, and under which names: the part that every way of releasing shares."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from sfumato.mechanism.file import record_of
+from sfumato.releasing import spark_work
+from sfumato.releasing.engine import Flow
+from sfumato.sources.spark import WEIGHT, column, grouped, map_in_arrow, plain_columns
+
+
+def job_of(flow: Flow) -> spark_work.Job:
+    """What the workers must know of a release."""
+    record = msgspec.json.encode(record_of(flow.mechanism))
+    return spark_work.Job(record, flow.stream.key, flow.decode, len(flow.kept))
+
+
+def encoded(flow: Flow) -> Any:
+    """The rows as columns k… (kept), x (input code) and n (how often). One x may come in several rows."""
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    passed = [StructField(name, field.dataType) for name, field in kept_fields(flow).items()]
+    schema = StructType([*passed, *(StructField(name, LongType()) for name in ("x", WEIGHT))])
+    frame, coded = flow.source.cluster, list(flow.coded.values())
+    if counted_first(flow):
+        rows = grouped(frame, coded)
+    else:
+        rows = frame.select(*plain_columns(coded), *plain_columns(flow.kept, "k"))
+    return map_in_arrow(rows, partial(spark_work.encode, job_of(flow)), schema)
+
+
+def counted_first(flow: Flow) -> bool:
+    """Whether rows take few distinct values, so that Spark counts these before Python sees them."""
+    alphabets = (flow.mechanism.secret, flow.mechanism.useful)
+    return not flow.kept and all(c.cuts is None for a in alphabets for c in a.columns)
+
+
+def shuffle_parts(flow: Flow) -> int:
+    """The number of parts that the session asks for."""
+    return int(flow.source.cluster.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+
+
+def kept_fields(flow: Flow) -> dict[str, Any]:
+    """Kept columns by their internal names, with their fields in the source's schema."""
+    fields = flow.source.cluster.select(*(column(name) for name in flow.kept)).schema.fields if flow.kept else []
+    return {f"k{i}": field for i, field in enumerate(fields)}
+
+
+def answer_keys(flow: Flow) -> list[str]:
+    """The internal names of the released columns: y0, y1, …"""
+    return [f"y{i}" for i in range(len(flow.decoder.columns))]
+
+
+def output_names(flow: Flow) -> list[tuple[str, str]]:
+    """(internal name, released name) in the order of the released table. Inside, kept columns come first."""
+    inner = [*answer_keys(flow), *(f"k{i}" for i in range(len(flow.kept)))]
+    named = list(zip(inner, [*(c.name for c in flow.decoder.columns), *flow.kept], strict=True))
+    return [named[i] for i in flow.order]
