@@ -10,6 +10,7 @@ from scipy import sparse
 
 from sfumato.solve.arrays import Floats
 from sfumato.solve.distortion_active import solve_by_active_cones
+from sfumato.solve.distortion_cones import Found as Cone
 from sfumato.solve.distortion_cones import solve_by_cones
 from sfumato.solve.distortion_cuts import Known, solve_by_cuts
 from sfumato.solve.distortion_problem import Cuts, Problem
@@ -64,21 +65,25 @@ def least_loss(
     return Answer(cut.q, cut.value, cut.bound, chosen, cut.cuts)
 
 
-def by_all_cones(
-    problem: Problem, *, tolerance: float, accuracy: float = 1e-9, time_limit: float = 60.0
-) -> Answer:
-    """The cones of all pairs; where their multipliers prove too little, cuts from the same members of F prove more.
+def by_all_cones(problem: Problem, *, tolerance: float, time_limit: float = 60.0) -> Answer:
+    """The cones of all pairs, and cuts where those prove too little."""
+    began = time.monotonic()
+    cone = solve_by_cones(problem, time_limit=time_limit)
+    return proved(problem, cone, tolerance=tolerance, time_limit=time_limit - (time.monotonic() - began))
+
+
+def proved(problem: Problem, cone: Cone, *, tolerance: float, time_limit: float = 60.0) -> Answer:
+    """The answer of the cones; where their multipliers prove too little, cuts from the same members of F prove more.
 
     Now and then (about one small table in a hundred at n = 15,000) two secrets weigh so differently that prices are
     good to a few digits only, while the mechanism is right: the linear programme over the members prices them anew.
     """
-    began = time.monotonic()
-    cone = solve_by_cones(problem, tolerance=accuracy, time_limit=time_limit)
-    left = time_limit - (time.monotonic() - began)
-    if cone.value - cone.bound <= tolerance * abs(cone.value) or problem.ball.radius <= 0.0 or left <= 0.0:
+    tight = cone.value - cone.bound <= tolerance * abs(cone.value)
+    if tight or problem.ball.radius <= 0.0 or time_limit <= 0.0:
         return Answer(cone.q, cone.value, cone.bound, "cones", cone.cuts)
     known = Known(cone.q, cone.value, cone.bound, cone.source)
-    cut = solve_by_cuts(problem, tolerance=tolerance, time_limit=min(left, PROVING), start=cone.cuts, known=known)
+    limit = min(time_limit, PROVING)
+    cut = solve_by_cuts(problem, tolerance=tolerance, time_limit=limit, start=cone.cuts, known=known)
     return Answer(cut.q, cut.value, cut.bound, "cones", cone.cuts)
 
 
