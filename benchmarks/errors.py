@@ -91,7 +91,7 @@ def section(pair: tuple[str, str], epsilon: float, seconds: float) -> tuple[str,
         other = min(getattr(p, side).standard_error for _, _, p in rest)
         holds &= best <= other
         told.append(f"{other / best:.2f} on the {what}")
-    title = f"### {pair[0]} × {pair[1]}, ε = {epsilon:g}"
+    title = f"## {pair[0]} × {pair[1]}, ε = {epsilon:g}"
     last = f"The best protocol's error over ours: {', '.join(told)}."
     return f"{title}\n\n{HEAD}\n" + "\n".join(lines) + f"\n\n{last}\n", holds
 

@@ -29,6 +29,7 @@ class Wishes:
     confidence: float = 0.95
     notion: str = "rldp"
     reads: str = "both"
+    aim: str | None = None  # of the method auto
     bins: dict[str, int | list[float]] | None = None
     rare: float | dict[str, float] | None = None
     missing: str = "category"
@@ -221,6 +222,9 @@ def designing(command: F) -> F:
     """How a mechanism is designed."""
     for option in reversed((
         click.option("--method", type=Method(), default="auto", show_default=True, help=METHODS_HELP),
+        click.option("--aim", type=click.Choice(["either", "information", "estimates"]), help="Of auto: keep most bits "
+                     "of a record, or let distributions be estimated best. [default: either, which is bits unless "
+                     "nothing could then be estimated]"),
         click.option("--confidence", type=float, default=0.95, show_default=True,
                      help="Of the ball of distributions around the counts, in all of which the promise holds."),
         click.option("--notion", type=click.Choice(["rldp", "lip", "ldp"]), default="rldp", show_default=True,

@@ -32,6 +32,10 @@ def planned(joint: Joint, wishes: Wishes, source: str) -> Plan:
 
     ball = ChiSquareBall(joint, confidence=wishes.confidence)
     options: dict[str, Any] = {"notion": wishes.notion, "reads": wishes.reads, **_near(joint, wishes)}
+    if wishes.method == "auto":
+        options["aim"] = wishes.aim or "either"
+    elif wishes.aim is not None:
+        raise InputError(f"--aim is for --method auto, not {wishes.method}.")
     notes: tuple[str, ...] = ()
     with progress(f"designing for {joint.p.size:,} cells"):
         try:

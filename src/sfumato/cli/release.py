@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 MANY_COLUMNS = 5  # useful columns from which on their table may be too large for one mechanism
 DESIGN_OPTIONS = (
-    "epsilon", "method", "confidence", "notion", "reads", "time_limit",
+    "epsilon", "method", "aim", "confidence", "notion", "reads", "time_limit",
     "distance", "values", "outputs", "bins", "rare", "missing", "unseen", "design_from",
     "split", "columns", "assuming",
 )

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from sfumato.designers.aiming import aimed
 from sfumato.designers.base import Design, Draft, Task, finished
 from sfumato.designers.cr import cr
 from sfumato.designers.distortion import distortion
@@ -57,7 +58,9 @@ def design(
 
     notion is 'rldp' (about the secret, over the set), 'lip' (about the secret, at P̂) or 'ldp' (about the input).
     reads='useful' designs a mechanism that never sees the secret. recoverable=True (or a share of the answers) makes
-    sure that the whole distribution can be estimated from what is released. Further options go to the designer.
+    sure that the whole distribution can be estimated from what is released. Further options go to the designer; those
+    of 'auto' are time_limit and aim: 'information' (default), 'estimates' (least standard errors), or 'either' (the
+    first unless the distribution could then not be estimated).
     The funnel methods (lip, ldp, srlip, srlip-paper, mi-funnel) imply their notion and read the useful variable alone.
     """
     started = time.perf_counter()
@@ -89,10 +92,17 @@ def _draft(method: str, task: Task, options: dict[str, Any]) -> Draft:
 
 
 def _auto(task: Task, options: dict[str, Any]) -> Draft:
-    """The nearest release where options speak of nearness, and the most informative one otherwise."""
+    """The nearest release where options speak of nearness, and what is aimed at otherwise."""
     near = [name for name in _NEARNESS if options.get(name) is not None]
     if not near:
-        return _most_informative(task, **{k: v for k, v in options.items() if k not in _NEARNESS})
+        given = {k: v for k, v in options.items() if k not in _NEARNESS}
+        aim = given.pop("aim", "information")
+
+        def named(method: str, chosen: dict[str, float]) -> Draft:
+            return _draft(method, task, chosen)
+
+        return aimed(task, aim, lambda: _most_informative(task, **given), named, given.get("time_limit"))
+    options = {k: v for k, v in options.items() if k != "aim"}
     draft = _draft("distortion", task, options)
     asked = ", ".join(f"{name}=" for name in near)
     return replace(draft, notes=(*draft.notes, f"auto took distortion: it is the method that {asked} are for"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, overload
 
 import numpy as np
@@ -17,7 +18,7 @@ from sfumato.estimation.models import Model, model_of, prior
 from sfumato.estimation.result import Estimate, Marginal
 from sfumato.estimation.simplex import on_simplex
 from sfumato.estimation.tally import Tally, tally
-from sfumato.mechanism import Bundle, Mechanism
+from sfumato.mechanism import Bundle, Mechanism, known
 
 METHODS = ("auto", "inverse", "em")
 NEVER_ZERO = 1e-3  # of a uniform share: a cell that starts at zero in EM would stay there
@@ -32,22 +33,30 @@ def estimate(
 
 @overload
 def estimate(
+    source: Any, mechanism: str | os.PathLike[str], *, method: str = ..., project: bool = ...,
+    decode: str | None = ..., n: int | None = ...,
+) -> Any: ...
+
+
+@overload
+def estimate(
     source: Any, mechanism: Bundle, *, method: str = ..., project: bool = ..., decode: str | None = ...,
     n: int | None = ...,
 ) -> BundleEstimate: ...
 
 
 def estimate(
-    source: Any, mechanism: Mechanism | Bundle, *, method: str = "auto", project: bool = True,
-    decode: str | None = None, n: int | None = None,
-) -> Estimate | BundleEstimate:
+    source: Any, mechanism: Any, *, method: str = "auto", project: bool = True, decode: str | None = None,
+    n: int | None = None,
+) -> Any:
     """The distribution of what the mechanism read, from what it released; of a bundle, every one- and two-way table.
 
     `source` is the released table (a path, a dataframe, Arrow) or an array of counts by output: [y], [s, u] for
-    mechanisms that answer with cells, ones by bit with n= for SUE and OUE. How a released file was decoded is read
-    from its manifest; `decode` says it for other sources. 'inverse' is unbiased and, with project=True, moved to the
-    nearest distribution; 'em' is the maximum of the likelihood; 'auto' takes the inverse when it exists, else EM
-    from the design distribution, which where nothing can be identified only repeats it (`.identifiable`).
+    mechanisms that answer with cells, ones by bit with n= for SUE and OUE; `mechanism` may be the path of its file. How
+    a released file was decoded is read from its manifest; `decode` says it for other sources. 'inverse' is unbiased
+    and, with project=True, moved to the nearest distribution; 'em' is the maximum of the likelihood; 'auto' takes the
+    inverse when it exists, else EM from the design distribution, which where nothing can be identified only repeats it
+    (`.identifiable`).
 
     >>> from sfumato import Tabular
     >>> e = estimate([600, 400], Tabular([[0.75, 0.25], [0.25, 0.75]]))
@@ -56,6 +65,7 @@ def estimate(
     """
     if method not in METHODS:
         raise unknown("a method of estimation", method, METHODS)
+    mechanism = known(mechanism)
     if isinstance(mechanism, Bundle):
         if method == "em" or decode not in (None, "symbols") or n is not None:
             raise InputError("tables of a bundle are estimated by inversion from answers as they were written.")

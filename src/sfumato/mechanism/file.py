@@ -404,6 +404,19 @@ def load(path: str | os.PathLike[str] | Place) -> Any:
     return bundle_file.decoded(data, path) if kind == bundle_file.FORMAT else _decoded(data, path)
 
 
+def known(mechanism: Any) -> Any:
+    """A mechanism or bundle, from itself, from a design that has one, or from the path of its file."""
+    if isinstance(mechanism, (str, os.PathLike)):
+        return load(mechanism)
+    found = getattr(mechanism, "mechanism", getattr(mechanism, "bundle", mechanism))
+    if not hasattr(found, "claim"):
+        raise InputError(
+            f"a mechanism was expected, or the path of its file, got a {type(mechanism).__name__}. The table comes "
+            "first, then the mechanism."
+        )
+    return found
+
+
 def load_mechanism(path: str | os.PathLike[str] | Place) -> Mechanism:
     """The mechanism in a file; a bundle is refused."""
     found = load(path)

@@ -15,6 +15,7 @@ from sfumato.alphabet import Alphabet, Column, find_column
 from sfumato.atomic import as_output_error
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism.bundle import Bundle
+from sfumato.mechanism.file import known
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato.releasing.booking import Book, Booking, Memo, booked
 from sfumato.releasing.decoding import Decoder, decoder
@@ -28,6 +29,7 @@ from sfumato.releasing.writing import Made, is_folder, output, writer_for
 from sfumato.sources import Place, Rows, Source, Where, located, open_source
 
 Names = str | Sequence[str] | None
+Released = Mechanism | Bundle | str | os.PathLike[str]  # what to release with, or its file
 Progress = Callable[[int], None]  # told the number of rows written so far
 METADATA_KEY = b"sfumato.manifest"
 
@@ -43,7 +45,7 @@ class Release:
 
 @overload
 def release(
-    source: Any, mechanism: Mechanism | Bundle, to: None = None, *, decode: str = ..., keep: Sequence[str] = ...,
+    source: Any, mechanism: Released, to: None = None, *, decode: str = ..., keep: Sequence[str] = ...,
     secret: Names = ..., useful: Names = ..., partition: Sequence[str] = ..., seed: int | None = ...,
     force: bool = ..., allow_unclaimed: bool = ..., progress: Progress | None = ..., ledger: Book | None = ...,
     people: str | None = ..., budget: float | None = ..., same_values: bool = ..., memoise: str | None = ...,
@@ -52,7 +54,7 @@ def release(
 
 @overload
 def release(
-    source: Any, mechanism: Mechanism | Bundle, to: str | os.PathLike[str] | Place, *, decode: str = ...,
+    source: Any, mechanism: Released, to: str | os.PathLike[str] | Place, *, decode: str = ...,
     keep: Sequence[str] = ..., secret: Names = ..., useful: Names = ..., partition: Sequence[str] = ...,
     seed: int | None = ..., force: bool = ..., allow_unclaimed: bool = ..., progress: Progress | None = ...,
     ledger: Book | None = ..., people: str | None = ..., budget: float | None = ..., same_values: bool = ...,
@@ -61,7 +63,7 @@ def release(
 
 
 def release(
-    source: Any, mechanism: Mechanism | Bundle, to: str | os.PathLike[str] | Place | None = None, *,
+    source: Any, mechanism: Any, to: str | os.PathLike[str] | Place | None = None, *,
     decode: str = "symbols", keep: Sequence[str] = (), secret: Names = None, useful: Names = None,
     partition: Sequence[str] = (), seed: int | None = None, force: bool = False, allow_unclaimed: bool = False,
     progress: Progress | None = None, ledger: Book | None = None, people: str | None = None,
@@ -69,9 +71,9 @@ def release(
 ) -> Any:
     """Randomise every row of a source, into a file or folder or into what the source is.
 
-    The claim is certified first. Columns that the mechanism does not read are left out unless `keep` names
-    them; kept columns are not protected. `secret` and `useful` name the columns to read when the source calls
-    them otherwise than the mechanism, in its order.
+    `mechanism` may be the path of its file. The claim is certified first. Columns that the mechanism does not read are
+    left out unless `keep` names them; kept columns are not protected. `secret` and `useful` name the columns to read
+    when the source calls them otherwise than the mechanism, in its order.
 
     `to` is a .csv, .tsv (also packed: .csv.gz, .csv.zst, .csv.bz2) or .parquet file, or a folder of Parquet files (a
     name without suffix; `partition` names columns of the output by which it is divided), here or in a store
@@ -83,6 +85,7 @@ def release(
     With `ledger=sf.Ledger(path)` the release is entered as one about `people`, and refused if all releases about them
     together would exceed `budget` (docs/ledger.md has same_values and memoise).
     """
+    mechanism = known(mechanism)
     opened = open_source(source)
     divided = (partition,) if isinstance(partition, str) else tuple(partition)
     if opened.cluster is not None:
