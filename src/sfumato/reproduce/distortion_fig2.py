@@ -20,6 +20,8 @@ from sfumato.uncertainty import ChiSquareBall
 SECRETS, USEFUL, EPSILON = 3, 5, 0.5
 PROBLEMS = {"NUNP": (False, False), "RUNP": (False, True), "NURP": (True, False), "RURP": (True, True)}
 SIZES = (5, 20, 100, 1000)  # n = size · |S||U|
+SHOWN = (0.01, 10.0)  # levels of the picture: constant mechanisms have none, and some of the others are infinite
+MARKERS = {"NUNP": "o", "RUNP": "x", "NURP": "s", "RURP": "+"}  # points of two problems often coincide
 Row = dict[str, Any]
 
 
@@ -83,16 +85,21 @@ def _paint(axes: Sequence[Any], rows: list[Row], sizes: tuple[int, ...]) -> None
     for panel, size in ((0, sizes[0]), (1, sizes[-1])):
         for name in PROBLEMS:
             mine = [r for r in rows if r["problem"] == name and r["n"] == size * SECRETS * USEFUL]
-            axes[panel].scatter([r["level"] for r in mine], [r["distortion"] for r in mine], s=14, label=name)
-        axes[panel].set(xlabel="ε* at the truth", ylabel="D*", title=f"n = {size * SECRETS * USEFUL}", xscale="log")
+            levels = np.clip([r["level"] for r in mine], *SHOWN)
+            spent = [r["distortion"] for r in mine]
+            axes[panel].scatter(levels, spent, s=22, alpha=0.8, marker=MARKERS[name], label=name)
+        axes[panel].set(title=f"n = {size * SECRETS * USEFUL}", ylabel="D*", xscale="log")
+        axes[panel].set(xlabel=f"ε* at the truth, those outside [{SHOWN[0]:g}, {SHOWN[1]:g}] at its ends")
         axes[panel].axvline(EPSILON, color="grey", linewidth=1)
         axes[panel].legend()
     for panel, key in ((2, "level"), (3, "distortion")):
         for name in PROBLEMS:
             n = [s * SECRETS * USEFUL for s in sizes]
             means = [_mean([r[key] for r in rows if r["problem"] == name and r["n"] == x]) for x in n]
-            axes[panel].plot(n, means, "o-", label=name)
+            axes[panel].plot(n, means, marker=MARKERS[name], label=name)
         axes[panel].set(xscale="log", xlabel="n", ylabel="mean ε*" if key == "level" else "mean D*")
+        if key == "level":
+            axes[panel].axhline(EPSILON, color="grey", linewidth=1)
         axes[panel].legend()
 
 

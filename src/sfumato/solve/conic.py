@@ -56,18 +56,38 @@ class ConicProgram:
         self.cones.extend(clarabel.SecondOrderConeT(3) for _ in range(count))
         return self._put(3 * count, rows, columns, values, np.zeros(3 * count))
 
-    def solve(self, cost: Floats, *, tolerance: float = 1e-9, time_limit: float = 600.0) -> ConicSolution:
-        """Run Clarabel; variables after the end of `cost` cost nothing."""
+    def matrix(self) -> sparse.csc_matrix:
+        """A, with zeros kept: two programs built alike have the same pattern."""
+        entries = np.concatenate(self.value), (np.concatenate(self.row), np.concatenate(self.column))
+        return sparse.csc_matrix(entries, shape=(self.rows, self.variables))
+
+    def solver(self, cost: Floats, *, tolerance: float = 1e-9, time_limit: float = 600.0) -> ConicSolver:
+        """Clarabel, ready to run; variables after the end of `cost` cost nothing."""
         cost = np.concatenate([cost, np.zeros(self.variables - len(cost))])
-        a = sparse.csc_matrix(
-            (np.concatenate(self.value), (np.concatenate(self.row), np.concatenate(self.column))),
-            shape=(self.rows, self.variables),
-        )
         settings = clarabel.DefaultSettings()
         settings.verbose = False
+        settings.iterative_refinement_enable = False  # a third of the time, for digits that mending does not need
         settings.time_limit = time_limit
         settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
         empty = sparse.csc_matrix((self.variables, self.variables))
-        solver = clarabel.DefaultSolver(empty, cost, a, np.concatenate(self.constant), self.cones, settings)
-        answer = solver.solve()
+        return ConicSolver(clarabel.DefaultSolver(
+            empty, cost, self.matrix(), np.concatenate(self.constant), self.cones, settings
+        ))
+
+    def solve(self, cost: Floats, *, tolerance: float = 1e-9, time_limit: float = 600.0) -> ConicSolution:
+        """Run Clarabel once."""
+        return self.solver(cost, tolerance=tolerance, time_limit=time_limit).solve()
+
+
+@dataclass(frozen=True, slots=True)
+class ConicSolver:
+    """A program that Clarabel has taken in; the same one with other numbers in A need not be taken in again."""
+
+    inner: clarabel.DefaultSolver
+
+    def solve(self, data: Floats | None = None) -> ConicSolution:
+        """Run it, with other values of the entries of A if they are given."""
+        if data is not None:
+            self.inner.update(A=data)
+        answer = self.inner.solve()
         return ConicSolution(str(answer.status), np.array(answer.x), np.array(answer.z))

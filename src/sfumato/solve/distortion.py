@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,13 +10,15 @@ from scipy import sparse
 
 from sfumato.solve.arrays import Floats
 from sfumato.solve.distortion_active import solve_by_active_cones
+from sfumato.solve.distortion_cones import Found as Cone
 from sfumato.solve.distortion_cones import solve_by_cones
-from sfumato.solve.distortion_cuts import solve_by_cuts
+from sfumato.solve.distortion_cuts import Known, solve_by_cuts
 from sfumato.solve.distortion_problem import Cuts, Problem
 from sfumato.solve.growing import GrowingLP
 
 SMALL = 4000  # cells of cones (outputs × pairs × 2U) up to which the cones of all pairs are the fastest
 FEW_VALUES, SMALL_BALL = 10, 1e-2  # |U| and radius up to which cuts win: measured at 8 × 8 and 15 × 5 against 5 × 8
+PROVING = 2.0  # seconds of cuts for a bound that the cones left loose
 CLOSE = 1e-10  # relative gap at which the best constant law is settled
 
 
@@ -53,13 +56,35 @@ def least_loss(
         q, low = best_constant(problem)
         return Answer(q, problem.distortion(q)[0], low, "constant")
     chosen = engine_for(problem) if engine == "auto" else engine
+    if chosen == "cones" and few_cones(problem):
+        return by_all_cones(problem, tolerance=tolerance, time_limit=time_limit)
     if chosen == "cones":
-        cone = solve_by_cones(problem, time_limit=time_limit) if few_cones(problem) else solve_by_active_cones(
-            problem, tolerance=tolerance, time_limit=time_limit
-        )
+        cone = solve_by_active_cones(problem, tolerance=tolerance, time_limit=time_limit)
         return Answer(cone.q, cone.value, cone.bound, chosen, cone.cuts)
     cut = solve_by_cuts(problem, tolerance=tolerance, time_limit=time_limit, start=start)
     return Answer(cut.q, cut.value, cut.bound, chosen, cut.cuts)
+
+
+def by_all_cones(problem: Problem, *, tolerance: float, time_limit: float = 60.0) -> Answer:
+    """The cones of all pairs, and cuts where those prove too little."""
+    began = time.monotonic()
+    cone = solve_by_cones(problem, time_limit=time_limit)
+    return proved(problem, cone, tolerance=tolerance, time_limit=time_limit - (time.monotonic() - began))
+
+
+def proved(problem: Problem, cone: Cone, *, tolerance: float, time_limit: float = 60.0) -> Answer:
+    """The answer of the cones; where their multipliers prove too little, cuts from the same members of F prove more.
+
+    Now and then (about one small table in a hundred at n = 15,000) two secrets weigh so differently that prices are
+    good to a few digits only, while the mechanism is right: the linear programme over the members prices them anew.
+    """
+    tight = cone.value - cone.bound <= tolerance * abs(cone.value)
+    if tight or problem.ball.radius <= 0.0 or time_limit <= 0.0:
+        return Answer(cone.q, cone.value, cone.bound, "cones", cone.cuts)
+    known = Known(cone.q, cone.value, cone.bound, cone.source)
+    limit = min(time_limit, PROVING)
+    cut = solve_by_cuts(problem, tolerance=tolerance, time_limit=limit, start=cone.cuts, known=known)
+    return Answer(cut.q, cut.value, cut.bound, "cones", cone.cuts)
 
 
 def best_constant(problem: Problem, rounds: int = 200) -> tuple[Floats, float]:

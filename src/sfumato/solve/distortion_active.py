@@ -16,7 +16,8 @@ from sfumato.solve.distortion_cones import Found, Pairs, solve_by_cones
 from sfumato.solve.distortion_problem import Problem
 from sfumato.solve.pair_ratios import all_pairs, exactly_at
 
-ACCURACY = (1e-6, 1e-5, 1e-9)  # of the solver: halves only, a rough look at the chosen pairs, then in earnest
+ACCURACY = (1e-6, 1e-5)  # of the solver: halves only, then a rough look at the chosen pairs
+EARNEST = (1e-9, 1e-4)  # afterwards: at least, and of the tolerance
 CLOSE = (3e-3, 3e-2, 1e-6)  # a ratio this close to e^ε earns a pair its exact cone; after a rough look one is generous
 ROUNDS = 6
 SHARE = 1.5  # of the time of the last round: what the next may need
@@ -28,12 +29,11 @@ def solve_by_active_cones(problem: Problem, *, tolerance: float = 1e-6, time_lim
     pairs = all_pairs(problem.outputs, problem.p.shape[0])
     exact: Bools = np.zeros(len(pairs[0]), dtype=np.bool_)
     best: Found | None = None
+    accuracy = (*ACCURACY, *(max(EARNEST[0], EARNEST[1] * tolerance) for _ in range(ROUNDS - len(ACCURACY))))
     for turn in range(ROUNDS):
         began = time.monotonic()
         chosen = _listed(pairs, exact)
-        found = solve_by_cones(
-            problem, exact=chosen, tolerance=ACCURACY[min(turn, 2)], time_limit=max(deadline - began, 0.1)
-        )
+        found = solve_by_cones(problem, exact=chosen, tolerance=accuracy[turn], time_limit=max(deadline - began, 0.1))
         best = found if best is None else _better(best, found)
         spent = time.monotonic() - began
         enough = best.value - best.bound <= tolerance * abs(best.value)
@@ -63,4 +63,4 @@ def _chosen(problem: Problem, pairs: Pairs, exact: Bools, q: Floats, turn: int) 
     """Which pairs get their exact cone next."""
     ratio = exactly_at(problem.ball, problem.expand(q), *pairs).ratio
     close = ratio > float(np.exp(problem.epsilon)) * (1.0 - CLOSE[min(turn, 2)])
-    return np.asarray(close if turn < 2 else close | exact)
+    return np.asarray(close | exact)  # a pair once broken is kept: without its cone it would be broken again

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.solve.arrays import Floats, Ints
-from sfumato.solve.conic import ConicProgram
+from sfumato.solve.conic import ConicProgram, ConicSolution
 from sfumato.solve.distortion_cells import Builder, Cells, Terms
 from sfumato.solve.distortion_members import into_ball, into_pairs
 from sfumato.solve.distortion_problem import Cuts, Problem, bound, centre_cuts, mended
@@ -135,24 +135,43 @@ def solve_by_cones(
 
     With `exact` the other pairs hold for the split of the slack in halves alone: a smaller program, and a relaxation.
     """
-    builder, cost, judged = started(problem)
-    readers = _readers(builder, exact)
-    answer = builder.program.solve(cost, tolerance=tolerance, time_limit=time_limit)
-    source = problem.p
-    if judged is not None:
-        price = judged.prices(answer.z)
-        source = into_ball(problem, (price / price.sum()).reshape(problem.p.shape))
-    cuts, weights = Cuts.none(problem.p.shape[1]), np.zeros(0)
-    for read in readers:
-        more, prices = read(answer.z)
-        cuts, weights = cuts + more, np.concatenate([weights, prices])
-    q = columns_of(problem, answer.x)
-    sealed = mended(problem, q)
-    low = bound(problem, cuts, weights, source)
-    return Found(sealed, problem.distortion(sealed)[0], low, cuts, weights, source, q)
+    program = Program.of(problem, exact)
+    answer = program.builder.program.solve(program.cost, tolerance=tolerance, time_limit=time_limit)
+    return program.read(problem, answer)
 
 
 Reader = Callable[[Floats], tuple[Cuts, Floats]]  # from multipliers to members of F with their prices
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The cone program of a problem, and how its multipliers are read; ε enters as the factor e^ε of some entries."""
+
+    builder: Builder
+    cost: Floats
+    judged: Cells | None  # of robust utility
+    readers: list[Reader]
+
+    @staticmethod
+    def of(problem: Problem, exact: Pairs | None = None) -> Program:
+        """With `exact` only those pairs get their cones."""
+        builder, cost, judged = started(problem)
+        return Program(builder, cost, judged, _readers(builder, exact))
+
+    def read(self, problem: Problem, answer: ConicSolution) -> Found:
+        """The mended mechanism and the proved bound; `problem` may have another ε than the one this was made for."""
+        source = problem.p
+        if self.judged is not None:
+            price = self.judged.prices(answer.z)
+            source = into_ball(problem, (price / price.sum()).reshape(problem.p.shape))
+        cuts, weights = Cuts.none(problem.p.shape[1]), np.zeros(0)
+        for read in self.readers:
+            more, prices = read(answer.z)
+            cuts, weights = cuts + more, np.concatenate([weights, prices])
+        q = columns_of(problem, answer.x)
+        sealed = mended(problem, q)
+        low = bound(problem, cuts, weights, source)
+        return Found(sealed, problem.distortion(sealed)[0], low, cuts, weights, source, q)
 
 
 def _readers(builder: Builder, exact: Pairs | None) -> list[Reader]:

@@ -30,6 +30,16 @@ class Found:
     rounds: int
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What another way has found: a mended Q with its value, a proved bound, and the P in F_u that it rests on."""
+
+    q: Floats
+    value: float
+    bound: float
+    source: Floats
+
+
 def violated(problem: Problem, q: Floats, exact: bool = False) -> tuple[Cuts, Floats]:
     """A constraint that Q breaks for every pair that breaks one, and the excess N − e^ε M of every output.
 
@@ -163,6 +173,13 @@ class Search:
         self.best, self.value, self.low, self.tried = np.zeros((0, 0)), np.inf, -np.inf, np.inf
         self.rounds, self.exact = 0, False
 
+    def begin(self, known: Known) -> None:
+        """Go on from what is known; its digits are good, so every maximiser is asked for exactly."""
+        self.inner, self.guess, self.exact = known.q, known.value, True
+        self.best, self.value, self.low = known.q, known.value, known.bound
+        if self.robust:
+            self.master.source(known.source)
+
     def relaxed(self) -> Floats:
         """The optimum of the relaxation; its prices raise the bound."""
         solution = self.master.lp.solve()
@@ -209,7 +226,8 @@ class Search:
 
 
 def solve_by_cuts(
-    problem: Problem, *, tolerance: float = 1e-6, time_limit: float = 60.0, start: Cuts | None = None
+    problem: Problem, *, tolerance: float = 1e-6, time_limit: float = 60.0, start: Cuts | None = None,
+    known: Known | None = None,
 ) -> Found:
     """Mended value and proved bound until they agree to `tolerance`, or the time is over.
 
@@ -217,6 +235,8 @@ def solve_by_cuts(
     """
     deadline = time.monotonic() + time_limit
     search = Search(problem, start)
+    if known is not None:
+        search.begin(known)
     scale = max(1e-9, 1e-6 * float(np.abs(problem.distance).max()))
     while True:
         search.rounds += 1

@@ -17,7 +17,7 @@ from sfumato.uncertainty.tilting import greatest_mean, spread_of, worst_pairs
 
 GRID = 8
 NEAR = 0.05  # a grid of eight understates a ratio by a few hundredths at most; pairs so close to the best are searched
-FEW = 64  # pairs up to which all are searched: a grid would cost more
+FEW = 200  # pairs up to which all are searched: a grid would cost more
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +137,8 @@ def worst_per_output(ball: Ball, q: Floats) -> Floats:
     if ss < 2:
         return found
     y, s1, s2 = all_pairs(ys, ss)
+    sent = q.max(axis=(1, 2))[y] > 0.0
+    y, s1, s2 = y[sent], s1[sent], s2[sent]
     if ball.radius > 0.0 and len(y) > FEW:
         rough = on_grid(ball, q).ratio
         y, s1, s2 = np.nonzero(rough >= rough.max(axis=(1, 2), keepdims=True) * (1.0 - NEAR))

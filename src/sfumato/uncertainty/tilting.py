@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.alphabet import Floats
 from sfumato.uncertainty.exactly import quotient
@@ -20,7 +21,9 @@ NEWTON = 40  # steps for a multiplier; Newton needs about six, the bisection beh
 GAP_CLOSE = 1e-8  # of a step: Newton is quadratic, so the next one would be lost in rounding
 RAISING = 60  # halvings for a multiplier that its own side does not determine
 LEAST_GAP = -75.0  # log of the least τ − max v looked at, in units of the width
-SPLIT_STEPS = 40  # for the split of the slack; the secant needs about eight
+SPLIT_STEPS = 60  # for the split of the slack; the secant needs about five
+SPLIT_SLOPE, SPLIT_FLAT = -0.5, 1e-3  # of the lean in the log-odds: at first, and where it is too flat to be followed
+SPLIT_PATIENCE = 6  # every so many steps the bracket is halved
 SPLIT_END = 36.0  # log-odds of the split at which a share counts as nothing
 SPLIT_CLOSE = 1e-5  # a slope this small, and one more step of the secant: the ratio is flat there, exact to about 1e-12
 
@@ -180,8 +183,8 @@ def worst_pairs(
         part, log = slack * share, 0.5 * np.log(share)
         # The multiplier grows as the inverse root of the slack: `near` holds it with that taken out.
         both = greatest_mean(values, centre, spread_of(part, mass), None if near is None else near - log)
-        if np.all(np.abs(w) < SPLIT_END):
-            near = both.gap + log
+        inside = np.abs(np.concatenate([w, w])) < SPLIT_END
+        near = both.gap + log if near is None else np.where(inside, both.gap + log, near)
         with np.errstate(divide="ignore", invalid="ignore"):
             slope = np.log(both.slope * (1 + part / mass) / mass / np.abs(both.value))
             lean = np.nan_to_num(slope[:n] - slope[n:], nan=0.0, posinf=1e3, neginf=-1e3)
@@ -200,27 +203,12 @@ def best_split(
 ) -> Pairs:
     """The best split of a budget between two sides; sides(w) gives both at log-odds w and which way to lean.
 
-    Both ends are tried, and so are the splits in `extra`.
+    The splits in `extra` are tried too, and both ends unless every search surely ended inside.
     """
-    low, high = np.full(shape, -SPLIT_END), np.full(shape, SPLIT_END)
-    ends = [sides(low), sides(high)]
-    at_low, at_high = ends[0][2], ends[1][2]
-    at_end = (at_low <= 0) | (at_high >= 0)  # all to one side: the ends are tried in any case
-    w, before, shy = np.zeros(shape), at_end, np.ones(shape)
-    for _ in range(0 if at_end.all() else SPLIT_STEPS):
-        _, _, lean = sides(w)
-        up = lean > 0
-        low, high = np.where(up, w, low), np.where(up, high, w)
-        # Illinois: an end that stays twice in a row counts half, so that it moves too.
-        at_low, at_high = np.where(up, lean, at_low * shy), np.where(up, at_high * shy, lean)
-        shy = np.where(up == before, 0.5, 1.0)
-        before = up
-        with np.errstate(divide="ignore", invalid="ignore"):
-            secant = low + (high - low) * at_low / (at_low - at_high)
-        w = np.where((secant > low) & (secant < high), secant, (low + high) / 2)
-        if np.all(at_end | (np.abs(lean) <= close) | (high - low <= close)):
-            break
-    tried = [ends[0][:2], sides(w)[:2], ends[1][:2], *(sides(np.full(shape, x))[:2] for x in extra)]
+    w, clean = _settled(sides, shape, close)
+    more = tuple(extra)
+    ends = () if clean.all() and not more else (-SPLIT_END, SPLIT_END)
+    tried = [sides(w)[:2], *(sides(np.full(shape, x))[:2] for x in (*ends, *more))]
     ratios = np.stack([quotient(top.value, -bottom.value) for top, bottom in tried])
     best = ratios.argmax(0)
 
@@ -229,6 +217,34 @@ def best_split(
         return np.asarray(options[best, np.arange(len(best))])
 
     return Pairs(ratios.max(0), chosen(0, "r"), chosen(1, "r"), chosen(0, "tau"), -chosen(1, "tau"))
+
+
+def _settled(
+    sides: Callable[[Floats], tuple[Mean, Mean, Floats]], shape: tuple[int, ...], close: float
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Log-odds where neither side is leant to, by a secant kept inside a bracket; and where that is sure.
+
+    Each side grows as the root of its share while the slack is small, so the first slope is −1/2. An exact zero may
+    stand for a lean that is no number, and a search that ran to an end has not met a zero: there nothing is sure.
+    """
+    low, high = np.full(shape, -SPLIT_END), np.full(shape, SPLIT_END)
+    w = before = lean = np.zeros(shape)
+    slope, clean = np.full(shape, SPLIT_SLOPE), np.zeros(shape, dtype=np.bool_)
+    for turn in range(SPLIT_STEPS):
+        last, lean = lean, sides(w)[2]
+        if turn:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                steep = (lean - last) / (w - before)
+            slope = np.where(np.isfinite(steep) & (steep < -SPLIT_FLAT), steep, slope)
+        low, high = np.where(lean >= 0, w, low), np.where(lean <= 0, w, high)
+        before, ahead = w, np.clip(w - lean / slope, -SPLIT_END, SPLIT_END)
+        inside = (ahead >= low) & (ahead <= high) & (turn % SPLIT_PATIENCE < SPLIT_PATIENCE - 1)
+        clean |= (np.abs(lean) <= close) & (lean != 0) & (np.abs(w) < SPLIT_END)
+        done = (np.abs(lean) <= close) | (high - low <= close)
+        w = np.where(inside | done, np.clip(ahead, low, high), (low + high) / 2)
+        if done.all():
+            break
+    return w, clean
 
 
 def balanced(found: Pairs, v1: Floats, p1: Floats, v2: Floats, p2: Floats) -> tuple[Floats, Floats]:
