@@ -2,8 +2,8 @@
 
 Without kept columns a table is its counts: how often does each input occur? These are few numbers, so the driver deals
 them out: each task draws the noise of an equal share of the rows and gives back how often each answer came; the sums
-of these, which are what is released, are dealt out again to be written as rows. Three plain jobs instead of one with
-five shuffles: most of what the long plan costs on a table of this kind is planning.
+of these, which are what is released, are dealt out again to be written as rows. Three plain jobs with one shuffle in
+all, instead of one job with five.
 
 The noise is the same as that of the long plan, since it belongs to places (x, j) and not to tasks. Every task of the
 second and third job is a function of what the driver holds, so a repeated one repeats its work. Parts are cut from
