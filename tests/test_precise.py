@@ -109,3 +109,9 @@ def test_sets_and_tables_it_is_not_for_are_refused():
 def test_no_level_tells_nothing():
     made = sf.design(sf.ChiSquareBall(JOINT), 0.0, "precise")
     assert made.certificate.level == 0.0 and math.isinf(made.value)
+
+
+def test_a_search_that_uses_all_its_rounds_returns_its_last_mixture(monkeypatch):
+    monkeypatch.setattr("sfumato.solve.precise.ROUNDS", 1)
+    joint = sf.Joint.from_counts(np.random.default_rng(0).integers(1, 60, (3, 6)))
+    assert sf.design(sf.ChiSquareBall(joint), 1.0, "precise").certificate.holds

@@ -102,11 +102,11 @@ class Search:
             watch.tell("precise", -mixed.value)
             fresh, promise = self._fresh(mixed)
             used = mixed.weight > USED
+            rows = mixed.weight[used, None] * self.columns[used]  # before fresh columns take their places
             if watch.over or promise < ENOUGH * mixed.value or not len(fresh):
                 break
             self.columns = np.concatenate([self.columns[used], fresh])
             weight = np.concatenate([mixed.weight[used], np.zeros(len(fresh))])
-        rows = mixed.weight[used, None] * self.columns[used]
         return np.asarray(rows / rows.sum(0))
 
     def _fresh(self, mixed: Mixed) -> tuple[Floats, float]:
