@@ -414,10 +414,10 @@ def test_claims_over_every_set_come_back_and_verify(tmp_path, make):
 
 
 def test_a_renyi_record_without_an_order_is_refused():
-    from sfumato.mechanism.file import SetRecord, _set
+    from sfumato.mechanism.claim_records import SetRecord, set_of
 
     with pytest.raises(FileFormatError, match="renyi-ball"):
-        _set(SetRecord("renyi-ball", 0.1), EXAMPLE)
+        set_of(SetRecord("renyi-ball", 0.1), EXAMPLE)
 
 
 # Radii

@@ -14,7 +14,7 @@ from sfumato.certification.certificate import unlisted
 from sfumato.composing.joining import joined
 from sfumato.errors import InputError
 from sfumato.mechanism import Claim, Mechanism, Part, Product
-from sfumato.mechanism.file import claim_record
+from sfumato.mechanism.claim_records import claim_record
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 
 ROOM = 1.0  # nats claimed while a level is sought; what is claimed does not matter there

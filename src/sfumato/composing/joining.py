@@ -10,7 +10,7 @@ import msgspec
 from sfumato.alphabet import Alphabet, Column
 from sfumato.errors import InputError
 from sfumato.mechanism import Mechanism, Part, Product
-from sfumato.mechanism.file import simple_record
+from sfumato.mechanism.law_records import simple_record
 
 
 def joined(mechanisms: Sequence[Mechanism]) -> Mechanism:
