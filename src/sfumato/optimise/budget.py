@@ -1,0 +1,43 @@
+"""Budget: how long a search may go on, and who is told how it goes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Progress = Callable[[str, float, float], None]
+"""(stage, value, proved bound or ±∞), called at least once per outer iteration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A deadline on the monotonic clock and a listener; ∞ is a search that ends by its gap alone."""
+
+    deadline: float = float("inf")
+    progress: Progress | None = None
+
+    @staticmethod
+    def of(seconds: float | None, progress: Progress | None = None) -> Budget:
+        """So many seconds from now; None is as long as it takes."""
+        return Budget(float("inf") if seconds is None else time.monotonic() + seconds, progress)
+
+    @property
+    def left(self) -> float:
+        """Seconds until the deadline, never negative."""
+        return max(self.deadline - time.monotonic(), 0.0)
+
+    @property
+    def over(self) -> bool:
+        return time.monotonic() >= self.deadline
+
+    def part(self, share: float, most: float = float("inf")) -> Budget:
+        """A stage that may take this share of what is left, and no more seconds than `most`."""
+        return Budget(min(self.deadline, time.monotonic() + min(share * self.left, most)), self.progress)
+
+    def tell(self, stage: str, value: float, bound: float = float("inf")) -> None:
+        if self.progress is not None:
+            self.progress(stage, float(value), float(bound))
+
+
+FREE = Budget()  # no deadline, no listener
