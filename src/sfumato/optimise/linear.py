@@ -33,7 +33,8 @@ class LinearProgramme:
     """
 
     def __init__(
-        self, cost: Floats, lower: Floats, upper: Floats, *, maximise: bool = False, warm: bool = False, threads: int = 1
+        self, cost: Floats, lower: Floats, upper: Floats, *, maximise: bool = False, warm: bool = False,
+        threads: int = 1,
     ) -> None:
         self.h = highspy.Highs()  # type: ignore[no-untyped-call]
         self.h.silent()

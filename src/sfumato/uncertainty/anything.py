@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.joint import Joint
-from sfumato.uncertainty.base import Extreme, Worst
+from sfumato.uncertainty.base import Extreme, Pairs, Worst
 from sfumato.uncertainty.exactly import quotient
 
 
@@ -27,6 +27,10 @@ class Anything:
 
     def ratios(self, first: Floats, second: Floats, s1: Floats, s2: Floats) -> Floats:
         return quotient(first.max(-1), second.min(-1))
+
+    def pairs(self, first: Floats, second: Floats, s1: Any, s2: Any, close: float = 0.0) -> Pairs:
+        one = np.eye(first.shape[-1])
+        return Pairs(self.ratios(first, second, s1, s2), one[first.argmax(-1)], one[second.argmin(-1)])
 
     def spikes(self) -> tuple[Floats, Floats]:
         many = float(self.joint.useful.size > 1)

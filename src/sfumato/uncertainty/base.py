@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.joint import Joint
@@ -26,6 +28,18 @@ class Extreme:
     p: Floats
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairs:
+    """The greatest (R₁·v₁)/(R₂·v₂) with the conditionals that attain it and, for balls, multipliers μ ≥ max v₁,
+    m ≤ min v₂ that prove it (nearly: certification checks them)."""
+
+    ratio: Floats
+    first: Floats
+    second: Floats
+    mu: Floats = field(default_factory=lambda: np.zeros(0))
+    m: Floats = field(default_factory=lambda: np.zeros(0))
+
+
 class UncertaintySet(Protocol):
     """A set F of joint distributions of (S, U), known by its worst cases."""
 
@@ -41,6 +55,9 @@ class UncertaintySet(Protocol):
     def ratios(self, first: Floats, second: Floats, s1: Floats, s2: Floats) -> Floats:
         """`worst` for many pairs at once: first[i, u] for secret s1[i] against second[i, u] for s2[i]."""
 
+    def pairs(self, first: Floats, second: Floats, s1: Any, s2: Any, close: float = ...) -> Pairs:
+        """`ratios` with conditionals that attain them; a looser `close` may name pairs that are not quite the worst."""
+
     def spikes(self) -> tuple[Floats, Floats]:
         """Least and greatest P(u|s) over F, as two tables [s, u]."""
 
@@ -52,3 +69,15 @@ class UncertaintySet(Protocol):
 
     def support(self, c: Floats) -> Extreme:
         """max ⟨c, P⟩ over P in F."""
+
+
+def pairs_of(within: UncertaintySet, first: Floats, second: Floats, s1: Any, s2: Any) -> Pairs:
+    """`pairs` of a set that only knows its worst case of one row at a time."""
+    found = []
+    for v1, v2, i, j in zip(first, second, s1, s2, strict=True):
+        row = np.zeros(within.joint.shape)
+        row[i], row[j] = v1, v2
+        found.append(within.worst(row, int(i), int(j)))
+    shape = (len(found), first.shape[-1])
+    given = [np.array([getattr(x, n) for x in found]).reshape(shape) for n in ("given_first", "given_second")]
+    return Pairs(np.array([x.ratio for x in found]), *given)

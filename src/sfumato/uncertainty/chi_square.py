@@ -12,7 +12,15 @@ from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError, unknown
 from sfumato.joint import Joint
 from sfumato.uncertainty.base import Extreme, Worst
-from sfumato.uncertainty.tilting import Pairs, greatest_mean, mass_range, spread_of, worst_pairs
+from sfumato.uncertainty.tilting import (
+    GAP_CLOSE,
+    SPLIT_CLOSE,
+    Pairs,
+    greatest_mean,
+    mass_range,
+    spread_of,
+    worst_pairs,
+)
 
 CALIBRATIONS = ("asymptotic", "bootstrap", "exact")
 DRAWS = 20_000  # tables drawn for a bootstrap
@@ -74,10 +82,28 @@ class ChiSquareBall:
         """The ball with the radius so many times as large."""
         return ChiSquareBall(self.joint, radius=times * self.radius)
 
+    def around(self, joint: Joint) -> ChiSquareBall:
+        """The ball of the same radius around another table."""
+        return ChiSquareBall(joint, radius=self.radius)
+
     @property
     def slack(self) -> float:
         """b = √(1+B) − 1, which all conditionals share: Σ_s P̂_s (√(Σ_u q_u²/R_u) − 1) ≤ b [002, Thm 3]."""
         return self.radius / (math.sqrt(1 + self.radius) + 1)
+
+    budget = slack
+
+    def means(self, values: Floats, s: Ints, spent: Floats, close: float = GAP_CLOSE) -> Floats:
+        """The greatest R·v given s when that secret takes `spent` of the slack; all but the last axis broadcast."""
+        shape = np.broadcast_shapes(values.shape[:-1], np.shape(s), np.shape(spent))
+        q, mass = self.joint.useful_given_secret[s], self.joint.p_secret[s]
+        whole = (*shape, values.shape[-1])
+        c = np.broadcast_to(spread_of(spent, mass), shape)
+        return greatest_mean(np.broadcast_to(values, whole), np.broadcast_to(q, whole), c, None, close).value
+
+    def masses(self, w: Floats, share: float, spent: Floats) -> tuple[Floats, Floats]:
+        """Least and greatest R(H), P̂(H|s) = w, for a secret of this share that takes `spent` of the slack."""
+        return mass_range(w, spread_of(spent, share))
 
     def spread(self) -> Floats:
         """C_s = e^{B_s} = (1 + b/P̂_s)²: given s, R lies in {R : Σ q²/R ≤ C_s} [000, Thm 1]; ∞ where P̂_s = 0."""
@@ -97,15 +123,15 @@ class ChiSquareBall:
         return -greatest_mean(-values, q, c).value, greatest_mean(values, q, c).value
 
     def worst(self, row: Floats, s1: int, s2: int) -> Worst:
-        pair = self._pairs(row[None, s1], row[None, s2], np.array([s1]), np.array([s2]))
+        pair = self.pairs(row[None, s1], row[None, s2], np.array([s1]), np.array([s2]))
         return Worst(float(pair.ratio[0]), pair.first[0], pair.second[0])
 
     def ratios(self, first: Floats, second: Floats, s1: Any, s2: Any) -> Floats:
-        return self._pairs(first, second, s1, s2).ratio
+        return self.pairs(first, second, s1, s2).ratio
 
-    def _pairs(self, first: Floats, second: Floats, s1: Any, s2: Any) -> Pairs:
+    def pairs(self, first: Floats, second: Floats, s1: Any, s2: Any, close: float = SPLIT_CLOSE) -> Pairs:
         q, ps = self.joint.useful_given_secret, self.joint.p_secret
-        return worst_pairs(first, q[s1], ps[s1], second, q[s2], ps[s2], self.slack)
+        return worst_pairs(first, q[s1], ps[s1], second, q[s2], ps[s2], self.slack, close)
 
     def support(self, c: Floats) -> Extreme:
         best = greatest_mean(c.reshape(1, -1), self.joint.p.reshape(1, -1), np.array([1 + self.radius]))

@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.uncertainty.base import Extreme, Worst
+from sfumato.uncertainty.base import Extreme, Pairs, Worst, pairs_of
 from sfumato.uncertainty.exactly import quotient
 
 Range = Callable[[Floats, int], tuple[float, float]]
@@ -68,6 +68,9 @@ class Custom:
 
     def ratios(self, first: Floats, second: Floats, s1: Any, s2: Any) -> Floats:
         return quotient(self.ranges_of(first, s1)[1], self.ranges_of(second, s2)[0])
+
+    def pairs(self, first: Floats, second: Floats, s1: Any, s2: Any, close: float = 0.0) -> Pairs:
+        return pairs_of(self, first, second, s1, s2)
 
     def worst(self, row: Floats, s1: int, s2: int) -> Worst:
         """The ratio; a set that only gives ranges cannot name conditionals that attain it, so they are NaN."""

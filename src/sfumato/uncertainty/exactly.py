@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.joint import Joint
-from sfumato.uncertainty.base import Extreme, Worst
+from sfumato.uncertainty.base import Extreme, Pairs, Worst
 
 
 def quotient(top: Any, bottom: Any) -> Floats:
@@ -33,6 +33,10 @@ class Exactly:
     def ratios(self, first: Floats, second: Floats, s1: Floats, s2: Floats) -> Floats:
         q = self.joint.useful_given_secret
         return quotient((first * q[s1]).sum(-1), (second * q[s2]).sum(-1))
+
+    def pairs(self, first: Floats, second: Floats, s1: Any, s2: Any, close: float = 0.0) -> Pairs:
+        q = self.joint.useful_given_secret
+        return Pairs(self.ratios(first, second, s1, s2), q[s1], q[s2])
 
     def spikes(self) -> tuple[Floats, Floats]:
         q = self.joint.useful_given_secret

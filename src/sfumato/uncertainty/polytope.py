@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sfumato.alphabet import Floats, Ints, read_only
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.uncertainty.base import Extreme, Worst
+from sfumato.uncertainty.base import Extreme, Pairs, Worst, pairs_of
 from sfumato.uncertainty.exactly import quotient
 
 LEAST = 1e-150  # smaller probabilities of a vertex are refused: products of two of them must not vanish
@@ -84,6 +84,9 @@ class Polytope:
         low, high = np.where(seen, means, np.inf).min(1), np.where(seen, means, -np.inf).max(1)
         absent = ~seen.any(1)  # a secret that cannot occur tells nothing
         return np.where(absent, values.min(1), low), np.where(absent, values.max(1), high)
+
+    def pairs(self, first: Floats, second: Floats, s1: Any, s2: Any, close: float = 0.0) -> Pairs:
+        return pairs_of(self, first, second, s1, s2)
 
     def worst(self, row: Floats, s1: int, s2: int) -> Worst:
         if self.vertices is None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.uncertainty.tilting import Mean, Pairs, best_split
+from sfumato.uncertainty.tilting import SPLIT_CLOSE, Mean, Pairs, best_split
 
 NEWTON = 80
 LEAST_GAP = -75.0  # log of the least τ − max v, in units of the width, for α ≤ 1; divided by what a large α takes
@@ -148,7 +148,8 @@ def _gap(depth: Floats, q: Floats, target: Floats, alpha: float) -> tuple[Floats
 
 
 def worst_pairs(
-    v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2: Floats, budget: float, alpha: float
+    v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2: Floats, budget: float, alpha: float,
+    close: float = SPLIT_CLOSE,
 ) -> Pairs:
     """max (R₁·v₁)/(R₂·v₂) over two conditionals with P̂₁T(D₁) + P̂₂T(D₂) ≤ T(B) = budget, for many pairs at once.
 
@@ -168,4 +169,4 @@ def worst_pairs(
             return top, bottom, np.nan_to_num(slopes[0] - slopes[1], nan=0.0, posinf=1e3, neginf=-1e3)
 
     extra = np.linspace(-WIDEST / 4, WIDEST / 4, GRID) if alpha < 0.5 else ()
-    return best_split(sides, ps1.shape, extra)
+    return best_split(sides, ps1.shape, extra, close)

@@ -14,7 +14,7 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.uncertainty.base import Extreme, Worst
 from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, price, worst_pairs
-from sfumato.uncertainty.tilting import Pairs
+from sfumato.uncertainty.tilting import SPLIT_CLOSE, Pairs
 
 LISTED = 12  # useful values up to which the subsets behind rad_s are listed
 
@@ -59,6 +59,10 @@ class RenyiBall:
     def widened(self, times: float) -> RenyiBall:
         """The ball with the radius so many times as large."""
         return RenyiBall(self.joint, alpha=self.alpha, radius=times * self.radius)
+
+    def around(self, joint: Joint) -> RenyiBall:
+        """The ball of the same order and radius around another table."""
+        return RenyiBall(joint, alpha=self.alpha, radius=self.radius)
 
     @property
     def budget(self) -> float:
@@ -111,15 +115,26 @@ class RenyiBall:
         return -greatest_mean(-v, q, limit, self.alpha).value, greatest_mean(v, q, limit, self.alpha).value
 
     def worst(self, row: Floats, s1: int, s2: int) -> Worst:
-        pair = self._pairs(row[None, s1], row[None, s2], np.array([s1]), np.array([s2]))
+        pair = self.pairs(row[None, s1], row[None, s2], np.array([s1]), np.array([s2]))
         return Worst(float(pair.ratio[0]), pair.first[0], pair.second[0])
 
     def ratios(self, first: Floats, second: Floats, s1: Any, s2: Any) -> Floats:
-        return self._pairs(first, second, s1, s2).ratio
+        return self.pairs(first, second, s1, s2).ratio
 
-    def _pairs(self, first: Floats, second: Floats, s1: Any, s2: Any) -> Pairs:
+    def pairs(self, first: Floats, second: Floats, s1: Any, s2: Any, close: float = SPLIT_CLOSE) -> Pairs:
         q, ps = self.joint.useful_given_secret, self.joint.p_secret
-        return worst_pairs(first, q[s1], ps[s1], second, q[s2], ps[s2], self.budget, self.alpha)
+        return worst_pairs(first, q[s1], ps[s1], second, q[s2], ps[s2], self.budget, self.alpha, close)
+
+    def means(self, values: Floats, s: Ints, spent: Floats, close: float = 0.0) -> Floats:
+        """The greatest R·v given s when that secret takes `spent` of the budget; all but the last axis broadcast."""
+        shape = np.broadcast_shapes(values.shape[:-1], np.shape(s), np.shape(spent))
+        q, mass = self.joint.useful_given_secret[s], self.joint.p_secret[s]
+        whole, limit = (*shape, values.shape[-1]), np.broadcast_to(divergence_at(spent, mass, self.alpha), shape)
+        return greatest_mean(np.broadcast_to(values, whole), np.broadcast_to(q, whole), limit, self.alpha).value
+
+    def masses(self, w: Floats, share: float, spent: Floats) -> tuple[Floats, Floats]:
+        """Least and greatest R(H), P̂(H|s) = w, for a secret of this share that takes `spent` of the budget."""
+        return self._masses(w, divergence_at(spent, share, self.alpha))
 
     def support(self, c: Floats) -> Extreme:
         best = greatest_mean(c.reshape(1, -1), self.joint.p.reshape(1, -1), np.array([self.radius]), self.alpha)

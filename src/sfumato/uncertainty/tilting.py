@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.alphabet import Floats
+from sfumato.uncertainty.base import Pairs
 from sfumato.uncertainty.exactly import quotient
 
 NEWTON = 40  # steps for a multiplier; Newton needs about six, the bisection behind it more
@@ -151,18 +152,6 @@ def _gap_of_two(q: Floats, c: Floats) -> Floats:
     root = 2 / (a + np.sqrt(a * a + 4))
     rho = root * root
     return np.asarray(np.log(rho * rho / (a * root * (1 + rho))))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
-    """The greatest (R₁·v₁)/(R₂·v₂) with the conditionals that attain it and multipliers μ ≥ max v₁, m ≤ min v₂ that
-    prove it (nearly: certification checks them)."""
-
-    ratio: Floats
-    first: Floats
-    second: Floats
-    mu: Floats
-    m: Floats
 
 
 def worst_pairs(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.solve.arrays import Floats, Ints
-from sfumato.solve.layout import Layout
+from sfumato.optimise.arrays import Floats, Ints
+from sfumato.optimise.product.layout import Layout
 
 MANY = 200  # above this many secrets one pass is level enough
 

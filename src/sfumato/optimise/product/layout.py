@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.solve.arrays import Floats, Ints, xlogx
+from sfumato.optimise.arrays import Floats, Ints, xlogx
 
 # Cuts closer than this share of T are one cut: LP lengths carry about 1e-12 of noise.
 SNAP = 1e-12

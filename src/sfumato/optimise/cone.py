@@ -1,0 +1,176 @@
+"""Private rows as a convex cone: coordinates that matter, cuts at the worst cases, and mixing until private.
+
+A row v = Q(y|·) keeps a promise iff a·v ≤ 0 for every a of a family that the promise knows through its worst cases.
+What the search needs of a promise is here; what is sealed is proved elsewhere, from the integers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy import sparse
+
+from sfumato.joint import Joint
+from sfumato.optimise.arrays import Floats, Ints
+from sfumato.uncertainty.base import UncertaintySet
+
+MARGIN = 1e-7  # nats left for the sealing of weights into integers
+MIXINGS = 8  # the first leaves a row private at the pairs found, the others at the pairs which that uncovers
+SPARE = 1e-6  # of what is mixed in, so that rounding does not leave a row outside by a digit
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coordinates:
+    """The numbers that a row consists of, with their mass under P̂, and how they spread over all cells.
+
+    Cells of a secret that never occur take the mean of its other cells: nothing is lost (docs/robust.md, section 6).
+    Secrets that never occur share one number of mass 0: their conditionals are free within a ball, so only a constant
+    is private for them. A mechanism that reads the useful variable alone has one number for each of its values.
+    """
+
+    p: Floats  # [i], sums to 1
+    lift: sparse.csr_array  # [i, cell]: rows over all cells are x @ lift
+    cell: Ints  # a cell that shows each number
+
+    @staticmethod
+    def of(joint: Joint, reads: str = "both") -> Coordinates:
+        S, U = joint.shape
+        if reads == "useful":
+            return Coordinates(joint.p_useful, sparse.csr_array(np.tile(np.eye(U), (1, S))), np.arange(U))
+        p = joint.p
+        cell = np.flatnonzero(p.ravel() > 0)
+        i, j, share = np.arange(len(cell)), cell, np.ones(len(cell))
+        blank_s, blank_u = np.nonzero((p <= 0) & (p.sum(1) > 0)[:, None])
+        if len(blank_s):
+            own = cell // U == blank_s[:, None]  # [blank, i]
+            blank, k = np.nonzero(own)
+            i, j = np.append(i, k), np.append(j, (blank_s * U + blank_u)[blank])
+            share = np.append(share, joint.useful_given_secret[blank_s[blank], cell[k] % U])
+        mass, count = p.ravel()[cell], len(cell)
+        empty = np.flatnonzero(np.repeat(p.sum(1) <= 0, U))
+        if len(empty):
+            i, j = np.append(i, np.full(len(empty), count)), np.append(j, empty)
+            share, mass, count = np.append(share, np.ones(len(empty))), np.append(mass, 0.0), count + 1
+            cell = np.append(cell, empty[0])
+        return Coordinates(mass, sparse.csr_array((share, (i, j)), shape=(count, p.size)), cell)
+
+    def full(self, x: Floats) -> Floats:
+        """Rows over all cells [y, cell]."""
+        return np.asarray(x @ self.lift)
+
+    def taken(self, rows: Floats) -> Floats:
+        """The coordinates of rows over all cells."""
+        return np.asarray(rows[:, self.cell])
+
+    def unit(self, x: Floats) -> Floats:
+        """Rows scaled to mass 1 under P̂."""
+        return np.asarray(x / (x @ self.p)[:, None])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cuts:
+    """Inequalities a·v ≤ 0 that hold for every private row, and by how much row y[k] of those asked exceeds them."""
+
+    y: Ints
+    normals: Floats  # [k, i]
+    excess: Floats  # a·v of the unit row
+
+    def greatest(self, count: int) -> Floats:
+        """Per row the greatest excess; 0 where no cut was found."""
+        out = np.zeros(count)
+        np.maximum.at(out, self.y, self.excess)
+        return out
+
+
+class Cone(Protocol):
+    """The private rows of a promise."""
+
+    coordinates: Coordinates
+    rise: float  # e^ε − 1: every cut loses this much when the constant row is added once
+
+    def cuts(self, x: Floats, *, loose: bool = False, room: float = 0.0) -> Cuts:
+        """The worst cases of each row whose excess is above −room, `loose` for pairs that are nearly the worst."""
+
+
+def repaired(cone: Cone, x: Floats) -> Floats:
+    """Rows of mass 1, each mixed with the constant row until it is private: an excess e is gone after adding e/rise."""
+    x = cone.coordinates.unit(x)
+    live = np.arange(len(x))
+    for _ in range(MIXINGS):
+        odds = cone.cuts(x[live]).greatest(len(live)) / cone.rise
+        over = odds > 0
+        if not over.any():
+            break
+        live, odds = live[over], odds[over, None] * (1 + SPARE) + 1e-12
+        x[live] = (x[live] + odds) / (1 + odds)
+    return x
+
+
+class RatioCone:
+    """ε-RLDP over a set: R₁·v_{s₁} ≤ E·R₂·v_{s₂} for all s₁ ≠ s₂ and conditionals that occur together in it.
+
+    For many secrets a grid of splits of the ball's budget finds the pairs that are worth an exact search: with the
+    greatest and least means of every secret at each node, all pairs are compared at once.
+    """
+
+    NODES = 9  # splits of the budget in the screen
+    MOST = 24  # pairs of a row that are searched exactly, besides those that the screen calls violated
+    ROUGH = 1e-3  # of a step of Newton's method, in the screen
+    NEARLY = 1e-2  # of the split, for loose pairs: a pair near the worst is as good a cut
+    DOUBT = 2e-2  # nats by which the screen may be off
+
+    def __init__(self, within: UncertaintySet, epsilon: float, reads: str = "both") -> None:
+        joint = within.joint
+        self.within, self.reads, self.coordinates = within, reads, Coordinates.of(joint, reads)
+        self.E = float(np.exp(epsilon - MARGIN))
+        self.rise = self.E - 1.0
+        seen, empty = np.flatnonzero(joint.p_secret > 0), np.flatnonzero(joint.p_secret <= 0)
+        empty = empty[:1] if hasattr(within, "budget") and within.budget > 0 else empty[:0]
+        self.secrets = np.concatenate([seen, empty])
+        self.part = np.sin(np.linspace(0.0, np.pi / 2, self.NODES)) ** 2
+
+    def cells(self, x: Floats) -> Floats:
+        """Rows over all cells [y, s, u]."""
+        return self.coordinates.full(x).reshape(-1, *self.within.joint.shape)
+
+    def cuts(self, x: Floats, *, loose: bool = False, room: float = 0.0) -> Cuts:
+        S, U = self.within.joint.shape
+        v = self.cells(x)
+        y, s1, s2 = self._pairs(x, self.MOST if loose else 4 * self.MOST, room)
+        if not len(y):
+            return Cuts(y, np.zeros((0, len(self.coordinates.p))), np.zeros(0))
+        close = {"close": self.NEARLY} if loose else {}
+        found = self.within.pairs(v[y, s1], v[y, s2], s1, s2, **close)
+        excess = (found.first * v[y, s1]).sum(1) - self.E * (found.second * v[y, s2]).sum(1)
+        k = np.flatnonzero(excess > -room)
+        normal = np.zeros((len(k), S, U))
+        at = np.arange(len(k))
+        normal[at, s1[k]], normal[at, s2[k]] = found.first[k], -self.E * found.second[k]
+        return Cuts(y[k], np.asarray((self.coordinates.lift @ normal.reshape(len(k), S * U).T).T), excess[k])
+
+    def _pairs(self, x: Floats, most: int, room: float) -> tuple[Ints, Ints, Ints]:
+        """Rows and pairs of secrets to look at: all while they are few, else those that the screen finds worst."""
+        count = len(self.secrets)
+        first, second = np.nonzero(~np.eye(count, dtype=bool))
+        if count * (count - 1) <= most or not hasattr(self.within, "budget"):
+            y = np.repeat(np.arange(len(x)), len(first))
+            return y, self.secrets[np.tile(first, len(x))], self.secrets[np.tile(second, len(x))]
+        excess = self.screened(x)
+        excess[:, np.arange(count), np.arange(count)] = -np.inf
+        flat = excess.reshape(len(x), -1)
+        best = np.argpartition(-flat, most, axis=1)[:, :most]
+        y, i = np.nonzero(np.take_along_axis(flat, best, 1) > -room - self.DOUBT)
+        return y, self.secrets[best[y, i] // count], self.secrets[best[y, i] % count]
+
+    def screened(self, x: Floats) -> Floats:
+        """About the greatest M_{s₁} − E·m_{s₂} of every pair [y, s₁, s₂], relative to the mean of the row."""
+        values, s = self.cells(x)[:, self.secrets, None, :], self.secrets[:, None]
+        spent = self.within.budget * self.part  # type: ignore[attr-defined]
+        means = self.within.means  # type: ignore[attr-defined]
+        top, low = means(values, s, spent, close=self.ROUGH), -means(-values, s, spent, close=self.ROUGH)
+        out = np.full((len(x), len(self.secrets), len(self.secrets)), -np.inf)
+        for k in range(self.NODES):
+            np.maximum(out, top[:, :, None, k] - self.E * low[:, None, :, self.NODES - 1 - k], out=out)
+        return out

@@ -1,0 +1,118 @@
+"""The master: the best mixture of a pool of private rows, and prices for the rows that are still missing."""
+
+from __future__ import annotations
+
+import clarabel
+import numpy as np
+from scipy import sparse
+
+from sfumato.optimise.arrays import Floats, xlogx
+from sfumato.optimise.cone import Coordinates
+from sfumato.optimise.linear import INFINITY, PRIMAL, LinearProgramme
+
+USED = 1e-10  # weight below which a row is not in use
+KEPT = 32  # rows kept for each coordinate: those that price out best
+BUNDLE = 8  # of these in the programme that finds prices
+FLAT = 1e-5  # entries of a row below this count as this where a slope is taken, so that zeros are not final
+SERIOUS, TRUSTED = 0.1, 0.5  # shares of the promised fall of the bound at which prices are taken, and boldness grows
+BOLDER, SHYER, SHYEST = 2.0, 0.7, 0.02  # how boldness changes, and its least
+
+
+class Information:
+    """max Σ_y θ_y μ(v^y), Σ θ_y v^y = 1, μ(v) = Σ p φ(v) − φ(p·v): a linear programme over unit rows.
+
+    Its own duals are useless as prices: the vertex is degenerate and nothing ever moves. Prices come from a proximal
+    bundle instead, min Σλ + max_j (μ_j − λ·v_j) + Σ (λ − c)²/(2tp), begun at c_x = p_x Σ_y θ_y φ(v_x): what x tells.
+    """
+
+    def __init__(self, coordinates: Coordinates) -> None:
+        self.coordinates, self.p = coordinates, coordinates.p
+        n = len(self.p)
+        self.lp = LinearProgramme(np.zeros(0), np.zeros(0), np.zeros(0), maximise=True, warm=True)
+        self.lp.add(sparse.csr_matrix((n, 0)), np.ones(n), np.ones(n))
+        self.rows, self.gains, self.theta = np.zeros((0, n)), np.zeros(0), np.zeros(0)
+        self.value = -np.inf
+        self.centre: Floats | None = None
+        self.prices = np.zeros(n)
+        self.bold, self.upper, self.model = 1.0, np.inf, np.inf
+        self.add(np.ones((1, n)))
+
+    def add(self, rows: Floats) -> None:
+        """Unit rows join the pool."""
+        rows = self.coordinates.unit(rows)
+        gains = xlogx(rows) @ self.p
+        self.lp.add_columns(gains, np.zeros(len(rows)), np.full(len(rows), INFINITY), rows.T)
+        self.rows, self.gains = np.concatenate([self.rows, rows]), np.append(self.gains, gains)
+        self.theta = np.append(self.theta, np.zeros(len(rows)))
+
+    def solve(self) -> float:
+        """Mix the pool best; the value never falls."""
+        found = self.lp.solve(PRIMAL)
+        if found.optimal:
+            self.theta, self.value = found.x, max(self.value, float(self.gains @ found.x))
+        return self.value
+
+    def used(self) -> tuple[Floats, Floats]:
+        """Rows in use and their weights."""
+        on = self.theta > USED
+        return self.rows[on], self.theta[on]
+
+    def steer(self) -> Floats:
+        """New prices, and the rows from which moves begin."""
+        if self.centre is None:
+            rows, theta = self.used()
+            self.centre = self.prices = self.p * (theta @ xlogx(rows))
+            self.model = self.value
+            return rows
+        near = np.argsort(self.rows @ self.centre - self.gains)[: BUNDLE * len(self.p)]
+        self.prices, level, weight = _proximal(self.rows[near], self.gains[near], self.centre, self.p, self.bold)
+        self.model = float(self.prices.sum() + level)
+        active = np.flatnonzero(weight > 1e-6 * weight.max(initial=1e-300))
+        return self.rows[near][active[np.argsort(-weight[active])[: len(self.p) + len(self.p) // 5 + 1]]]
+
+    def learn(self) -> None:
+        """Judge the prices by the rows that came in since `steer`: take them, or be more careful."""
+        assert self.centre is not None
+        bound = self._bound(self.prices)
+        self.upper = bound if not np.isfinite(self.upper) else max(self.upper, self._bound(self.centre))
+        promised = max(self.upper - self.model, 0.0)
+        if bound < self.upper - SERIOUS * promised:
+            self.bold *= BOLDER if bound < self.upper - TRUSTED * promised else 1.0
+            self.centre, self.upper = self.prices, bound
+        else:
+            self.bold = max(SHYER * self.bold, SHYEST)
+        self._forget()
+
+    def _bound(self, prices: Floats) -> float:
+        return float(prices.sum() + (self.gains - self.rows @ prices).max())
+
+    def slopes(self, rows: Floats, floor: Floats) -> Floats:
+        """The tangent of μ at unit rows, less the prices."""
+        return np.asarray(self.p * np.log(np.maximum(rows, np.maximum(floor, FLAT))) - self.prices)
+
+    def _forget(self) -> None:
+        most = KEPT * len(self.p)
+        if len(self.gains) <= most:
+            return
+        worth = self.gains - self.rows @ (self.prices if self.centre is None else self.centre)
+        worth[self.theta > 0] = np.inf
+        drop = np.sort(np.argsort(worth)[: len(worth) - most])
+        self.lp.drop_columns(drop)
+        stay = np.ones(len(worth), bool)
+        stay[drop] = False
+        self.rows, self.gains, self.theta = self.rows[stay], self.gains[stay], self.theta[stay]
+
+
+def _proximal(V: Floats, gains: Floats, centre: Floats, p: Floats, bold: float) -> tuple[Floats, float, Floats]:
+    """Prices, the greatest reduced gain, and the weight of each row at the optimum; scaled by p, which may be 0."""
+    k, n = V.shape
+    scale = np.maximum(p, 1e-9)
+    settings = clarabel.DefaultSettings()
+    settings.verbose, settings.tol_gap_rel, settings.tol_feas = False, 1e-6, 1e-7
+    quadratic = sparse.diags(np.append(scale / bold, 0.0)).tocsc()
+    linear = np.append(scale - centre / bold, 1.0)
+    matrix = sparse.csc_matrix(np.hstack([-V * scale, -np.ones((k, 1))]))
+    solver = clarabel.DefaultSolver(quadratic, linear, matrix, -gains, [clarabel.NonnegativeConeT(k)], settings)
+    found = solver.solve()
+    x = np.array(found.x)
+    return x[:n] * scale, float(x[n]), np.array(found.z)

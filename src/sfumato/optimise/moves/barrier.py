@@ -1,0 +1,309 @@
+"""Rows over a ball by Newton's method on a barrier: all rows at once, to the optimum of each.
+
+For a pair of secrets and multipliers μ ≥ max v₁, m ≤ min v₂ write L₁ = Σ P̂(s₁,u)(μ − v₁)^κ, L₂ = Σ P̂(s₂,u)(v₂ − m)^κ with
+κ = (α − 1)/α (½ for a χ² ball). R₁·v₁ ≤ μ − (L₁/β₁)^{1/κ} and R₂·v₂ ≥ m + (L₂/β₂)^{1/κ} where β₁ + β₂ = C is shared
+(docs/robust.md, sections 5, 6 and 11; uncertainty/power_tilting.py), so the pair is private as soon as
+
+    μ − E·m ≤ Φ(L₁, L₂) = min over β of (L₁/β₁)^{1/κ} + E·(L₂/β₂)^{1/κ}.
+
+This is convex in (v, μ, m) jointly and exact at the best (μ, m). The cone is curved, so cuts approach it slowly (on a
+2 × 42 table forty rounds of linear programmes take fifty times as long and end below); here a few dozen steps of
+Newton's method end at the maximiser.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.optimise.arrays import Bools, Floats, Ints
+from sfumato.optimise.budget import Budget
+from sfumato.optimise.cone import RatioCone, repaired
+from sfumato.uncertainty import ChiSquareBall, RenyiBall
+
+COLD, HOT, HEATING = 20.0, 1e5, 6.0  # weight of the aim against the barrier: first, last, and its growth
+STEPS = 70  # of Newton's method, about 35 are needed
+DECREMENT = 0.5  # of a step: below it the barrier problem is close enough to solved to be heated
+DOMAIN = 0.01  # weight of log(μ − v) and log(v − m), which keep steps inside the domain of the roots
+ZEROS = 0.1  # weight of log v: zeros are approached, not begun with
+SEARCHES = 24  # halvings of a step
+EMPTY = 1e-9  # mass given to a secret that never occurs, so that its conditional is free but its logarithm is not
+PAIRS = 2  # pairs of secrets per secret that a row is solved under at once, at least; more join as they are violated
+ROUNDS = 3  # of solving, for rows with more pairs than that
+GRID = np.geomspace(1e-3, 1e3, 13)  # distances of the first μ and m from the values they bound, in units of a row
+BATCH = 4e7  # numbers in the Hessians solved at once
+ANEW = 1e3  # heat beyond which tangents are taken anew at the row itself
+SETTLED = 1e-4  # of a unit row: the excess that is left to the repair
+
+Slopes = Callable[[Floats, Ints], Floats]
+"""From unit rows [y, i], and which of the starts they come from, to the tangents of the aim there, less prices."""
+
+
+def smooth(cone: RatioCone) -> bool:
+    """Balls whose Φ is known: χ², Rényi of order above 1, and order ½."""
+    within = cone.within
+    if isinstance(within, RenyiBall):
+        return within.budget > 0 and (within.alpha > 1 or within.alpha == 0.5)
+    return isinstance(within, ChiSquareBall) and within.slack > 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """Rows with the multipliers of their pairs."""
+
+    v: Floats  # [y, i]
+    mu: Floats  # [y, k]
+    m: Floats
+
+    def moved(self, step: Floats, t: Floats) -> State:
+        n, k = self.v.shape[1], self.mu.shape[1]
+        dv, dmu, dm = np.split(t[:, None] * step, [n, n + k], axis=1)
+        return State(self.v + dv, self.mu + dmu, self.m + dm)
+
+    def where(self, at: Bools) -> State:
+        return State(self.v[at], self.mu[at], self.m[at])
+
+
+class Barrier:
+    """The barrier of given rows, each with its own pairs of secrets."""
+
+    def __init__(self, mover: BallMover, s1: Ints, s2: Ints) -> None:
+        self.e, self.s1, self.s2 = mover, s1, s2  # pairs [y, k]
+        self.at1, self.at2 = mover.cells[s1], mover.cells[s2]  # [y, k, u] → coordinate
+        self.p1, self.p2 = mover.mass[s1], mover.mass[s2]  # 0 beyond a secret's cells
+        self.share = mover.share[s1], mover.share[s2]
+
+    def where(self, rows: Bools) -> Barrier:
+        return Barrier(self.e, self.s1[rows], self.s2[rows])
+
+    def lengths(self, x: State) -> tuple[Floats, Floats, Floats, Floats]:
+        """μ − v₁ and v₂ − m [y, k, u], 1 beyond a secret's cells, and L₁, L₂."""
+        y = np.arange(len(x.v))[:, None, None]
+        a = np.where(self.p1 > 0, x.mu[:, :, None] - x.v[y, self.at1], 1.0)
+        d = np.where(self.p2 > 0, x.v[y, self.at2] - x.m[:, :, None], 1.0)
+        with np.errstate(invalid="ignore"):
+            return a, d, (self.p1 * a**self.e.kappa).sum(2), (self.p2 * d**self.e.kappa).sum(2)
+
+    def slack(self, x: State) -> tuple[Floats, Bools]:
+        """Φ − μ + E·m of every constraint [y, j]; and whether a row is strictly inside."""
+        a, d, l1, l2 = self.lengths(x)
+        fine = (a > 0).all((1, 2)) & (d > 0).all((1, 2)) & (x.v > 0).all(1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            s = self.e.phi(l1, l2, self.share)[0] - np.tile(x.mu - self.e.E * x.m, self.e.kinds)
+        s = np.where(fine[:, None], s, -1.0)
+        return s, fine & (s > 0).all(1)
+
+    def value(self, x: State, costs: Floats, heat: Floats) -> Floats:
+        s, inside = self.slack(x)
+        a, d, _, _ = self.lengths(x)
+        logs = np.log(np.where(inside[:, None], s, 1.0)).sum(1)
+        logs += DOMAIN * np.log(np.where(inside[:, None, None], a * d, 1.0)).sum((1, 2))
+        logs += ZEROS * np.log(np.where(inside[:, None], x.v, 1.0)).sum(1)
+        return np.where(inside, heat * (costs * x.v).sum(1) + logs, -np.inf)
+
+    def newton(self, x: State, costs: Floats, heat: Floats) -> tuple[Floats, Floats]:
+        """The step that keeps the mass of each row, and its decrement."""
+        n, K = x.v.shape[1], x.mu.shape[1]
+        a, d, l1, l2 = self.lengths(x)
+        kappa, kinds, N = self.e.kappa, self.e.kinds, n + 2 * K
+        phi, (f1, f2), (f11, f12, f22) = self.e.phi(l1, l2, self.share)
+        s = phi - np.tile(x.mu - self.e.E * x.m, kinds)
+        # first and second derivatives of L in the cells: κ p g^{κ−1}, κ(1 − κ) p g^{κ−2}
+        r1, r2 = kappa * self.p1 * a ** (kappa - 1), kappa * self.p2 * d ** (kappa - 1)
+        t1, t2 = (1 - kappa) * r1 / a, (1 - kappa) * r2 / d
+        y, k = np.arange(len(x.v))[:, None], np.arange(K)
+        dl1, dl2 = np.zeros((len(y), K, N)), np.zeros((len(y), K, N))
+        np.put_along_axis(dl1, self.at1, -r1, 2)
+        np.put_along_axis(dl2, self.at2, r2, 2)
+        dl1[:, k, n + k], dl2[:, k, n + K + k] = r1.sum(2), -r2.sum(2)
+        dl1, dl2 = np.tile(dl1, (1, kinds, 1)), np.tile(dl2, (1, kinds, 1))
+        ds = f1[..., None] * dl1 + f2[..., None] * dl2
+        j = np.arange(kinds * K)
+        ds[:, j, n + j % K] -= 1.0
+        ds[:, j, n + K + j % K] += self.e.E
+        gradient = (ds / s[..., None]).sum(1)
+        gradient[:, :n] += heat[:, None] * costs + ZEROS / x.v
+        left = np.concatenate([dl1, dl2, ds], 1)
+        right = np.concatenate([
+            (f11 / s)[..., None] * dl1 + (f12 / s)[..., None] * dl2,
+            (f12 / s)[..., None] * dl1 + (f22 / s)[..., None] * dl2, -ds / (s * s)[..., None],
+        ], 1)
+        hessian = -np.matmul(left.transpose(0, 2, 1), right)
+        w1, w2 = (f1 / s).reshape(-1, kinds, K).sum(1), (f2 / s).reshape(-1, kinds, K).sum(1)
+        c1, c2 = np.where(self.p1 > 0, DOMAIN / a, 0.0), np.where(self.p2 > 0, DOMAIN / d, 0.0)
+        np.add.at(gradient, (y[..., None], self.at1), -c1)
+        np.add.at(gradient, (y[..., None], self.at2), c2)
+        gradient[:, n : n + K] += c1.sum(2)
+        gradient[:, n + K :] -= c2.sum(2)
+        self._curve(hessian, w1[..., None] * t1 + c1 / a, w2[..., None] * t2 + c2 / d, n, K)
+        i = np.arange(n)
+        hessian[:, i, i] += ZEROS / x.v**2
+        whole = np.arange(N)
+        hessian[:, whole, whole] *= 1 + 1e-12
+        mass = np.zeros(N)
+        mass[:n] = self.e.p
+        solved = np.linalg.solve(hessian, np.stack([gradient, np.broadcast_to(mass, gradient.shape)], 2))
+        step = solved[..., 0] - (solved[..., 0] @ mass / (solved[..., 1] @ mass))[:, None] * solved[..., 1]
+        return step, (step * gradient).sum(1)
+
+    def _curve(self, hessian: Floats, t1: Floats, t2: Floats, n: int, K: int) -> None:
+        """The curvature of the L themselves, diagonal in the cells and tied to μ and m."""
+        y, k = np.arange(len(t1))[:, None, None], np.arange(K)[None, :, None]
+        for at, t, place in ((self.at1, t1, n + k), (self.at2, t2, n + K + k)):
+            np.add.at(hessian, (y, at, at), t)
+            hessian[y, at, place] -= t
+            hessian[y, place, at] -= t
+            hessian[:, place[0, :, 0], place[0, :, 0]] += t.sum(2)
+
+
+class BallMover:
+    """Rows that maximise tangents of the aim over the private rows of a ball."""
+
+    def __init__(self, cone: RatioCone) -> None:
+        within = cone.within
+        self.cone, self.E, self.p = cone, cone.E, cone.coordinates.p
+        alpha = within.alpha if isinstance(within, RenyiBall) else 2.0
+        self.kappa = (alpha - 1) / alpha
+        self.kinds = 1 if self.kappa > 0 else 2
+        self.budget = within.budget if isinstance(within, RenyiBall) else 2 * within.slack  # T(B): b = κT(B) for χ²
+        self._layout(cone)
+
+    def _layout(self, cone: RatioCone) -> None:
+        """Coordinates and masses of every compared secret, padded to the same length."""
+        joint = cone.within.joint
+        S, U = joint.shape
+        names = np.full(S * U, -1)
+        if cone.reads == "useful":
+            names = np.tile(np.arange(U), S)
+        else:
+            names[cone.coordinates.cell] = np.arange(len(self.p))
+        names = names.reshape(S, U)[cone.secrets]
+        mass = joint.p[cone.secrets].copy()
+        for s in np.flatnonzero(mass.sum(1) <= 0):
+            names[s, 1:], mass[s, 0] = -1, EMPTY
+        self.share = mass.sum(1)
+        order = np.argsort(names < 0, axis=1, kind="stable")
+        width = int((names >= 0).sum(1).max())
+        self.cells = np.maximum(np.take_along_axis(names, order, 1)[:, :width], 0)
+        self.mass = np.where(np.take_along_axis(names, order, 1)[:, :width] >= 0, np.take_along_axis(mass, order, 1)[:, :width], 0.0)
+
+    def phi(self, l1: Floats, l2: Floats, share: tuple[Floats, Floats]) -> tuple[Floats, tuple[Floats, ...], tuple[Floats, ...]]:
+        """Φ [y, j], its slopes and its curvatures. κ > 0: by Hölder; κ = −1: linear in β, so at both of its ends."""
+        kappa, E = self.kappa, self.E
+        total = share[0] + share[1] + kappa * self.budget
+        if kappa > 0:
+            q, e = 1 / (1 + kappa), (1 + kappa) / kappa
+            scale, weight = total ** (-1 / kappa), E ** (1 / e)
+            A, B = l1**q, weight * l2**q
+            a1, b1 = q * A / l1, q * B / l2
+            a2, b2 = (q - 1) * a1 / l1, (q - 1) * b1 / l2
+            low = scale * e * (A + B) ** (e - 2)
+            f1, f2 = low * (A + B) * a1, low * (A + B) * b1
+            curves = (low * ((e - 1) * a1**2 + (A + B) * a2), low * (e - 1) * a1 * b1, low * ((e - 1) * b1**2 + (A + B) * b2))
+            return low * (A + B) ** 2 / e, (f1, f2), curves
+        most1, most2 = np.minimum(share[0], total), np.minimum(share[1], total)
+        beta1 = np.concatenate([most1, total - most2], 1)
+        beta2 = np.concatenate([total - most1, most2], 1)
+        l1, l2 = np.tile(l1, 2), np.tile(l2, 2)
+        h1, h2 = beta1 / l1, E * beta2 / l2
+        return h1 + h2, (-h1 / l1, -h2 / l2), (2 * h1 / l1**2, np.zeros_like(h1), 2 * h2 / l2**2)
+
+    def rows(self, slopes: Slopes, starts: Floats, budget: Budget) -> Floats:
+        """The maximisers, private under the pairs of secrets that matter to them; the others are left to the repair."""
+        out = []
+        step = max(1, int(BATCH / (len(self.p) + 2 * self._count) ** 2))
+        for i in range(0, len(starts), step):
+            if budget.over:
+                break
+            at = np.arange(i, min(i + step, len(starts)))
+            out.append(self._moved(slopes, starts[at], at, budget))
+        return np.concatenate(out) if out else np.zeros((0, len(self.p)))
+
+    @property
+    def _count(self) -> int:
+        S = len(self.cone.secrets)
+        return min(S * (S - 1), PAIRS * S)
+
+    def _moved(self, slopes: Slopes, starts: Floats, at: Ints, budget: Budget) -> Floats:
+        S = len(self.cone.secrets)
+        v, costs = repaired(self.cone, starts), slopes(starts, at)
+        first, second = np.nonzero(~np.eye(S, dtype=bool))
+        if len(first) <= self._count:
+            pairs = np.broadcast_to(first, (len(v), len(first))), np.broadcast_to(second, (len(v), len(first)))
+            return self._solved(Barrier(self, *pairs), v, costs, slopes, at, budget)
+        score = np.full((len(v), S, S), -np.inf)
+        for _ in range(ROUNDS):
+            np.maximum(score, self.cone.screened(v), out=score)
+            score[:, np.arange(S), np.arange(S)] = -np.inf
+            best = np.argpartition(-score.reshape(len(v), -1), self._count, axis=1)[:, : self._count]
+            v = self._solved(Barrier(self, best // S, best % S), repaired(self.cone, v), costs, slopes, at, budget)
+            if budget.over or not self.cone.cuts(v, loose=True, room=-SETTLED).excess.size:
+                break
+        return v
+
+    def _solved(
+        self, barrier: Barrier, v: Floats, costs: Floats, slopes: Slopes, at: Ints, budget: Budget
+    ) -> Floats:
+        """Newton's method from inside; once the row is nearly there its tangent is taken anew, which cannot lose."""
+        x, heat = self._inside(barrier, v), np.full(len(v), COLD)
+        out, live, costs = x.v.copy(), np.arange(len(v)), costs.copy()
+        for _ in range(STEPS):
+            step, decrement = barrier.newton(x, costs[live], heat[live])
+            x, t = _searched(barrier, x, step, decrement, costs[live], heat[live])
+            out[live] = x.v
+            ready = (decrement < DECREMENT) | (t == 0)
+            done = ready & (heat[live] >= HOT)
+            warm = live[ready & ~done]
+            heat[warm] *= HEATING
+            again = warm[heat[warm] > ANEW]
+            if len(again):
+                costs[again] = slopes(out[again], at[again])
+            if done.all() or budget.over:
+                break
+            if 4 * np.count_nonzero(done) >= len(live):
+                stay = ~done
+                live, x, barrier = live[stay], x.where(stay), barrier.where(stay)
+        return out
+
+    def _inside(self, barrier: Barrier, v: Floats) -> State:
+        """Rows mixed with the constant until multipliers on a grid prove them strictly private."""
+        v = 0.9 * v + 0.1
+        for _ in range(40):
+            x, fine = self._multipliers(barrier, v)
+            if fine.all():
+                break
+            v = np.where(fine[:, None], v, 0.7 * v + 0.3)
+        return x
+
+    def _multipliers(self, barrier: Barrier, v: Floats) -> tuple[State, Bools]:
+        y = np.arange(len(v))[:, None, None]
+        top = np.where(barrier.p1 > 0, v[y, barrier.at1], -np.inf).max(2)
+        low = np.where(barrier.p2 > 0, v[y, barrier.at2], np.inf).min(2)
+        best, mu, m = np.full(top.shape, -np.inf), top, low
+        for above, below in itertools.product(GRID, GRID):
+            x = State(v, top + above, low - below)
+            s = barrier.slack(x)[0].reshape(len(v), self.kinds, -1).min(1)
+            mu, m, best = np.where(s > best, x.mu, mu), np.where(s > best, x.m, m), np.maximum(best, s)
+        return State(v, mu, m), (best > 0).all(1)
+
+
+def _searched(
+    barrier: Barrier, x: State, step: Floats, decrement: Floats, costs: Floats, heat: Floats
+) -> tuple[State, Floats]:
+    """As far along the step as the barrier's value rises enough; 0 where it never does."""
+    n = x.v.shape[1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        reach = np.where(step[:, :n] < 0, -x.v / step[:, :n], np.inf).min(1)
+    t, before = np.minimum(1.0, 0.95 * reach), barrier.value(x, costs, heat)
+    enough = 1e-9 * np.abs(before)  # rounding of the value
+    for _ in range(SEARCHES):
+        after = barrier.value(x.moved(step, t), costs, heat)
+        good = after >= before + 1e-4 * t * decrement - enough
+        if good.all():
+            break
+        t = np.where(good, t, t / 2)
+    t = np.where(good, t, 0.0)
+    return x.moved(step, t), t

@@ -1,0 +1,86 @@
+"""Rows over any cone by linear programmes under one pool of cuts that all rows share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sfumato.optimise.arrays import Floats, Ints
+from sfumato.optimise.budget import Budget
+from sfumato.optimise.cone import Cone
+from sfumato.optimise.linear import DUAL, INFINITY, PRIMAL, LinearProgramme
+from sfumato.optimise.moves.barrier import Slopes
+
+DEVEX = 1  # edge weights of HiGHS that need no new start when a basis is put back
+SETTLED = 1e-4  # of a unit row: the excess that is left to the repair
+CUTS_PER_NUMBER = 24  # cuts kept for each coordinate; a small pool is learnt again and again
+ROUNDS = 12  # of cuts: rows stopped early repair into worthless ones
+NEAR = 0.2  # of a unit row: worst cases this close to binding are cut at from the start
+
+
+class CutMover:
+    """max c·x over private rows of mass 1, for many c; each row keeps its basis within a call."""
+
+    def __init__(self, cone: Cone) -> None:
+        self.cone, self.n = cone, len(cone.coordinates.p)
+        self.lp = LinearProgramme(np.zeros(self.n), np.zeros(self.n), np.full(self.n, INFINITY), maximise=True, warm=True)
+        for option in ("simplex_dual_edge_weight_strategy", "simplex_primal_edge_weight_strategy"):
+            self.lp.option(option, DEVEX)
+        self.lp.add(cone.coordinates.p[None], np.ones(1), np.ones(1))
+        self.age = np.zeros(1)
+
+    def rows(self, slopes: Slopes, starts: Floats, budget: Budget) -> Floats:
+        """Rounds of solves, each followed by one call of the oracle for the rows that are still outside."""
+        self._forget()
+        if len(self.age) == 1:
+            self._add(self.cone.cuts(starts, loose=True, room=NEAR).normals)
+        costs = slopes(starts, np.arange(len(starts)))
+        x, done = np.zeros((len(costs), self.n)), np.zeros(len(costs), bool)
+        bases: list[Any] = [None] * len(costs)
+        live: Ints = np.arange(len(costs))
+        for turn in range(ROUNDS):
+            for i in live:
+                if budget.over:
+                    return x[done]
+                found = self._best(costs[i], bases[i], turn == 0)
+                if found is not None:
+                    x[i], bases[i], done[i] = found, self.lp.basis(), True
+            live = live[done[live]]
+            if not len(live):
+                break
+            cuts = self.cone.cuts(x[live], loose=True)
+            bad = cuts.excess > SETTLED
+            if not bad.any():
+                break
+            self._add(cuts.normals[bad])
+            live = live[np.unique(cuts.y[bad])]
+        return x[done]
+
+    def _best(self, cost: Floats, basis: Any, first: bool) -> Floats | None:
+        self.lp.cost(cost)
+        if basis is not None:
+            self.lp.resume(basis)
+        found = self.lp.solve(PRIMAL if first else DUAL)
+        if not found.optimal:
+            return None
+        self.age += 1
+        self.age[np.abs(found.row_dual) > 1e-12] = 0
+        return np.maximum(found.x, 0.0)
+
+    def _add(self, normals: Floats) -> None:
+        if len(normals):
+            self.lp.add(normals, np.full(len(normals), -INFINITY), np.zeros(len(normals)))
+            self.age = np.append(self.age, np.zeros(len(normals)))
+
+    def _forget(self) -> None:
+        """Drop the cuts that were not tight for longest, once there are too many."""
+        most = CUTS_PER_NUMBER * self.n
+        if len(self.age) - 1 <= most:
+            return
+        age = self.age.copy()
+        age[0] = -1
+        drop = np.sort(np.argsort(-age, kind="stable")[: len(age) - 1 - most * 2 // 3])
+        drop = drop[age[drop] > 0]
+        self.lp.drop(drop)
+        self.age = np.delete(self.age, drop)

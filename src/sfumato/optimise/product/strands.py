@@ -1,0 +1,126 @@
+"""One linear programme for each secret, max Σ θ_h g(h) with Σ θ_h h = 1 and Σ θ_h = T, tied by the common T alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from scipy import sparse
+
+from sfumato.optimise.arrays import Floats
+from sfumato.optimise.budget import Budget
+from sfumato.optimise.linear import DUAL, INFINITY, PRIMAL, LinearProgramme
+from sfumato.optimise.product.layout import Layout
+
+KEPT = 12  # columns kept for each row of a programme
+USED = 1e-11  # length below which an atom is dropped
+CLOSE = 1e-4  # of T: steps smaller than this end the search for it
+
+
+class Family(Protocol):
+    """The blocks of one secret: some to start from, and more by price."""
+
+    def start(self) -> Floats:
+        """Blocks [h, u]; the first two are constants that keep every T feasible."""
+
+    def gain(self, blocks: Floats) -> Floats:
+        """g(h) = Σ_u q_u φ(h_u)."""
+
+    def price(self, y: Floats, y0: float, tolerance: float) -> Floats:
+        """Blocks with g(h) − y·h − y₀ above the tolerance; none where none is found."""
+
+
+class Strand:
+    """One secret's programme: its columns so far and its last solution."""
+
+    def __init__(self, family: Family, total: float) -> None:
+        self.family, first = family, family.start()
+        k = first.shape[1]
+        self.lp = LinearProgramme(np.zeros(0), np.zeros(0), np.zeros(0), maximise=True, warm=True)
+        self.lp.add(sparse.csr_matrix((k + 1, 0)), np.append(np.ones(k), total), np.append(np.ones(k), total))
+        self.blocks, self.gains = np.zeros((0, k)), np.zeros(0)
+        self.theta, self.dual, self.value = np.zeros(0), np.zeros(k + 1), -np.inf
+        self._add(first)
+        self._strategy = DUAL
+
+    def _add(self, blocks: Floats) -> None:
+        gains, count = self.family.gain(blocks), len(blocks)
+        full = np.concatenate([blocks, np.ones((count, 1))], axis=1)
+        self.lp.add_columns(gains, np.zeros(count), np.full(count, INFINITY), full.T)
+        self.blocks, self.gains = np.concatenate([self.blocks, blocks]), np.append(self.gains, gains)
+        self.theta = np.append(self.theta, np.zeros(count))
+        self._strategy = PRIMAL
+
+    def at(self, total: float) -> None:
+        """Another T."""
+        self.lp.h.changeRowBounds(self.blocks.shape[1], total, total)
+        self._strategy = DUAL
+
+    def solve(self) -> None:
+        found = self.lp.solve(self._strategy)
+        if found.optimal:
+            self.theta, self.dual, self.value = found.x, found.row_dual, float(self.gains @ found.x)
+
+    def advance(self, tolerance: float, rounds: int, budget: Budget) -> None:
+        """Solve and price until no column is worth the tolerance."""
+        for turn in range(rounds):
+            self.solve()
+            if turn == rounds - 1 or budget.over:
+                return
+            blocks = self.family.price(self.dual[:-1], float(self.dual[-1]), tolerance)
+            if not len(blocks):
+                return
+            self._forget()
+            self._add(blocks)
+
+    def _forget(self) -> None:
+        most, count = KEPT * len(self.dual), len(self.gains)
+        if count <= most:
+            return
+        worth = self.gains - self.blocks @ self.dual[:-1]
+        worth[self.theta > 0] = np.inf
+        worth[:2] = np.inf
+        drop = np.sort(np.argsort(worth)[: count - most])
+        self.lp.drop_columns(drop)
+        stay = np.setdiff1d(np.arange(count), drop)
+        self.blocks, self.gains, self.theta = self.blocks[stay], self.gains[stay], self.theta[stay]
+
+
+def decoupled(
+    families: Sequence[Family], shares: Floats, total: float, low: float, high: float, budget: Budget, *,
+    tolerance: float = 1e-4, rounds: int = 30, steps: int = 6,
+) -> Layout:
+    """max over T of log T + Σ_s P̂_s G_s(T): each solution proves a line over ΣG, the next T maximises log T under them."""
+    strands = [Strand(family, total) for family in families]
+    best, layout = -np.inf, None
+    bracket = [low, high]
+    for step in range(steps):
+        for strand in strands:
+            if step:
+                strand.at(total)
+            strand.advance(tolerance, rounds if step == 0 else max(rounds // 3, 2), budget)
+        value = float(np.log(total) + shares @ [s.value for s in strands])
+        if layout is None or value > best:
+            best, layout = value, laid(strands, total)
+        budget.tell("product", best)
+        slope = float(shares @ [s.dual[-1] for s in strands])
+        bracket[0 if 1 / total + slope > 0 else 1] = total
+        after = float(np.clip(-1 / slope if slope < 0 else high, *bracket))
+        after = after if bracket[0] < after < bracket[1] else sum(bracket) / 2
+        if abs(after - total) < CLOSE * total or budget.over:
+            break
+        total = after
+    assert layout is not None
+    return layout
+
+
+def laid(strands: list[Strand], total: float) -> Layout:
+    """The atoms in use, side by side on [0, T]."""
+    lengths, heights = [], []
+    for s in strands:
+        on = s.theta > USED
+        length, height = s.theta[on], s.blocks[on]
+        lengths.append(length * (total / length.sum()))
+        heights.append(height / (lengths[-1] @ height))
+    return Layout(total, tuple(lengths), tuple(heights))

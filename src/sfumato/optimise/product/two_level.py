@@ -1,0 +1,155 @@
+"""Two-level blocks lo + d·1_H of one secret, and which heights a profile of the shared budget allows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from sfumato.optimise.arrays import Floats, xlogx
+
+NODES = 33  # shares of the budget at which a block must keep its corridor
+MASSES = 513  # masses w = P̂(H|s) at which heights are tabled; between them they are interpolated, and mended later
+
+
+class Ball(Protocol):
+    """A set whose secrets share a budget."""
+
+    budget: float
+
+    def masses(self, w: Floats, share: float, spent: Floats) -> tuple[Floats, Floats]:
+        """Least and greatest R(H), P̂(H|s) = w, for a secret of this share that takes `spent` of the budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """f(b') = 1 + drop·(1 − (b'/b)^power) on [0, b]: decreasing with f(b) = 1; drop = 0 is the product set (ours).
+
+    Asking m_s(v; b') ≥ f(b') and M_s(v; b') ≤ E·f(b − b') for every b' makes any pair private, because budgets add
+    [002, Thm 3].
+    """
+
+    drop: float = 0.0
+    power: float = 0.5
+
+    def __call__(self, part: Floats) -> Floats:
+        """f at part = b'/b."""
+        return np.asarray(1.0 + self.drop * (1.0 - np.clip(part, 0.0, 1.0) ** self.power))
+
+
+def bend(nodes: int) -> Floats:
+    """Shares from 0 to 1, dense at both ends, where extremes move like roots."""
+    return np.asarray(np.sin(np.linspace(0.0, np.pi / 2, nodes)) ** 2)
+
+
+@dataclass(eq=False)
+class Heights:
+    """For each mass w the heights (lo, hi) of two kinds: the steepest step, and zero off H with the least height on H.
+
+    need(d) = max(0, floor − d·r₋) is convex and room(d) = min(roof − d·r₊) concave in the step d, so Newton's method from
+    the right stops at the root of need − room after finitely many pieces.
+    """
+
+    ball: Ball
+    share: float
+    E: float
+    profile: Profile
+    nodes: int = NODES
+    w: Floats = field(default_factory=lambda: bend(MASSES))
+    lo: Floats = field(init=False)  # [kind, mass]
+    hi: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        part = bend(self.nodes) if self.profile.drop > 0 else np.ones(1)
+        floor, roof = self.profile(part), self.E * self.profile(1.0 - part)
+        low, high = self.ball.masses(self.w[:, None], self.share, self.ball.budget * part[None, :])
+        self.least, self.most = float(floor.max()), float(roof.min())  # constants
+        d, at = (roof / np.maximum(high, 1e-12)).min(axis=1), np.arange(len(self.w))
+        for _ in range(60):
+            need, room = floor - d[:, None] * low, roof - d[:, None] * high
+            i, j = need.argmax(axis=1), room.argmin(axis=1)
+            positive = need[at, i] > 0.0
+            excess = np.where(positive, need[at, i], 0.0) - room[at, j]
+            slope = high[at, j] - np.where(positive, low[at, i], 0.0)
+            move = np.where((excess > 1e-14) & (slope > 0.0), excess / np.maximum(slope, 1e-300), 0.0)
+            if not np.any(move > 1e-14 * d):
+                break
+            d = d - move
+        lo, d = np.maximum((floor - d[:, None] * low).max(axis=1), 0.0), np.maximum(d, 0.0)
+        with np.errstate(divide="ignore"):
+            carried = np.where(low > 0.0, floor / np.where(low > 0, low, 1.0), np.inf).max(axis=1)
+        zero = (carried < d * (1.0 - 1e-12)) & (lo <= 0.0)
+        self.lo, self.hi = np.stack([lo, lo]), np.stack([lo + d, np.where(zero, carried, lo + d)])
+
+    def at(self, w: Floats) -> tuple[Floats, Floats]:
+        """(lo, hi) at any masses, [kind, …]."""
+        return tuple(np.stack([np.interp(w, self.w, row) for row in x]) for x in (self.lo, self.hi))  # type: ignore[return-value]
+
+
+class TwoLevel:
+    """The two-level blocks of one secret as columns that are found by price.
+
+    For a given mass the best set minimises y(H), a knapsack whose relaxation is a prefix of the order y_u/q_u; exchanges
+    of one or two values mend it. What is found is a start: nothing rests on its being complete.
+    """
+
+    def __init__(self, q: Floats, heights: Heights, sets: Floats) -> None:
+        self.q, self.heights, self.sets = q, heights, sets
+
+    def start(self) -> Floats:
+        """The two constants, and blocks on the given sets."""
+        ends = np.array([[self.heights.least], [self.heights.most]]) * np.ones(len(self.q))
+        w = np.clip(self.sets @ self.q, 0.0, 1.0)
+        lo, hi = self.heights.at(w)
+        kind, at = np.nonzero(np.stack([np.ones(len(w), bool), np.abs(hi[1] - hi[0]) > 1e-9]))
+        return np.concatenate([ends, lo[kind, at][:, None] + (hi - lo)[kind, at][:, None] * self.sets[at]])
+
+    def gain(self, blocks: Floats) -> Floats:
+        return np.asarray(xlogx(blocks) @ self.q)
+
+    def price(self, y: Floats, y0: float, tolerance: float) -> Floats:
+        """Blocks whose reduced gain exceeds the tolerance."""
+        k = len(self.q)
+        key = np.where(self.q > 0, y / np.maximum(self.q, 1e-300), np.where(y < 0, -np.inf, np.inf))
+        prefixes = np.tri(k + 1, k, -1)[:, np.argsort(np.argsort(key, kind="stable"))]
+        order = np.argsort(-self._reduced(prefixes @ self.q, prefixes @ y, y))
+        chosen, best = [prefixes[order[: max(6, k // 2)]]], prefixes[order[:4]]
+        for _ in range(2):
+            best = self._exchanged(best, y)
+            chosen.append(best)
+            best = best[:2]
+        blocks = self._blocks(np.unique(np.concatenate(chosen), axis=0), y)
+        return np.asarray(blocks[self.gain(blocks) - blocks @ y - y0 > tolerance])
+
+    def _reduced(self, w: Floats, inside: Floats, y: Floats) -> Floats:
+        lo, hi = self.heights.at(np.clip(w, 0.0, 1.0))
+        value = (1.0 - w) * xlogx(lo) + w * xlogx(hi) - lo * y.sum() - (hi - lo) * inside
+        return np.asarray(value.max(0))
+
+    def _blocks(self, sets: Floats, y: Floats) -> Floats:
+        w = np.clip(sets @ self.q, 0.0, 1.0)
+        lo, hi = self.heights.at(w)
+        value = (1.0 - w) * xlogx(lo) + w * xlogx(hi) - lo * y.sum() - (hi - lo) * (sets @ y)
+        kind, at = value.argmax(axis=0), np.arange(len(w))
+        return np.asarray(lo[kind, at][:, None] + (hi - lo)[kind, at][:, None] * sets)
+
+    def _exchanged(self, sets: Floats, y: Floats) -> Floats:
+        """The best sets that exchanges of one or two values reach."""
+        k = len(self.q)
+        sign = 1.0 - 2.0 * sets  # +1: enters, −1: leaves
+        dw, dy = sign * self.q, sign * y
+        w = (sets @ self.q)[:, None, None] + dw[:, :, None] + dw[:, None, :]
+        inside = (sets @ y)[:, None, None] + dy[:, :, None] + dy[:, None, :]
+        i = np.arange(k)
+        w[:, i, i] -= dw
+        inside[:, i, i] -= dy
+        value = self._reduced(w.reshape(len(sets), -1), inside.reshape(len(sets), -1), y)
+        few = min(k, 16)
+        at = np.argpartition(-value, few - 1, axis=1)[:, :few]
+        out, row = np.repeat(sets, few, axis=0), np.arange(len(sets) * few)
+        a, c = np.divmod(at.ravel(), k)
+        out[row, a] = 1.0 - out[row, a]
+        twice = a != c
+        out[row[twice], c[twice]] = 1.0 - out[row[twice], c[twice]]
+        return out[np.argsort(-np.take_along_axis(value, at, axis=1).ravel())[: 2 * k]]
