@@ -105,58 +105,67 @@ class Barrier:
         return np.where(inside, heat * (costs * x.v).sum(1) + logs, -np.inf)
 
     def newton(self, x: State, costs: Floats, heat: Floats) -> tuple[Floats, Floats]:
-        """The step that keeps the mass of each row, and its decrement."""
+        """The step that keeps the mass of each row, and its decrement.
+
+        Of a pair only r₁·v, r₂·v (slopes of the L) and T₁·v, T₂·v (their curvature, tied to μ and m) enter: with (μ, m)
+        eliminated a pair adds a form of rank 4 to a diagonal, and the system is as large as the row.
+        """
         n, K = x.v.shape[1], x.mu.shape[1]
         a, d, l1, l2 = self.lengths(x)
-        kappa, kinds, N = self.e.kappa, self.e.kinds, n + 2 * K
-        phi, (f1, f2), (f11, f12, f22) = self.e.phi(l1, l2, self.share)
-        s = phi - np.tile(x.mu - self.e.E * x.m, kinds)
-        # first and second derivatives of L in the cells: κ p g^{κ−1}, κ(1 − κ) p g^{κ−2}
+        kappa = self.e.kappa
+        phi, slopes, curves = self.e.phi(l1, l2, self.share)
+        s = (phi - np.tile(x.mu - self.e.E * x.m, self.e.kinds)).reshape(len(phi), self.e.kinds, K)
+        f1, f2, f11, f12, f22 = (f.reshape(s.shape) for f in (*slopes, *curves))
         r1, r2 = kappa * self.p1 * a ** (kappa - 1), kappa * self.p2 * d ** (kappa - 1)
-        t1, t2 = (1 - kappa) * r1 / a, (1 - kappa) * r2 / d
-        y, k = np.arange(len(x.v))[:, None], np.arange(K)
-        dl1, dl2 = np.zeros((len(y), K, N)), np.zeros((len(y), K, N))
-        np.put_along_axis(dl1, self.at1, -r1, 2)
-        np.put_along_axis(dl2, self.at2, r2, 2)
-        dl1[:, k, n + k], dl2[:, k, n + K + k] = r1.sum(2), -r2.sum(2)
-        dl1, dl2 = np.tile(dl1, (1, kinds, 1)), np.tile(dl2, (1, kinds, 1))
-        ds = f1[..., None] * dl1 + f2[..., None] * dl2
-        j = np.arange(kinds * K)
-        ds[:, j, n + j % K] -= 1.0
-        ds[:, j, n + K + j % K] += self.e.E
-        gradient = (ds / s[..., None]).sum(1)
-        gradient[:, :n] += heat[:, None] * costs + ZEROS / x.v
-        left = np.concatenate([dl1, dl2, ds], 1)
-        right = np.concatenate([
-            (f11 / s)[..., None] * dl1 + (f12 / s)[..., None] * dl2,
-            (f12 / s)[..., None] * dl1 + (f22 / s)[..., None] * dl2, -ds / (s * s)[..., None],
-        ], 1)
-        hessian = -np.matmul(left.transpose(0, 2, 1), right)
-        w1, w2 = (f1 / s).reshape(-1, kinds, K).sum(1), (f2 / s).reshape(-1, kinds, K).sum(1)
         c1, c2 = np.where(self.p1 > 0, DOMAIN / a, 0.0), np.where(self.p2 > 0, DOMAIN / d, 0.0)
-        np.add.at(gradient, (y[..., None], self.at1), -c1)
-        np.add.at(gradient, (y[..., None], self.at2), c2)
-        gradient[:, n : n + K] += c1.sum(2)
-        gradient[:, n + K :] -= c2.sum(2)
-        self._curve(hessian, w1[..., None] * t1 + c1 / a, w2[..., None] * t2 + c2 / d, n, K)
+        w1, w2 = (f1 / s).sum(1)[..., None], (f2 / s).sum(1)[..., None]
+        t1, t2 = w1 * (1 - kappa) * r1 / a + c1 / a, w2 * (1 - kappa) * r2 / d + c2 / d
+        R1, R2 = r1.sum(2), r2.sum(2)
+        # the form in (α₁, α₂, μ, m), α₁ = R₁μ − r₁·v, α₂ = r₂·v − R₂m
+        g = np.stack([f1, f2, -np.ones_like(f1), np.full_like(f1, self.e.E)], -1)
+        form = np.einsum("yqka,yqkb,yqk->ykab", g, g, 1 / s**2)
+        for (i, j), f in zip(((0, 0), (0, 1), (1, 0), (1, 1)), (f11, f12, f12, f22), strict=True):
+            form[..., i, j] -= (f / s).sum(1)
+        push = np.einsum("yqka,yqk->yka", g, 1 / s)
+        basis = np.zeros((len(s), K, 4, 6))  # (α₁, α₂, μ, m) in terms of (r₁·v, r₂·v, T₁·v, T₂·v, μ, m)
+        basis[..., 0, 0], basis[..., 0, 4], basis[..., 1, 1], basis[..., 1, 5] = -1.0, R1, 1.0, -R2
+        basis[..., 2, 4] = basis[..., 3, 5] = 1.0
+        whole = np.matmul(basis.swapaxes(2, 3), np.matmul(form, basis))
+        whole[..., 2, 4] -= 1.0
+        whole[..., 4, 2] -= 1.0
+        whole[..., 3, 5] -= 1.0
+        whole[..., 5, 3] -= 1.0
+        whole[..., 4, 4] += t1.sum(2)
+        whole[..., 5, 5] += t2.sum(2)
+        pull = np.einsum("ykab,yka->ykb", basis, push)
+        pull[..., 4] += c1.sum(2)
+        pull[..., 5] -= c2.sum(2)
+        inner, cross = whole[..., 4:, 4:], whole[..., 4:, :4]
+        solved = np.linalg.solve(inner, np.concatenate([cross, pull[..., 4:, None]], -1))
+        small = whole[..., :4, :4] - np.matmul(cross.swapaxes(2, 3), solved[..., :4])
+        Z = np.zeros((len(s), K, 4, n))
+        for i, (at, vector) in enumerate(((self.at1, r1), (self.at2, r2), (self.at1, t1), (self.at2, t2))):
+            self._scatter(Z[:, :, i], at, vector)
+        flat, first = Z.reshape(len(s), 4 * K, n), np.zeros((len(s), K, 2, n))
+        hessian = np.matmul(flat.transpose(0, 2, 1), np.matmul(small, Z).reshape(flat.shape))
         i = np.arange(n)
-        hessian[:, i, i] += ZEROS / x.v**2
-        whole = np.arange(N)
-        hessian[:, whole, whole] *= 1 + 1e-12
-        mass = np.zeros(N)
-        mass[:n] = self.e.p
-        solved = np.linalg.solve(hessian, np.stack([gradient, np.broadcast_to(mass, gradient.shape)], 2))
-        step = solved[..., 0] - (solved[..., 0] @ mass / (solved[..., 1] @ mass))[:, None] * solved[..., 1]
-        return step, (step * gradient).sum(1)
+        hessian[:, i, i] += Z[:, :, 2:].sum((1, 2)) + ZEROS / x.v**2
+        hessian[:, i, i] *= 1 + 1e-12
+        own = heat[:, None] * costs + ZEROS / x.v + np.einsum("ykan,yka->yn", Z[:, :, :2], pull[..., :2])
+        self._scatter(first[:, :, 0], self.at1, -c1)
+        self._scatter(first[:, :, 1], self.at2, c2)
+        own += first.sum((1, 2))
+        gradient = own - np.einsum("ykan,yka->yn", Z, np.einsum("ykba,ykb->yka", cross, solved[..., 4]))
+        both = np.linalg.solve(hessian, np.stack([gradient, np.broadcast_to(self.e.p, gradient.shape)], 2))
+        dv = both[..., 0] - (both[..., 0] @ self.e.p / (both[..., 1] @ self.e.p))[:, None] * both[..., 1]
+        moved = solved[..., 4] - np.einsum("ykba,yka->ykb", solved[..., :4], np.einsum("ykan,yn->yka", Z, dv))
+        step = np.concatenate([dv, moved[..., 0], moved[..., 1]], 1)
+        return step, (own * dv).sum(1) + (pull[..., 4:] * moved).sum((1, 2))
 
-    def _curve(self, hessian: Floats, t1: Floats, t2: Floats, n: int, K: int) -> None:
-        """The curvature of the L themselves, diagonal in the cells and tied to μ and m."""
-        y, k = np.arange(len(t1))[:, None, None], np.arange(K)[None, :, None]
-        for at, t, place in ((self.at1, t1, n + k), (self.at2, t2, n + K + k)):
-            np.add.at(hessian, (y, at, at), t)
-            hessian[y, at, place] -= t
-            hessian[y, place, at] -= t
-            hessian[:, place[0, :, 0], place[0, :, 0]] += t.sum(2)
+    def _scatter(self, out: Floats, at: Ints, values: Floats) -> None:
+        """Values of a secret's cells to their coordinates; places beyond its cells hold 0 and add nothing."""
+        y, k = np.arange(out.shape[0])[:, None, None], np.arange(out.shape[1])[None, :, None]
+        np.add.at(out, (y, k, at), values)
 
 
 class BallMover:

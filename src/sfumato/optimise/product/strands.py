@@ -15,7 +15,7 @@ from sfumato.optimise.product.layout import Layout
 
 KEPT = 12  # columns kept for each row of a programme
 USED = 1e-11  # length below which an atom is dropped
-CLOSE = 1e-4  # of T: steps smaller than this end the search for it
+CLOSE, GRID = 1e-4, 4001  # of T: steps smaller than this end the search for it; places it is looked for at
 
 
 class Family(Protocol):
@@ -89,12 +89,12 @@ class Strand:
 
 def decoupled(
     families: Sequence[Family], shares: Floats, total: float, low: float, high: float, budget: Budget, *,
-    tolerance: float = 1e-4, rounds: int = 30, steps: int = 6,
+    tolerance: float = 1e-5, rounds: int = 30, steps: int = 8,
 ) -> Layout:
-    """max over T of log T + Σ_s P̂_s G_s(T): each solution proves a line over ΣG, the next T maximises log T under them."""
+    """max over T of log T + Σ_s P̂_s G_s(T): each solution is a line over ΣG, the next T maximises log T under them."""
     strands = [Strand(family, total) for family in families]
-    best, layout = -np.inf, None
-    bracket = [low, high]
+    best, layout, grid = -np.inf, None, np.geomspace(low, high, GRID)
+    roof = np.full(GRID, np.inf)
     for step in range(steps):
         for strand in strands:
             if step:
@@ -104,10 +104,9 @@ def decoupled(
         if layout is None or value > best:
             best, layout = value, laid(strands, total)
         budget.tell("product", best)
-        slope = float(shares @ [s.dual[-1] for s in strands])
-        bracket[0 if 1 / total + slope > 0 else 1] = total
-        after = float(np.clip(-1 / slope if slope < 0 else high, *bracket))
-        after = after if bracket[0] < after < bracket[1] else sum(bracket) / 2
+        duals = shares @ np.array([[s.dual[:-1].sum(), s.dual[-1]] for s in strands])
+        roof = np.minimum(roof, duals[0] + duals[1] * grid)
+        after = float(grid[int(np.argmax(np.log(grid) + roof))])
         if abs(after - total) < CLOSE * total or budget.over:
             break
         total = after

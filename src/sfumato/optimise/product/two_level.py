@@ -10,6 +10,7 @@ import numpy as np
 from sfumato.optimise.arrays import Floats, xlogx
 
 NODES = 33  # shares of the budget at which a block must keep its corridor
+BEAM, EXCHANGES = 8, 8  # sets that exchanges begin from, and how often at most
 MASSES = 513  # masses w = P̂(H|s) at which heights are tabled; between them they are interpolated, and mended later
 
 
@@ -94,13 +95,14 @@ class TwoLevel:
     of one or two values mend it. What is found is a start: nothing rests on its being complete.
     """
 
-    def __init__(self, q: Floats, heights: Heights, sets: Floats) -> None:
+    def __init__(self, q: Floats, heights: Heights, sets: Floats, measure: Floats | None = None) -> None:
         self.q, self.heights, self.sets = q, heights, sets
+        self.measure = q if measure is None else measure  # of sets, on which their heights depend
 
     def start(self) -> Floats:
         """The two constants, and blocks on the given sets."""
         ends = np.array([[self.heights.least], [self.heights.most]]) * np.ones(len(self.q))
-        w = np.clip(self.sets @ self.q, 0.0, 1.0)
+        w = np.clip(self.sets @ self.measure, 0.0, 1.0)
         lo, hi = self.heights.at(w)
         kind, at = np.nonzero(np.stack([np.ones(len(w), bool), np.abs(hi[1] - hi[0]) > 1e-9]))
         return np.concatenate([ends, lo[kind, at][:, None] + (hi - lo)[kind, at][:, None] * self.sets[at]])
@@ -110,41 +112,54 @@ class TwoLevel:
 
     def price(self, y: Floats, y0: float, tolerance: float) -> Floats:
         """Blocks whose reduced gain exceeds the tolerance."""
+        blocks = self._found(y)
+        return np.asarray(blocks[self.gain(blocks) - blocks @ y - y0 > tolerance])
+
+    def best(self, y: Floats, count: int = 2) -> Floats:
+        """The blocks with the greatest gain less y·h, as many as asked for; a constant is among those compared."""
+        blocks = np.concatenate([self._found(y), self.start()[:2]])
+        return np.asarray(blocks[np.argsort(blocks @ y - self.gain(blocks))[:count]])
+
+    def _found(self, y: Floats) -> Floats:
         k = len(self.q)
         key = np.where(self.q > 0, y / np.maximum(self.q, 1e-300), np.where(y < 0, -np.inf, np.inf))
         prefixes = np.tri(k + 1, k, -1)[:, np.argsort(np.argsort(key, kind="stable"))]
-        order = np.argsort(-self._reduced(prefixes @ self.q, prefixes @ y, y))
-        chosen, best = [prefixes[order[: max(6, k // 2)]]], prefixes[order[:4]]
-        for _ in range(2):
-            best = self._exchanged(best, y)
+        begin, top = np.concatenate([prefixes, self.sets]), -np.inf
+        order = np.argsort(-self._reduced(begin, y))
+        chosen, best = [begin[order[: max(BEAM, k)]]], begin[order[:BEAM]]
+        for _ in range(EXCHANGES):
+            best, reached = self._exchanged(best, y)
             chosen.append(best)
-            best = best[:2]
-        blocks = self._blocks(np.unique(np.concatenate(chosen), axis=0), y)
-        return np.asarray(blocks[self.gain(blocks) - blocks @ y - y0 > tolerance])
+            best = best[:BEAM]
+            if reached <= top:
+                break
+            top = reached
+        return self._blocks(np.unique(np.concatenate(chosen), axis=0), y)
 
-    def _reduced(self, w: Floats, inside: Floats, y: Floats) -> Floats:
-        lo, hi = self.heights.at(np.clip(w, 0.0, 1.0))
-        value = (1.0 - w) * xlogx(lo) + w * xlogx(hi) - lo * y.sum() - (hi - lo) * inside
-        return np.asarray(value.max(0))
+    def _reduced(self, sets: Floats, y: Floats) -> Floats:
+        return self._priced(sets @ self.q, sets @ self.measure, sets @ y, y)[0].max(0)
+
+    def _priced(self, w: Floats, measure: Floats, inside: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
+        """The reduced gain of sets of mass w with y(H) = inside, and their heights, [kind, …]."""
+        lo, hi = self.heights.at(np.clip(measure, 0.0, 1.0))
+        return (1.0 - w) * xlogx(lo) + w * xlogx(hi) - lo * y.sum() - (hi - lo) * inside, lo, hi
 
     def _blocks(self, sets: Floats, y: Floats) -> Floats:
-        w = np.clip(sets @ self.q, 0.0, 1.0)
-        lo, hi = self.heights.at(w)
-        value = (1.0 - w) * xlogx(lo) + w * xlogx(hi) - lo * y.sum() - (hi - lo) * (sets @ y)
-        kind, at = value.argmax(axis=0), np.arange(len(w))
+        value, lo, hi = self._priced(sets @ self.q, sets @ self.measure, sets @ y, y)
+        kind, at = value.argmax(axis=0), np.arange(len(sets))
         return np.asarray(lo[kind, at][:, None] + (hi - lo)[kind, at][:, None] * sets)
 
-    def _exchanged(self, sets: Floats, y: Floats) -> Floats:
-        """The best sets that exchanges of one or two values reach."""
+    def _exchanged(self, sets: Floats, y: Floats) -> tuple[Floats, float]:
+        """The best sets that exchanges of one or two values reach, and the best reduced gain among them."""
         k = len(self.q)
         sign = 1.0 - 2.0 * sets  # +1: enters, −1: leaves
-        dw, dy = sign * self.q, sign * y
-        w = (sets @ self.q)[:, None, None] + dw[:, :, None] + dw[:, None, :]
-        inside = (sets @ y)[:, None, None] + dy[:, :, None] + dy[:, None, :]
-        i = np.arange(k)
-        w[:, i, i] -= dw
-        inside[:, i, i] -= dy
-        value = self._reduced(w.reshape(len(sets), -1), inside.reshape(len(sets), -1), y)
+        i, after = np.arange(k), []
+        for weight in (self.q, self.measure, y):
+            change = sign * weight
+            sums = (sets @ weight)[:, None, None] + change[:, :, None] + change[:, None, :]
+            sums[:, i, i] -= change
+            after.append(sums.reshape(len(sets), -1))
+        value = self._priced(*after, y)[0].max(0)
         few = min(k, 16)
         at = np.argpartition(-value, few - 1, axis=1)[:, :few]
         out, row = np.repeat(sets, few, axis=0), np.arange(len(sets) * few)
@@ -152,4 +167,6 @@ class TwoLevel:
         out[row, a] = 1.0 - out[row, a]
         twice = a != c
         out[row[twice], c[twice]] = 1.0 - out[row[twice], c[twice]]
-        return out[np.argsort(-np.take_along_axis(value, at, axis=1).ravel())[: 2 * k]]
+        reached = np.take_along_axis(value, at, axis=1).ravel()
+        first = np.unique(np.packbits(out.astype(bool), axis=1), axis=0, return_index=True)[1]
+        return out[first[np.argsort(-reached[first])[: 2 * k]]], float(reached.max())
