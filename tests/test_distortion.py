@@ -16,12 +16,13 @@ import sfumato as sf
 from sfumato.designers.base import Task
 from sfumato.designers.distances import letters, measured
 from sfumato.designers.distortion import problem_of
-from sfumato.solve.distortion_active import solve_by_active_cones
-from sfumato.solve.distortion_cones import solve_by_cones
-from sfumato.solve.distortion_curve import Family
-from sfumato.solve.distortion_cuts import solve_by_cuts
-from sfumato.solve.distortion_problem import Problem, mended
-from sfumato.solve.pair_ratios import Ball, all_pairs, exactly_at, on_grid, worst_per_output
+from sfumato.optimise.budget import Budget
+from sfumato.optimise.loss.cones import solve_by_cones
+from sfumato.optimise.loss.cuts import solve_by_cuts
+from sfumato.optimise.loss.least import ConeFamily, solve_by_active_cones
+from sfumato.optimise.loss.mending import mended
+from sfumato.optimise.loss.problem import LossProblem
+from sfumato.optimise.loss.ratios import Ball, all_pairs, exactly_at, on_grid, worst_per_output
 
 FOUR = [(a, b) for a in (False, True) for b in (False, True)]
 
@@ -120,8 +121,8 @@ def test_distortion_falls_in_epsilon_and_in_n():
 def test_cones_and_cuts_agree():
     for seed in range(3):
         joint = sampled(seed, n=3000)
-        problem = Problem(joint.p, sf.ChiSquareBall(joint).radius, 0.7, squares(4), True, bool(seed % 2))
-        cut, cone = solve_by_cuts(problem, tolerance=1e-4, time_limit=10), solve_by_cones(problem)
+        problem = LossProblem(joint.p, sf.ChiSquareBall(joint).radius, 0.7, squares(4), True, bool(seed % 2))
+        cut, cone = solve_by_cuts(problem, tolerance=1e-4, budget=Budget.of(10)), solve_by_cones(problem)
         assert cut.bound <= cone.value * (1 + 1e-7) and cone.bound <= cut.value * (1 + 1e-7)
         assert np.isclose(cut.value, cone.value, rtol=1e-3)
 
@@ -129,7 +130,7 @@ def test_cones_and_cuts_agree():
 def test_cones_of_some_pairs_prove_as_much_as_those_of_all():
     for seed in range(2):
         joint = sampled(seed, 4, 4, 5000)
-        problem = Problem(joint.p, sf.ChiSquareBall(joint).radius, 0.5, squares(4), True, bool(seed))
+        problem = LossProblem(joint.p, sf.ChiSquareBall(joint).radius, 0.5, squares(4), True, bool(seed))
         some, every = solve_by_active_cones(problem), solve_by_cones(problem)
         assert np.isclose(some.value, every.value, rtol=1e-5) and some.value - some.bound <= 1e-5 * some.value
         halves = solve_by_cones(problem, exact=tuple(np.zeros((3, 0), dtype=int)))
@@ -150,8 +151,8 @@ def test_bounds_that_cones_leave_loose_are_proved_by_cuts():
 def test_one_program_filled_anew_answers_as_one_built_for_its_level():
     joint = sampled(5, 3, 4, 4000)
     for robust in ((True, True), (False, True)):
-        base = Problem(joint.p, sf.ChiSquareBall(joint).radius, 0.0, squares(4), *robust)
-        family = Family(base, 1e-5)
+        base = LossProblem(joint.p, sf.ChiSquareBall(joint).radius, 0.0, squares(4), *robust)
+        family = ConeFamily(base, 1e-5)
         for epsilon in (1.7, 0.2, 0.6):
             problem = replace(base, epsilon=epsilon)
             found, alone = family.answer(problem), solve_by_cones(problem)
@@ -161,7 +162,7 @@ def test_one_program_filled_anew_answers_as_one_built_for_its_level():
 
 def test_small_balls_do_not_blunt_the_cones():
     joint = sampled(4, n=10**6)
-    problem = Problem(joint.p, sf.ChiSquareBall(joint).radius, 0.3, squares(4) / 3)
+    problem = LossProblem(joint.p, sf.ChiSquareBall(joint).radius, 0.3, squares(4) / 3)
     found = solve_by_cones(problem)
     assert found.value - found.bound <= 2e-6 * found.value
 
@@ -238,7 +239,7 @@ def test_brute_force_finds_nothing_better_on_a_tiny_shape():
 
 def test_sealing_repairs_ghost_outputs_and_any_matrix():
     joint = sampled(1, n=75)
-    problem = Problem(joint.p, sf.ChiSquareBall(joint).radius, 0.5, squares(4))
+    problem = LossProblem(joint.p, sf.ChiSquareBall(joint).radius, 0.5, squares(4))
     q = np.random.default_rng(2).dirichlet(np.ones(4), size=12).T
     q[3] *= 1e-9
     fixed = mended(problem, q / q.sum(0))

@@ -16,7 +16,7 @@ from sfumato.uncertainty import ChiSquareBall, UncertaintySet
 from sfumato.utility import expected_distortion
 
 if TYPE_CHECKING:
-    from sfumato.solve.sources import Sources
+    from sfumato.optimise.loss.sources import Sources
 
 GHOST = 1e-11  # an output less likely than this whatever the input is given to the likeliest one
 
@@ -27,7 +27,7 @@ def sources_of(given: Any) -> Sources:
     The marginals on U of a χ² ball are the χ² ball around P̂_U with the same radius (joining cells lowers the distance,
     and copying P̂(s|u) attains it).
     """
-    from sfumato.solve.sources import ChiSquare, Listed, checked
+    from sfumato.optimise.loss.sources import ChiSquare, Listed, checked
 
     if isinstance(given, ChiSquareBall):
         return ChiSquare(given.joint.p_useful, given.radius)
@@ -46,9 +46,8 @@ def sources_of(given: Any) -> Sources:
     return Listed(rows)
 
 
-
 def _marginal(within: UncertaintySet) -> Sources:
-    from sfumato.solve.sources import Supported
+    from sfumato.optimise.loss.sources import Supported
 
     shape = within.joint.shape
 
@@ -75,7 +74,7 @@ def hamming(task: Task) -> Draft:
     One LP in M + 2 variables for every class of sources: min max_P P·D with (e^ε − 1)·min D + ΣD ≥ M − 1. The claim is
     LDP about the input, which covers every secret behind it.
     """
-    from sfumato.solve.hamming import class_of, least_hamming
+    from sfumato.optimise.loss.hamming import class_of, least_hamming
 
     if task.notion == "lip":
         raise InputError("hamming promises LDP about the input; ask for notion='ldp'.")

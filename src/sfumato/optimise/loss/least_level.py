@@ -1,0 +1,126 @@
+"""Least ε for a budget under any distance matrix d[x, y], over any set of sources.
+
+ε*(D) is the least ε at which min_Q max_P E d ≤ D with Q(y|x) ≤ e^ε Q(y|x') for all x, x' [003, (4)]. For a given ε that
+is an LP (m_y ≤ Q(y|x) ≤ e^ε m_y), its value falls in ε, and prices of its rows prove bounds: bisection.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from sfumato.errors import InputError
+from sfumato.optimise.arrays import Floats
+from sfumato.optimise.linear import INFINITY, LinearProgramme, Solution
+from sfumato.optimise.loss.sources import Sources, checked
+from sfumato.optimise.repair import lifted
+
+ROUNDS = 200  # of sources added to one linear programme
+CLOSE = 1e-10  # relative gap at which a linear programme is settled
+
+
+@dataclass(frozen=True, slots=True)
+class LeastLevel:
+    """Least ε found, the ε below which nothing can meet the budget, and the mechanism Q[y, x]."""
+
+    epsilon: float
+    bound: float
+    q: Floats
+    distortion: float
+
+
+def _programme(distance: Floats, e: float) -> LinearProgramme:
+    """Over Q[y, x], the least entry m_y of every row, and the loss."""
+    xs, ys = distance.shape
+    size = xs * ys
+    lower, upper = np.append(np.zeros(size + ys), -INFINITY), np.append(np.ones(size + ys), INFINITY)
+    lp = LinearProgramme(np.eye(size + ys + 1)[-1], lower, upper)
+    floor = sparse.kron(sparse.eye(ys), np.ones((xs, 1)))
+    blank = sparse.csr_matrix((size, 1))
+    lp.equal(sparse.hstack([sparse.kron(np.ones((1, ys)), sparse.eye(xs)), sparse.csr_matrix((xs, ys + 1))]), 1.0)
+    lp.at_most(sparse.hstack([sparse.eye(size), -e * floor, blank]))
+    lp.at_most(sparse.hstack([-sparse.eye(size), floor, blank]))
+    return lp
+
+
+def _proved(solution: Solution, distance: Floats, members: Floats, e: float) -> float:
+    """Lower bound of the distortion at this ε: the best column-wise Q against priced rows at the priced source."""
+    xs, ys = distance.shape
+    size = xs * ys
+    price = np.maximum(-solution.row_dual, 0.0)
+    up = price[xs : xs + size].reshape(ys, xs)
+    down = price[xs + size : xs + 2 * size].reshape(ys, xs)
+    shares = price[xs + 2 * size :]
+    p = shares @ members / shares.sum() if shares.sum() > 0.0 else members[0]
+    reduced = p[None, :] * distance.T + up - down
+    floors = np.minimum(down.sum(axis=1) - e * up.sum(axis=1), 0.0).sum()
+    return float(reduced.min(axis=0).sum() + floors)
+
+
+def least_distortion(
+    sources: Sources, distance: Floats, epsilon: float, members: Floats, budget: float | None = None
+) -> tuple[float, float, Floats, Floats]:
+    """min_Q max_P E d at this ε: value, proved bound, Q, and all members used; stops early once `budget` is decided."""
+    xs, ys = distance.shape
+    e = float(np.exp(epsilon))
+    lp = _programme(distance, e)
+    used, fresh = np.zeros((0, xs)), members
+    best, value, low = np.zeros((ys, xs)), np.inf, -np.inf
+    for _ in range(ROUNDS):
+        rows = np.stack([(p[None, :] * distance.T).ravel() for p in fresh])
+        extra = np.hstack([np.zeros((len(fresh), ys)), -np.ones((len(fresh), 1))])
+        lp.at_most(np.hstack([rows, extra]))
+        used = np.vstack([used, fresh])
+        solution = lp.solve()
+        low = max(low, _proved(solution, distance, used, e))
+        q = private(solution.x[: xs * ys].reshape(ys, xs), e)
+        reached, p = sources.worst(np.einsum("yx,xy->x", q, distance))
+        if reached < value:
+            best, value = q, reached
+        decided = budget is not None and (value <= budget or low > budget)
+        if decided or value - low <= CLOSE * max(1.0, abs(value)):
+            break
+        fresh = p[None, :]
+    return value, low, best, used
+
+
+def private(q: Floats, e: float) -> Floats:
+    """Q with entries lifted to max/e, and a constant mixed in where rounding left a ratio above e."""
+    q = np.maximum(q, 0.0)
+    q = np.maximum(q, q.max(axis=1, keepdims=True) / e)
+    q = q / q.sum(axis=0)
+    if e <= 1.0:
+        return np.asarray(q)
+    found = lifted(q, lambda q: np.asarray(q.max(axis=1) - e * q.min(axis=1)), e - 1.0)
+    return np.repeat(q.mean(axis=1)[:, None], q.shape[1], axis=1) if found is None else found
+
+
+def least_epsilon_for(
+    sources: Sources, distance: Floats, budget: float, *, tolerance: float = 1e-8, ceiling: float = 40.0
+) -> LeastLevel:
+    """Bisection on certified answers; stops where the certified gap of the LP meets the budget."""
+    members = checked(sources, 0.5)
+    if distance.ndim != 2 or distance.shape[0] != sources.size or not np.all(np.isfinite(distance)):
+        raise InputError(f"distance must be a finite matrix with {sources.size} rows, got {distance.shape}.")
+    value, low_value, q, members = least_distortion(sources, distance, 0.0, members, budget)
+    if value <= budget:
+        return LeastLevel(0.0, 0.0, q, value)
+    low, high, best = 0.0, 1.0, None
+    while high - low > tolerance * max(1.0, high):
+        middle = 0.5 * (low + high) if best is not None else high
+        value, low_value, q, members = least_distortion(sources, distance, middle, members, budget)
+        if value <= budget:
+            high, best = middle, LeastLevel(middle, low, q, value)
+        elif low_value > budget:
+            low = middle
+            if best is None:
+                if high >= ceiling:
+                    raise InputError(f"no mechanism below ε = {ceiling} meets the budget {budget}.")
+                high = min(2.0 * high, ceiling)
+        else:
+            break
+    if best is None:
+        raise InputError(f"no mechanism below ε = {ceiling} meets the budget {budget}.")
+    return LeastLevel(best.epsilon, low, best.q, best.distortion)
