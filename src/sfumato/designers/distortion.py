@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,12 +13,12 @@ from sfumato.designers.distances import Measure, measured
 from sfumato.errors import InputError, unknown
 from sfumato.mechanism import Mechanism, Table
 from sfumato.optimise.budget import Budget
+from sfumato.optimise.loss.anywhere import least_loss_anywhere
+from sfumato.optimise.loss.least import least_loss
+from sfumato.optimise.loss.problem import LeastLoss, LossProblem
 from sfumato.optimise.tolerances import GHOST
 from sfumato.uncertainty import Anything, ChiSquareBall, Exactly
 from sfumato.utility import expected_distortion
-
-if TYPE_CHECKING:
-    from sfumato.optimise.loss.problem import LeastLoss, LossProblem
 
 ENGINES = ("auto", "cones", "cuts")
 TIME_LIMIT = 60.0  # seconds, unless another is asked for
@@ -65,8 +65,6 @@ def distortion(
 
 def problem_of(task: Task, measure: Measure, robust: tuple[bool, bool]) -> LossProblem:
     """The numbers, with distances scaled so that the best constant output costs 1: solvers have absolute tolerances."""
-    from sfumato.optimise.loss.problem import LossProblem
-
     radius = getattr(task.within, "radius", 0.0)
     matrix = measure.matrix / unit_of(task, measure)
     return LossProblem(task.joint.p, radius, task.epsilon, matrix, *robust, task.reads == "both")
@@ -80,9 +78,6 @@ def unit_of(task: Task, measure: Measure) -> float:
 def _solved(
     task: Task, measure: Measure, robust: tuple[bool, bool], budget: Budget, options: dict[str, Any]
 ) -> LeastLoss:
-    from sfumato.optimise.loss.anywhere import least_loss_anywhere
-    from sfumato.optimise.loss.least import least_loss
-
     problem = problem_of(task, measure, robust)
     free = isinstance(task.within, Anything)
     answer = least_loss_anywhere(problem) if free else least_loss(problem, budget=budget, **options)

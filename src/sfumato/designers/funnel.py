@@ -1,4 +1,4 @@
-"""lip and ldp: the most informative mechanism on X under ε-LIP or ε-LDP about S, and perfect privacy where ε = 0."""
+"""lip, ldp and mi-funnel: the most informative mechanism on X under a promise about S; perfect privacy where ε = 0."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism, Table
 from sfumato.mechanism.table import ALIAS_BITS
 from sfumato.optimise.budget import Budget
+from sfumato.optimise.funnel.average import best_mutual
 from sfumato.optimise.funnel.lattice import kernel, nearby, primitive, reduced
 from sfumato.optimise.funnel.posteriors import Funnel, best_ldp, best_lip, enumerated, independence_rows
 from sfumato.uncertainty import ChiSquareBall, Exactly
@@ -59,6 +60,21 @@ def ldp(task: Task, *, time_limit: float = 60.0, gap: float = 1e-6) -> Draft:
     if task.epsilon == 0.0:
         return perfect(task, "ldp")
     return _drafted(best_ldp(task.joint.p, task.epsilon, Budget.of(time_limit), gap=gap), "ldp")
+
+
+def mi_funnel(task: Task, *, time_limit: float = 5.0) -> Draft:
+    """High I(X;Y) with I(S;Y) ≤ ε nats (M in the literature), by greedy merging and local ascent. A baseline.
+
+    Makhdoumi et al. 2014; Ding and Sadeghi 2019. The promise is about the average: single outputs may tell S outright.
+    The certificate proves I(S;Y) ≤ ε and states the worst-case level beside it. Not a global optimum.
+    """
+    if not isinstance(task.within, Exactly):
+        raise InputError(f"mi-funnel is for a known distribution; give sf.Exactly(joint), not {task.within.kind!r}.")
+    if task.epsilon == 0.0:
+        return perfect(task, "mi-funnel")  # no average can hide anything: this is perfect privacy
+    found = best_mutual(task.joint.p, task.epsilon, Budget.of(time_limit))
+    note = "average case: I(S;Y) ≤ ε says nothing about single outputs; see the worst output in the certificate"
+    return Draft(Table(found.matrix, 1), "mi-funnel", found.bound, (note,), fine=True)
 
 
 def _drafted(found: Funnel, method: str) -> Draft:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.optimise.cover import best_cover
-from sfumato.optimise.funnel.simple_rays import Degenerate, SimpleCone, TooManyRays
+from sfumato.optimise.funnel.rays import Degenerate, SimpleCone, TooManyRays
 from sfumato.solve.arrays import Floats, Ints, entropy, xlogx
 from sfumato.solve.general_rows import refined
 from sfumato.solve.mixture import Mixture

@@ -14,10 +14,11 @@ from scipy import sparse
 
 from sfumato.optimise.arrays import Floats
 from sfumato.optimise.linear import INFINITY, LinearProgramme
-from sfumato.optimise.loss.sources import Sources, checked
+from sfumato.optimise.loss.sources import Sources
 
 ROUNDS = 200  # of cutting planes: one for every member of the set that matters
-FEASIBLE = 1e-12  # violation of a source constraint that ends the cutting planes
+CLOSE = 1e-11  # of a share: gap, or violation of a source constraint, that ends the cutting planes
+FREE = 1e-12  # of a share: what a constant law may miss the budget by
 SEPARATED = 1e-10  # distance from the hull above which the uniform law lies outside
 BLENDS = (0.0, *(4.0**k * 1e-16 for k in range(20)))  # traces of prices whose slope is surely positive
 
@@ -46,30 +47,6 @@ def attaining(levels: Floats, epsilon: float) -> Floats:
     q = keep[:, None] * share[None, :]  # [y, x]: off the diagonal input x has the same share of every cap
     np.fill_diagonal(q, keep)
     return np.asarray(q / q.sum(axis=0))
-
-
-def _free(sources: Sources, budget: float, first: Floats) -> LeastHammingLevel | None:
-    """ε* = 0 when some constant law q has P·q ≥ 1 − budget for all P; decided by cutting planes."""
-    m = sources.size
-    lp = LinearProgramme(np.append(np.zeros(m), -1.0), np.zeros(m + 1), np.ones(m + 1))
-    lp.equal(np.append(np.ones(m), 0.0)[None, :], 1.0)
-    members = first
-    lp.at_most(np.hstack([-members, np.ones((len(members), 1))]))
-    for _ in range(ROUNDS):
-        solution = lp.solve()
-        q = np.maximum(solution.x[:m], 0.0)
-        q /= q.sum()
-        price = np.maximum(-solution.row_dual[1:], 0.0)
-        if price.sum() > 0.0 and float((price / price.sum() @ members).max()) < 1.0 - budget - FEASIBLE:
-            return None  # the mixture of members beats every constant law
-        lost, p = sources.worst(1.0 - q)
-        if lost <= budget + FEASIBLE:
-            return LeastHammingLevel(0.0, 0.0, np.repeat(q[:, None], m, axis=1), 1.0 - q)
-        if lost + solution.x[m] <= 1.0 + FEASIBLE:
-            return None
-        members = np.vstack([members, p])
-        lp.at_most(np.append(-p, 1.0)[None, :])
-    return None
 
 
 def _bound(members: Floats, prices: Floats, budget: float) -> float:
@@ -117,14 +94,13 @@ def _bound_at(members: Floats, prices: Floats, budget: float) -> float:
 
 def least_epsilon_hamming(sources: Sources, budget: float) -> LeastHammingLevel:
     """ε* and a mechanism, for any set of sources: the linear program above, with sources added as they are violated."""
-    first = checked(sources, budget)
     m = sources.size
     if budget <= 0.0:
         return LeastHammingLevel(float("inf"), float("inf"), np.eye(m), np.zeros(m))
     lp = LinearProgramme(np.append(-np.ones(m), m - 1.0), np.ones(m + 1), np.full(m + 1, INFINITY))
     lp.at_most(sparse.hstack([sparse.eye(m), -np.ones((m, 1))]))
     lp.at_most(np.append(np.ones(m), -(m - 1.0))[None, :])
-    members, fresh = np.zeros((0, m)), first
+    members, fresh = np.zeros((0, m)), sources.members
     for _ in range(ROUNDS):
         members = np.vstack([members, fresh])
         lp.at_most(np.hstack([fresh, np.full((len(fresh), 1), -budget)]))
@@ -132,13 +108,13 @@ def least_epsilon_hamming(sources: Sources, budget: float) -> LeastHammingLevel:
         tau = float(solution.x[m])
         levels = np.clip(solution.x[:m] / tau, 0.0, 1.0)
         spent, p = sources.worst(levels)
-        if spent <= budget * (1.0 + 1e-11) + 1e-15:
+        if spent <= budget * (1.0 + CLOSE) + 1e-15:
             break
         fresh = p[None, :]
     if m - 1.0 - levels.sum() <= 1e-9 * levels.min() or not solution.optimal:
-        free = _free(sources, budget, first)
-        if free is not None:
-            return free
+        free = least_hamming(sources, 0.0)  # by a constant law
+        if free.value <= budget + FREE:
+            return LeastHammingLevel(0.0, 0.0, free.q, free.levels)
     levels = levels * min(1.0, budget / spent) if spent > 0.0 else levels
     e = 1.0 + max(0.0, m - 1.0 - levels.sum()) / levels.min()
     prices = np.maximum(-solution.row_dual[m + 1 :], 0.0)
@@ -161,11 +137,11 @@ class LeastHammingLoss:
 
 def least_hamming(sources: Sources, epsilon: float) -> LeastHammingLoss:
     """The same program read the other way: min max_P P·D with (e^ε − 1)·min D + ΣD ≥ M − 1, D ∈ [0, 1]^M."""
-    first, m, rise = checked(sources, 0.5), sources.size, float(np.expm1(epsilon))
+    m, rise = sources.size, float(np.expm1(epsilon))
     lp = LinearProgramme(np.eye(m + 2)[-1], np.zeros(m + 2), np.append(np.ones(m + 1), INFINITY))  # D, min D, loss
     lp.at_most(sparse.hstack([-sparse.eye(m), np.ones((m, 1)), np.zeros((m, 1))]))
     lp.at_least(np.array([[*np.ones(m), rise, 0.0]]), m - 1.0)
-    members, fresh, low = np.zeros((0, m)), first, 0.0
+    members, fresh, low = np.zeros((0, m)), sources.members, 0.0
     for _ in range(ROUNDS):
         members = np.vstack([members, fresh])
         lp.at_most(np.hstack([fresh, np.zeros((len(fresh), 1)), -np.ones((len(fresh), 1))]))
@@ -175,7 +151,7 @@ def least_hamming(sources: Sources, epsilon: float) -> LeastHammingLoss:
         price = np.maximum(-solution.row_dual[m + 1 :], 0.0)
         if price.sum() > 0.0:
             low = max(low, _loss_bound(price / price.sum() @ members, rise))
-        if spent - low <= FEASIBLE * 10:
+        if spent - low <= CLOSE:
             break
         fresh = p[None, :]
     q = attaining(levels, epsilon)
@@ -208,7 +184,7 @@ def class_of(sources: Sources) -> str:
     m = sources.size
     if _holds_uniform(sources):
         return "I"
-    mean = np.asarray(sources.first()).mean(axis=0)
+    mean = sources.members.mean(axis=0)
     order = np.argsort(-mean, kind="stable")
     for i, j in itertools.pairwise(order):
         c = np.zeros(m)
@@ -221,7 +197,7 @@ def class_of(sources: Sources) -> str:
 def _holds_uniform(sources: Sources) -> bool:
     """Is 1/M in the convex hull? max over directions c in [−1,1]^M of c·u − max_P c·P > 0 means no."""
     m = sources.size
-    uniform, members = np.full(m, 1.0 / m), np.asarray(sources.first())
+    uniform, members = np.full(m, 1.0 / m), sources.members
     lp = LinearProgramme(np.append(np.zeros(m), -1.0), np.append(-np.ones(m), 0.0), np.ones(m + 1))
     lp.at_most(np.hstack([members - uniform, np.ones((len(members), 1))]))
     for _ in range(ROUNDS):  # min_w ‖w·members − uniform‖₁ through its dual: the separating direction

@@ -14,7 +14,7 @@ from scipy import sparse
 from sfumato.errors import InputError
 from sfumato.optimise.arrays import Floats
 from sfumato.optimise.linear import INFINITY, LinearProgramme, Solution
-from sfumato.optimise.loss.sources import Sources, checked
+from sfumato.optimise.loss.sources import Sources
 from sfumato.optimise.repair import lifted
 
 ROUNDS = 200  # of sources added to one linear programme
@@ -101,7 +101,7 @@ def least_epsilon_for(
     sources: Sources, distance: Floats, budget: float, *, tolerance: float = 1e-8, ceiling: float = 40.0
 ) -> LeastLevel:
     """Bisection on certified answers; stops where the certified gap of the LP meets the budget."""
-    members = checked(sources, 0.5)
+    members = sources.members
     if distance.ndim != 2 or distance.shape[0] != sources.size or not np.all(np.isfinite(distance)):
         raise InputError(f"distance must be a finite matrix with {sources.size} rows, got {distance.shape}.")
     value, low_value, q, members = least_distortion(sources, distance, 0.0, members, budget)

@@ -13,7 +13,7 @@ import numpy as np
 
 from sfumato.optimise.arrays import Floats
 from sfumato.optimise.conic import ConicProgramme, exponential
-from sfumato.optimise.loss.sources import Sources, checked
+from sfumato.optimise.loss.sources import Sources
 from sfumato.optimise.tolerances import DUST, SOLVED
 
 ROUNDS = 60  # of sources that enter because they are violated; a few are the rule
@@ -98,7 +98,7 @@ def rate_bound(p: Floats, r: Floats, weights: Floats, members: Floats, distance:
 
 def mutual_leakage(sources: Sources, distance: Floats, budget: float, *, tolerance: float = 1e-8) -> MutualLeakage:
     """The saddle point; sources beyond the first members enter as they are violated."""
-    members = checked(sources, 0.5)
+    members = sources.members
     best = MutualLeakage(np.inf, 0.0, np.zeros((0, 0)), members[0])
     for _ in range(ROUNDS):
         q, r, inform, lose = _programme(distance, members, budget)

@@ -101,13 +101,10 @@ class HomogeneousProgramme:
 
     def triplets(self) -> tuple[Ints, Ints, Floats, Floats]:
         """The linear rows as row, variable, weight, and their right-hand sides."""
-        rows = [np.full(names.size, k) for k, (names, _, _) in enumerate(self.rows)]
-        names, weights = [names for names, _, _ in self.rows], [weights for _, weights, _ in self.rows]
-        none = np.zeros(0)
-        return (
-            np.concatenate([none.astype(np.int64), *rows]), np.concatenate([none.astype(np.int64), *names]),
-            np.concatenate([none, *weights]), np.array([right for _, _, right in self.rows]),
-        )
+        sizes = [names.size for names, _, _ in self.rows]
+        names = np.concatenate([np.zeros(0, dtype=np.int64), *(names for names, _, _ in self.rows)])
+        weights = np.concatenate([np.zeros(0), *(weights for _, weights, _ in self.rows)])
+        return np.repeat(np.arange(len(sizes)), sizes), names, weights, np.array([right for _, _, right in self.rows])
 
     def _new(self, cost: Floats) -> Ints:
         names = np.arange(self.size, self.size + cost.size)

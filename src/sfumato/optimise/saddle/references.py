@@ -16,7 +16,7 @@ from scipy.linalg import LinAlgError, LinAlgWarning, lu_factor, lu_solve
 
 from sfumato.logs import log_sum_exp
 from sfumato.optimise.arrays import Floats, Ints
-from sfumato.optimise.saddle.tilted import NEAR_ONE, TINY, Orders, Problem, Saddle, ascend, climb, moved
+from sfumato.optimise.saddle.tilted import NEAR_ONE, TINY, Orders, Saddle, SaddleProblem, ascend, climb, moved
 
 ROUNDS = 24  # multiplicative rounds before Newton takes over: about the cost of two Newton solves at 100 × 100
 CHECK_EVERY = 4
@@ -25,7 +25,7 @@ SUPPORT = 1e-7  # inputs below this weight stay put in a shared step
 
 
 @dataclass(frozen=True, slots=True)
-class Winner:
+class WorstReference:
     """The saddle of the worst reference column, and where every column had got to (to start a neighbour from)."""
 
     saddle: Saddle
@@ -62,10 +62,10 @@ class _Products:
 
 
 class _Careful:
-    """The same near α = 1, one reference at a time by the formulas of Problem."""
+    """The same near α = 1, one reference at a time by the formulas of SaddleProblem."""
 
     def __init__(self, channel: Floats, orders: Orders) -> None:
-        self.problems = [Problem(channel, orders, column) for column in channel.T]
+        self.problems = [SaddleProblem(channel, orders, column) for column in channel.T]
 
     def look(self, who: Ints, p: Floats) -> tuple[Floats, Floats, Floats]:
         e = np.empty_like(p)
@@ -77,7 +77,7 @@ class _Careful:
         return value, upper, e
 
 
-def worst_reference(channel: Floats, orders: Orders, gap: float, start: Floats | None = None) -> Winner:
+def worst_reference(channel: Floats, orders: Orders, gap: float, start: Floats | None = None) -> WorstReference:
     """max over x' of the saddle value with c = Q(·|x'), 0 < τ < 1. The channel must be positive."""
     n = channel.shape[1]
     p = np.full((n, n), 1 / n) if start is None else 0.999 * start + 0.001 / n
@@ -101,7 +101,7 @@ def worst_reference(channel: Floats, orders: Orders, gap: float, start: Floats |
     return _finish(channel, orders, gap, p, upper, crowd)
 
 
-def _finish(channel: Floats, orders: Orders, gap: float, p: Floats, upper: Floats, crowd: _Crowd) -> Winner:
+def _finish(channel: Floats, orders: Orders, gap: float, p: Floats, upper: Floats, crowd: _Crowd) -> WorstReference:
     """Newton on the reference with the largest bound, a shared step for the rest, until no bound exceeds the best."""
     n = upper.size
     champion: Saddle | None = None
@@ -112,20 +112,20 @@ def _finish(channel: Floats, orders: Orders, gap: float, p: Floats, upper: Float
         x = int(np.argmax(open_bounds))
         if champion is not None and open_bounds[x] <= champion.value + gap / 2:
             break
-        found = climb(Problem(channel, orders, channel[:, x]), p[x], gap / 4)
+        found = climb(SaddleProblem(channel, orders, channel[:, x]), p[x], gap / 4)
         p[x], upper[x], solved[x] = found.p, found.bound, True
         if champion is None or found.value > champion.value:
             champion, who, shared = found, x, False
         rest = np.flatnonzero(~solved & (upper > champion.value + gap / 2))
         if rest.size > 2 and not shared:
             shared = True
-            _share(Problem(channel, orders, channel[:, who]), champion.p, crowd, rest, p, upper)
+            _share(SaddleProblem(channel, orders, channel[:, who]), champion.p, crowd, rest, p, upper)
     assert champion is not None
     bound = max(champion.value, float(upper.max()))
-    return Winner(Saddle(champion.value, bound, champion.p, champion.q, champion.steps), who, p)
+    return WorstReference(Saddle(champion.value, bound, champion.p, champion.q, champion.steps), who, p)
 
 
-def _share(problem: Problem, centre: Floats, crowd: _Crowd, rest: Ints, p: Floats, upper: Floats) -> None:
+def _share(problem: SaddleProblem, centre: Floats, crowd: _Crowd, rest: Ints, p: Floats, upper: Floats) -> None:
     """Newton steps for all of `rest` with the champion's curvature, from its p; bounds that fall are kept, in place."""
     live = np.flatnonzero(centre > SUPPORT)
     k = live.size

@@ -48,7 +48,7 @@ class Saddle:
     steps: int
 
 
-class Problem:
+class SaddleProblem:
     """One channel, one pair of orders, one reference law (None when τ = 1): values, gradients, curvature."""
 
     def __init__(self, channel: Floats, orders: Orders, reference: Floats | None) -> None:
@@ -141,7 +141,7 @@ def _step(x: Floats, dx: Floats, keep: float) -> float:
     return min(1.0, keep * float(np.min(-x[falling] / dx[falling]))) if falling.any() else 1.0
 
 
-def climb(problem: Problem, p: Floats, gap: float, most: int = 80) -> Saddle:
+def climb(problem: SaddleProblem, p: Floats, gap: float, most: int = 80) -> Saddle:
     """Primal-dual Newton from any interior p until the certified gap is met or no step helps."""
     n = p.size
     p = np.maximum(p, 1e-9 / n)
@@ -169,7 +169,7 @@ def climb(problem: Problem, p: Floats, gap: float, most: int = 80) -> Saddle:
     return problem.saddle(best, most)
 
 
-def ascend(problem: Problem, p: Floats, rounds: int) -> Floats:
+def ascend(problem: SaddleProblem, p: Floats, rounds: int) -> Floats:
     """Multiplicative steps p ← p·r^{1/(1−θ)}: each raises the value (Jensen on each concave power), none needs a solve.
 
     This is Blahut–Arimoto at α = 1 and Arimoto's algorithm at τ = 1.
