@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 
 from sfumato.optimise.arrays import Floats
 from sfumato.optimise.budget import FREE, Budget
-from sfumato.optimise.linear import LinearProgramme, Solution
+from sfumato.optimise.linear import Solution
+from sfumato.optimise.loss.floors import FloorProgramme
 from sfumato.optimise.loss.mending import mended
-from sfumato.optimise.loss.problem import LeastLoss, LossProblem, PairCuts
+from sfumato.optimise.loss.problem import LeastLoss, LossProblem, PairCuts, priced
 from sfumato.optimise.loss.ratios import NEAR, at_angle, exactly_at, on_grid
 from sfumato.optimise.tolerances import DUST
 
@@ -39,43 +39,23 @@ def violated(problem: LossProblem, q: Floats, exact: bool = False) -> tuple[Pair
     return cuts, excess
 
 
-class CuttingProgramme:
-    """The LP over Q[y, x], m_y (a floor under P̂(y|s), so that the S² rows at P̂ become 2S) and D."""
+class CuttingProgramme(FloorProgramme):
+    """The relaxation: the ratios of means at P̂, and the cuts and sources that were met so far."""
 
     def __init__(self, problem: LossProblem) -> None:
-        self.problem = problem
-        ys, xs = problem.outputs, problem.inputs
-        self.size = ys * xs
-        robust = problem.utility_radius > 0.0
-        first = np.zeros(self.size) if robust else problem.cost(problem.p).ravel()
-        cost = np.concatenate([first, np.zeros(ys), [1.0 if robust else 0.0]])
-        upper = np.concatenate([np.ones(self.size + ys), [float(problem.distance.max())]])
-        lower = np.concatenate([np.zeros(self.size + ys), [float(problem.distance.min())]])
-        self.lp = LinearProgramme(cost, lower, upper)
-        sums = [sparse.kron(np.ones((1, ys)), sparse.eye(xs)), sparse.csr_matrix((xs, ys + 1))]
-        self.lp.equal(sparse.hstack(sums), 1.0)
-        self._centre()
-        self.base = self.lp.rows
-        self.cuts = PairCuts.none(problem.p.shape[1])
-        self.age = np.zeros(0, dtype=np.int64)
-        self.sources: list[Floats] = []
-        self.order: list[int] = []  # row kinds after the base: 0 a privacy cut, 1 a utility cut
-
-    def _centre(self) -> None:
-        problem, ball = self.problem, self.problem.ball
-        us = problem.p.shape[1]
-        ys, xs = problem.outputs, problem.inputs
+        ball, us = problem.ball, problem.p.shape[1]
         occupied = np.flatnonzero(ball.marginal > 0.0)
-        mean = np.zeros((len(occupied), xs))
+        mean = np.zeros((len(occupied), problem.inputs))
         for i, s in enumerate(occupied):
             start = s * us if problem.reads_both else 0
             mean[i, start : start + us] = ball.conditional[s]
-        self.occupied, self.mean = len(occupied), mean
-        block = sparse.kron(sparse.eye(ys), sparse.csr_matrix(mean))
-        floor = sparse.kron(sparse.eye(ys), np.ones((len(occupied), 1)))
-        blank = sparse.csr_matrix((block.shape[0], 1))
-        self.lp.at_most(sparse.hstack([block, -np.exp(problem.epsilon) * floor, blank]))
-        self.lp.at_most(sparse.hstack([-block, floor, blank]))
+        cost = None if problem.utility_radius > 0.0 else problem.cost(problem.p)
+        ends = float(problem.distance.min()), float(problem.distance.max())
+        super().__init__(problem.outputs, mean, float(np.exp(problem.epsilon)), cost, ends)
+        self.problem = problem
+        self.cuts, self.age = PairCuts.none(us), np.zeros(0, dtype=np.int64)
+        self.sources: list[Floats] = []
+        self.order: list[int] = []  # row kinds after the base: 0 a privacy cut, 1 a utility cut
 
     def cut(self, cuts: PairCuts) -> None:
         """Add privacy cuts."""
@@ -88,8 +68,7 @@ class CuttingProgramme:
 
     def source(self, p: Floats) -> None:
         """Add D ≥ Σ c(P) Q."""
-        row = np.concatenate([self.problem.cost(p).ravel(), np.zeros(self.problem.outputs), [-1.0]])
-        self.lp.at_most(row[None, :])
+        self.lose(self.problem.cost(p))
         self.sources.append(p)
         self.order.append(1)
 
@@ -108,22 +87,12 @@ class CuttingProgramme:
 
     def certify(self, solution: Solution) -> float:
         """The bound that the prices prove, recomputed from scratch: the LP's own number is not trusted."""
-        problem = self.problem
-        ys, xs, ss = problem.outputs, problem.inputs, self.occupied
-        price = np.maximum(-solution.row_dual, 0.0)
-        up = price[xs : xs + ys * ss].reshape(ys, ss)
-        down = price[xs + ys * ss : xs + 2 * ys * ss].reshape(ys, ss)
-        kinds = np.array(self.order, dtype=np.int64)
-        weights, shares = price[self.base :][kinds == 0], price[self.base :][kinds == 1]
-        p = problem.p
+        price, kinds = np.maximum(-solution.row_dual[self.base :], 0.0), np.array(self.order, dtype=np.int64)
+        weights, shares, p = price[kinds == 0], price[kinds == 1], self.problem.p
         if self.sources:
             shares = shares / shares.sum() if shares.sum() > 0.0 else np.eye(len(self.sources))[0]
             p = np.einsum("k,ksu->su", shares, np.array(self.sources))
-        reduced = problem.cost(p) + (up - down) @ self.mean
-        if len(self.cuts):
-            reduced = reduced + (self.cuts.rows(problem).T @ weights).reshape(ys, xs)
-        floors = np.minimum(down.sum(axis=1) - np.exp(problem.epsilon) * up.sum(axis=1), 0.0).sum()
-        return float(reduced.min(axis=0).sum() + floors)
+        return self.proved(solution, priced(self.problem, self.cuts, weights, p))
 
 
 class CuttingSearch:

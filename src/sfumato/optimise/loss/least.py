@@ -15,9 +15,10 @@ from sfumato.optimise.arrays import Bools, Floats
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.loss.cones import ConeForm, solve_by_cones
 from sfumato.optimise.loss.cuts import solve_by_cuts
-from sfumato.optimise.loss.mending import best_constant
+from sfumato.optimise.loss.least_level import least_distortion
 from sfumato.optimise.loss.problem import LeastLoss, LossProblem, PairCuts
 from sfumato.optimise.loss.ratios import PairIndex, all_pairs, exactly_at
+from sfumato.optimise.loss.sources import Sources
 from sfumato.optimise.tolerances import REPAIRED
 
 SMALL = 4000  # cells of cones (outputs × pairs × 2U) up to which the cones of all pairs are the fastest
@@ -52,14 +53,21 @@ def least_loss(
 ) -> LeastLoss:
     """The mechanism with the least (worst-case) loss, with a proved bound."""
     if problem.epsilon <= 0.0 and problem.ball.radius > 0.0:
-        q, low = best_constant(problem)
-        return LeastLoss(q, problem.distortion(q)[0], low, "constant")
+        return best_constant(problem)
     chosen = engine_for(problem) if engine == "auto" else engine
     if chosen == "cuts":
         return solve_by_cuts(problem, tolerance=tolerance, budget=budget, start=start)
     if few_cones(problem):
         return proved(problem, solve_by_cones(problem, budget=budget), tolerance=tolerance, budget=budget)
     return solve_by_active_cones(problem, tolerance=tolerance, budget=budget)
+
+
+def best_constant(problem: LossProblem) -> LeastLoss:
+    """The best law that ignores its input: least loss at ε = 0 about U, whose marginals over a χ² ball are one too."""
+    within = Sources.chi_square(problem.p.sum(axis=0), problem.utility_radius)
+    _, low, q, _ = least_distortion(within, problem.distance, 0.0, within.members)
+    q = np.repeat(q[:, :1], problem.inputs, axis=1)
+    return LeastLoss(q, problem.distortion(q)[0], low, "constant")
 
 
 def proved(problem: LossProblem, cone: LeastLoss, *, tolerance: float, budget: Budget = FREE) -> LeastLoss:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 from sfumato.errors import InputError
 from sfumato.optimise.arrays import Floats
-from sfumato.optimise.linear import INFINITY, LinearProgramme, Solution
+from sfumato.optimise.loss.floors import FloorProgramme
 from sfumato.optimise.loss.sources import Sources
 from sfumato.optimise.repair import lifted
 
@@ -31,50 +30,23 @@ class LeastLevel:
     distortion: float
 
 
-def _programme(distance: Floats, e: float) -> LinearProgramme:
-    """Over Q[y, x], the least entry m_y of every row, and the loss."""
-    xs, ys = distance.shape
-    size = xs * ys
-    lower, upper = np.append(np.zeros(size + ys), -INFINITY), np.append(np.ones(size + ys), INFINITY)
-    lp = LinearProgramme(np.eye(size + ys + 1)[-1], lower, upper)
-    floor = sparse.kron(sparse.eye(ys), np.ones((xs, 1)))
-    blank = sparse.csr_matrix((size, 1))
-    lp.equal(sparse.hstack([sparse.kron(np.ones((1, ys)), sparse.eye(xs)), sparse.csr_matrix((xs, ys + 1))]), 1.0)
-    lp.at_most(sparse.hstack([sparse.eye(size), -e * floor, blank]))
-    lp.at_most(sparse.hstack([-sparse.eye(size), floor, blank]))
-    return lp
-
-
-def _proved(solution: Solution, distance: Floats, members: Floats, e: float) -> float:
-    """Lower bound of the distortion at this ε: the best column-wise Q against priced rows at the priced source."""
-    xs, ys = distance.shape
-    size = xs * ys
-    price = np.maximum(-solution.row_dual, 0.0)
-    up = price[xs : xs + size].reshape(ys, xs)
-    down = price[xs + size : xs + 2 * size].reshape(ys, xs)
-    shares = price[xs + 2 * size :]
-    p = shares @ members / shares.sum() if shares.sum() > 0.0 else members[0]
-    reduced = p[None, :] * distance.T + up - down
-    floors = np.minimum(down.sum(axis=1) - e * up.sum(axis=1), 0.0).sum()
-    return float(reduced.min(axis=0).sum() + floors)
-
-
 def least_distortion(
     sources: Sources, distance: Floats, epsilon: float, members: Floats, budget: float | None = None
 ) -> tuple[float, float, Floats, Floats]:
     """min_Q max_P E d at this ε: value, proved bound, Q, and all members used; stops early once `budget` is decided."""
     xs, ys = distance.shape
     e = float(np.exp(epsilon))
-    lp = _programme(distance, e)
+    programme = FloorProgramme(ys, np.eye(xs), e)
     used, fresh = np.zeros((0, xs)), members
     best, value, low = np.zeros((ys, xs)), np.inf, -np.inf
     for _ in range(ROUNDS):
-        rows = np.stack([(p[None, :] * distance.T).ravel() for p in fresh])
-        extra = np.hstack([np.zeros((len(fresh), ys)), -np.ones((len(fresh), 1))])
-        lp.at_most(np.hstack([rows, extra]))
+        for p in fresh:
+            programme.lose(p * distance.T)
         used = np.vstack([used, fresh])
-        solution = lp.solve()
-        low = max(low, _proved(solution, distance, used, e))
+        solution = programme.lp.solve()
+        shares = np.maximum(-solution.row_dual[programme.base :], 0.0)
+        p = shares @ used / shares.sum() if shares.sum() > 0.0 else used[0]
+        low = max(low, programme.proved(solution, p * distance.T))
         q = private(solution.x[: xs * ys].reshape(ys, xs), e)
         reached, p = sources.worst(np.einsum("yx,xy->x", q, distance))
         if reached < value:

@@ -1,19 +1,16 @@
-"""A mechanism of least loss made private: what its ratios exceed is paid by a constant law; and the best constant."""
+"""A mechanism of least loss made private: what its ratios exceed is paid by a constant law."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from sfumato.optimise.arrays import Floats
-from sfumato.optimise.linear import INFINITY, LinearProgramme
 from sfumato.optimise.loss.problem import LossProblem
 from sfumato.optimise.loss.ratios import Ball, on_grid, worst_per_output
 from sfumato.optimise.repair import goal, lifted, mixed
 from sfumato.optimise.tolerances import GHOST, MARGIN
 
 TRACE = 1e-9  # share of every output mixed in before the first check: solvers stop that far outside
-CLOSE = 1e-10  # relative gap at which the best constant law is settled
-ROUNDS = 200  # of cutting planes for it; a handful is the rule
 
 
 def merge_ghosts(problem: LossProblem, q: Floats) -> Floats:
@@ -81,27 +78,3 @@ def constant(problem: LossProblem) -> Floats:
     """The best single output, always sent: private whatever happens."""
     alone = [np.repeat(row[:, None], problem.inputs, axis=1) for row in np.eye(problem.outputs)]
     return min(alone, key=lambda q: problem.distortion(q)[0])
-
-
-def best_constant(problem: LossProblem) -> tuple[Floats, float]:
-    """min_w max_{P ∈ F_u} Σ_y w_y Σ P d(u, y) by cutting planes: the best law that ignores its input, and a bound."""
-    ys = problem.outputs
-    lower, upper = np.append(np.zeros(ys), -INFINITY), np.append(np.ones(ys), INFINITY)
-    lp = LinearProgramme(np.eye(ys + 1)[-1], lower, upper)
-    lp.equal(np.append(np.ones(ys), 0.0)[None], 1.0)
-    w, best, value, low = np.full(ys, 1.0 / ys), np.full(ys, 1.0 / ys), np.inf, -np.inf
-    rows: list[Floats] = []
-    for _ in range(ROUNDS):
-        reached, worst = problem.distortion(np.repeat(w[:, None], problem.inputs, axis=1))
-        if reached < value:
-            best, value = w, reached
-        if value - low <= CLOSE * max(1.0, abs(value)):
-            break
-        rows.append(np.asarray(worst.sum(axis=0) @ problem.distance))
-        lp.at_most(np.append(rows[-1], -1.0)[None])
-        solution = lp.solve()
-        w = np.maximum(solution.x[:ys], 0.0)
-        w /= w.sum()
-        price = np.maximum(-solution.row_dual[1:], 0.0)
-        low = max(low, float((price / price.sum() @ np.array(rows)).min())) if price.sum() > 0 else low
-    return np.repeat(best[:, None], problem.inputs, axis=1), low

@@ -150,17 +150,18 @@ class LeastLoss:
         return self.value - self.bound <= tolerance * abs(self.value)
 
 
-def lagrangian(problem: LossProblem, cuts: PairCuts, weights: Floats, p: Floats) -> float:
-    """A lower bound of the optimum from any weights π ≥ 0 on cuts and any P in F_u.
+def priced(problem: LossProblem, cuts: PairCuts, weights: Floats, p: Floats) -> Floats:
+    """c_{yx}(P) + Σ_cuts π (R1 − e^ε R2)_x for weights π ≥ 0 on cuts: what an entry of Q costs."""
+    cost = problem.cost(p)
+    return cost + (cuts.rows(problem).T @ np.maximum(weights, 0.0)).reshape(cost.shape) if len(cuts) else cost
 
-    Σ_x min_y [ c_{yx}(P) + Σ_cuts π (R1 − e^ε R2)_x ]: the Lagrangian minimised over columns in the simplex.
+
+def lagrangian(problem: LossProblem, cuts: PairCuts, weights: Floats, p: Floats) -> float:
+    """A lower bound of the optimum from any weights on cuts and any P in F_u: columns of Q lie in the simplex.
+
     Members of F are all that is needed; how good the solver was does not matter.
     """
-    reduced = problem.cost(p)
-    if len(cuts):
-        priced = cuts.rows(problem).T @ np.maximum(weights, 0.0)
-        reduced = reduced + priced.reshape(reduced.shape)
-    return float(reduced.min(axis=0).sum())
+    return float(priced(problem, cuts, weights, p).min(axis=0).sum())
 
 
 def into_pairs(problem: LossProblem, pairs: PairIndex, first: Floats, second: Floats) -> tuple[PairCuts, Floats]:
