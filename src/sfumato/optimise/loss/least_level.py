@@ -36,18 +36,19 @@ def least_distortion(
     """min_Q max_P E d at this ε: value, proved bound, Q, and all members used; stops early once `budget` is decided."""
     xs, ys = distance.shape
     e = float(np.exp(epsilon))
-    programme = FloorProgramme(ys, np.eye(xs), e)
+    wide = xs if e > 1.0 else 1  # at ε = 0 all inputs are answered alike
+    programme = FloorProgramme(ys, np.eye(wide), e)
     used, fresh = np.zeros((0, xs)), members
     best, value, low = np.zeros((ys, xs)), np.inf, -np.inf
     for _ in range(ROUNDS):
         for p in fresh:
-            programme.lose(p * distance.T)
+            programme.lose(_costs(p, distance, wide))
         used = np.vstack([used, fresh])
         solution = programme.lp.solve()
         shares = np.maximum(-solution.row_dual[programme.base :], 0.0)
         p = shares @ used / shares.sum() if shares.sum() > 0.0 else used[0]
-        low = max(low, programme.proved(solution, p * distance.T))
-        q = private(solution.x[: xs * ys].reshape(ys, xs), e)
+        low = max(low, programme.proved(solution, _costs(p, distance, wide)))
+        q = np.repeat(private(solution.x[: ys * wide].reshape(ys, wide), e), xs // wide, axis=1)
         reached, p = sources.worst(np.einsum("yx,xy->x", q, distance))
         if reached < value:
             best, value = q, reached
@@ -56,6 +57,12 @@ def least_distortion(
             break
         fresh = p[None, :]
     return value, low, best, used
+
+
+def _costs(p: Floats, distance: Floats, wide: int) -> Floats:
+    """c[y, x] at the source p, or of all x together."""
+    cost = p * distance.T
+    return cost if wide > 1 else cost.sum(axis=1, keepdims=True)
 
 
 def private(q: Floats, e: float) -> Floats:

@@ -7,7 +7,6 @@ closed-form Lagrangian as the conic ones, so what is returned is proved whatever
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,91 +63,82 @@ def sharpened(
     programme: HomogeneousProgramme, inside: Floats, value: float, bound: float, budget: Budget
 ) -> Sharpened:
     """Rounds of tangents, taken ever nearer to the vertices of the relaxation."""
-    every = range(len(programme.sums))
     steepest, step, end = STEEPEST
-    cuts = [_cut(programme, k, inside, steepest) for k in every]
-    last = inside
+    relaxation, point, last = TangentRelaxation(programme), inside, inside
     for turn in range(ROUNDS):
-        vertex, proved = _relaxed(programme, cuts)
+        relaxation.touch(point, steepest)
+        vertex, proved = relaxation.solve()
         bound = max(bound, proved)
         if vertex is None or budget.over or value - bound <= ENOUGH * max(1.0, abs(value)):
             break
         last = vertex
         share = max(LEAST_SHARE, 0.5 ** (turn + 1))
         steepest = min(end, steepest + step)
-        cuts += [_cut(programme, k, (1 - share) * vertex + share * inside, steepest) for k in every]
+        point = (1 - share) * vertex + share * inside
     return Sharpened(bound, last)
 
 
-def _slots(programme: HomogeneousProgramme) -> Ints:
-    """Where each sum's terms start among the columns; the last entry is the number of columns."""
-    return np.cumsum([programme.size] + [part.u.size for part in programme.sums])
+class TangentRelaxation:
+    """The linear programme over x and one variable a term: linear rows, one row a sum, laws, the tangents so far."""
 
+    def __init__(self, programme: HomogeneousProgramme) -> None:
+        self.programme, self.cuts = programme, list[TangentCut]()
+        self.slots = np.cumsum([programme.size] + [part.u.size for part in programme.sums])  # where terms start
+        size, linear = int(self.slots[-1]), len(programme.rows)
+        lower, upper = np.zeros(size), np.full(size, INFINITY)
+        for box in programme.boxes:
+            upper[box] = 1
+        for k, part in enumerate(programme.sums):
+            if isinstance(part, EntropySum):
+                lower[self.slots[k] : self.slots[k + 1]] = -INFINITY
+        self.lp = LinearProgramme(np.append(programme.costs, np.zeros(size - programme.size)), lower, upper)
+        row, name, weight, right = programme.triplets()
+        terms = np.arange(programme.size, size)
+        sums = sparse.csr_matrix((np.ones(terms.size), terms, self.slots - programme.size), (len(programme.sums), size))
+        self.lp.at_most(sparse.csr_matrix((weight, (row, name)), (linear, size)), right)
+        self.lp.at_most(sums, np.array([part.limit for part in programme.sums]))
+        member = np.concatenate([np.full(group.size, g) for g, group in enumerate(programme.groups)])
+        inside = np.ones(member.size), (member, np.concatenate(programme.groups))
+        self.lp.equal(sparse.csr_matrix(inside, (len(programme.groups), size)), 1.0)
+        self.base = self.lp.rows
 
-def _inequalities(
-    programme: HomogeneousProgramme, cuts: list[TangentCut], slots: Ints
-) -> tuple[sparse.csr_matrix, Floats]:
-    """Rows A x ≤ b in the order: linear rows, one row a sum, the tangents."""
-    row, name, weight, right = programme.triplets()
-    rows, names, weights, height = [row], [name], [weight], right.size
-    for start, end in itertools.pairwise(slots):
-        rows.append(np.full(end - start, height))
-        names.append(np.arange(start, end))
-        weights.append(np.ones(end - start))
-        height += 1
-    for cut in cuts:
-        count, width = cut.names.shape
-        here = height + np.arange(count)
-        rows += [np.repeat(here, width), here]
-        names += [cut.names.ravel(), np.arange(slots[cut.part], slots[cut.part + 1])]
-        weights += [(cut.scale[:, None] * cut.slopes).ravel(), -cut.scale]
-        height += count
-    entries = np.concatenate(weights), (np.concatenate(rows), np.concatenate(names))
-    limits = np.concatenate([right, [part.limit for part in programme.sums]])
-    upper = np.concatenate([limits, np.zeros(height - limits.size)])
-    return sparse.csr_matrix(entries, shape=(height, int(slots[-1]))), upper
+    def touch(self, x: Floats, steepest: float) -> None:
+        """Append the tangents of every term at x."""
+        for k in range(len(self.programme.sums)):
+            cut = _cut(self.programme, k, x, steepest)
+            term = np.arange(self.slots[k], self.slots[k + 1])
+            names = np.column_stack([cut.names, term])
+            values = np.column_stack([cut.scale[:, None] * cut.slopes, -cut.scale])
+            line = np.repeat(np.arange(term.size), names.shape[1])
+            entries = values.ravel(), (line, names.ravel())
+            self.lp.at_most(sparse.csr_matrix(entries, (term.size, int(self.slots[-1]))))
+            self.cuts.append(cut)
 
+    def solve(self) -> tuple[Floats | None, float]:
+        """The point of the relaxation, and the Lagrangian bound at its multipliers."""
+        answer = self.lp.solve()
+        if not answer.optimal:
+            return None, -np.inf
+        return answer.x[: self.programme.size], self._proved(np.maximum(-answer.row_dual, 0))
 
-def _relaxed(programme: HomogeneousProgramme, cuts: list[TangentCut]) -> tuple[Floats | None, float]:
-    """Solve the linear relaxation; return its point and the Lagrangian bound at its multipliers."""
-    slots = _slots(programme)
-    size = int(slots[-1])
-    lower, upper = np.zeros(size), np.full(size, INFINITY)
-    for box in programme.boxes:
-        upper[box] = 1
-    for k, part in enumerate(programme.sums):
-        if isinstance(part, EntropySum):
-            lower[slots[k] : slots[k + 1]] = -INFINITY
-    lp = LinearProgramme(np.concatenate([programme.costs, np.zeros(size - programme.size)]), lower, upper)
-    lp.at_most(*_inequalities(programme, cuts, slots))
-    member = np.concatenate([np.full(group.size, g) for g, group in enumerate(programme.groups)])
-    inside = np.ones(member.size), (member, np.concatenate(programme.groups))
-    lp.equal(sparse.csr_matrix(inside, shape=(len(programme.groups), size)), 1.0)
-    answer = lp.solve()
-    if not answer.optimal:
-        return None, -np.inf
-    return answer.x[: programme.size], _proved(programme, cuts, np.maximum(-answer.row_dual, 0))
-
-
-def _proved(programme: HomogeneousProgramme, cuts: list[TangentCut], duals: Floats) -> float:
-    """The Lagrangian: a term's multipliers over its tangents may not exceed its sum's: they are scaled down if they do.
-    """
-    linear = len(programme.rows)
-    found = Lagrangian(programme.costs)
-    found.linear(programme, duals[:linear])
-    shares, at = [], linear + len(programme.sums)
-    totals = [np.zeros(part.u.size) for part in programme.sums]
-    for cut in cuts:
-        shares.append(duals[at : at + len(cut.names)] * cut.scale)
-        totals[cut.part] += shares[-1]
-        at += len(cut.names)
-    for k, part in enumerate(programme.sums):
-        multiplier = float(duals[linear + k])
-        if isinstance(part, EntropySum):  # terms may be negative: weights must add up to the multiplier exactly
-            multiplier = max(multiplier, float(totals[k].max()))
-        found.less(multiplier * part.limit)
-        fill = np.divide(multiplier, totals[k], out=np.zeros_like(totals[k]), where=totals[k] > 0)
-        totals[k] = fill if isinstance(part, EntropySum) else np.minimum(fill, 1.0)
-    for cut, share in zip(cuts, shares, strict=True):
-        found.add(cut.names, (share * totals[cut.part])[:, None] * cut.slopes)
-    return found.least(programme)
+    def _proved(self, duals: Floats) -> float:
+        """A term's multipliers over its tangents may not exceed its sum's: they are scaled down if they do."""
+        programme, linear = self.programme, len(self.programme.rows)
+        found = Lagrangian(programme.costs)
+        found.linear(programme, duals[:linear])
+        shares, at = [], self.base
+        totals = [np.zeros(part.u.size) for part in programme.sums]
+        for cut in self.cuts:
+            shares.append(duals[at : at + len(cut.names)] * cut.scale)
+            totals[cut.part] += shares[-1]
+            at += len(cut.names)
+        for k, part in enumerate(programme.sums):
+            multiplier = float(duals[linear + k])
+            if isinstance(part, EntropySum):  # terms may be negative: weights must add up to the multiplier exactly
+                multiplier = max(multiplier, float(totals[k].max()))
+            found.less(multiplier * part.limit)
+            fill = np.divide(multiplier, totals[k], out=np.zeros_like(totals[k]), where=totals[k] > 0)
+            totals[k] = fill if isinstance(part, EntropySum) else np.minimum(fill, 1.0)
+        for cut, share in zip(self.cuts, shares, strict=True):
+            found.add(cut.names, (share * totals[cut.part])[:, None] * cut.slopes)
+        return found.least(programme)
