@@ -22,7 +22,7 @@ from sfumato.optimise.loss.cuts import solve_by_cuts
 from sfumato.optimise.loss.least import ConeFamily, solve_by_active_cones
 from sfumato.optimise.loss.mending import mended
 from sfumato.optimise.loss.problem import LossProblem
-from sfumato.optimise.loss.ratios import Ball, all_pairs, exactly_at, on_grid, worst_per_output
+from sfumato.optimise.loss.ratios import PairBall, all_pairs, exactly_at, on_grid, worst_per_output
 
 FOUR = [(a, b) for a in (False, True) for b in (False, True)]
 
@@ -45,7 +45,7 @@ def designed(ball, epsilon=0.5, robust=(True, False), **options):
 @given(st.integers(0, 10**6), st.sampled_from([30, 75, 1000, 10**5]), st.booleans())
 def test_members_of_a_worst_pair_lie_in_the_ball_also_when_rows_are_tied(seed, n, tied):
     joint = sampled(seed, n=n)
-    ball = Ball(joint.p, sf.ChiSquareBall(joint).radius)
+    ball = PairBall(joint.p, sf.ChiSquareBall(joint).radius)
     q = np.random.default_rng(seed).dirichlet(np.ones(3), size=(3, 4)).transpose(2, 0, 1)
     q = 0.9 * np.round(q * 1.4) + 0.1 / 3 if tied else q
     worst = exactly_at(ball, q, *all_pairs(3, 3))
@@ -61,7 +61,7 @@ def test_members_of_a_worst_pair_lie_in_the_ball_also_when_rows_are_tied(seed, n
 
 def test_the_worst_pair_agrees_with_brute_force():
     joint = sampled(5, 2, 3, 60)
-    ball = Ball(joint.p, sf.ChiSquareBall(joint).radius)
+    ball = PairBall(joint.p, sf.ChiSquareBall(joint).radius)
     q = np.random.default_rng(5).dirichlet(np.ones(2), size=(2, 3)).transpose(2, 0, 1)
     found = exactly_at(ball, q, np.array([0]), np.array([0]), np.array([1])).ratio[0]
 
@@ -233,7 +233,7 @@ def test_brute_force_finds_nothing_better_on_a_tiny_shape():
             cost = (joint.p * np.array([[a, 1 - b], [c, 1 - d]])).sum()
             if cost < min(best, made.value * 0.999):
                 q = np.stack([1 - one, one])
-                best = cost if worst_per_output(Ball(joint.p, ball.radius), q).max() <= np.exp(0.8) else best
+                best = cost if worst_per_output(PairBall(joint.p, ball.radius), q).max() <= np.exp(0.8) else best
     assert best == np.inf
 
 

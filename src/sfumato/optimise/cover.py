@@ -14,7 +14,7 @@ TIGHT = 1e-10  # feasibility asked of HiGHS: bounds of listed points are told to
 USED = 1e-13  # weights below this are dust
 BETTER = 1e-11  # what a point must gain at the prices to be offered
 AT_ONCE = 2000  # points up to which all are offered before the first solve
-EXACT = 1e-12  # of the mean: weights solved for again are taken if they meet it this well
+MET = 1e-12  # of the mean: weights solved for again are taken if they meet it this well
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,7 +67,7 @@ class CoverProgramme:
         if self.limit < INFINITY:
             rows, right = np.vstack([rows, self.spends[used]]), np.append(right, weights[used] @ self.spends[used])
         exact, *_ = np.linalg.lstsq(rows, right, rcond=None)
-        if np.all(exact >= 0.0) and np.abs(exact @ points - self.mean).max() < EXACT:
+        if np.all(exact >= 0.0) and np.abs(exact @ points - self.mean).max() < MET:
             return np.asarray(exact, float), points
         return weights[used], points
 

@@ -8,3 +8,4 @@ TIDY = 1e-11  # of a posterior: digits that HiGHS has
 SOLVED = 1e-10  # accuracy asked of Clarabel where its point is nearly the answer
 REPAIRED = 1e-9  # accuracy asked of Clarabel where mending takes what is missing
 UNIT = 2.0**-52  # of rounding in floats
+TINY = 1e-300  # in place of zero, under a logarithm or a division

@@ -13,14 +13,13 @@ from sfumato.optimise.budget import Budget
 from sfumato.optimise.cover import CoverProgramme
 from sfumato.optimise.funnel.posteriors import enumerated, independence_rows, information, lip_rows, mechanism
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays
-from sfumato.optimise.tolerances import DUST
+from sfumato.optimise.tolerances import DUST, TINY
 
 FIRST_LEVELS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the LIP designs whose posteriors are offered first
 FIRST_RAYS = 30_000  # in each of them at most
 NOTHING = 1e-13  # nats: a posterior that leaks less leaks nothing
-TINY = 1e-300  # in place of zero, under a logarithm or a division
 START = 1e-9  # weight of a posterior from which ascent starts
-IMPROVING = 1e-8  # reduced worth above which a posterior is offered
+WORTHWHILE = 1e-8  # reduced worth above which a posterior is offered
 ASCENT = (1e-4, 0.3, 1e-10)  # floor of a start, its disturbance in logits, and the share below which a value is dropped
 
 
@@ -131,7 +130,7 @@ def _ascended(
         v = np.exp(answer.x - answer.x.max())
         v = np.where(v > dropped * v.sum(), v, 0.0)
         v /= v.sum()
-        if float(xlogx(v).sum() - rate * leaked(v[None], g, secret)[0] - prices @ v) > IMPROVING:
+        if float(xlogx(v).sum() - rate * leaked(v[None], g, secret)[0] - prices @ v) > WORTHWHILE:
             found.append(v)
     return np.array(found).reshape(-1, starts.shape[1])
 

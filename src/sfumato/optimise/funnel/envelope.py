@@ -10,7 +10,7 @@ from scipy.special import xlogy
 from sfumato.optimise.arrays import Floats
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cover import CoverProgramme
-from sfumato.optimise.funnel.peak import IMPROVING, ROUNDING, Slice, peak
+from sfumato.optimise.funnel.peak import CHORD_ROUNDING, IMPROVING, Slice, peak
 from sfumato.optimise.tolerances import DUST, TIDY, UNIT
 
 SEARCHING = 0.2  # share of what is left that one round of local search may take
@@ -42,7 +42,7 @@ def envelope(mean: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap:
     master = CoverProgramme(mean)
     first = np.array([mean] + [_tidy(corner.point) for corner in corners if corner.point is not None])
     master.offer(first, xlogy(first, first).sum(axis=1))
-    bound = float(mean @ np.log(high)) + ROUNDING  # the chord on [0, u] alone
+    bound = float(mean @ np.log(high)) + CHORD_ROUNDING  # the chord on [0, u] alone
     weights, prices, _ = master.solve()
     while True:
         fresh = _searched(piece, prices, master.points, weights, random, budget.part(SEARCHING))

@@ -14,7 +14,7 @@ from sfumato.optimise.budget import Budget
 from sfumato.optimise.linear import LinearProgramme
 from sfumato.optimise.tolerances import DUST, UNIT
 
-ROUNDING = 1e-13  # the sum of at most a few hundred offsets of chords, each below one
+CHORD_ROUNDING = 1e-13  # the sum of at most a few hundred offsets of chords, each below one
 LEVELS = (0.0, 0.12, 0.25, 0.4, 0.6, 1.0)  # sizes of the largest coordinate by which the polytope is first cut up
 FLAT = 1e-14  # width of an interval below which its chord is the tangent
 IMPROVING = 1e-9  # reduced worth above which a point is a column for the master
@@ -141,7 +141,7 @@ def peak(piece: Slice, prices: Floats, high: Floats, *, goal: float, budget: Bud
         nonlocal best, tick
         slope, offset = chords(low, top)
         answer = piece.best(slope - prices, low, top)
-        bound = answer.bound + float(offset.sum()) + ROUNDING
+        bound = answer.bound + float(offset.sum()) + CHORD_ROUNDING
         point = (low + top) / 2 if answer.point is None else np.clip(answer.point, 0.0, 1.0)
         if answer.point is not None:
             value = float(xlogy(point, point).sum() - prices @ point)

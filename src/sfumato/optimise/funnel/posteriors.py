@@ -20,7 +20,7 @@ from sfumato.optimise.repair import blended, goal
 from sfumato.optimise.tolerances import SUMMED
 
 LISTING_ALLOWANCE = 1e-10  # for bounds from listed rays: weak duality needs the rays, and floats have 13 digits of them
-ROUNDING = 1e-12  # for bounds from columns, whose own allowances are explicit: H(X) is a sum of few terms of size one
+ENTROPY_ROUNDING = 1e-12  # for bounds from columns, whose own allowances are explicit: H(X) has few terms of size one
 NOISE = 1e-13  # p(s|x)/p(s) − 1 below this is taken to be 0 when the output must be independent of S
 BARE = 1e-9  # a ray with less on the values of X than this is one of the auxiliary coordinates
 ENTRIES = 7_500_000  # numbers held while listing rays (0.4 GB with facets and neighbours) before turning to columns
@@ -143,7 +143,7 @@ def generated(p: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap: f
     """The same optimum by column generation with a proved bound, for cones with too many rays to list."""
     live, keep = _occurring(p, extra)
     found = envelope(p[live], rows[:, keep], budget, extra=extra, gap=gap)
-    return _answer(p, live, found.weights, found.points, found.bound + ROUNDING, "column generation")
+    return _answer(p, live, found.weights, found.points, found.bound + ENTROPY_ROUNDING, "column generation")
 
 
 def _occurring(p: Floats, extra: int) -> tuple[Ints, Ints]:

@@ -18,7 +18,7 @@ from sfumato.optimise.repair import least_share
 
 Mechanisms = tuple[Floats, ...]
 Level = Callable[[Floats, Sequence[Floats]], float]  # the true SRLIP level of a product at the table p[s, x¹, …, x^m]
-ROUNDS = 20  # over all attributes; two or three are the rule
+ASCENTS = 20  # over all attributes; two or three are the rule
 RISE = 1e-5  # nats that a round must add for another to follow
 FAVOURED = 0.8  # of the budget, for one attribute, in the starts that favour one
 
@@ -151,7 +151,7 @@ def ascent(
 ) -> ProductMechanism:
     """Improve one attribute after another until a whole round adds next to nothing; never worse, always valid."""
     best = product(p, mechanisms, level)
-    for _ in range(ROUNDS):
+    for _ in range(ASCENTS):
         before = best.value
         for j in range(len(best.mechanisms)):
             matrices = list(best.mechanisms)

@@ -23,7 +23,7 @@ PAIR_LIMIT = 1_000_000
 INDEPENDENT = 1e-10
 """What must be left of a unit row, after those before it, for it to say something new."""
 MOST_RAYS = 1_500_000
-AT_ONCE = 20_000_000
+TESTED_AT_ONCE = 20_000_000
 """Numbers held while pairs are tested."""
 
 
@@ -234,7 +234,7 @@ class PairedCone:
         one, two = kept[one], lost[two]
         common = (self.tight[one] & self.tight[two]).astype(np.float32)
         alone = np.zeros(len(one), dtype=np.bool_)
-        step = max(1, AT_ONCE // max(1, len(facets)))
+        step = max(1, TESTED_AT_ONCE // max(1, len(facets)))
         for start in range(0, len(one), step):
             part = common[start : start + step]
             covering = np.count_nonzero(part @ facets.T >= part.sum(axis=1)[:, None], axis=1)

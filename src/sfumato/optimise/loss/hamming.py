@@ -14,11 +14,10 @@ from scipy import sparse
 
 from sfumato.optimise.arrays import Floats
 from sfumato.optimise.linear import INFINITY, LinearProgramme
-from sfumato.optimise.loss.sources import Sources
+from sfumato.optimise.loss.sources import CUTTING_ROUNDS, Sources
 
-ROUNDS = 200  # of cutting planes: one for every member of the set that matters
 CLOSE = 1e-11  # of a share: gap, or violation of a source constraint, that ends the cutting planes
-FREE = 1e-12  # of a share: what a constant law may miss the budget by
+OVERDRAWN = 1e-12  # of a share: what a constant law may miss the budget by
 SEPARATED = 1e-10  # distance from the hull above which the uniform law lies outside
 BLENDS = (0.0, *(4.0**k * 1e-16 for k in range(20)))  # traces of prices whose slope is surely positive
 
@@ -101,7 +100,7 @@ def least_epsilon_hamming(sources: Sources, budget: float) -> LeastHammingLevel:
     lp.at_most(sparse.hstack([sparse.eye(m), -np.ones((m, 1))]))
     lp.at_most(np.append(np.ones(m), -(m - 1.0))[None, :])
     members, fresh = np.zeros((0, m)), sources.members
-    for _ in range(ROUNDS):
+    for _ in range(CUTTING_ROUNDS):
         members = np.vstack([members, fresh])
         lp.at_most(np.hstack([fresh, np.full((len(fresh), 1), -budget)]))
         solution = lp.solve()
@@ -113,7 +112,7 @@ def least_epsilon_hamming(sources: Sources, budget: float) -> LeastHammingLevel:
         fresh = p[None, :]
     if m - 1.0 - levels.sum() <= 1e-9 * levels.min() or not solution.optimal:
         free = least_hamming(sources, 0.0)  # by a constant law
-        if free.value <= budget + FREE:
+        if free.value <= budget + OVERDRAWN:
             return LeastHammingLevel(0.0, 0.0, free.q, free.levels)
     levels = levels * min(1.0, budget / spent) if spent > 0.0 else levels
     e = 1.0 + max(0.0, m - 1.0 - levels.sum()) / levels.min()
@@ -142,7 +141,7 @@ def least_hamming(sources: Sources, epsilon: float) -> LeastHammingLoss:
     lp.at_most(sparse.hstack([-sparse.eye(m), np.ones((m, 1)), np.zeros((m, 1))]))
     lp.at_least(np.array([[*np.ones(m), rise, 0.0]]), m - 1.0)
     members, fresh, low = np.zeros((0, m)), sources.members, 0.0
-    for _ in range(ROUNDS):
+    for _ in range(CUTTING_ROUNDS):
         members = np.vstack([members, fresh])
         lp.at_most(np.hstack([fresh, np.zeros((len(fresh), 1)), -np.ones((len(fresh), 1))]))
         solution = lp.solve()
@@ -200,7 +199,7 @@ def _holds_uniform(sources: Sources) -> bool:
     uniform, members = np.full(m, 1.0 / m), sources.members
     lp = LinearProgramme(np.append(np.zeros(m), -1.0), np.append(-np.ones(m), 0.0), np.ones(m + 1))
     lp.at_most(np.hstack([members - uniform, np.ones((len(members), 1))]))
-    for _ in range(ROUNDS):  # min_w ‖w·members − uniform‖₁ through its dual: the separating direction
+    for _ in range(CUTTING_ROUNDS):  # min_w ‖w·members − uniform‖₁ through its dual: the separating direction
         found = lp.solve()
         c, gap = found.x[:m], found.x[m]
         if gap <= SEPARATED:

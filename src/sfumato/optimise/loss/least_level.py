@@ -13,11 +13,10 @@ import numpy as np
 from sfumato.errors import InputError
 from sfumato.optimise.arrays import Floats
 from sfumato.optimise.loss.floors import FloorProgramme
-from sfumato.optimise.loss.sources import Sources
+from sfumato.optimise.loss.sources import CUTTING_ROUNDS, Sources
 from sfumato.optimise.repair import lifted
 
-ROUNDS = 200  # of sources added to one linear programme
-CLOSE = 1e-10  # relative gap at which a linear programme is settled
+SETTLED = 1e-10  # relative gap at which a linear programme is settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ def least_distortion(
     programme = FloorProgramme(ys, np.eye(wide), e)
     used, fresh = np.zeros((0, xs)), members
     best, value, low = np.zeros((ys, xs)), np.inf, -np.inf
-    for _ in range(ROUNDS):
+    for _ in range(CUTTING_ROUNDS):
         for p in fresh:
             programme.lose(_costs(p, distance, wide))
         used = np.vstack([used, fresh])
@@ -53,7 +52,7 @@ def least_distortion(
         if reached < value:
             best, value = q, reached
         decided = budget is not None and (value <= budget or low > budget)
-        if decided or value - low <= CLOSE * max(1.0, abs(value)):
+        if decided or value - low <= SETTLED * max(1.0, abs(value)):
             break
         fresh = p[None, :]
     return value, low, best, used

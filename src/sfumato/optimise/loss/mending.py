@@ -6,7 +6,7 @@ import numpy as np
 
 from sfumato.optimise.arrays import Floats
 from sfumato.optimise.loss.problem import LossProblem
-from sfumato.optimise.loss.ratios import Ball, on_grid, worst_per_output
+from sfumato.optimise.loss.ratios import PairBall, on_grid, worst_per_output
 from sfumato.optimise.repair import goal, lifted, mixed
 from sfumato.optimise.tolerances import GHOST, MARGIN
 
@@ -26,13 +26,13 @@ def merge_ghosts(problem: LossProblem, q: Floats) -> Floats:
     return np.asarray(q)
 
 
-def _means(ball: Ball, q: Floats) -> Floats:
+def _means(ball: PairBall, q: Floats) -> Floats:
     """P̂(y|s), or the largest entry where P̂_s = 0: a cap of M over F."""
     mean = np.einsum("ysu,su->ys", q, ball.conditional)
     return np.asarray(np.where(ball.marginal > 0.0, mean, q.max(axis=2)))
 
 
-def _excess(ball: Ball, q: Floats, e: float) -> Floats:
+def _excess(ball: PairBall, q: Floats, e: float) -> Floats:
     """max over pairs of N − e·M for every output: at P̂, or on the grid of splits."""
     if ball.radius <= 0.0:
         mean = np.einsum("ysu,su->ys", q, ball.conditional)[:, ball.marginal > 0.0]

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from sfumato.errors import InputError
 from sfumato.optimise.arrays import Floats, Ints
-from sfumato.optimise.loss.ratios import Ball, PairIndex, all_pairs, support
+from sfumato.optimise.loss.ratios import PairBall, PairIndex, all_pairs, support
 
 SHARES = (0.0, *(4.0**-k for k in range(26, -1, -1)))  # of P̂ to mix in, until a point is inside the ball
 
@@ -43,9 +43,9 @@ class LossProblem:
             raise InputError(f"radius must be finite and zero or more, got {self.radius}.")
 
     @cached_property
-    def ball(self) -> Ball:
+    def ball(self) -> PairBall:
         """The set that privacy must hold over."""
-        return Ball(self.p, self.radius if self.robust_privacy else 0.0)
+        return PairBall(self.p, self.radius if self.robust_privacy else 0.0)
 
     @property
     def utility_radius(self) -> float:
@@ -127,7 +127,7 @@ class PairCuts:
 
 def centre_cuts(problem: LossProblem) -> PairCuts:
     """The constraints at P̂ itself for every output and pair of occupied secrets."""
-    ball = Ball(problem.p, 0.0)
+    ball = PairBall(problem.p, 0.0)
     y, s1, s2 = all_pairs(problem.outputs, problem.p.shape[0])
     keep = (ball.marginal[s1] > 0.0) & (ball.marginal[s2] > 0.0)
     return PairCuts(y[keep], s1[keep], s2[keep], ball.conditional[s1[keep]], ball.conditional[s2[keep]])

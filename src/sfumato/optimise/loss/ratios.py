@@ -18,13 +18,13 @@ from sfumato.uncertainty.tilting import greatest_mean, spread_of, worst_pairs
 GRID = 8
 NEAR = 0.05  # a grid of eight understates a ratio by a few hundredths at most; pairs so close to the best are searched
 FEW = 200  # pairs up to which all are searched: a grid would cost more
-ROUNDING = 2.0**-48  # relative room for the rounding of a sum of a few thousand products
+SUM_ROUNDING = 2.0**-48  # relative room for the rounding of a sum of a few thousand products
 
 PairIndex = tuple[Ints, Ints, Ints]  # y, s1, s2
 
 
 @dataclass(frozen=True, eq=False)
-class Ball:
+class PairBall:
     """The χ² ball F around p[s, u] with radius B, as privacy constraints see it."""
 
     p: Floats
@@ -78,7 +78,7 @@ class SplitGrid:
     excess: Floats  # [y]: greatest N − e·M, when e was given
 
 
-def on_grid(ball: Ball, q: Floats, e: float = 1.0) -> SplitGrid:
+def on_grid(ball: PairBall, q: Floats, e: float = 1.0) -> SplitGrid:
     """Ratios of all pairs at GRID splits; q[y, s, u]."""
     angle = (np.arange(GRID) + 0.5) * (0.5 * np.pi / GRID)
     shape = (*q.shape[:2], GRID)
@@ -106,7 +106,7 @@ def _peak(ratios: Floats, split: Ints) -> Floats:
     return np.asarray((split + 0.5 + shift) * (0.5 * np.pi / GRID))
 
 
-def at_angle(ball: Ball, q: Floats, y: Ints, s1: Ints, s2: Ints, angle: Floats) -> WorstPairs:
+def at_angle(ball: PairBall, q: Floats, y: Ints, s1: Ints, s2: Ints, angle: Floats) -> WorstPairs:
     """Members of F at given splits: hardly worse than the exact ones when the angle is good."""
     sides = []
     for s, share, sign in ((s1, np.sin(angle) ** 2, 1.0), (s2, np.cos(angle) ** 2, -1.0)):
@@ -114,7 +114,7 @@ def at_angle(ball: Ball, q: Floats, y: Ints, s1: Ints, s2: Ints, angle: Floats) 
     return WorstPairs(y, s1, s2, quotient(sides[0].value, -sides[1].value), sides[0].r, sides[1].r)
 
 
-def exactly_at(ball: Ball, q: Floats, y: Ints, s1: Ints, s2: Ints) -> WorstPairs:
+def exactly_at(ball: PairBall, q: Floats, y: Ints, s1: Ints, s2: Ints) -> WorstPairs:
     """The exact worst case of the listed pairs; at radius zero the ratio at P̂, where empty secrets say nothing."""
     if ball.radius <= 0.0:
         r1, r2 = ball.conditional[s1], ball.conditional[s2]
@@ -133,7 +133,7 @@ def all_pairs(ys: int, ss: int) -> PairIndex:
     return y[keep], s1[keep], s2[keep]
 
 
-def worst_per_output(ball: Ball, q: Floats) -> Floats:
+def worst_per_output(ball: PairBall, q: Floats) -> Floats:
     """Greatest ratio of each output over pairs of secrets and F; an output never sent counts as 1."""
     ys, ss, _ = q.shape
     found = np.ones(ys)
@@ -161,5 +161,5 @@ def support(c: Floats, p: Floats, radius: float) -> tuple[float, Floats]:
     best = greatest_mean(flat[None, :], centre[None, :], np.array([1.0 + radius]))
     mu = max(float(best.tau[0]), float(flat.max()))
     dual = mu - float(centre @ np.sqrt(mu - flat)) ** 2 / (1.0 + radius)
-    upper = min(dual + ROUNDING * max(abs(mu), float(np.abs(flat).max())), float(flat.max()))
+    upper = min(dual + SUM_ROUNDING * max(abs(mu), float(np.abs(flat).max())), float(flat.max()))
     return max(upper, float(best.value[0])), best.r[0].reshape(p.shape)

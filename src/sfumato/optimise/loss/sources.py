@@ -11,6 +11,7 @@ from sfumato.errors import InputError
 from sfumato.optimise.arrays import Floats
 from sfumato.optimise.loss.ratios import support
 
+CUTTING_ROUNDS = 200  # of members that enter because they are violated: one for each that matters, a few as a rule
 WHOLE = 1e-9  # by which a given distribution may miss 1: files carry decimal digits
 
 

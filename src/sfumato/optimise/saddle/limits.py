@@ -24,7 +24,7 @@ from sfumato.optimise.saddle.programme import EntropySum, HomogeneousProgramme, 
 from sfumato.optimise.saddle.tangents import sharpened
 from sfumato.optimise.tolerances import DUST, GHOST
 
-ENOUGH = 1e-7  # relative gap above which tangents are worth their linear programmes
+LOOSE = 1e-7  # relative gap above which tangents are worth their linear programmes
 SHARPENING = 5.0  # seconds of tangents at most
 NO_INDEX: Ints = np.zeros(0, dtype=np.int64)
 
@@ -85,7 +85,7 @@ def least_distortion(
     answer = solve(programme, budget)
     value, channel, levels = inside(answer.x)
     bound = max(answer.bound, float(cost.min(axis=0).sum()))
-    if value - bound > ENOUGH * max(abs(value), 1e-3):
+    if value - bound > LOOSE * max(abs(value), 1e-3):
         sharper = sharpened(programme, answer.x, value, bound, budget.part(1.0, SHARPENING))
         bound = sharper.bound
         value, channel, levels = min((value, channel, levels), inside(sharper.vertex), key=lambda found: found[0])

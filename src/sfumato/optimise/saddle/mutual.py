@@ -13,10 +13,9 @@ import numpy as np
 
 from sfumato.optimise.arrays import Floats
 from sfumato.optimise.conic import ConicProgramme, exponential
-from sfumato.optimise.loss.sources import Sources
+from sfumato.optimise.loss.sources import CUTTING_ROUNDS, Sources
 from sfumato.optimise.tolerances import DUST, SOLVED
 
-ROUNDS = 60  # of sources that enter because they are violated; a few are the rule
 POLISH = 500  # of Blahut's steps, which only raise the bound: 1 ms altogether
 CORRECTIONS = 60  # of a budget that is exceeded, each exact up to rounding
 
@@ -100,7 +99,7 @@ def mutual_leakage(sources: Sources, distance: Floats, budget: float, *, toleran
     """The saddle point; sources beyond the first members enter as they are violated."""
     members = sources.members
     best = MutualLeakage(np.inf, 0.0, np.zeros((0, 0)), members[0])
-    for _ in range(ROUNDS):
+    for _ in range(CUTTING_ROUNDS):
         q, r, inform, lose = _programme(distance, members, budget)
         q = _within(q, distance, sources, budget)
         r = np.maximum(r, 1e-14)

@@ -21,10 +21,9 @@ import numpy as np
 from sfumato.optimise.arrays import Floats, Ints
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.conic import ConicProgramme, exponential, power
-from sfumato.optimise.tolerances import SOLVED
+from sfumato.optimise.tolerances import SOLVED, TINY
 
-ROUNDING = 2.0**-51  # of a power, a product or a sum in floats, with room to spare
-TINY = 1e-300  # in place of zero, under a division
+TERM_ROUNDING = 2.0**-51  # of a power, a product or a sum in floats, with room to spare
 TAME = 1e12  # slopes of tangents of the entropy stay within this and its inverse
 
 
@@ -143,7 +142,7 @@ class Lagrangian:
         value += sum(float(np.minimum(self.reduced[box], 0).sum()) for box in programme.boxes)
         worst = sum(float(self.sizes[group].max()) for group in programme.groups)
         worst += sum(float(self.sizes[box].sum()) for box in programme.boxes) + self.largest
-        return value - ROUNDING * (self.parts + len(programme.groups) + len(programme.boxes)) * worst
+        return value - TERM_ROUNDING * (self.parts + len(programme.groups) + len(programme.boxes)) * worst
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,9 +16,10 @@ from scipy.linalg import LinAlgError, LinAlgWarning, lu_factor, lu_solve
 
 from sfumato.logs import log_sum_exp
 from sfumato.optimise.arrays import Floats, Ints
-from sfumato.optimise.saddle.tilted import NEAR_ONE, TINY, Orders, Saddle, SaddleProblem, ascend, climb, moved
+from sfumato.optimise.saddle.tilted import NEAR_ONE, Orders, Saddle, SaddleProblem, ascend, climb, moved
+from sfumato.optimise.tolerances import TINY
 
-ROUNDS = 24  # multiplicative rounds before Newton takes over: about the cost of two Newton solves at 100 × 100
+CROWD_ROUNDS = 24  # multiplicative rounds before Newton takes over: about the cost of two Newton solves at 100 × 100
 CHECK_EVERY = 4
 SHARED_STEPS = 3
 SUPPORT = 1e-7  # inputs below this weight stay put in a shared step
@@ -89,7 +90,7 @@ def worst_reference(channel: Floats, orders: Orders, gap: float, start: Floats |
     alive: Ints = np.arange(n)
     upper = np.full(n, np.inf)
     best = -np.inf
-    for turn in range(ROUNDS):
+    for turn in range(CROWD_ROUNDS):
         value, upper[alive], e = crowd.look(alive, p[alive])
         best = max(best, float(value.max()))
         stay = (upper[alive] > best + gap / 2) | (value >= best)

@@ -22,7 +22,7 @@ FLATTEST = -14.0  # log of term/u below which v and w are shrunk together before
 STEEPEST = (5.0, 1.5, 19.0)  # likewise from above: tame tangents first, steeper by a step each round, up to an end
 LEAST_SHARE = 1e-6  # of the interior point that is mixed into a vertex before tangents are taken there
 ENOUGH = 1e-8  # relative gap that ends the rounds
-ROUNDS = 14
+TANGENT_ROUNDS = 14
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +65,7 @@ def sharpened(
     """Rounds of tangents, taken ever nearer to the vertices of the relaxation."""
     steepest, step, end = STEEPEST
     relaxation, point, last = TangentRelaxation(programme), inside, inside
-    for turn in range(ROUNDS):
+    for turn in range(TANGENT_ROUNDS):
         relaxation.touch(point, steepest)
         vertex, proved = relaxation.solve()
         bound = max(bound, proved)
