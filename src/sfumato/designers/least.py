@@ -18,9 +18,9 @@ from sfumato.designers.distortion import NAMES, problem_of, unit_of
 from sfumato.designers.hamming import sources_of, tidy
 from sfumato.errors import InputError
 from sfumato.mechanism import Claim, Mechanism, Table
+from sfumato.optimise.loss.floors import least_epsilon_for
 from sfumato.optimise.loss.hamming import class_of, least_epsilon_hamming
 from sfumato.optimise.loss.least import losses
-from sfumato.optimise.loss.least_level import least_epsilon_for
 from sfumato.optimise.loss.sources import Sources
 from sfumato.optimise.saddle.mutual import mutual_leakage
 from sfumato.uncertainty import ChiSquareBall, Exactly

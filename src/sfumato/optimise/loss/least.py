@@ -15,7 +15,7 @@ from sfumato.optimise.arrays import Bools, Floats
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.loss.cones import ConeForm, solve_by_cones
 from sfumato.optimise.loss.cuts import solve_by_cuts
-from sfumato.optimise.loss.least_level import least_distortion
+from sfumato.optimise.loss.floors import least_distortion
 from sfumato.optimise.loss.problem import LeastLoss, LossProblem, PairCuts
 from sfumato.optimise.loss.ratios import PairIndex, all_pairs, exactly_at
 from sfumato.optimise.loss.sources import Sources
