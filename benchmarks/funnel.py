@@ -14,9 +14,10 @@ from scipy.optimize import linprog
 
 import sfumato as sf
 from measure import Row, table
-from sfumato.designers.lip import lip_rows
-from sfumato.designers.posteriors import likelihood, xlogx
-from sfumato.designers.products import best_product, paper_product
+from sfumato.optimise.arrays import xlogx
+from sfumato.optimise.funnel.posteriors import likelihood, lip_rows
+from sfumato.optimise.funnel.products import best_product, paper_product
+from sfumato.privacy.srlip import product_level
 
 EPSILONS = (0.5, 1.0, 1.5, 2.0)
 
@@ -136,7 +137,7 @@ def thousand(count: int = 1000) -> list[Row]:
     for k in range(count):
         epsilon = EPSILONS[(k // 20) % 4]
         p = correlated(shapes[k % 5], kinds[(k // 5) % 4], k)
-        made, printed = best_product(p, epsilon, starts=1), paper_product(p, epsilon)
+        made, printed = best_product(p, epsilon, product_level, starts=1), paper_product(p, epsilon, product_level)
         ours += made.level > epsilon
         values.append((made.value, printed.value))
         if printed.level > epsilon + 1e-9:

@@ -16,12 +16,13 @@ import sfumato as sf
 from sfumato.designers.base import Task
 from sfumato.designers.distances import letters, measured
 from sfumato.designers.distortion import problem_of
-from sfumato.solve.distortion_active import solve_by_active_cones
-from sfumato.solve.distortion_cones import solve_by_cones
-from sfumato.solve.distortion_curve import Family
-from sfumato.solve.distortion_cuts import solve_by_cuts
-from sfumato.solve.distortion_problem import Problem, mended
-from sfumato.solve.pair_ratios import Ball, all_pairs, exactly_at, on_grid, worst_per_output
+from sfumato.optimise.budget import Budget
+from sfumato.optimise.loss.cones import solve_by_cones
+from sfumato.optimise.loss.cuts import solve_by_cuts
+from sfumato.optimise.loss.least import ConeFamily, solve_by_active_cones
+from sfumato.optimise.loss.mending import mended
+from sfumato.optimise.loss.problem import LossProblem
+from sfumato.optimise.loss.ratios import PairBall, all_pairs, exactly_at, on_grid, worst_per_output
 
 FOUR = [(a, b) for a in (False, True) for b in (False, True)]
 
@@ -44,7 +45,7 @@ def designed(ball, epsilon=0.5, robust=(True, False), **options):
 @given(st.integers(0, 10**6), st.sampled_from([30, 75, 1000, 10**5]), st.booleans())
 def test_members_of_a_worst_pair_lie_in_the_ball_also_when_rows_are_tied(seed, n, tied):
     joint = sampled(seed, n=n)
-    ball = Ball(joint.p, sf.ChiSquareBall(joint).radius)
+    ball = PairBall(joint.p, sf.ChiSquareBall(joint).radius)
     q = np.random.default_rng(seed).dirichlet(np.ones(3), size=(3, 4)).transpose(2, 0, 1)
     q = 0.9 * np.round(q * 1.4) + 0.1 / 3 if tied else q
     worst = exactly_at(ball, q, *all_pairs(3, 3))
@@ -60,7 +61,7 @@ def test_members_of_a_worst_pair_lie_in_the_ball_also_when_rows_are_tied(seed, n
 
 def test_the_worst_pair_agrees_with_brute_force():
     joint = sampled(5, 2, 3, 60)
-    ball = Ball(joint.p, sf.ChiSquareBall(joint).radius)
+    ball = PairBall(joint.p, sf.ChiSquareBall(joint).radius)
     q = np.random.default_rng(5).dirichlet(np.ones(2), size=(2, 3)).transpose(2, 0, 1)
     found = exactly_at(ball, q, np.array([0]), np.array([0]), np.array([1])).ratio[0]
 
@@ -120,8 +121,8 @@ def test_distortion_falls_in_epsilon_and_in_n():
 def test_cones_and_cuts_agree():
     for seed in range(3):
         joint = sampled(seed, n=3000)
-        problem = Problem(joint.p, sf.ChiSquareBall(joint).radius, 0.7, squares(4), True, bool(seed % 2))
-        cut, cone = solve_by_cuts(problem, tolerance=1e-4, time_limit=10), solve_by_cones(problem)
+        problem = LossProblem(joint.p, sf.ChiSquareBall(joint).radius, 0.7, squares(4), True, bool(seed % 2))
+        cut, cone = solve_by_cuts(problem, tolerance=1e-4, budget=Budget.of(10)), solve_by_cones(problem)
         assert cut.bound <= cone.value * (1 + 1e-7) and cone.bound <= cut.value * (1 + 1e-7)
         assert np.isclose(cut.value, cone.value, rtol=1e-3)
 
@@ -129,7 +130,7 @@ def test_cones_and_cuts_agree():
 def test_cones_of_some_pairs_prove_as_much_as_those_of_all():
     for seed in range(2):
         joint = sampled(seed, 4, 4, 5000)
-        problem = Problem(joint.p, sf.ChiSquareBall(joint).radius, 0.5, squares(4), True, bool(seed))
+        problem = LossProblem(joint.p, sf.ChiSquareBall(joint).radius, 0.5, squares(4), True, bool(seed))
         some, every = solve_by_active_cones(problem), solve_by_cones(problem)
         assert np.isclose(some.value, every.value, rtol=1e-5) and some.value - some.bound <= 1e-5 * some.value
         halves = solve_by_cones(problem, exact=tuple(np.zeros((3, 0), dtype=int)))
@@ -150,8 +151,8 @@ def test_bounds_that_cones_leave_loose_are_proved_by_cuts():
 def test_one_program_filled_anew_answers_as_one_built_for_its_level():
     joint = sampled(5, 3, 4, 4000)
     for robust in ((True, True), (False, True)):
-        base = Problem(joint.p, sf.ChiSquareBall(joint).radius, 0.0, squares(4), *robust)
-        family = Family(base, 1e-5)
+        base = LossProblem(joint.p, sf.ChiSquareBall(joint).radius, 0.0, squares(4), *robust)
+        family = ConeFamily(base, 1e-5)
         for epsilon in (1.7, 0.2, 0.6):
             problem = replace(base, epsilon=epsilon)
             found, alone = family.answer(problem), solve_by_cones(problem)
@@ -161,7 +162,7 @@ def test_one_program_filled_anew_answers_as_one_built_for_its_level():
 
 def test_small_balls_do_not_blunt_the_cones():
     joint = sampled(4, n=10**6)
-    problem = Problem(joint.p, sf.ChiSquareBall(joint).radius, 0.3, squares(4) / 3)
+    problem = LossProblem(joint.p, sf.ChiSquareBall(joint).radius, 0.3, squares(4) / 3)
     found = solve_by_cones(problem)
     assert found.value - found.bound <= 2e-6 * found.value
 
@@ -232,13 +233,13 @@ def test_brute_force_finds_nothing_better_on_a_tiny_shape():
             cost = (joint.p * np.array([[a, 1 - b], [c, 1 - d]])).sum()
             if cost < min(best, made.value * 0.999):
                 q = np.stack([1 - one, one])
-                best = cost if worst_per_output(Ball(joint.p, ball.radius), q).max() <= np.exp(0.8) else best
+                best = cost if worst_per_output(PairBall(joint.p, ball.radius), q).max() <= np.exp(0.8) else best
     assert best == np.inf
 
 
 def test_sealing_repairs_ghost_outputs_and_any_matrix():
     joint = sampled(1, n=75)
-    problem = Problem(joint.p, sf.ChiSquareBall(joint).radius, 0.5, squares(4))
+    problem = LossProblem(joint.p, sf.ChiSquareBall(joint).radius, 0.5, squares(4))
     q = np.random.default_rng(2).dirichlet(np.ones(4), size=12).T
     q[3] *= 1e-9
     fixed = mended(problem, q / q.sum(0))

@@ -16,16 +16,25 @@ import sfumato as sf
 from sfumato.certification import certificate
 from sfumato.certification.robust_lip import _not_negative, lip_over_ball
 from sfumato.certification.witness import Found
-from sfumato.designers.ldp import best_ldp, ldp_rows
-from sfumato.designers.lip import best_lip, lip_rows
-from sfumato.designers.posteriors import generated, information, likelihood, xlogx
-from sfumato.designers.products import best_product, paper_product, product, sequential
 from sfumato.designers.srlip import joint_design
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Claim
+from sfumato.optimise.arrays import xlogx
+from sfumato.optimise.budget import Budget
+from sfumato.optimise.funnel.lattice import kernel, reduced
+from sfumato.optimise.funnel.peak import Slice
+from sfumato.optimise.funnel.posteriors import (
+    best_ldp,
+    best_lip,
+    generated,
+    information,
+    ldp_rows,
+    likelihood,
+    lip_rows,
+)
+from sfumato.optimise.funnel.products import best_product, paper_product, product, sequential
 from sfumato.privacy.robust_lip import worst_shifts
 from sfumato.privacy.srlip import product_level
-from sfumato.solve.lattice import kernel, reduced
 from sfumato.utility.unary import binned, unary_information
 
 seeds, epsilons = st.integers(0, 10**6), st.sampled_from([0.1, 0.5, 1.0, 2.0])
@@ -94,14 +103,12 @@ def test_columns_agree_with_rays(seed, epsilon):
     p = table(seed, 3, 6)
     for best, rows, extra in ((best_lip, lip_rows, 0), (best_ldp, ldp_rows, 1)):
         exact = best(p, epsilon)
-        found = generated(p.sum(0), rows(p, epsilon), extra=extra, time_limit=20)
+        found = generated(p.sum(0), rows(p, epsilon), Budget.of(20), extra=extra)
         assert found.bound >= exact.value - 1e-9 and found.value <= exact.bound + 1e-9
         assert found.bound - exact.value < 1e-5
 
 
 def test_an_empty_node_is_dropped_only_on_a_farkas_certificate():
-    from sfumato.solve.convex_max import Slice
-
     piece = Slice(np.array([[1.0, -1.0, 0.0]]))  # v₀ ≤ v₁
     none = piece.best(np.ones(3), np.array([0.6, 0.0, 0.0]), np.array([1.0, 0.3, 1.0]))
     assert none.point is None and none.bound == -np.inf
@@ -216,8 +223,8 @@ def test_product_designs_keep_their_level(seed, epsilon, shape, concentration):
     p = np.maximum(table(seed, *shape, concentration=concentration), 1e-9)
     p /= p.sum()
     count = len(shape) - 1
-    bare = product(p, sequential(p, [epsilon / count] * count, range(count)))
-    best = best_product(p, epsilon, starts=1)
+    bare = product(p, sequential(p, [epsilon / count] * count, range(count)), product_level)
+    best = best_product(p, epsilon, product_level, starts=1)
     assert bare.level <= epsilon + 1e-9
     assert best.level <= epsilon and best.value >= bare.value - 1e-9
 
@@ -244,7 +251,7 @@ def test_srlip_of_one_column_is_lip():
 
 def test_a_joint_design_is_at_least_as_informative_as_a_product():
     p = table(1, 2, 2, 3)
-    whole, parts = joint_design(p, 1.0, time_limit=10), best_product(p, 1.0)
+    whole, parts = joint_design(p, 1.0, Budget.of(10)), best_product(p, 1.0, product_level)
     assert sf.level(sf.Tabular(whole.matrix, joint=several(p), reads="useful"), sf.SRLIP(several(p))) <= 1.0 + 1e-12
     assert parts.value <= whole.bound + 1e-9
     made = sf.design(sf.Exactly(several(p)), epsilon=1, method="srlip")
@@ -254,7 +261,7 @@ def test_a_joint_design_is_at_least_as_informative_as_a_product():
 def test_the_papers_product_can_leak_and_is_refused(tmp_path):
     rng = np.random.default_rng(0)
     tables = [np.maximum(rng.dirichlet(np.full(8, 0.1)), 1e-9).reshape(2, 2, 2) for _ in range(60)]
-    worst = max(tables, key=lambda p: paper_product(p, 0.5).level)
+    worst = max(tables, key=lambda p: paper_product(p, 0.5, product_level).level)
     joint = several(worst)
     made = sf.design(sf.Exactly(joint), epsilon=0.5, method="srlip-paper")
     assert made.certificate.level > 0.5 and not made.certificate.holds

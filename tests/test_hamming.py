@@ -10,8 +10,6 @@ from scipy.optimize import linprog
 
 import sfumato as sf
 from sfumato.reproduce.hamming_sets import SIX, TEN, class_one, permuted, printed
-from sfumato.solve.hamming import known_source, symmetric
-from sfumato.solve.sources import Polytope
 
 
 def directly(p, e):
@@ -33,6 +31,15 @@ def directly(p, e):
                 right.append(0.0)
     sums = np.hstack([np.tile(np.eye(m), m), np.zeros((m, m + 1))])
     return float(linprog(np.eye(n)[-1], np.array(rows), right, sums, np.ones(m), method="highs").fun)
+
+
+def known_source(p, budget):
+    """One known P: ε* = min over k with Top_k > 1 − D of ln[(k−1)(1−D)/(Top_k − 1 + D)], at least 0 [003, corrected]."""
+    top = np.cumsum(np.sort(p)[::-1])
+    if top[0] >= 1 - budget:
+        return 0.0
+    k = np.flatnonzero(top > 1 - budget)
+    return max(0.0, np.log(k * (1 - budget) / (top[k] - 1 + budget)).min()) if k.size else np.inf
 
 
 def sources(seed, kind):
@@ -60,7 +67,7 @@ def test_the_linear_programme_is_exact_for_every_class(kind, seed, budget):
     assert found.epsilon - found.bound <= 1e-9 and found.certificate.holds
     assert found.source_class == kind
     if kind == "I":
-        assert abs(found.epsilon - symmetric(p.shape[1], budget)) <= 1e-9
+        assert abs(found.epsilon - class_one(p.shape[1], budget)) <= 1e-9
     if len(p) == 1:
         assert abs(found.epsilon - known_source(p[0], budget)) <= 1e-9
 
@@ -88,7 +95,8 @@ def test_classes_are_recognised_and_named():
 def test_a_ball_lies_between_its_centre_and_everything_and_a_polytope_equals_its_vertices():
     ball = sf.least_epsilon(sf.ChiSquareBall(sf.Joint.from_probabilities(SIX), radius=0.05), 0.2)
     assert known_source(SIX[0], 0.2) <= ball.epsilon <= class_one(6, 0.2) + 1e-9 and ball.epsilon - ball.bound < 1e-8
-    strip = Polytope(np.vstack([np.eye(3)[:1], -np.eye(3)[:1]]), np.array([0.6, -0.5]))
+    half = sf.Joint.from_probabilities([[0.55, 0.25, 0.2]])
+    strip = sf.Polytope(half, inequalities=([[[1, 0, 0]], [[-1, 0, 0]]], [0.6, -0.5]))
     corners = np.array([[a, *rest] for a in (0.5, 0.6) for rest in ((1 - a, 0.0), (0.0, 1 - a))])
     assert np.isclose(sf.least_epsilon(strip, 0.3).epsilon, sf.least_epsilon(corners, 0.3).epsilon, atol=1e-9)
     diagonal = sf.Joint.from_probabilities(np.diag(SIX[0]))

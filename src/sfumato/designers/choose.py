@@ -12,13 +12,11 @@ from sfumato.designers.aiming import aimed
 from sfumato.designers.base import Design, Draft, Task, finished
 from sfumato.designers.cr import cr
 from sfumato.designers.distortion import distortion
+from sfumato.designers.funnel import ldp, lip, mi_funnel
 from sfumato.designers.grr import grr
 from sfumato.designers.hamming import hamming
 from sfumato.designers.ir import ir
-from sfumato.designers.ldp import ldp
 from sfumato.designers.leakage import leakage
-from sfumato.designers.lip import lip
-from sfumato.designers.mi_funnel import mi_funnel
 from sfumato.designers.precise import precise
 from sfumato.designers.recoverable import SHARE
 from sfumato.designers.recoverable import recoverable as made_recoverable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,15 +12,15 @@ from sfumato.designers.base import Draft, Task
 from sfumato.designers.distances import Measure, measured
 from sfumato.errors import InputError, unknown
 from sfumato.mechanism import Mechanism, Table
+from sfumato.optimise.budget import Budget
+from sfumato.optimise.loss.anywhere import least_loss_anywhere
+from sfumato.optimise.loss.least import least_loss
+from sfumato.optimise.loss.problem import LeastLoss, LossProblem
+from sfumato.optimise.tolerances import GHOST
 from sfumato.uncertainty import Anything, ChiSquareBall, Exactly
 from sfumato.utility import expected_distortion
 
-if TYPE_CHECKING:
-    from sfumato.solve.distortion import Answer
-    from sfumato.solve.distortion_problem import Problem
-
 ENGINES = ("auto", "cones", "cuts")
-GHOST = 1e-7  # outputs less likely than this whatever the input are artefacts of a solver
 TIME_LIMIT = 60.0  # seconds, unless another is asked for
 APART = 1e-3  # of the range of values: chosen outputs closer than this are one
 CHOOSING = 2  # rounds in which chosen outputs are moved to where they are cheapest
@@ -54,21 +54,20 @@ def distortion(
         raise InputError(f"outputs must be numbers, a number of points or 'chosen', got {outputs!r}.")
     measure = measured(task.joint.useful, distance, values, None if chosen else outputs)
     narrowed = task if robust_privacy else replace(task, within=Exactly(task.joint))
-    options: dict[str, Any] = {"engine": engine, "tolerance": tolerance, "time_limit": time_limit or TIME_LIMIT}
+    options: dict[str, Any] = {"engine": engine, "tolerance": tolerance}
+    budget = Budget.of(time_limit or TIME_LIMIT)
     robust = (robust_privacy, robust_utility)
     if chosen:
-        measure = _chosen(task, measure, robust, options)
-    answer = _solved(task, measure, robust, options)
+        measure = _chosen(task, measure, robust, budget, options)
+    answer = _solved(task, measure, robust, budget, options)
     return _drafted(narrowed, task, measure, answer, robust, chosen)
 
 
-def problem_of(task: Task, measure: Measure, robust: tuple[bool, bool]) -> Problem:
+def problem_of(task: Task, measure: Measure, robust: tuple[bool, bool]) -> LossProblem:
     """The numbers, with distances scaled so that the best constant output costs 1: solvers have absolute tolerances."""
-    from sfumato.solve.distortion_problem import Problem
-
     radius = getattr(task.within, "radius", 0.0)
     matrix = measure.matrix / unit_of(task, measure)
-    return Problem(task.joint.p, radius, task.epsilon, matrix, *robust, task.reads == "both")
+    return LossProblem(task.joint.p, radius, task.epsilon, matrix, *robust, task.reads == "both")
 
 
 def unit_of(task: Task, measure: Measure) -> float:
@@ -76,20 +75,19 @@ def unit_of(task: Task, measure: Measure) -> float:
     return float((task.joint.p_useful @ measure.matrix).min()) or float(measure.matrix.max()) or 1.0
 
 
-def _solved(task: Task, measure: Measure, robust: tuple[bool, bool], options: dict[str, Any]) -> Answer:
-    from sfumato.solve.distortion import least_loss
-    from sfumato.solve.distortion_anything import least_loss_anywhere
-
+def _solved(
+    task: Task, measure: Measure, robust: tuple[bool, bool], budget: Budget, options: dict[str, Any]
+) -> LeastLoss:
     problem = problem_of(task, measure, robust)
     free = isinstance(task.within, Anything)
-    answer = least_loss_anywhere(problem) if free else least_loss(problem, **options)
+    answer = least_loss_anywhere(problem) if free else least_loss(problem, budget=budget, **options)
     scale = unit_of(task, measure)
     least = float(task.joint.p_useful @ measure.matrix.min(axis=1))  # if every value went to the output nearest to it
     return replace(answer, value=answer.value * scale, bound=max(answer.bound * scale, least))
 
 
 def _drafted(
-    narrowed: Task, task: Task, measure: Measure, answer: Answer, robust: tuple[bool, bool], chosen: bool
+    narrowed: Task, task: Task, measure: Measure, answer: LeastLoss, robust: tuple[bool, bool], chosen: bool
 ) -> Draft:
     live = np.flatnonzero(answer.q.max(axis=1) > GHOST / 10)
     q, measure = answer.q[live] / answer.q[live].sum(axis=0), measure.only(live)
@@ -110,7 +108,9 @@ def _drafted(
     )
 
 
-def _chosen(task: Task, measure: Measure, robust: tuple[bool, bool], options: dict[str, Any]) -> Measure:
+def _chosen(
+    task: Task, measure: Measure, robust: tuple[bool, bool], budget: Budget, options: dict[str, Any]
+) -> Measure:
     """Outputs where they are cheapest: from a finer grid, moved to the mean or median of what they stand for.
 
     Moving an output changes no probability, so privacy is untouched and the distortion falls; then the mechanism is
@@ -121,7 +121,7 @@ def _chosen(task: Task, measure: Measure, robust: tuple[bool, bool], options: di
     own = np.unique(measure.values)
     grid = np.unique(np.concatenate([own, (own[1:] + own[:-1]) / 2]))
     for _ in range(CHOOSING):
-        found = _solved(task, measure.at(grid), robust, options)
+        found = _solved(task, measure.at(grid), robust, budget.part(1 / (CHOOSING + 1)), options)
         live = found.q.max(axis=1) > GHOST
         moved = _centres(task, found.q[live], measure, grid[live])
         grid = _apart(own, moved)

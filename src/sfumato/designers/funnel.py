@@ -1,4 +1,4 @@
-"""What the designs of the funnel share: which set they are asked about, perfect privacy, and the finished design."""
+"""lip, ldp and mi-funnel: the most informative mechanism on X under a promise about S; perfect privacy where ε = 0."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ import numpy as np
 from sfumato.alphabet import Floats, Ints
 from sfumato.certification import certificate
 from sfumato.designers.base import Draft, Task
-from sfumato.designers.posteriors import Funnel, enumerated, independence_rows
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism, Table
 from sfumato.mechanism.table import ALIAS_BITS
+from sfumato.optimise.budget import Budget
+from sfumato.optimise.funnel.average import best_mutual
+from sfumato.optimise.funnel.lattice import kernel, nearby, primitive, reduced
+from sfumato.optimise.funnel.posteriors import Funnel, best_ldp, best_lip, enumerated, independence_rows
 from sfumato.uncertainty import ChiSquareBall, Exactly
 
+NEVER = 2.0**-30  # an output less likely than this whatever the input is left out of an exact design
 SMEARS = tuple(2.0**-k for k in (44, 40, 36, 32, 28, 24, 20, 17, 14, 12, 11, 10, 9, 8, 7, 6))  # of a constant law
 
 
@@ -29,7 +33,51 @@ def robust_or_known(task: Task, method: str) -> bool:
     )
 
 
-def funnel_draft(found: Funnel, method: str) -> Draft:
+def lip(task: Task, *, time_limit: float = 60.0, gap: float = 1e-6) -> Draft:
+    """The mechanism that reads X alone and keeps the most I(X;Y) under ε-LIP about S [001, Thm 3].
+
+    Small cones: all extreme rays and an LP. Large ones: column generation, with a bound from branch and bound. Over a
+    χ² ball: cutting planes, each a distribution in the ball [ours]. ε = 0 asks for an output independent of S.
+    """
+    if robust_or_known(task, "lip"):
+        from sfumato.designers.robust_funnel import robust_lip
+
+        return robust_lip(task, time_limit=time_limit)
+    if task.epsilon == 0.0:
+        return perfect(task, "lip")
+    return _drafted(best_lip(task.joint.p, task.epsilon, Budget.of(time_limit), gap=gap), "lip")
+
+
+def ldp(task: Task, *, time_limit: float = 60.0, gap: float = 1e-6) -> Draft:
+    """The mechanism that reads X alone and keeps the most I(X;Y) under ε-LDP about S [001, Thm 2, by a shorter way].
+
+    The paper lists vertices in a² − a dimensions; the extreme rays of the a-dimensional cone and an LP give the same.
+    """
+    if robust_or_known(task, "ldp"):
+        from sfumato.designers.robust_funnel import robust_ldp
+
+        return robust_ldp(task, time_limit=time_limit)
+    if task.epsilon == 0.0:
+        return perfect(task, "ldp")
+    return _drafted(best_ldp(task.joint.p, task.epsilon, Budget.of(time_limit), gap=gap), "ldp")
+
+
+def mi_funnel(task: Task, *, time_limit: float = 5.0) -> Draft:
+    """High I(X;Y) with I(S;Y) ≤ ε nats (M in the literature), by greedy merging and local ascent. A baseline.
+
+    Makhdoumi et al. 2014; Ding and Sadeghi 2019. The promise is about the average: single outputs may tell S outright.
+    The certificate proves I(S;Y) ≤ ε and states the worst-case level beside it. Not a global optimum.
+    """
+    if not isinstance(task.within, Exactly):
+        raise InputError(f"mi-funnel is for a known distribution; give sf.Exactly(joint), not {task.within.kind!r}.")
+    if task.epsilon == 0.0:
+        return perfect(task, "mi-funnel")  # no average can hide anything: this is perfect privacy
+    found = best_mutual(task.joint.p, task.epsilon, Budget.of(time_limit))
+    note = "average case: I(S;Y) ≤ ε says nothing about single outputs; see the worst output in the certificate"
+    return Draft(Table(found.matrix, 1), "mi-funnel", found.bound, (note,), fine=True)
+
+
+def _drafted(found: Funnel, method: str) -> Draft:
     """A funnel's matrix; its bound is for every mechanism that reads X alone."""
     note = f"{found.status}; the bound holds for every mechanism that reads the useful variable alone"
     return Draft(Table(found.matrix, 1), method, found.bound, (note,), {"status": found.status}, fine=True)
@@ -57,8 +105,6 @@ def _sealed(task: Task, law: Table) -> Mechanism:
 
 def independent_rows(joint: Joint) -> list[list[int]]:
     """A short basis of the integer rows r with Σ_x r(x) p(x|s) the same for every s that occurs."""
-    from sfumato.solve.lattice import kernel, primitive, reduced
-
     exact, _ = joint.weights()
     sizes = [int(n) for n in exact.sum(1)]
     seen = [s for s, n in enumerate(sizes) if n]
@@ -76,9 +122,7 @@ def independent_weights(q: Floats, basis: list[list[int]], smear: float) -> tupl
     The lattice holds the constant row, so all rows but one are moved to lattice points nearby and the last is what
     remains of 2^bits; a smear of the constant law keeps weights that should be 0 from falling below.
     """
-    from sfumato.solve.lattice import nearby
-
-    q = q[q.max(axis=1) > 2.0**-30]
+    q = q[q.max(axis=1) > NEVER]
     q = q / q.sum(axis=0)
     q = (1 - smear) * q + smear / len(q)
     bits = ALIAS_BITS + max(0, (len(q) - 1).bit_length())

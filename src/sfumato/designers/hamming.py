@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,51 +12,36 @@ from sfumato.designers.base import Draft, Task
 from sfumato.designers.distances import measured
 from sfumato.errors import InputError
 from sfumato.mechanism import Mechanism, Table
+from sfumato.optimise.loss.hamming import class_of, least_hamming
+from sfumato.optimise.loss.sources import Sources
 from sfumato.uncertainty import ChiSquareBall, UncertaintySet
 from sfumato.utility import expected_distortion
-
-if TYPE_CHECKING:
-    from sfumato.solve.sources import Sources
 
 GHOST = 1e-11  # an output less likely than this whatever the input is given to the likeliest one
 
 
 def sources_of(given: Any) -> Sources:
-    """A set of source distributions: an array of them, an uncertainty set (its marginal of U), or a set with a support.
+    """A set of source distributions: an array of them, or an uncertainty set (its marginal of U).
 
     The marginals on U of a χ² ball are the χ² ball around P̂_U with the same radius (joining cells lowers the distance,
     and copying P̂(s|u) attains it).
     """
-    from sfumato.solve.sources import ChiSquare, Listed, checked
-
+    if isinstance(given, Sources):
+        return given
     if isinstance(given, ChiSquareBall):
-        return ChiSquare(given.joint.p_useful, given.radius)
+        return Sources.chi_square(given.joint.p_useful, given.radius)
     if hasattr(given, "joint") and hasattr(given, "support"):
-        return _marginal(given)
-    if hasattr(given, "worst") and hasattr(given, "first"):
-        sources: Sources = given
-        return sources
+        return Sources(given.joint.p_useful[None, :], lambda c: _marginal(given, c))
     try:
         rows = np.atleast_2d(np.asarray(given, float))
     except (TypeError, ValueError):
         raise InputError(f"sources must be distributions or an uncertainty set, got {str(given)[:60]!r}.") from None
-    if rows.ndim != 2 or rows.size == 0:
-        raise InputError("the source set is empty: give at least one distribution.")
-    checked(Listed(rows), 0.5)
-    return Listed(rows)
+    return Sources.listed(rows)
 
 
-
-def _marginal(within: UncertaintySet) -> Sources:
-    from sfumato.solve.sources import Supported
-
-    shape = within.joint.shape
-
-    def support(c: Floats) -> tuple[float, Floats]:
-        found = within.support(np.broadcast_to(c, shape).copy())
-        return found.value, found.p.sum(axis=0)
-
-    return Supported(support, within.joint.p_useful)
+def _marginal(within: UncertaintySet, c: Floats) -> tuple[float, Floats]:
+    found = within.support(np.broadcast_to(c, within.joint.shape).copy())
+    return found.value, found.p.sum(axis=0)
 
 
 def tidy(q: Floats, answers: Column) -> tuple[Floats, Column]:
@@ -75,8 +60,6 @@ def hamming(task: Task) -> Draft:
     One LP in M + 2 variables for every class of sources: min max_P P·D with (e^ε − 1)·min D + ΣD ≥ M − 1. The claim is
     LDP about the input, which covers every secret behind it.
     """
-    from sfumato.solve.hamming import class_of, least_hamming
-
     if task.notion == "lip":
         raise InputError("hamming promises LDP about the input; ask for notion='ldp'.")
     wide = Task(task.within, task.epsilon, "ldp", "useful")

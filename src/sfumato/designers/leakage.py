@@ -10,10 +10,14 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.designers.base import Draft, Task
-from sfumato.designers.leakage_information import MostInformation, under_ldp, under_maximal_leakage
-from sfumato.designers.leakage_limits import LeastDistortion, Limit, least_distortion
 from sfumato.errors import InputError, checked_epsilon, unknown
 from sfumato.mechanism import Claim, Mechanism, Table
+from sfumato.optimise.budget import Budget
+from sfumato.optimise.saddle.information import under_ldp, under_maximal_leakage
+from sfumato.optimise.saddle.limits import LeakageLimit, LeastLeakingDistortion, least_distortion
+from sfumato.privacy.alpha_beta import Leakage
+from sfumato.privacy.ldp import LDP
+from sfumato.privacy.maximal import MaximalLeakage
 from sfumato.uncertainty import Exactly
 from sfumato.utility import information
 
@@ -42,13 +46,18 @@ def leakage(
     return _UTILITIES[utility](task, limits, about, distance, time_limit)
 
 
-def _limit(alpha: float, beta: float, level: float) -> Limit:
+def _limit(alpha: float, beta: float, level: float) -> LeakageLimit:
     if not (alpha >= 1 and beta >= 1):
         raise InputError(f"alpha and beta must be 1 or more, got {alpha} and {beta}.")
-    return Limit(float(alpha), float(beta), checked_epsilon(level))
+    return LeakageLimit(float(alpha), float(beta), checked_epsilon(level))
 
 
-def _claim(task: Task, limits: list[Limit], about: str) -> Claim:
+def certified(limit: LeakageLimit, channel: Floats) -> float:
+    """The leakage that a limit is about, bounded from above."""
+    return Leakage(limit.alpha, limit.beta).of(channel).bound
+
+
+def _claim(task: Task, limits: list[LeakageLimit], about: str) -> Claim:
     within = Exactly(task.joint) if about == "secret" else None
     first, *rest = (Claim("leakage", one.level, within, one.alpha, one.beta) for one in limits)
     return Claim("leakage", first.epsilon, within, first.alpha, first.beta, tuple(rest))
@@ -82,12 +91,12 @@ def _given(task: Task) -> Floats:
     return wide.reshape(len(seen), -1)
 
 
-def _distortion(task: Task, limits: list[Limit], about: str, distance: Any, time_limit: float) -> Draft:
+def _distortion(task: Task, limits: list[LeakageLimit], about: str, distance: Any, time_limit: float) -> Draft:
     d, prior = _distances(task, distance), _prior(task)
     if max(d.shape) > MOST_INPUTS:
         raise InputError(f"leakage designs take up to {MOST_INPUTS} inputs and outputs, got {d.shape}.")
     given = _given(task) if about == "secret" else None
-    found = least_distortion(prior, d, limits, given=given, time_limit=time_limit)
+    found = least_distortion(prior, d, limits, certified, given=given, budget=Budget.of(time_limit))
     same = d.shape[0] == d.shape[1]  # outputs are inputs, known by their place
     used = np.arange(d.shape[1]) if same else np.flatnonzero(found.channel.any(axis=1))
     meaning = "symbol" if not same else "cell" if task.rows > 1 else "useful"
@@ -103,23 +112,24 @@ def _distortion(task: Task, limits: list[Limit], about: str, distance: Any, time
     return Draft(law, "leakage", found.bound, _notes(found), details, _claim(task, limits, about), score)
 
 
-def _notes(found: LeastDistortion) -> tuple[str, ...]:
+def _notes(found: LeastLeakingDistortion) -> tuple[str, ...]:
     if found.value - found.bound <= 1e-6 * max(1.0, abs(found.value)):
         return ()
     return (f"the gap of {found.value - found.bound:.2g} is open: the solver ended with {found.status}",)
 
 
-def _information(task: Task, limits: list[Limit], about: str, distance: Any, time_limit: float) -> Draft:
+def _information(task: Task, limits: list[LeakageLimit], about: str, distance: Any, time_limit: float) -> Draft:
     first = limits[0]
-    solver = _INFORMATION.get((first.alpha, first.beta))
-    if solver is None or len(limits) > 1 or about != "input":
+    known = _INFORMATION.get((first.alpha, first.beta))
+    if known is None or len(limits) > 1 or about != "input":
         raise InputError(
             "I(X;Y) is maximised under one limit about the input, of orders (∞, 1) or (∞, ∞): elsewhere the problem is "
             "not convex and no bound is known. Use utility='distortion'."
         )
     prior = _prior(task)
     live = np.flatnonzero(prior > 0)
-    best: MostInformation = solver(prior[live], first.level)
+    solver, measure = known
+    best = solver(prior[live] / prior[live].sum(), first.level, lambda q: measure.of(q).value)
     channel = np.repeat((best.channel @ prior[live])[:, None], prior.size, axis=1)  # inputs without mass tell nothing
     channel[:, live] = best.channel
     claim = _claim(task, limits, about)
@@ -128,5 +138,7 @@ def _information(task: Task, limits: list[Limit], about: str, distance: Any, tim
     )
 
 
-_INFORMATION = {(math.inf, 1.0): under_maximal_leakage, (math.inf, math.inf): under_ldp}
+_INFORMATION = {
+    (math.inf, 1.0): (under_maximal_leakage, MaximalLeakage()), (math.inf, math.inf): (under_ldp, LDP()),
+}
 _UTILITIES = {"distortion": _distortion, "information": _information}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +18,12 @@ from sfumato.designers.distortion import NAMES, problem_of, unit_of
 from sfumato.designers.hamming import sources_of, tidy
 from sfumato.errors import InputError
 from sfumato.mechanism import Claim, Mechanism, Table
+from sfumato.optimise.loss.floors import least_epsilon_for
+from sfumato.optimise.loss.hamming import class_of, least_epsilon_hamming
+from sfumato.optimise.loss.least import losses
+from sfumato.optimise.loss.sources import Sources
+from sfumato.optimise.saddle.mutual import mutual_leakage
 from sfumato.uncertainty import ChiSquareBall, Exactly
-
-if TYPE_CHECKING:
-    from sfumato.solve.sources import Sources
 
 CLASSES = {
     "I": "Class I: the uniform law is in the hull of the sources",
@@ -47,8 +49,6 @@ class LeastEpsilon:
     @property
     def source_class(self) -> str | None:
         """'I', 'II' or 'III' [003, Def. 1], for sources of an input that is itself the secret."""
-        from sfumato.solve.hamming import class_of
-
         return None if self.sources is None else class_of(self.sources)
 
     @property
@@ -117,8 +117,6 @@ def least_epsilon(
         return _dual(sources, _budget(budget, share=False), distance, values, outputs, options)
     if options:
         raise InputError(f"{next(iter(options))!r} is an option of about='secret' only.")
-    from sfumato.solve.hamming import least_epsilon_hamming
-
     within = sources_of(sources)
     useful = sources.joint.useful if hasattr(sources, "joint") else Alphabet.named("useful", within.size)
     measure = measured(useful, distance, values, outputs)
@@ -132,8 +130,6 @@ def least_epsilon(
 
 
 def _general(within: Sources, measure: Measure, useful: Alphabet, budget: float) -> LeastEpsilon:
-    from sfumato.solve.budget import least_epsilon_for
-
     least = within.worst(measure.matrix.min(axis=1))[0]
     if least > budget:
         return LeastEpsilon(math.inf, math.inf, None, least, budget, sources=within)
@@ -199,8 +195,6 @@ def least_leakage(
     >>> round(least_leakage([[0.7, 0.3]], budget=0.1).information, 6)
     0.285781
     """
-    from sfumato.solve.mutual import mutual_leakage
-
     within = sources_of(sources)
     useful = sources.joint.useful if hasattr(sources, "joint") else Alphabet.named("useful", within.size)
     matrix = measured(useful, distance, values, outputs).matrix
@@ -239,8 +233,6 @@ def tradeoff(
     Small tables are solved by cones, each point in a thread of its own; where cutting planes win, each point starts
     from the cuts of its neighbour, which are members of F and do not contain ε.
     """
-    from sfumato.solve.distortion_curve import losses
-
     if not isinstance(within, ChiSquareBall | Exactly):
         kind = getattr(within, "kind", type(within).__name__)
         raise InputError(f"a trade-off curve needs a χ² ball or Exactly, got a set of kind {kind!r}.")

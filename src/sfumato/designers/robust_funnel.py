@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +11,11 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.designers.base import Draft, Task
-from sfumato.designers.posteriors import LISTING_ALLOWANCE
 from sfumato.errors import InputError
 from sfumato.mechanism import Constant, Table
+from sfumato.optimise.budget import Budget
+from sfumato.optimise.funnel.posteriors import LISTING_ALLOWANCE, as_matrix, best_rows, conditional_gain
+from sfumato.optimise.funnel.rays import Degenerate, TooManyRays
 from sfumato.privacy.robust_lip import worst_shifts
 from sfumato.uncertainty import ChiSquareBall
 from sfumato.uncertainty.tilting import worst_pairs
@@ -102,17 +103,14 @@ def _cutting_planes(p: Floats, oracle: Oracle, epsilon: float, time_limit: float
 
     Each round is a relaxation (fewer P), so its bound is valid for the ball.
     """
-    from sfumato.designers.row_cones import as_matrix, best_rows, conditional_gain
-    from sfumato.solve.rays import Degenerate, TooManyRays
-
-    deadline, goal, size = time.monotonic() + time_limit, math.exp(epsilon), p.shape[1]
+    budget, goal, size = Budget.of(time_limit), math.exp(epsilon), p.shape[1]
     live = p.sum(0) > 0
     gain = conditional_gain(p.sum(axis=0)[None, :])
     cuts = _loosened(oracle(np.eye(size) + 0.05).rows)
     matrix, bound = np.ones((1, size)), float(-(p.sum(0)[live] * np.log(p.sum(0)[live])).sum())
     for rounds in range(1, 1000):
         try:
-            cover = best_rows(cuts, gain, dimension=size, limit=RAYS, deadline=deadline)
+            cover = best_rows(cuts, gain, dimension=size, limit=RAYS, budget=budget)
         except (TooManyRays, Degenerate) as error:
             if rounds == 1:
                 raise InputError(
@@ -125,7 +123,7 @@ def _cutting_planes(p: Floats, oracle: Oracle, epsilon: float, time_limit: float
         over = found.ratio > goal * (1 + 1e-9)
         if not over.any() or found.ratio.max() <= goal * (1 + STOP):
             return matrix, bound, rounds, True
-        if time.monotonic() > deadline:
+        if budget.over:
             return matrix, bound, rounds, False
         cuts = np.concatenate([cuts, _loosened(found.rows[over])])
     return matrix, bound, rounds, False

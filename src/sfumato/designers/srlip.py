@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.certification import certificate
 from sfumato.designers.base import Draft, Task
 from sfumato.designers.funnel import perfect
-from sfumato.designers.posteriors import Funnel, generated, optimum, repaired
-from sfumato.designers.products import Product, best_product, paper_product
 from sfumato.errors import InputError
 from sfumato.mechanism import Constant, Mechanism, Table
-from sfumato.privacy.srlip import attributes, output_level, side_channels
+from sfumato.optimise.budget import Budget
+from sfumato.optimise.funnel.posteriors import Funnel, generated, optimum, repaired
+from sfumato.optimise.funnel.products import best_product, paper_product, srlip_rows, whole
+from sfumato.privacy.srlip import attributes, output_level, product_level
 from sfumato.uncertainty import Exactly
 
 LISTABLE = 12  # values of x up to which all rays of the joint design are listed; beyond, side channels make many facets
 LARGEST = 64  # values of x up to which a joint design is tried when none is asked for
+SECONDS = 60.0  # for both designs, unless another limit is given
+LEAST_SECONDS = 0.5  # that the joint design has when it is asked for, whatever the product took
 JOINT_SECONDS = 0.6  # given to the joint design when nothing is said: the product design is then still under a second
 
 
@@ -37,12 +38,13 @@ def srlip(
     if task.epsilon == 0.0:
         note = "ε = 0 against side channels: answers that ignore the input (a better design is not sought)"
         return Draft(Constant(1, task.joint.useful.size), "srlip", task.joint.entropy_useful, (note,))
-    deadline = time.monotonic() + (60.0 if time_limit is None else time_limit)
-    parts = best_product(p, task.epsilon, starts=starts, deadline=deadline)
-    matrix, value, bound, notes = whole(parts), parts.value, task.joint.entropy_useful, []
+    budget = Budget.of(SECONDS if time_limit is None else time_limit)
+    parts = best_product(p, task.epsilon, product_level, starts=starts, budget=budget)
+    matrix, value, bound, notes = whole(parts.mechanisms), parts.value, task.joint.entropy_useful, []
     if joint or (joint is None and task.joint.useful.size <= LARGEST):
-        left = JOINT_SECONDS if time_limit is None and joint is None else max(0.5, deadline - time.monotonic())
-        direct = joint_design(p, task.epsilon, gap=gap, time_limit=left)
+        quick = time_limit is None and joint is None
+        left = Budget.of(JOINT_SECONDS if quick else max(LEAST_SECONDS, budget.left))
+        direct = joint_design(p, task.epsilon, left, gap=gap)
         bound = min(bound, direct.bound)
         notes.append(f"one mechanism on all columns reaches {direct.value:.6g}, a product {value:.6g} nats")
         if direct.value > value:
@@ -60,8 +62,8 @@ def srlip_paper(task: Task) -> Draft:
     `verify` refuse the mechanism.
     """
     p = _table(task, "srlip-paper")
-    found = paper_product(p, task.epsilon)
-    labels, proof, law = task.joint, None, Table(whole(found), 1)
+    found = paper_product(p, task.epsilon, product_level)
+    labels, proof, law = task.joint, None, Table(whole(found.mechanisms), 1)
     for margin in (0.0, 2.0**-46, 2.0**-40):
         sealed = law.rounded(None, margin)
         proof = certificate(Mechanism(sealed, labels.secret, labels.useful, "useful", claim=task.claim), wider=False)
@@ -80,46 +82,14 @@ def _table(task: Task, method: str) -> Floats:
     return np.asarray(task.joint.p.reshape(-1, *attributes(task.joint)))
 
 
-def whole(parts: Product) -> Floats:
-    """Q¹ ⊗ … ⊗ Q^m on the flat index of (x¹, …, x^m)."""
-    matrix: Floats = np.ones((1, 1))
-    for each in parts.mechanisms:
-        matrix = np.asarray(np.kron(matrix, each), float)
-    return matrix
-
-
-def srlip_rows(p: Floats, epsilon: float) -> Floats:
-    """Rows A with A v ≤ 0 iff a posterior v of x = (x¹, …, x^m) moves no P(s|x^J) by more than e^{±ε}.
-
-    P(y|s,x^J)/P(y|x^J) = Σ_{x ∋ x^J} p(s|x) v_x / (p(s|x^J) Σ_{x ∋ x^J} v_x): two rows for each J, x^J, s.
-    """
-    total = p.sum(axis=0)
-    given = p / np.where(total > 0.0, total, 1.0)
-    rows = []
-    for known in side_channels(p.ndim - 1):
-        hidden = tuple(j + 1 for j in range(p.ndim - 1) if j not in known)
-        prior = p.sum(axis=hidden)
-        for place in np.ndindex(*(p.shape[j + 1] for j in known)):
-            cell = np.zeros(p.shape[1:], dtype=np.bool_)
-            index: list[slice | int] = [slice(None)] * (p.ndim - 1)
-            for j, value in zip(known, place, strict=True):
-                index[j] = value
-            cell[tuple(index)] = True
-            law = prior[(slice(None), *place)]
-            for s in np.flatnonzero(law > 0.0):
-                ratio = given[s] / (law[s] / law.sum())
-                rows += [np.where(cell, ratio - np.exp(epsilon), 0.0), np.where(cell, np.exp(-epsilon) - ratio, 0.0)]
-    return np.array([row.ravel() for row in rows if row.max() > 0.0]).reshape(-1, total.size)
-
-
-def joint_design(p: Floats, epsilon: float, *, gap: float = 1e-5, time_limit: float = 60.0) -> Funnel:
+def joint_design(p: Floats, epsilon: float, budget: Budget, *, gap: float = 1e-5) -> Funnel:
     """The mechanism Q[y, x] on the flat index of (x¹, …, x^m) with the largest I(X;Y) under ε-SRLIP, and its bound."""
     p = p / p.sum()
     column, rows = p.sum(axis=0).ravel(), srlip_rows(p, epsilon)
     solve = optimum if len(column) <= LISTABLE else generated
-    found = solve(column, rows, gap=gap, time_limit=time_limit)
+    found = solve(column, rows, budget, gap=gap)
 
-    def level(matrix: Floats, _: Floats) -> float:
+    def level(matrix: Floats) -> float:
         return max(output_level(p, np.broadcast_to(row.reshape(p.shape[1:]), p.shape)) for row in matrix)
 
-    return repaired(found, p.reshape(p.shape[0], -1), epsilon, level)
+    return repaired(found, column, epsilon, level)

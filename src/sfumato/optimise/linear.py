@@ -24,6 +24,7 @@ class Solution:
     value: float
     x: Floats
     row_dual: Floats
+    infeasible: bool = False  # says HiGHS; `LinearProgramme.ray` may prove it
 
 
 class LinearProgramme:
@@ -36,7 +37,7 @@ class LinearProgramme:
         self, cost: Floats, lower: Floats, upper: Floats, *, maximise: bool = False, warm: bool = False,
         threads: int = 1,
     ) -> None:
-        self.h = highspy.Highs()  # type: ignore[no-untyped-call]
+        self.h: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         self.h.silent()
         self.option("threads", threads)
         self.option("primal_feasibility_tolerance", FEASIBLE)
@@ -63,6 +64,18 @@ class LinearProgramme:
         start, index = a.indptr[:-1].astype(np.int32), a.indices.astype(np.int32)
         self.h.addRows(a.shape[0], lower, upper, a.nnz, start, index, a.data.astype(np.float64))
 
+    def at_most(self, matrix: Any, upper: Floats | float = 0.0) -> None:
+        """Append rows A x ≤ upper."""
+        self.add(matrix, np.full(matrix.shape[0], -INFINITY), _each(upper, matrix))
+
+    def at_least(self, matrix: Any, lower: Floats | float = 0.0) -> None:
+        """Append rows A x ≥ lower."""
+        self.add(matrix, _each(lower, matrix), np.full(matrix.shape[0], INFINITY))
+
+    def equal(self, matrix: Any, value: Floats | float) -> None:
+        """Append rows A x = value."""
+        self.add(matrix, _each(value, matrix), _each(value, matrix))
+
     def add_columns(self, cost: Floats, lower: Floats, upper: Floats, matrix: Any = None) -> None:
         """Append variables with their entries in the rows there are, matrix[row, new column]."""
         a = sparse.csc_matrix((self.rows, len(cost)) if matrix is None else matrix)
@@ -83,6 +96,10 @@ class LinearProgramme:
         """Replace the objective of the first len(cost) variables."""
         self.h.changeColsCost(len(cost), np.arange(len(cost), dtype=np.int32), np.ascontiguousarray(cost))
 
+    def within(self, lower: Floats, upper: Floats) -> None:
+        """Replace the bounds of the first len(lower) variables."""
+        self.h.changeColsBounds(len(lower), np.arange(len(lower), dtype=np.int32), lower, upper)
+
     def solve(self, strategy: int | None = None) -> Solution:
         """Run from where the last solve ended; a failure is tried once more from nothing."""
         if strategy is not None:
@@ -94,7 +111,13 @@ class LinearProgramme:
             self.h.run()
         sol = self.h.getSolution()
         value = float(self.h.getInfo().objective_function_value)
-        return Solution(self._optimal, value, np.array(sol.col_value), np.array(sol.row_dual))
+        empty = self.h.getModelStatus() == highspy.HighsModelStatus.kInfeasible
+        return Solution(self._optimal, value, np.array(sol.col_value), np.array(sol.row_dual), bool(empty))
+
+    def ray(self) -> Floats | None:
+        """Prices of the rows that, up to their sign, should prove the programme infeasible, if HiGHS has any."""
+        status, exists, ray = self.h.getDualRay()
+        return np.array(ray) if exists and status == highspy.HighsStatus.kOk else None
 
     @property
     def _optimal(self) -> bool:
@@ -109,3 +132,8 @@ class LinearProgramme:
         known = list(basis.row_status)
         basis.row_status = known + [highspy.HighsBasisStatus.kBasic] * (self.rows - len(known))
         self.h.setBasis(basis)
+
+
+def _each(value: Floats | float, matrix: Any) -> Floats:
+    """One number for every row."""
+    return np.array(np.broadcast_to(value, matrix.shape[:1]), dtype=np.float64)

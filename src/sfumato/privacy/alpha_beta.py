@@ -18,7 +18,7 @@ from sfumato.privacy.reading import GAP, Measure, Reading
 from sfumato.privacy.worst_input import WorstInputLeakage
 
 if TYPE_CHECKING:
-    from sfumato.solve.tilted import Orders
+    from sfumato.optimise.saddle.tilted import Orders
 
 ALMOST_PAIRS = 1e-12  # τ·(α−1) below which the closed forms on both sides are closer than rounding
 FLAT = 1e-15  # columns that differ by less are the same law: nothing leaks
@@ -116,14 +116,14 @@ def _almost_pairs(seen: Live, orders: Orders) -> Reading:
 
 def saddle(seen: Live, alpha: float, tau: float, gap: float) -> Reading:
     """The strip 0 < τ ≤ 1, α < ∞, by the certified saddle-point solver, which is loaded when it is needed."""
-    from sfumato.solve.references import worst_reference
-    from sfumato.solve.tilted import Orders, Problem, ascend, climb
+    from sfumato.optimise.saddle.references import worst_reference
+    from sfumato.optimise.saddle.tilted import Orders, SaddleProblem, ascend, climb
 
     n, orders = seen.inputs.size, Orders(alpha, tau)
     if orders.tau * max(1.0, orders.alpha - 1) < ALMOST_PAIRS:
         return _almost_pairs(seen, orders)
     if orders.tau == 1:
-        problem = Problem(seen.q, orders, None)
+        problem = SaddleProblem(seen.q, orders, None)
         found, other = climb(problem, ascend(problem, np.full(n, 1 / n), 6), gap / 4), None
     elif (seen.q == 0).any():
         return Reading(np.inf, np.inf, None, seen.witness(other=int(np.argmax((seen.q == 0).any(axis=0)))))
@@ -144,16 +144,16 @@ def dual_laws(channel: Floats, alpha: float, beta: float) -> Floats:
 
     For 1 ≤ β < α < ∞, or (1, 1). Suggestions in floats: certificates use them with outward rounding.
     """
-    from sfumato.solve.references import worst_reference
-    from sfumato.solve.tilted import Orders, Problem, ascend, climb
+    from sfumato.optimise.saddle.references import worst_reference
+    from sfumato.optimise.saddle.tilted import Orders, SaddleProblem, ascend, climb
 
     n = channel.shape[1]
     tau = min(1.0, (alpha - beta) / (beta * (alpha - 1))) if alpha > 1 else 1.0
     orders = Orders(alpha, tau)
     if tau == 1:
-        problem = Problem(channel, orders, None)
+        problem = SaddleProblem(channel, orders, None)
         return climb(problem, ascend(problem, np.full(n, 1 / n), 6), GAP / 4).q[None, :]
     if tau * max(1.0, alpha - 1) < ALMOST_PAIRS:
         return np.repeat(channel.mean(axis=1)[None, :], n, axis=0)
     crowd = worst_reference(channel, orders, GAP).crowd
-    return np.array([Problem(channel, orders, channel[:, x]).best_output(crowd[x])[0] for x in range(n)])
+    return np.array([SaddleProblem(channel, orders, channel[:, x]).best_output(crowd[x])[0] for x in range(n)])

@@ -12,9 +12,9 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.designers import design
 from sfumato.joint import Joint
+from sfumato.optimise.loss.cones import solve_by_cones
+from sfumato.optimise.loss.problem import LossProblem
 from sfumato.reproduce.drawing import draw, verdict, write_csv
-from sfumato.solve.distortion_cones import solve_by_cones
-from sfumato.solve.distortion_problem import Problem
 from sfumato.uncertainty import ChiSquareBall
 
 SECRETS, USEFUL, EPSILON = 3, 5, 0.5
@@ -49,8 +49,10 @@ def _instance(rng: Any, size: int) -> list[Row]:
         points = np.array([int(x or 0) for x in made.mechanism.symbols.labels])
         raw = math.nan
         if privacy:
-            problem = Problem(ball.joint.p, ball.radius, EPSILON, squares, privacy, utility)
-            raw = _level(solve_by_cones(problem).unmended, truth)
+            problem = LossProblem(ball.joint.p, ball.radius, EPSILON, squares, privacy, utility)
+            unmended = solve_by_cones(problem).unmended
+            assert unmended is not None
+            raw = _level(unmended, truth)
         cost = float(np.einsum("ysu,su,uy->", q.reshape(-1, *truth.shape), truth, squares[:, points]))
         out.append({"n": n, "problem": name, "level": _level(q, truth), "distortion": cost, "certified":
                     made.certificate.level, "truth_in_ball": inside, "level_of_raw_solution": raw})

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sfumato.optimise.cover import best_cover
+from sfumato.optimise.funnel.rays import Degenerate, SimpleCone, TooManyRays
 from sfumato.solve.arrays import Floats, Ints, entropy, xlogx
-from sfumato.solve.cover import best_cover
 from sfumato.solve.general_rows import refined
 from sfumato.solve.mixture import Mixture
-from sfumato.solve.simple_rays import Degenerate, SimpleCone, TooManyRays
 from sfumato.solve.watch import FREE, Watch
 from sfumato.solve.worst_rows import Compared, Settled, compared, inside, levelled
 

@@ -1,0 +1,203 @@
+"""The funnel in posterior form: a mechanism on X is a way to write p_X as a mixture of posteriors from a cone.
+
+I(X;Y) = H(X) + Σ_y α_y f(v_y) with α_y = P(y), v_y = P(X|y) and f(v) = Σ v log v convex, so posteriors may be split
+until they are extreme [001, Thm 3]: the optimum is a linear programme over extreme rays, or columns of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sfumato.optimise.arrays import Floats, Ints, xlogx
+from sfumato.optimise.budget import FREE, Budget
+from sfumato.optimise.cover import Cover, best_cover
+from sfumato.optimise.funnel.envelope import envelope
+from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
+from sfumato.optimise.repair import blended, goal
+from sfumato.optimise.tolerances import SUMMED
+
+LISTING_ALLOWANCE = 1e-10  # for bounds from listed rays: weak duality needs the rays, and floats have 13 digits of them
+ENTROPY_ROUNDING = 1e-12  # for bounds from columns, whose own allowances are explicit: H(X) has few terms of size one
+NOISE = 1e-13  # p(s|x)/p(s) − 1 below this is taken to be 0 when the output must be independent of S
+BARE = 1e-9  # a ray with less on the values of X than this is one of the auxiliary coordinates
+ENTRIES = 7_500_000  # numbers held while listing rays (0.4 GB with facets and neighbours) before turning to columns
+LISTING = 0.25  # share of the time spent on listing rays before turning to columns
+COLUMNS = 1.0  # seconds that columns have at least: listing may have taken more than its share
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Funnel:
+    """A mechanism Q[y, x] with I(X;Y) = value, and a number no mechanism of the family exceeds."""
+
+    matrix: Floats
+    value: float
+    bound: float
+    status: str
+
+
+def information(matrix: Floats, p: Floats) -> float:
+    """I(X;Y) in nats for Q[y, x] and the law p of x."""
+    joint = matrix * p
+    return float(xlogx(joint).sum() - xlogx(joint.sum(axis=1)).sum() - xlogx(p).sum())
+
+
+def likelihood(p: Floats) -> Floats:
+    """g[s, x] = p(s|x) / p(s) for secrets and values that occur; P(y|s)/P(y) = g_s · P(X|y)."""
+    p = p[p.sum(axis=1) > 0.0]
+    column = p.sum(axis=0)
+    return np.asarray(p / np.where(column > 0.0, column, 1.0) / p.sum(axis=1, keepdims=True))
+
+
+def independence_rows(p: Floats) -> Floats:
+    """Rows E with E v = 0 iff g_s·v = 1 for every s: the output says nothing about S.
+
+    Entries that are rounding noise are zero; leaving out a condition relaxes the problem, so bounds stay valid.
+    """
+    rows = likelihood(p) - 1.0
+    return np.where(np.abs(rows) > NOISE, rows, 0.0)
+
+
+def lip_rows(p: Floats, epsilon: float) -> Floats:
+    """Rows A with A v ≤ 0 iff e^{−ε} ≤ g_s·v ≤ e^ε for every s (Σv = 1) [001, (15)]: a + 2c inequalities."""
+    g = likelihood(p)
+    return np.concatenate([g - np.exp(epsilon), np.exp(-epsilon) - g])
+
+
+def lip_level(matrix: Floats, p: Floats) -> float:
+    """max over y, s of |log P(y|s)/P(y)|; outputs and secrets that never occur do not count."""
+    secret = p.sum(axis=1)
+    joint = matrix @ p.T
+    q = joint.sum(axis=1)
+    ratio = joint[q > 0.0][:, secret > 0.0] / np.outer(q[q > 0.0], secret[secret > 0.0])
+    with np.errstate(divide="ignore"):
+        return float(np.abs(np.log(ratio)).max(initial=0.0))
+
+
+def ldp_rows(p: Floats, epsilon: float) -> Floats:
+    """Rows A with A (v, m) ≤ 0 iff m ≤ g_s·v ≤ e^ε m for every s.
+
+    One extra coordinate m instead of c(c − 1) pairs: with pairs, all of {tight above} × {tight below} meet at a ray,
+    so the cone is never simple; with m it is, and a ray has at most c positive values of x [ours].
+    """
+    g = likelihood(p)
+    one = np.ones((len(g), 1))
+    return np.concatenate([np.hstack([g, -np.exp(epsilon) * one]), np.hstack([-g, one])])
+
+
+def ldp_level(matrix: Floats, p: Floats) -> float:
+    """max over y, s, s' of log P(y|s)/P(y|s'); outputs and secrets that never occur do not count."""
+    live = p[p.sum(axis=1) > 0.0]
+    given = matrix @ (live / live.sum(axis=1, keepdims=True)).T
+    given = given[given.max(axis=1) > 0.0]
+    with np.errstate(divide="ignore"):
+        return float((np.log(given.max(axis=1)) - np.log(given.min(axis=1))).max(initial=0.0))
+
+
+def best_lip(p: Floats, epsilon: float, budget: Budget = FREE, *, gap: float = 1e-6) -> Funnel:
+    """The mechanism Q[y, x] with the largest I(X;Y) such that e^{−ε} ≤ P(y|s)/P(y) ≤ e^ε at p."""
+    p = p / p.sum()
+    found = optimum(p.sum(axis=0), lip_rows(p, epsilon), budget, gap=gap)
+    return repaired(found, p.sum(axis=0), epsilon, lambda q: lip_level(q, p))
+
+
+def best_ldp(p: Floats, epsilon: float, budget: Budget = FREE, *, gap: float = 1e-6) -> Funnel:
+    """The mechanism Q[y, x] with the largest I(X;Y) such that P(y|s) ≤ e^ε P(y|s') at p."""
+    p = p / p.sum()
+    found = optimum(p.sum(axis=0), ldp_rows(p, epsilon), budget, extra=1, gap=gap)
+    return repaired(found, p.sum(axis=0), epsilon, lambda q: ldp_level(q, p))
+
+
+def mechanism(weights: Floats, points: Floats, p: Floats) -> Floats:
+    """Q(y|x) = α_y v_y(x) / p(x); a value that never occurs is answered as p_X is."""
+    joint = weights[:, None] * points
+    live = p > 0.0
+    matrix = np.repeat(joint.sum(axis=1, keepdims=True) / joint.sum(), len(p), axis=1)
+    matrix[:, live] = joint[:, live] / joint[:, live].sum(axis=0)
+    return matrix
+
+
+def enumerated(
+    p: Floats, rows: Floats, equalities: Floats | None = None, *, extra: int = 0, limit: int | None = None,
+    budget: Budget = FREE,
+) -> Funnel:
+    """Largest I(X;Y) with posteriors in {v ≥ 0 : A v ≤ 0, E v = 0}, by all extreme rays and an LP.
+
+    The last `extra` coordinates of the cone are auxiliary and are dropped from the rays.
+    """
+    live, keep = _occurring(p, extra)
+    flat = None if equalities is None else equalities[:, keep]
+    most = limit or ENTRIES // len(keep)
+    rays = extreme_rays(rows[:, keep], flat, dimension=len(keep), limit=most, budget=budget)
+    points = rays.vectors[:, : len(live)]
+    mass = points.sum(axis=1)
+    points = np.concatenate([points[mass > BARE] / mass[mass > BARE, None], p[None, live]])
+    cover = best_cover(p[live], points, xlogx(points).sum(axis=1))
+    status = "all extreme rays" if rays.proved else "all extreme rays of a degenerate cone"
+    return _answer(p, live, cover.weights, cover.points, cover.bound + LISTING_ALLOWANCE, status)
+
+
+def generated(p: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap: float = 1e-6) -> Funnel:
+    """The same optimum by column generation with a proved bound, for cones with too many rays to list."""
+    live, keep = _occurring(p, extra)
+    found = envelope(p[live], rows[:, keep], budget, extra=extra, gap=gap)
+    return _answer(p, live, found.weights, found.points, found.bound + ENTROPY_ROUNDING, "column generation")
+
+
+def _occurring(p: Floats, extra: int) -> tuple[Ints, Ints]:
+    """The values of X that occur, and they with the auxiliary coordinates."""
+    live = np.flatnonzero(p > 0.0)
+    return live, np.concatenate([live, np.arange(len(p), len(p) + extra)])
+
+
+def _answer(p: Floats, live: Ints, weights: Floats, points: Floats, bound: float, status: str) -> Funnel:
+    spread = np.zeros((len(weights), len(p)))
+    spread[:, live] = points
+    matrix = mechanism(weights, spread, p)
+    return Funnel(matrix, information(matrix, p), bound - float(xlogx(p).sum()), status)
+
+
+def optimum(p: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap: float = 1e-6) -> Funnel:
+    """All rays where they fit, columns otherwise: a value and a proved bound in either case."""
+    try:
+        return enumerated(p, rows, extra=extra, budget=budget.part(LISTING))
+    except (TooManyRays, Degenerate):
+        return generated(p, rows, budget if budget.left > COLUMNS else Budget.of(COLUMNS), extra=extra, gap=gap)
+
+
+def repaired(found: Funnel, p: Floats, epsilon: float, level: Callable[[Floats], float]) -> Funnel:
+    """The design mixed with as little of the law of Y, sent whatever X is, as brings its level below ε by a margin."""
+    matrix = blended(found.matrix, found.matrix @ p, lambda q: level(q) <= goal(epsilon, SUMMED))
+    return replace(found, matrix=matrix, value=information(matrix, p))
+
+
+def conditional_gain(context: Floats) -> Callable[[Floats], Floats]:
+    """For context[k, x] = P(k, x): the map from rows r = Q(y|·) to what y adds to I(X;Y|K).
+
+    Σ_k Σ_x r_x P(k,x) log(r_x / Σ_x' r_x' P(x'|k)): convex and homogeneous in r, so extreme rows suffice.
+    """
+    weight, mass = context.sum(axis=0), context.sum(axis=1)
+    log_mass = np.log(np.where(mass > 0.0, mass, 1.0))
+
+    def gain(rows: Floats) -> Floats:
+        seen = rows @ context.T
+        return np.asarray(xlogx(rows) @ weight - xlogx(seen).sum(axis=1) + seen @ log_mass)
+
+    return gain
+
+
+def best_rows(
+    rows: Floats, gain: Callable[[Floats], Floats], *, dimension: int, limit: int = 200_000, budget: Budget = FREE
+) -> Cover:
+    """max Σ_y gain(r_y) over r_y ∈ {r ≥ 0 : A r ≤ 0} with Σ_y r_y = 1, by all extreme rays and an LP."""
+    rays = extreme_rays(rows, dimension=dimension, limit=limit, budget=budget).vectors
+    points = np.concatenate([rays, np.full((1, dimension), 1.0 / dimension)])
+    return best_cover(np.ones(dimension), points, gain(points))
+
+
+def as_matrix(cover: Cover) -> Floats:
+    """Q[y, x] from a cover of the all-ones row, columns scaled to sum 1."""
+    matrix = cover.weights[:, None] * cover.points
+    return np.asarray(matrix / matrix.sum(axis=0))

@@ -1,0 +1,208 @@
+"""Product mechanisms for several attributes under ε-SRLIP: a valid construction, and the paper's for comparison.
+
+Theorem 4 of the paper, that a product of ε^j-LIP mechanisms is Σε^j-SRLIP, is false. docs/funnel.md proves what holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from sfumato.optimise.arrays import Floats
+from sfumato.optimise.budget import FREE, Budget
+from sfumato.optimise.funnel.posteriors import as_matrix, best_rows, conditional_gain, information
+from sfumato.optimise.repair import least_share
+
+Mechanisms = tuple[Floats, ...]
+Level = Callable[[Floats, Sequence[Floats]], float]  # the true SRLIP level of a product at the table p[s, x¹, …, x^m]
+ASCENTS = 20  # over all attributes; two or three are the rule
+RISE = 1e-5  # nats that a round must add for another to follow
+FAVOURED = 0.8  # of the budget, for one attribute, in the starts that favour one
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProductMechanism:
+    """Mechanisms Q^j[y^j, x^j] applied attribute by attribute, I(X;Y) of the whole, and its true SRLIP level."""
+
+    mechanisms: Mechanisms
+    value: float
+    level: float
+
+
+def product(p: Floats, mechanisms: Sequence[Floats], level: Level) -> ProductMechanism:
+    """Any product mechanism with its information and its exact level."""
+    value = information(whole(mechanisms), p.sum(axis=0).ravel())
+    return ProductMechanism(tuple(mechanisms), value, level(p, mechanisms))
+
+
+def whole(mechanisms: Sequence[Floats]) -> Floats:
+    """Q¹ ⊗ … ⊗ Q^m on the flat index of (x¹, …, x^m)."""
+    matrix: Floats = np.ones((1, 1))
+    for each in mechanisms:
+        matrix = np.asarray(np.kron(matrix, each), float)
+    return matrix
+
+
+def _subsets(items: Sequence[int]) -> list[tuple[int, ...]]:
+    return [known for size in range(len(items) + 1) for known in combinations(items, size)]
+
+
+def srlip_rows(p: Floats, epsilon: float) -> Floats:
+    """Rows A with A v ≤ 0 iff a posterior v of x = (x¹, …, x^m) moves no P(s|x^J) by more than e^{±ε}.
+
+    P(y|s,x^J)/P(y|x^J) = Σ_{x ∋ x^J} p(s|x) v_x / (p(s|x^J) Σ_{x ∋ x^J} v_x): two rows for each J, x^J, s. Knowing all
+    attributes leaves nothing to be told, so J is a proper subset.
+    """
+    count, total = p.ndim - 1, p.sum(axis=0)
+    given = p / np.where(total > 0.0, total, 1.0)
+    rows = []
+    for known in _subsets(range(count))[:-1]:
+        hidden = tuple(j + 1 for j in range(count) if j not in known)
+        prior = p.sum(axis=hidden)
+        for place in np.ndindex(*(p.shape[j + 1] for j in known)):
+            index: list[slice | int] = [slice(None)] * count
+            for j, value in zip(known, place, strict=True):
+                index[j] = value
+            cell = np.zeros(p.shape[1:], dtype=np.bool_)
+            cell[tuple(index)] = True
+            law = prior[(slice(None), *place)]
+            for s in np.flatnonzero(law > 0.0):
+                ratio = given[s] / (law[s] / law.sum())
+                rows += [np.where(cell, ratio - np.exp(epsilon), 0.0), np.where(cell, np.exp(-epsilon) - ratio, 0.0)]
+    return np.array([row.ravel() for row in rows if row.max() > 0.0]).reshape(-1, total.size)
+
+
+def shift_rows(tables: Floats, prior: Floats, epsilon: float) -> Floats:
+    """Rows A with A r ≤ 0 iff e^{−ε} ≤ P(s, k, y)·P(k) / (P(k, y)·prior(s, k)) ≤ e^ε.
+
+    tables[k, s, x] = P(k, s, x) up to a factor per k; prior[k, s] the law of s that the posterior is compared with.
+    """
+    occurs = prior > 0.0
+    total = tables.sum(axis=1, keepdims=True)
+    given = tables / np.where(occurs, prior, 1.0)[:, :, None] * prior.sum(axis=1)[:, None, None]
+    size = np.maximum(np.abs(given).max(axis=(1, 2), keepdims=True), total.max(axis=2, keepdims=True))
+    scale = np.where(size > 0.0, size, 1.0)
+    given, total = given / scale, np.broadcast_to(total / scale, given.shape)
+    rows = np.concatenate([(given - np.exp(epsilon) * total)[occurs], (np.exp(-epsilon) * total - given)[occurs]])
+    return np.asarray(rows[rows.max(axis=1) > 0.0])
+
+
+def _views(p: Floats, mechanisms: Sequence[Floats | None], j: int) -> Iterable[tuple[Floats, Floats]]:
+    """For each J without j: P(k, s, x^j) with k = (x^J, y^K), and P(x^J, s); attributes without one are dropped."""
+    others = [i for i in range(p.ndim - 1) if i != j]
+    for known in _subsets(others):
+        seen = p
+        for i in others:
+            if i not in known:
+                matrix = mechanisms[i]
+                matrix = np.ones((1, p.shape[i + 1])) if matrix is None else matrix
+                seen = np.moveaxis(np.tensordot(seen, matrix, axes=(i + 1, 1)), -1, i + 1)
+        hidden = tuple(i + 1 for i in range(p.ndim - 1) if i not in known)
+        shape = [1 if i == j + 1 else seen.shape[i] for i in range(seen.ndim)]
+        prior = np.broadcast_to(p.sum(axis=hidden, keepdims=True), shape)
+        order = [i + 1 for i in others] + [0, j + 1]
+        yield (
+            seen.transpose(order).reshape(-1, p.shape[0], p.shape[j + 1]),
+            prior.transpose(order).reshape(-1, p.shape[0]),
+        )
+
+
+def _context(p: Floats, mechanisms: Sequence[Floats | None], j: int) -> Floats:
+    """P(k, x^j) with k the outputs of the mechanisms there are."""
+    seen = p.sum(axis=0)
+    for i, matrix in enumerate(mechanisms):
+        if i != j:
+            matrix = np.ones((1, p.shape[i + 1])) if matrix is None else matrix
+            seen = np.moveaxis(np.tensordot(seen, matrix, axes=(i, 1)), -1, i)
+    return np.asarray(np.moveaxis(seen, j, -1).reshape(-1, p.shape[j + 1]))
+
+
+def _best(p: Floats, done: Sequence[Floats | None], j: int, rows: Sequence[Floats]) -> Floats:
+    """The Q^j under the given rows that adds most to what the mechanisms there are tell."""
+    gain = conditional_gain(_context(p, done, j))
+    return as_matrix(best_rows(np.concatenate(rows), gain, dimension=p.shape[j + 1]))
+
+
+def sequential(p: Floats, budgets: Sequence[float], order: Iterable[int]) -> Mechanisms:
+    """Q^j in turn, each ε^j-LIP for the law of (S, X^j) given any x^J and the outputs y^K of earlier k ∉ J [errata].
+
+    Valid by the chain rule: P(y|s,x^J)/P(y|x^J) = Π_{j∉J} P(y^j|s,x^J,y^K)/P(y^j|x^J,y^K), each within e^{±ε^j}.
+    """
+    done: list[Floats | None] = [None] * (p.ndim - 1)
+    for j in order:
+        done[j] = _best(p, done, j, [shift_rows(t, t.sum(axis=2), budgets[j]) for t, _ in _views(p, done, j)])
+    return tuple(matrix for matrix in done if matrix is not None)
+
+
+def improved(p: Floats, mechanisms: Sequence[Floats], j: int, epsilon: float) -> Floats:
+    """The best Q^j for the other mechanisms as they are, under the true ε-SRLIP of the product [ours].
+
+    With the others fixed, every condition e^{−ε} ≤ P(y|s,x^J)/P(y|x^J) ≤ e^ε with j ∉ J is linear in Q^j(y^j|·),
+    those with j ∈ J do not contain Q^j, and I(X;Y) = const + I(X^j;Y^j|Y^others): again extreme rows and an LP.
+    """
+    return _best(p, mechanisms, j, [shift_rows(t, prior, epsilon) for t, prior in _views(p, mechanisms, j)])
+
+
+def ascent(
+    p: Floats, mechanisms: Sequence[Floats], epsilon: float, level: Level, budget: Budget = FREE
+) -> ProductMechanism:
+    """Improve one attribute after another until a whole round adds next to nothing; never worse, always valid."""
+    best = product(p, mechanisms, level)
+    for _ in range(ASCENTS):
+        before = best.value
+        for j in range(len(best.mechanisms)):
+            matrices = list(best.mechanisms)
+            matrices[j] = improved(p, matrices, j, epsilon)
+            trial = product(p, mixed_to_level(p, matrices, epsilon, level), level)
+            if trial.value > best.value and trial.level <= epsilon:
+                best = trial
+        if best.value < before + RISE or budget.over:
+            break
+    return best
+
+
+def mixed_to_level(p: Floats, mechanisms: Sequence[Floats], epsilon: float, level: Level) -> Mechanisms:
+    """The mechanisms with as little of a constant law mixed into each as brings the true level to ε or below."""
+
+    def blend(share: float) -> Mechanisms:
+        return tuple((1.0 - share) * m + share * m.mean(axis=1, keepdims=True) for m in mechanisms)
+
+    return blend(least_share(lambda share: level(p, blend(share)) <= epsilon))
+
+
+def best_product(
+    p: Floats, epsilon: float, level: Level, *, starts: int = 4, budget: Budget = FREE
+) -> ProductMechanism:
+    """A product mechanism with high I(X;Y) whose true SRLIP level is at most ε.
+
+    Starts: the sequential construction with the budget shared equally, and given to one attribute each; every start
+    is improved by block ascent, which moves budget between attributes by itself, so no split has to be guessed.
+    """
+    p = p / p.sum()
+    count = p.ndim - 1
+    rest = (1.0 - FAVOURED) * epsilon / max(1, count - 1)
+    splits = [np.full(count, epsilon / count)]
+    splits += [np.where(np.arange(count) == j, FAVOURED * epsilon, rest) for j in range(count)]
+    best: ProductMechanism | None = None
+    for shares in splits[: starts if count > 1 else 1]:
+        order = np.argsort(-shares, kind="stable").tolist()
+        first = mixed_to_level(p, sequential(p, shares.tolist(), order), epsilon, level)
+        found = ascent(p, first, epsilon, level, budget)
+        if best is None or found.value > best.value:
+            best = found
+        if budget.over:
+            break
+    assert best is not None
+    return best
+
+
+def paper_product(p: Floats, epsilon: float, level: Level) -> ProductMechanism:
+    """The paper's design: Q^j is (ε/m)-LIP for p_{S,X^j|x^J}, all J [001, Thm 4 (false)]; its level may exceed ε."""
+    p = p / p.sum()
+    count = p.ndim - 1
+    alone: list[Floats | None] = [None] * count
+    rows = [[shift_rows(t, t.sum(axis=2), epsilon / count) for t, _ in _views(p, alone, j)] for j in range(count)]
+    return product(p, [_best(p, alone, j, rows[j]) for j in range(count)], level)

@@ -1,0 +1,242 @@
+"""Extreme rays of a polyhedral cone {v ≥ 0 : A v ≤ 0, E v = 0}, by double description."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.optimise.arrays import Bools, Floats, Ints
+from sfumato.optimise.budget import FREE, Budget
+
+Facets = npt.NDArray[np.int16]
+
+TIE = 1e-13
+"""Heights of unit rays over unit rows below this have no trustworthy sign."""
+SLACKS = (2.0**-34, 2.0**-30, 2.0**-26)
+"""Relaxations tried in turn when a cone is degenerate and large: well above rounding, far below any price of ε."""
+ZERO = 1e-11
+"""A row of unit size is tight at a ray of unit size below this: four digits above rounding."""
+PAIR_LIMIT = 1_000_000
+"""Pairs tested at one cut before giving up in favour of perturbation."""
+INDEPENDENT = 1e-10
+"""What must be left of a unit row, after those before it, for it to say something new."""
+MOST_RAYS = 1_500_000
+TESTED_AT_ONCE = 20_000_000
+"""Numbers held while pairs are tested."""
+
+
+class TooManyRays(Exception):
+    """The cone has more rays than the caller wants to hold."""
+
+
+class Degenerate(Exception):
+    """More than d − 1 facets meet at a ray, so the cone is not simple."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rays:
+    """Extreme rays as rows that sum to 1, of the cone itself or of one that contains it."""
+
+    vectors: Floats
+    slack: float
+    """The rows were relaxed to A_i v ≤ 2·slack·Σv at most (rows scaled to largest entry 1); 0 if exact."""
+    proved: bool
+    """Every edge has both its ends in the list. The graph of a polytope is connected, so none is missing."""
+
+
+def extreme_rays(
+    rows: Floats, equalities: Floats | None = None, *, dimension: int, limit: int = MOST_RAYS, budget: Budget = FREE
+) -> Rays:
+    """All extreme rays of {v ≥ 0 : A v ≤ 0, E v = 0}, or of a slightly larger cone if it is degenerate and large.
+
+    Raises TooManyRays when an intermediate cone exceeds `limit`, or when the time is over.
+    """
+    cuts, flat = _scaled(rows, dimension), _scaled(equalities, dimension)
+    flat = flat[_independent(flat)]
+    attempts: list[tuple[type[SimpleCone] | type[PairedCone], float]] = [(SimpleCone, 0.0), (PairedCone, 0.0)]
+    for kind, slack in attempts + [(SimpleCone, slack) for slack in SLACKS]:
+        shift = slack * (1.0 + np.random.default_rng(7).random(len(cuts)))
+        cone = kind(dimension, dimension + len(cuts), limit)
+        try:
+            return Rays(_described(cone, cuts - shift[:, None], flat, budget), slack, kind is SimpleCone)
+        except Degenerate:
+            continue
+    raise Degenerate(f"no relaxation up to {SLACKS[-1]:g} makes the cone simple")
+
+
+def _described(cone: SimpleCone | PairedCone, cuts: Floats, flat: Floats, budget: Budget) -> Floats:
+    dimension = cone.dimension
+    for row in flat:
+        cone.cut(row, None)
+    pending = list(range(len(cuts)))
+    while pending and len(cone.vectors):
+        lost = np.count_nonzero(cone.vectors @ cuts[pending].T > 0.0, axis=0)
+        best = int(lost.argmax())  # cutting off most rays first keeps the intermediate cones small
+        if lost[best] == 0:
+            break
+        if budget.over:
+            raise TooManyRays(f"{len(cone.vectors)} rays and counting when time was up")
+        index = pending.pop(best)
+        cone.cut(cuts[index], dimension + index)
+    return cone.vectors
+
+
+def _scaled(rows: Floats | None, dimension: int) -> Floats:
+    if rows is None or len(rows) == 0:
+        return np.zeros((0, dimension))
+    size = np.abs(rows).max(axis=1)
+    kept = size > 0.0
+    return np.asarray(rows[kept] / size[kept, None], dtype=np.float64)
+
+
+def _independent(rows: Floats) -> list[int]:
+    """Indices of a maximal independent set of rows, by pivoted orthogonalisation."""
+    chosen: list[int] = []
+    rest = rows.copy()
+    while len(rest):
+        norms = np.linalg.norm(rest, axis=1)
+        best = int(norms.argmax())
+        if norms[best] < INDEPENDENT:
+            break
+        chosen.append(best)
+        unit = rest[best] / norms[best]
+        rest = rest - np.outer(rest @ unit, unit)
+    return chosen
+
+
+class SimpleCone:
+    """The cone cut so far: rays v (rows that sum to 1), the facets of each, and the neighbour across each facet.
+
+    `facets[i, k]` is the k-th facet tight at ray i; `across[i, k]` the ray that shares all facets of i but that one.
+    In a simple cone of dimension d both have d − 1 columns. A cut makes one new ray per edge from a kept to a lost ray;
+    new rays inherit d − 2 facets, and only edges among new rays must be found, by sorting hashed facet sets [ours].
+    """
+
+    def __init__(self, dimension: int, facets: int, limit: int) -> None:
+        self.dimension = dimension
+        self.limit = limit
+        self.vectors: Floats = np.eye(dimension)
+        everyone = np.arange(dimension)
+        others = np.array([np.delete(everyone, i) for i in everyone], dtype=np.int64).reshape(dimension, -1)
+        self.facets: Facets = others.astype(np.int16)
+        self.across: Ints = others.copy()
+        self.words = np.random.default_rng(20).integers(1, 2**63, facets, dtype=np.uint64)
+
+    def cut(self, row: Floats, facet: int | None) -> None:
+        """Keep the side row·v ≤ 0, whose boundary becomes `facet`; or the plane row·v = 0 if `facet` is None."""
+        height = self.vectors @ row
+        if bool(np.any(np.abs(height) <= TIE)):
+            raise Degenerate("a ray lies on the plane of a new cut")
+        lost = height > 0.0
+        if facet is not None and not lost.any():
+            return
+        here, column = np.nonzero(lost[self.across] & ~lost[:, None])
+        there = self.across[here, column]
+        kept = ~lost if facet is not None else np.zeros_like(lost)
+        count = int(np.count_nonzero(kept))
+        if count + len(here) > self.limit:
+            raise TooManyRays(f"{count + len(here)} rays, limit {self.limit}")
+        fresh = height[there, None] * self.vectors[here] - height[here, None] * self.vectors[there]
+        facets = self.facets[here]
+        rows = np.arange(len(here))
+        if facet is None:
+            whole = np.ones_like(facets, dtype=np.bool_)
+            whole[rows, column] = False
+            facets = facets[whole].reshape(len(here), self.dimension - 2)
+            self.dimension -= 1
+            across = self._paired(facets, None, count)
+        else:
+            facets[rows, column] = facet
+            across = self._paired(facets, column, count)
+            renumbered = np.cumsum(kept) - 1
+            across[rows, column] = renumbered[here]
+            self.across[here, column] = -1 - rows
+            old = self.across[kept]
+            self.across = np.where(old >= 0, renumbered[np.maximum(old, 0)], count - 1 - old)
+        self._clean(fresh, facets)
+        stay = self.vectors[kept], self.facets[kept] if facet is not None else facets[:0]
+        self.vectors = np.concatenate([stay[0], fresh])
+        self.facets = np.concatenate([stay[1], facets])
+        self.across = np.concatenate([self.across, across]) if facet is not None else across
+
+    def _clean(self, fresh: Floats, facets: Facets) -> None:
+        """Exact zeros where the orthant's own facets are tight, and unit sum."""
+        owner, column = np.nonzero(facets < fresh.shape[1])
+        fresh[owner, facets[owner, column]] = 0.0
+        fresh /= fresh.sum(axis=1, keepdims=True)
+
+    def _paired(self, facets: Facets, skip: Ints | None, offset: int) -> Ints:
+        """The neighbour of each new ray across each facet, found by sorting the hashed sets that edges are."""
+        across = np.full(facets.shape, -1, dtype=np.int64)
+        if facets.size == 0:
+            return across
+        words = self.words[facets]
+        keys = np.bitwise_xor.reduce(words, axis=1)[:, None] ^ words
+        open_ = np.ones(facets.shape, dtype=np.bool_)
+        if skip is not None:
+            open_[np.arange(len(facets)), skip] = False
+        flat = np.flatnonzero(open_)
+        if len(flat) == 0:
+            return across
+        ordered = flat[np.argsort(keys.ravel()[flat])]
+        if len(ordered) % 2:
+            raise Degenerate("an edge has one end")
+        one, two = ordered[0::2], ordered[1::2]
+        values = keys.ravel()
+        if not np.array_equal(values[one], values[two]) or bool(np.any(values[two][:-1] == values[one][1:])):
+            raise Degenerate("an edge has not exactly two ends")
+        width = facets.shape[1]
+        across.ravel()[one] = two // width + offset
+        across.ravel()[two] = one // width + offset
+        return across
+
+
+class PairedCone:
+    """Any small cone, degenerate or not: rays, the facets tight at each by a tolerance, edges by testing pairs."""
+
+    def __init__(self, dimension: int, facets: int, limit: int) -> None:
+        self.dimension = dimension
+        self.orthant = dimension
+        self.limit = limit
+        self.vectors: Floats = np.eye(dimension)
+        self.tight: Bools = np.zeros((dimension, facets), dtype=np.bool_)
+        self.tight[:, :dimension] = ~np.eye(dimension, dtype=np.bool_)
+
+    def cut(self, row: Floats, facet: int | None) -> None:
+        """Keep the side row·v ≤ 0, whose boundary becomes `facet`; or the plane row·v = 0 if `facet` is None."""
+        height = self.vectors @ row
+        lost, on = height > ZERO, np.abs(height) <= ZERO
+        kept = ~lost & ~on
+        low, high = self._edges(np.flatnonzero(kept), np.flatnonzero(lost))
+        fresh = height[high, None] * self.vectors[low] - height[low, None] * self.vectors[high]
+        tight = self.tight[low] & self.tight[high]
+        fresh[tight[:, : self.orthant]] = 0.0
+        fresh /= fresh.sum(axis=1, keepdims=True)
+        stay = on if facet is None else ~lost
+        if facet is None:
+            self.dimension -= bool(kept.any() or lost.any())
+        else:
+            self.tight[on, facet] = True
+            tight[:, facet] = True
+        if len(fresh) + np.count_nonzero(stay) > self.limit:
+            raise TooManyRays(f"{len(fresh) + np.count_nonzero(stay)} rays, limit {self.limit}")
+        self.vectors = np.concatenate([self.vectors[stay], fresh])
+        self.tight = np.concatenate([self.tight[stay], tight])
+
+    def _edges(self, kept: Ints, lost: Ints) -> tuple[Ints, Ints]:
+        """Pairs (kept, lost) that span an edge: no third ray is tight wherever both are."""
+        if len(kept) * len(lost) > PAIR_LIMIT:
+            raise Degenerate(f"{len(kept)} × {len(lost)} pairs at a degenerate cut")
+        facets = self.tight.astype(np.float32)
+        one, two = np.nonzero(facets[kept] @ facets[lost].T >= self.dimension - 2)
+        one, two = kept[one], lost[two]
+        common = (self.tight[one] & self.tight[two]).astype(np.float32)
+        alone = np.zeros(len(one), dtype=np.bool_)
+        step = max(1, TESTED_AT_ONCE // max(1, len(facets)))
+        for start in range(0, len(one), step):
+            part = common[start : start + step]
+            covering = np.count_nonzero(part @ facets.T >= part.sum(axis=1)[:, None], axis=1)
+            alone[start : start + step] = covering == 2
+        return one[alone], two[alone]

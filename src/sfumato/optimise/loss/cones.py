@@ -1,0 +1,253 @@
+"""The four distortion problems as one second-order cone programme, and a proved bound from its multipliers.
+
+Per (y, s1, s2) the support function of F_{U|s1,s2} at (Q1, −e^ε Q2) is at most 0 [002, Thm 3; errata 002]:
+μ1 + μ2 ≤ T, x1 = μ1 − Q1 ≥ 0, x2 = μ2 + e^ε Q2 ≥ 0, L ≤ (Σ_u p_{u|s} √x)², f³ ≤ T² L, Σ_i (p_{s_i}/C)^{2/3} f_i ≥ T.
+For a small ball all of these are large numbers that nearly cancel (μ ~ B^{−1/2}), and a solver loses their difference.
+So the programme is written in what is left after cancelling, with a = p_s/C, β = 1 − a1 − a2, μ = L + ν, L = a(T + λ),
+f = a^{1/3}(T + φ), √(Lf) ≥ a^{2/3}(T + ω), and k = ν − Q1 or ν + e^ε Q2, so that x = L + k:
+h² ≤ L (k − 2h), Σ p h ≥ 0; φ² ≤ T (ω − 2φ); (λ − φ)²/4 ≤ (σ − ω)(2T + σ + ω), σ = (λ + φ)/2;
+a1 φ1 + a2 φ2 ≥ β T ≥ Σ_i (a_i λ_i + ν_i). With r = √β the variables are T r, λ/r, φ/r, ω/r and l = L r, all of
+one size. Cells with p = 0 keep x ≥ 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sfumato.optimise.arrays import Bools, Floats, Ints
+from sfumato.optimise.budget import FREE, Budget
+from sfumato.optimise.conic import ConicProgramme, ConicSolution
+from sfumato.optimise.loss.mending import mended
+from sfumato.optimise.loss.problem import (
+    LeastLoss,
+    LossProblem,
+    PairCuts,
+    centre_cuts,
+    into_ball,
+    into_pairs,
+    lagrangian,
+)
+from sfumato.optimise.loss.ratios import PairIndex, all_pairs
+from sfumato.optimise.tolerances import REPAIRED
+from sfumato.uncertainty.tilting import spread_of
+
+Reader = Callable[[Floats], tuple[PairCuts, Floats]]  # from multipliers to members of F with their prices
+
+
+@dataclass(frozen=True, slots=True)
+class ConeCells:
+    """Which row holds x of cell [k, u], how k enters it, and whether it is a cone: enough to read the price of x."""
+
+    row: Ints
+    scale: Floats
+    curved: Bools
+
+    def prices(self, z: Floats) -> Floats:
+        """Multipliers of x: k enters the first row of a cone with +scale and the second with −scale."""
+        second = np.where(self.curved, z[np.minimum(self.row + 1, len(z) - 1)], 0.0)
+        return np.asarray(np.maximum(self.scale * (z[self.row] - second), 0.0))
+
+
+@dataclass(slots=True)
+class LossProgramme(ConicProgramme):
+    """The programme of a problem while it grows: Q[y, x] first, then what each constraint needs."""
+
+    problem: LossProblem = field(kw_only=True)
+
+    def cells(self, p: Floats, r: Floats, nu: Ints, length: Ints, columns: Ints, values: Floats) -> ConeCells:
+        """l ≤ r·(Σ_u p √x)², x = l/r + ν + Σ values·Q ≥ 0; p[k, u], columns and values [k, u, terms]."""
+        curved = p > 0.0
+        row, scale = np.zeros(p.shape, dtype=np.int64), np.zeros(p.shape)
+        pair, cell = np.nonzero(~curved)
+        if len(pair):
+            kept = [(columns[pair, cell, i], r[pair] * values[pair, cell, i]) for i in range(columns.shape[2])]
+            row[pair, cell] = self.hold([(length[pair], np.ones(len(pair))), (nu[pair], r[pair]), *kept])
+            scale[pair, cell] = r[pair]
+        pair, cell = np.nonzero(curved)
+        if len(pair):
+            h, share = self.fresh(len(pair)), 1.0 / np.sqrt(r[pair])
+            kept = [(columns[pair, cell, i], share * values[pair, cell, i]) for i in range(columns.shape[2])]
+            row[pair, cell] = self.products(
+                [(length[pair], share)], [(nu[pair], share), *kept, (h, -2.0 * share)], [(h, np.ones(len(pair)))]
+            )
+            scale[pair, cell] = share
+            heads, line = np.unique(pair, return_inverse=True)
+            self.nonnegative(line, h, p[pair, cell], np.zeros(len(heads)))
+        return ConeCells(row, scale, curved)
+
+    def side(self, y: Ints, s: Ints, factor: float, r: Floats) -> tuple[Ints, Ints, ConeCells]:
+        """ν, l and cells of factor·Q(y|s,·) for every entry."""
+        problem, count = self.problem, len(y)
+        nu, length, us = self.fresh(count), self.fresh(count), problem.p.shape[1]
+        start = y * problem.inputs + (s * us if problem.reads_both else 0)
+        columns = (start[:, None] + np.arange(us))[:, :, None]
+        p = problem.ball.conditional[s]
+        return nu, length, self.cells(p, r, nu, length, columns, np.full((count, us, 1), factor))
+
+
+def privacy(programme: LossProgramme, y: Ints, s1: Ints, s2: Ints) -> tuple[ConeCells, ConeCells]:
+    """All cones of the listed pairs; the cells that price Q1 and Q2."""
+    problem, mass, slack = programme.problem, programme.problem.ball.marginal, programme.problem.ball.slack
+    one, c = np.ones(len(y)), slack + mass[s1] + mass[s2]
+    beta = slack / c
+    r = np.sqrt(beta)
+    t = programme.fresh(len(y))
+    spent: list[tuple[Ints, Floats]] = [(t, one)]
+    earned: list[tuple[Ints, Floats]] = [(t, -one)]
+    cells = []
+    for s, factor in ((s1, -1.0), (s2, float(np.exp(problem.epsilon)))):
+        a = mass[s] / c
+        nu, length, priced = programme.side(y, s, factor, r)
+        lam, phi, omega = (programme.fresh(len(y)) for _ in range(3))
+        programme.hold([(length, one), (t, -a), (lam, -a * beta)], equal=True)
+        programme.products([(t, one)], [(omega, one), (phi, -2.0 * one)], [(phi, r)])
+        half = 0.5 * one
+        programme.products(
+            [(lam, half), (phi, half), (omega, -one)],
+            [(t, 2.0 * one), (lam, half * beta), (phi, half * beta), (omega, beta)],
+            [(lam, half * r), (phi, -half * r)],
+        )
+        spent += [(lam, -a), (nu, -1.0 / r)]
+        earned.append((phi, a))
+        cells.append(priced)
+    programme.hold(spent)
+    programme.hold(earned)
+    return cells[0], cells[1]
+
+
+def evenly(programme: LossProgramme, y: Ints, s1: Ints, s2: Ints) -> tuple[Ints, ConeCells, ConeCells]:
+    """The listed pairs with the slack split in halves alone: a relaxation with 2|Y||S| sides for all pairs together.
+
+    Returns the rows that price the pairs, and the cells [y·|S| + s, u] that price N and M of one output and secret.
+    """
+    problem, ball = programme.problem, programme.problem.ball
+    outputs, secrets = (x.ravel() for x in np.indices((problem.outputs, problem.p.shape[0])))
+    r = np.sqrt(1.0 - 1.0 / spread_of(0.5 * ball.slack, ball.marginal[secrets]))
+    one, levels, cells = np.ones(len(r)), [], []
+    for factor in (-1.0, 1.0):  # N at least the greatest mean, M at most the least
+        level = programme.fresh(len(r))
+        nu, length, priced = programme.side(outputs, secrets, factor, r)
+        programme.hold([(level, -factor * one), (nu, -one), (length, -r)])
+        levels.append(level)
+        cells.append(priced)
+    first, second = y * problem.p.shape[0] + s1, y * problem.p.shape[0] + s2
+    e = np.full(len(y), float(np.exp(problem.epsilon)))
+    return programme.hold([(levels[1][second], e), (levels[0][first], -np.ones(len(y)))]), cells[0], cells[1]
+
+
+def utility(programme: LossProgramme) -> tuple[Ints, ConeCells]:
+    """D ≥ ν + L·B/(1 + B), the support function of F at v_{su} = Σ_y Q d [errata 002]; D and the cells that price v."""
+    problem = programme.problem
+    ss, us = problem.p.shape
+    worst, nu, length = (programme.fresh(1) for _ in range(3))
+    x = np.arange(ss * us) if problem.reads_both else np.tile(np.arange(us), ss)
+    columns = (np.arange(problem.outputs)[None, :] * problem.inputs + x[:, None])[None]
+    r = np.sqrt(np.array([problem.radius / (1.0 + problem.radius)]))
+    cells = programme.cells(
+        problem.p.reshape(1, -1), r, nu, length, columns, -problem.distance[np.tile(np.arange(us), ss)][None]
+    )
+    programme.hold([(worst, np.ones(1)), (nu, -np.ones(1)), (length, -r)])
+    return worst, cells
+
+
+@dataclass(frozen=True, slots=True)
+class ConeForm:
+    """The cone programme of a problem, and how its multipliers are read; ε enters as the factor e^ε of some entries."""
+
+    programme: LossProgramme
+    cost: Floats
+    judged: ConeCells | None  # of robust utility
+    readers: list[Reader]
+
+    @staticmethod
+    def of(problem: LossProblem, exact: PairIndex | None = None) -> ConeForm:
+        """Q in columns of the simplex, utility, privacy; with `exact` only those pairs get their cones."""
+        xs, size = problem.inputs, problem.outputs * problem.inputs
+        programme = LossProgramme(size, problem=problem)
+        cell = np.arange(size)
+        programme.equal(cell % xs, cell, np.ones(size), -np.ones(xs))
+        programme.nonnegative(cell, cell, np.ones(size), np.zeros(size))
+        cost, judged = problem.cost(problem.p).ravel(), None
+        if problem.utility_radius > 0.0:
+            worst, judged = utility(programme)
+            cost = np.zeros(programme.variables)
+            cost[worst] = 1.0
+        return ConeForm(programme, cost, judged, _readers(programme, exact))
+
+    def read(self, problem: LossProblem, answer: ConicSolution) -> LeastLoss:
+        """The mended mechanism and the proved bound; `problem` may have another ε than the one this was made for."""
+        source = problem.p
+        if self.judged is not None:
+            price = self.judged.prices(answer.z)
+            source = into_ball(problem, (price / price.sum()).reshape(problem.p.shape))
+        cuts, weights = PairCuts.none(problem.p.shape[1]), np.zeros(0)
+        for read in self.readers:
+            more, prices = read(answer.z)
+            cuts, weights = cuts + more, np.concatenate([weights, prices])
+        q = problem.columns(answer.x)
+        private = mended(problem, q)
+        low = lagrangian(problem, cuts, weights, source)
+        return LeastLoss(private, problem.distortion(private)[0], low, "cones", cuts, source, q)
+
+
+def solve_by_cones(
+    problem: LossProblem, *, exact: PairIndex | None = None, tolerance: float = REPAIRED, budget: Budget = FREE
+) -> LeastLoss:
+    """Clarabel on the cone form; its multipliers, moved into F, prove the bound.
+
+    With `exact` the other pairs hold for the split of the slack in halves alone: a smaller programme, and a relaxation.
+    """
+    form = ConeForm.of(problem, exact)
+    return form.read(problem, form.programme.solve(form.cost, tolerance=tolerance, budget=budget))
+
+
+def _readers(programme: LossProgramme, exact: PairIndex | None) -> list[Reader]:
+    """Put the privacy constraints into the program: at P̂, of all pairs, or of some with the others relaxed."""
+    problem = programme.problem
+    if problem.ball.radius <= 0.0:
+        return [_as_rows(programme, centre_cuts(problem))]
+    if exact is None:
+        return [_exactly(programme, all_pairs(problem.outputs, problem.p.shape[0]))]
+    cones = [_exactly(programme, exact)] if len(exact[0]) else []
+    return [*cones, _in_halves(programme, others(problem, exact))]
+
+
+def _exactly(programme: LossProgramme, pairs: PairIndex) -> Reader:
+    first, second = privacy(programme, *pairs)
+    return lambda z: into_pairs(programme.problem, pairs, first.prices(z), second.prices(z))
+
+
+def _in_halves(programme: LossProgramme, pairs: PairIndex) -> Reader:
+    """Members of a pair are those of its two sides; the price of a pair is that of its row."""
+    y, s1, s2 = pairs
+    rows, greatest, least = evenly(programme, *pairs)
+    ss = programme.problem.p.shape[0]
+
+    def read(z: Floats) -> tuple[PairCuts, Floats]:
+        first, second = greatest.prices(z)[y * ss + s1], least.prices(z)[y * ss + s2]
+        live = np.flatnonzero((z[rows] > 0.0) & (first.sum(axis=1) > 0.0) & (second.sum(axis=1) > 0.0))
+        cuts, _ = into_pairs(programme.problem, (y[live], s1[live], s2[live]), first[live], second[live])
+        return cuts, z[rows[live]]
+
+    return read
+
+
+def _as_rows(programme: LossProgramme, cuts: PairCuts) -> Reader:
+    """The constraints at given members of F."""
+    rows = cuts.rows(programme.problem).tocoo()
+    at = rows.row.astype(np.int64), rows.col.astype(np.int64)
+    fixed = programme.nonnegative(*at, -rows.data, np.zeros(len(cuts)))
+    return lambda z: (cuts, z[fixed])
+
+
+def others(problem: LossProblem, pairs: PairIndex) -> PairIndex:
+    """Every pair of different secrets that is not listed."""
+    ys, ss = problem.outputs, problem.p.shape[0]
+    listed = np.zeros((ys, ss, ss), dtype=bool)
+    listed[pairs] = True
+    y, s1, s2 = all_pairs(ys, ss)
+    rest = np.flatnonzero(~listed[y, s1, s2])
+    return y[rest], s1[rest], s2[rest]

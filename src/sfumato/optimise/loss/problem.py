@@ -1,0 +1,208 @@
+"""Least expected loss under bounded ratios: the problem, its cuts, and bounds from below by weak duality.
+
+min_Q max_{P ∈ F_u} Σ P_{su} Q(y|s,u) d(u,y)  subject to  R1·Q(y|s1,·) ≤ e^ε R2·Q(y|s2,·) for (R1,R2) ∈ F_{U|s1,s2}
+[002, (7)–(10)]; F_u or F shrink to P̂ where robustness is not asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+
+from sfumato.errors import InputError
+from sfumato.optimise.arrays import Floats, Ints
+from sfumato.optimise.loss.ratios import PairBall, PairIndex, all_pairs, support
+
+SHARES = (0.0, *(4.0**-k for k in range(26, -1, -1)))  # of P̂ to mix in, until a point is inside the ball
+
+
+@dataclass(frozen=True, eq=False)
+class LossProblem:
+    """One of NUNP, NURP, RUNP, RURP. distance[u, y]; the mechanism reads (s, u), or u alone."""
+
+    p: Floats
+    radius: float
+    epsilon: float
+    distance: Floats
+    robust_privacy: bool = True
+    robust_utility: bool = False
+    reads_both: bool = True
+
+    def __post_init__(self) -> None:
+        p, d = self.p, self.distance
+        if p.ndim != 2 or not np.all(np.isfinite(p)) or (p < 0.0).any() or abs(p.sum() - 1.0) > 1e-9:
+            raise InputError("p must be a matrix [s, u] of probabilities that sum to 1.")
+        if d.ndim != 2 or d.shape[0] != p.shape[1] or not np.all(np.isfinite(d)):
+            raise InputError(f"distance must be a finite matrix [u, y] with {p.shape[1]} rows, got shape {d.shape}.")
+        if not (np.isfinite(self.epsilon) and self.epsilon >= 0.0):
+            raise InputError(f"epsilon must be a finite number of nats, zero or more, got {self.epsilon}.")
+        if not (np.isfinite(self.radius) and self.radius >= 0.0):
+            raise InputError(f"radius must be finite and zero or more, got {self.radius}.")
+
+    @cached_property
+    def ball(self) -> PairBall:
+        """The set that privacy must hold over."""
+        return PairBall(self.p, self.radius if self.robust_privacy else 0.0)
+
+    @property
+    def utility_radius(self) -> float:
+        """Radius of the set that the distortion is the worst of."""
+        return self.radius if self.robust_utility else 0.0
+
+    @property
+    def outputs(self) -> int:
+        """|Y|."""
+        return int(self.distance.shape[1])
+
+    @property
+    def inputs(self) -> int:
+        """|X|: columns of Q."""
+        return int(self.p.size if self.reads_both else self.p.shape[1])
+
+    def expand(self, q: Floats) -> Floats:
+        """Q[y, x] as [y, s, u]."""
+        ss, us = self.p.shape
+        if self.reads_both:
+            return q.reshape(-1, ss, us)
+        return np.broadcast_to(q[:, None, :], (q.shape[0], ss, us))
+
+    def cost(self, p: Floats) -> Floats:
+        """c[y, x] with Σ c Q the distortion at the distribution p[s, u]."""
+        if self.reads_both:
+            return np.asarray((p[None] * self.distance.T[:, None, :]).reshape(self.outputs, -1))
+        return np.asarray(p.sum(axis=0)[None] * self.distance.T)
+
+    def distortion(self, q: Floats) -> tuple[float, Floats]:
+        """max_{P ∈ F_u} E d(U, Y), by its dual bound (never too small), and the P that attains it."""
+        loss = np.einsum("ysu,uy->su", self.expand(q), self.distance)
+        return support(loss, self.p, self.utility_radius)
+
+    def columns(self, x: Floats) -> Floats:
+        """Q[y, x] from the first entries of a solver's answer, columns summing to 1."""
+        q = np.maximum(x[: self.outputs * self.inputs].reshape(self.outputs, -1), 0.0)
+        return np.asarray(q / q.sum(axis=0))
+
+
+@dataclass(frozen=True, slots=True)
+class PairCuts:
+    """Privacy constraints R1·Q(y|s1,·) ≤ e^ε R2·Q(y|s2,·). They do not contain ε: valid for all of them."""
+
+    y: Ints
+    s1: Ints
+    s2: Ints
+    r1: Floats
+    r2: Floats
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __getitem__(self, which: Ints) -> PairCuts:
+        return PairCuts(self.y[which], self.s1[which], self.s2[which], self.r1[which], self.r2[which])
+
+    def __add__(self, other: PairCuts) -> PairCuts:
+        return PairCuts(
+            *(np.concatenate([getattr(self, f), getattr(other, f)]) for f in ("y", "s1", "s2", "r1", "r2"))
+        )
+
+    @staticmethod
+    def none(useful: int) -> PairCuts:
+        """An empty list."""
+        empty = np.zeros(0, dtype=np.int64)
+        return PairCuts(empty, empty, empty, np.zeros((0, useful)), np.zeros((0, useful)))
+
+    def rows(self, problem: LossProblem, extra: int = 0) -> sparse.csr_matrix:
+        """One sparse row per cut over the variables Q[y, x] (and `extra` more)."""
+        k, us, xs = len(self), problem.p.shape[1], problem.inputs
+        start1 = self.y * xs + (self.s1 * us if problem.reads_both else 0)
+        start2 = self.y * xs + (self.s2 * us if problem.reads_both else 0)
+        u = np.arange(us)
+        columns = np.concatenate([start1[:, None] + u, start2[:, None] + u], axis=1).ravel()
+        values = np.concatenate([self.r1, -np.exp(problem.epsilon) * self.r2], axis=1).ravel()
+        lines = np.repeat(np.arange(k), 2 * us)
+        return sparse.csr_matrix((values, (lines, columns)), shape=(k, problem.outputs * xs + extra))
+
+
+def centre_cuts(problem: LossProblem) -> PairCuts:
+    """The constraints at P̂ itself for every output and pair of occupied secrets."""
+    ball = PairBall(problem.p, 0.0)
+    y, s1, s2 = all_pairs(problem.outputs, problem.p.shape[0])
+    keep = (ball.marginal[s1] > 0.0) & (ball.marginal[s2] > 0.0)
+    return PairCuts(y[keep], s1[keep], s2[keep], ball.conditional[s1[keep]], ball.conditional[s2[keep]])
+
+
+@dataclass(frozen=True, slots=True)
+class LeastLoss:
+    """A mended Q[y, x], its (worst-case) loss, a proved lower bound, who found it, and what proves it."""
+
+    q: Floats
+    value: float
+    bound: float
+    engine: str
+    cuts: PairCuts | None = None  # members of F, to start from at another ε
+    source: Floats | None = None  # the P in F_u that the bound rests on
+    unmended: Floats | None = None  # the solver's own answer, for comparison
+
+    def within(self, tolerance: float) -> bool:
+        """Whether value and bound agree."""
+        return self.value - self.bound <= tolerance * abs(self.value)
+
+
+def priced(problem: LossProblem, cuts: PairCuts, weights: Floats, p: Floats) -> Floats:
+    """c_{yx}(P) + Σ_cuts π (R1 − e^ε R2)_x for weights π ≥ 0 on cuts: what an entry of Q costs."""
+    cost = problem.cost(p)
+    return cost + (cuts.rows(problem).T @ np.maximum(weights, 0.0)).reshape(cost.shape) if len(cuts) else cost
+
+
+def lagrangian(problem: LossProblem, cuts: PairCuts, weights: Floats, p: Floats) -> float:
+    """A lower bound of the optimum from any weights on cuts and any P in F_u: columns of Q lie in the simplex.
+
+    Members of F are all that is needed; how good the solver was does not matter.
+    """
+    return float(priced(problem, cuts, weights, p).min(axis=0).sum())
+
+
+def into_pairs(problem: LossProblem, pairs: PairIndex, first: Floats, second: Floats) -> tuple[PairCuts, Floats]:
+    """A solver's multipliers of x1 and x2 are weight·R1 and weight·R2: members of F once moved inside, with prices."""
+    y, s1, s2 = pairs
+    weights, other = first.sum(axis=1), second.sum(axis=1)
+    keep = np.flatnonzero((weights > 0.0) & (other > 0.0))
+    r1, r2 = first[keep] / weights[keep, None], second[keep] / other[keep, None]
+    return PairCuts(y[keep], s1[keep], s2[keep], *_moved(problem, s1[keep], s2[keep], r1, r2)), weights[keep]
+
+
+def _squares(p: Floats, r: Floats) -> Floats:
+    """Σ p²/R along the last axis, ∞ where R misses a cell."""
+    return np.asarray(np.divide(p * p, r, out=np.where(p > 0.0, np.inf, 0.0), where=r > 0.0).sum(axis=-1))
+
+
+def _moved(problem: LossProblem, s1: Ints, s2: Ints, r1: Floats, r2: Floats) -> tuple[Floats, Floats]:
+    """(R1, R2) moved towards P̂ just enough that h1 + h2 ≤ C."""
+    ball = problem.ball
+    mass, centre = ball.marginal, ball.conditional
+    c = ball.slack + mass[s1] + mass[s2]
+
+    def size(r: Floats, s: Ints) -> Floats:
+        return np.asarray(np.sqrt(_squares(problem.p[s], r)))
+
+    def mix(r: Floats, s: Ints, share: Floats) -> Floats:
+        return np.asarray(np.where(mass[s][:, None] > 0.0, (1.0 - share[:, None]) * r + share[:, None] * centre[s], r))
+
+    share = np.zeros(len(s1))
+    for step in SHARES:
+        outside = size(mix(r1, s1, share), s1) + size(mix(r2, s2, share), s2) > c
+        if not outside.any():
+            break
+        share = np.where(outside, step, share)
+    return mix(r1, s1, share), mix(r2, s2, share)
+
+
+def into_ball(problem: LossProblem, p: Floats) -> Floats:
+    """P moved towards P̂ until Σ P̂²/P ≤ 1 + B."""
+    for share in SHARES:
+        moved = (1.0 - share) * p + share * problem.p
+        if _squares(problem.p.ravel(), moved.ravel()) <= 1.0 + problem.radius:
+            return np.asarray(moved)
+    return problem.p

@@ -1,0 +1,70 @@
+"""One repair for every search: as much of a constant law as makes a nearly private answer private, and no more.
+
+A law that ignores its input tells nothing, so it lies strictly inside every promise with ε > 0, and levels fall on the
+way to it. Where the promise is linear in a row the share is known in closed form (`lifted`); where only the level can
+be asked for it is found by trial (`least_share`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from sfumato.optimise.arrays import Floats
+from sfumato.optimise.tolerances import MARGIN, UNIT
+
+LIFTS = 40  # an exact excess needs one lift and one for rounding; bounds of it need a few more
+GROWTH = 1.05  # of what is paid from lift to lift, so that rounding cannot keep a row just outside
+FACTOR = 4.0  # between the shares that are tried first
+HALVINGS = 4  # of that factor afterwards: the share is then the least to a tenth, and it is small
+
+
+def goal(epsilon: float, margin: float = MARGIN) -> float:
+    """The level to aim at: a margin below ε, or half of a smaller ε."""
+    return epsilon - min(margin, 0.5 * epsilon)
+
+
+def mixed(q: Floats, add: Floats) -> Floats:
+    """Q[y, x] with add[y] of a constant law in every row, columns summing to 1 again."""
+    q = (q + add[:, None]) / (1.0 + add.sum())
+    return np.asarray(q / q.sum(axis=0))
+
+
+def lifted(q: Floats, excess: Callable[[Floats], Floats], rise: float) -> Floats | None:
+    """Q[y, x] with every row lifted just enough that excess(Q)[y] ≤ 0, or None if it did not come to that.
+
+    The excess of a row is the greatest of linear functions of it that fall by `rise` when 1 is added to every entry:
+    for R1·Q(y|s1,·) ≤ e R2·Q(y|s2,·) that is e − 1. So m ≥ excess/rise pays for row y, and no row pays for another.
+    """
+    factor = 1.0
+    for _ in range(LIFTS):
+        over = excess(q)
+        if not (over > 0.0).any():
+            return q
+        need = np.where(over > 0.0, np.maximum(factor * over / rise, UNIT * q.max(axis=1)), 0.0)
+        q, factor = mixed(q, need), factor * GROWTH
+    return None
+
+
+def least_share(fits: Callable[[float], bool], first: float = UNIT) -> float:
+    """The least share of a constant law with fits(share), to a tenth: 0 if nothing is missing, 1 if no less helps."""
+    if fits(0.0):
+        return 0.0
+    low, high = 0.0, first
+    while high < 1.0 and not fits(high):
+        low, high = high, min(FACTOR * high, 1.0)
+    for _ in range(HALVINGS if low > 0.0 else 0):
+        middle = float(np.sqrt(low * high))
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high
+
+
+def blended(q: Floats, constant: Floats, fits: Callable[[Floats], bool], first: float = UNIT) -> Floats:
+    """(1 − η) Q + η q 1ᵀ with the least share η of the law q of outputs that fits."""
+
+    def blend(share: float) -> Floats:
+        both = (1.0 - share) * q + share * constant[:, None]
+        return np.asarray(both / both.sum(axis=0))
+
+    return blend(least_share(lambda share: fits(blend(share)), first))

@@ -1,0 +1,213 @@
+"""The mechanism of least expected distortion whose maximal (α, β)-leakage stays below given levels.
+
+Every level set {L_{α,β} ≤ ℓ} is convex in the channel (docs/corrections.md) and, by minimax on [004, (84)], a finite
+set of cones:
+
+    L_{α,β} ≤ ℓ  ⇔  for every x' there is a law q with  Σ_y Q_x^α (q^τ Q_x'^{1−τ})^{1−α} ≤ e^{(α−1)ℓ}  for all x
+
+The terms are u^a v^{−b} w^{−d} with a = 1 + b + d: jointly convex. τ = 1 needs one q, τ = 0 none, α = ∞ the row
+maxima, (∞, 1), (·, ∞) are linear, (1, 1) is relative entropy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.errors import InputError
+from sfumato.optimise.arrays import Floats, Ints
+from sfumato.optimise.budget import FREE, Budget
+from sfumato.optimise.repair import goal, least_share
+from sfumato.optimise.saddle.programme import EntropySum, HomogeneousProgramme, PowerSum, solve
+from sfumato.optimise.saddle.tangents import sharpened
+from sfumato.optimise.tolerances import DUST, GHOST
+
+LOOSE = 1e-7  # relative gap above which tangents are worth their linear programmes
+SHARPENING = 5.0  # seconds of tangents at most
+NO_INDEX: Ints = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class LeakageLimit:
+    """L_{α,β} ≤ level."""
+
+    alpha: float
+    beta: float
+    level: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LeastLeakingDistortion:
+    """A channel inside every limit, its expected distortion, and a proved lower bound for all channels inside."""
+
+    channel: Floats
+    value: float
+    bound: float
+    levels: tuple[float, ...]  # certified upper bounds on each leakage, in the order of the limits
+    status: str
+
+    @property
+    def gap(self) -> float:
+        return (self.value - self.bound) / max(abs(self.value), 1e-12)
+
+
+Level = Callable[[LeakageLimit, Floats], float]  # a certified upper bound of the leakage that a limit is about
+
+
+def least_distortion(
+    p: Floats, distance: Floats, limits: Sequence[LeakageLimit], level: Level, *, given: Floats | None = None,
+    budget: Budget = FREE,
+) -> LeastLeakingDistortion:
+    """min Σ p_x Q(y|x) d[x, y] over channels with L_{α,β} ≤ ℓ for every limit.
+
+    Limits are about the input or, with given[s, x] = p(x|s), about the secret: P(y|s) is linear in Q, so the same cones
+    apply to variables that are tied to Q by linear rows.
+    """
+    cost = (p[:, None] * distance).T
+    constant = _constant(cost)
+    if any(limit.level < 0 for limit in limits):
+        raise InputError(f"levels are zero or more, got {min(limit.level for limit in limits)}.")
+    if any(limit.level == 0 or (limit.alpha == 1 and limit.beta > 1 and limit.level < np.inf) for limit in limits):
+        value = float((cost * constant).sum())
+        return LeastLeakingDistortion(constant, value, value, tuple(0.0 for _ in limits), "constant")
+    programme = HomogeneousProgramme()
+    names = np.array([programme.law(column) for column in cost.T]).T
+    seen = names if given is None else _seen(programme, names, given)
+    for limit in limits:
+        _impose(programme, seen, limit)
+
+    def inside(x: Floats) -> tuple[float, Floats, tuple[float, ...]]:
+        channel, levels = _inside(_cleaned(x[names], cost), constant, limits, level, given)
+        return float((cost * channel).sum()), channel, levels
+
+    answer = solve(programme, budget)
+    value, channel, levels = inside(answer.x)
+    bound = max(answer.bound, float(cost.min(axis=0).sum()))
+    if value - bound > LOOSE * max(abs(value), 1e-3):
+        sharper = sharpened(programme, answer.x, value, bound, budget.part(1.0, SHARPENING))
+        bound = sharper.bound
+        value, channel, levels = min((value, channel, levels), inside(sharper.vertex), key=lambda found: found[0])
+    return LeastLeakingDistortion(channel, value, bound, levels, answer.status)
+
+
+def _seen(programme: HomogeneousProgramme, q: Ints, given: Floats) -> Ints:
+    """New laws P[y, s] with P(y|s) = Σ_x Q(y|x) p(x|s), as two inequalities an entry."""
+    seen = np.array([programme.law(np.zeros(q.shape[0])) for _ in given]).T
+    for s, law in enumerate(given):
+        live = np.flatnonzero(law)
+        for y in range(q.shape[0]):
+            tied = np.concatenate([q[y, live], [seen[y, s]]])
+            weights = np.concatenate([law[live], [-1.0]])
+            programme.at_most(tied, weights, 0.0)
+            programme.at_most(tied, -weights, 0.0)
+    return seen
+
+
+def _impose(programme: HomogeneousProgramme, q: Ints, limit: LeakageLimit) -> None:
+    """Add the cones of one limit; q[y, x] are names of variables."""
+    alpha, beta, level = limit.alpha, limit.beta, limit.level
+    if np.isinf(level):
+        return
+    if np.isinf(beta):
+        _ratios(programme, q, level if np.isinf(alpha) else level * (alpha - 1) / alpha)
+    elif np.isinf(alpha):
+        _row_maxima(programme, q, beta, level)
+    elif beta > 1 and beta >= alpha:
+        _pairs(programme, q, beta, level * (alpha - 1) * beta / (alpha * (beta - 1)))
+    elif alpha == 1:
+        _entropies(programme, q, level)
+    else:
+        _tilted(programme, q, alpha, (alpha - beta) / (beta * (alpha - 1)), level)
+
+
+def _ratios(programme: HomogeneousProgramme, q: Ints, level: float) -> None:
+    """LDP: low_y ≤ Q_yx ≤ e^ε low_y."""
+    for row, low in zip(q, programme.box(q.shape[0]), strict=True):
+        for name in row:
+            programme.at_most(np.array([low, name]), np.array([1.0, -1.0]), 0.0)
+            programme.at_most(np.array([name, low]), np.array([np.exp(-level), -1.0]), 0.0)
+
+
+def _row_maxima(programme: HomogeneousProgramme, q: Ints, beta: float, level: float) -> None:
+    """α = ∞: with m_y ≥ Q_yx, Σ_y m_y^β Q_x'^{1−β} ≤ e^{βℓ} for every x'; Σ m ≤ e^ℓ when β = 1."""
+    top = programme.box(q.shape[0])
+    for row, high in zip(q, top, strict=True):
+        for name in row:
+            programme.at_most(np.array([name, high]), np.array([1.0, -1.0]), 0.0)
+    if beta == 1:
+        programme.at_most(top, np.full(top.size, np.exp(-level)), 1.0)
+        return
+    for other in q.T:
+        programme.sums.append(PowerSum(np.exp(-level), beta - 1, 0.0, top, other, NO_INDEX))
+
+
+def _pairs(programme: HomogeneousProgramme, q: Ints, order: float, level: float) -> None:
+    """β ≥ α: Σ_y Q_x^β Q_x'^{1−β} ≤ e^{(β−1)ℓ} for every pair."""
+    scale = float(np.exp(-(order - 1) * level / order))
+    for x, column in enumerate(q.T):
+        for other, reference in enumerate(q.T):
+            if x != other:
+                programme.sums.append(PowerSum(scale, order - 1, 0.0, column, reference, NO_INDEX))
+
+
+def _entropies(programme: HomogeneousProgramme, q: Ints, level: float) -> None:
+    """Capacity: some law r has D(Q_x ‖ r) ≤ ℓ for every x."""
+    centre = programme.law(np.zeros(q.shape[0]))
+    for column in q.T:
+        programme.sums.append(EntropySum(level, column, centre))
+
+
+def _tilted(programme: HomogeneousProgramme, q: Ints, alpha: float, tau: float, level: float) -> None:
+    """1 ≤ β < α: a law r for every x' (one for all when β = 1, where x' has no say)."""
+    scale = float(np.exp(-(alpha - 1) * level / alpha))
+    b, d = tau * (alpha - 1), (1 - tau) * (alpha - 1)
+    for reference in q.T:
+        centre = programme.law(np.zeros(q.shape[0]))
+        for column in q.T:
+            programme.sums.append(PowerSum(scale, b, d if tau < 1 else 0.0, column, centre, reference))
+        if tau == 1:
+            return
+
+
+def _constant(cost: Floats) -> Floats:
+    """The best channel that ignores its input."""
+    channel = np.zeros_like(cost)
+    channel[int(np.argmin(cost.sum(axis=1)))] = 1
+    return channel
+
+
+def _cleaned(channel: Floats, cost: Floats) -> Floats:
+    """Nonnegative, normalised, and rows of dust merged into the used row where they cost least (post-processing)."""
+    q = np.maximum(channel, 0)
+    q /= q.sum(axis=0)
+    used = q.max(axis=1) > GHOST
+    for y in np.flatnonzero(~used):
+        host = np.flatnonzero(used)[int(np.argmin(cost[used] @ q[y]))]
+        q[host] += q[y]
+        q[y] = 0
+    return np.asarray(q / q.sum(axis=0))
+
+
+def _inside(
+    q: Floats, constant: Floats, limits: Sequence[LeakageLimit], level: Level, given: Floats | None
+) -> tuple[Floats, tuple[float, ...]]:
+    """The channel mixed with the least of a constant law that brings every certified level below its limit.
+
+    exp of a multiple of the leakage is convex and a constant law leaks nothing, so levels fall along the way.
+    """
+    law = q.mean(axis=1, keepdims=True)
+
+    def levels(share: float) -> tuple[float, ...]:
+        mixed = (1 - share) * q + share * law
+        mixed = mixed if given is None else mixed @ given.T
+        return tuple(level(limit, mixed) for limit in limits)
+
+    def fits(share: float) -> bool:
+        return all(found <= goal(limit.level) for found, limit in zip(levels(share), limits, strict=True))
+
+    share = least_share(fits, DUST)
+    if share == 1.0:
+        return constant, tuple(0.0 for _ in limits)
+    return (1 - share) * q + share * law, levels(share)

@@ -1,0 +1,210 @@
+"""Linear objectives over laws, under sums of homogeneous power and entropy terms: solved by Clarabel, bounded by hand.
+
+    minimise  c·x   over  groups of x that are laws, other x in [0, 1]
+    subject to  G x ≤ h   and   Σ_j f_j(x) ≤ limit   for sums of terms
+        power:    (κ u)^a / (v^b w^d)  with a = 1 + b + d      entropy:  u log(u / v)
+
+u, v, w are entries of x. The solver's duals only suggest: the bound is the Lagrangian at repaired multipliers,
+minimised in closed form, which holds for any numbers λ ≥ 0 and any tangents (each term is convex and homogeneous):
+
+    (κu)^a v^{−b} w^{−d} ≥ a·A^{b/a} C^{d/a}·κu − b·A·v − d·C·w     for all A, C ≥ 0
+    u log(u/v)           ≥ (1 + log A)·u − A·v                       for all A > 0
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from sfumato.optimise.arrays import Floats, Ints
+from sfumato.optimise.budget import Budget
+from sfumato.optimise.conic import ConicProgramme, exponential, power
+from sfumato.optimise.tolerances import SOLVED, TINY
+
+TERM_ROUNDING = 2.0**-51  # of a power, a product or a sum in floats, with room to spare
+TAME = 1e12  # slopes of tangents of the entropy stay within this and its inverse
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PowerSum:
+    """Σ_j (κ u_j)^a v_j^{−b} w_j^{−d} ≤ 1; d = 0 leaves w out. Indices into x."""
+
+    scale: float
+    b: float
+    d: float
+    u: Ints
+    v: Ints
+    w: Ints
+    limit: ClassVar[float] = 1.0
+
+    @property
+    def a(self) -> float:
+        return 1 + self.b + self.d
+
+    def tangent(self, first: Floats, second: Floats) -> list[tuple[Ints, Floats]]:
+        """Slopes in u, v (and w) of the tangents with A = first, C = second: below every term."""
+        lift = self.a * first ** (self.b / self.a) * second ** (self.d / self.a) * self.scale
+        last = [(self.w, -self.d * second)] if self.d > 0 else []
+        return [(self.u, lift), (self.v, -self.b * first), *last]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EntropySum:
+    """Σ_j u_j log(u_j / v_j) ≤ limit."""
+
+    limit: float
+    u: Ints
+    v: Ints
+
+    def tangent(self, slope: Floats) -> list[tuple[Ints, Floats]]:
+        """Slopes in u and v of the tangents with A = slope."""
+        return [(self.u, 1 + np.log(slope)), (self.v, -slope)]
+
+
+Sum = PowerSum | EntropySum
+
+
+@dataclass(slots=True, eq=False)
+class HomogeneousProgramme:
+    """Built up by the caller; `size` counts the variables so far."""
+
+    cost: list[Floats] = field(default_factory=list)
+    groups: list[Ints] = field(default_factory=list)
+    boxes: list[Ints] = field(default_factory=list)
+    rows: list[tuple[Ints, Floats, float]] = field(default_factory=list)
+    sums: list[Sum] = field(default_factory=list)
+    size: int = 0
+
+    def law(self, cost: Floats) -> Ints:
+        """A new group of variables that is a law, with its costs."""
+        names = self._new(cost)
+        self.groups.append(names)
+        return names
+
+    def box(self, count: int) -> Ints:
+        """New variables in [0, 1] without cost."""
+        names = self._new(np.zeros(count))
+        self.boxes.append(names)
+        return names
+
+    def at_most(self, names: Ints, weights: Floats, limit: float) -> None:
+        """Σ weights·x[names] ≤ limit."""
+        self.rows.append((names, weights, limit))
+
+    @property
+    def costs(self) -> Floats:
+        """c, of all variables."""
+        return np.concatenate(self.cost)
+
+    def triplets(self) -> tuple[Ints, Ints, Floats, Floats]:
+        """The linear rows as row, variable, weight, and their right-hand sides."""
+        sizes = [names.size for names, _, _ in self.rows]
+        names = np.concatenate([np.zeros(0, dtype=np.int64), *(names for names, _, _ in self.rows)])
+        weights = np.concatenate([np.zeros(0), *(weights for _, weights, _ in self.rows)])
+        return np.repeat(np.arange(len(sizes)), sizes), names, weights, np.array([right for _, _, right in self.rows])
+
+    def _new(self, cost: Floats) -> Ints:
+        names = np.arange(self.size, self.size + cost.size)
+        self.size += cost.size
+        self.cost.append(cost)
+        return names
+
+
+class Lagrangian:
+    """Reduced costs at multipliers ≥ 0, and the least value they allow, less what rounding may have added."""
+
+    def __init__(self, cost: Floats) -> None:
+        self.reduced, self.sizes = cost.copy(), np.abs(cost)
+        self.constant, self.largest, self.parts = 0.0, 0.0, 16
+
+    def add(self, names: Ints, weights: Floats) -> None:
+        """Add weights to the costs of some variables."""
+        np.add.at(self.reduced, names, weights)
+        np.add.at(self.sizes, names, np.abs(weights))
+        self.parts += 1
+
+    def less(self, amount: float) -> None:
+        """Take an amount off the value."""
+        self.constant -= amount
+        self.largest += abs(amount)
+
+    def linear(self, programme: HomogeneousProgramme, multipliers: Floats) -> None:
+        """Every linear row times its multiplier."""
+        for (names, weights, right), multiplier in zip(programme.rows, multipliers, strict=True):
+            self.add(names, multiplier * weights)
+            self.less(multiplier * right)
+
+    def least(self, programme: HomogeneousProgramme) -> float:
+        """The minimum over laws and boxes. Each sum of k floats is off by at most k units of its absolute sum."""
+        value = self.constant + sum(float(self.reduced[group].min()) for group in programme.groups)
+        value += sum(float(np.minimum(self.reduced[box], 0).sum()) for box in programme.boxes)
+        worst = sum(float(self.sizes[group].max()) for group in programme.groups)
+        worst += sum(float(self.sizes[box].sum()) for box in programme.boxes) + self.largest
+        return value - TERM_ROUNDING * (self.parts + len(programme.groups) + len(programme.boxes)) * worst
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HomogeneousSolution:
+    """The solver's point, its objective, and the bound recomputed from repaired multipliers."""
+
+    x: Floats
+    value: float
+    bound: float
+    status: str
+
+
+def solve(programme: HomogeneousProgramme, budget: Budget) -> HomogeneousSolution:
+    """Clarabel's answer with a bound that does not trust it."""
+    conic = ConicProgramme(programme.size)
+    for group in programme.groups:
+        conic.equal(np.zeros(group.size, dtype=np.int64), group, np.ones(group.size), -np.ones(1))
+    everything = np.arange(programme.size)
+    conic.hold([(everything, np.ones(programme.size))])
+    rows, names, weights, right = programme.triplets()
+    linear = conic.nonnegative(rows, names, -weights, right) if right.size else np.zeros(0, dtype=np.int64)
+    totals, cones = [], []
+    for part in programme.sums:
+        t = conic.fresh(part.u.size)
+        nothing = np.zeros(t.size, dtype=np.int64)
+        totals.append(conic.nonnegative(nothing, t, -np.ones(t.size), np.array([part.limit])))
+        cones.append(_put_cones(part, t, conic))
+    cost = programme.costs
+    answer = conic.solve(cost, tolerance=SOLVED, refine=True, budget=budget)
+    z = answer.z if np.all(np.isfinite(answer.z)) else np.zeros_like(answer.z)
+    found = Lagrangian(cost)
+    found.linear(programme, np.maximum(z[linear], 0.0))
+    for part, total, first in zip(programme.sums, totals, cones, strict=True):
+        multiplier = max(0.0, float(z[total[0]]))
+        found.less(multiplier * part.limit)
+        for variables, slopes in _tangents(part, z, first) if multiplier > 0 else ():
+            found.add(variables, multiplier * slopes)
+    x = answer.x[: programme.size]
+    return HomogeneousSolution(x, float(cost @ x), found.least(programme), answer.status)
+
+
+def _put_cones(part: Sum, t: Ints, conic: ConicProgramme) -> Ints:
+    """One cone a term; square terms use the second-order cone, which the solver likes best. Returns the first rows."""
+    one = np.ones(t.size)
+    if isinstance(part, EntropySum):
+        return conic.each(exponential, [(t, -one)], [(part.u, one)], [(part.v, one)])
+    middle = [(part.u, part.scale * one)]
+    if part.d == 0 and part.b == 1:
+        return conic.products([(t, one)], [(part.v, one)], middle)
+    if part.d == 0:  # t^{1/a} v^{b/a} ≥ κu
+        return conic.each(power(1 / part.a, part.b / part.a), [(t, one)], [(part.v, one)], middle)
+    exponents = 1 / part.a, part.b / part.a, 1 - (1 + part.b) / part.a
+    return conic.each(power(*exponents), [(t, one)], [(part.v, one)], [(part.w, one)], middle)
+
+
+def _tangents(part: Sum, z: Floats, first: Ints) -> list[tuple[Ints, Floats]]:
+    """Tangents read off the cone duals."""
+    if isinstance(part, EntropySum):
+        slope = np.maximum(z[first + 2], TINY) / np.maximum(-z[first], TINY)
+        return part.tangent(np.clip(slope, 1 / TAME, TAME))
+    square = part.d == 0 and part.b == 1
+    zt = np.maximum(z[first] + z[first + 1] if square else z[first], TINY)
+    zv = z[first] - z[first + 1] if square else z[first + 1]
+    second = np.maximum(z[first + 2], 0) / zt / part.d if part.d > 0 else np.ones(first.size)
+    return part.tangent(np.maximum(zv, 0) / zt / part.b, second)

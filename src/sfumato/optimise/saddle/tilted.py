@@ -1,0 +1,188 @@
+"""The saddle point behind maximal (α, β)-leakage, for one reference law c, with a certificate.
+
+    V* = max_p min_q  1/(α−1) · log Σ_x p_x Σ_y Q_yx^α (q_y^τ c_y^{1−τ})^{1−α},   α ≥ 1, 0 < τ ≤ 1   [004, (84)]
+
+p is a law on inputs, q a law on outputs. Any p bounds V* from below (the inner minimum has a closed form) and any q
+bounds it from above (the outer maximum is then over single x). α = 1 is the limit τ I(p) + (1−τ) Σ p_x D(Q_x‖c): the
+capacity when τ = 1. Every formula below is written so that it stays accurate as α → 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from sfumato.logs import log_or_minus_infinity, log_sum_exp
+from sfumato.optimise.arrays import Floats
+from sfumato.optimise.tolerances import TINY
+
+NEAR_ONE = 1.01  # below this order, powers are taken as 1 + expm1 to keep digits that 1/(α−1) would magnify
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """α and τ, and what follows from them: β = α / (1 + τ(α−1)), θ = β/α."""
+
+    alpha: float
+    tau: float
+
+    @property
+    def beta(self) -> float:
+        return self.alpha / (1 + self.tau * (self.alpha - 1))
+
+    @property
+    def theta(self) -> float:
+        return 1 / (1 + self.tau * (self.alpha - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Saddle:
+    """value ≤ V* ≤ bound, with the laws p and q that prove the two sides."""
+
+    value: float
+    bound: float
+    p: Floats
+    q: Floats
+    steps: int
+
+
+class SaddleProblem:
+    """One channel, one pair of orders, one reference law (None when τ = 1): values, gradients, curvature."""
+
+    def __init__(self, channel: Floats, orders: Orders, reference: Floats | None) -> None:
+        self.channel, self.orders = channel, orders
+        top = channel.max(axis=1)
+        self.powers = (channel / top[:, None]) ** orders.alpha
+        self.log_channel = log_or_minus_infinity(channel)
+        self.log_weight = orders.beta * np.log(top)
+        self.log_reference = np.zeros(len(channel))
+        if reference is not None:
+            self.log_reference = np.log(reference)
+            self.log_weight += (1 - orders.beta) * self.log_reference
+
+    def best_output(self, p: Floats) -> tuple[Floats, Floats, float]:
+        """The q that attains the inner minimum for p [004, (89)], the means v = Σ p A, and log Σ w v^θ."""
+        means = np.maximum(self.powers @ p, TINY)
+        logs = self.log_weight + self.orders.theta * np.log(means)
+        total = float(log_sum_exp(logs))
+        return np.exp(logs - total), means, total
+
+    def divergences(self, q: Floats) -> Floats:
+        """D_x = 1/(α−1) log Σ_y Q_yx^α (q^τ c^{1−τ})^{1−α}: the largest bounds V* from above, whatever q is."""
+        alpha, tau = self.orders.alpha, self.orders.tau
+        log_mix = tau * np.log(np.maximum(q, TINY)) + (1 - tau) * self.log_reference
+        with np.errstate(invalid="ignore"):
+            ratio = self.log_channel - log_mix[:, None]
+        if alpha >= NEAR_ONE:
+            logs = alpha * self.log_channel + (1 - alpha) * log_mix[:, None]
+            return log_sum_exp(logs, axis=0) / (alpha - 1)
+        if alpha == 1:
+            return np.asarray((self.channel * np.where(self.channel > 0, ratio, 0.0)).sum(axis=0))
+        return np.asarray(np.log1p((self.channel * np.expm1((alpha - 1) * ratio)).sum(axis=0)) / (alpha - 1))
+
+    def value(self, p: Floats, divergences: Floats) -> float:
+        """1/(α−1) log Σ p_x exp((α−1) D_x): the value of p when D was taken at its best q."""
+        alpha = self.orders.alpha
+        if alpha == 1:
+            return float(p @ divergences)
+        if alpha < NEAR_ONE:
+            return float(np.log1p(p @ np.expm1((alpha - 1) * divergences)) / (alpha - 1))
+        return float(log_sum_exp(log_or_minus_infinity(p) + (alpha - 1) * divergences) / (alpha - 1))
+
+    def slopes(self, q: Floats, means: Floats, total: float) -> tuple[Floats, float]:
+        """Excess e_x = (r_x − 1)/(α−1), the gradient of the value up to a constant, with max D − V."""
+        alpha = self.orders.alpha
+        r = self.powers.T @ (q / means)
+        gap = np.log(max(float(r.max()), TINY)) / (alpha - 1)
+        return (r - 1) / (alpha - 1), gap
+
+    def excess(self, p: Floats) -> tuple[Floats, Floats, Floats, float]:
+        """Gradient e (Σ p e = 0), best q, means v, and the certified gap at p."""
+        q, means, total = self.best_output(p)
+        alpha = self.orders.alpha
+        if alpha >= NEAR_ONE:
+            e, gap = self.slopes(q, means, total)
+            return e, q, means, gap
+        d = self.divergences(q)
+        shifted = d - self.value(p, d)
+        e = shifted if alpha == 1 else np.expm1((alpha - 1) * shifted) / (alpha - 1)
+        return e, q, means, float(shifted.max())
+
+    def curvature(self, e: Floats, q: Floats, means: Floats) -> Floats:
+        """Minus the Hessian on Σ dp = 0: τθ BᵀΠB + θ(α−1) e eᵀ with B = A/v. Both parts stay finite as α → 1."""
+        scaled = self.powers * (np.sqrt(q) / means)[:, None]
+        hessian = (self.orders.tau * self.orders.theta) * (scaled.T @ scaled)
+        hessian += (self.orders.theta * (self.orders.alpha - 1)) * np.outer(e, e)
+        return np.asarray(hessian, dtype=np.float64)
+
+    def saddle(self, p: Floats, steps: int) -> Saddle:
+        """Both sides evaluated afresh from p alone."""
+        q = self.best_output(p)[0]
+        d = self.divergences(q)
+        value = self.value(p, d)
+        return Saddle(value, max(value, float(d.max())), p, q, steps)
+
+
+def _newton(hessian: Floats, slope: Floats, p: Floats, z: Floats, mu: float) -> Floats:
+    """dp of the primal-dual system with Σ dp = 0."""
+    system = hessian.copy()
+    diagonal = np.diagonal(system).copy()
+    np.fill_diagonal(system, diagonal + z / p + 1e-15 * diagonal.max())
+    right = np.column_stack([slope + mu / p, np.ones_like(p)])
+    solved = cho_solve(cho_factor(system, check_finite=False), right, check_finite=False)
+    return np.asarray(solved[:, 0] - solved[:, 1] * (solved[:, 0].sum() / solved[:, 1].sum()))
+
+
+def _step(x: Floats, dx: Floats, keep: float) -> float:
+    """Largest step ≤ 1 that goes at most the fraction `keep` of the way to the boundary of x ≥ 0."""
+    falling = dx < 0
+    return min(1.0, keep * float(np.min(-x[falling] / dx[falling]))) if falling.any() else 1.0
+
+
+def climb(problem: SaddleProblem, p: Floats, gap: float, most: int = 80) -> Saddle:
+    """Primal-dual Newton from any interior p until the certified gap is met or no step helps."""
+    n = p.size
+    p = np.maximum(p, 1e-9 / n)
+    p /= p.sum()
+    e, q, means, found = problem.excess(p)
+    best, best_gap = p, found
+    z = np.maximum(-e, max(found, 1e-14))
+    for step in range(most):
+        if found <= gap or n == 1:
+            return problem.saddle(p, step)
+        mu = float(p @ z) / n
+        target = mu * min(0.2, max(mu**0.5, 1e-3))
+        try:
+            dp = _newton(problem.curvature(e, q, means), e, p, z, target)
+        except LinAlgError:
+            break
+        dz = (target - z * dp) / p - z
+        keep = max(0.995, 1 - mu)
+        p = np.maximum(p + _step(p, dp, keep) * dp, 1e-40)
+        p /= p.sum()
+        z = np.maximum(z + _step(z, dz, keep) * dz, 1e-40)
+        e, q, means, found = problem.excess(p)
+        if found < best_gap:
+            best, best_gap = p, found
+    return problem.saddle(best, most)
+
+
+def ascend(problem: SaddleProblem, p: Floats, rounds: int) -> Floats:
+    """Multiplicative steps p ← p·r^{1/(1−θ)}: each raises the value (Jensen on each concave power), none needs a solve.
+
+    This is Blahut–Arimoto at α = 1 and Arimoto's algorithm at τ = 1.
+    """
+    for _ in range(rounds):
+        p = moved(problem.orders, p, problem.excess(p)[0])
+    return p
+
+
+def moved(orders: Orders, p: Floats, e: Floats) -> Floats:
+    """One multiplicative step for p[x], or for every row of p[·, x]; (log r)/(1−θ) = log(1 + (α−1)e)/(α−1) / (τθ)."""
+    scale = orders.alpha - 1
+    push = np.log1p(np.maximum(scale * e, -1 + 1e-15)) / scale if scale > 0 else e
+    logs = np.log(p) + push / (orders.tau * orders.theta)
+    grown = np.exp(np.maximum(logs - logs.max(axis=-1, keepdims=True), -60))
+    return np.asarray(grown / grown.sum(axis=-1, keepdims=True))
