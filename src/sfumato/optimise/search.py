@@ -31,7 +31,7 @@ def moved(cone: Cone, master: Information, budget: Budget = FREE, *, seed: int =
         master.add(np.concatenate([found, complements(cone, found)]))
         before, value = value, master.solve()
         master.learn()
-        still = 0 if value > before * (1 + GAIN) else still + 1
+        still = 0 if value > before + GAIN * abs(before) else still + 1
         turn += 1
         budget.tell("rows", value)
     return value
