@@ -94,18 +94,36 @@ class Cone(Protocol):
         """The worst cases of each row whose excess is above −room, `loose` for pairs that are nearly the worst."""
 
 
-def repaired(cone: Cone, x: Floats) -> Floats:
-    """Rows of mass 1, each mixed with the constant row until it is private: an excess e is gone after adding e/rise."""
+def repaired(cone: Cone, x: Floats, *, loose: bool = False) -> Floats:
+    """Rows of mass 1, each mixed with the constant row until it is private: an excess e is gone after adding e/rise.
+
+    loose=True asks for pairs that are nearly the worst: enough for a pool whose rows are repaired once more when used.
+    """
     x = cone.coordinates.unit(x)
     live = np.arange(len(x))
     for _ in range(MIXINGS):
-        odds = cone.cuts(x[live]).greatest(len(live)) / cone.rise
+        odds = cone.cuts(x[live], loose=loose).greatest(len(live)) / cone.rise
         over = odds > 0
         if not over.any():
             break
         live, odds = live[over], odds[over, None] * (1 + SPARE) + 1e-12
         x[live] = (x[live] + odds) / (1 + odds)
     return x
+
+
+def settled(cone: Cone, x: Floats) -> Floats:
+    """Rows of mass 1 on the boundary of the cone: repaired, and where there is room less of the constant row.
+
+    A row is a mixture of the steeper one and the constant, so an aim that is convex in rows does not lose.
+    """
+    x = repaired(cone, x)
+    worst = cone.cuts(x, room=np.inf)
+    excess = np.full(len(x), -np.inf)
+    np.maximum.at(excess, worst.y, worst.excess)
+    less = np.minimum(np.maximum(-excess, 0.0) / cone.rise * (1 - SPARE), x.min(1))
+    less = np.where(np.isfinite(less), less, 0.0)[:, None]
+    steep = np.where(less < 1, (x - less) / np.maximum(1 - less, 1e-12), x)
+    return repaired(cone, np.maximum(steep, 0.0))
 
 
 class RatioCone:
@@ -138,7 +156,7 @@ class RatioCone:
     def cuts(self, x: Floats, *, loose: bool = False, room: float = 0.0) -> Cuts:
         S, U = self.within.joint.shape
         v = self.cells(x)
-        y, s1, s2 = self._pairs(x, self.MOST if loose else 4 * self.MOST, room)
+        y, s1, s2 = self._pairs(x, self.MOST if loose else 2 * self.MOST, room)
         if not len(y):
             return Cuts(y, np.zeros((0, len(self.coordinates.p))), np.zeros(0))
         close = {"close": self.NEARLY} if loose else {}

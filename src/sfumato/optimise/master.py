@@ -12,7 +12,7 @@ from sfumato.optimise.linear import INFINITY, PRIMAL, LinearProgramme
 
 USED = 1e-10  # weight below which a row is not in use
 KEPT = 32  # rows kept for each coordinate: those that price out best
-BUNDLE = 8  # of these in the programme that finds prices
+BUNDLE = 3  # of these in the programme that finds prices
 FLAT = 1e-5  # entries of a row below this count as this where a slope is taken, so that zeros are not final
 SERIOUS, TRUSTED = 0.1, 0.5  # shares of the promised fall of the bound at which prices are taken, and boldness grows
 BOLDER, SHYER, SHYEST = 2.0, 0.7, 0.02  # how boldness changes, and its least

@@ -1,52 +1,124 @@
-"""The search: rows in a pool, mixed by a master, moved over the cone, until nothing gains or the time is over."""
+"""The search: a pool of private rows, a master that mixes them, moves that make new ones, until nothing gains."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
 import numpy as np
 
-from sfumato.optimise.arrays import Floats
+from sfumato.optimise.arrays import Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import Cone, repaired
-from sfumato.optimise.master import Information
 from sfumato.optimise.moves import mover
 
 FLOORS = (1e-5, 1e-5, 1e-2, 1e-5, 1e-3, 1e-5, 1e-1)  # in turn: a flatter slope lets a row leave its zeros
 STEPS = (0.3, 1.0, 3.0)  # of the logarithms of rows that are perturbed
 STRANGERS = 0.5  # rows of no origin for each row in use: without them the search sticks
-CALM = 6  # turns without a gain after which the search ends
+FEWEST = 48  # rows that a turn begins from: in small tables most are strangers, and cost next to nothing
+CALM = 5  # turns of a move without a gain after which it is left out
 GAIN = 2e-5  # of the value: less does not count
+SHARE = 0.2  # of the time left that one turn of a move may take, as far as its last turn foretells
 
 
-def moved(cone: Cone, master: Information, budget: Budget = FREE, *, seed: int = 0, calm: int = CALM) -> float:
-    """Improve the master's pool; returns its value."""
-    rng, moves = np.random.default_rng(seed), mover(cone)
-    value, still, turn = master.solve(), 0, 0
-    while still < calm and not budget.over:
-        starts = master.steer()
-        bases, floors = _bases(starts, cone.coordinates.p, turn, rng)
-        found = moves.rows(lambda v, at: master.slopes(v, floors[at]), bases, budget)
+class Master(Protocol):
+    """What the search asks of an aim: mix rows, and say which are missing."""
+
+    value: float
+
+    def add(self, rows: Floats) -> None:
+        """Unit rows join the pool."""
+
+    def solve(self) -> float:
+        """Mix the pool best; greater is better."""
+
+    def steer(self) -> Floats:
+        """New prices, and the rows from which moves begin."""
+
+    def learn(self) -> None:
+        """Judge the prices by the rows that came in."""
+
+    def slopes(self, rows: Floats, floor: Floats) -> Floats:
+        """Tangents of the aim at unit rows, less the prices."""
+
+
+Move = Callable[[Floats, Budget], Floats]
+"""From the rows that the master starts from to new rows of mass 1, private already."""
+
+
+class Tangents:
+    """The move that any cone allows: tangents of the aim, maximised over the cone."""
+
+    def __init__(self, cone: Cone, master: Master, seed: int = 0) -> None:
+        self.cone, self.master, self.mover = cone, master, mover(cone)
+        self.rng, self.turn, self.pace = np.random.default_rng(seed), 0, 0.0  # seconds for a row
+
+    def __call__(self, rows: Floats, budget: Budget) -> Floats:
+        most = len(rows) if not self.pace else max(4, int(SHARE * budget.left / self.pace)) if budget.left < 1e9 else len(rows)
+        some = rows if len(rows) <= most else rows[self.rng.permutation(len(rows))[:most]]
+        bases, floors = _bases(some, self.cone.coordinates.p, self.turn, self.rng)
+        self.turn += 1
+        started = time.monotonic()
+
+        def slopes(v: Floats, at: Ints) -> Floats:
+            return self.master.slopes(v, floors[at])
+
+        found = self.mover.rows(slopes, bases, budget)
+        self.pace = (time.monotonic() - started) / max(len(found), 1)
         if not len(found):
-            break
-        found = repaired(cone, found)
-        master.add(np.concatenate([found, complements(cone, found)]))
-        before, value = value, master.solve()
+            return found
+        found = repaired(self.cone, found, loose=True)
+        return np.concatenate([found, complements(self.cone, found)])
+
+
+@dataclass(eq=False)
+class _Trial:
+    move: Move
+    still: int = 0  # turns since it last gained
+    wasted: float = 0.0  # seconds since then
+
+
+def improve(master: Master, moves: Sequence[Move], budget: Budget = FREE, *, calm: int = CALM) -> float:
+    """The move that has wasted least time goes next, so that costly ones are tried rarely unless they gain.
+
+    It ends when every move has gone `calm` turns without a gain, or with the time. A move that has no more rows is left out.
+    """
+    trials, value = [_Trial(move) for move in moves], master.solve()
+    while trials and not budget.over and any(x.still < calm for x in trials):
+        trial = min(trials, key=lambda x: x.wasted)
+        started = time.monotonic()
+        found = trial.move(master.steer(), budget)
+        if not len(found):
+            trials.remove(trial)
+            continue
+        master.add(found)
+        last, value = value, master.solve()
         master.learn()
-        still = 0 if value > before + GAIN * abs(before) else still + 1
-        turn += 1
+        if value > last + GAIN * abs(last):
+            trial.still, trial.wasted = 0, 0.0
+        else:
+            trial.still, trial.wasted = trial.still + 1, trial.wasted + time.monotonic() - started
         budget.tell("rows", value)
     return value
+
+
+def moved(cone: Cone, master: Master, budget: Budget = FREE, *, seed: int = 0, calm: int = CALM) -> float:
+    """Improve the master's pool by tangents alone; returns its value."""
+    return improve(master, [Tangents(cone, master, seed)], budget, calm=calm)
 
 
 def complements(cone: Cone, rows: Floats) -> Floats:
     """For each row one that is high where it is low: both together make a constant, so a new row can always be used."""
     rest = rows.max(1, keepdims=True) - rows
     rest = rest[rest.max(1) > 0]
-    return repaired(cone, rest + 1e-12)
+    return repaired(cone, rest + 1e-12, loose=True)
 
 
 def _bases(rows: Floats, p: Floats, turn: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Rows to move from: those at hand, and half as many that are perturbed or of no origin; and their floors."""
-    count = int(STRANGERS * len(rows)) + 1
+    count = max(int(STRANGERS * len(rows)), FEWEST - len(rows)) + 1
     some = np.where(rng.random((count, 1)) < 0.5, 1.0, rows[rng.integers(len(rows), size=count)])
     some = some * np.exp(rng.normal(0.0, rng.choice(STEPS, size=(count, 1)), some.shape))
     floors = np.append(np.full(len(rows), FLOORS[turn % len(FLOORS)]), rng.choice(FLOORS, size=count))

@@ -12,7 +12,7 @@ from sfumato.optimise.product.layout import Layout
 from sfumato.optimise.product.levelling import level
 from sfumato.optimise.product.profiles import relaxed, windows
 from sfumato.optimise.product.strands import decoupled
-from sfumato.optimise.product.two_level import MASSES, Ball, Heights, Profile, TwoLevel, bend
+from sfumato.optimise.product.two_level import MASSES, NODES, Ball, Heights, Profile, TwoLevel, bend
 
 WIDE = 2_000  # cells beyond which heights are tabled more coarsely and T stays what the relaxation says
 
@@ -21,7 +21,7 @@ def two_level(ball: Ball, p: Floats, epsilon: float, profile: Profile, budget: B
     """The best two-level blocks found under a profile, their atoms ordered so that the total is level."""
     E, shares = math.exp(epsilon), p.sum(1)
     wide = p.size > WIDE
-    nodes, grid = (17, bend(129)) if wide else (33, bend(MASSES))
+    nodes, grid = (17, bend(129)) if wide else (NODES, bend(MASSES))
     heights = [Heights(ball, float(s), E, profile, nodes, grid) for s in shares]
     low, high = 1 / E, 1 / (1 + profile.drop)
     envelopes, total, _ = relaxed(heights, shares, low, high)

@@ -11,13 +11,15 @@ import math
 
 import numpy as np
 
-from sfumato.optimise.arrays import Floats, xlogx
+from sfumato.optimise.arrays import Floats, Ints, xlogx
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.product.profiles import windows
-from sfumato.optimise.product.two_level import Ball, Heights, Profile, TwoLevel, bend
+from sfumato.optimise.product.two_level import Ball, Heights, Profile, TwoLevel
 
-SLOPES = 9  # tangents of φ between the least and the greatest mean of a row
+SLOPES = 12  # tangents of φ between the least and the greatest mean of a row
+NEXT = 3  # blocks of a secret for each slope
 PASSES = 2  # over the secrets
+LISTED = 10  # useful values up to which all sets are listed instead of searched
 
 
 class ProductMover:
@@ -25,32 +27,55 @@ class ProductMover:
 
     def __init__(self, ball: Ball, p: Floats, epsilon: float, profile: Profile) -> None:
         self.p, self.shares, E = p, p.sum(1), math.exp(epsilon)
-        rng = np.random.default_rng(0)
-        self.families = []
+        rng, k = np.random.default_rng(0), p.shape[1]
+        every = ((np.arange(1, (1 << k) - 1)[:, None] >> np.arange(k)) & 1).astype(float) if 1 < k <= LISTED else None
+        self.families, self.listed = [], []
         for s, share in enumerate(self.shares):
-            heights = Heights(ball, float(share), E, profile, 17, bend(257))
-            self.families.append(TwoLevel(p[s] / share, heights, windows(p[s] / share, np.zeros(0), rng)))
+            q = p[s] / share
+            heights = Heights(ball, float(share), E, profile)
+            family = TwoLevel(q, heights, windows(q, np.zeros(0), rng) if every is None else every)
+            self.families.append(family)
+            if k <= LISTED:
+                self.listed.append(family.start())
         self.slopes = 1.0 + np.log(np.geomspace(1.0 + profile.drop, E, SLOPES))
 
     def rows(self, prices: Floats, budget: Budget) -> Floats:
         """Rows over all cells for prices λ[s, u]; none once the time is over."""
-        found = []
-        for s, family in enumerate(self.families):
+        blocks, a, z = [], [], []
+        for s in range(len(self.p)):
             if budget.over:
                 return np.zeros((0, self.p.size))
-            y = prices[s] / self.shares[s]
-            found.append(np.concatenate([family.best(y + c * family.q) for c in self.slopes]))
-        gain = np.array([self.shares[s] * (xlogx(h) @ f.q) for s, (h, f) in enumerate(zip(found, self.families, strict=True))])
-        a = gain - np.array([h @ prices[s] for s, h in enumerate(found)])  # [s, candidate]
-        z = np.array([h @ self.p[s] for s, h in enumerate(found)])
-        count = a.shape[1] // len(self.slopes)
-        choice = np.stack([np.arange(len(self.slopes)) * count + i for i in range(count)], 0).reshape(-1, 1)
-        choice = np.repeat(choice, len(a), axis=1)  # [row, s]
-        s = np.arange(len(a))
-        total = z[s, choice].sum(1)
-        for i in (*range(len(a)),) * PASSES:
-            rest = total - z[i, choice[:, i]]
-            choice[:, i] = (a[i] - xlogx(rest[:, None] + z[i])).argmax(1)
-            total = rest + z[i, choice[:, i]]
-        choice = np.unique(choice, axis=0)
-        return np.concatenate([found[i][choice[:, i]] for i in range(len(a))], axis=1)
+            h = self._blocks(s, prices[s])
+            blocks.append(h)
+            a.append(xlogx(h) @ self.p[s] - h @ prices[s])
+            z.append(h @ self.p[s])
+        first = self._chosen(a, z)
+        both = np.unique(np.concatenate([first, self._exchanged(first.copy(), a, z)]), axis=0)
+        return np.concatenate([h[both[:, s]] for s, h in enumerate(blocks)], axis=1)
+
+    def _blocks(self, s: int, prices: Floats) -> Floats:
+        """Candidates of one secret: the best few for every slope."""
+        family = self.families[s]
+        if not self.listed:
+            y = prices / self.shares[s]
+            return np.concatenate([family.best(y + c * family.q, NEXT) for c in self.slopes])
+        h = self.listed[s]
+        reduced = xlogx(h) @ self.p[s] - h @ prices - self.slopes[:, None] * (h @ self.p[s])
+        few = min(NEXT, len(h))
+        return np.asarray(h[np.unique(np.argpartition(-reduced, few - 1, axis=1)[:, :few])])
+
+    def _chosen(self, a: list[Floats], z: list[Floats]) -> Ints:
+        """A row for each slope and rank: every secret's block of that rank for that slope [row, s]."""
+        ranks = []
+        for gain, mean in zip(a, z, strict=True):
+            order = np.argsort(self.slopes[:, None] * mean - gain, axis=1)
+            ranks.append(order[:, np.minimum(np.arange(NEXT), order.shape[1] - 1)].ravel())
+        return np.stack(ranks, axis=1)
+
+    def _exchanged(self, choice: Ints, a: list[Floats], z: list[Floats]) -> Ints:
+        total = np.sum([mean[choice[:, s]] for s, mean in enumerate(z)], axis=0)
+        for s in (*range(len(a)),) * PASSES:
+            rest = total - z[s][choice[:, s]]
+            choice[:, s] = (a[s] - xlogx(rest[:, None] + z[s])).argmax(1)
+            total = rest + z[s][choice[:, s]]
+        return choice

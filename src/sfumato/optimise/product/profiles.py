@@ -65,16 +65,24 @@ def relaxed(heights: list[Heights], shares: Floats, low: float, high: float) -> 
     return envelopes, float(total[int(np.argmax(value))]), float(np.max(value))
 
 
-def ranked(ball: Ball, shares: Floats, epsilon: float) -> list[Profile]:
+def possible(q: Floats) -> Floats:
+    """The masses that sets of values can have, or a grid where they are many."""
+    if len(q) > math.log2(COARSE):
+        return bend(COARSE)
+    return np.unique(((np.arange(1 << len(q))[:, None] >> np.arange(len(q)) & 1) @ q).clip(0.0, 1.0).round(12))
+
+
+def ranked(ball: Ball, p: Floats, epsilon: float) -> list[Profile]:
     """Profiles, the greatest relaxation first."""
-    E = math.exp(epsilon)
+    E, shares = math.exp(epsilon), p.sum(1)
     order = np.argsort(shares)
-    some = shares[order[np.unique(np.linspace(0, len(shares) - 1, min(SAMPLE, len(shares))).round().astype(int))]]
+    chosen = order[np.unique(np.linspace(0, len(shares) - 1, min(SAMPLE, len(shares))).round().astype(int))]
+    some, grids = shares[chosen], [possible(p[s] / shares[s]) for s in chosen]
     seen: dict[Profile, float] = {}
 
     def score(x: Profile) -> None:
         if x not in seen and 1 + x.drop < 0.99 * E:
-            heights = [Heights(ball, float(s), E, x, 17, bend(COARSE)) for s in some]
+            heights = [Heights(ball, float(s), E, x, 17, w) for s, w in zip(some, grids, strict=True)]
             seen[x] = relaxed(heights, some / some.sum(), 1 / E, 1 / (1 + x.drop))[2]
 
     for part in DROPS:

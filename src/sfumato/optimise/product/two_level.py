@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato.optimise.arrays import Floats, xlogx
 
-NODES = 33  # shares of the budget at which a block must keep its corridor
+NODES = 65  # shares of the budget at which a block must keep its corridor
 BEAM, EXCHANGES = 8, 8  # sets that exchanges begin from, and how often at most
 MASSES = 513  # masses w = P̂(H|s) at which heights are tabled; between them they are interpolated, and mended later
 

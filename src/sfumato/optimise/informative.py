@@ -1,0 +1,225 @@
+"""The most informative mechanism under a promise: starts of every origin in one pool, then moves.
+
+Stages form a chain in which each takes the pool and adds to it, so none can lose. A stage that fails is left out and
+named. Tables whose rows cannot be listed are designed as whole layouts.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sfumato.joint import Joint
+from sfumato.optimise.arrays import Floats, xlogx
+from sfumato.optimise.budget import Budget
+from sfumato.optimise.coarser import merged
+from sfumato.optimise.cone import Cone, RatioCone, repaired, settled
+from sfumato.optimise.master import Information
+from sfumato.optimise.product.designs import two_level
+from sfumato.optimise.product.layout import Layout
+from sfumato.optimise.product.moves import ProductMover
+from sfumato.optimise.product.profiles import ranked
+from sfumato.optimise.product.two_level import Profile
+from sfumato.optimise.search import Move, Tangents, improve
+
+LISTED = 600  # numbers in a row up to which rows are listed: the master is a dense programme with so many equations
+PRODUCT, COARSE = 0.35, 0.3  # of the time: designs under profiles, and coarser tables
+PLAIN = (0.1, 0.3, 0.55)  # drops of further profiles, relative to E − 1
+MANY = 2  # useful values for each pair of secrets from which coarser tables are begun with
+NEAR = (0.3, 0.15)  # relative steps of a profile's drop and power around the best one
+PRICED = 3  # profiles under which rows are made by price
+
+
+@dataclass(eq=False)
+class Found:
+    """Rows Q[y, cell] whose columns sum to 1, or a layout where rows cannot be listed; and how it came about."""
+
+    rows: Floats
+    layout: Layout | None
+    value: float
+    stages: dict[str, float] = field(default_factory=dict)  # value after each stage
+    notes: list[str] = field(default_factory=list)
+
+
+class Chain:
+    """The stages of one design over a set whose secrets share a budget, or over any other set."""
+
+    def __init__(self, within: Any, epsilon: float, reads: str, budget: Budget, profile: Profile | None = None) -> None:
+        self.within, self.epsilon, self.reads, self.budget = within, epsilon, reads, budget
+        self.cone: Cone = RatioCone(within, epsilon, reads)
+        self.coordinates = self.cone.coordinates
+        self.master = Information(self.coordinates)
+        self.stages: dict[str, float] = {}
+        self.notes: list[str] = []
+        self.profiles: list[Profile] = [] if profile is None else [profile]
+        self.values: dict[Profile, float] = {}  # of two-level designs
+        self.priced: dict[Profile, ProductMover] = {}
+        self.given = profile is not None
+        self.seen = np.flatnonzero(within.joint.p_secret > 0)
+
+    @property
+    def shared(self) -> bool:
+        """Whether two-level rows under profiles are known for the set."""
+        return hasattr(self.within, "masses") and self.within.budget > 0 and self.reads == "both" and len(self.seen) > 1
+
+    def run(self, starts: Sequence[Floats]) -> Found:
+        """Every stage while there is time; interrupting ends with the best so far."""
+        try:
+            for start in starts:
+                self._try("starts", lambda start=start: self._pool(start))
+            if self.shared:
+                self._try("product", self._products)
+            if not self.given:
+                self._try("coarser", self._coarser)
+                self._try("moves", self._moves)
+        except KeyboardInterrupt:
+            self.notes.append("interrupted: the best design so far")
+        return self._finished()
+
+    def _try(self, name: str, stage: Callable[[], None]) -> None:
+        try:
+            stage()
+        except (ArithmeticError, ValueError, IndexError, RuntimeError, np.linalg.LinAlgError) as error:
+            self.notes.append(f"the stage {name!r} was left out ({type(error).__name__}: {error})")
+        self.stages[name] = self.master.solve()
+        self.budget.tell(name, self.master.value)
+
+    def _pool(self, rows: Floats) -> None:
+        """Rows over all cells, made private and steep."""
+        x = self.coordinates.taken(rows)
+        x = x[x @ self.coordinates.p > 0]
+        if len(x):
+            self.master.add(settled(self.cone, x))
+
+    def _products(self) -> None:
+        """Two-level designs under the profile that a relaxation likes and under none."""
+        if self.given:
+            self._under(self.profiles[0])
+            return
+        order = ranked(self.within, self.within.joint.p[self.seen], self.epsilon)
+        budget = self.budget.part(PRODUCT)
+        for profile in (order[0], Profile(0.0)):
+            if not self.values or not budget.over:
+                self._under(profile)
+
+    def _under(self, profile: Profile) -> Floats:
+        """The best two-level design found under a profile; its rows, private, join the pool."""
+        joint, p = self.within.joint, self.within.joint.p[self.seen]
+        layout = two_level(self.within, p, self.epsilon, profile, self.budget)
+        self.values[profile] = layout.value(p)
+        blocks = layout.rows()
+        rows = np.repeat((blocks @ p.ravel())[:, None], joint.p.size, 1).reshape(-1, *joint.shape)
+        rows[:, self.seen] = blocks.reshape(len(blocks), len(self.seen), -1)
+        x = self.coordinates.taken(rows.reshape(len(blocks), -1))
+        x = self.coordinates.unit(x[x @ self.coordinates.p > 0])  # private up to what lies between the nodes
+        self.master.add(x)
+        return x
+
+    def _other_profile(self, _: Floats, __: Budget) -> Floats:
+        """A design under a profile that was not tried: plain ones first, then steps around the best."""
+        E = float(np.exp(self.epsilon))
+        best = max(self.values, key=lambda x: self.values[x])
+        plain = (Profile(part * (E - 1)) for part in PLAIN)
+        steps = (
+            Profile(best.drop * a, best.power * c)
+            for step in NEAR for a, c in itertools.product((1 / (1 + step), 1.0, 1 + step), repeat=2)
+        )
+        for profile in itertools.chain(plain, steps):
+            if profile not in self.values and 1 + profile.drop < 0.99 * E:
+                return self._under(profile)
+        return np.zeros((0, len(self.coordinates.p)))
+
+    def _coarser(self) -> None:
+        """The rows of a table with half as many cells, found in the same way, spread over this one."""
+        joint = self.within.joint
+        cells, secrets = int((joint.p > 0).sum()), len(self.seen)
+        if self.reads != "both" or cells <= 2 * secrets + 2 or not hasattr(self.within, "around"):
+            return
+        if cells < MANY * secrets**2:  # merging useful values pays where a secret has many
+            return
+        groups = merged(joint, (cells - secrets) // 2)
+        below = Chain(self.within.around(groups.joint), self.epsilon, self.reads, self.budget.part(COARSE))
+        below._coarser()
+        below._moves()
+        self.notes += below.notes
+        self._pool(groups.spread(below.coordinates.full(below.master.used()[0])))
+
+    def _moves(self) -> None:
+        moves: list[Move] = [Tangents(self.cone, self.master)]
+        if self.values:
+            moves = [self._priced, self._other_profile, *moves]
+        improve(self.master, moves, self.budget)
+
+    def _priced(self, _: Floats, budget: Budget) -> Floats:
+        """Rows of product form for the master's prices, under the best profiles."""
+        p, found = self.within.joint.p[self.seen], []
+        prices = np.zeros(self.within.joint.p.size)
+        prices[self.coordinates.cell] = self.master.prices
+        for profile in sorted(self.values, key=lambda x: -self.values[x])[:PRICED]:
+            if profile not in self.priced:
+                self.priced[profile] = ProductMover(self.within, p, self.epsilon, profile)
+            found.append(self.priced[profile].rows(prices.reshape(self.within.joint.shape)[self.seen], budget))
+        blocks = np.concatenate(found)
+        if not len(blocks):
+            return np.zeros((0, len(self.coordinates.p)))
+        rows = np.repeat((blocks @ p.ravel())[:, None], prices.size, 1).reshape(-1, *self.within.joint.shape)
+        rows[:, self.seen] = blocks.reshape(-1, *p.shape)
+        x = self.coordinates.taken(rows.reshape(len(blocks), -1))
+        return self.coordinates.unit(x)
+
+    def _finished(self) -> Found:
+        """The rows in use, private to the last pair, mixed once more beside those that nearly were in use."""
+        x, theta = self.master.used()
+        last = Information(self.coordinates)
+        last.add(repaired(self.cone, x))
+        last.solve()
+        x, theta = last.used()
+        rows = self.coordinates.full(theta[:, None] * x)
+        return Found(rows / rows.sum(0), None, last.value, self.stages, self.notes)
+
+
+def most_informative(
+    within: Any, epsilon: float, budget: Budget, *, reads: str = "both", starts: Sequence[Floats] = (),
+    profile: Profile | None = None,
+) -> Found:
+    """Rows that keep most of I(X;Y) under ε-RLDP over the set; starts are rows over all cells, private or not.
+
+    The table is put into an order of its own first, so that the answer does not depend on the order of its labels.
+    """
+    joint = within.joint
+    rows, columns = _order(joint.p)
+    back = np.argsort(rows), np.argsort(columns)
+    if hasattr(within, "around"):
+        within = within.around(Joint.from_probabilities(joint.p[rows][:, columns], n=joint.n))
+    else:
+        rows, columns = np.arange(joint.shape[0]), np.arange(joint.shape[1])
+        back = rows, columns
+    S, U = joint.shape
+
+    def ordered(x: Floats, s: Any, u: Any) -> Floats:
+        return np.asarray(x.reshape(-1, S, U)[:, s][:, :, u].reshape(len(x), -1)) if reads == "both" else x[:, u]
+
+    if reads == "useful":
+        raise NotImplementedError
+    found = Chain(within, epsilon, reads, budget, profile).run([ordered(x, rows, columns) for x in starts])
+    found.rows = ordered(found.rows, *back)
+    return found
+
+
+def _order(p: Floats) -> tuple[Any, Any]:
+    """Secrets and useful values by their shares, ties by what is in them."""
+    def by(table: Floats) -> Any:
+        keys = np.sort(table, axis=1).round(15)
+        return np.lexsort((*keys.T, -table.sum(1).round(15)))
+
+    return by(p), by(p.T)
+
+
+def value_of(rows: Floats, p: Floats) -> float:
+    """I(X;Y) of rows Q[y, cell]."""
+    flat = p.ravel()
+    return float((xlogx(rows) @ flat).sum() - xlogx(rows @ flat).sum())
