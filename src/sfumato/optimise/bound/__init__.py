@@ -1,6 +1,7 @@
 """Bounds on I(X;Y) over every mechanism that is private over a set of distributions, whatever its rows.
 
-`point` asks privacy at P̂ alone, `chain` looks at one secret at a time. Each is proved for all rows (docs/robust.md, section
+`point` asks privacy at P̂ alone, `chain` looks at one secret at a time, `split` lets every pair of secrets share the slack in one
+way. Each is proved for all rows (docs/robust.md, section
 14) by weak duality: whatever prices and multipliers a search ends at, the bound that they give holds.
 """
 
@@ -16,6 +17,8 @@ from sfumato.optimise.arrays import Floats
 from sfumato.optimise.bound.chain import chain
 from sfumato.optimise.bound.point import point
 from sfumato.optimise.bound.slack import Slack
+from sfumato.optimise.bound.split import split
+from sfumato.optimise.bound.two_values import two_values
 from sfumato.optimise.budget import FREE, Budget
 
 __all__ = ["Bound", "bound"]
@@ -35,7 +38,9 @@ class Bound:
 
 Route = Callable[[Floats, Slack, float, Budget], float]
 ROUTES: dict[str, tuple[Route, float]] = {  # with the share of the time that is left to it
-    "chain": (lambda p, slack, epsilon, budget: chain(p, slack, epsilon, budget=budget), 1.0),
+    "chain": (lambda p, slack, epsilon, budget: chain(p, slack, epsilon, budget=budget), 0.4),
+    "two values": (lambda p, slack, epsilon, budget: two_values(p, slack, epsilon, budget), 1.0),
+    "split": (lambda p, slack, epsilon, budget: split(p, slack, epsilon, budget=budget), 1.0),
 }
 
 
@@ -58,7 +63,9 @@ def bound(
             budget.tell(f"bound: {name}", value, best)
             if budget.over or (np.isfinite(value) and best - value <= gap * abs(value)):
                 break
-            found[name] = min(_outward(route(live, slack, epsilon, budget.part(share))), found["point"])
+            proved = route(live, slack, epsilon, budget.part(share))
+            if np.isfinite(proved):
+                found[name] = _outward(proved)
     route = min(found, key=lambda name: found[name])
     return Bound(found[route], route, found)
 

@@ -12,11 +12,13 @@ from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.linear import DUAL, INFINITY, LinearProgramme
 
 TOWARDS = np.array([0.0, 0.4, 0.65, 0.8, 0.88, 0.93, 0.96, 0.98, 0.99, 1.0])  # blocks of log c towards the balance
+PAIRED = 24  # values up to which exchanges of two are tried
 LISTED = 14  # values whose subsets are listed for the start
 EXCHANGES, STARTS = 3, 8  # of sets of more values: rounds of exchanges, and sets they begin at
 TURNS = 60  # of two-level rows, for the start
 SETTLED = 1e-3  # nats: two-level rows that are worth less than this more are not looked for
-CUTS = (10, 30)  # rounds of branch and bound per turn, and at the best prices met
+RADIUS = 0.02  # of the first step of prices, times 1/√q
+CUTS = (4, 20)  # rounds of branch and bound per turn, and at the best prices met
 CLOSE = 2e-3  # relative distance of bound and believed optimum at which more prices are not worth their time
 
 
@@ -37,6 +39,13 @@ class Prices:
     def solve(self) -> tuple[Floats, float]:
         found = self.lp.solve(DUAL)
         return found.x, found.value
+
+    def near(self, y: Floats, radius: float) -> tuple[Floats, float]:
+        """The same within a radius of y, in units of 1/√q: the bound is steep, so steps must be short."""
+        index, far = np.arange(len(y), dtype=np.int32), radius / np.sqrt(self.q)
+        self.lp.h.changeColsBounds(len(y), index, y - far, y + far)
+        found = self.lp.solve(DUAL)
+        return (found.x, found.value) if found.optimal else (y, np.inf)
 
     def worth(self, y: Floats) -> Floats:
         return np.asarray(self.gain - self.blocks @ (self.q * y))
@@ -82,7 +91,7 @@ class Detail:
             return (np.arange(1, (1 << count) - 1)[:, None] >> np.arange(count) & 1).astype(float)
         sets = (np.argsort(np.argsort(y))[None] < np.arange(1, count)[:, None]).astype(float)
         eye = np.eye(count)
-        flips = np.concatenate([eye, np.abs(np.repeat(eye, count, 0) - np.tile(eye, (count, 1)))])
+        flips = np.concatenate([eye, np.abs(np.repeat(eye, count, 0) - np.tile(eye, (count, 1)))]) if count <= PAIRED else eye
         for _ in range(EXCHANGES):
             best = sets[np.argsort(-self._worth(sets, y))[:STARTS]]
             near = np.abs(best[:, None] - flips).reshape(-1, count)
@@ -122,16 +131,17 @@ class Detail:
         return Queries(np.column_stack([above, below]), np.repeat([1, 0], len(TOWARDS) - 1))
 
     def bound(self, turns: int, budget: Budget = FREE) -> float:
-        """The least bound met; prices move halfway to those of the master, which learns the relaxed blocks met."""
+        """The least bound met; prices move to those of the master nearby, which learns the relaxed blocks met."""
         if len(self.q) == 2:
             return self.of_two()
         kept, low = self.two_level(budget.part(0.3))
         true, asked = len(self.master.gain), self.blocks(self.c0)
-        best, y = np.inf, kept
+        best, y, radius = np.inf, kept, RADIUS
         for turn in range(turns):
             floor = np.full(len(asked.first), float(self.master.worth(y)[:true].max()) + SETTLED)
             found = self.block.price(y, asked, floor, CUTS[turn == turns - 1], budget)
             value = float(self.q @ y) + max(float(found.value.max()), float(floor[0]))
+            radius *= 1.3 if value < best and turn else 0.7
             if value < best:
                 best, kept = value, y
             if budget.over or best - low < CLOSE * abs(low):
@@ -141,12 +151,12 @@ class Detail:
                 row = self.block.relaxed(y, asked, item.take(np.array([int(item.value.argmax())])))
                 if row is not None:
                     self.master.add(row[0][None], np.array([row[1]]))
-            y, low = self.master.solve()
-            y = kept if turn == turns - 2 else 0.5 * (kept + y)
+            y, low = self.master.near(kept, radius)
+            y = kept if turn == turns - 2 else y
         return best
 
 
-def chain(p: Floats, slack: Slack, epsilon: float, turns: int = 6, budget: Budget = FREE) -> float:
+def chain(p: Floats, slack: Slack, epsilon: float, turns: int = 10, budget: Budget = FREE) -> float:
     """I(X;Y) = I(S;Y) + I(U;Y|S) ≤ max I(S;Y) + Σ_s P̂_s D_s, and D_s ≤ H(U|s).
 
     Budgets (b, 0) and (0, b) occur in F, so M_s(b) ≤ E·c_{s'} ≤ E²·m_s(b) for any other secret s', c its mean under P̂.
