@@ -9,6 +9,7 @@ package; its contingency counts are facts and are. '?' is kept as a label of its
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import sys
 from collections import Counter
@@ -19,10 +20,8 @@ FIELDS = (
     "relationship", "race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country",
     "income",
 )
-PAIRS = (
-    ("sex", "race"), ("occupation", "education"), ("native-country", "relationship"),
-    ("marital-status", "education"), ("marital-status", "relationship"), ("marital-status", "sex"),
-    ("occupation", "relationship"), ("occupation", "sex"),
+COLUMNS = (
+    "workclass", "education", "marital-status", "occupation", "relationship", "race", "sex", "native-country", "income",
 )
 HOME = Path(__file__).parents[1] / "src" / "sfumato" / "datasets" / "adult.json"
 
@@ -34,11 +33,10 @@ def records(path: Path) -> list[dict[str, str]]:
 
 
 def counted(rows: list[dict[str, str]]) -> dict[str, object]:
-    """Labels in alphabetical order and one table for each unordered pair."""
-    names = sorted({name for pair in PAIRS for name in pair})
-    labels = {name: sorted({row[name] for row in rows}) for name in names}
+    """Labels in alphabetical order and one table for each unordered pair of the nine categorical columns."""
+    labels = {name: sorted({row[name] for row in rows}) for name in COLUMNS}
     tables = []
-    for first, second in PAIRS:
+    for first, second in itertools.combinations(COLUMNS, 2):
         seen = Counter((row[first], row[second]) for row in rows)
         counts = [[seen[a, b] for b in labels[second]] for a in labels[first]]
         tables.append({"rows": first, "columns": second, "counts": counts})

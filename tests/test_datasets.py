@@ -48,8 +48,13 @@ def test_known_counts():
     assert datasets.adult("marital-status", "education").shape == (7, 16)
 
 
-def test_an_unknown_pair_lists_the_known_ones():
-    with pytest.raises(sf.InputError, match=r"occupation × education.*Did you mean 'race'"):
+def test_every_ordered_pair_of_the_nine_categorical_columns_is_there():
+    columns = {name for pair in PAIRS for name in pair}
+    assert len(columns) == 9 and len(set(PAIRS)) == 72
+
+
+def test_an_unknown_pair_lists_the_known_columns():
+    with pytest.raises(sf.InputError, match=r"occupation.*Did you mean 'race'"):
         datasets.adult("sex", "raec")
 
 

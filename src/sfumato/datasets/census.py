@@ -48,7 +48,7 @@ def adult(secret: str, useful: str) -> Joint:
             counts = counts if secret == pair[0] else counts.T
             labels = {name: Alphabet.of(Column.of(name, facts["labels"][name])) for name in pair}
             return Joint.from_counts(counts, labels[secret], labels[useful])
-    shown = ", ".join(f"{a} × {b}" for a, b in adult_pairs()[: len(facts["tables"])])
+    shown = ", ".join(facts["labels"])
     near = did_you_mean(secret, facts["labels"]) if secret not in facts["labels"] else ""
     near = near or (did_you_mean(useful, facts["labels"]) if useful not in facts["labels"] else "")
-    raise InputError(f"{secret!r} × {useful!r} is not bundled (either order of: {shown}).{near}")
+    raise InputError(f"{secret!r} × {useful!r} is not a pair of two of Adult's categorical columns ({shown}).{near}")
