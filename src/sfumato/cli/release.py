@@ -38,7 +38,7 @@ DESIGN_OPTIONS = (
     "distance", "values", "outputs", "bins", "rare", "missing", "unseen", "design_from",
     "split", "columns", "assuming",
 )
-LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise")
+LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise", "person")
 
 
 @click.command()
@@ -76,9 +76,11 @@ LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise")
 @click.option("--ledger", type=click.Path(path_type=Path), metavar="FILE",
               help="The ledger.  [default: sfumato.ledger beside the table, when --people or --budget is given]")
 @click.option("--same-values", is_flag=True, help="Declare that people who were in earlier releases have unchanged "
-              "values, where the ledger cannot see it because rows were added, removed or sorted.")
+              "values, where the ledger cannot see it: rows were added or removed, or nobody is named (--person).")
 @click.option("--memoise", metavar="COL", help="Remember answers: who has the same COL, the same values and the same "
               "mechanism gets the same answer again. Needs a ledger, whose key they follow from.")
+@click.option("--person", metavar="COL", help="The column that names everybody once and for good: the ledger then sees "
+              "whether values are unchanged.  [default: that of --memoise]")
 @click.option("--seed", type=int, help="For tests only: the manifest will say 'not for release'.")
 @force_option
 @json_option
@@ -87,7 +89,8 @@ def release(
     ctx: click.Context, /, table: Where, out: Where, secret: Any, useful: Any, keep: Any, partition: Any,
     design_from: Where | None, split: float | None, mechanism: Where | None, decode: str, report: Path | None,
     private_report: Path | None, form: str | None, people: str | None, budget: float | None, ledger: Path | None,
-    same_values: bool, memoise: str | None, seed: int | None, force: bool, as_json: bool, **design: Any,
+    same_values: bool, memoise: str | None, person: str | None, seed: int | None, force: bool, as_json: bool,
+    **design: Any,
 ) -> None:
     """Release TABLE with the secret protected: count, design, certify, randomise, estimate, report.
 
@@ -127,7 +130,7 @@ def release(
     source = table_source(table, form)
     for name in joined(keep):
         find_column(name, source.columns, source.name)
-    entered = _entered(table, ledger, people, budget, same_values, memoise)
+    entered = _entered(table, ledger, people, budget, same_values, memoise, person)
     wanted = Wanted(decode, joined(keep), seed=seed, force=force, entered=entered)
     if is_pipe(out):
         assert mechanism is not None
@@ -150,18 +153,19 @@ def release(
 
 
 def _entered(
-    table: Where, ledger: Path | None, people: str | None, budget: float | None, same_values: bool, memoise: str | None
+    table: Where, ledger: Path | None, people: str | None, budget: float | None, same_values: bool,
+    memoise: str | None, person: str | None,
 ) -> Any:
     """The place in the ledger that was asked for, if any."""
     from sfumato.cli.road import Entered
 
-    if all(x is None for x in (ledger, people, budget, memoise)) and not same_values:
+    if all(x is None for x in (ledger, people, budget, memoise, person)) and not same_values:
         return None
     if ledger is None:
         if not isinstance(table, Path):
             raise click.UsageError("the ledger of a table in a store has no place beside it: say --ledger FILE.")
         ledger = table.with_name("sfumato.ledger")
-    return Entered(ledger, people, budget, same_values, memoise)
+    return Entered(ledger, people, budget, same_values, memoise, person)
 
 
 def _check_pipes(ctx: click.Context, comes: bool, goes: bool) -> None:

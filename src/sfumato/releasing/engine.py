@@ -49,6 +49,7 @@ def release(
     secret: Names = ..., useful: Names = ..., partition: Sequence[str] = ..., seed: int | None = ...,
     force: bool = ..., allow_unclaimed: bool = ..., progress: Progress | None = ..., ledger: Book | None = ...,
     people: str | None = ..., budget: float | None = ..., same_values: bool = ..., memoise: str | None = ...,
+    person: str | None = ...,
 ) -> Any: ...
 
 
@@ -58,7 +59,7 @@ def release(
     keep: Sequence[str] = ..., secret: Names = ..., useful: Names = ..., partition: Sequence[str] = ...,
     seed: int | None = ..., force: bool = ..., allow_unclaimed: bool = ..., progress: Progress | None = ...,
     ledger: Book | None = ..., people: str | None = ..., budget: float | None = ..., same_values: bool = ...,
-    memoise: str | None = ...,
+    memoise: str | None = ..., person: str | None = ...,
 ) -> Release: ...
 
 
@@ -68,6 +69,7 @@ def release(
     partition: Sequence[str] = (), seed: int | None = None, force: bool = False, allow_unclaimed: bool = False,
     progress: Progress | None = None, ledger: Book | None = None, people: str | None = None,
     budget: float | None = None, same_values: bool = False, memoise: str | None = None,
+    person: str | None = None,
 ) -> Any:
     """Randomise every row of a source, into a file or folder or into what the source is.
 
@@ -83,7 +85,7 @@ def release(
     frame is released on its cluster: into a lazy Spark data frame, or into a folder of Parquet files.
 
     With `ledger=sf.Ledger(path)` the release is entered as one about `people`, and refused if all releases about them
-    together would exceed `budget` (docs/ledger.md has same_values and memoise).
+    together would exceed `budget` (docs/ledger.md has person, same_values and memoise).
     """
     mechanism = known(mechanism)
     opened = open_source(source)
@@ -99,7 +101,8 @@ def release(
             raise InputError("a cluster writes to paths and addresses that it knows itself; give to= as text.")
         _check_promise(mechanism, allow_unclaimed)
         flow = Flow.of(opened, mechanism, decode, keep, secret, useful, Stream.of(seed))
-        with booked(ledger, flow, to, people=people, budget=budget, same_values=same_values) as place:
+        account = booked(ledger, flow, to, people=people, budget=budget, same_values=same_values, person=person)
+        with account as place:
             place.ready(None)  # from here on the cluster may name files: what fails now must be settled by a person
             return spark_release(flow.at(place), to, force=force)
     target = None if to is None else located(to)
@@ -112,7 +115,9 @@ def release(
     _check_promise(mechanism, allow_unclaimed)
     flow = flow_of(opened, mechanism, decode, keep, secret, useful, Stream.of(seed))
     check_partition(divided, flow)
-    place = booked(ledger, flow, target, people=people, budget=budget, same_values=same_values, memoise=memoise)
+    place = booked(
+        ledger, flow, target, people=people, budget=budget, same_values=same_values, memoise=memoise, person=person
+    )
     with place:
         flow = flow.at(place)
         if target is None:
