@@ -107,6 +107,7 @@ def _leave(error: BaseException) -> NoReturn:
     if isinstance(error, SystemExit):
         raise error
     if isinstance(error, click.ClickException):
+        error.message = printable(error.message)
         error.show()
         sys.exit(error.exit_code)
     if isinstance(error, BrokenPipeError):

@@ -81,6 +81,8 @@ LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise", "perso
               "mechanism gets the same answer again. Needs a ledger, whose key they follow from.")
 @click.option("--person", metavar="COL", help="The column that names everybody once and for good: the ledger then sees "
               "whether values are unchanged.  [default: that of --memoise]")
+@click.option("--raw-cells", is_flag=True, help="Write cells of CSV as they are. Without it those that a spreadsheet "
+              "would run as a formula have an apostrophe in front, which sfumato takes away when it reads them.")
 @click.option("--seed", type=int, help="For tests only: the manifest will say 'not for release'.")
 @force_option
 @json_option
@@ -89,8 +91,8 @@ def release(
     ctx: click.Context, /, table: Where, out: Where, secret: Any, useful: Any, keep: Any, partition: Any,
     design_from: Where | None, split: float | None, mechanism: Where | None, decode: str, report: Path | None,
     private_report: Path | None, form: str | None, people: str | None, budget: float | None, ledger: Path | None,
-    same_values: bool, memoise: str | None, person: str | None, seed: int | None, force: bool, as_json: bool,
-    **design: Any,
+    same_values: bool, memoise: str | None, person: str | None, raw_cells: bool, seed: int | None, force: bool,
+    as_json: bool, **design: Any,
 ) -> None:
     """Release TABLE with the secret protected: count, design, certify, randomise, estimate, report.
 
@@ -123,7 +125,8 @@ def release(
         raise click.UsageError("--design-from and --split exclude each other: the reference is the design data.")
     _check_pipes(ctx, is_pipe(table), is_pipe(out))
     files = Files.beside(
-        out, mechanism=mechanism is None, report=report, private_report=private_report, partition=joined(partition)
+        out, mechanism=mechanism is None, report=report, private_report=private_report, partition=joined(partition),
+        raw_cells=raw_cells,
     )
     if not is_pipe(out):
         writer_for(out, files.partition)  # says now if the suffix is not known
@@ -131,7 +134,7 @@ def release(
     for name in joined(keep):
         find_column(name, source.columns, source.name)
     entered = _entered(table, ledger, people, budget, same_values, memoise, person)
-    wanted = Wanted(decode, joined(keep), seed=seed, force=force, entered=entered)
+    wanted = Wanted(decode, joined(keep), seed=seed, force=force, entered=entered, raw_cells=raw_cells)
     if is_pipe(out):
         assert mechanism is not None
         streamed(source, *_fitting(mechanism, source, wanted, joined(secret), joined(useful)), form)

@@ -60,6 +60,7 @@ class Wanted:
     seed: int | None = None
     force: bool = False
     entered: Entered | None = None
+    raw_cells: bool = False  # in a pipe; files know it themselves
 
 
 def released(source: Source, plan: Plan, files: Files, wanted: Wanted) -> Outcome:
