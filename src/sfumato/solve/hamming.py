@@ -51,7 +51,12 @@ def attaining(levels: Floats, epsilon: float) -> Floats:
 
 
 def _free(sources: Sources, budget: float, first: Floats) -> HammingAnswer | None:
-    """ε* = 0 when some constant law q has P·q ≥ 1 − budget for all P; decided by cutting planes."""
+    """ε* = 0 when some constant law q has P·q ≥ 1 − budget for all P; decided by cutting planes.
+
+    Constant laws come first because the linear program does not hold all of them: those with min D = 0, which always
+    answer one letter, are at its edge, where 0/0 stands for (M − 1 − ΣD)/min D. Every other mechanism with min D = 0
+    has ε = ∞ (the letter that is never missed is never given for another), so where none is free the program is exact.
+    """
     m = sources.size
     lp = GrowingLP(np.append(np.zeros(m), -1.0), np.append(np.zeros(m), 0.0), np.ones(m + 1))
     lp.add(sparse.csr_matrix(np.append(np.ones(m), 0.0)[None, :]), np.ones(1), np.ones(1))
@@ -136,6 +141,9 @@ def least_epsilon_hamming(sources: Sources, budget: float) -> HammingAnswer:
     if budget <= 0.0:
         levels = np.where(first.max(axis=0) > 0.0, 0.0, 1.0)
         return HammingAnswer(float("inf"), float("inf"), np.eye(m), levels * 0.0, first)
+    free = _free(sources, budget, first)
+    if free is not None:
+        return free
     cost = np.append(-np.ones(m), m - 1.0)
     lp = GrowingLP(cost, np.ones(m + 1), np.full(m + 1, np.inf))
     cap = sparse.hstack([sparse.eye(m), -np.ones((m, 1))]).tocsr()
@@ -157,10 +165,6 @@ def least_epsilon_hamming(sources: Sources, budget: float) -> HammingAnswer:
         if spent <= budget * (1.0 + 1e-11) + 1e-15:
             break
         fresh = p[None, :]
-    if m - 1.0 - levels.sum() <= 1e-9 * levels.min() or not solution.optimal:
-        free = _free(sources, budget, first)
-        if free is not None:
-            return free
     levels = levels * min(1.0, budget / spent) if spent > 0.0 else levels
     e = 1.0 + max(0.0, m - 1.0 - levels.sum()) / levels.min()
     prices = np.maximum(-solution.row_dual[m + 1 :], 0.0)
