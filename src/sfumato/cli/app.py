@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import shutil
 import signal
@@ -107,8 +108,9 @@ def _leave(error: BaseException) -> NoReturn:
     if isinstance(error, SystemExit):
         raise error
     if isinstance(error, click.ClickException):
-        error.message = printable(error.message)
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        click.echo(printable(shown.getvalue()), err=True, nl=False)
         sys.exit(error.exit_code)
     if isinstance(error, BrokenPipeError):
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader has left; nothing more to flush
