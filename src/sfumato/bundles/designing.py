@@ -71,7 +71,7 @@ def bundle(
     source: Any, secret: str | Iterable[str], useful: Iterable[str], epsilon: float, *, assuming: str = "nothing",
     asking: str = "auto", with_secret: bool = True, tables: int = 2, weights: Mapping[str, float] | None = None,
     confidence: float = 0.95, missing: str = "category", bins: Mapping[str, Any] | None = None, rare: Any = None,
-    origin: str = "private",
+    origin: str = "private", labels: Mapping[str, Any] | None = None,
 ) -> BundleDesign:
     """A bundle of mechanisms for any number of columns, ε-private about the secret for all answers of a row together.
 
@@ -91,7 +91,7 @@ def bundle(
     """
     designed_epsilon(epsilon)
     _check(assuming, asking, tables)
-    columns = Columns.of(source, secret, useful, missing=missing, bins=bins, rare=rare)
+    columns = Columns.of(source, secret, useful, missing=missing, bins=bins, rare=rare, labels=labels)
     layout = _layout(columns, weights, with_secret, tables)
     if assuming in ("star", "tree"):
         if asking == "in turn":

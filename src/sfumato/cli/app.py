@@ -49,7 +49,7 @@ EXIT_CODES = {
     143: "terminated",
 }
 BUG, INTERRUPTED, TERMINATED = 70, 130, 143
-PYTHON_WORDS = ("bins=", "rare=", "missing=", "unseen=")  # arguments that messages of the library name
+PYTHON_WORDS = ("bins=", "rare=", "missing=", "unseen=", "labels=")  # arguments that messages of the library name
 
 
 class Terminated(BaseException):

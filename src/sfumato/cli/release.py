@@ -22,6 +22,7 @@ from sfumato.cli.options import (
     format_option,
     joined,
     json_option,
+    labels_of,
     rare_of,
     table_argument,
     unseen_of,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 MANY_COLUMNS = 5  # useful columns from which on their table may be too large for one mechanism
 DESIGN_OPTIONS = (
     "epsilon", "method", "aim", "confidence", "notion", "reads", "time_limit",
-    "distance", "values", "outputs", "bins", "rare", "missing", "unseen", "design_from",
+    "distance", "values", "outputs", "bins", "labels", "rare", "missing", "unseen", "design_from",
     "split", "columns", "assuming",
 )
 LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise", "person")
@@ -211,7 +212,10 @@ def _wishes(
 def wishes_of(secret: tuple[str, ...], useful: tuple[str, ...], design: dict[str, Any]) -> Wishes:
     """Options as text, checked and read."""
     designed_epsilon(design["epsilon"])
-    read = {"bins": bins_of(design["bins"]), "rare": rare_of(design["rare"]), "unseen": unseen_of(design["unseen"])}
+    read = {
+        "bins": bins_of(design["bins"]), "rare": rare_of(design["rare"]), "unseen": unseen_of(design["unseen"]),
+        "labels": labels_of(design["labels"]),
+    }
     return Wishes(secret, useful, **{**design, **read})
 
 
@@ -293,7 +297,8 @@ def with_useful(
     unseen = wishes.unseen
     if isinstance(unseen, dict):
         unseen = {k: v for k, v in unseen.items() if k in taken or k not in other} or None
-    return replace(wishes, useful=choice.useful, bins=bins or None, rare=rare, unseen=unseen)
+    labels = {k: v for k, v in (wishes.labels or {}).items() if k in taken or k not in other} or None
+    return replace(wishes, useful=choice.useful, bins=bins or None, rare=rare, unseen=unseen, labels=labels)
 
 
 def _fitting(
