@@ -112,10 +112,10 @@ def test_a_release_guards_labels_and_kept_columns_and_estimates_read_them(mechan
     assert [int(x) for x in batch.column("change").to_pylist()] == rows()["change"].to_pylist()
     assert sf.estimate(tmp_path / name, mechanism).n == 200
     if name == "out.csv":
-        seen = list(csv.reader((tmp_path / name).open()))
+        seen = list(csv.reader((tmp_path / name).read_text().splitlines()))
         assert {r[0] for r in seen[1:]} == {"'=no()", "yes"} and {r[2] for r in seen[1:]} == {"'@note"}
         assert not any(r[3].startswith("'") for r in seen)
-        assert {r[0] for r in csv.reader((tmp_path / f"raw-{name}").open())} == {"ill", "=no()", "yes"}
+        assert {r[0] for r in csv.reader((tmp_path / f"raw-{name}").read_text().splitlines())} == {"ill", "=no()", "yes"}
 
 
 def test_parquet_holds_cells_as_they_are(mechanism, tmp_path):
