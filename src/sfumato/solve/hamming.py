@@ -50,12 +50,13 @@ def attaining(levels: Floats, epsilon: float) -> Floats:
     return np.asarray(q / q.sum(axis=0))
 
 
-def _free(sources: Sources, budget: float, first: Floats) -> HammingAnswer | None:
+def _free(sources: Sources, budget: float, first: Floats) -> tuple[HammingAnswer | None, bool]:
     """ε* = 0 when some constant law q has P·q ≥ 1 − budget for all P; decided by cutting planes.
 
     Constant laws come first because the linear program does not hold all of them: those with min D = 0, which always
     answer one letter, are at its edge, where 0/0 stands for (M − 1 − ΣD)/min D. Every other mechanism with min D = 0
     has ε = ∞ (the letter that is never missed is never given for another), so where none is free the program is exact.
+    Also says whether it was decided: where it was not, nothing above 0 is proved.
     """
     m = sources.size
     lp = GrowingLP(np.append(np.zeros(m), -1.0), np.append(np.zeros(m), 0.0), np.ones(m + 1))
@@ -72,15 +73,15 @@ def _free(sources: Sources, budget: float, first: Floats) -> HammingAnswer | Non
         q /= q.sum()
         price = np.maximum(-solution.row_dual[1:], 0.0)
         if price.sum() > 0.0 and float((price / price.sum() @ members).max()) < 1.0 - budget - FEASIBLE:
-            return None  # the mixture of members beats every constant law
+            return None, True  # the mixture of members beats every constant law
         lost, p = sources.worst(1.0 - q)
         if lost <= budget + FEASIBLE:
-            return HammingAnswer(0.0, 0.0, np.repeat(q[:, None], m, axis=1), 1.0 - q, members)
+            return HammingAnswer(0.0, 0.0, np.repeat(q[:, None], m, axis=1), 1.0 - q, members), True
         if lost + solution.x[m] <= 1.0 + FEASIBLE:
-            return None
+            return None, True
         members = np.vstack([members, p])
         lp.add(sparse.csr_matrix(np.append(-p, 1.0)[None, :]), np.array([-np.inf]), np.zeros(1))
-    return None
+    return None, False
 
 
 BLENDS = (0.0, *(4.0**k * 1e-16 for k in range(20)))
@@ -141,7 +142,7 @@ def least_epsilon_hamming(sources: Sources, budget: float) -> HammingAnswer:
     if budget <= 0.0:
         levels = np.where(first.max(axis=0) > 0.0, 0.0, 1.0)
         return HammingAnswer(float("inf"), float("inf"), np.eye(m), levels * 0.0, first)
-    free = _free(sources, budget, first)
+    free, decided = _free(sources, budget, first)
     if free is not None:
         return free
     cost = np.append(-np.ones(m), m - 1.0)
@@ -168,8 +169,8 @@ def least_epsilon_hamming(sources: Sources, budget: float) -> HammingAnswer:
     levels = levels * min(1.0, budget / spent) if spent > 0.0 else levels
     e = 1.0 + max(0.0, m - 1.0 - levels.sum()) / levels.min()
     prices = np.maximum(-solution.row_dual[m + 1 :], 0.0)
-    proved = max(1.0, _bound_at(members, prices, budget))
-    if proved < e * (1.0 - 1e-10):
+    proved = max(1.0, _bound_at(members, prices, budget)) if decided else 1.0
+    if decided and proved < e * (1.0 - 1e-10):
         proved = max(proved, _bound(members, prices, budget))
     epsilon = float(np.log(e))
     return HammingAnswer(
