@@ -15,8 +15,6 @@ from sfumato.errors import DataError
 from sfumato.sources.formulas import guard, guarded
 
 TEXTS = (pa.string(), pa.large_string())
-STEERING = np.zeros(256, bool)  # bytes of which control characters are made; 0xC2 begins some of them, and others
-STEERING[[*range(9), 11, 12, *range(14, 32), 127, 0xC2]] = True
 MOST_PIECES = 1 << 16  # combinations of labels that are kept ready as text
 MOST_READY = 64  # sets of dictionaries for which they are
 
@@ -109,7 +107,8 @@ def check_steering(name: str, column: pa.Array, first_row: int) -> None:
     if kind not in TEXTS:
         return
     held = column.dictionary if pa.types.is_dictionary(column.type) else column
-    if not STEERING[np.frombuffer(_data(held), np.uint8)].any():
+    raw = np.frombuffer(_data(held), np.uint8)
+    if not ((raw < 32).any() or (raw == 127).any() or (raw == 0xC2).any()):  # 0xC2 begins those from U+0080 on
         return
     whole = column.dictionary_decode() if held is not column else column
     hit = np.flatnonzero(np.asarray(pc.match_substring_regex(pc.fill_null(whole, ""), CONTROL.pattern)))

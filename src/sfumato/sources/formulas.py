@@ -18,7 +18,8 @@ GUARD = "'"
 STARTS = "=+\\-@\\t\\r\\n＝＋－＠"  # also in full width, which spreadsheets read alike
 FORMULA = f"^'*[{STARTS}]"
 NUMBER = r"^'*[+\-](([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+\-]?[0-9]+)?)?$"
-FIRST_BYTES = np.array([*b"=+-@\t\r\n'", 0xEF], np.uint8)  # of every such cell; the wide ones share theirs
+FIRST_BYTES = np.zeros(256, bool)  # of every such cell; the wide ones share theirs
+FIRST_BYTES[[*b"=+-@\t\r\n'", 0xEF]] = True
 _FORMULA, _NUMBER = re.compile(FORMULA), re.compile(NUMBER[:-1] + r"\Z")
 
 
@@ -51,7 +52,7 @@ def unguarded(text: str) -> str:
 
 def guard(column: pa.Array) -> pa.Array:
     """A column of text with every formula guarded."""
-    if not np.isin(_first_bytes(column), FIRST_BYTES).any():
+    if not FIRST_BYTES[_first_bytes(column)].any():
         return column
     before, after = (pa.scalar(text, column.type) for text in (GUARD, ""))
     return pc.if_else(_formulas(column), pc.binary_join_element_wise(before, column, after), column)
@@ -70,9 +71,10 @@ def _formulas(column: pa.Array) -> Any:
 
 
 def _first_bytes(column: pa.Array) -> Any:
-    """The first byte of every cell that has one."""
+    """The first byte of every cell; for an empty one that of the next, which does no harm: cells are looked at again."""
     kind: Any = np.int64 if column.type == pa.large_string() else np.int32
     offsets = np.frombuffer(column.buffers()[1], kind)[column.offset : column.offset + len(column) + 1]
     held = column.buffers()[2]
-    starts = offsets[:-1][offsets[1:] > offsets[:-1]]
-    return np.zeros(0, np.uint8) if held is None else np.frombuffer(held, np.uint8)[starts]
+    if held is None or not held.size:
+        return np.zeros(0, np.uint8)
+    return np.take(np.frombuffer(held, np.uint8), offsets[:-1], mode="clip")
