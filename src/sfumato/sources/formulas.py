@@ -71,7 +71,7 @@ def _formulas(column: pa.Array) -> Any:
 
 
 def _first_bytes(column: pa.Array) -> Any:
-    """The first byte of every cell; for an empty one that of the next, which does no harm: cells are looked at again."""
+    """The first byte of every cell; of an empty one that of the next, which only makes for a second look."""
     kind: Any = np.int64 if column.type == pa.large_string() else np.int32
     offsets = np.frombuffer(column.buffers()[1], kind)[column.offset : column.offset + len(column) + 1]
     held = column.buffers()[2]
