@@ -357,12 +357,16 @@ def test_inspect_explains_every_output(people, out):
 
 
 def test_labels_do_not_steer_the_terminal(people, out):
-    people.write_text(people.read_text().replace(",A,", ",\x1b[31mA\x07,"))
+    plain = people.read_text()
+    people.write_text(plain.replace(",A,", ",\x1b[31mA\x07,"))
+    refused = run("release", people, "--secret", "sex", "--useful", "town", "--epsilon", 1, "--out", out, code=2)
+    assert "column 'town'" in refused.output and "U+001B" in refused.output and "\x1b" not in refused.output
+    people.write_text(plain.replace(",A,", ",\u202eA\u200b,"))  # a label that turns the line around
 
     release(people, out, "--useful", "town")
 
-    assert "�[31mA�" in run("inspect", out.parent / "out.mechanism.json").stdout
-    assert "�[31mA�" in run("estimate", out).stdout
+    assert "�A�" in run("inspect", out.parent / "out.mechanism.json").stdout
+    assert "�A�" in run("estimate", out).stdout
 
 
 @pytest.mark.parametrize("method", ["grr", "sue", "cr"])

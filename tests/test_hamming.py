@@ -153,3 +153,17 @@ def test_bad_distances_are_refused():
         sf.least_epsilon(SIX, 0.1, robust_utility=True)
     with pytest.raises(sf.InputError, match="about"):
         sf.least_epsilon(SIX, 0.1, about="secret")
+
+
+@pytest.mark.parametrize("rows", [[[0.75, 0.25]], [[0.7, 0.3]], [[0.5, 0.3, 0.2]], [[0.6, 0.3, 0.1], [0.5, 0.1, 0.4]]])
+def test_a_budget_that_a_constant_answer_just_meets_needs_no_epsilon(rows):
+    """At budget = min over letters of max_P (1 − P_i) always answering that letter is free; just below it is not."""
+    budget = min(max(1 - row[i] for row in rows) for i in range(len(rows[0])))
+    found = sf.least_epsilon(rows, budget)
+
+    assert (found.epsilon, found.bound) == (0.0, 0.0)
+    assert found.distortion <= budget + 1e-12
+    below = sf.least_epsilon(rows, budget * (1 - 1e-6))
+    assert 0 < below.bound <= below.epsilon
+    if len(rows) == 1:
+        assert below.epsilon == pytest.approx(known_source(np.array(rows[0]), budget * (1 - 1e-6)), rel=1e-6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -20,7 +21,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Label = str | None  # None: the value is missing
 MISSING = "(missing)"  # how None is shown
-DTYPES = ("string", "number", "boolean")  # how labels are compared: as text, or by the value they spell
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # may steer a terminal; tabs and line ends do not
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,12 @@ class Column:
 
     def __post_init__(self) -> None:
         seen = set(self.labels)
+        steering = CONTROL.search("".join([self.name, *(x for x in self.labels if x is not None)]))
+        if steering:
+            raise InputError(
+                f"column {self.name!r}: its name or one of its labels has the control character "
+                f"U+{ord(steering[0]):04X}, which may steer a terminal. Remove it from the data."
+            )
         if not self.labels:
             raise InputError(f"column {self.name!r} has no values: there is nothing to tabulate or release.")
         if len(seen) != len(self.labels):

@@ -43,6 +43,7 @@ class Joint:
     p: Floats  # [s, u], copied, validated, read-only
     n: int | None = None  # rows it was counted from, if it was
     counts: Ints | None = None  # the counts themselves, if it was counted
+    learned: tuple[str, ...] = ()  # columns whose labels were found in the very rows that were counted
 
     def __post_init__(self) -> None:
         p = read_only(self.p)

@@ -26,11 +26,13 @@ NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 Rare = float | Mapping[str, float] | None
 Bins = Mapping[str, int | Sequence[float]] | None
 Unseen = str | Mapping[str, str] | None
+Labels = Mapping[str, Sequence[Any]] | None
 
 
 def tabulate(
     source: Any, secret: str | Iterable[str], useful: str | Iterable[str], *, missing: str = "category",
-    bins: Bins = None, rare: Rare = None, other: str = "other", unseen: Unseen = None, limit: int = MOST_CELLS,
+    bins: Bins = None, rare: Rare = None, other: str = "other", unseen: Unseen = None, labels: Labels = None,
+    limit: int = MOST_CELLS,
 ) -> Joint:
     """The joint counts of secret and useful columns, in one pass over any source (two for quantile bins).
 
@@ -40,6 +42,9 @@ def tabulate(
     a number for all columns, or a number for each column named.
     unseen: the label that takes values which these data do not have, when others are encoded later; one for all
     columns that have this label, or one for each column named. Where rare labels are grouped, `other` takes them.
+    labels: for columns named, all labels they have, fixed before a row is seen (None for missing values); others are
+    refused, or counted as `unseen`. A finite-sample confidence holds for fixed labels alone: what a column has no label
+    for, because it did not occur, no ball around the counts allows for. `.learned` names the columns without.
 
     >>> people = pa.table({"sex": ["F", "M", "F"], "age": [20, 40, 70]})
     >>> tabulate(people, "sex", "age", bins={"age": [30, 65]}).counts.tolist()
@@ -51,11 +56,12 @@ def tabulate(
     _check_names(secrets, usefuls)
     if missing not in ("category", "refuse"):
         raise InputError(f"missing must be 'category' or 'refuse', got {missing!r}.")
-    for what, given in (("bins", bins), ("rare", rare), ("unseen", unseen)):
+    for what, given in (("bins", bins), ("rare", rare), ("unseen", unseen), ("labels", labels)):
         for name in given if isinstance(given, Mapping) else ():
             if name not in names:
                 known = ", ".join(names)
                 raise InputError(f"{what} names {name!r}, which is neither secret nor useful ({known}).")
+    _check_fixed(labels or {}, bins or {}, rare)
     if any(isinstance(b, int) for b in (bins or {}).values()):
         opened = opened.settled(names)
     cuts = {name: bin_edges(opened, name, rule) for name, rule in (bins or {}).items()}
@@ -63,8 +69,11 @@ def tabulate(
     rows = groups.column("n").to_numpy()
     columns, codes = {}, {}
     for key, name in zip(_keys(names), names, strict=True):
-        labels, least = groups.column(key).to_pylist(), _threshold(rare, name, rows)
-        columns[name], codes[name] = _coded(name, labels, rows, cuts.get(name), least, other)
+        found, least = groups.column(key).to_pylist(), _threshold(rare, name, rows)
+        if labels is not None and name in labels:
+            columns[name], codes[name] = _fixed(name, labels[name], found, unseen)
+        else:
+            columns[name], codes[name] = _coded(name, found, rows, cuts.get(name), least, other)
     columns = _catching(columns, unseen)
     s, u = (Alphabet.of(*(columns[n] for n in part)) for part in (secrets, usefuls))
     _check_size(s, u, limit, int(rows.sum()), opened.name)
@@ -73,7 +82,9 @@ def tabulate(
     for name in names:
         at = at * columns[name].size + codes[name]
     np.add.at(table, at, rows)
-    return Joint.from_counts(table.reshape(s.size, u.size), s, u)
+    edges = [n for n, rule in (bins or {}).items() if not isinstance(rule, int) and None not in columns[n].labels]
+    learned = tuple(n for n in names if n not in edges and n not in (labels or {}))
+    return replace(Joint.from_counts(table.reshape(s.size, u.size), s, u), learned=learned)
 
 
 def _names(given: str | Iterable[str], role: str, source: Source) -> list[str]:
@@ -228,6 +239,22 @@ def _coded(
     column = Column(name, tuple(labels), other if rare else None, dtype=dtype)
     place = {x: i for i, x in enumerate(labels)}
     return column, np.array([place[other if x in rare else x] for x in groups], np.int64)
+
+
+def _check_fixed(labels: Mapping[str, Sequence[Any]], bins: Mapping[str, Any], rare: Rare) -> None:
+    """Labels that are given can be neither bins nor grouped by how rare they are."""
+    twice = [n for n in labels if n in bins or (isinstance(rare, Mapping) and n in rare)]
+    if twice:
+        raise InputError(f"column {twice[0]!r} has labels=, so it can have neither bins= nor rare= as well.")
+
+
+def _fixed(name: str, labels: Sequence[Any], groups: list[Any], unseen: Unseen) -> tuple[Column, Ints]:
+    """The column with the labels that were given, and the code of each group."""
+    texts = [str(x) for x in labels if x is not None]
+    catch = unseen.get(name) if isinstance(unseen, Mapping) else unseen if unseen in texts else None
+    column = Column.of(name, labels, other=catch, dtype=dtype_of(texts))
+    place = {x: column.code(x) for x in set(groups)}
+    return column, np.array([place[x] for x in groups], np.int64)
 
 
 def _catching(columns: dict[str, Column], unseen: Unseen) -> dict[str, Column]:

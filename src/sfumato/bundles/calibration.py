@@ -22,6 +22,15 @@ CLOSE = 0.005  # relative room that is left to the answer
 SEALED = 2.0**-28  # the margin that rounding needs where no claim has to be met by a part of its own
 
 
+def each_of(confidence: float, sets: int) -> float:
+    """The confidence that each of several sets needs so that all hold together (Bonferroni).
+
+    The sets must hold theirs at every n: an asymptotic radius is least true far out in the tail, where an equal share
+    of a small risk lies. So bundles take the finite-sample balls of order 1, whose radius grows like log(sets).
+    """
+    return 1 - (1 - confidence) / sets
+
+
 def unsealed(answer: Answer, claim: Claim, law: Law | None = None) -> Mechanism:
     """The part that gives an answer about the table its claim is for."""
     assert claim.within is not None

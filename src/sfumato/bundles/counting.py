@@ -30,20 +30,22 @@ class Columns:
     @classmethod
     def of(
         cls, source: Any, secret: str | Iterable[str], useful: Iterable[str], *, missing: str = "category",
-        bins: Mapping[str, Any] | None = None, rare: Any = None,
+        bins: Mapping[str, Any] | None = None, rare: Any = None, labels: Mapping[str, Any] | None = None,
     ) -> Columns:
         secrets = [secret] if isinstance(secret, str) else list(secret)
         names = [useful] if isinstance(useful, str) else list(useful)
         if not names or len(set(names)) != len(names):
             raise InputError(f"useful must name one or more columns, each once, got {names}.")
         opened = open_source(source).settled([*secrets, *names])
-        _check_named({**(bins or {}), **(rare if isinstance(rare, Mapping) else {})}, [*secrets, *names])
+        ruled = [*(bins or {}), *(rare if isinstance(rare, Mapping) else ()), *(labels or {})]
+        _check_named(ruled, [*secrets, *names])
         found, joint = [], None
         for name in names:
             here = {*secrets, name}
             some = {k: v for k, v in (bins or {}).items() if k in here}
             few = {k: v for k, v in rare.items() if k in here} if isinstance(rare, Mapping) else rare
-            joint = tabulate(opened, secrets, name, missing=missing, bins=some or None, rare=few)
+            fixed = {k: v for k, v in (labels or {}).items() if k in here}
+            joint = tabulate(opened, secrets, name, missing=missing, bins=some or None, rare=few, labels=fixed)
             found.append(joint.useful.columns[0])
         assert joint is not None and joint.n is not None
         return cls(joint.secret, tuple(found), opened, joint.n)

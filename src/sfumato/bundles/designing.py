@@ -12,7 +12,7 @@ import numpy as np
 
 from sfumato.alphabet import Alphabet, Floats
 from sfumato.bundles.answers import Answer
-from sfumato.bundles.calibration import nothing_useful, sealed_part, strongest, unsealed
+from sfumato.bundles.calibration import each_of, nothing_useful, sealed_part, strongest, unsealed
 from sfumato.bundles.counting import Columns, uniform
 from sfumato.bundles.fitting import ModelFit, fit_of
 from sfumato.bundles.sharing import (
@@ -28,7 +28,7 @@ from sfumato.certification.together import certify_bundle
 from sfumato.errors import InputError, designed_epsilon, unknown
 from sfumato.mechanism import Bundle, Claim, Law, Promise
 from sfumato.mechanism.bundle import ASSUMING, TURN_BITS
-from sfumato.uncertainty import Anything, ChiSquareBall
+from sfumato.uncertainty import Anything, RenyiBall
 
 ASKING = ("auto", "together", "in turn")
 MERGED_CELLS = 256  # of a group of columns that are answered as one
@@ -71,7 +71,7 @@ def bundle(
     source: Any, secret: str | Iterable[str], useful: Iterable[str], epsilon: float, *, assuming: str = "nothing",
     asking: str = "auto", with_secret: bool = True, tables: int = 2, weights: Mapping[str, float] | None = None,
     confidence: float = 0.95, missing: str = "category", bins: Mapping[str, Any] | None = None, rare: Any = None,
-    origin: str = "private",
+    origin: str = "private", labels: Mapping[str, Any] | None = None,
 ) -> BundleDesign:
     """A bundle of mechanisms for any number of columns, ε-private about the secret for all answers of a row together.
 
@@ -91,7 +91,7 @@ def bundle(
     """
     designed_epsilon(epsilon)
     _check(assuming, asking, tables)
-    columns = Columns.of(source, secret, useful, missing=missing, bins=bins, rare=rare)
+    columns = Columns.of(source, secret, useful, missing=missing, bins=bins, rare=rare, labels=labels)
     layout = _layout(columns, weights, with_secret, tables)
     if assuming in ("star", "tree"):
         if asking == "in turn":
@@ -182,8 +182,7 @@ def _from_tables(
     errors = {}
     for name, specs in _turn_specs(layout).items():
         joints = columns.tables([(columns.secret, _useful(columns, s)) for s in specs])
-        each = 1 - (1 - confidence) / len(specs)
-        balls = [ChiSquareBall(joint, confidence=each) for joint in joints]
+        balls = [RenyiBall(joint, alpha=1, confidence=each_of(confidence, len(specs))) for joint in joints]
         answers = [
             s.answer(layout, epsilon) if s.reads_secret else strongest(ball, epsilon)
             for s, ball in zip(specs, balls, strict=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato.alphabet import Alphabet, Floats
 from sfumato.bundles.answers import Answer, best_answer
-from sfumato.bundles.calibration import STRONGEST, greatest_scale, nothing_useful, tree_part
+from sfumato.bundles.calibration import STRONGEST, each_of, greatest_scale, nothing_useful, tree_part
 from sfumato.bundles.counting import Columns, uniform
 from sfumato.bundles.fitting import alphabet_of, best_tree
 from sfumato.bundles.sharing import SECRET, Layout, Spec, error_together, shares_of_epsilon
@@ -17,7 +17,7 @@ from sfumato.certification.linear import about_input
 from sfumato.certification.outward import log_up
 from sfumato.certification.together import level_below
 from sfumato.mechanism import Bundle, Promise
-from sfumato.uncertainty import Anything, ChiSquareBall, UncertaintySet
+from sfumato.uncertainty import Anything, RenyiBall, UncertaintySet
 
 ROUNDS = 3  # of dividing ε anew, with what each edge was found to let through
 
@@ -35,8 +35,9 @@ def tree_bundle(
     joints = columns.tables([
         (alphabet_of(columns, parent), Alphabet.of(columns.useful[c])) for c, parent in enumerate(parents)
     ])
-    each = 1 - (1 - confidence) / count
-    balls: list[UncertaintySet] = [ChiSquareBall(joint, confidence=each) for joint in joints]
+    # A tree is chosen by all pairs of nodes on the same rows: whichever it is, its edges are among them.
+    each = each_of(confidence, count if model == "star" else count * (count + 1) // 2)
+    balls: list[UncertaintySet] = [RenyiBall(joint, alpha=1, confidence=each) for joint in joints]
     specs = [Spec((c,)) for c in range(count)]
     if layout.with_secret:
         balls.append(Anything(uniform(columns.secret, nothing_useful())))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import shutil
 import signal
@@ -48,7 +49,7 @@ EXIT_CODES = {
     143: "terminated",
 }
 BUG, INTERRUPTED, TERMINATED = 70, 130, 143
-PYTHON_WORDS = ("bins=", "rare=", "missing=", "unseen=")  # arguments that messages of the library name
+PYTHON_WORDS = ("bins=", "rare=", "missing=", "unseen=", "labels=")  # arguments that messages of the library name
 
 
 class Terminated(BaseException):
@@ -107,7 +108,9 @@ def _leave(error: BaseException) -> NoReturn:
     if isinstance(error, SystemExit):
         raise error
     if isinstance(error, click.ClickException):
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        click.echo(printable(shown.getvalue()), err=True, nl=False)
         sys.exit(error.exit_code)
     if isinstance(error, BrokenPipeError):
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the reader has left; nothing more to flush

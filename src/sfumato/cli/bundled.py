@@ -10,7 +10,7 @@ from typing import Any
 from sfumato.cli.columns import MOST_LABELS, label_sizes
 from sfumato.cli.console import columns, document, heading, notice, percent, progress, story
 from sfumato.cli.options import Wishes
-from sfumato.cli.plan import Plan
+from sfumato.cli.plan import Plan, learned
 from sfumato.errors import InputError
 from sfumato.sources import Source
 
@@ -47,7 +47,8 @@ def every_column(basis: Source, wishes: Wishes, keep: Sequence[str], known: Sequ
     here = {*wishes.secret, *taken}
     rare = {k: v for k, v in wishes.rare.items() if k in here} if isinstance(wishes.rare, dict) else wishes.rare
     bins = {k: v for k, v in (wishes.bins or {}).items() if k in here}
-    return replace(wishes, useful=taken, bins=bins or None, rare=rare)
+    labels = {k: v for k, v in (wishes.labels or {}).items() if k in here} or None
+    return replace(wishes, useful=taken, bins=bins or None, rare=rare, labels=labels)
 
 
 def planned_bundle(basis: Source, wishes: Wishes, origin: str) -> Plan:
@@ -61,8 +62,12 @@ def planned_bundle(basis: Source, wishes: Wishes, origin: str) -> Plan:
         made = bundle(
             basis, list(wishes.secret), list(wishes.useful), wishes.epsilon, assuming=wishes.assuming,
             confidence=wishes.confidence, missing=wishes.missing, bins=wishes.bins, rare=wishes.rare, origin=origin,
+            labels=wishes.labels,
         )
-    return Plan(made.bundle, made.certificate, made.notes)
+    edges = [name for name, rule in (wishes.bins or {}).items() if not isinstance(rule, int)]
+    found = [c for c in (*wishes.secret, *wishes.useful) if c not in edges and c not in (wishes.labels or {})]
+    told = learned(found) if made.bundle.confidence is not None else ()
+    return Plan(made.bundle, made.certificate, (*made.notes, *told))
 
 
 def bundle_notice(bundle: Any, file: str, table: str) -> None:

@@ -97,6 +97,8 @@ def _added(known: Counter[Any] | None, values: Any, name: str) -> Counter[Any] |
 
 def _size(labels: Counter[Any] | None, wishes: Wishes, name: str, rows: int) -> int | None:
     """How many labels the column will have, or None when it is not categorical."""
+    if name in (wishes.labels or {}):
+        return len((wishes.labels or {})[name])
     rule = (wishes.bins or {}).get(name)
     if rule is not None:
         return (rule if isinstance(rule, int) else len(rule) + 1) + (labels is not None and None in labels)

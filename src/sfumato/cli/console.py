@@ -189,8 +189,9 @@ def ticking(what: str, total: int) -> Iterator[Callable[[int, str], None]]:
 
 
 def document(content: dict[str, Any]) -> None:
-    """One JSON document on stdout."""
-    print(json.dumps(_plain(content), ensure_ascii=False, indent=1, allow_nan=False))
+    """One JSON document on stdout; what cannot be printed is written as JSON's escapes."""
+    text = json.dumps(_plain(content), ensure_ascii=False, indent=1, allow_nan=False)
+    print("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
 
 
 def _plain(value: Any) -> Any:

@@ -221,9 +221,11 @@ def _write_csv(path: Path, table: Cells, force: bool) -> None:
 
     from sfumato.atomic import drafts
     from sfumato.cli.files import fill, publish
+    from sfumato.sources.formulas import guarded
 
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([table[0], *table[1]])
+    cells = ([guarded(x) if isinstance(x, str) else x for x in row] for row in (table[0], *table[1]))
+    csv.writer(text, lineterminator="\n").writerows(cells)
     with drafts(path) as (draft,):
         fill(draft, text.getvalue().encode())
         publish({"csv": draft}, replace=force)

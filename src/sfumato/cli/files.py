@@ -25,18 +25,19 @@ class Files:
     report: Where | None
     private_report: Path | None = None
     partition: tuple[str, ...] = ()
+    raw_cells: bool = False
 
     @classmethod
     def beside(
         cls, table: Where, *, mechanism: bool = True, report: Path | None = None, private_report: Path | None = None,
-        partition: tuple[str, ...] = (),
+        partition: tuple[str, ...] = (), raw_cells: bool = False,
     ) -> Files:
         """released.csv → released.manifest.json, released.mechanism.json and released.report.html."""
         manifest = manifest_path(table)
         stem = manifest.name.removesuffix(".manifest.json")
         page = table.with_name(f"{stem}.report.html") if report is None else report
         own = table.with_name(f"{stem}.mechanism.json") if mechanism else None
-        return cls(table, manifest, own, page, private_report, partition)
+        return cls(table, manifest, own, page, private_report, partition, raw_cells)
 
     @property
     def folder(self) -> bool:
@@ -45,7 +46,7 @@ class Files:
 
     @property
     def writer(self) -> Made:
-        return writer_for(self.table, self.partition)
+        return writer_for(self.table, self.partition, raw=self.raw_cells)
 
     @property
     def written(self) -> dict[str, Where]:

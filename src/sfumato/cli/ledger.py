@@ -79,7 +79,8 @@ def show(path: Path, number: int, as_json: bool) -> None:
         ("promised", entry.claim or "nothing"), ("alone", _number(entry.level)),
         ("together", f"{_number(entry.composed)} ({entry.notion.upper()})"), ("budget", _number(entry.budget)),
         ("mechanism", entry.mechanism), ("output", entry.target or "given to a program"),
-        ("fingerprints", marks), ("in the manifest", entry.token),
+        ("fingerprints", marks), ("people by", entry.person or "no column: fingerprints are no evidence of values"),
+        ("in the manifest", entry.token),
         *([("note", entry.note)] if entry.note else []),
     ])
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem, split_arg_string
 
+from sfumato.alphabet import MISSING
 from sfumato.errors import InputError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -34,6 +35,7 @@ class Wishes:
     rare: float | dict[str, float] | None = None
     missing: str = "category"
     unseen: str | dict[str, str] | None = None
+    labels: dict[str, list[str | None]] | None = None
     time_limit: float | None = None
     distance: str | None = None  # these are for the method distortion
     values: tuple[float, ...] | dict[str, float] | None = None
@@ -164,6 +166,22 @@ def unseen_of(texts: Sequence[str]) -> str | dict[str, str] | None:
     return alone[0] if alone else out or None
 
 
+def labels_of(texts: Sequence[str]) -> dict[str, list[str | None]] | None:
+    """COL=A;B;C are all labels of a column; (missing) is the label of missing values.
+
+    >>> labels_of(["town=A;B;(missing)"])
+    {'town': ['A', 'B', None]}
+    """
+    out: dict[str, list[str | None]] = {}
+    for text in texts:
+        name, _, given = text.partition("=")
+        labels = [None if x == MISSING else x for x in given.split(";") if x]
+        if not name or not labels:
+            raise click.BadParameter(f"{text!r}: write COL=A;B;C, all labels of the column.", param_hint="--labels")
+        out[name] = labels
+    return out or None
+
+
 Values = tuple[float, ...] | dict[str, float]  # numbers in the order of labels, or by label
 
 
@@ -208,6 +226,8 @@ def counting(command: F) -> F:
     for option in reversed((
         click.option("--bins", multiple=True, metavar="COL=5|COL=30;65", help="Bin a numeric column: a number of "
                      "quantile bins, or edges."),
+        click.option("--labels", multiple=True, metavar="COL=A;B;C", help="All labels of a column, fixed before a row "
+                     "is seen, as a confidence needs them; others go to --unseen, or are refused."),
         click.option("--rare", multiple=True, metavar="COL=20", help="Group labels with fewer rows as 'other'."),
         click.option("--unseen", multiple=True, metavar="COL=LABEL", help="The label that takes values which the "
                      "design data do not have (with --design-from, --split, or a later --mechanism)."),

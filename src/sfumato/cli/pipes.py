@@ -16,7 +16,7 @@ from sfumato.cli.road import Wanted
 from sfumato.errors import InputError, OutputError, SfumatoError
 from sfumato.releasing.engine import Flow
 from sfumato.releasing.randomness import Stream
-from sfumato.releasing.writing import STREAMS, output
+from sfumato.releasing.writing import output, stream_writer
 from sfumato.sources import Source, open_source
 from sfumato.sources.delimited import stream_source
 
@@ -73,7 +73,7 @@ def streamed(source: Source, plan: Plan, wanted: Wanted, form: str | None) -> No
     try:
         with (
             progress(f"releasing {source.name}", source.expected, rows=True) as tell,
-            output(STREAMS[form or "csv"], lambda name: pa.PythonFile(out, "w")) as write,
+            output(stream_writer(form or "csv", wanted.raw_cells), lambda name: pa.PythonFile(out, "w")) as write,
         ):
             for batch in flow.batches(tell):
                 write(batch)

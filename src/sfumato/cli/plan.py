@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sfumato.cli.console import notice, progress
+from sfumato.cli.console import listed, notice, progress
 from sfumato.cli.options import Wishes, numbered
 from sfumato.cli.parts import watched
 from sfumato.errors import ClaimError, InputError
@@ -46,7 +47,7 @@ def planned(joint: Joint, wishes: Wishes, source: str) -> Plan:
                 raise
             notes = (f"--time-limit was not needed: {wishes.method} does not search",)
             made = design(ball, wishes.epsilon, wishes.method, **options)
-    told = (*_reached(made, wishes), *made.notes, *notes)
+    told = (*_reached(made, wishes), *made.notes, *notes, *learned(joint.learned))
     return Plan(replace(made.mechanism, source=source), made.certificate, told)
 
 
@@ -60,6 +61,16 @@ def _reached(made: Any, wishes: Wishes) -> tuple[str, ...]:
         "without privacy",
     }
     return (texts[made.unit],) if made.unit in texts else ()
+
+
+def learned(columns: Sequence[str]) -> tuple[str, ...]:
+    """What a confidence does not cover where labels were found in the rows that were counted."""
+    if not columns:
+        return ()
+    return (
+        f"the labels of {listed(columns)} were found in these rows: the confidence is about labels fixed beforehand "
+        "(--labels), and says nothing of those that did not occur",
+    )
 
 
 def _near(joint: Joint, wishes: Wishes) -> dict[str, Any]:
@@ -111,7 +122,7 @@ def tabulated(source: Source, wishes: Wishes, *, cells: bool = False) -> Joint:
     with progress(f"counting {source.name}", source.expected, rows=True) as tell:
         joint = tabulate(
             watched(source, tell), list(wishes.secret), list(wishes.useful), missing=wishes.missing, bins=wishes.bins,
-            rare=wishes.rare, unseen=wishes.unseen,
+            rare=wishes.rare, unseen=wishes.unseen, labels=wishes.labels,
         )
     for column in (*joint.secret.columns, *joint.useful.columns):
         if not cells and column.size >= MANY and 2 * column.size > (joint.n or 0):

@@ -22,6 +22,7 @@ from sfumato.cli.options import (
     format_option,
     joined,
     json_option,
+    labels_of,
     rare_of,
     table_argument,
     unseen_of,
@@ -35,10 +36,10 @@ if TYPE_CHECKING:
 MANY_COLUMNS = 5  # useful columns from which on their table may be too large for one mechanism
 DESIGN_OPTIONS = (
     "epsilon", "method", "aim", "confidence", "notion", "reads", "time_limit",
-    "distance", "values", "outputs", "bins", "rare", "missing", "unseen", "design_from",
+    "distance", "values", "outputs", "bins", "labels", "rare", "missing", "unseen", "design_from",
     "split", "columns", "assuming",
 )
-LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise")
+LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise", "person")
 
 
 @click.command()
@@ -76,9 +77,13 @@ LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise")
 @click.option("--ledger", type=click.Path(path_type=Path), metavar="FILE",
               help="The ledger.  [default: sfumato.ledger beside the table, when --people or --budget is given]")
 @click.option("--same-values", is_flag=True, help="Declare that people who were in earlier releases have unchanged "
-              "values, where the ledger cannot see it because rows were added, removed or sorted.")
+              "values, where the ledger cannot see it: rows were added or removed, or nobody is named (--person).")
 @click.option("--memoise", metavar="COL", help="Remember answers: who has the same COL, the same values and the same "
               "mechanism gets the same answer again. Needs a ledger, whose key they follow from.")
+@click.option("--person", metavar="COL", help="The column that names everybody once and for good: the ledger then sees "
+              "whether values are unchanged.  [default: that of --memoise]")
+@click.option("--raw-cells", is_flag=True, help="Write cells of CSV as they are. Without it those that a spreadsheet "
+              "would run as a formula have an apostrophe in front, which sfumato takes away when it reads them.")
 @click.option("--seed", type=int, help="For tests only: the manifest will say 'not for release'.")
 @force_option
 @json_option
@@ -87,7 +92,8 @@ def release(
     ctx: click.Context, /, table: Where, out: Where, secret: Any, useful: Any, keep: Any, partition: Any,
     design_from: Where | None, split: float | None, mechanism: Where | None, decode: str, report: Path | None,
     private_report: Path | None, form: str | None, people: str | None, budget: float | None, ledger: Path | None,
-    same_values: bool, memoise: str | None, seed: int | None, force: bool, as_json: bool, **design: Any,
+    same_values: bool, memoise: str | None, person: str | None, raw_cells: bool, seed: int | None, force: bool,
+    as_json: bool, **design: Any,
 ) -> None:
     """Release TABLE with the secret protected: count, design, certify, randomise, estimate, report.
 
@@ -120,15 +126,16 @@ def release(
         raise click.UsageError("--design-from and --split exclude each other: the reference is the design data.")
     _check_pipes(ctx, is_pipe(table), is_pipe(out))
     files = Files.beside(
-        out, mechanism=mechanism is None, report=report, private_report=private_report, partition=joined(partition)
+        out, mechanism=mechanism is None, report=report, private_report=private_report, partition=joined(partition),
+        raw_cells=raw_cells,
     )
     if not is_pipe(out):
         writer_for(out, files.partition)  # says now if the suffix is not known
     source = table_source(table, form)
     for name in joined(keep):
         find_column(name, source.columns, source.name)
-    entered = _entered(table, ledger, people, budget, same_values, memoise)
-    wanted = Wanted(decode, joined(keep), seed=seed, force=force, entered=entered)
+    entered = _entered(table, ledger, people, budget, same_values, memoise, person)
+    wanted = Wanted(decode, joined(keep), seed=seed, force=force, entered=entered, raw_cells=raw_cells)
     if is_pipe(out):
         assert mechanism is not None
         streamed(source, *_fitting(mechanism, source, wanted, joined(secret), joined(useful)), form)
@@ -150,18 +157,19 @@ def release(
 
 
 def _entered(
-    table: Where, ledger: Path | None, people: str | None, budget: float | None, same_values: bool, memoise: str | None
+    table: Where, ledger: Path | None, people: str | None, budget: float | None, same_values: bool,
+    memoise: str | None, person: str | None,
 ) -> Any:
     """The place in the ledger that was asked for, if any."""
     from sfumato.cli.road import Entered
 
-    if all(x is None for x in (ledger, people, budget, memoise)) and not same_values:
+    if all(x is None for x in (ledger, people, budget, memoise, person)) and not same_values:
         return None
     if ledger is None:
         if not isinstance(table, Path):
             raise click.UsageError("the ledger of a table in a store has no place beside it: say --ledger FILE.")
         ledger = table.with_name("sfumato.ledger")
-    return Entered(ledger, people, budget, same_values, memoise)
+    return Entered(ledger, people, budget, same_values, memoise, person)
 
 
 def _check_pipes(ctx: click.Context, comes: bool, goes: bool) -> None:
@@ -204,7 +212,10 @@ def _wishes(
 def wishes_of(secret: tuple[str, ...], useful: tuple[str, ...], design: dict[str, Any]) -> Wishes:
     """Options as text, checked and read."""
     designed_epsilon(design["epsilon"])
-    read = {"bins": bins_of(design["bins"]), "rare": rare_of(design["rare"]), "unseen": unseen_of(design["unseen"])}
+    read = {
+        "bins": bins_of(design["bins"]), "rare": rare_of(design["rare"]), "unseen": unseen_of(design["unseen"]),
+        "labels": labels_of(design["labels"]),
+    }
     return Wishes(secret, useful, **{**design, **read})
 
 
@@ -286,7 +297,8 @@ def with_useful(
     unseen = wishes.unseen
     if isinstance(unseen, dict):
         unseen = {k: v for k, v in unseen.items() if k in taken or k not in other} or None
-    return replace(wishes, useful=choice.useful, bins=bins or None, rare=rare, unseen=unseen)
+    labels = {k: v for k, v in (wishes.labels or {}).items() if k in taken or k not in other} or None
+    return replace(wishes, useful=choice.useful, bins=bins or None, rare=rare, unseen=unseen, labels=labels)
 
 
 def _fitting(

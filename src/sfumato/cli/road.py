@@ -35,6 +35,7 @@ class Entered:
     budget: float | None
     same_values: bool
     memoise: str | None
+    person: str | None
 
     def booking(self, flow: Flow, table: Where) -> Booking:
         from sfumato.ledgers import Ledger
@@ -43,7 +44,8 @@ class Entered:
             raise InputError("say whose data these are (--people NAME), so that the ledger can tell them from others.")
         with progress("looking into the ledger"):
             return Ledger(self.ledger).booking(
-                flow, table, people=self.people, budget=self.budget, same_values=self.same_values, memoise=self.memoise
+                flow, table, people=self.people, budget=self.budget, same_values=self.same_values,
+                memoise=self.memoise, person=self.person,
             )
 
 
@@ -58,6 +60,7 @@ class Wanted:
     seed: int | None = None
     force: bool = False
     entered: Entered | None = None
+    raw_cells: bool = False  # in a pipe; files know it themselves
 
 
 def released(source: Source, plan: Plan, files: Files, wanted: Wanted) -> Outcome:

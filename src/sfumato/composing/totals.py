@@ -15,8 +15,6 @@ from sfumato.composing.joining import joined
 from sfumato.mechanism import Mechanism
 from sfumato.uncertainty import Exactly, UncertaintySet
 
-NOTIONS = ("rldp", "lip", "srlip", "ldp")
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Total:
@@ -28,14 +26,23 @@ class Total:
     added: int  # releases whose own level was added, because they cannot be proved together with the others
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Whole:
+    """The releases of a group as one mechanism, with the sets that they claim for all its columns."""
+
+    mechanism: Mechanism
+    sets: tuple[UncertaintySet, ...]
+
+
 def total_levels(
     groups: Sequence[Sequence[Mechanism]], notion: str, target: float = math.inf
 ) -> tuple[Total, ...]:
-    """For every secret, the proved level of all releases together, over every set that one of them claims.
+    """For every secret, the proved level of all releases together, over the sets that one group of them claims.
 
     A group holds releases that are known to have had the same input values; between groups values may have changed.
     Within a group the joint mechanism is proved. Between groups, whatever the values were, the secret staying the same,
-    the ratios multiply when each is taken for any distribution; the dearest group is taken over its sets instead.
+    the ratios multiply when each is taken for any distribution; one group, that which gains most, is taken over the
+    worst of its own sets instead. So the level holds whichever of that group's sets holds for that group's values.
     Releases about another secret, or with other labels, count by their level about the whole record, which bounds what
     they tell about anything.
     """
@@ -45,18 +52,18 @@ def total_levels(
 
 def _total(secret: Alphabet, groups: Sequence[Sequence[Mechanism]], notion: str, target: float) -> Total:
     outside: list[Mechanism] = []
-    wholes: list[Mechanism] = []
-    known: dict[tuple[int, ...], list[Mechanism]] = {}  # many groups hold one release, of one and the same mechanism
+    wholes: list[_Whole] = []
+    known: dict[tuple[int, ...], list[_Whole]] = {}  # many groups hold one release, of one and the same mechanism
     for group in groups:
         own = [m for m in group if m.secret == secret]
         outside += [m for m in group if m.secret != secret]
         key = tuple(id(m) for m in own)
         if key not in known:
-            known[key] = _wholes(own)
+            known[key] = [_Whole(m, tuple(_sets(m, own))) for m in _wholes(own)]
         wholes += known[key]
-    found = _over_groups(wholes, groups, notion, target)
+    found = _over_groups(wholes, notion, target)
     if notion == "lip" and found.ratio > target:  # which RLDP implies
-        other = _over_groups(wholes, groups, "rldp", target)
+        other = _over_groups(wholes, "rldp", target)
         found = other if other.ratio < found.ratio else found
     rest = power_product((about_input(m), 1) for m in outside)
     ratio = power_product([(found, 1), (Found(rest, {}), 1)])
@@ -87,39 +94,43 @@ def _fitting(mechanisms: list[Mechanism]) -> tuple[Mechanism, list[Mechanism]]:
     return joined(taken), left
 
 
-def _over_groups(
-    wholes: list[Mechanism], groups: Sequence[Sequence[Mechanism]], notion: str, target: float
-) -> Found:
-    """One whole over the sets claimed for it, the others for any distribution: the least over which one that is."""
+def _over_groups(wholes: list[_Whole], notion: str, target: float) -> Found:
+    """One whole over the sets of its own group, the others for any distribution: the least over which one that is."""
     price = about_anything if notion == "rldp" else about_input
-    priced = {id(w): price(w) for w in {id(w): w for w in wholes}.values()}
+    priced = {id(w): price(w.mechanism) for w in {id(w): w for w in wholes}.values()}
     prices = [priced[id(w)] for w in wholes]
     best = Found(power_product((p, 1) for p in prices), {})
     if notion == "ldp":
         return best
     tried: set[object] = set()  # releases that look alike are alike as a rule: one of them is enough
     for i, whole in enumerate(wholes):
-        alike = prices[i].ratio, whole.useful
+        alike = prices[i].ratio, whole.mechanism.useful, tuple(map(_key, whole.sets))
         others = math.inf if alike in tried else power_product((p, 1) for j, p in enumerate(prices) if j != i)
         tried.add(alike)
         if others == math.inf:
             continue
-        own = _over_sets(whole, _sets(whole, groups), notion, target / float(others))
+        own = _over_sets(whole.mechanism, list(whole.sets), notion, target / float(others))
         ratio = power_product([(own, 1), (Found(others, {}), 1)])
         best = Found(ratio, {}) if ratio < best.ratio else best
     return best
 
 
-def _sets(whole: Mechanism, groups: Sequence[Sequence[Mechanism]]) -> list[UncertaintySet]:
-    """The sets claimed for all the columns of the whole, each once."""
-    claims = [c for g in groups for m in g if m.claim is not None for c in (m.claim, *m.claim.also)]
-    found: dict[tuple[object, ...], UncertaintySet] = {}
-    for within in (c.within for c in claims if c.within is not None):
-        if within.joint.useful == whole.useful and within.joint.secret == whole.secret:
-            size = getattr(within, "radius", None), getattr(within, "alpha", None)
-            same = id(within) if within.kind in ("polytope", "custom") else None
-            found.setdefault((within.kind, *size, within.joint.fingerprint, same), within)
-    return list(found.values())
+def _sets(whole: Mechanism, group: Sequence[Mechanism]) -> list[UncertaintySet]:
+    """The sets that releases of the group claim for all the columns of the whole, each once.
+
+    Those of other groups say nothing here: what a set holds of values at one time need not hold of values at another.
+    """
+    claims = [c for m in group if m.claim is not None for c in (m.claim, *m.claim.also)]
+    return list({
+        _key(s): s for s in (c.within for c in reversed(claims))
+        if s is not None and s.joint.useful == whole.useful and s.joint.secret == whole.secret
+    }.values())[::-1]
+
+
+def _key(within: UncertaintySet) -> tuple[object, ...]:
+    size = getattr(within, "radius", None), getattr(within, "alpha", None)
+    same = id(within) if within.kind in ("polytope", "custom") else None
+    return (within.kind, *size, within.joint.fingerprint, same)
 
 
 def _over_sets(whole: Mechanism, sets: list[UncertaintySet], notion: str, target: float) -> Found:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,44 +36,8 @@ class Entry:
     reserved_at: str
     settled_at: str | None
     note: str | None
-
-
-def counted(entries: Sequence[Entry]) -> list[Entry]:
-    """Those that count: not the void ones, and remembered answers once, whoever of their releases came through."""
-    seen: set[int] = set()
-    out = []
-    for entry in entries:
-        root = entry.id if entry.repeats is None else entry.repeats
-        if entry.state != VOID and root not in seen:
-            seen.add(root)
-            out.append(entry)
-    return out
-
-
-def same_inputs(entries: Sequence[Entry]) -> list[list[Entry]]:
-    """Entries in groups within which the values that went in are known to be the same.
-
-    Two releases had the same values if all columns they share have the same fingerprint under the same key, or if it
-    was declared. Releases that share no column need not agree on anything.
-    """
-    groups: list[list[Entry]] = []
-    for entry in entries:
-        if entry.same_values:
-            groups = [[e for group in groups for e in group] + [entry]]
-            continue
-        known = entry.fingerprints is not None
-        fitting = next((g for g in groups if known and all(_agree(e, entry) for e in g)), None)
-        if fitting is None:
-            groups.append([entry])
-        else:
-            fitting.append(entry)
-    return groups
-
-
-def _agree(a: Entry, b: Entry) -> bool:
-    if a.fingerprints is None or b.fingerprints is None or a.key != b.key:
-        return False
-    return all(b.fingerprints[c] == mark for c, mark in a.fingerprints.items() if c in b.fingerprints)
+    person: str | None = None  # the column that tells people apart, if it was named
+    who: str | None = None  # keyed fingerprint of that column and its name; fingerprints are then bound to it
 
 
 def this_process() -> str:

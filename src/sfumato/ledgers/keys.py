@@ -1,6 +1,6 @@
 """The ledger's key: random bytes in a file of its own, without which fingerprints say nothing.
 
-A fingerprint is HMAC-SHA-256 of a column's codes under this key. Whoever has the ledger alone sees which releases had
+A fingerprint is HMAC-SHA-256 of a column under this key. Whoever has the ledger alone sees which releases had
 the same column, and nothing else: without the key no guess about the column can be tried, however few rows it has. The
 key is not in the ledger, so that the ledger can be shown to an auditor.
 """
@@ -8,11 +8,9 @@ key is not in the ledger, so that the ledger can be shown to an auditor.
 from __future__ import annotations
 
 import hashlib
-import hmac
 import os
 import secrets
 from pathlib import Path
-from typing import Any
 
 from sfumato.errors import FileFormatError, InputError, OutputError
 
@@ -57,24 +55,3 @@ def read_key(ledger: Path) -> bytes:
 def key_name(key: bytes) -> str:
     """A name of the key that says nothing about it: 256 random bits cannot be guessed from their hash."""
     return hashlib.sha256(b"sfumato ledger key " + key).hexdigest()[:16]
-
-
-def fingerprints(key: bytes, flow: Any) -> dict[str, str] | None:
-    """The keyed fingerprint of every column that a release reads, in one pass; None if it can be read only once or
-    has no order, as on a cluster.
-
-    Columns are known by the mechanism's names, and fingerprints are of codes, so that the same values in CSV and in
-    Parquet have the same.
-    """
-    if flow.source.once or flow.source.cluster is not None:
-        return None
-    m = flow.mechanism
-    columns = [*(m.secret.columns if m.reads == "both" else ()), *m.useful.columns]
-    made = {c.name: hmac.new(key, repr((c.name, c.labels)).encode(), hashlib.sha256) for c in columns}
-    row = 0
-    for batch in flow.source.batches(list(flow.coded.values())):
-        for column in columns:
-            codes = column.encode(batch.column(flow.coded[column.name]), first_row=row)
-            made[column.name].update(codes.astype("<i4", copy=False).tobytes())
-        row += batch.num_rows
-    return {name: mac.hexdigest() for name, mac in made.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import math
 import os
 import secrets
@@ -14,15 +13,18 @@ from typing import Any
 
 import msgspec
 
-from sfumato.alphabet import find_column
 from sfumato.certification import certificate
 from sfumato.composing import total_levels
 from sfumato.errors import BudgetError, InputError, checked_epsilon
 from sfumato.ledgers.booking import Reserved
-from sfumato.ledgers.entry import DELIVERED, RESERVED, VOID, Entry, counted, may_be_running, same_inputs, this_process
+from sfumato.ledgers.entry import DELIVERED, RESERVED, VOID, Entry, may_be_running, this_process
 from sfumato.ledgers.evidence import Evidence, evidence, named
-from sfumato.ledgers.keys import fingerprints, key_name, made_key
-from sfumato.ledgers.store import connected, entries_in, entry_in, insert, writing
+from sfumato.ledgers.grouping import counted, same_inputs
+from sfumato.ledgers.keys import key_name, made_key
+from sfumato.ledgers.names import account, tidy
+from sfumato.ledgers.persons import Persons, seen
+from sfumato.ledgers.remembering import check_declared, repeats
+from sfumato.ledgers.store import accounts, connected, entries_in, entry_in, insert, writing
 from sfumato.mechanism import Mechanism
 from sfumato.mechanism.file import MechanismRecord, mechanism_of, record_of
 from sfumato.mechanism.memory import memory_key
@@ -70,34 +72,36 @@ class Ledger:
 
     def booking(
         self, flow: Any, target: Any, *, people: str | None, budget: float | None = None,
-        same_values: bool = False, memoise: str | None = None,
+        same_values: bool = False, memoise: str | None = None, person: str | None = None,
     ) -> Reserved:
         """Reserve a place for a release, or refuse it with what is left."""
-        if not people:
-            raise InputError("a ledger needs to know whose data these are: people='survey 2026' (--people NAME).")
+        people = tidy(people or "")
         if not isinstance(flow.mechanism, Mechanism):
             raise InputError("a bundle of mechanisms has no place in a ledger: what several amount to is not computed.")
         if flow.stream.seeded:
             raise InputError("a seeded release is not for release, so it has no place in a ledger. Leave out the seed.")
-        key = made_key(self.path)
-        if memoise is not None:
-            find_column(memoise, flow.source.columns, flow.source.name)
-        marks = fingerprints(key, flow)
+        if memoise is not None and person not in (None, memoise):
+            raise InputError(f"answers are remembered by {memoise!r}: people are told apart by it, not by {person!r}.")
+        key, checksum = made_key(self.path), record_of(flow.mechanism).checksum
+        table = seen(key, flow, memoise or person, checksum=None if memoise is None else checksum)
         entry = self.reserve(
-            flow.mechanism, people, budget=budget, fingerprints=marks, key=key_name(key), same_values=same_values,
-            memoised=memoise is not None, target=named(target),
+            flow.mechanism, people, budget=budget, fingerprints=table.fingerprints, key=key_name(key),
+            same_values=same_values, memoised=memoise is not None, target=named(target), persons=table.persons,
         )
-        memo = None if memoise is None else Memo(memoise, memory_key(key, entry.mechanism))
+        # Bound to the name of the column as well: who goes by another name is another to whoever counts.
+        memo = None if memoise is None else Memo(memoise, memory_key(key, f"{checksum} {memoise}"))
         return Reserved(self.path, entry, memo)
 
     def reserve(
         self, mechanism: Mechanism, people: str, *, budget: float | None = None,
         fingerprints: dict[str, str] | None = None, key: str = "", same_values: bool = False, memoised: bool = False,
-        target: str | None = None,
+        target: str | None = None, persons: Persons | None = None,
     ) -> Entry:
         """Enter a release as reserved if everything that counts stays within the budget with it."""
         if budget is not None:
             checked_epsilon(budget)
+        if memoised and (persons is None or persons.ids is None):
+            raise InputError("remembered answers need the marks of the people whose they are (persons=).")
         record = record_of(mechanism)
         claim = mechanism.claim
         alone = None if claim is None else certificate(mechanism, wider=False).level
@@ -106,15 +110,14 @@ class Ledger:
             None if alone is None or math.isinf(alone) else alone,
             claim.notion if claim is not None and claim.notion in NOTIONS else "rldp", 0.0, budget, fingerprints, key,
             same_values, memoised, None, target, False, None, this_process(), _now(), None, None,
+            *((None, None) if persons is None else (persons.column, persons.who)),
         )
         with connected(self.path, create=True) as connection, writing(connection):
             connection.execute(
                 "INSERT OR IGNORE INTO mechanisms VALUES (?, ?)", (record.checksum, msgspec.json.encode(record))
             )
-            entry = _priced(connection, entry)
-            values = {name: getattr(entry, name) for name in Entry.__slots__ if name != "id"}
-            values["fingerprints"] = None if fingerprints is None else json.dumps(fingerprints)
-            return replace(entry, id=insert(connection, values))
+            entry = replace(entry, people=account(people, accounts(connection)))
+            return insert(connection, _priced(connection, entry, persons), persons)
 
     def settle(self, number: int, delivered: bool | None = None) -> Entry:
         """Say what became of a reservation whose process has ended; without `delivered`, from what lies on the disk."""
@@ -150,25 +153,23 @@ def _told(entry: Entry, found: Evidence, running: bool | None) -> bool:
     )
 
 
-def _priced(connection: sqlite3.Connection, entry: Entry) -> Entry:
+def _priced(connection: sqlite3.Connection, entry: Entry, persons: Persons | None) -> Entry:
     """The entry with the level of everything that counts with it, or BudgetError."""
     before = entries_in(connection, entry.people)
     if entry.budget is None:  # a budget stays until another is stated
         stated = [e for e in before if e.budget is not None]
         entry = replace(entry, budget=stated[-1].budget, notion=stated[-1].notion) if stated else entry
-    live = counted(before)
-    asked = [e for e in live if e.memoised and entry.memoised and (e.mechanism, e.key) == (entry.mechanism, entry.key)]
-    if asked:
-        known = entry.same_values or len(same_inputs([asked[-1], entry])) == 1
-        if known:
-            entry = replace(entry, repeats=asked[-1].repeats or asked[-1].id)
-        level = _level(connection, live, entry.notion, math.inf) if known else math.inf
-        note = None if known else CHANGED
+    check_declared(before, entry)
+    live, changed = counted(before), False
+    if entry.memoised and persons is not None:
+        root, changed = repeats(connection, before, entry, persons)
+        entry = replace(entry, repeats=root)
+    if changed or any((e.note or "").startswith(CHANGED) for e in live):
+        level, note = math.inf, CHANGED
     else:
-        level = _level(connection, [*live, entry], entry.notion, _ratio(entry.budget))
-        note = None
-    if any((e.note or "").startswith(CHANGED) for e in live):
-        level, note = math.inf, note or CHANGED
+        again = entry.repeats is not None
+        asked = (live, math.inf) if again else ([*live, entry], _ratio(entry.budget))
+        level, note = _level(connection, asked[0], entry.notion, asked[1]), None
     if entry.budget is not None and level > entry.budget and entry.repeats is None:
         raise BudgetError(_refusal(entry, live, level, note))
     return replace(entry, composed=level, note=note)
@@ -179,11 +180,12 @@ def _refusal(entry: Entry, live: list[Entry], level: float, note: str | None) ->
     open_ = [str(e.id) for e in live if e.state == RESERVED]
     hint = f" Reserved and not settled: {', '.join(open_)} (sfumato ledger settle)." if open_ else ""
     if note is not None:
-        hint = f" For {note}. If the values of people asked before are unchanged, say so (--same-values).{hint}"
+        hint = f" For {note}. Release without --memoise, where fresh noise hides changes.{hint}"
     elif math.isinf(level) or len(same_inputs([*live, entry])) > 1:
         hint = (
-            " The values may have changed since earlier releases, so each counts for any distribution. If those of "
-            f"people in both are unchanged, say so (--same-values).{hint}"
+            " The values may have changed since earlier releases, so each counts for any distribution. Name the column "
+            "that tells people apart (--person COL) in every release, so that the ledger can see whether they have, or "
+            f"say that those of people in both are unchanged (--same-values).{hint}"
         )
     return (
         f"the budget of {entry.people!r} is {entry.budget:.6g} ({entry.notion.upper()}), and with this release the "

@@ -11,11 +11,16 @@ import contextlib
 import json
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sfumato.errors import FileFormatError, InputError, OutputError
 from sfumato.ledgers.entry import Entry
+from sfumato.ledgers.names import spellings
+from sfumato.ledgers.persons import Marks, Persons
 
 APPLICATION = 0x53465544  # "SFUD" in SQLite's header
 VERSION = 1
@@ -32,6 +37,11 @@ CREATE TABLE releases (
 ) STRICT;
 CREATE INDEX releases_of_people ON releases (people, state);
 """
+PERSONS = """
+CREATE TABLE IF NOT EXISTS persons (
+  release INTEGER PRIMARY KEY REFERENCES releases (id), person TEXT NOT NULL, who TEXT NOT NULL, ids BLOB, answers BLOB
+) STRICT
+"""  # made when first needed, so that ledgers without it open as they are
 
 
 @contextlib.contextmanager
@@ -100,27 +110,60 @@ def writing(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def entries_in(connection: sqlite3.Connection, people: str | None = None) -> list[Entry]:
-    """Entries in the order in which they were reserved."""
-    rows = connection.execute("SELECT * FROM releases WHERE ? IS NULL OR people = ? ORDER BY id", (people, people))
-    return [_entry(row) for row in rows]
+    """Entries in the order in which they were reserved; of some people, under any spelling of their name."""
+    same = None if people is None else spellings(people, accounts(connection))
+    rows = connection.execute("SELECT * FROM releases ORDER BY id") if same is None else connection.execute(
+        f"SELECT * FROM releases WHERE people IN ({', '.join('?' * len(same))}) ORDER BY id", same
+    )
+    who = {row["release"]: row for row in _persons(connection, "release, person, who")}
+    return [_entry(row, who.get(row["id"])) for row in rows]
+
+
+def accounts(connection: sqlite3.Connection) -> list[str]:
+    """The names of people, in the order in which they were first entered."""
+    return [row[0] for row in connection.execute("SELECT people FROM releases GROUP BY people ORDER BY min(id)")]
 
 
 def entry_in(connection: sqlite3.Connection, number: int) -> Entry:
     row = connection.execute("SELECT * FROM releases WHERE id = ?", (number,)).fetchone()
     if row is None:
         raise InputError(f"the ledger has no release number {number}.")
-    return _entry(row)
+    return _entry(row, next(iter(_persons(connection, "person, who", number)), None))
 
 
-def _entry(row: sqlite3.Row) -> Entry:
+def marks_in(connection: sqlite3.Connection, number: int) -> tuple[Marks, Marks]:
+    """The marks of the people of a release, and of their answers."""
+    [row] = _persons(connection, "ids, answers", number)
+    return np.frombuffer(row["ids"], "<u8"), np.frombuffer(row["answers"], "<u8")
+
+
+def _persons(connection: sqlite3.Connection, columns: str, number: int | None = None) -> list[sqlite3.Row]:
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'persons'").fetchone():
+        return []
+    return connection.execute(
+        f"SELECT {columns} FROM persons WHERE ? IS NULL OR release = ?", (number, number)
+    ).fetchall()
+
+
+def _entry(row: sqlite3.Row, who: sqlite3.Row | None) -> Entry:
     values: dict[str, Any] = {key: row[key] for key in row.keys()}  # noqa: SIM118 - iterating a Row gives values
     values["fingerprints"] = None if row["fingerprints"] is None else json.loads(row["fingerprints"])
+    if who is not None:
+        values |= {"person": who["person"], "who": who["who"]}
     return Entry(**{**values, **{k: bool(values[k]) for k in ("same_values", "memoised", "ready")}})
 
 
-def insert(connection: sqlite3.Connection, values: dict[str, Any]) -> int:
-    names = ", ".join(values)
-    marks = ", ".join(f":{name}" for name in values)
+def insert(connection: sqlite3.Connection, entry: Entry, persons: Persons | None) -> Entry:
+    """The entry with its number."""
+    values = {name: getattr(entry, name) for name in Entry.__slots__ if name not in ("id", "person", "who")}
+    values["fingerprints"] = None if entry.fingerprints is None else json.dumps(entry.fingerprints)
+    names, marks = ", ".join(values), ", ".join(f":{name}" for name in values)
     made = connection.execute(f"INSERT INTO releases ({names}) VALUES ({marks})", values)
     assert made.lastrowid is not None
-    return made.lastrowid
+    if persons is not None:
+        blobs = [None if x is None else x.astype("<u8").tobytes() for x in (persons.ids, persons.answers)]
+        connection.execute(PERSONS)
+        connection.execute(
+            "INSERT INTO persons VALUES (?, ?, ?, ?, ?)", (made.lastrowid, persons.column, persons.who, *blobs)
+        )
+    return replace(entry, id=made.lastrowid)

@@ -138,10 +138,14 @@ class Bundle:
 
     @property
     def confidence(self) -> float | None:
-        """With which the balls of all parts hold at once: 1 less the sum of their risks; None without such balls."""
+        """With which the balls of all parts hold at once: 1 less the sum of their risks; None without such balls.
+
+        A tree of k edges was chosen among the k(k + 1)/2 pairs of its nodes, so that the risk is of all of them.
+        """
         sets = [part.claim.within for part in self.parts if part.claim is not None]
         given = [c for c in (getattr(within, "confidence", None) for within in sets) if c is not None]
-        return float(1 - sum(1 - c for c in given)) if given else None
+        chosen = (len(given) + 1) / 2 if self.claim is not None and self.claim.assuming == "tree" else 1
+        return float(1 - chosen * sum(1 - c for c in given)) if given else None
 
     @property
     def asks(self) -> str:

@@ -27,12 +27,17 @@ class Memo:
 
     def words(self, people: pa.Array, codes: npt.NDArray[Any], count: int, first_row: int) -> Words:
         """The random words [i·count] of every record."""
-        if people.null_count:
-            row = first_row + int(np.flatnonzero(np.asarray(people.is_null()))[0]) + 1
-            raise DataError(f"column {self.column!r}, row {row}: nobody is named, so no answer can be remembered.")
-        names = people.cast(pa.string()).to_pylist()
+        names = names_of(people, self.column, first_row).to_pylist()
         drawn = [remembered(self.key, n.encode(), int(c), count) for n, c in zip(names, codes, strict=True)]
         return np.frombuffer(b"".join(drawn), np.uint64)
+
+
+def names_of(people: pa.Array, column: str, first_row: int) -> pa.Array:
+    """The names of people as text; nobody may be nameless."""
+    if people.null_count:
+        row = first_row + int(np.flatnonzero(np.asarray(people.is_null()))[0]) + 1
+        raise DataError(f"column {column!r}, row {row}: nobody is named, so that people cannot be told apart.")
+    return people.cast(pa.string())
 
 
 class Booking(Protocol):
@@ -65,7 +70,7 @@ class Book(Protocol):
 
     def booking(
         self, flow: Any, target: Any, *, people: str | None, budget: float | None,
-        same_values: bool, memoise: str | None,
+        same_values: bool, memoise: str | None, person: str | None,
     ) -> Booking:
         """Reserve a place for the release, or refuse it."""
 
@@ -91,13 +96,13 @@ class Unbooked:
 
 def booked(
     ledger: Book | None, flow: Any, target: Any, *, people: str | None, budget: float | None,
-    same_values: bool = False, memoise: str | None = None,
+    same_values: bool = False, memoise: str | None = None, person: str | None = None,
 ) -> Booking:
     """The place of a release in the ledger, if there is one."""
     if ledger is not None:
         return ledger.booking(
-            flow, target, people=people, budget=budget, same_values=same_values, memoise=memoise
+            flow, target, people=people, budget=budget, same_values=same_values, memoise=memoise, person=person
         )
-    if people is not None or budget is not None or memoise is not None:
-        raise InputError("people, budget and memoise need a ledger: ledger=sf.Ledger('people.ledger').")
+    if any(x is not None for x in (people, budget, memoise, person)):
+        raise InputError("people, budget, memoise and person need a ledger: ledger=sf.Ledger('people.ledger').")
     return Unbooked()

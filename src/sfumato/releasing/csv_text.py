@@ -10,6 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.alphabet import CONTROL
+from sfumato.errors import DataError
+from sfumato.sources.formulas import guard, guarded
+
+TEXTS = (pa.string(), pa.large_string())
 MOST_PIECES = 1 << 16  # combinations of labels that are kept ready as text
 MOST_READY = 64  # sets of dictionaries for which they are
 
@@ -20,6 +25,7 @@ class CsvText:
 
     delimiter: str
     width: int
+    raw: bool = False  # cells as they are, formulas too
     ready: dict[tuple[int, ...], Any] = field(default_factory=dict)
     held: list[Any] = field(default_factory=list)  # dictionaries behind `ready`: their addresses stay theirs
 
@@ -27,6 +33,7 @@ class CsvText:
         """One field. In a table of one column a missing value is a pair of quotes: no line may be empty."""
         if not text:
             return '""' if self.width == 1 else ""
+        text = text if self.raw else guarded(text)
         if any(mark in text for mark in (self.delimiter, '"', "\n", "\r")):
             return '"' + text.replace('"', '""') + '"'
         return text
@@ -80,8 +87,10 @@ class CsvText:
     def _plain(self, column: pa.Array) -> pa.Array:
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
-        text = column if column.type in (pa.string(), pa.large_string()) else pc.cast(column, pa.string())
+        text = column if column.type in TEXTS else pc.cast(column, pa.string())
         text = pc.fill_null(text, "") if text.null_count else text
+        if not self.raw and column.type in (*TEXTS, pa.string_view()):  # a number is no formula
+            text = guard(text)
         raw = np.frombuffer(_data(text), np.uint8)
         if any((raw == mark).any() for mark in (*b'"\n\r', *self.delimiter.encode())):
             hit = pc.match_substring_regex(text, f'[{self.delimiter}"\\n\\r]')
@@ -90,6 +99,24 @@ class CsvText:
         if self.width == 1:
             text = pc.if_else(pc.equal(text, ""), pa.scalar('""', text.type), text)
         return text
+
+
+def check_steering(name: str, column: pa.Array, first_row: int) -> None:
+    """Refuse text with control characters, which may steer the terminal on which the file is looked at."""
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if kind not in TEXTS:
+        return
+    held = column.dictionary if pa.types.is_dictionary(column.type) else column
+    raw = np.frombuffer(_data(held), np.uint8)
+    if not ((raw < 32).any() or (raw == 127).any() or (raw == 0xC2).any()):  # 0xC2 begins those from U+0080 on
+        return
+    whole = column.dictionary_decode() if held is not column else column
+    hit = np.flatnonzero(np.asarray(pc.match_substring_regex(pc.fill_null(whole, ""), CONTROL.pattern)))
+    if len(hit):
+        raise DataError(
+            f"column {name!r}, row {first_row + int(hit[0]) + 1}: the text has a control character, which may steer a "
+            "terminal. Remove it, or write cells as they are (raw_cells=True, --raw-cells)."
+        )
 
 
 def _identity(dictionary: pa.Array) -> tuple[int, ...]:

@@ -49,6 +49,7 @@ def release(
     secret: Names = ..., useful: Names = ..., partition: Sequence[str] = ..., seed: int | None = ...,
     force: bool = ..., allow_unclaimed: bool = ..., progress: Progress | None = ..., ledger: Book | None = ...,
     people: str | None = ..., budget: float | None = ..., same_values: bool = ..., memoise: str | None = ...,
+    person: str | None = ..., raw_cells: bool = ...,
 ) -> Any: ...
 
 
@@ -58,7 +59,7 @@ def release(
     keep: Sequence[str] = ..., secret: Names = ..., useful: Names = ..., partition: Sequence[str] = ...,
     seed: int | None = ..., force: bool = ..., allow_unclaimed: bool = ..., progress: Progress | None = ...,
     ledger: Book | None = ..., people: str | None = ..., budget: float | None = ..., same_values: bool = ...,
-    memoise: str | None = ...,
+    memoise: str | None = ..., person: str | None = ..., raw_cells: bool = ...,
 ) -> Release: ...
 
 
@@ -68,6 +69,7 @@ def release(
     partition: Sequence[str] = (), seed: int | None = None, force: bool = False, allow_unclaimed: bool = False,
     progress: Progress | None = None, ledger: Book | None = None, people: str | None = None,
     budget: float | None = None, same_values: bool = False, memoise: str | None = None,
+    person: str | None = None, raw_cells: bool = False,
 ) -> Any:
     """Randomise every row of a source, into a file or folder or into what the source is.
 
@@ -82,8 +84,11 @@ def release(
     the rows of a file come back as an Arrow table. They are drawn once, also where the frame is lazy. A Spark data
     frame is released on its cluster: into a lazy Spark data frame, or into a folder of Parquet files.
 
+    In CSV, a cell that a spreadsheet would run as a formula is written with an apostrophe in front, which sfumato takes
+    away when it reads the file, and text with control characters is refused; `raw_cells=True` writes cells as they are.
+
     With `ledger=sf.Ledger(path)` the release is entered as one about `people`, and refused if all releases about them
-    together would exceed `budget` (docs/ledger.md has same_values and memoise).
+    together would exceed `budget` (docs/ledger.md has person, same_values and memoise).
     """
     mechanism = known(mechanism)
     opened = open_source(source)
@@ -99,7 +104,8 @@ def release(
             raise InputError("a cluster writes to paths and addresses that it knows itself; give to= as text.")
         _check_promise(mechanism, allow_unclaimed)
         flow = Flow.of(opened, mechanism, decode, keep, secret, useful, Stream.of(seed))
-        with booked(ledger, flow, to, people=people, budget=budget, same_values=same_values) as place:
+        account = booked(ledger, flow, to, people=people, budget=budget, same_values=same_values, person=person)
+        with account as place:
             place.ready(None)  # from here on the cluster may name files: what fails now must be settled by a person
             return spark_release(flow.at(place), to, force=force)
     target = None if to is None else located(to)
@@ -112,12 +118,14 @@ def release(
     _check_promise(mechanism, allow_unclaimed)
     flow = flow_of(opened, mechanism, decode, keep, secret, useful, Stream.of(seed))
     check_partition(divided, flow)
-    place = booked(ledger, flow, target, people=people, budget=budget, same_values=same_values, memoise=memoise)
+    place = booked(
+        ledger, flow, target, people=people, budget=budget, same_values=same_values, memoise=memoise, person=person
+    )
     with place:
         flow = flow.at(place)
         if target is None:
             return opened.back(_ready(flow.returned(progress), place, held=ledger is not None))
-        return _written(flow, target, divided, place, force, progress)
+        return _written(flow, target, divided, place, force, progress, writer_for(target, divided, raw=raw_cells))
 
 
 def _ready(rows: Rows, place: Booking, *, held: bool) -> Rows:
@@ -130,11 +138,12 @@ def _ready(rows: Rows, place: Booking, *, held: bool) -> Rows:
 
 
 def _written(
-    flow: Flow, target: Where, divided: tuple[str, ...], place: Booking, force: bool, progress: Progress | None
+    flow: Flow, target: Where, divided: tuple[str, ...], place: Booking, force: bool, progress: Progress | None,
+    made: Made,
 ) -> Release:
     """The release as a table and its manifest, which are named last, the table after the manifest."""
-    folder, made = is_folder(target, divided), writer_for(target, divided)
-    with all_drafted([manifest_path(target), target], folder=target if folder else None) as (note, table):
+    folder = target if is_folder(target, divided) else None
+    with all_drafted([manifest_path(target), target], folder=folder) as (note, table):
         rows = flow.write(made, table, progress)
         with as_output_error(target):
             table.settle()

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sfumato.atomic import as_output_error
 from sfumato.errors import InputError
-from sfumato.releasing.csv_text import CsvText
+from sfumato.releasing.csv_text import CsvText, check_steering
 from sfumato.sources.files import DELIMITERS, packing_of, suffix_of
 from sfumato.sources.places import Where
 
@@ -89,16 +89,27 @@ class ParquetOutput:
 
 
 class CsvOutput:
-    """CSV in UTF-8 with a header; fields are quoted where they must be, missing values are empty."""
+    """CSV in UTF-8 with a header; fields are quoted where they must be, missing values are empty.
 
-    def __init__(self, opened: Open, schema: pa.Schema, delimiter: str, packing: str | None = None) -> None:
+    Unless it is to be raw, cells that a spreadsheet would run have an apostrophe in front, and text that would steer a
+    terminal is refused.
+    """
+
+    def __init__(
+        self, opened: Open, schema: pa.Schema, delimiter: str, packing: str | None = None, raw: bool = False
+    ) -> None:
         _check_text(schema)
+        self.rows = 0
         self.raw: Any = opened("")
         self.file: Any = self.raw if packing is None else pa.CompressedOutputStream(self.raw, packing)
-        self.text = CsvText(delimiter, len(schema.names))
+        self.text = CsvText(delimiter, len(schema.names), raw)
         self.file.write(self.text.header(schema.names))
 
     def write(self, batch: pa.RecordBatch) -> None:
+        if not self.text.raw:
+            for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                check_steering(name, column, self.rows)
+        self.rows += batch.num_rows
         self.file.write(self.text.lines(batch))
 
     def close(self) -> None:
@@ -133,12 +144,13 @@ def _check_text(schema: pa.Schema) -> None:
             )
 
 
-def _csv(suffix: str) -> Made:
-    return lambda opened, schema: CsvOutput(opened, schema, DELIMITERS[suffix], packing_of(suffix))
+def _csv(suffix: str, raw: bool = False) -> Made:
+    return lambda opened, schema: CsvOutput(opened, schema, DELIMITERS[suffix], packing_of(suffix), raw)
 
 
-WRITERS: dict[str, Made] = {".parquet": ParquetOutput, **{suffix: _csv(suffix) for suffix in DELIMITERS}}
-STREAMS: dict[str, Made] = {"csv": _csv(".csv"), "tsv": _csv(".tsv"), "arrow": ArrowOutput}  # through a pipe
+def stream_writer(form: str, raw: bool = False) -> Made:
+    """How to write into a pipe."""
+    return ArrowOutput if form == "arrow" else _csv(f".{form}", raw)
 
 
 def is_folder(target: Where, partition: Sequence[str] = ()) -> bool:
@@ -146,16 +158,16 @@ def is_folder(target: Where, partition: Sequence[str] = ()) -> bool:
     return bool(partition) or not suffix_of(target)
 
 
-def writer_for(target: Where, partition: Sequence[str] = ()) -> Made:
-    """How to write a target, by its suffix."""
+def writer_for(target: Where, partition: Sequence[str] = (), *, raw: bool = False) -> Made:
+    """How to write a target, by its suffix; CSV with cells as they are if `raw`."""
     if is_folder(target, partition):
         from sfumato.releasing.partitions import PartitionedOutput
 
         return lambda opened, schema: PartitionedOutput(opened, schema, tuple(partition))
     suffix = suffix_of(target)
-    if suffix not in WRITERS:
-        known = ", ".join(sorted(WRITERS))
+    if suffix not in (".parquet", *DELIMITERS):
+        known = ", ".join(sorted([".parquet", *DELIMITERS]))
         raise InputError(
             f"cannot write {target.name}: the suffix must be one of {known}, or none for a folder of Parquet files."
         )
-    return WRITERS[suffix]
+    return ParquetOutput if suffix == ".parquet" else _csv(suffix, raw)

@@ -163,7 +163,7 @@ def _condition(f: Facts) -> str:
         return ""
     text = f"This holds {WITHIN.get(f.promise.within, 'for every distribution in the stated set')}"
     if f.promise.confidence is not None:
-        text += f" at {f.promise.confidence:.0%} confidence"
+        text += f" at {f.promise.confidence:.0%} confidence (of independent rows, with labels fixed beforehand)"
     return text + "."
 
 

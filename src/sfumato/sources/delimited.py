@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.errors import DataError, InputError
+from sfumato.sources.formulas import unguard, unguarded
 from sfumato.sources.places import Where
 from sfumato.sources.source import Source
 
@@ -45,7 +46,7 @@ def csv_source(
             meter.advance()
             yield batch
 
-    return Source(name, columns, read, path, share=None if size is None else lambda: meter.share)
+    return Source(name, table.names, read, path, share=None if size is None else lambda: meter.share)
 
 
 def stream_source(stream: Any, delimiter: str = ",", name: str = "standard input") -> Source:
@@ -56,7 +57,7 @@ def stream_source(stream: Any, delimiter: str = ",", name: str = "standard input
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
         return table.batches(pa.PythonFile(whole, "r"), [*coded, *kept])
 
-    return Source(name, columns, read, once=True)
+    return Source(name, table.names, read, once=True)
 
 
 @dataclass(slots=True)
@@ -124,26 +125,34 @@ def _end_of_record(data: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Rows of CSV: every column as text, empty fields as missing; whatever else a field holds stays as it is."""
+    """Rows of CSV: every column as text, empty fields as missing, formulas without their guard; whatever else a field
+    holds stays as it is."""
 
     name: str
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # as they are written
     delimiter: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(map(unguarded, self.columns))
 
     def batches(self, stream: Any, wanted: list[str]) -> Iterator[pa.RecordBatch]:
         from pyarrow import csv as arrow_csv
 
+        as_written = dict(zip(self.names, self.columns, strict=True))
+        written = [as_written[name] for name in wanted]
         try:
             with stream:
-                yield from arrow_csv.open_csv(
+                for batch in arrow_csv.open_csv(
                     stream,
                     read_options=arrow_csv.ReadOptions(block_size=BLOCK_BYTES),
                     parse_options=arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
                     convert_options=arrow_csv.ConvertOptions(
-                        column_types={name: pa.string() for name in wanted}, include_columns=wanted,
+                        column_types={name: pa.string() for name in written}, include_columns=written,
                         strings_can_be_null=True, null_values=[""],
                     ),
-                )
+                ):
+                    yield pa.RecordBatch.from_arrays([unguard(c) for c in batch.columns], names=wanted)
         except pa.ArrowInvalid as error:
             if "Empty CSV" not in str(error):
                 raise self._error(str(error)) from None

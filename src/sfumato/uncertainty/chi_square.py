@@ -39,6 +39,9 @@ class ChiSquareBall:
     distribution. It holds for every n and every distribution and is conservative; RenyiBall(joint, alpha=1,
     confidence=…) holds as well and is closer for large tables.
 
+    All of them are about rows drawn independently, and about labels fixed before the rows were seen: labels taken from
+    the rows, or grouped by how rare they are in them (`joint.learned`), may lower the coverage to nothing.
+
     >>> joint = Joint.from_counts([[7, 10], [26, 57]])
     >>> round(math.log1p(ChiSquareBall(joint, confidence=0.95).radius), 6)
     0.075244

@@ -27,7 +27,8 @@ class RenyiBall:
     P̂₁T(D₁) + P̂₂T(D₂) ≤ T(B), T(D) = (e^{κD} − 1)/κ, κ = (α − 1)/α (ours; see power_tilting).
 
     confidence= instead of radius= takes a B for which the ball covers the truth with at least that probability at every
-    n and every distribution: P(D₁(P̂‖P) ≥ t/n) ≤ e^{−t}(et/(k−1))^{k−1} with k = |S||U| [Agrawal, IEEE Trans. IT 2020].
+    n and every distribution, if the labels were fixed before the rows were seen (see `joint.learned`) and the rows are
+    independent: P(D₁(P̂‖P) ≥ t/n) ≤ e^{−t}(et/(k−1))^{k−1} with k = |S||U| [Agrawal, IEEE Trans. IT 2020].
     Since D_α ≤ D₁ for α ≤ 1, it holds for every α ≤ 1.
 
     >>> joint = Joint.from_counts([[7, 10], [26, 57]])

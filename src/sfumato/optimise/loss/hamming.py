@@ -96,6 +96,10 @@ def least_epsilon_hamming(sources: Sources, budget: float) -> LeastHammingLevel:
     m = sources.size
     if budget <= 0.0:
         return LeastHammingLevel(float("inf"), float("inf"), np.eye(m), np.zeros(m))
+    free = least_hamming(sources, 0.0)  # constant laws: those that give one letter always are at the programme's edge
+    if free.value <= budget + OVERDRAWN:
+        return LeastHammingLevel(0.0, 0.0, free.q, free.levels)
+    decided = free.bound > budget + OVERDRAWN  # else nothing above 0 is proved
     lp = LinearProgramme(np.append(-np.ones(m), m - 1.0), np.ones(m + 1), np.full(m + 1, INFINITY))
     lp.at_most(sparse.hstack([sparse.eye(m), -np.ones((m, 1))]))
     lp.at_most(np.append(np.ones(m), -(m - 1.0))[None, :])
@@ -110,15 +114,11 @@ def least_epsilon_hamming(sources: Sources, budget: float) -> LeastHammingLevel:
         if spent <= budget * (1.0 + CLOSE) + 1e-15:
             break
         fresh = p[None, :]
-    if m - 1.0 - levels.sum() <= 1e-9 * levels.min() or not solution.optimal:
-        free = least_hamming(sources, 0.0)  # by a constant law
-        if free.value <= budget + OVERDRAWN:
-            return LeastHammingLevel(0.0, 0.0, free.q, free.levels)
     levels = levels * min(1.0, budget / spent) if spent > 0.0 else levels
     e = 1.0 + max(0.0, m - 1.0 - levels.sum()) / levels.min()
     prices = np.maximum(-solution.row_dual[m + 1 :], 0.0)
-    proved = max(1.0, _bound_at(members, prices, budget))
-    if proved < e * (1.0 - 1e-10):
+    proved = max(1.0, _bound_at(members, prices, budget)) if decided else 1.0
+    if decided and proved < e * (1.0 - 1e-10):
         proved = max(proved, _bound(members, prices, budget))
     epsilon = float(np.log(e))
     return LeastHammingLevel(epsilon, float(min(np.log(proved), epsilon)), attaining(levels, epsilon), levels)

@@ -1,0 +1,129 @@
+"""Persons: keyed fingerprints of the columns that a release reads, bound to the people whose values they are.
+
+Codes in row order are no evidence of unchanged values: after two people of a sorted table have changed places it looks
+as before. Bound to a column that names everybody once, a fingerprint is of the map from people to values, in no order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.alphabet import Column, find_column
+from sfumato.errors import DataError, InputError
+from sfumato.releasing.booking import names_of
+
+Marks = npt.NDArray[np.uint64]  # sorted keyed marks, each of one person or of one person's answer
+MARK = 8  # bytes of a mark: among a million people, a chance of 2⁻⁴⁴ that a changed one passes for unchanged
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Persons:
+    """Who is in a table, as far as a ledger may know: without the key these are random numbers."""
+
+    column: str
+    who: str  # fingerprint of the column and its name
+    ids: Marks | None = None  # of each person; kept for remembered answers
+    answers: Marks | None = None  # of each person with the values that the mechanism reads
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seen:
+    """What one pass over a table tells a ledger."""
+
+    fingerprints: dict[str, str] | None = None  # column → keyed fingerprint; None: it can be read only once
+    persons: Persons | None = None
+
+
+def seen(key: bytes, flow: Any, person: str | None = None, *, checksum: str | None = None) -> Seen:
+    """The keyed fingerprint of every column that a release reads, in one pass; of persons too, if a column names them.
+
+    Columns are known by the mechanism's names, and fingerprints are of codes, so that the same values in CSV and in
+    Parquet have the same. With `checksum`, the mechanism's, persons have marks one by one, so that who joins or leaves
+    can be told from who was given another name.
+    """
+    if flow.source.once or flow.source.cluster is not None:
+        if person is not None:
+            raise InputError(
+                f"people can be told apart by {person!r} only in rows that can be read twice, in files and frames of "
+                f"this machine; {flow.source.name} cannot. Write it to a file first."
+            )
+        return Seen()
+    m = flow.mechanism
+    columns = [*(m.secret.columns if m.reads == "both" else ()), *m.useful.columns]
+    if person is None:
+        return Seen(_unbound(key, flow, columns))
+    find_column(person, flow.source.columns, flow.source.name)
+    names, codes = _read(flow, columns, person)
+    return _bound(key, columns, person, names, codes, checksum)
+
+
+def _unbound(key: bytes, flow: Any, columns: list[Column]) -> dict[str, str]:
+    """Of codes in row order: equal tables have equal ones, and so may others."""
+    made = {c.name: hmac.new(key, repr((c.name, c.labels)).encode(), hashlib.sha256) for c in columns}
+    row = 0
+    for batch in flow.source.batches(list(flow.coded.values())):
+        for column in columns:
+            codes = column.encode(batch.column(flow.coded[column.name]), first_row=row)
+            made[column.name].update(codes.astype("<i4", copy=False).tobytes())
+        row += batch.num_rows
+    return {name: mac.hexdigest() for name, mac in made.items()}
+
+
+def _read(flow: Any, columns: list[Column], person: str) -> tuple[Any, dict[str, Any]]:
+    """The names of people and the codes of every column, in the order of the names."""
+    parts: list[Any] = []
+    codes: dict[str, list[Any]] = {c.name: [] for c in columns}
+    row, also = 0, () if person in flow.coded.values() else (person,)
+    for batch in flow.source.batches(list(flow.coded.values()), also):
+        parts.append(names_of(batch.column(person), person, row).cast(pa.large_string()))
+        for column in columns:
+            codes[column.name].append(column.encode(batch.column(flow.coded[column.name]), first_row=row))
+        row += batch.num_rows
+    names = pa.chunked_array(parts).combine_chunks()
+    order = np.asarray(pc.sort_indices(names))
+    _check_once(names, order, person)
+    return names.take(pa.array(order)), {name: np.concatenate(own)[order] for name, own in codes.items()}
+
+
+def _check_once(names: Any, order: Any, column: str) -> None:
+    """Two rows of one name would get one answer when their values are equal, and so show whether they are."""
+    ranked = names.take(pa.array(order))
+    twice = np.flatnonzero(np.asarray(pc.equal(ranked.slice(1), ranked.slice(0, len(ranked) - 1))))
+    if len(twice):
+        row = int(max(order[twice[0]], order[twice[0] + 1])) + 1
+        raise DataError(
+            f"column {column!r}, row {row}: it names somebody a second time, so that it does not tell people apart. "
+            "Give a column with another value in every row."
+        )
+
+
+def _bound(
+    key: bytes, columns: list[Column], person: str, names: Any, codes: dict[str, Any], checksum: str | None
+) -> Seen:
+    ids = [name.encode() for name in names.to_pylist()]
+    who = hmac.new(key, b"sfumato persons " + repr(person).encode(), hashlib.sha256)
+    for name in ids:
+        who.update(len(name).to_bytes(8, "big") + name)
+    marks = {}
+    for c in columns:
+        content = repr((c.name, c.labels)).encode() + who.digest() + codes[c.name].astype("<i4").tobytes()
+        marks[c.name] = hmac.new(key, content, hashlib.sha256).hexdigest()
+    if checksum is None:
+        return Seen(marks, Persons(person, who.hexdigest()))
+    own = hmac.new(key, f"sfumato marks {checksum} {person}".encode(), hashlib.sha256).digest()
+    values = np.stack([codes[c.name].astype(">i4") for c in columns], axis=1)
+    answers = [value.tobytes() + name for value, name in zip(values, ids, strict=True)]
+    return Seen(marks, Persons(person, who.hexdigest(), _marks(own, ids, b"person"), _marks(own, answers, b"answer")))
+
+
+def _marks(key: bytes, records: list[bytes], use: bytes) -> Marks:
+    made = b"".join(hashlib.blake2b(r, key=key, digest_size=MARK, person=use).digest() for r in records)
+    return np.sort(np.frombuffer(made, "<u8"))

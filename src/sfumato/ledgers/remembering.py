@@ -1,0 +1,60 @@
+"""Remembering: whether a release repeats answers that its people have given before, told from the marks of both."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+
+from sfumato.errors import InputError
+from sfumato.ledgers.entry import VOID, Entry
+from sfumato.ledgers.persons import Marks, Persons
+from sfumato.ledgers.store import marks_in
+
+CONTRADICTED = (
+    "it was declared that values are unchanged (--same-values), but people of release {} have other values now. "
+    "Leave the declaration out; nothing was released."
+)
+
+
+def repeats(
+    connection: sqlite3.Connection, before: Sequence[Entry], entry: Entry, persons: Persons
+) -> tuple[int | None, bool]:
+    """The release whose remembered answers this one repeats, if it does; and whether somebody's values have changed.
+
+    Releases whose people are known by the same column, under the same key and mechanism, form families. One more
+    belongs to a family if all its people are in it, or all people of the family are in it: a row is a person, so those
+    who are new then are no others under a new name. Within a family, therefore, nobody has two names, and nobody who
+    keeps his values has two answers. Where somebody left and somebody joined, the one may be the other: such a release
+    begins a family of its own, and counts in full.
+    """
+    assert persons.ids is not None and persons.answers is not None
+    families: dict[int, list[tuple[Marks, Marks]]] = {}
+    for e in before:
+        if e.state != VOID and e.memoised and e.who is not None and _asked(e) == _asked(entry):
+            families.setdefault(e.repeats or e.id, []).append(marks_in(connection, e.id))
+    found = None
+    for root, members in families.items():
+        ids, answers = (reduce(np.union1d, part) for part in zip(*members, strict=True))
+        again = int(np.isin(persons.ids, ids).sum())
+        if int(np.isin(persons.answers, answers).sum()) < again:
+            if entry.same_values:
+                raise InputError(CONTRADICTED.format(root))
+            return None, True
+        found = root if again in (len(persons.ids), len(ids)) else found
+    return found, False
+
+
+def _asked(entry: Entry) -> tuple[str, str, str | None]:
+    return entry.mechanism, entry.key, entry.person
+
+
+def check_declared(before: Sequence[Entry], entry: Entry) -> None:
+    """Refuse to declare values unchanged that the fingerprints of the same people show to have changed."""
+    if entry.same_values and entry.who is not None:
+        for e in before:
+            same = (e.who, *_asked(e)) == (entry.who, *_asked(entry)) and e.state != VOID
+            if same and e.fingerprints != entry.fingerprints:
+                raise InputError(CONTRADICTED.format(e.id))
