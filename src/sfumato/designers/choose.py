@@ -20,12 +20,12 @@ from sfumato.designers.leakage import leakage
 from sfumato.designers.precise import precise
 from sfumato.designers.recoverable import SHARE
 from sfumato.designers.recoverable import recoverable as made_recoverable
-from sfumato.designers.robust import LARGEST, LISTED_VALUES, ballopt, nr, polyopt
+from sfumato.designers.robust import LARGEST, ballopt, nr, polyopt
 from sfumato.designers.srlip import srlip, srlip_paper
 from sfumato.designers.srr import srr
 from sfumato.designers.unary import oue, sue
 from sfumato.errors import InputError, unknown
-from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
+from sfumato.uncertainty import ChiSquareBall, Custom, Exactly, RenyiBall, UncertaintySet
 
 _DESIGNERS: dict[str, Callable[..., Draft]] = {
     "grr": grr, "sue": sue, "oue": oue, "srr": srr, "ir": ir, "cr": cr,
@@ -39,7 +39,6 @@ _POINTWISE = {"nr"}  # methods that are private at P̂ alone and claim no more
 _CLOSED = {"both": ("ir", "srr", "grr", "cr"), "useful": ("grr",)}  # what `auto` always compares
 _NEARNESS = ("distance", "values", "outputs")  # options that only a method with a distance can mean
 OPTIMISED_CELLS = 4_000  # cells up to which `auto` optimises
-UNREAD_VALUES = 16  # useful values up to which `auto` optimises a mechanism that does not read the secret
 AUTO_SECONDS = 30.0  # for the optimiser, when no time_limit is given
 
 
@@ -124,8 +123,8 @@ def _most_informative(task: Task, *, time_limit: float | None = None, robust_uti
     elif task.epsilon > LARGEST:
         why += f" (auto optimises up to ε = {LARGEST:g})"
     if robust_utility:
-        few = task.reads == "both" and task.joint.useful.size <= LISTED_VALUES
-        tried += [_draft("polyopt", task, limit)] if optimum == "ballopt" and few else []
+        ball = optimum == "ballopt" and task.reads == "both" and isinstance(task.within, (ChiSquareBall, RenyiBall))
+        tried += [_draft("polyopt", task, limit)] if ball else []
         why += " at every distribution in the set"
     values = [draft.least(task) if robust_utility else draft.value(task) for draft in tried]
     best = tried[max(range(len(tried)), key=lambda i: values[i])]
@@ -137,8 +136,8 @@ def _optimum(task: Task) -> str | None:
     """The optimiser that fits the task, if its size allows one."""
     if task.notion != "rldp" or not 0 < task.epsilon <= LARGEST or task.joint.p.size > OPTIMISED_CELLS:
         return None
-    complete = bool((task.joint.p_secret > 0).all() and (task.joint.p_useful > 0).all())
-    if isinstance(task.within, ChiSquareBall) and task.within.radius > 0:
-        fits = task.reads == "both" or (complete and task.joint.useful.size <= UNREAD_VALUES)
-        return "ballopt" if fits and (task.joint.p_secret > 0).sum() > 1 else None
-    return "nr" if isinstance(task.within, Exactly) and task.reads == "both" and complete else None
+    if (task.joint.p_secret > 0).sum() < 2:
+        return None
+    if isinstance(task.within, Exactly):
+        return "nr" if task.reads == "both" else "ballopt"
+    return None if isinstance(task.within, Custom) else "ballopt"

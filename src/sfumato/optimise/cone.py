@@ -145,7 +145,9 @@ class RatioCone:
         self.E = float(np.exp(epsilon - MARGIN))
         self.rise = self.E - 1.0
         seen, empty = np.flatnonzero(joint.p_secret > 0), np.flatnonzero(joint.p_secret <= 0)
-        empty = empty[:1] if hasattr(within, "budget") and within.budget > 0 else empty[:0]
+        self.screening = getattr(within, "budget", 0.0) > 0.0
+        empty = empty[:1] if self.screening else empty[:0]
+        self.same = bool(getattr(within, "same_secret", False))
         self.secrets = np.concatenate([seen, empty])
         self.part = np.sin(np.linspace(0.0, np.pi / 2, self.NODES)) ** 2
 
@@ -171,8 +173,8 @@ class RatioCone:
     def _pairs(self, x: Floats, most: int, room: float) -> tuple[Ints, Ints, Ints]:
         """Rows and pairs of secrets to look at: all while they are few, else those that the screen finds worst."""
         count = len(self.secrets)
-        first, second = np.nonzero(~np.eye(count, dtype=bool))
-        if count * (count - 1) <= most or not hasattr(self.within, "budget"):
+        first, second = np.nonzero(~np.eye(count, dtype=bool) | self.same)
+        if count * (count - 1) <= most or not self.screening:
             y = np.repeat(np.arange(len(x)), len(first))
             return y, self.secrets[np.tile(first, len(x))], self.secrets[np.tile(second, len(x))]
         excess = self.screened(x)

@@ -19,7 +19,7 @@ from sfumato.optimise.budget import Budget
 from sfumato.optimise.coarser import merged
 from sfumato.optimise.cone import Cone, RatioCone, repaired, settled
 from sfumato.optimise.master import Information
-from sfumato.optimise.product.designs import two_level
+from sfumato.optimise.product.designs import safe, two_level
 from sfumato.optimise.product.layout import Layout
 from sfumato.optimise.product.moves import ProductMover
 from sfumato.optimise.product.profiles import ranked
@@ -64,7 +64,8 @@ class Chain:
     @property
     def shared(self) -> bool:
         """Whether two-level rows under profiles are known for the set."""
-        return hasattr(self.within, "masses") and self.within.budget > 0 and self.reads == "both" and len(self.seen) > 1
+        known = hasattr(self.within, "masses_of") or (hasattr(self.within, "masses") and self.within.budget > 0)
+        return known and self.reads == "both" and len(self.seen) == len(self.within.joint.p) > 1
 
     def run(self, starts: Sequence[Floats]) -> Found:
         """Every stage while there is time; interrupting ends with the best so far."""
@@ -100,22 +101,20 @@ class Chain:
         if self.given:
             self._under(self.profiles[0])
             return
-        order = ranked(self.within, self.within.joint.p[self.seen], self.epsilon)
-        budget = self.budget.part(PRODUCT)
-        for profile in (order[0], Profile(0.0)):
+        budget, profiles = self.budget.part(PRODUCT), [Profile(0.0)]
+        if self.within.budget > 0:
+            profiles = [ranked(self.within, self.within.joint.p, self.epsilon)[0], *profiles]
+        for profile in profiles:
             if not self.values or not budget.over:
                 self._under(profile)
 
     def _under(self, profile: Profile) -> Floats:
-        """The best two-level design found under a profile; its rows, private, join the pool."""
-        joint, p = self.within.joint, self.within.joint.p[self.seen]
+        """The best two-level design found under a profile; its rows join the pool, private up to the nodes' spacing."""
+        p = self.within.joint.p
         layout = two_level(self.within, p, self.epsilon, profile, self.budget)
         self.values[profile] = layout.value(p)
-        blocks = layout.rows()
-        rows = np.repeat((blocks @ p.ravel())[:, None], joint.p.size, 1).reshape(-1, *joint.shape)
-        rows[:, self.seen] = blocks.reshape(len(blocks), len(self.seen), -1)
-        x = self.coordinates.taken(rows.reshape(len(blocks), -1))
-        x = self.coordinates.unit(x[x @ self.coordinates.p > 0])  # private up to what lies between the nodes
+        x = self.coordinates.taken(layout.rows())
+        x = self.coordinates.unit(x[x @ self.coordinates.p > 0])
         self.master.add(x)
         return x
 
@@ -151,25 +150,19 @@ class Chain:
     def _moves(self) -> None:
         moves: list[Move] = [Tangents(self.cone, self.master)]
         if self.values:
-            moves = [self._priced, self._other_profile, *moves]
+            moves = [self._priced, *([self._other_profile] if self.within.budget > 0 else []), *moves]
         improve(self.master, moves, self.budget)
 
     def _priced(self, _: Floats, budget: Budget) -> Floats:
         """Rows of product form for the master's prices, under the best profiles."""
-        p, found = self.within.joint.p[self.seen], []
-        prices = np.zeros(self.within.joint.p.size)
+        p, found = self.within.joint.p, []
+        prices = np.zeros(p.size)
         prices[self.coordinates.cell] = self.master.prices
         for profile in sorted(self.values, key=lambda x: -self.values[x])[:PRICED]:
             if profile not in self.priced:
                 self.priced[profile] = ProductMover(self.within, p, self.epsilon, profile)
-            found.append(self.priced[profile].rows(prices.reshape(self.within.joint.shape)[self.seen], budget))
-        blocks = np.concatenate(found)
-        if not len(blocks):
-            return np.zeros((0, len(self.coordinates.p)))
-        rows = np.repeat((blocks @ p.ravel())[:, None], prices.size, 1).reshape(-1, *self.within.joint.shape)
-        rows[:, self.seen] = blocks.reshape(-1, *p.shape)
-        x = self.coordinates.taken(rows.reshape(len(blocks), -1))
-        return self.coordinates.unit(x)
+            found.append(self.priced[profile].rows(prices.reshape(p.shape), budget))
+        return self.coordinates.unit(self.coordinates.taken(np.concatenate(found)))
 
     def _finished(self) -> Found:
         """The rows in use, private to the last pair, mixed once more beside those that nearly were in use."""
@@ -186,28 +179,31 @@ def most_informative(
     within: Any, epsilon: float, budget: Budget, *, reads: str = "both", starts: Sequence[Floats] = (),
     profile: Profile | None = None,
 ) -> Found:
-    """Rows that keep most of I(X;Y) under ε-RLDP over the set; starts are rows over all cells, private or not.
+    """Rows that keep most of I(X;Y) under ε-RLDP over the set; starts are rows over all inputs, private or not.
 
     The table is put into an order of its own first, so that the answer does not depend on the order of its labels.
     """
     joint = within.joint
-    rows, columns = _order(joint.p)
-    back = np.argsort(rows), np.argsort(columns)
+    (S, U), (s, u) = joint.shape, _order(joint.p)
     if hasattr(within, "around"):
-        within = within.around(Joint.from_probabilities(joint.p[rows][:, columns], n=joint.n))
+        within = within.around(Joint.from_probabilities(joint.p[s][:, u], n=joint.n))
     else:
-        rows, columns = np.arange(joint.shape[0]), np.arange(joint.shape[1])
-        back = rows, columns
-    S, U = joint.shape
+        s, u = np.arange(S), np.arange(U)
 
     def ordered(x: Floats, s: Any, u: Any) -> Floats:
-        return np.asarray(x.reshape(-1, S, U)[:, s][:, :, u].reshape(len(x), -1)) if reads == "both" else x[:, u]
+        return np.asarray(x.reshape(-1, S, U)[:, s][:, :, u].reshape(len(x), -1) if reads == "both" else x[:, u])
 
-    if reads == "useful":
-        raise NotImplementedError
-    found = Chain(within, epsilon, reads, budget, profile).run([ordered(x, rows, columns) for x in starts])
-    found.rows = ordered(found.rows, *back)
+    found = Chain(within, epsilon, reads, budget, profile).run([ordered(x, s, u) for x in starts])
+    rows = found.rows if reads == "both" else found.rows[:, :U]
+    found.rows = ordered(rows, np.argsort(s), np.argsort(u))
     return found
+
+
+def widest(within: Any, epsilon: float, budget: Budget, profile: Profile | None = None) -> tuple[Layout, Profile]:
+    """A layout for a table whose rows cannot be listed: two-level blocks under the profile that a relaxation likes."""
+    p = within.joint.p
+    chosen = ranked(within, p, epsilon)[0] if profile is None else profile
+    return safe(two_level(within, p, epsilon, chosen, budget), within, p, epsilon), chosen
 
 
 def _order(p: Floats) -> tuple[Any, Any]:

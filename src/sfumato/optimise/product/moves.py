@@ -32,8 +32,8 @@ class ProductMover:
         self.families, self.listed = [], []
         for s, share in enumerate(self.shares):
             q = p[s] / share
-            heights = Heights(ball, float(share), E, profile)
-            family = TwoLevel(q, heights, windows(q, np.zeros(0), rng) if every is None else every)
+            heights = Heights(ball, s, float(share), E, profile)
+            family = TwoLevel.of(ball, p, s, heights, windows(q, np.zeros(0), rng) if every is None else every)
             self.families.append(family)
             if k <= LISTED:
                 self.listed.append(family.start())

@@ -82,7 +82,7 @@ def ranked(ball: Ball, p: Floats, epsilon: float) -> list[Profile]:
 
     def score(x: Profile) -> None:
         if x not in seen and 1 + x.drop < 0.99 * E:
-            heights = [Heights(ball, float(s), E, x, 17, w) for s, w in zip(some, grids, strict=True)]
+            heights = [Heights(ball, int(i), float(s), E, x, 17, w) for i, s, w in zip(chosen, some, grids, strict=True)]
             seen[x] = relaxed(heights, some / some.sum(), 1 / E, 1 / (1 + x.drop))[2]
 
     for part in DROPS:

@@ -53,6 +53,7 @@ class Heights:
     """
 
     ball: Ball
+    s: int
     share: float
     E: float
     profile: Profile
@@ -64,7 +65,10 @@ class Heights:
     def __post_init__(self) -> None:
         part = bend(self.nodes) if self.profile.drop > 0 else np.ones(1)
         floor, roof = self.profile(part), self.E * self.profile(1.0 - part)
-        low, high = self.ball.masses(self.w[:, None], self.share, self.ball.budget * part[None, :])
+        if hasattr(self.ball, "masses_of"):
+            low, high = self.ball.masses_of(self.s, self.w[:, None])
+        else:
+            low, high = self.ball.masses(self.w[:, None], self.share, self.ball.budget * part[None, :])
         self.least, self.most = float(floor.max()), float(roof.min())  # constants
         d, at = (roof / np.maximum(high, 1e-12)).min(axis=1), np.arange(len(self.w))
         for _ in range(60):
@@ -98,6 +102,11 @@ class TwoLevel:
     def __init__(self, q: Floats, heights: Heights, sets: Floats, measure: Floats | None = None) -> None:
         self.q, self.heights, self.sets = q, heights, sets
         self.measure = q if measure is None else measure  # of sets, on which their heights depend
+
+    @staticmethod
+    def of(ball: Ball, p: Floats, s: int, heights: Heights, sets: Floats) -> TwoLevel:
+        measure = ball.measure(s) if hasattr(ball, "measure") else None
+        return TwoLevel(p[s] / p[s].sum(), heights, sets, measure)
 
     def start(self) -> Floats:
         """The two constants, and blocks on the given sets."""

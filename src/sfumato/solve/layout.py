@@ -1,0 +1,1 @@
+from sfumato.optimise.product.layout import Layout, layout_of_rows  # noqa: F401
