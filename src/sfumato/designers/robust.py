@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -101,6 +102,7 @@ def _drafted(
 ) -> Draft:
     if task.epsilon == 0:
         return Draft(Constant(task.rows, task.joint.useful.size), method, notes=("ε = 0: the output ignores the input",))
+    started = time.monotonic()
     listed = task.reads == "useful" or len(Coordinates.of(task.joint).p) <= LISTED
     if listed:
         found = most_informative(
@@ -114,9 +116,8 @@ def _drafted(
         details["profile"] = (used.drop, used.power)
     if budget.part(1.0).left <= (1 - SEARCH) * SECONDS and listed and budget.over:
         notes = [*notes, "stopped at the time limit: the best design so far"]
-    limit = bound(
-        task.joint.p, task.within, task.epsilon, value=value, gap=gap, budget=budget.part(BOUND)
-    )
+    most = 1.0 + (time.monotonic() - started)  # no longer than the search took, and a second
+    limit = bound(task.joint.p, task.within, task.epsilon, value=value, gap=gap, budget=budget.part(BOUND, most))
     details["bounds"] = limit.routes
     return Draft(law, method, min(limit.value, task.ceiling), tuple(notes), details)
 

@@ -150,7 +150,7 @@ class Chain:
     def _moves(self) -> None:
         moves: list[Move] = [Tangents(self.cone, self.master)]
         if self.values:
-            moves = [self._priced, *([self._other_profile] if self.within.budget > 0 else []), *moves]
+            moves = [self._priced, *moves, *([self._other_profile] if self.within.budget > 0 else [])]
         improve(self.master, moves, self.budget)
 
     def _priced(self, _: Floats, budget: Budget) -> Floats:

@@ -18,8 +18,8 @@ FLOORS = (1e-5, 1e-5, 1e-2, 1e-5, 1e-3, 1e-5, 1e-1)  # in turn: a flatter slope 
 STEPS = (0.3, 1.0, 3.0)  # of the logarithms of rows that are perturbed
 STRANGERS = 0.5  # rows of no origin for each row in use: without them the search sticks
 FEWEST = 48  # rows that a turn begins from: in small tables most are strangers, and cost next to nothing
-CALM = 5  # turns of a move without a gain after which it is left out
-GAIN = 2e-5  # of the value: less does not count
+CALM = 6  # turns of each move that must gain something together
+GAIN, TINY = 1e-4, 1e-6  # of the value: less does not count over all these turns, and in one turn
 SHARE = 0.2  # of the time left that one turn of a move may take, as far as its last turn foretells
 
 
@@ -76,17 +76,17 @@ class Tangents:
 @dataclass(eq=False)
 class _Trial:
     move: Move
-    still: int = 0  # turns since it last gained
-    wasted: float = 0.0  # seconds since then
+    wasted: float = 0.0  # seconds since it last gained
 
 
 def improve(master: Master, moves: Sequence[Move], budget: Budget = FREE, *, calm: int = CALM) -> float:
     """The move that has wasted least time goes next, so that costly ones are tried rarely unless they gain.
 
-    It ends when every move has gone `calm` turns without a gain, or with the time. A move that has no more rows is left out.
+    It ends when `calm` turns of every move together gained next to nothing, or with the time. A move that has no more
+    rows is left out.
     """
-    trials, value = [_Trial(move) for move in moves], master.solve()
-    while trials and not budget.over and any(x.still < calm for x in trials):
+    trials, history = [_Trial(move) for move in moves], [master.solve()]
+    while trials and not budget.over:
         trial = min(trials, key=lambda x: x.wasted)
         started = time.monotonic()
         found = trial.move(master.steer(), budget)
@@ -94,14 +94,15 @@ def improve(master: Master, moves: Sequence[Move], budget: Budget = FREE, *, cal
             trials.remove(trial)
             continue
         master.add(found)
-        last, value = value, master.solve()
+        value = master.solve()
         master.learn()
-        if value > last + GAIN * abs(last):
-            trial.still, trial.wasted = 0, 0.0
-        else:
-            trial.still, trial.wasted = trial.still + 1, trial.wasted + time.monotonic() - started
+        trial.wasted = 0.0 if value > history[-1] + TINY * abs(value) else trial.wasted + time.monotonic() - started
+        history.append(value)
         budget.tell("rows", value)
-    return value
+        window = calm * len(trials)
+        if len(history) > window and value - history[-1 - window] <= GAIN * abs(value):
+            break
+    return history[-1]
 
 
 def moved(cone: Cone, master: Master, budget: Budget = FREE, *, seed: int = 0, calm: int = CALM) -> float:

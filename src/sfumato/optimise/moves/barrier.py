@@ -24,7 +24,7 @@ from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import RatioCone, repaired
 from sfumato.uncertainty import ChiSquareBall, RenyiBall
 
-COLD, HOT, HEATING = 20.0, 1e5, 6.0  # weight of the aim against the barrier: first, last, and its growth
+COLD, HOT, HEATING = 50.0, 1e5, 8.0  # weight of the aim against the barrier: first, last, and its growth
 STEPS = 70  # of Newton's method, about 35 are needed
 DECREMENT = 0.5  # of a step: below it the barrier problem is close enough to solved to be heated
 DOMAIN = 0.01  # weight of log(μ − v) and log(v − m), which keep steps inside the domain of the roots
@@ -33,7 +33,8 @@ SEARCHES = 24  # halvings of a step
 EMPTY = 1e-9  # mass given to a secret that never occurs, so that its conditional is free but its logarithm is not
 PAIRS = 2  # pairs of secrets per secret that a row is solved under at once, at least; more join as they are violated
 ROUNDS = 3  # of solving, for rows with more pairs than that
-GRID = np.geomspace(1e-3, 1e3, 13)  # distances of the first μ and m from the values they bound, in units of a row
+GRID = np.geomspace(1e-2, 1e2, 7)  # distances of the first μ from the values it bounds, in units of a row
+LEANS = (0.3, 1.0, 3.0)  # those of m, relative to them
 BATCH = 4e7  # numbers in the Hessians solved at once
 ANEW = 1e3  # heat beyond which tangents are taken anew at the row itself
 SETTLED = 1e-4  # of a unit row: the excess that is left to the repair
@@ -292,8 +293,8 @@ class BallMover:
         top = np.where(barrier.p1 > 0, v[y, barrier.at1], -np.inf).max(2)
         low = np.where(barrier.p2 > 0, v[y, barrier.at2], np.inf).min(2)
         best, mu, m = np.full(top.shape, -np.inf), top, low
-        for above, below in itertools.product(GRID, GRID):
-            x = State(v, top + above, low - below)
+        for above, lean in itertools.product(GRID, LEANS):
+            x = State(v, top + above, low - above * lean)
             s = barrier.slack(x)[0].reshape(len(v), self.kinds, -1).min(1)
             mu, m, best = np.where(s > best, x.mu, mu), np.where(s > best, x.m, m), np.maximum(best, s)
         return State(v, mu, m), (best > 0).all(1)
