@@ -24,6 +24,7 @@ from sfumato.optimise.budget import FREE, Budget
 __all__ = ["Bound", "bound"]
 
 ALLOWANCE = 1e-8  # nats added to every bound, and relative to it: sums of floats, multiplied by no more than 1e7
+LOWEST, HIGHEST = 1e-3, 30.0  # levels at which the routes' floats are safe: a bound at a higher level holds at a lower one
 GAP = 1e-6  # relative distance of value and bound at which a bound is good enough
 
 
@@ -57,13 +58,13 @@ def bound(
     live = live[:, live.sum(axis=0) > 0] / live.sum()
     found = {"point": _outward(point(live, epsilon))}
     slack = Slack.of(within)
-    if slack is not None and slack.total > 0.0 and len(live) > 1 and epsilon > 0.0:
+    if slack is not None and slack.total > 0.0 and len(live) > 1 and epsilon < HIGHEST:
         for name, (route, share) in ROUTES.items():
             best = min(found.values())
             budget.tell(f"bound: {name}", value, best)
             if budget.over or (np.isfinite(value) and best - value <= gap * abs(value)):
                 break
-            proved = route(live, slack, epsilon, budget.part(share))
+            proved = route(live, slack, max(epsilon, LOWEST), budget.part(share))
             if np.isfinite(proved):
                 found[name] = _outward(proved)
     route = min(found, key=lambda name: found[name])

@@ -25,7 +25,7 @@ TAIL, UNUSED = -1.0, -2.0  # for ρ: beyond the last cell, and a side that is no
 STEPS, CHECK = 30, 6  # of the ellipsoid method over the multipliers, any of which are valid; and between looks at the floor
 AGAIN = 0.15  # of the first ellipsoid, for parts of an item whose multipliers are known
 FAR = 200.0  # from where the multiplier of q·w = 1 is looked for
-ITEMS = 400  # in memory at once
+PLACES = 4800  # items times values in memory at once
 LEAST = 0.0025  # of x: below it h is replaced by its value there, which is larger
 TIED = 0.15  # nats within which two places of a value count as equally good
 TAKEN = 40  # items with the greatest bounds that are cut at a time
@@ -115,16 +115,16 @@ class Block:
         Branch and bound: the items with the greatest bounds are cut, in ϰ, by the other side, or in the value of w that is
         furthest from being settled. A part is bounded by its own dual and by that of the whole.
         """
-        every = self._valued(self.cells(asked), y, asked, floor)
+        every = self._valued(self.cells(asked), y, asked, floor, budget)
         for _ in range(rounds):
-            over = every.value - floor[every.query]
-            open_ = np.flatnonzero(over > 0.0)
+            open_ = np.flatnonzero(every.value > floor[every.query])
             if not len(open_) or budget.over:
                 break
-            chosen = open_[np.argsort(-over[open_], kind="stable")[:TAKEN]]
+            over = every.value[open_] - np.maximum(floor[every.query[open_]], -1e6)
+            chosen = open_[np.argsort(-over, kind="stable")[:TAKEN]]
             rest = np.ones(len(every.query), dtype=bool)
             rest[chosen] = False
-            parts = self._valued(self._split(every.take(chosen), y, asked), y, asked, floor)
+            parts = self._valued(self._split(every.take(chosen), y, asked), y, asked, floor, budget)
             every = Items.together([every.take(rest), parts])
         top = np.full(len(asked.first), -np.inf)
         np.maximum.at(top, every.query, every.value)
@@ -159,11 +159,12 @@ class Block:
             parts.append(replace(items, low=low, high=high))
         return Items.together(parts)
 
-    def _valued(self, items: Items, y: Floats, asked: Queries, floor: Floats) -> Items:
-        parts = []
-        for at in range(0, len(items.query), ITEMS):
-            part = items.take(np.arange(at, min(at + ITEMS, len(items.query))))
-            parts.append(_Dual(self, part, asked).minimised(y, floor[part.query]))
+    def _valued(self, items: Items, y: Floats, asked: Queries, floor: Floats, budget: Budget) -> Items:
+        """The items with their bounds; those that time does not reach keep what they have, ∞ if they are new."""
+        parts, step = [], max(PLACES // len(self.q), 8)
+        for at in range(0, len(items.query), step):
+            part = items.take(np.arange(at, min(at + step, len(items.query))))
+            parts.append(part if budget.over else _Dual(self, part, asked).minimised(y, floor[part.query]))
         return Items.together(parts) if parts else items
 
     def relaxed(self, y: Floats, asked: Queries, item: Items) -> tuple[Floats, float] | None:
