@@ -47,12 +47,14 @@ class Line:
     def __str__(self) -> str:
         value, ratio = ("–" if x is None else f"{x:.4f}" for x in (self.value, self.ratio))
         return (
-            f"| {self.secret} × {self.useful} | {self.epsilon:g} | {value} | {self.bound:.4f} | {ratio} | {self.route} | "
-            f"{self.point:.4f} | {self.seconds:.1f} |"
+            f"| {self.secret} × {self.useful} | {self.epsilon:g} | {value} | {self.bound:.4f} | {ratio} | "
+            f"{self.route} | {self.point:.4f} | {self.seconds:.1f} |"
         )
 
 
-def lines(pairs: Iterable[tuple[str, str]], levels: Iterable[float], seconds: float, reached: Reached) -> Iterator[Line]:
+def lines(
+    pairs: Iterable[tuple[str, str]], levels: Iterable[float], seconds: float, reached: Reached
+) -> Iterator[Line]:
     """The bound of each pair at each level over its 95 % ball, with what was reached there."""
     levels = tuple(levels)
     for secret, useful in pairs:

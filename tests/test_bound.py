@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.strategies import epsilons, joints
 
 import sfumato as sf
 from sfumato.optimise.arrays import entropy, xlogx
@@ -16,7 +17,6 @@ from sfumato.optimise.bound.pricing import Block, Queries
 from sfumato.optimise.bound.slack import reach
 from sfumato.optimise.budget import Budget
 from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean
-from tests.strategies import epsilons, joints
 
 SECONDS = 0.6
 

@@ -9,7 +9,7 @@ from sfumato.optimise.linear import DUAL, INFINITY, LinearProgramme
 
 LISTED = 10  # secrets whose 2^10 subsets are listed; the others are small, and are taken as one divisible mass
 TURNS = 60
-LOW, HIGH = 1e-4, 30.0  # levels between which prices are worth their time: outside them the closed forms are exact to 1e-9
+LOW, HIGH = 1e-4, 30.0  # outside these levels the closed forms are exact to 1e-9
 CLOSE = 1e-9  # nats at which more prices are not worth their time
 
 

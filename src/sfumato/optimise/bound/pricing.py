@@ -1,9 +1,9 @@
 """What one secret's block of a row may be worth, bounded over all rows, two-level or not, for any number of values.
 
-Blocks are scaled to q·w = 1 and have two *sides*: M(w; k) ≤ L and m(w; k') ≥ l, the worst means over the conditionals that
-spend at most k and k'. With h(x) = (x^κ − 1)/κ and x = 1 − ϰ(w − L) the first holds iff w ≤ L or, for some ϰ > 0, w ≤ L + 1/ϰ
-and Σ q h(x) ≥ k (Hölder: docs/robust.md, section 14); the second is its mirror image. For fixed ϰ each is one separable
-concave constraint, and weak duality bounds the worth Σ q(φ(w) − y·w) by scalar maxima.
+Blocks are scaled to q·w = 1 and have two *sides*: M(w; k) ≤ L and m(w; k') ≥ l, the worst means over the conditionals
+that spend at most k and k'. With h(x) = (x^κ − 1)/κ and x = 1 − ϰ(w − L) the first holds iff w ≤ L or, for some ϰ > 0,
+w ≤ L + 1/ϰ and Σ q h(x) ≥ k (Hölder: docs/robust.md, section 14); the second is its mirror image. For fixed ϰ each is
+one separable concave constraint, and weak duality bounds the worth Σ q(φ(w) − y·w) by scalar maxima.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NODES = 32  # at which the scalar functions are known; between them they lie bel
 RATIO, FAR_RATIO, TURNING = 1.5, 2.2, 40.0  # of cells of ϰ: near its least value, and beyond so many times it
 LAST = 40.0  # times 1/|L − 1|: from this ϰ on only the box w ≤ L + 1/ϰ is kept
 TAIL, UNUSED = -1.0, -2.0  # for ρ: beyond the last cell, and a side that is not looked at (yet)
-STEPS, CHECK = 30, 6  # of the ellipsoid method over the multipliers, any of which are valid; and between looks at the floor
+STEPS, CHECK = 30, 6  # of the ellipsoid method over the multipliers, any of which are valid; and between looks
 AGAIN = 0.15  # of the first ellipsoid, for parts of an item whose multipliers are known
 FAR = 200.0  # from where the multiplier of q·w = 1 is looked for
 PLACES = 4800  # items times values in memory at once
@@ -112,8 +112,8 @@ class Block:
     def price(self, y: Floats, asked: Queries, floor: Floats, rounds: int = 2, budget: Budget = FREE) -> Priced:
         """Upper bounds on Σ q(φ(w) − y·w), q·w = 1, one per query; those below `floor` need not be good.
 
-        Branch and bound: the items with the greatest bounds are cut, in ϰ, by the other side, or in the value of w that is
-        furthest from being settled. A part is bounded by its own dual and by that of the whole.
+        Branch and bound: the items with the greatest bounds are cut, in ϰ, by the other side, or in the value of w
+        that is furthest from being settled. A part is bounded by its own dual and by that of the whole.
         """
         every = self._valued(self.cells(asked), y, asked, floor, budget)
         for _ in range(rounds):
@@ -199,10 +199,11 @@ def _halved(items: Items, side: Ints) -> Items:
 class _Dual:
     """The scalar functions of items at their nodes: w, φ(w) and H, a side's constraint at the far end of its cell.
 
-    Σ q h(1 − ϰ(w − L)) is concave in ϰ, hence below its tangent at the near end; a tangent is linear, so it reaches k at an
-    end. The near end is the far end of the cell before (below the first cell nothing is feasible), so the far end
-    decides: H = h(x) + ρ(x − 1)x^{κ−1} ≥ k on average. H is concave in w, so it exceeds its chord between nodes by at most
-    Δ(s₁ − m)(m − s₂)/(s₁ − s₂), s the slopes at the ends and m that of the chord; φ is convex and lies below its chord.
+    Σ q h(1 − ϰ(w − L)) is concave in ϰ, hence below its tangent at the near end; a tangent is linear, so it reaches k
+    at an end. The near end is the far end of the cell before (below the first cell nothing is feasible), so the far end
+    decides: H = h(x) + ρ(x − 1)x^{κ−1} ≥ k on average. H is concave in w, so between nodes it exceeds its chord by at
+    most Δ(s₁ − m)(m − s₂)/(s₁ − s₂), s the slopes at the ends and m that of the chord; φ is convex and lies
+    below its chord.
     """
 
     def __init__(self, block: Block, items: Items, asked: Queries) -> None:
@@ -241,8 +242,8 @@ class _Dual:
         value = np.take_along_axis(worth, best, -1)[..., 0] @ self.q - (x[:, :2] * self.k[which]).sum(1) + eta
         rest = 1.0 - np.take_along_axis(self.w[which], best, -1)[..., 0] @ self.q
         slopes = [
-            np.take_along_axis(self.h[side, which], best, -1)[..., 0] @ self.q - self.k[which, side] - self.tilt[which, side] * rest
-            for side in (0, 1)
+            np.take_along_axis(h[which], best, -1)[..., 0] @ self.q - k - tilt * rest
+            for h, k, tilt in zip(self.h, self.k[which].T, self.tilt[which].T, strict=True)
         ]
         return value, np.column_stack([*slopes, rest])
 
@@ -292,10 +293,12 @@ class _Dual:
         lp = LinearProgramme(
             -weight * (phi - y[:, None] * w).ravel(), np.zeros(w.size), np.full(w.size, INFINITY), warm=True
         )
-        rows = [sparse.kron(sparse.eye(values), np.ones((1, NODES))), *(weight * x.ravel() for x in (w, self.h[0, 0], self.h[1, 0]))]
+        means = (weight * x.ravel() for x in (w, self.h[0, 0], self.h[1, 0]))
+        rows = [sparse.kron(sparse.eye(values), np.ones((1, NODES))), *means]
         one = np.ones(values + 1)
         lp.add(
-            sparse.vstack([sparse.csr_matrix(r) for r in rows]), np.append(one, self.k[0]), np.append(one, [INFINITY] * 2)
+            sparse.vstack([sparse.csr_matrix(r) for r in rows]),
+            np.append(one, self.k[0]), np.append(one, [INFINITY] * 2),
         )
         found = lp.solve()
         if not found.optimal:

@@ -21,7 +21,7 @@ LARGE = 0.35  # share from which one secret dominates: prices that fit t = 1 fai
 STRAND = 0.2  # seconds that a secret takes at least
 LEAN = 0.42  # of the slack for M, the rest for m: M grows faster with its part
 EDGES = np.array([0.0, 0.08, 1.0])  # of log t in units of ε: families of a distinguished secret
-NEAR = np.array([-0.4, -0.2, -0.1, -0.04, 0.0, 0.04, 0.1, 0.2, 0.4])  # edges of blocks of log c around its mean, in units of ε
+NEAR = np.array([-0.4, -0.2, -0.1, -0.04, 0.0, 0.04, 0.1, 0.2, 0.4])  # edges of blocks of log c, in units of ε
 RADIUS = 0.02  # of the first step of prices, times 1/√q
 CUTS, QUICK = 12, 3  # rounds of branch and bound for a table that counts, and for one that steers
 BELOW = 0.1  # nats below the value at t = 1 down to which tables with higher floors are made good
@@ -106,7 +106,7 @@ class Strand:
             self.add(np.concatenate(self._corners(sets)))
 
     def near(self, y: Floats, radius: float) -> Floats:
-        """The master's prices within a radius of these: bounds of this kind are flat nowhere, so steps must be short."""
+        """The master's prices within a radius of these: the bound is steep, so steps must be short."""
         index = np.arange(1, len(y) + 1, dtype=np.int32)
         far = radius / np.sqrt(self.q)
         self.lp.h.changeColsBounds(len(y), index, y - far, y + far)
@@ -152,18 +152,21 @@ def _height(table: Floats, tilt: float = 0.0) -> Floats:
 
 
 class Split:
-    """Secrets with about half of the slack each, a little less for M than for m: any M and m have all of it together."""
+    """Secrets with about half of the slack each, less for M than for m: any M and m have all of it together."""
 
     def __init__(self, p: Floats, slack: Slack, epsilon: float) -> None:
         self.shares, self.E, self.epsilon = p.sum(axis=1), float(np.exp(epsilon)), epsilon
         self.largest = int(self.shares.argmax())
         self.strands = [
-            Strand(row[row > 0] / share, slack.kappa, *(slack.given(float(share), x) for x in (LEAN, 1.0 - LEAN)), self.E)
-            for row, share in zip(p, self.shares, strict=True)
+            Strand(row[row > 0] / share, slack.kappa, slack.given(share, LEAN), slack.given(share, 1.0 - LEAN), self.E)
+            for row, share in zip(p, self.shares.tolist(), strict=True)
         ]
 
     def start(self, budget: Budget) -> float:
-        """The length T at which Σ P̂_s r_s = −1/T, by halving; the two-level value there, ∞ if time does not suffice."""
+        """The length T at which Σ P̂_s r_s = −1/T, by halving; the value of two-level rows there.
+
+        ∞ if time does not suffice.
+        """
         low, high = 1.0 / self.E, 1.0
         for turn in range(LENGTHS):
             self.T = (low + high) / 2
@@ -198,7 +201,8 @@ class Split:
             y = kept[0] if turn == turns else y
             least = float((strand.gain[:true] - strand.blocks[:true] @ (strand.q * y)).max())
             # the first table is needed whatever time is left (see `fits`), the others may stop anywhere
-            table = strand.table(y, 1.0, self.E, least, budget if turn else FREE, (QUICK if turn < turns else CUTS) if turn else 0)
+            cuts = (QUICK if turn < turns else CUTS) if turn else 0
+            table = strand.table(y, 1.0, self.E, least, budget if turn else FREE, cuts)
             value = float(strand.q @ y) + self.T * float(_height(table).max())
             radius *= 1.3 if value < best and turn else 0.7
             if value < best:
