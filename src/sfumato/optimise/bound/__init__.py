@@ -1,8 +1,8 @@
 """Bounds on I(X;Y) over every mechanism that is private over a set of distributions, whatever its rows.
 
-`point` asks privacy at P̂ alone, `chain` looks at one secret at a time, `split` lets every pair of secrets share the slack in one
-way. Each is proved for all rows (docs/robust.md, section
-14) by weak duality: whatever prices and multipliers a search ends at, the bound that they give holds.
+`point` asks privacy at P̂ alone, `chain` looks at one secret at a time, `split` and `two values` let every pair of
+secrets share the slack in one way. Each is proved for all rows (docs/robust.md, section 14) by weak duality: whatever
+prices and multipliers a search ends at, the bound that they give holds.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from sfumato.optimise.budget import FREE, Budget
 __all__ = ["Bound", "bound"]
 
 ALLOWANCE = 1e-8  # nats added to every bound, and relative to it: sums of floats, multiplied by no more than 1e7
+LOWEST, HIGHEST = 1e-3, 30.0  # levels with safe floats: a bound at a higher level holds at a lower one
 GAP = 1e-6  # relative distance of value and bound at which a bound is good enough
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """No mechanism with the promise keeps more than `value` nats; which route proved it, and what each of them proved."""
+    """No mechanism with the promise keeps more than `value` nats; which route proved it, and all routes."""
 
     value: float
     route: str
@@ -38,9 +39,9 @@ class Bound:
 
 Route = Callable[[Floats, Slack, float, Budget], float]
 ROUTES: dict[str, tuple[Route, float]] = {  # with the share of the time that is left to it
-    "chain": (lambda p, slack, epsilon, budget: chain(p, slack, epsilon, budget=budget), 0.4),
-    "two values": (lambda p, slack, epsilon, budget: two_values(p, slack, epsilon, budget), 1.0),
-    "split": (lambda p, slack, epsilon, budget: split(p, slack, epsilon, budget=budget), 1.0),
+    "two values": (lambda p, slack, epsilon, budget: two_values(p, slack, epsilon, budget), 0.7),
+    "split": (lambda p, slack, epsilon, budget: split(p, slack, epsilon, budget), 0.7),
+    "chain": (lambda p, slack, epsilon, budget: chain(p, slack, epsilon, budget=budget), 1.0),
 }
 
 
@@ -49,25 +50,25 @@ def bound(
 ) -> Bound:
     """The least of what the routes prove for ε-privacy over a set that contains P̂ = p[s, u].
 
-    `within` is an uncertainty set, or the slack b of a χ² ball. Routes stop as soon as the bound is within `gap` of `value`.
-    Secrets and cells that never occur are left out: I(X;Y) at P̂ does not see them, and F without the distributions that
-    put mass there is a smaller set, whose private mechanisms include those of F.
+    `within` is an uncertainty set, or the slack b of a χ² ball. Routes stop as soon as the bound is within `gap` of
+    `value`. Secrets and cells that never occur are left out: I(X;Y) at P̂ does not see them, and F without the
+    distributions that put mass there is a smaller set, whose private mechanisms include those of F.
     """
     live = p[p.sum(axis=1) > 0]
     live = live[:, live.sum(axis=0) > 0] / live.sum()
     found = {"point": _outward(point(live, epsilon))}
     slack = Slack.of(within)
-    if slack is not None and slack.total > 0.0 and len(live) > 1 and epsilon > 0.0:
+    if slack is not None and slack.total > 0.0 and len(live) > 1 and epsilon < HIGHEST:
         for name, (route, share) in ROUTES.items():
-            best = min(found.values())
-            budget.tell(f"bound: {name}", value, best)
-            if budget.over or (np.isfinite(value) and best - value <= gap * abs(value)):
+            least = min(found.values())
+            budget.tell(f"bound: {name}", value, least)
+            if budget.over or (np.isfinite(value) and least - value <= gap * abs(value)):
                 break
-            proved = route(live, slack, epsilon, budget.part(share))
+            proved = route(live, slack, max(epsilon, LOWEST), budget.part(share))
             if np.isfinite(proved):
                 found[name] = _outward(proved)
-    route = min(found, key=lambda name: found[name])
-    return Bound(found[route], route, found)
+    best = min(found, key=lambda name: found[name])
+    return Bound(found[best], best, found)
 
 
 def _outward(value: float) -> float:

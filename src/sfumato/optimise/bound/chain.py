@@ -54,8 +54,8 @@ class Prices:
 class Detail:
     """I(U;Y|s) over rows with M(w; k) ≤ ρ·m(w; k), ρ = E²: one secret, any number of values.
 
-    Rows are scaled to q·w = 1, so that I(U;Y|s) ≤ q·y + sup Σ q(φ(w) − y·w) for any prices y. A row has m ≥ 1/c and M ≤ ρ/c for
-    some c in [1, ρ], and in a block [c₁, c₂] of c m ≥ 1/c₂ and M ≤ ρ/c₁.
+    Rows are scaled to q·w = 1, so that I(U;Y|s) ≤ q·y + sup Σ q(φ(w) − y·w) for any prices y. A row has m ≥ 1/c and M
+    ≤ ρ/c for some c in [1, ρ], and in a block [c₁, c₂] of c m ≥ 1/c₂ and M ≤ ρ/c₁.
     """
 
     def __init__(self, q: Floats, order: float, k: float, ratio: float) -> None:
@@ -68,7 +68,8 @@ class Detail:
     def of_two(self) -> float:
         """Two values: every row is two-level, so the two steepest and the constant are all extreme rows.
 
-        w = 1 + d(e_u − q_u) has M = 1 + d·r₊ and m = 1 − d·r₋, r the rates of the law of u: d = (ρ − 1)/(ρr₋ + r₊), or 0 off u.
+        w = 1 + d(e_u − q_u) has M = 1 + d·r₊ and m = 1 − d·r₋, r the rates of the law of u: d = (ρ − 1)/(ρr₋ + r₊), or
+        0 off u.
         """
         one = 1.0 - self.q
         up, down = (rate * one for rate in self.block.rates[0])
@@ -85,13 +86,14 @@ class Detail:
         return np.asarray(np.minimum((self.ratio - 1.0) / np.maximum(both, 1e-300), 1.0 / mass))
 
     def _sets(self, y: Floats) -> Floats:
-        """Sets that may be worth most at y: all of few values; else prefixes in the order of y and exchanges from the best."""
+        """Sets that may be worth most at y: all of few values, else prefixes by y and exchanges from the best."""
         count = len(self.q)
         if count <= LISTED:
             return (np.arange(1, (1 << count) - 1)[:, None] >> np.arange(count) & 1).astype(float)
         sets = (np.argsort(np.argsort(y))[None] < np.arange(1, count)[:, None]).astype(float)
         eye = np.eye(count)
-        flips = np.concatenate([eye, np.abs(np.repeat(eye, count, 0) - np.tile(eye, (count, 1)))]) if count <= PAIRED else eye
+        flips = np.abs(np.repeat(eye, count, 0) - np.tile(eye, (count, 1))) if count <= PAIRED else eye
+        flips = np.concatenate([eye, flips])
         for _ in range(EXCHANGES):
             best = sets[np.argsort(-self._worth(sets, y))[:STARTS]]
             near = np.abs(best[:, None] - flips).reshape(-1, count)

@@ -9,6 +9,7 @@ from sfumato.optimise.linear import DUAL, INFINITY, LinearProgramme
 
 LISTED = 10  # secrets whose 2^10 subsets are listed; the others are small, and are taken as one divisible mass
 TURNS = 60
+LOW, HIGH = 1e-4, 30.0  # outside these levels the closed forms are exact to 1e-9
 CLOSE = 1e-9  # nats at which more prices are not worth their time
 
 
@@ -31,6 +32,8 @@ def about_secret(shares: Floats, epsilon: float) -> float:
     limit = min(entropy(shares), _ceiling(epsilon))
     if len(shares) < 2 or epsilon <= 0.0:
         return 0.0
+    if not LOW < epsilon < HIGH:
+        return limit
     order = np.argsort(-shares, kind="stable")
     few, rest = shares[order[:LISTED]], float(shares[order[LISTED:]].sum())
     search = _Prices(np.append(few, rest), float(np.exp(epsilon)))

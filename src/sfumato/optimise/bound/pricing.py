@@ -1,9 +1,9 @@
 """What one secret's block of a row may be worth, bounded over all rows, two-level or not, for any number of values.
 
-Blocks are scaled to q·w = 1 and have two *sides*: M(w; k) ≤ L and m(w; k') ≥ l, the worst means over the conditionals that
-spend at most k and k'. With h(x) = (x^κ − 1)/κ and x = 1 − ϰ(w − L) the first holds iff w ≤ L or, for some ϰ > 0, w ≤ L + 1/ϰ
-and Σ q h(x) ≥ k (Hölder: docs/robust.md, section 14); the second is its mirror image. For fixed ϰ each is one separable
-concave constraint, and weak duality bounds the worth Σ q(φ(w) − y·w) by scalar maxima.
+Blocks are scaled to q·w = 1 and have two *sides*: M(w; k) ≤ L and m(w; k') ≥ l, the worst means over the conditionals
+that spend at most k and k'. With h(x) = (x^κ − 1)/κ and x = 1 − ϰ(w − L) the first holds iff w ≤ L or, for some ϰ > 0,
+w ≤ L + 1/ϰ and Σ q h(x) ≥ k (Hölder: docs/robust.md, section 14); the second is its mirror image. For fixed ϰ each is
+one separable concave constraint, and weak duality bounds the worth Σ q(φ(w) − y·w) by scalar maxima.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ NODES = 32  # at which the scalar functions are known; between them they lie bel
 RATIO, FAR_RATIO, TURNING = 1.5, 2.2, 40.0  # of cells of ϰ: near its least value, and beyond so many times it
 LAST = 40.0  # times 1/|L − 1|: from this ϰ on only the box w ≤ L + 1/ϰ is kept
 TAIL, UNUSED = -1.0, -2.0  # for ρ: beyond the last cell, and a side that is not looked at (yet)
-STEPS, CHECK = 30, 6  # of the ellipsoid method over the multipliers, any of which are valid; and between looks at the floor
+STEPS, CHECK = 30, 6  # of the ellipsoid method over the multipliers, any of which are valid; and between looks
 AGAIN = 0.15  # of the first ellipsoid, for parts of an item whose multipliers are known
 FAR = 200.0  # from where the multiplier of q·w = 1 is looked for
-ITEMS = 400  # in memory at once
+PLACES = 4800  # items times values in memory at once
 LEAST = 0.0025  # of x: below it h is replaced by its value there, which is larger
 TIED = 0.15  # nats within which two places of a value count as equally good
 TAKEN = 40  # items with the greatest bounds that are cut at a time
@@ -112,19 +112,19 @@ class Block:
     def price(self, y: Floats, asked: Queries, floor: Floats, rounds: int = 2, budget: Budget = FREE) -> Priced:
         """Upper bounds on Σ q(φ(w) − y·w), q·w = 1, one per query; those below `floor` need not be good.
 
-        Branch and bound: the items with the greatest bounds are cut, in ϰ, by the other side, or in the value of w that is
-        furthest from being settled. A part is bounded by its own dual and by that of the whole.
+        Branch and bound: the items with the greatest bounds are cut, in ϰ, by the other side, or in the value of w
+        that is furthest from being settled. A part is bounded by its own dual and by that of the whole.
         """
-        every = self._valued(self.cells(asked), y, asked, floor)
+        every = self._valued(self.cells(asked), y, asked, floor, budget)
         for _ in range(rounds):
-            over = every.value - floor[every.query]
-            open_ = np.flatnonzero(over > 0.0)
+            open_ = np.flatnonzero(every.value > floor[every.query])
             if not len(open_) or budget.over:
                 break
-            chosen = open_[np.argsort(-over[open_], kind="stable")[:TAKEN]]
+            over = every.value[open_] - np.maximum(floor[every.query[open_]], -1e6)
+            chosen = open_[np.argsort(-over, kind="stable")[:TAKEN]]
             rest = np.ones(len(every.query), dtype=bool)
             rest[chosen] = False
-            parts = self._valued(self._split(every.take(chosen), y, asked), y, asked, floor)
+            parts = self._valued(self._split(every.take(chosen), y, asked), y, asked, floor, budget)
             every = Items.together([every.take(rest), parts])
         top = np.full(len(asked.first), -np.inf)
         np.maximum.at(top, every.query, every.value)
@@ -159,11 +159,12 @@ class Block:
             parts.append(replace(items, low=low, high=high))
         return Items.together(parts)
 
-    def _valued(self, items: Items, y: Floats, asked: Queries, floor: Floats) -> Items:
-        parts = []
-        for at in range(0, len(items.query), ITEMS):
-            part = items.take(np.arange(at, min(at + ITEMS, len(items.query))))
-            parts.append(_Dual(self, part, asked).minimised(y, floor[part.query]))
+    def _valued(self, items: Items, y: Floats, asked: Queries, floor: Floats, budget: Budget) -> Items:
+        """The items with their bounds; those that time does not reach keep what they have, ∞ if they are new."""
+        parts, step = [], max(PLACES // len(self.q), 8)
+        for at in range(0, len(items.query), step):
+            part = items.take(np.arange(at, min(at + step, len(items.query))))
+            parts.append(part if budget.over else _Dual(self, part, asked).minimised(y, floor[part.query]))
         return Items.together(parts) if parts else items
 
     def relaxed(self, y: Floats, asked: Queries, item: Items) -> tuple[Floats, float] | None:
@@ -198,10 +199,11 @@ def _halved(items: Items, side: Ints) -> Items:
 class _Dual:
     """The scalar functions of items at their nodes: w, φ(w) and H, a side's constraint at the far end of its cell.
 
-    Σ q h(1 − ϰ(w − L)) is concave in ϰ, hence below its tangent at the near end; a tangent is linear, so it reaches k at an
-    end. The near end is the far end of the cell before (below the first cell nothing is feasible), so the far end
-    decides: H = h(x) + ρ(x − 1)x^{κ−1} ≥ k on average. H is concave in w, so it exceeds its chord between nodes by at most
-    Δ(s₁ − m)(m − s₂)/(s₁ − s₂), s the slopes at the ends and m that of the chord; φ is convex and lies below its chord.
+    Σ q h(1 − ϰ(w − L)) is concave in ϰ, hence below its tangent at the near end; a tangent is linear, so it reaches k
+    at an end. The near end is the far end of the cell before (below the first cell nothing is feasible), so the far end
+    decides: H = h(x) + ρ(x − 1)x^{κ−1} ≥ k on average. H is concave in w, so between nodes it exceeds its chord by at
+    most Δ(s₁ − m)(m − s₂)/(s₁ − s₂), s the slopes at the ends and m that of the chord; φ is convex and lies
+    below its chord.
     """
 
     def __init__(self, block: Block, items: Items, asked: Queries) -> None:
@@ -240,8 +242,8 @@ class _Dual:
         value = np.take_along_axis(worth, best, -1)[..., 0] @ self.q - (x[:, :2] * self.k[which]).sum(1) + eta
         rest = 1.0 - np.take_along_axis(self.w[which], best, -1)[..., 0] @ self.q
         slopes = [
-            np.take_along_axis(self.h[side, which], best, -1)[..., 0] @ self.q - self.k[which, side] - self.tilt[which, side] * rest
-            for side in (0, 1)
+            np.take_along_axis(h[which], best, -1)[..., 0] @ self.q - k - tilt * rest
+            for h, k, tilt in zip(self.h, self.k[which].T, self.tilt[which].T, strict=True)
         ]
         return value, np.column_stack([*slopes, rest])
 
@@ -291,10 +293,12 @@ class _Dual:
         lp = LinearProgramme(
             -weight * (phi - y[:, None] * w).ravel(), np.zeros(w.size), np.full(w.size, INFINITY), warm=True
         )
-        rows = [sparse.kron(sparse.eye(values), np.ones((1, NODES))), *(weight * x.ravel() for x in (w, self.h[0, 0], self.h[1, 0]))]
+        means = (weight * x.ravel() for x in (w, self.h[0, 0], self.h[1, 0]))
+        rows = [sparse.kron(sparse.eye(values), np.ones((1, NODES))), *means]
         one = np.ones(values + 1)
         lp.add(
-            sparse.vstack([sparse.csr_matrix(r) for r in rows]), np.append(one, self.k[0]), np.append(one, [INFINITY] * 2)
+            sparse.vstack([sparse.csr_matrix(r) for r in rows]),
+            np.append(one, self.k[0]), np.append(one, [INFINITY] * 2),
         )
         found = lp.solve()
         if not found.optimal:

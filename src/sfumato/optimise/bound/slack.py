@@ -49,7 +49,8 @@ def curve(x: Floats, order: float) -> Floats:
 def reach(mass: Floats, k: float, order: float) -> tuple[Floats, Floats]:
     """Least and greatest R(H) over conditionals with T(D) ≤ k for sets of these masses, rounded to the inside.
 
-    R ∝ q on H and on its complement is best (Hölder), so D is that of two cells: T = (Σ q^α r^{1−α})^{1/α} less 1, over κ.
+    R ∝ q on H and on its complement is best (Hölder), so D is that of two cells: T = (Σ q^α r^{1−α})^{1/α} less 1,
+    over κ.
     """
 
     def price(r: Floats) -> Floats:

@@ -18,9 +18,10 @@ TURNS = (20, 4)  # of two-level rows at the first length T and at later ones
 LENGTHS = 7  # halvings for T
 SETTLED = 1e-3  # nats: two-level rows worth less than this more are not looked for
 LARGE = 0.35  # share from which one secret dominates: prices that fit t = 1 fail for its own families
+STRAND = 0.2  # seconds that a secret takes at least
 LEAN = 0.42  # of the slack for M, the rest for m: M grows faster with its part
-EDGES = np.array([0.0, 0.06, 0.2, 0.45, 1.0])  # of log t in units of ε: families of a distinguished secret
-NEAR = np.array([-0.4, -0.2, -0.1, -0.04, 0.0, 0.04, 0.1, 0.2, 0.4])  # edges of blocks of log c around its mean, in units of ε
+EDGES = np.array([0.0, 0.08, 1.0])  # of log t in units of ε: families of a distinguished secret
+NEAR = np.array([-0.4, -0.2, -0.1, -0.04, 0.0, 0.04, 0.1, 0.2, 0.4])  # edges of blocks of log c, in units of ε
 RADIUS = 0.02  # of the first step of prices, times 1/√q
 CUTS, QUICK = 12, 3  # rounds of branch and bound for a table that counts, and for one that steers
 BELOW = 0.1  # nats below the value at t = 1 down to which tables with higher floors are made good
@@ -105,7 +106,7 @@ class Strand:
             self.add(np.concatenate(self._corners(sets)))
 
     def near(self, y: Floats, radius: float) -> Floats:
-        """The master's prices within a radius of these: bounds of this kind are flat nowhere, so steps must be short."""
+        """The master's prices within a radius of these: the bound is steep, so steps must be short."""
         index = np.arange(1, len(y) + 1, dtype=np.int32)
         far = radius / np.sqrt(self.q)
         self.lp.h.changeColsBounds(len(y), index, y - far, y + far)
@@ -151,22 +152,27 @@ def _height(table: Floats, tilt: float = 0.0) -> Floats:
 
 
 class Split:
-    """Secrets with about half of the slack each, a little less for M than for m: any M and m have all of it together."""
+    """Secrets with about half of the slack each, less for M than for m: any M and m have all of it together."""
 
     def __init__(self, p: Floats, slack: Slack, epsilon: float) -> None:
         self.shares, self.E, self.epsilon = p.sum(axis=1), float(np.exp(epsilon)), epsilon
         self.largest = int(self.shares.argmax())
         self.strands = [
-            Strand(row[row > 0] / share, slack.kappa, *(slack.given(float(share), x) for x in (LEAN, 1.0 - LEAN)), self.E)
-            for row, share in zip(p, self.shares, strict=True)
+            Strand(row[row > 0] / share, slack.kappa, slack.given(share, LEAN), slack.given(share, 1.0 - LEAN), self.E)
+            for row, share in zip(p, self.shares.tolist(), strict=True)
         ]
 
     def start(self, budget: Budget) -> float:
-        """The length T at which Σ P̂_s r_s = −1/T, by halving; the two-level value there."""
+        """The length T at which Σ P̂_s r_s = −1/T, by halving; the value of two-level rows there.
+
+        ∞ if time does not suffice.
+        """
         low, high = 1.0 / self.E, 1.0
         for turn in range(LENGTHS):
             self.T = (low + high) / 2
             for strand in self.strands:
+                if budget.over and turn == 0:
+                    return np.inf
                 strand.solve(self.T, 0 if budget.over else TURNS[turn > 0])
             slope = float(sum(x * s.r for x, s in zip(self.shares, self.strands, strict=True)))
             low, high = (self.T, high) if slope + 1.0 / self.T > 0 else (low, self.T)
@@ -179,7 +185,7 @@ class Split:
         return budget.left > 2.5 * len(self.strands) * (time.monotonic() - began)
 
     def improve(self, budget: Budget, turns: int) -> None:
-        """A few turns of relaxed blocks for each secret at T, the prices moving halfway; the best prices are kept."""
+        """A few turns of relaxed blocks for each secret at T, the best prices are kept."""
         self.y, self.tables = [s.y for s in self.strands], []
         for s, strand in enumerate(self.strands):
             # a share of the time as large as the share of the value that is at stake
@@ -194,7 +200,9 @@ class Split:
         for turn in range(turns + 1):
             y = kept[0] if turn == turns else y
             least = float((strand.gain[:true] - strand.blocks[:true] @ (strand.q * y)).max())
-            table = strand.table(y, 1.0, self.E, least, budget, CUTS if turn == turns else QUICK)
+            # the first table is needed whatever time is left (see `fits`), the others may stop anywhere
+            cuts = (QUICK if turn < turns else CUTS) if turn else 0
+            table = strand.table(y, 1.0, self.E, least, budget if turn else FREE, cuts)
             value = float(strand.q @ y) + self.T * float(_height(table).max())
             radius *= 1.3 if value < best and turn else 0.7
             if value < best:
@@ -238,19 +246,22 @@ class Families:
             if not todo or budget.over:
                 return best
             for s, kind, at in todo:
-                self._own(s, at, budget) if kind else self._rest(s, at, budget)
+                if budget.over:
+                    return best
+                (self._own if kind else self._rest)(s, at, budget)
 
     def _own(self, s: int, k: int, budget: Budget) -> None:
         split = self.split
         roof = split.E * float(self.t[k + 1])
-        table = split.strands[s].table(split.y[s], 1.0, roof, self.top[s], budget, 1)
+        table = split.strands[s].table(split.y[s], 1.0, roof, self.top[s], FREE, 0 if budget.over else 1)
         self.own[s] = [table if i == k or (i < k and self.own[s][i] is None) else x for i, x in enumerate(self.own[s])]
         self.tight[s, 1, k] = True
 
     def _rest(self, s: int, k: int, budget: Budget) -> None:
         split = self.split
-        table = split.strands[s].table(split.y[s], float(self.t[k]), split.E, self.top[s] - BELOW, budget, 1)
-        self.rest[s] = [table if i >= k and not (self.tight[s, 0, i] and i > k) else x for i, x in enumerate(self.rest[s])]
+        table = split.strands[s].table(split.y[s], float(self.t[k]), split.E, self.top[s] - BELOW, FREE, 1)
+        if _height(table).max() < _height(self.rest[s][k]).max():  # both hold; a hasty one may be the looser
+            self.rest[s] = [table if i >= k else x for i, x in enumerate(self.rest[s])]
         self.tight[s, 0, k] = True
 
     def assembled(self) -> tuple[float, tuple[int, int]]:
@@ -304,6 +315,8 @@ def split(p: Floats, slack: Slack, epsilon: float, budget: Budget = FREE, turns:
     """The bound with half of the slack for every secret; ∞ where it would say nothing or time does not suffice."""
     if p.sum(axis=1).max() > LARGE or p.shape[1] < 3:  # one secret dominates, or `two_values` says more
         return np.inf
+    if budget.left < STRAND * len(p):
+        return np.inf
     half = Split(p, slack, epsilon)
-    half.start(budget.part(0.1))
-    return min(half.run(budget, turns), entropy(p.ravel())) if half.fits(budget) else np.inf
+    enough = np.isfinite(half.start(budget.part(0.2))) and half.fits(budget)
+    return min(half.run(budget, turns), entropy(p.ravel())) if enough else np.inf

@@ -1,4 +1,4 @@
-"""The split bound where there are two useful values: every family's extreme rows are listed, and prices fit all families at once."""
+"""The split bound where there are two useful values: all extreme rows listed, prices fitted to all families at once."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ SECRETS = 60  # at most: the programme has about 20 rows for each secret and fam
 def extreme(q: Floats, low: Floats, high: Floats, floor: float, roof: float) -> Floats:
     """The extreme blocks of {m ≥ floor, M ≤ roof} for two values, of which any block is a two-level one.
 
-    lo + d·1_u, d ≥ 0, needs lo ≥ 0, lo + d·r₋ ≥ floor, lo + d·r₊ ≤ roof: a polygon whose corners are the two constants and
-    either the steepest, or 0 off u with d = roof/r₊ and d = floor/r₋ (docs/robust.md, section 5).
+    lo + d·1_u, d ≥ 0, needs lo ≥ 0, lo + d·r₋ ≥ floor, lo + d·r₊ ≤ roof: a polygon whose corners are the two constants
+    and either the steepest, or 0 off u with d = roof/r₊ and d = floor/r₋ (docs/robust.md, section 5).
     """
     rows = [np.full(len(q), floor), np.full(len(q), roof)]
     for u in range(len(q) if len(q) > 1 else 0):
@@ -54,8 +54,10 @@ class Listed:
             )
 
     def programme(self) -> LinearProgramme:
-        """min Σ P̂ q·y + ρ over prices y and the greatest worth r of each secret in each family: r ≥ φ − y·h for its rows, ρ ≥
-        Σ P̂_s r_s, one r being s0's own. (τ is a constant added to ρ.)"""
+        """min Σ P̂ q·y over prices y and the greatest worth r of each secret in each family.
+
+        r ≥ φ − y·h for its rows, ρ ≥ Σ P̂_s r_s where one r is s0's own, and ρ ≤ −τ (set in `bound`).
+        """
         at = np.concatenate([[0], np.cumsum([len(q) for q in self.q])])
         families, secrets = len(self.t) - 1, len(self.q)
         width = int(at[-1]) + 2 * families * secrets + 1
