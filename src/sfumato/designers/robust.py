@@ -19,20 +19,18 @@ from sfumato.mechanism import Constant, Law, Layout, Table
 from sfumato.optimise.bound import bound
 from sfumato.optimise.budget import Budget, Progress
 from sfumato.optimise.cone import Coordinates
-from sfumato.optimise.informative import LISTED, Found, most_informative, value_of, widest
+from sfumato.optimise.informative import GAP, LISTED, most_informative, widest
 from sfumato.optimise.point import best_at_a_point
 from sfumato.optimise.product.layout import Layout as Arrangement
 from sfumato.optimise.product.two_level import Profile
 from sfumato.optimise.simplices import Simplices
 from sfumato.uncertainty import ChiSquareBall, Custom, RenyiBall
-from sfumato.uncertainty.base import UncertaintySet
 
 LISTED_CELLS = 1_000_000  # |Y|·|X| up to which a design is kept as a table; beyond, as a layout
 LARGEST = 12.0  # nats up to which the optimisers work: heights up to e^ε exceed an LP's digits from about 16 on
 SECONDS = 20.0  # for a search, when no time_limit is given
 SEARCH, WIDE_SEARCH = 0.65, 0.5  # of the time; what is left is for the bound, sealing and certifying
 BOUND = 0.6  # of what the search leaves
-GAP = 1e-4  # between value and bound at which neither is worked on any more
 
 
 def budget_of(time_limit: float | None, progress: Progress | None) -> Budget:
@@ -106,20 +104,25 @@ def _drafted(
     listed = task.reads == "useful" or len(Coordinates.of(task.joint).p) <= LISTED
     if listed:
         found = most_informative(
-            inner, task.epsilon, budget.part(SEARCH), reads=task.reads, starts=_starts(task), profile=profile
+            inner, task.epsilon, budget.part(SEARCH), reads=task.reads, starts=_starts(task), profile=profile, gap=gap
         )
         law: Law = Table(found.rows, task.rows)
         value, notes = found.value, found.notes
         details["stages"] = found.stages
+        own = found.bound
     else:
         law, value, notes, used = _wide(task, inner, budget, profile)
         details["profile"] = (used.drop, used.power)
+        own = float("inf")
     if budget.part(1.0).left <= (1 - SEARCH) * SECONDS and listed and budget.over:
         notes = [*notes, "stopped at the time limit: the best design so far"]
     most = 1.0 + (time.monotonic() - started)  # no longer than the search took, and a second
-    limit = bound(task.joint.p, task.within, task.epsilon, value=value, gap=gap, budget=budget.part(BOUND, most))
+    details["family" if inner is not task.within else "outside"] = own
+    own = own if inner is task.within else float("inf")  # over a larger set it bounds the family alone
+    close = own - value <= max(gap, 1e-5) * value
+    limit = bound(task.joint.p, task.within, task.epsilon, value=value, gap=gap, budget=budget.part(0.0 if close else BOUND, most))
     details["bounds"] = limit.routes
-    return Draft(law, method, min(limit.value, task.ceiling), tuple(notes), details)
+    return Draft(law, method, min(limit.value, own, task.ceiling), tuple(notes), details)
 
 
 def _wide(

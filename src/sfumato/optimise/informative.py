@@ -17,8 +17,9 @@ from sfumato.joint import Joint
 from sfumato.optimise.arrays import Floats, xlogx
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.coarser import merged
-from sfumato.optimise.cone import Cone, RatioCone, repaired, settled
+from sfumato.optimise.cone import MARGIN, Cone, RatioCone, repaired, settled
 from sfumato.optimise.master import Information
+from sfumato.optimise.outside import RAYS, meet
 from sfumato.optimise.product.designs import safe, two_level
 from sfumato.optimise.product.layout import Layout
 from sfumato.optimise.product.moves import ProductMover
@@ -27,7 +28,9 @@ from sfumato.optimise.product.two_level import Profile
 from sfumato.optimise.search import Move, Tangents, improve
 
 LISTED = 600  # numbers in a row up to which rows are listed: the master is a dense programme with so many equations
-PRODUCT, COARSE = 0.35, 0.3  # of the time: designs under profiles, and coarser tables
+PRODUCT, COARSE, OUTSIDE = 0.35, 0.3, 0.6  # of the time: designs under profiles, coarser tables, cuts from outside
+GAP = 1e-4  # relative, between value and bound, at which neither is worked on any more
+QUICK_RAYS = 20_000  # where no smaller gap is asked for
 PLAIN = (0.1, 0.3, 0.55)  # drops of further profiles, relative to E − 1
 MANY = 2  # useful values for each pair of secrets from which coarser tables are begun with
 NEAR = (0.3, 0.15)  # relative steps of a profile's drop and power around the best one
@@ -41,6 +44,7 @@ class Found:
     rows: Floats
     layout: Layout | None
     value: float
+    bound: float  # of every mechanism that is private over the set, where it was met from outside; ∞ otherwise
     stages: dict[str, float] = field(default_factory=dict)  # value after each stage
     notes: list[str] = field(default_factory=list)
 
@@ -48,8 +52,12 @@ class Found:
 class Chain:
     """The stages of one design over a set whose secrets share a budget, or over any other set."""
 
-    def __init__(self, within: Any, epsilon: float, reads: str, budget: Budget, profile: Profile | None = None) -> None:
-        self.within, self.epsilon, self.reads, self.budget = within, epsilon, reads, budget
+    def __init__(
+        self, within: Any, epsilon: float, reads: str, budget: Budget, *, gap: float = GAP,
+        profile: Profile | None = None,
+    ) -> None:
+        self.within, self.epsilon, self.reads, self.budget, self.gap = within, epsilon, reads, budget, gap
+        self.bound = float("inf")
         self.cone: Cone = RatioCone(within, epsilon, reads)
         self.coordinates = self.cone.coordinates
         self.master = Information(self.coordinates)
@@ -75,13 +83,17 @@ class Chain:
             if self.shared:
                 self._try("product", self._products)
             if not self.given:
-                self._try("coarser", self._coarser)
-                self._try("moves", self._moves)
+                if self.values:
+                    self._try("prices", lambda: improve(self.master, [self._priced], self.budget.part(PRODUCT)))
+                self._try("outside", self._outside)
+                if self.bound - self.master.value > self.gap * self.master.value:
+                    self._try("coarser", self._coarser)
+                    self._try("moves", self._moves)
         except KeyboardInterrupt:
             self.notes.append("interrupted: the best design so far")
         return self._finished()
 
-    def _try(self, name: str, stage: Callable[[], None]) -> None:
+    def _try(self, name: str, stage: Callable[[], object]) -> None:
         try:
             stage()
         except (ArithmeticError, ValueError, IndexError, RuntimeError, np.linalg.LinAlgError) as error:
@@ -132,6 +144,14 @@ class Chain:
                 return self._under(profile)
         return np.zeros((0, len(self.coordinates.p)))
 
+    def _outside(self) -> None:
+        """Rows of few numbers: cuts from outside, which also bound every private mechanism."""
+        if hasattr(self.within, "extreme"):  # a polyhedral cone, whose rows are found by price
+            return
+        outer = RatioCone(self.within, self.epsilon + MARGIN, self.reads)
+        limit = RAYS if self.gap < GAP else QUICK_RAYS
+        self.bound = meet(self.cone, outer, self.master, self.budget.part(OUTSIDE), gap=self.gap, limit=limit)
+
     def _coarser(self) -> None:
         """The rows of a table with half as many cells, found in the same way, spread over this one."""
         joint = self.within.joint
@@ -172,12 +192,12 @@ class Chain:
         last.solve()
         x, theta = last.used()
         rows = self.coordinates.full(theta[:, None] * x)
-        return Found(rows / rows.sum(0), None, last.value, self.stages, self.notes)
+        return Found(rows / rows.sum(0), None, last.value, self.bound, self.stages, self.notes)
 
 
 def most_informative(
     within: Any, epsilon: float, budget: Budget, *, reads: str = "both", starts: Sequence[Floats] = (),
-    profile: Profile | None = None,
+    profile: Profile | None = None, gap: float = GAP,
 ) -> Found:
     """Rows that keep most of I(X;Y) under ε-RLDP over the set; starts are rows over all inputs, private or not.
 
@@ -193,7 +213,7 @@ def most_informative(
     def ordered(x: Floats, s: Any, u: Any) -> Floats:
         return np.asarray(x.reshape(-1, S, U)[:, s][:, :, u].reshape(len(x), -1) if reads == "both" else x[:, u])
 
-    found = Chain(within, epsilon, reads, budget, profile).run([ordered(x, s, u) for x in starts])
+    found = Chain(within, epsilon, reads, budget, gap=gap, profile=profile).run([ordered(x, s, u) for x in starts])
     rows = found.rows if reads == "both" else found.rows[:, :U]
     found.rows = ordered(rows, np.argsort(s), np.argsort(u))
     return found

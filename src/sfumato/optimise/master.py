@@ -12,7 +12,7 @@ from sfumato.optimise.linear import INFINITY, PRIMAL, LinearProgramme
 
 USED = 1e-10  # weight below which a row is not in use
 KEPT = 32  # rows kept for each coordinate: those that price out best
-BUNDLE = 3  # of these in the programme that finds prices
+BUNDLE, FEWEST = 3, 300  # of these, and rows at least, in the programme that finds prices
 FLAT = 1e-5  # entries of a row below this count as this where a slope is taken, so that zeros are not final
 SERIOUS, TRUSTED = 0.1, 0.5  # shares of the promised fall of the bound at which prices are taken, and boldness grows
 BOLDER, SHYER, SHYEST = 2.0, 0.7, 0.02  # how boldness changes, and its least
@@ -64,7 +64,9 @@ class Information:
             self.centre = self.prices = self.p * (theta @ xlogx(rows))
             self.model = self.value
             return rows
-        near = np.argsort(self.rows @ self.centre - self.gains)[: BUNDLE * len(self.p)]
+        worth = self.gains - self.rows @ self.centre
+        worth[self.theta > USED] = np.inf
+        near = np.argsort(-worth)[: max(BUNDLE * len(self.p), FEWEST)]
         self.prices, level, weight = _proximal(self.rows[near], self.gains[near], self.centre, self.p, self.bold)
         self.model = float(self.prices.sum() + level)
         active = np.flatnonzero(weight > 1e-6 * weight.max(initial=1e-300))

@@ -55,3 +55,27 @@ class Simplices:
         total = float(self.least[s].sum())
         low, high = total * w, np.minimum(total * w + 1 - total, 1.0)
         return np.where(w >= 1, 1.0, low), np.where(w <= 0, 0.0, high)
+
+    def extreme(self, s: int, E: float) -> Floats:
+        """The extreme points of {v ≥ 0 : L·v + ρ·min v ≥ 1, L·v + ρ·max v ≤ E}, few values (docs/robust.md, section 2).
+
+        Constants, two levels, or zeros, tops and one value between; points that are not extreme do no harm.
+        """
+        L, k = self.least[s], self.least.shape[1]
+        rest, sets = max(1.0 - float(L.sum()), 0.0), ((np.arange(1 << k)[:, None] >> np.arange(k)) & 1).astype(float)
+        ends = np.array([[1.0], [E]]) * np.ones(k)
+        if rest < 1e-12:
+            on = np.flatnonzero(L > 0)
+            return np.concatenate([ends, *(h * np.eye(k)[on] / L[on, None] for h in (1.0, E))])
+        w, top = sets @ L, (E - 1.0) / rest
+        lo = np.maximum(1.0 - w * top, 0.0)
+        hi = np.where(lo > 0, lo + top, E / (rest + w))
+        two = lo[:, None] + (hi - lo)[:, None] * sets
+        between = []
+        for f in np.flatnonzero(L > 1e-13):
+            height = (1.0 - w * top) / L[f]
+            ok = (sets[:, f] == 0) & (height > 1e-12) & (height < top)
+            block = top * sets[ok]
+            block[:, f] = height[ok]
+            between.append(block)
+        return np.concatenate([ends, two, *between])

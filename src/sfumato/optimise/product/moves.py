@@ -36,7 +36,7 @@ class ProductMover:
             family = TwoLevel.of(ball, p, s, heights, windows(q, np.zeros(0), rng) if every is None else every)
             self.families.append(family)
             if k <= LISTED:
-                self.listed.append(family.start())
+                self.listed.append(ball.extreme(s, E) if hasattr(ball, "extreme") else family.start())
         self.slopes = 1.0 + np.log(np.geomspace(1.0 + profile.drop, E, SLOPES))
 
     def rows(self, prices: Floats, budget: Budget) -> Floats:

@@ -1,0 +1,100 @@
+"""The best of all private rows, for rows of about ten numbers: cuts from outside, rows from inside (ours).
+
+Finitely many cuts leave a polyhedral cone that contains every private row; the best mixture of its extreme rays bounds
+every private mechanism, because a row is a sum of rays and the gain is convex and homogeneous. The rays in that mixture
+are not quite private: their worst cases are the next cuts, and mixed with a little of the constant row they are rows of
+a design. Both sides meet (docs/robust.md, section 6).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sfumato.optimise.arrays import Floats, entropy, xlogx
+from sfumato.optimise.budget import Budget
+from sfumato.optimise.cone import Cone, repaired
+from sfumato.optimise.cover import best_cover
+from sfumato.optimise.funnel.rays import Degenerate, SimpleCone, TooManyRays
+from sfumato.optimise.master import Information
+
+NUMBERS = 16  # in a row, up to which it is worth trying
+FACETS = 8_000  # cuts at most
+RAYS = 200_000  # rays at most: about a second per round at ten numbers
+LOOSE = 2.0**-31  # cuts are moved outward by up to twice this: no more of them than needed meet at a ray, and rounding
+# of the conditionals, a thousand times smaller, does not count
+ALLOWANCE = 1e-10  # added to bounds: weak duality needs the rays, and these are floats good to about 1e-13
+NEAR = 0.02  # of a unit row: worst cases of the first rows this close to binding are cut at from the start
+ROUNDS = 60
+
+
+class Outside:
+    """A cone that contains every private row, by its extreme rays w_x = P̂_x v_x with Σ w = 1."""
+
+    def __init__(self, mean: Floats, limit: int, budget: Budget) -> None:
+        self.mean, self.budget = mean, budget
+        self.cone = SimpleCone(len(mean), FACETS, limit)
+        self.random, self.count = np.random.default_rng(3), len(mean)
+        self.full, self.bound = False, np.inf
+
+    def cut(self, normals: Floats) -> int:
+        """Cut at some worst cases, those that cost most rays first; how many did cut."""
+        rows = normals / self.mean
+        rows = rows / np.abs(rows).max(axis=1, keepdims=True)
+        rows = rows - LOOSE * (1.0 + self.random.random((len(rows), 1)))
+        made = 0
+        while len(rows) and not self.full and self.count < FACETS and not self.budget.over:
+            lost = np.count_nonzero(self.cone.vectors @ rows.T > 0.0, axis=0)
+            at = int(lost.argmax())
+            if lost[at] == 0:
+                break
+            made += self._apply(rows[at])
+            rows = np.delete(rows, at, axis=0)
+        return made
+
+    def _apply(self, row: Floats) -> bool:
+        """One cut; a cut that cannot be made is left out, and the cone stays the larger."""
+        try:
+            self.cone.cut(row, self.count)
+        except TooManyRays:
+            self.full = True
+            return False
+        except Degenerate:
+            return False
+        self.count += 1
+        return True
+
+    def best(self) -> Floats:
+        """The unit rows of the best mixture of rays; its value and slack in prices are the bound.
+
+        I(X;Y) = Σ_y α_y Σ_x w log(w/P̂) = H(X) + Σ_y α_y Σ_x w log w for a mixture Σ α w = P̂.
+        """
+        points = np.concatenate([self.cone.vectors, self.mean[None]])
+        cover = best_cover(self.mean, points, xlogx(points).sum(axis=1))
+        self.bound = min(self.bound, cover.bound + entropy(self.mean) + ALLOWANCE)
+        return np.asarray(cover.points / self.mean)
+
+
+def meet(
+    cone: Cone, outer: Cone, master: Information, budget: Budget, *, gap: float, limit: int = RAYS
+) -> float:
+    """Improve the master's pool until value and bound are within a relative `gap`; returns the bound.
+
+    `outer` is the cone at ε itself, without the margin that is left for sealing. The programme of rays is simple only if
+    every number has mass; otherwise nothing is tried and the bound is ∞.
+    """
+    mean = cone.coordinates.p
+    if len(mean) > NUMBERS or (mean <= 0).any():
+        return float("inf")
+    outside, value = Outside(mean, limit, budget), master.solve()
+    outside.cut(outer.cuts(master.used()[0], room=NEAR).normals)
+    for _ in range(ROUNDS):
+        met = outside.best()
+        budget.tell("outside", value, outside.bound)
+        if outside.bound - value <= gap * value or budget.over:
+            break
+        made = outside.cut(outer.cuts(met).normals)
+        master.add(repaired(cone, met))
+        value = master.solve()
+        if not made:
+            break
+    return outside.bound
