@@ -13,8 +13,6 @@ from tests.strategies import boundary_points, joints, realised
 import sfumato as sf
 from sfumato.designers.base import Task
 from sfumato.errors import InputError
-from sfumato.solve.mixture import no_more_than_inputs
-from sfumato.solve.worst_rows import value_of
 
 EXAMPLE = sf.Joint.from_counts([[7, 10], [26, 57]])  # paper 000, Examples 1 to 5
 LOG2 = math.log(2)
@@ -60,7 +58,7 @@ def test_example_3_with_the_papers_cone():
     ball = sf.ChiSquareBall(EXAMPLE)
     design = sf.design(ball, LOG2, "polyopt")
     assert design.value == pytest.approx(0.422782, abs=1e-6)
-    assert design.gap < 1e-6
+    assert design.details["family"] == pytest.approx(0.422782, abs=1e-6)  # of the paper's cone
     assert design.certificate.level == pytest.approx(0.5813, abs=5e-5)
     assert listed_optimum(ball, LOG2) == pytest.approx(0.422782, abs=1e-6)
     truth = sf.Joint.from_probabilities([[0.1, 0.1], [0.2, 0.6]])
@@ -72,7 +70,8 @@ def test_example_3_without_the_inequalities_of_a_secret_with_itself():
     ball = sf.ChiSquareBall(EXAMPLE)
     design = sf.design(ball, LOG2, "polyopt", same_secret=False)
     assert design.value == pytest.approx(0.563050, abs=2e-6)
-    assert 0.563050 <= design.bound + 1e-6 < 0.5640
+    assert design.details["family"] == pytest.approx(0.563050, abs=1e-6)
+    assert 0.563050 <= design.bound  # of every mechanism that is private over the ball
     assert design.certificate.level <= LOG2 < design.certificate.level + 1e-6
     assert listed_optimum(ball, LOG2, same_secret=False) == pytest.approx(0.563050, abs=1e-6)
 
@@ -95,7 +94,7 @@ def test_robust_designs_are_private_for_every_distribution_in_the_ball(joint, ep
         design = sf.design(ball, epsilon, method)
         worst = max(realised(design.mechanism, p) for p in boundary_points(ball, np.random.default_rng(seed)))
         assert worst <= design.certificate.level + 1e-12 <= epsilon + 1e-12
-        assert design.value <= design.bound * (1 + 1e-9) + 1e-12 or method == "ballopt"
+        assert design.value <= design.bound * (1 + 1e-9) + 1e-12
         assert design.value <= design.ceiling + 1e-12
 
 
@@ -203,7 +202,7 @@ def test_auto_says_what_it_took_and_why():
     joint = sf.datasets.adult("sex", "race")
     design = sf.design(sf.ChiSquareBall(joint), 0.5)
     assert design.method == "ballopt" and "auto took ballopt" in design.notes[-1]
-    assert sf.design(sf.Anything(joint), 0.5).method == "srr"
+    assert sf.design(sf.Anything(joint), 0.5, time_limit=2).value >= sf.design(sf.Anything(joint), 0.5, "srr").value
     assert sf.design(sf.Exactly(joint), 0.5).method == "nr"
 
 
@@ -279,7 +278,7 @@ def test_the_best_rows_of_a_fine_grid_lie_between_what_ballopt_reaches_and_its_b
 def test_cells_that_never_occur_do_not_keep_the_bound_from_being_met():
     joint = sf.Joint.from_counts([[40, 60, 0], [30, 0, 70]])
     best = sf.design(sf.ChiSquareBall(joint), 1.0, "ballopt", gap=1e-5, time_limit=20)
-    assert best.details["route"] == "optimum" and best.gap <= 1.1e-5
+    assert best.gap <= 1.1e-5 and best.details["outside"] < best.details["bounds"]["point"]
 
 
 def test_small_designs_have_no_more_outputs_than_inputs():
@@ -294,18 +293,6 @@ def test_levels_elsewhere_are_the_same_whenever_they_are_read():
     again = sf.certify(design.mechanism).elsewhere
     assert dict(design.certificate.elsewhere) == dict(again) and len(again) == 3
     assert design.certificate.elsewhere == again
-
-
-def test_more_rows_than_inputs_are_never_needed():
-    rng = np.random.default_rng(5)
-    p = rng.dirichlet(np.ones(6))
-    rows = rng.dirichlet(np.full(30, 0.3), size=6).T  # thirty outputs for six inputs
-    fewer = no_more_than_inputs(rows, p)
-    assert len(fewer) <= 6
-    assert fewer.sum(axis=0) == pytest.approx(np.ones(6), abs=1e-9)
-    shapes = rows / rows.sum(axis=1, keepdims=True)
-    assert all(np.abs(shapes - row / row.sum()).max(axis=1).min() < 1e-12 for row in fewer)
-    assert value_of(fewer, p.reshape(2, 3)) >= value_of(rows, p.reshape(2, 3))
 
 
 def test_the_split_of_ir_is_the_best_of_a_fine_list():
@@ -338,10 +325,10 @@ def test_a_level_beyond_the_optimisers_is_refused_and_auto_does_without(method):
     assert found.certificate.holds and any("auto optimises up to ε = 12" in note for note in found.notes)
 
 
-def test_polyopt_says_how_many_useful_values_it_takes():
-    joint = sf.Joint.from_counts(np.arange(1, 121).reshape(2, 60))
-    with pytest.raises(InputError, match="at most 20; this table has 60"):
-        sf.design(sf.ChiSquareBall(joint, confidence=0.95), epsilon=1, method="polyopt")
+def test_polyopt_takes_many_useful_values():
+    joint = sf.Joint.from_counts(np.arange(1, 61).reshape(2, 30))
+    design = sf.design(sf.ChiSquareBall(joint, confidence=0.95), epsilon=1, method="polyopt", time_limit=2)
+    assert design.certificate.holds and design.value > sf.design(sf.ChiSquareBall(joint, confidence=0.95), 1, "grr").value
 
 
 @pytest.mark.parametrize("method", ["sue", "oue"])

@@ -122,7 +122,7 @@ def _drafted(
     close = own - value <= max(gap, 1e-5) * value
     limit = bound(task.joint.p, task.within, task.epsilon, value=value, gap=gap, budget=budget.part(0.0 if close else BOUND, most))
     details["bounds"] = limit.routes
-    return Draft(law, method, min(limit.value, own, task.ceiling), tuple(notes), details)
+    return Draft(law, method, min(limit.value, own, task.ceiling), tuple(notes), details, fine=listed)
 
 
 def _wide(

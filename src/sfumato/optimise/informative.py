@@ -18,8 +18,9 @@ from sfumato.optimise.arrays import Floats, xlogx
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.coarser import merged
 from sfumato.optimise.cone import MARGIN, Cone, RatioCone, repaired, settled
+from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
 from sfumato.optimise.master import Information
-from sfumato.optimise.outside import RAYS, meet
+from sfumato.optimise.outside import NUMBERS, RAYS, meet
 from sfumato.optimise.product.designs import safe, two_level
 from sfumato.optimise.product.layout import Layout
 from sfumato.optimise.product.moves import ProductMover
@@ -96,6 +97,8 @@ class Chain:
     def _try(self, name: str, stage: Callable[[], object]) -> None:
         try:
             stage()
+        except (TooManyRays, Degenerate):
+            pass  # too many extreme rows to list: the other stages do without
         except (ArithmeticError, ValueError, IndexError, RuntimeError, np.linalg.LinAlgError) as error:
             self.notes.append(f"the stage {name!r} was left out ({type(error).__name__}: {error})")
         self.stages[name] = self.master.solve()
@@ -146,7 +149,14 @@ class Chain:
 
     def _outside(self) -> None:
         """Rows of few numbers: cuts from outside, which also bound every private mechanism."""
-        if hasattr(self.within, "extreme"):  # a polyhedral cone, whose rows are found by price
+        if hasattr(self.within, "inequalities"):  # a polyhedral cone: all its extreme rows, where they are few
+            if len(self.coordinates.p) == self.within.joint.p.size <= NUMBERS:
+                found = extreme_rays(
+                    self.within.inequalities(self.cone.rise + 1.0), dimension=len(self.coordinates.p), limit=QUICK_RAYS,
+                    budget=self.budget.part(OUTSIDE),
+                )
+                self.master.add(repaired(self.cone, found.vectors))
+                self.bound = self.master.solve()  # of the cone: nothing is missing
             return
         outer = RatioCone(self.within, self.epsilon + MARGIN, self.reads)
         limit = RAYS if self.gap < GAP else QUICK_RAYS

@@ -40,7 +40,7 @@ def best_channel(shares: Floats, epsilon: float, budget: Budget) -> Floats:
         one = np.tri(S, S)[:, np.argsort(order)]  # the commonest 1, 2, … of them
         listed = np.concatenate([np.eye(S), 1 - np.eye(S), one, 1 - one[:-1]])
         master.add(1.0 + (E - 1.0) * listed)
-        improve(master, [lambda _, budget: product.rows(master.prices[:, None], budget)], budget, calm=12)
+        improve(master, [lambda _, budget: product.rows(master.prices[:, None], budget)], budget, calm=20, gain=1e-6)
     rows, theta = master.used()
     return np.asarray(theta[:, None] * rows)
 

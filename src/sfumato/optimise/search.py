@@ -79,7 +79,9 @@ class _Trial:
     wasted: float = 0.0  # seconds since it last gained
 
 
-def improve(master: Master, moves: Sequence[Move], budget: Budget = FREE, *, calm: int = CALM) -> float:
+def improve(
+    master: Master, moves: Sequence[Move], budget: Budget = FREE, *, calm: int = CALM, gain: float = GAIN
+) -> float:
     """The move that has wasted least time goes next, so that costly ones are tried rarely unless they gain.
 
     It ends when `calm` turns of every move together gained next to nothing, or with the time. A move that has no more
@@ -100,7 +102,7 @@ def improve(master: Master, moves: Sequence[Move], budget: Budget = FREE, *, cal
         history.append(value)
         budget.tell("rows", value)
         window = calm * len(trials)
-        if len(history) > window and value - history[-1 - window] <= GAIN * abs(value):
+        if len(history) > window and value - history[-1 - window] <= gain * abs(value):
             break
     return history[-1]
 
