@@ -24,7 +24,7 @@ from sfumato_kernel.rounding import DOWN, INFINITE, ONE, UP, ZERO, exp, log, nea
 
 PAIRS = 20_000  # that get a proof of their own before the verifier gives up
 NEAR_ONE = Fraction(1, 2**14)  # orders nearer to 1 are proved over the next lower order that is not: a larger ball
-STEPS = (0.0, 1e-13, 1e-11, 1e-9, 1e-7, 1e-5, 1e-3)  # above what floats find, at which a proof is tried
+STEPS = (1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-7, 1e-5, 1e-3)  # above what floats find, at which a proof is tried
 HALVINGS = 18  # of an interval of shares, for α < ½
 Groups = list[tuple[int, int]]  # (value, mass) of a row given a secret
 
@@ -112,17 +112,18 @@ class Ball:
         edge = float(max(sign * v for v, _ in groups))
         return t * width, sign * (edge + (t - gain) * width), gain * width, max(x, 1e-300)
 
-    def worst_split(self, first: Groups, second: Groups) -> tuple[float, float, float]:
-        """(ratio, μ − max v, min v − m) at the split of the budget that is worst, by the secant on its log-odds."""
+    def worst_split(self, first: Groups, second: Groups, goal: float = 0.0) -> tuple[float, float, float]:
+        """(ratio, μ − max v, min v − m) at the split of the budget that is worst, or worst for the ratio `goal`, by the
+        secant on its log-odds."""
         total = float(self.spent)
         low, high, w = -36.0, 36.0, 0.0
         ends: dict[str, float] = {}
-        flat = [len({v for v, _ in g}) == 1 for g in (first, second)]
+        flat = [all(v == pick(x for x, _ in g) for v, m in g if m) for g, pick in ((first, max), (second, min))]
         for turn in range(80):
-            w = high if flat[1] or not any(m for _, m in second) else low if flat[0] else w
+            w = high if flat[1] else low if flat[0] else w
             one = self._side(first, 1, total / (1 + math.exp(-w)))
             two = self._side(second, -1, total / (1 + math.exp(w)))
-            ratio = one[1] / two[1] if two[1] > 0 else math.inf
+            ratio = goal or (one[1] / two[1] if two[1] > 0 else math.inf)
             if any(flat) or abs(w) >= 36 or not math.isfinite(ratio) or not (one[2] and two[2]):
                 break
             lean = math.log(one[2] / one[3]) - math.log(two[2] / two[3]) - math.log(max(ratio, 1e-300))
@@ -204,18 +205,21 @@ class Ball:
 
     def pair(self, first: Groups, second: Groups, floor: Fraction) -> Ratio:
         """A ratio, at least `floor`, that is proved to bound P(y|s₁)/P(y|s₂) over the ball; None if none is found."""
-        ratio, up, down = self.worst_split(first, second)
         sizes = sum(m for _, m in first), sum(m for _, m in second)
         if self.kappa < -1:
             return self._in_intervals(first, second, sizes, floor)
-        one, two = self.dual(first, 1, up), self.dual(second, -1, down)
 
         def holds(z: Fraction) -> bool:
+            _, up, down = self.worst_split(first, second, float(z))
+            one, two = self.dual(first, 1, up), self.dual(second, -1, down)
             own = DOWN.multiply(near(z, DOWN if two.point >= 0 else UP), two.point)
             return DOWN.add(own, self.both(one, two, *sizes, z)) >= one.point
 
-        tried = [floor, *(Fraction(ratio * (1 + step)) for step in STEPS if math.isfinite(ratio))]
-        return next((z for z in tried if z >= floor and holds(z)), None)
+        if holds(floor):
+            return floor
+        ratio = self.worst_split(first, second)[0]
+        tried = [Fraction(ratio * (1 + step)) for step in STEPS if math.isfinite(ratio)]
+        return next((z for z in tried if z > floor and holds(z)), None)
 
     def _in_intervals(self, first: Groups, second: Groups, sizes: tuple[int, int], floor: Fraction) -> Ratio:
         """For α < ½: shares of the budget in intervals, halved until each is proved at both of its ends."""

@@ -10,7 +10,19 @@ import numpy as np
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
-from sfumato.mechanism.law import Contrast, Law, Spikes, Weights, Words, is_total, mask, present, scale, stacked
+from sfumato.mechanism.law import (
+    Contrast,
+    Law,
+    Spikes,
+    Weights,
+    Words,
+    check_bits,
+    is_total,
+    mask,
+    present,
+    scale,
+    stacked,
+)
 
 CELL_BITS = 62
 
@@ -34,6 +46,7 @@ class Cells:
     words: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
+        check_bits(self.bits)
         total = sum(w * k for w, k in zip(self.four, self.copies, strict=True))
         if min(self.four) < 0 or not is_total(total, self.bits):
             raise InputError("the weights of a cell response must not be negative and must sum to the total.")
