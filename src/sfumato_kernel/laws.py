@@ -246,8 +246,8 @@ def _layout_sums(law: Law) -> Iterator[int]:
 
 
 def _blocks_sums(law: Law) -> list[int]:
-    n, held = law.numbers, hyperplanes(law.useful, law.numbers["order"])
-    blocks, inside = len(points(law.useful, n["order"])), len(held[0])
+    n, blocks = law.numbers, len(points(law.useful, law.numbers["order"]))
+    inside = (blocks - 1) // n["order"]  # points of a space with one dimension less
     rest = (law.rows - 1) * blocks * n["other"]
     return [inside * n["inside"] + (blocks - inside) * n["outside"] + rest]
 

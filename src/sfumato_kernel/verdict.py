@@ -78,9 +78,13 @@ def admitted(data: bytes) -> Any:
 
 def verify(data: bytes) -> Verdict:
     """Prove every claim in the bytes, or raise Refused."""
+    return judged(admitted(data))
+
+
+def judged(found: Any) -> Verdict:
+    """Prove every claim of what was admitted."""
     from sfumato_kernel.bundles import Bundle, proved_bundle
 
-    found = admitted(data)
     if isinstance(found, Bundle):
         return Verdict([proved_bundle(found)])
     if not found.claims:
@@ -164,7 +168,8 @@ def _check_claim(m: Mechanism, claim: Claim) -> None:
     if kind == "polytope":
         _vertices(m, within["vertices"])
     if within["confidence"] is not None or within["calibration"] is not None:
-        _check_confidence(m, within)
+        check_radius(kind, within["confidence"], within["calibration"], within["radius"], within["alpha"],
+                     m.secrets * m.law.useful, m.document["design"]["counts"])
 
 
 def _vertices(m: Mechanism, vertices: list[list[list[float]]]) -> list[Table]:
@@ -180,20 +185,18 @@ def _vertices(m: Mechanism, vertices: list[list[list[float]]]) -> list[Table]:
     return out
 
 
-def _check_confidence(m: Mechanism, within: dict[str, Any]) -> None:
-    """Whether the radius is large enough for the confidence it is said to have; only counts can tell."""
-    confidence, how = within["confidence"], within["calibration"] or "asymptotic"
-    assert m.counts is not None
-    cells, n = m.secrets * m.law.useful, sum(map(sum, m.counts))
-    if confidence is None or not 0 < confidence < 1 or m.document["design"]["counts"] is None:
+def check_radius(kind: str, confidence: float | None, calibration: str | None, radius: float, alpha: float | None,
+                 cells: int, counts: Table | None) -> None:
+    """Whether a ball is large enough for the confidence it is said to have; only counts can tell."""
+    how = calibration or "asymptotic"
+    if confidence is None or not 0 < confidence < 1 or counts is None:
         raise Unproved("a confidence is stated that cannot be recomputed: it needs the counts behind the ball")
-    needed = _NEEDED.get((within["kind"], how))
+    needed, n = _NEEDED.get((kind, how)), sum(map(sum, counts))
     if needed is None:
         raise Unproved(f"a confidence is stated with a calibration that cannot be recomputed ({how[:40]!r})")
-    radius = Fraction(within["radius"]) * (1 + NEARLY)
-    if cells > 1 and not needed(Fraction(confidence), cells - 1, n, radius, within["alpha"]):
-        raise Unproved(f"the claim says {confidence:.4g} confidence, but its radius of {within['radius']:.6g} is too "
-                       f"small for that at n = {n}")
+    if cells > 1 and not needed(Fraction(confidence), cells - 1, n, Fraction(radius) * (1 + NEARLY), alpha):
+        raise Unproved(f"the claim says {confidence:.4g} confidence, but its radius of {radius:.6g} is too small for that "
+                       f"at n = {n}")
 
 
 def _asymptotic(confidence: Fraction, free: int, n: int, radius: Fraction, alpha: float | None) -> bool:

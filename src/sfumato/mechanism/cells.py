@@ -107,7 +107,7 @@ class Cells:
         bits = CELL_BITS if bits is None else bits
         even = 1 / self.outputs
         mixed = [(1 - margin) * float(w) / scale(self.bits) + margin * even for w in self.four]
-        whole = [math.floor(math.ldexp(w, bits)) for w in mixed]
+        whole = [math.floor(math.ldexp(w, bits)) if k else 0 for w, k in zip(mixed, self.copies, strict=True)]
         left = 2**bits - sum(w * k for w, k in zip(whole, self.copies, strict=True))
         for i in sorted(range(4), key=lambda i: -self.copies[i]):  # what rounding leaves, where it weighs least
             if self.copies[i]:
