@@ -1,7 +1,7 @@
-"""Levels over balls {P : D_α(P̂‖P) ≤ B}: any dual point is a proof, floats suggest one, decimals rounded outward check it.
+"""Levels over balls {P : D_α(P̂‖P) ≤ B}: any dual point is a proof, which floats suggest and decimals check.
 
-κ = (α−1)/α, E = |e^{κB} − 1| (B at α = 1); the χ² ball of radius r is α = 2, E = √(1+r) − 1. With x = P̂(s) ± e for a share
-e of E (+ for κ > 0), a row v and any τ ≥ max v: P(y|s) ≤ τ − (N/x)^{1/κ}, N = Σ_u P̂(s,u)(τ−v_u)^κ, likewise from below.
+κ = (α−1)/α, E = |e^{κB} − 1| (B at α = 1); the χ² ball of radius r is α = 2, E = √(1+r) − 1. With x = P̂(s) ± e for a
+share e of E (+ for κ > 0), a row v and any τ ≥ max v: P(y|s) ≤ τ − (N/x)^{1/κ}, N = Σ_u P̂(s,u)(τ−v_u)^κ, and so below.
 For a pair P(y|s₁) ≤ λP(y|s₂) over the whole ball as soon as μ ≤ λm + Φ(λ), where Φ, the least of both gains over all
 shares, is ((N₁^{1/(1+κ)} + (λ^κN₂)^{1/(1+κ)})^{1+κ} / X)^{1/κ} with X = P̂₁ + P̂₂ ± E for α ≥ ½ (max(N₁, N₂/λ) at ½);
 for α < ½ gains are concave in the share, so that an interval of shares is proved at its ends. (docs/robust.md)

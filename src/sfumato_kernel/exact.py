@@ -106,7 +106,7 @@ def sets_at_distribution(odds: tuple[Any, Any], rows: int, counts: Table, notion
 
 
 def _worst_set(first: Sequence[Fraction], second: Sequence[Fraction], high: Any, low: Any) -> Ratio:
-    """Dinkelbach: λ is the maximum once (high − low)·Σ(p − λq)₊ ≤ (λ − 1)·low; the set {p > λq} attains a better one."""
+    """Dinkelbach: λ is the maximum once (high − low)·Σ(p − λq)₊ ≤ (λ − 1)·low; {p > λq} attains a better one."""
     ratio = Fraction(1)
     while True:
         chosen = [(p, q) for p, q in zip(first, second, strict=True) if p > ratio * q]
@@ -211,7 +211,7 @@ def _along(one: tuple[tuple[int, int], tuple[int, int]], two: tuple[tuple[int, i
 
 
 def raised(ratio: Fraction, holds: Callable[[Fraction], bool]) -> Ratio:
-    """The ratio if it holds, else one that does, and exceeds the least by a factor of 1 + 2^-45 or so; None beyond 2^60."""
+    """The ratio if it holds, else one that does, within a factor of about 1 + 2^-45 of the least; None beyond 2^60."""
     if holds(ratio):
         return ratio
     low, high = ratio, 2 * ratio

@@ -103,8 +103,8 @@ class Law:
             columns = tuple(part["columns"])
             if any(c >= len(self.sizes) for c in columns) or len(set(columns)) < len(columns):
                 bad("a part of the product reads a column that the file does not have, or one twice")
-            sizes = tuple(self.sizes[c] for c in columns)
-            out.append((checked(part["law"], self.rows if part["reads"] == "both" else 1, sizes), columns, part["times"]))
+            rows, sizes = self.rows if part["reads"] == "both" else 1, tuple(self.sizes[c] for c in columns)
+            out.append((checked(part["law"], rows, sizes), columns, part["times"]))
         return out
 
     @cached_property
@@ -136,7 +136,7 @@ class Law:
             return None
         seen = {(1,) * self.inputs: 1}
         for law, columns, times in laws:
-            if not law.listable or law.kind != "unary" and law.outputs * self.inputs > PRODUCT_CELLS:
+            if not law.listable or (law.kind != "unary" and law.outputs * self.inputs > PRODUCT_CELLS):
                 return None
             own = [(row.factor, self._lifted(law, row, columns)) for row in law.listed]
             for _ in range(times):
@@ -324,7 +324,7 @@ def _blocks_rows(law: Law) -> Iterator[Row]:
 
 
 def points(useful: int, order: int) -> list[tuple[int, ...]]:
-    """Of the smallest projective space over GF(order) with so many points: vectors whose first entry ≠ 0 is 1, in order."""
+    """Of the smallest projective space over GF(order) with so many: vectors whose first entry ≠ 0 is 1, in order."""
     if order not in PRIMES:
         bad(f"the order of blocks is none of {PRIMES}")
     size = 2

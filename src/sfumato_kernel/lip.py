@@ -3,7 +3,8 @@
 For a row r of a law that reads U alone, b = 1 + B, z = e^ε and any μ₁ ≥ max r, μ₂ ≤ min r [docs/funnel.md]:
 P(y|s) ≤ zP(y) if (θ² + z)(A₁θ + √z·A₂)² ≥ b[(μ₁ − zμ₂)θ² − z(z−1)μ₂], θ² = (1−πz)/π, A₁ over s and A₂ over the others;
 P(y) ≤ zP(y|s) if (1 + φ²)(A₁ + φA₂)² ≥ b[μ₁(1 + φ² − z) − zφ²μ₂], φ² = (z−π)/π, A₁ over the others and A₂ over s, with
-A₁ = Σ P̂√(μ₁−r), A₂ = Σ P̂√(r−μ₂). Each is a quartic in θ or φ; on an interval it is ≥ 0 if its Bernstein coefficients are.
+A₁ = Σ P̂√(μ₁−r), A₂ = Σ P̂√(r−μ₂). Each is a quartic in θ or φ, and ≥ 0 on an interval
+if its Bernstein coefficients are.
 """
 
 from __future__ import annotations
@@ -117,7 +118,8 @@ def _suggested(first: Cells, second: Cells, n: int, b: float, z: float, at: floa
                (1 + square, (1.0, at), (1 + square - z, z * square)))
     top, bottom = max(v for v, _ in first), min(v for v, _ in first)
     width = float(top - bottom)
-    sides = [[(abs(v - edge) / width, m / n) for v, m in cells if m] for cells, edge in ((first, top), (second, bottom))]
+    both = (first, top), (second, bottom)
+    sides = [[(abs(v - edge) / width, m / n) for v, m in cells if m] for cells, edge in both]
     low, high, gaps = -40.0, 40.0, [0.0, 0.0]
     for _ in range(50):
         g = math.exp((low + high) / 2)

@@ -174,8 +174,11 @@ def claim(x: Any, at: str, depth: int = 0) -> dict[str, Any]:
     if depth > DEEPEST:
         bad("claims are nested too deeply")
     inner = listed(lambda y, place: claim(y, place, depth + 1), 0)
-    return record(notion=among(*NOTIONS), epsilon=real(0, 1e6), within=(maybe(SET), None), alpha=(maybe(order), None),
-                  beta=(maybe(order), None), also=(inner, []))(x, at)
+    found: dict[str, Any] = record(
+        notion=among(*NOTIONS), epsilon=real(0, 1e6), within=(maybe(SET), None), alpha=(maybe(order), None),
+        beta=(maybe(order), None), also=(inner, []),
+    )(x, at)
+    return found
 
 
 NOTIONS = ("ldp", "lip", "rldp", "srlip", "mi", "leakage")

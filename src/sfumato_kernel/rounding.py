@@ -73,7 +73,8 @@ def level(ratio: Fraction | None) -> float:
 
 
 def gamma_below(half: int, x: Decimal) -> Decimal:
-    """At or below P(χ² of `half` degrees ≤ 2x) = x^a e^{−x} / Γ(a+1) · (1 + x/(a+1) + x²/((a+1)(a+2)) + …), a = half/2."""
+    """At or below P(χ² of `half` degrees ≤ 2x) = x^a e^{−x}/Γ(a+1) · (1 + x/(a+1) + x²/((a+1)(a+2)) + …), a = half/2.
+    """
     a, top, bottom = Fraction(half, 2), ONE, ONE
     at = a
     while at > 0:  # Γ(a+1) = a(a−1)… · (1 or Γ(½) = √π ≤ 1.7724538509055161)

@@ -136,7 +136,7 @@ def _counts(design: dict[str, Any] | None, secrets: int, useful: int) -> Table |
         bad(f"the design data are no table of {secrets} × {useful}")
     if counts is None:
         exact = [[Fraction(p) for p in row] for row in probabilities]
-        if abs(sum(map(sum, exact)) - 1) > NEARLY:
+        if abs(sum((sum(row, Fraction(0)) for row in exact), Fraction(-1))) > NEARLY:
             bad("the probabilities of the design data do not sum to 1")
         scale = math.lcm(*(p.denominator for row in exact for p in row))
         return [[int(p * scale) for p in row] for row in exact]
@@ -163,7 +163,8 @@ def _check_claim(m: Mechanism, claim: Claim) -> None:
     if m.secrets < 2:
         bad("a claim about the secret needs a secret of two values or more")
     for name, value in within.items():
-        if (value is not None and name not in ("kind", *FIELDS[kind])) or (value is None and name in NEEDED.get(kind, ())):
+        known, needed = name in ("kind", *FIELDS[kind]), name in NEEDED.get(kind, ())
+        if needed if value is None else not known:
             bad(f"a set of kind {kind} with {name}, or without it")
     if kind == "polytope":
         _vertices(m, within["vertices"])
@@ -178,7 +179,8 @@ def _vertices(m: Mechanism, vertices: list[list[list[float]]]) -> list[Table]:
         if len(v) != m.secrets or any(len(row) != m.law.useful for row in v):
             bad(f"a vertex is no table of {m.secrets} × {m.law.useful}")
         exact = [[Fraction(p) for p in row] for row in v]
-        if abs(sum(map(sum, exact)) - 1) > NEARLY or any(0 < p < 1e-150 for row in v for p in row):
+        total = sum((sum(row, Fraction(0)) for row in exact), Fraction(0))
+        if abs(total - 1) > NEARLY or any(0 < p < 1e-150 for row in v for p in row):
             bad("a vertex is no distribution")
         scale = math.lcm(*(p.denominator for row in exact for p in row))
         out.append([[int(p * scale) for p in row] for row in exact])
@@ -195,8 +197,8 @@ def check_radius(kind: str, confidence: float | None, calibration: str | None, r
     if needed is None:
         raise Unproved(f"a confidence is stated with a calibration that cannot be recomputed ({how[:40]!r})")
     if cells > 1 and not needed(Fraction(confidence), cells - 1, n, Fraction(radius) * (1 + NEARLY), alpha):
-        raise Unproved(f"the claim says {confidence:.4g} confidence, but its radius of {radius:.6g} is too small for that "
-                       f"at n = {n}")
+        raise Unproved(f"the claim says {confidence:.4g} confidence, but its radius of {radius:.6g} is too small for "
+                       f"that at n = {n}")
 
 
 def _asymptotic(confidence: Fraction, free: int, n: int, radius: Fraction, alpha: float | None) -> bool:
@@ -250,7 +252,7 @@ def _where(claim: Claim) -> str:
     radius = f" of radius {within['radius']:.6g}" if within["radius"] is not None else ""
     sure = f", a confidence of {within['confidence']:.4g} (recomputed)" if within["confidence"] is not None else ""
     if within["calibration"] == "bootstrap":
-        sure = f" (given: a bootstrap cannot be recomputed, so it is not called a confidence of {within['confidence']:.4g})"
+        sure = " (as given: what a bootstrap finds cannot be recomputed, and is not called a confidence)"
     return f"{orders}, about the secret, over: {within['kind']}{radius}{sure}"
 
 
@@ -338,7 +340,7 @@ def _some_together(law: Law, secrets: int, counts: Table, notion: str, within: d
     price = about_input if notion != "rldp" else (lambda part: about_anything(part, secrets))
     prices = [price(part) for part, _, _ in law.releases]
     best = power_product((p, times) for p, (_, _, times) in zip(prices, law.releases, strict=True))
-    order = sorted(range(len(prices)), key=lambda j: math.inf if prices[j] is None else prices[j], reverse=True)
+    order = sorted(range(len(prices)), key=lambda j: (prices[j] is None, prices[j] or 0), reverse=True)
     chosen: dict[int, int] = {}
     for j in order:
         times = law.releases[j][2]

@@ -263,12 +263,10 @@ def check_confidence(claim: Claim) -> None:
     ball = claim.within
     if not isinstance(ball, ChiSquareBall | RenyiBall) or ball.confidence is None:
         return
-    calibration = ball.calibration if isinstance(ball, ChiSquareBall) else None
+    how, alpha = (ball.calibration, None) if isinstance(ball, ChiSquareBall) else (None, ball.alpha)
     try:
         counts = None if ball.joint.counts is None else ball.joint.counts.tolist()
-        check_radius(
-            ball.kind, ball.confidence, calibration, ball.radius, getattr(ball, "alpha", None), ball.joint.p.size, counts
-        )
+        check_radius(ball.kind, ball.confidence, how, ball.radius, alpha, ball.joint.p.size, counts)
     except Refused as error:
         raise ClaimError(f"{error}. Nothing was released.") from None
 

@@ -18,7 +18,6 @@ from sfumato.joint import Joint
 from sfumato.mechanism.claim_records import ClaimRecord, claim_of, claim_record
 from sfumato.mechanism.law_records import LawRecord, law_of, law_record
 from sfumato.mechanism.mechanism import Mechanism
-
 from sfumato_kernel import admitted, reading
 
 if TYPE_CHECKING:

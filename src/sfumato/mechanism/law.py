@@ -138,8 +138,7 @@ def check_bits(bits: int | None) -> None:
 
 
 def worst_row(top: Any, bottom: Any) -> int:
-    """Where top / bottom is greatest; floats choose the candidates, rationals decide. 0/0 never occurs: it counts least.
-    """
+    """Where top / bottom is greatest; floats choose the candidates, rationals decide. A row of zeros counts least."""
     with np.errstate(divide="ignore", invalid="ignore"):
         rough = np.where(np.asarray(top, float) > 0, np.asarray(top, float) / np.asarray(bottom, float), 0.0)
     best = rough.max()

@@ -65,7 +65,7 @@ class Layout:
         if self.bits is not None:
             totals = {sum(x.tolist()) for x in self.lengths}
             if len(totals) > 1 or max(totals) > 2**MOST_BITS:
-                raise InputError(f"the atoms of every secret must fill the same interval, of at most 2^{MOST_BITS} units.")
+                raise InputError(f"the atoms of every secret must fill one interval of at most 2^{MOST_BITS} units.")
 
     @property
     def rows(self) -> int:
