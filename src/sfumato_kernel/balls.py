@@ -22,7 +22,8 @@ from sfumato_kernel.laws import Part, Ratio, Row
 from sfumato_kernel.reading import Beyond
 from sfumato_kernel.rounding import DOWN, INFINITE, ONE, UP, ZERO, exp, log, near, power, root, scaled
 
-PAIRS = 20_000  # that get a proof of their own before the verifier gives up
+STEPS_IN_ALL = 200_000  # values looked at before the verifier gives up, some seconds
+PAIR, INTERVALS = 20, 2_000  # steps that a pair takes for each of its values; intervals of shares in one pair
 NEAR_ONE = Fraction(1, 2**14)  # orders nearer to 1 are proved over the next lower order that is not: a larger ball
 STEPS = (1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-7, 1e-5, 1e-3)  # above what floats find, at which a proof is tried
 HALVINGS = 18  # of an interval of shares, for α < ½
@@ -229,6 +230,8 @@ class Ball:
 
         def holds(z: Fraction, left: Decimal = least, right: Decimal = most, depth: int = 0) -> bool:
             if (left, right) not in known:
+                if len(known) > INTERVALS:
+                    raise Beyond(f"more than {INTERVALS:,} intervals of the budget")
                 middle = (float(left) + float(right)) / 2
                 ends = self._side(first, 1, middle)[0], self._side(second, -1, float(self.spent) - middle)[0]
                 known[left, right] = self.dual(first, 1, ends[0]), self.dual(second, -1, ends[1])
@@ -250,7 +253,7 @@ class Ball:
 
 def over_ball(rows: list[Row], ball: Ball, floor: Fraction) -> Ratio:
     """A bound, at least `floor`, of max P(y|s) / P(y|s') over the ball: close to the least if it exceeds the floor."""
-    ratio, pairs, secrets = floor, 0, len(ball.sizes)
+    ratio, steps, secrets = floor, 0, len(ball.sizes)
     for row in rows:
         ends = [(min(p.values), max(p.values)) for p in row.parts] * (secrets if len(row.parts) == 1 else 1)
         if max(h for _, h in ends) <= ratio * min(low for low, _ in ends):
@@ -261,14 +264,16 @@ def over_ball(rows: list[Row], ball: Ball, floor: Fraction) -> Ratio:
             if ends[s][1] <= ratio * ends[t][0]:
                 continue
             for key in ((s, 1), (t, -1)):
-                bounds[key] = bounds[key] if key in bounds else ball.alone(groups[key[0]], key[1])
+                if key not in bounds:
+                    bounds[key] = ball.alone(groups[key[0]], key[1])
+                    steps += len(groups[key[0]])
             if bounds[s, 1] <= DOWN.multiply(near(ratio, DOWN), bounds[t, -1]):
                 continue
-            pairs += 1
+            steps += PAIR * (len(groups[s]) + len(groups[t]))
+            if steps > STEPS_IN_ALL:
+                raise Beyond("too many pairs of secrets need a proof of their own")
             found = ball.pair(groups[s], groups[t], ratio)
-            if found is None or pairs > PAIRS:
-                if found is not None:
-                    raise Beyond(f"more than {PAIRS:,} pairs of secrets need a proof of their own")
+            if found is None:
                 return None if not ends[t][0] else max(ratio, Fraction(ends[s][1], ends[t][0]))
             ratio = found
     return ratio

@@ -19,7 +19,8 @@ from sfumato_kernel.reading import Beyond
 from sfumato_kernel.rounding import DOWN, UP, ZERO, near, root
 
 DEEPEST = 26  # halvings of an interval
-PIECES = 3_000  # intervals in all
+PATIENCE = 3  # halvings before an interval that fails at its very middle ends the proof
+PIECES = 1_000  # intervals in all
 Cells = list[tuple[int, int]]  # (value, count)
 BINOMIAL = [[math.comb(n, i) for i in range(n + 1)] for n in range(5)]
 
@@ -45,9 +46,10 @@ def lip_over_ball(law: Law, counts: Table, radius: float, z: Fraction) -> bool:
                     spent += 1
                     if spent > PIECES:
                         raise Beyond(f"more than {PIECES:,} intervals of P(s)")
-                    if _piece(mine if above else rest, rest if above else mine, n, b, z, above, low, high):
+                    done = _piece(mine if above else rest, rest if above else mine, n, b, z, above, low, high)
+                    if done:
                         continue
-                    if depth == DEEPEST:
+                    if depth == DEEPEST or (done is None and depth >= PATIENCE):
                         return False
                     middle = _middle(low, high)
                     left += [(low, middle, depth + 1), (middle, high, depth + 1)]
@@ -80,8 +82,8 @@ def _range(share: Fraction, b: Fraction, z: Fraction, above: bool) -> tuple[Frac
 
 
 def _piece(first: Cells, second: Cells, n: int, b: Fraction, z: Fraction, above: bool, low: Fraction,
-           high: Fraction | None) -> bool:
-    """Whether good multipliers at the middle of an interval prove all of it."""
+           high: Fraction | None) -> bool | None:
+    """Whether good multipliers at the middle of an interval prove all of it; None if they fail even there."""
     at = float(2 * max(low, Fraction(1)) if high is None else (low + high) / 2)
     up, down = _suggested(first, second, n, float(b), float(z), at, above)
     mu = max(v for v, _ in first) + Fraction(up)
@@ -93,6 +95,8 @@ def _piece(first: Cells, second: Cells, n: int, b: Fraction, z: Fraction, above:
                    2 * a1 * a2, a1**2]
     else:
         quartic = [a1**2 + b * mu * (z - 1), 2 * a1 * a2, a1**2 + a2**2 - b * (mu - z * m), 2 * a1 * a2, a2**2]
+    if sum(c * Fraction(at) ** i for i, c in enumerate(quartic)) < 0:
+        return None
     if high is None:
         if not low:
             return all(c >= 0 for c in quartic)
