@@ -23,7 +23,7 @@ from sfumato_kernel.reading import Beyond
 from sfumato_kernel.rounding import DOWN, INFINITE, ONE, UP, ZERO, exp, log, near, power, root, scaled
 
 STEPS_IN_ALL = 200_000  # values looked at before the verifier gives up, some seconds
-PAIR, INTERVALS = 20, 2_000  # steps that a pair takes for each of its values; intervals of shares in one pair
+PAIR, INTERVALS = 100, 2_000  # steps that a pair takes for each of its values; intervals of shares in one pair
 NEAR_ONE = Fraction(1, 2**14)  # orders nearer to 1 are proved over the next lower order that is not: a larger ball
 STEPS = (1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-7, 1e-5, 1e-3)  # above what floats find, at which a proof is tried
 HALVINGS = 18  # of an interval of shares, for α < ½
