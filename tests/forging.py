@@ -77,7 +77,7 @@ def changed(document, rng):
     elif isinstance(old, str):
         node[path[-1]] = rng.choice((*WORDS, old + "x"))
     elif isinstance(old, list):
-        node[path[-1]] = rng.choice((lambda: old + old[:1], lambda: old[1:], lambda: old[::-1], lambda: [],
+        node[path[-1]] = rng.choice((lambda: old + old[:1], lambda: old[1:], lambda: old[::-1], list,
                                      lambda: [list(x) for x in zip(*old, strict=False)] if old and isinstance(old[0], list)
                                      else old + old))()
     else:

@@ -10,7 +10,19 @@ import numpy as np
 
 import sfumato as sf
 from sfumato.certification import certificate
-from sfumato.mechanism import Blocks, Cells, Claim, Conditional, Constant, Layout, Mechanism, Part, Product, Table, Unary
+from sfumato.mechanism import (
+    Blocks,
+    Cells,
+    Claim,
+    Conditional,
+    Constant,
+    Layout,
+    Mechanism,
+    Part,
+    Product,
+    Table,
+    Unary,
+)
 from sfumato.mechanism.blocks import incidence
 from sfumato.mechanism.bundle_file import record_of as bundle_record
 from sfumato.mechanism.file import record_of

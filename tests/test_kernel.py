@@ -32,6 +32,7 @@ from sfumato_kernel.rounding import level
 
 DOCUMENTS = mechanism_files.documents()
 CLOSE = 2e-9  # what floats leave of a proof over a ball
+SEARCHED = 2e-8  # nats that a law on outputs, searched by steps, may leave of a leakage
 LOOSE = {"renyi-ball"}  # where the kernel is closer than the fast proof, never the other way
 
 
@@ -66,9 +67,10 @@ def test_the_kernel_and_the_fast_proof_agree(kind, notion, within):
             slow = math.inf if nats is None else float(nats)
         else:
             slow = level(verdict.bound(found.law, found.secrets, found.counts, notion, claim["within"], Fraction(1)))
-        assert slow <= fast + CLOSE or slow == fast
+        close = SEARCHED if notion == "leakage" else CLOSE
+        assert slow <= fast + close or slow == fast
         if within not in LOOSE and math.isfinite(fast):
-            assert slow >= fast - CLOSE
+            assert slow >= fast - close
         if math.isfinite(fast):
             assert kernel.verify(mechanism_files.data(made)).proved
 
@@ -126,7 +128,7 @@ def test_a_product_is_drawn_as_the_kernel_says():
     one = mechanism_files.law("cells", 2, 2, "both", np.random.default_rng(1)).rounded(5, 2.0**-3)
     two = mechanism_files.law("table", 2, 2, "useful", np.random.default_rng(2)).rounded(5, 2.0**-3)
     made = sf.mechanism.Product((sf.mechanism.Part(one, (0,), 1), sf.mechanism.Part(two, (0,), 1)), 2, (2,))
-    law = laws.checked(msgspec.to_builtins(record_of(_named(made, "both")).law), 2, (2,))
+    law = kernel.admitted(mechanism_files.data(_named(made, "both"))).law
     words = np.array(list(itertools.product(range(32), repeat=2)), np.uint64)
     counts = [Counter(made.draw(np.full(len(words), x), words).tolist()) for x in range(4)]
     drawn = sorted(tuple(c[y] for c in counts) for y in set().union(*counts))
@@ -186,7 +188,8 @@ def test_verify_refuses_what_the_kernel_refuses(tmp_path_factory, seed):
 def test_the_oracle_finds_no_fault_in_honest_files_and_one_in_false_ones():
     assert all(forging.is_false(d) is None for d in DOCUMENTS)
     lies = [d for d in DOCUMENTS if d["format"] == "sfumato/mechanism" and d["claim"]["notion"] in ("ldp", "mi")
-            and d["law"]["kind"] != "constant"]
+            and d["claim"]["epsilon"] > 0.01]
+    assert len(lies) > 8
     for document in lies:
         assert forging.is_false({**document, "claim": {**document["claim"], "epsilon": 1e-7}})
 

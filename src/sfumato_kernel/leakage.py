@@ -89,21 +89,22 @@ def _suggested(q: Channel, a: float, b: float, z: int) -> list[Fraction]:
     c = [[float(v) ** a * (float(row[z]) ** -d if d else 1.0) for v in row] for row in q]
     inputs = range(len(q[0]))
     p, step, value = [1 / len(q[0])] * len(q[0]), 1 / (1 - theta), 0.0
-    kept, sums = p, [sum(row) / len(row) for row in c]
+    kept, best, sums = p, (math.inf, p), [sum(row) / len(row) for row in c]
     for _ in range(TURNS):
         sums = [sum(map(float.__mul__, p, row)) for row in c]
         mean = sum(s**theta for s in sums)
         if mean < value * (1 - 1e-15):
-            p, step = kept, max(1.0, step / 2)
-            value = 0.0
+            p, step, value = kept, max(1.0, step / 4), 0.0
             continue
         gains = [sum(row[x] * s ** (theta - 1) for row, s in zip(c, sums, strict=True) if s) / mean for x in inputs]
-        if max(gains) < 1 + 1e-13:
+        best = min(best, (max(gains), p))
+        if best[0] < 1 + 1e-14:
             break
-        kept, value = p, mean
+        kept, value, step = p, mean, 1.2 * step
         p = [w * g**step for w, g in zip(p, gains, strict=True)]
-        p = [max(w / sum(p), 1e-300) for w in p]
-    return _law([s**theta for s in sums])
+        total = sum(p)
+        p = [max(w / total, 1e-300) for w in p]
+    return _law([sum(map(float.__mul__, best[1], row)) ** theta for row in c])
 
 
 def _law(weights: list[float]) -> list[Fraction]:
@@ -116,16 +117,22 @@ def _capacity(q: Channel, tops: list[list[Decimal]]) -> Fraction:
     """max_x Σ_y Q log Q/q for a law q bounds the capacity; q by Blahut and Arimoto."""
     inputs, rows = range(len(q[0])), [[float(v) for v in row] for row in q]
     p = [1 / len(q[0])] * len(q[0])
-    law = [sum(row) / len(row) for row in rows]
+    best, kept, value, step = (math.inf, p), p, 0.0, 1.0
     for _ in range(TURNS):
         law = [sum(map(float.__mul__, p, row)) for row in rows]
         gains = [sum(row[x] * math.log(row[x] / m) for row, m in zip(rows, law, strict=True) if row[x]) for x in inputs]
-        p = [w * math.exp(g) for w, g in zip(p, gains, strict=True)]
-        total = sum(p)
-        p = [w / total for w in p]
-        if max(gains) - math.log(total) < 1e-14:
+        mean = sum(map(float.__mul__, p, gains))
+        if mean < value * (1 - 1e-15):
+            p, step, value = kept, max(1.0, step / 4), 0.0
+            continue
+        best = min(best, (max(gains), p))
+        if max(gains) - mean < 1e-15:
             break
-    exact = [log(v, DOWN) for v in _law(law)]
+        kept, value, step = p, mean, 1.2 * step
+        p = [w * math.exp(step * (g - max(gains))) for w, g in zip(p, gains, strict=True)]
+        total = sum(p)
+        p = [max(w / total, 1e-300) for w in p]
+    exact = [log(v, DOWN) for v in _law([sum(map(float.__mul__, best[1], row)) for row in rows])]
     best = Fraction(0)
     for x in inputs:
         total_up = ZERO

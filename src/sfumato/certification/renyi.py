@@ -152,8 +152,8 @@ class RenyiBounds:
     def _balanced(
         self, first: Side, gaps: Floats, second: Side, edge: Floats, reach: Floats, ratio: Floats, step: float
     ) -> Floats:
-        """How far below the least value m should lie at ratio·(1 + step), a suggestion: N₁ and λ^κN₂ keep their quotient,
-        which is 1 at α = ½, where Φ = X·min(1/N₁, λ/N₂)."""
+        """How far below the least value m should lie at ratio·(1 + step), a suggestion: N₁ and λ^κN₂ keep their
+        quotient, which is 1 at α = ½, where Φ = X·min(1/N₁, λ/N₂)."""
         weights, k = second.p[1], self.kappa
 
         def norm(at: Floats) -> Floats:
@@ -170,7 +170,7 @@ class RenyiBounds:
         return np.where(np.isfinite(moved) & (moved > 0), moved, reach)
 
     def _split(self, first: Side, gaps1: Floats, second: Side, gaps2: Floats, ratio: Floats) -> Floats:
-        """A lower bound of Φ(λ) = exp((L − log X)/κ), L = max(A, B) + (1+κ)·log(1 + e^{−|A−B|/(1+κ)}), with A = log N₁ and
+        """A lower bound of Φ(λ) = exp((L − log X)/κ), L = max(A, B) + (1+κ)·log(1 + e^{−|A−B|/(1+κ)}), A = log N₁,
         B = log N₂ + κ log λ: in logarithms, because 1/(1+κ) explodes near α = ½ and 1/κ near α = 1."""
         k = self.kappa
         if k == 0:
@@ -185,9 +185,11 @@ class RenyiBounds:
             b = b + k * tilt
             most, least, rest = np.maximum(a, b), np.minimum(a, b), (2 * self.alpha - 1) / self.alpha
             apart = np.where(np.isfinite(least), most - least, np.inf)
-            extra = rest * np.log1p(np.exp(-apart / rest)) if rest > 0 else np.zeros(most.shape)
+            share = exp_range(-apart / rest)[0 if k > 0 else 1] if rest > 0 else np.zeros(most.shape)
+            extra, slip = (rest * y for y in log_near(1 + share))
             # Each logarithm is off by at most its slip, and L by no more than A, B and a few units of their size.
-            error = slip_a + slip_b + slip_x + abs(k) * slip_t + UNITS * (np.abs(most) + np.abs(x) + np.abs(tilt) + 1)
+            error = slip + slip_a + slip_b + slip_x + abs(k) * slip_t
+            error += UNITS * (np.abs(most) + np.abs(x) + np.abs(tilt) + 1)
             error = np.where(np.isfinite(error), error, UNITS * (np.abs(np.where(np.isfinite(most), most, 0)) + 1) * 4)
             power_of = (most + extra - x) / k - (error + UNITS * np.abs(most + extra - x)) / abs(k)
             sure = np.isfinite(most) & np.isfinite(x)
