@@ -181,6 +181,9 @@ def test_labels_with_control_characters_are_refused_in_a_file(tmp_path, label):
     law = {"kind": "constant", "bits": 2}
     forged = document(law, useful=[{"name": "u", "labels": ["0", label]}])
     refused(tmp_path, forged, "control characters")
+    joint = sf.Joint.from_counts([[3, 1], [1, 2]], useful=["0", label])
+    with pytest.raises(InputError, match="control characters"):
+        sf.design(sf.ChiSquareBall(joint), 1.0, "srr").mechanism.save(tmp_path / "own.json")
 
 
 def test_a_bundle_promises_nothing_through_a_forged_part(tmp_path):

@@ -133,6 +133,12 @@ def save_record(record: msgspec.Struct, path: str | os.PathLike[str], *, force: 
     target = Path(path)
     check_target(target, None, force=force)
     text = msgspec.json.format(msgspec.json.encode(record), indent=1)
+    try:
+        admitted(text)
+    except reading.Malformed as error:
+        raise InputError(f"this cannot be saved, for nobody could read it: {error}.") from None
+    except reading.Refused:
+        pass  # it can be read, whether or not its claim holds
     with drafts(target) as (draft,), as_output_error(target):
         Path(draft.path).write_bytes(text + b"\n")
         draft.settle()
