@@ -31,9 +31,10 @@ def lines() -> None:
         text = path.read_text()
         docs: set[int] = set()
         for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            if isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str):
                 docs |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-        own = [i for i, x in enumerate(text.splitlines(), 1) if x.strip() and not x.strip().startswith("#") and i not in docs]
+        kept = [x for i, x in enumerate(text.splitlines(), 1) if i not in docs]
+        own = [x for x in kept if x.strip() and not x.strip().startswith("#")]
         print(f"{path.name:14} {len(text.splitlines()):5} lines {len(own):5} of code")
         every, code = every + len(text.splitlines()), code + len(own)
     print(f"{'in all':14} {every:5} lines {code:5} of code")
@@ -54,7 +55,8 @@ def table() -> None:
         for law in LAWS:
             try:
                 kernel.verify(data(mechanism(law, notion, within)[0]))
-                cells.append("outward" if notion in ("mi", "leakage") or within in ("chi-square-ball", "renyi-ball") else "exact")
+                rounded = notion in ("mi", "leakage") or within in ("chi-square-ball", "renyi-ball")
+                cells.append("outward" if rounded else "exact")
             except (kernel.Refused, SfumatoError):
                 cells.append("refused")
         print(f"| {notion} | {within or '-'} |", " | ".join(cells), "|")

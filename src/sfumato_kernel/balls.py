@@ -82,7 +82,7 @@ class Ball:
         if not width or x <= 0:
             return 0.0, 0.0, float(width)
         cells = [(float(Fraction(edge - sign * v, width)), float(m)) for v, m in groups if m]
-        low, high = -75.0 * max(1.0, float(self.alpha)), 60.0
+        low, high = -75.0 * min(9.0, max(1.0, float(self.alpha))), 60.0  # of ln t, within what floats hold
         at, gain = 0.0, 0.0
         for _ in range(60):
             t = math.exp(at)

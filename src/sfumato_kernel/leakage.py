@@ -133,12 +133,12 @@ def _capacity(q: Channel, tops: list[list[Decimal]]) -> Fraction:
         total = sum(p)
         p = [max(w / total, 1e-300) for w in p]
     exact = [log(v, DOWN) for v in _law([sum(map(float.__mul__, best[1], row)) for row in rows])]
-    best = Fraction(0)
+    most = Fraction(0)
     for x in inputs:
         total_up = ZERO
         for row, top, own in zip(q, tops, exact, strict=True):
             if row[x]:
                 gain = UP.subtract(top[x], own)
                 total_up = UP.add(total_up, UP.multiply(near(row[x], UP if gain > 0 else DOWN), gain))
-        best = max(best, Fraction(total_up))
-    return best
+        most = max(most, Fraction(total_up))
+    return most

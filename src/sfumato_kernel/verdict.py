@@ -86,11 +86,14 @@ def judged(found: Any) -> Verdict:
     """Prove every claim of what was admitted."""
     from sfumato_kernel.bundles import Bundle, proved_bundle
 
-    if isinstance(found, Bundle):
-        return Verdict([proved_bundle(found)])
-    if not found.claims:
-        raise Unproved("the file claims nothing")
-    return Verdict([proved(found, claim) for claim in found.claims])
+    try:
+        if isinstance(found, Bundle):
+            return Verdict([proved_bundle(found)])
+        if not found.claims:
+            raise Unproved("the file claims nothing")
+        return Verdict([proved(found, claim) for claim in found.claims])
+    except (ArithmeticError, ValueError) as error:  # only the search for dual points uses floats
+        raise Beyond(f"numbers this far apart leave no proof to be found ({error})") from None
 
 
 def mechanism(document: dict[str, Any]) -> Mechanism:
