@@ -120,7 +120,7 @@ def real(low: float, high: float) -> Check:
 
 def text(x: Any, at: str) -> str:
     if not isinstance(x, str) or len(x) > 10_000 or CONTROL.search(x):
-        bad(f"{at} is no text without control characters")
+        bad(f"{at} holds something else than text without control characters (clean it, or bin it, first)")
     return x
 
 

@@ -73,6 +73,10 @@ def _columns(alphabet: Alphabet) -> list[ColumnRecord]:
 
 
 def _column(c: Column) -> ColumnRecord:
+    for i, label in enumerate((c.name, *c.labels)):
+        if label is not None and reading.CONTROL.search(label):
+            what = "its name" if i == 0 else f"label {i}"
+            raise InputError(f"column {c.name!r}: {what} holds control characters, which no file may. Clean it first.")
     return ColumnRecord(c.name, list(c.labels), c.other, None if c.cuts is None else list(c.cuts), c.dtype)
 
 
@@ -136,7 +140,7 @@ def save_record(record: msgspec.Struct, path: str | os.PathLike[str], *, force: 
     try:
         admitted(text)
     except reading.Malformed as error:
-        raise InputError(f"this cannot be saved, for nobody could read it: {error}.") from None
+        raise InputError(f"this mechanism cannot be saved, for no verifier would read it: {error}.") from None
     except reading.Refused:
         pass  # it can be read, whether or not its claim holds
     with drafts(target) as (draft,), as_output_error(target):
