@@ -253,3 +253,22 @@ def test_the_certificate_of_a_claim_says_what_the_kernel_bounds():
     made = msgspec.json.decode(forging.sealed(document), type=sf.mechanism.file.MechanismRecord)
     assert certificate(sf.mechanism.file.mechanism_of(made)).level == pytest.approx(
         math.log(verdict.bound(found.law, 2, found.counts, "ldp", None, Fraction(1))))
+
+
+def test_no_decimal_is_rounded_by_a_context_that_is_not_the_kernels():
+    """Operators of decimals round to the digits of the thread's context: with 3 of them every verdict is the same."""
+    import decimal
+
+    documents = [d for d in DOCUMENTS if d["format"] == "sfumato/mechanism"][::3]
+    with decimal.localcontext() as context:
+        context.prec = 3
+        for document in documents:
+            assert kernel.verify(forging.sealed(document)).proved
+
+
+def test_a_pair_without_a_proof_does_not_end_the_look_at_the_others(monkeypatch):
+    from sfumato_kernel.balls import Ball, over_ball
+
+    monkeypatch.setattr(Ball, "pair", lambda *_: None)
+    rows = [laws.Row(1, (laws.Part(2, {0: 3}, 2),)), laws.Row(1, (laws.Part(1, {0: 9}, 2),))]
+    assert over_ball(rows, Ball.chi_square([[3, 1], [1, 2]], 0.1), Fraction(1)) == 9

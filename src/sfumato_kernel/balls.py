@@ -20,7 +20,7 @@ from functools import cached_property
 from sfumato_kernel.exact import Table, raised
 from sfumato_kernel.laws import Part, Ratio, Row
 from sfumato_kernel.reading import Beyond
-from sfumato_kernel.rounding import DOWN, INFINITE, ONE, UP, ZERO, exp, log, near, power, root, scaled
+from sfumato_kernel.rounding import DOWN, INFINITE, ONE, UP, ZERO, exp, log, minus, near, power, root, scaled
 
 STEPS_IN_ALL = 200_000  # values looked at before the verifier gives up, some seconds
 PAIR, INTERVALS = 100, 2_000  # steps that a pair takes for each of its values; intervals of shares in one pair
@@ -151,7 +151,7 @@ class Ball:
         for gap, m in gaps:
             part = power(gap, self.kappa, way) if self.kappa else log(gap, DOWN)
             total = way.add(total, way.multiply(Decimal(m), part) if m else ZERO)
-        return Dual(point if sign > 0 else -point, log(total, way) if self.kappa and total != INFINITE else total)
+        return Dual(point if sign > 0 else minus(point), log(total, way) if self.kappa and total != INFINITE else total)
 
     def gain(self, dual: Dual, x: Decimal) -> Decimal:
         """At or below (N/x)^{1/κ}, for x from above (κ > 0) or below (κ < 0)."""
@@ -166,7 +166,7 @@ class Ball:
             return self._both_at_one(one, two, first, second, ratio)
         way = DOWN if self.kappa > 0 else UP
         other = UP if self.kappa > 0 else DOWN
-        room = other.add(Decimal(first + second), self.spent if self.kappa > 0 else -self.spent)
+        room = other.add(Decimal(first + second), self.spent if self.kappa > 0 else minus(self.spent))
         a = one.norm
         b = way.add(two.norm, scaled(log(ratio, DOWN), self.kappa, way))
         if room <= 0 or max(a, b) == INFINITE:
@@ -174,7 +174,7 @@ class Ball:
         most, least, rest = max(a, b), min(a, b), 1 + self.kappa
         if rest and not least.is_infinite():
             apart = scaled(other.subtract(most, least), 1 / rest, other)
-            most = way.add(most, scaled(log(way.add(ONE, exp(-apart, way)), way), rest, way))
+            most = way.add(most, scaled(log(way.add(ONE, exp(minus(apart), way)), way), rest, way))
         return ZERO if most.is_infinite() else self.gain(Dual(ZERO, most), room)
 
     def _both_at_one(self, one: Dual, two: Dual, first: int, second: int, ratio: Fraction) -> Decimal:
@@ -196,13 +196,14 @@ class Ball:
         dual = self.dual(groups, sign, distance)
         if self.kappa == 0:
             if not mass or dual.norm.is_infinite():
-                return edge * sign
+                return edge if sign > 0 else minus(edge)
             gain = exp(DOWN.divide(DOWN.subtract(dual.norm, self.spent), Decimal(mass)), DOWN)
         elif self.kappa > 0:
             gain = self.gain(dual, UP.add(Decimal(mass), self.spent))
         else:
             gain = self.gain(dual, DOWN.subtract(Decimal(mass), self.spent))
-        return sign * min(edge, UP.subtract(sign * dual.point, gain))
+        far = min(edge, UP.subtract(dual.point if sign > 0 else minus(dual.point), gain))
+        return far if sign > 0 else minus(far)
 
     def pair(self, first: Groups, second: Groups, floor: Fraction) -> Ratio:
         """A ratio, at least `floor`, that is proved to bound P(y|s₁)/P(y|s₂) over the ball; None if none is found."""
@@ -273,9 +274,10 @@ def over_ball(rows: list[Row], ball: Ball, floor: Fraction) -> Ratio:
             if steps > STEPS_IN_ALL:
                 raise Beyond("too many pairs of secrets need a proof of their own")
             found = ball.pair(groups[s], groups[t], ratio)
-            if found is None:
-                return None if not ends[t][0] else max(ratio, Fraction(ends[s][1], ends[t][0]))
-            ratio = found
+            if found is None and not ends[t][0]:
+                return None
+            # What any distribution allows is a bound too; the other pairs still have to hold under it.
+            ratio = max(ratio, Fraction(ends[s][1], ends[t][0])) if found is None else found
     return ratio
 
 

@@ -28,6 +28,11 @@ def beyond(x: Decimal, way: Context) -> Decimal:
     return way.next_minus(x) if way is DOWN else way.next_plus(x)
 
 
+def minus(x: Decimal) -> Decimal:
+    """−x with every digit; the operator would round to the digits of a context that is not ours."""
+    return x.copy_negate()
+
+
 def other(way: Context) -> Context:
     return UP if way is DOWN else DOWN
 
@@ -58,7 +63,7 @@ def power(x: Decimal, r: Fraction, way: Context) -> Decimal:
 def scaled(x: Decimal, r: Fraction, way: Context) -> Decimal:
     """r·x, beyond it on the side asked for; x is already on the side that matters."""
     if x.is_infinite():
-        return x if r > 0 else -x
+        return x if r > 0 else minus(x)
     return way.divide(way.multiply(x, Decimal(r.numerator)), Decimal(r.denominator))
 
 
@@ -87,5 +92,5 @@ def gamma_below(half: int, x: Decimal) -> Decimal:
         k += 1
         term = DOWN.divide(DOWN.multiply(term, x), near(a + k, UP))
         total = DOWN.add(total, term)
-    top = DOWN.multiply(power(x, a, DOWN) if half > 1 else root(x, DOWN), exp(-x, DOWN))
+    top = DOWN.multiply(power(x, a, DOWN) if half > 1 else root(x, DOWN), exp(minus(x), DOWN))
     return DOWN.divide(DOWN.multiply(top, total), bottom)

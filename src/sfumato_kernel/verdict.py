@@ -26,7 +26,7 @@ from sfumato_kernel.laws import SUBSETS, Law, Part, Ratio, Row, checked
 from sfumato_kernel.leakage import channel, leakage
 from sfumato_kernel.lip import lip_over_ball
 from sfumato_kernel.reading import Beyond, Unproved, bad
-from sfumato_kernel.rounding import UP, exp_below, gamma_below, level, log, near
+from sfumato_kernel.rounding import UP, exp_below, gamma_below, level, log, minus, near
 
 NEARLY = Fraction(1, 10**9)  # of a radius: as much as the floats that it was computed with may be off
 SEARCHED = 1e-5  # nats: a claim of leakage that is missed by less, where laws are searched, is left undecided
@@ -223,7 +223,7 @@ def _finite_sample(confidence: Fraction, free: int, n: int, radius: Fraction, al
     if alpha is None or alpha > 1 or t < free:
         return False
     left = UP.add(UP.multiply(Decimal(free), log(t / free, UP)), near(free - t, UP))
-    return bool(left <= -log(1 / (1 - confidence), UP))
+    return bool(left <= minus(log(1 / (1 - confidence), UP)))
 
 
 _NEEDED: dict[tuple[str, str], Callable[[Fraction, int, int, Fraction, float | None], bool]] = {
