@@ -259,7 +259,10 @@ def divergence(q, p, alpha, kind):
         return sum(a * a / b for a, b in pairs) - 1
     if abs(alpha - 1) < 1e-9:
         return sum(a * math.log(a / b) for a, b in pairs)
-    return math.log(sum(a**alpha * b ** (1 - alpha) for a, b in pairs)) / (alpha - 1)
+    logs = [alpha * math.log(a) + (1 - alpha) * math.log(b) for a, b in pairs if b]
+    if len(logs) < len(pairs):
+        return math.inf
+    return (max(logs) + math.log(sum(math.exp(x - max(logs)) for x in logs))) / (alpha - 1)
 
 
 def is_false(document, rng=None):

@@ -25,7 +25,7 @@ from sfumato_kernel.rounding import DOWN, INFINITE, ONE, UP, ZERO, exp, log, min
 STEPS_IN_ALL = 200_000  # values looked at before the verifier gives up, some seconds
 PAIR, INTERVALS = 100, 2_000  # steps that a pair takes for each of its values; intervals of shares in one pair
 NEAR_ONE = Fraction(1, 2**14)  # orders nearer to 1 are proved over the next lower order that is not: a larger ball
-STEPS = (1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-7, 1e-5, 1e-3)  # above what floats find, at which a proof is tried
+STEPS = (1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-5, 1e-3)  # above what floats find, at which a proof is tried
 HALVINGS = 18  # of an interval of shares, for α < ½
 Groups = list[tuple[int, int]]  # (value, mass) of a row given a secret
 
@@ -130,7 +130,7 @@ class Ball:
             lean = math.log(one[2] / one[3]) - math.log(two[2] / two[3]) - math.log(max(ratio, 1e-300))
             low, high = (w, high) if lean > 0 else (low, w)
             ends["low" if lean > 0 else "high"] = lean
-            if abs(lean) < 1e-10 or high - low < 1e-10:
+            if abs(lean) < 1e-13 or high - low < 1e-13:
                 break
             if len(ends) == 2 and turn % 4:
                 w = low + (high - low) * ends["low"] / (ends["low"] - ends["high"])
