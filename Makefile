@@ -5,7 +5,7 @@ BENCH_VENV ?= .venv-bench
 BIN := $(VENV)/bin
 PIP := -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test check bench docs reproduce clean
+.PHONY: demo test check bench docs reproduce kernel forge clean
 
 $(VENV)/run.stamp: requirements/run.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("sfumato needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
@@ -43,6 +43,15 @@ $(VENV)/docs.stamp: $(VENV)/test.stamp requirements/docs.txt
 
 docs: $(VENV)/docs.stamp  ## the documentation as a site that opens from its folder: site/index.html
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs site
+
+kernel: $(VENV)/test.stamp  ## the verifier alone, as a wheel of its own in dist/
+	rm -rf build/kernel && mkdir -p build/kernel && cp -r src/sfumato_kernel LICENSE build/kernel/
+	cp kernel/pyproject.toml kernel/README.md build/kernel/
+	$(BIN)/python $(PIP) wheel --no-deps --wheel-dir dist build/kernel
+
+FORGED ?= 1000000
+forge: $(VENV)/test.stamp  ## wrong files against the verifier, a million of them unless FORGED says otherwise
+	$(BIN)/python benchmarks/verifier.py forge $(FORGED)
 
 reproduce: $(VENV)/test.stamp  ## figures and tables of the papers, quick versions, into docs/
 	$(BIN)/sfumato reproduce all --out docs/figures --page docs/reproduced.md

@@ -11,6 +11,7 @@ import numpy as np
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
+from sfumato.mechanism.product import part_bits
 
 DIGITS = 50  # of the logarithms; a result is rounded up by far more than their error
 
@@ -22,8 +23,7 @@ def secret_information(mechanism: Mechanism, joint: Joint) -> float:
         raise InputError("I(S;Y) is certified for at most a million pairs of secret and output.")
     exact, total = joint.weights()
     secrets = [int(n) for n in exact.sum(1)]
-    assert law.bits is not None
-    scale = total << law.bits
+    scale = total << part_bits(law)
     with localcontext() as context:
         context.prec = DIGITS
         sum_, related = Decimal(0), False

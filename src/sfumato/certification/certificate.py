@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from sfumato.certification.average import secret_information
 from sfumato.certification.composed import bounded
+from sfumato.certification.confirming import confirm
 from sfumato.certification.later import Later
 from sfumato.certification.leakage import leakage_level
 from sfumato.certification.linear import about_anything, about_input, about_secret, alone
@@ -25,11 +26,13 @@ from sfumato.certification.witness import Found
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Bundle, Claim, Mechanism, Product, load
 from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, Polytope, RenyiBall, UncertaintySet
+from sfumato_kernel import Refused, check_radius
 
 UNSEALED = "only a sealed mechanism can be certified: its weights must be integers. Call sf.seal first."
 LARGE = 100_000  # cells beyond which a promise that holds for any distribution is not made closer for the ball
 PROVED, GIVEN = "proved from the integers", "as given by the set"  # what a level rests on
 BOUNDED = "bounded from the integers of each release"
+LARGEST_EXPONENT = 709.0  # of e that floats hold
 WIDER = (2.0, 4.0)  # times the radius, at which the level is stated as well
 
 
@@ -142,9 +145,7 @@ def certificate(mechanism: Mechanism, claim: Claim | None = None, *, wider: bool
     if claim is None:
         raise InputError("the mechanism carries no claim. Give one, or design it with sf.design.")
     check_confidence(claim)
-    if claim.notion == "mi":
-        return _average(mechanism, claim, wider)
-    level, where = _leakage(mechanism, claim) if claim.notion == "leakage" else _ratio(mechanism, claim)
+    level, where = _MEASURES.get(claim.notion, _ratio)(mechanism, claim)
     kind = "everything" if claim.within is None else claim.within.kind
     outside = outlook(mechanism, claim) if wider else {}
     also = tuple(certificate(mechanism, other, wider=False) for other in claim.also)
@@ -154,8 +155,13 @@ def certificate(mechanism: Mechanism, claim: Claim | None = None, *, wider: bool
 
 
 def _ratio(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]:
-    found = proved(mechanism, claim.notion, claim.within, math.exp(claim.epsilon) * (1 - 1e-15))
+    found = proved(mechanism, claim.notion, claim.within, target_of(claim.epsilon))
     return (math.inf if found.ratio == math.inf else log_up(found.ratio)), found.where
+
+
+def target_of(epsilon: float) -> float:
+    """A little below e^ε; the greatest float where that is one beyond it."""
+    return math.exp(min(epsilon, LARGEST_EXPONENT)) * (1 - 1e-15)
 
 
 def _leakage(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]:
@@ -181,18 +187,21 @@ def _leakage_of_parts(mechanism: Mechanism, law: Product, claim: Claim) -> float
     return total
 
 
-def _average(mechanism: Mechanism, claim: Claim, wider: bool) -> Certificate:
-    """The certificate of I(S;Y) ≤ ε; what a single output may tell stands beside it."""
+def _average(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]:
+    """A bound of I(S;Y); what a single output may tell stands beside it, in `elsewhere`."""
     if not mechanism.sealed:
-        raise InputError("only a sealed mechanism can be certified: its weights must be integers. Call sf.seal first.")
+        raise InputError(UNSEALED)
     if not isinstance(claim.within, Exactly):
         raise InputError("I(S;Y) can be proved at a known distribution only; claim it within sf.Exactly(joint).")
     if unlisted(mechanism):  # I(S;Y) is a mean of logarithms that LIP bounds one by one
         worst = proved(mechanism, "lip", claim.within).ratio
-        level = math.inf if worst == math.inf else log_up(worst)
-    else:
-        level = secret_information(mechanism, claim.within.joint)
-    return Certificate("mi", claim.within.kind, claim.epsilon, level, {}, outlook(mechanism, claim) if wider else {})
+        return (math.inf if worst == math.inf else log_up(worst)), {}
+    return secret_information(mechanism, claim.within.joint), {}
+
+
+_MEASURES: dict[str, Callable[[Mechanism, Claim], tuple[float, dict[str, int]]]] = {
+    "mi": _average, "leakage": _leakage,
+}
 
 
 def elsewhere(mechanism: Mechanism, claim: Claim | None = None) -> dict[str, float]:
@@ -205,7 +214,7 @@ def elsewhere(mechanism: Mechanism, claim: Claim | None = None) -> dict[str, flo
         for times in WIDER:
             wide = claim.within.widened(times)
             over = _over_ball_coarsely if isinstance(wide, ChiSquareBall) else _OVER[wide.kind]
-            found = over(mechanism, wide, "rldp", math.exp(claim.epsilon)).ratio
+            found = over(mechanism, wide, "rldp", target_of(claim.epsilon)).ratio
             out[f"{times:g} times the radius"] = math.inf if found == math.inf else log_up(found)
     if claim is not None and claim.notion == "mi" and claim.within is not None:
         worst = proved(mechanism, "lip", claim.within).ratio
@@ -241,21 +250,25 @@ def certify(mechanism: Mechanism, claim: Claim | None = None) -> Certificate:
             f"claimed ε ≤ {made.epsilon:.10g} ({made.title}), proved only ε ≤ {made.level:.10g}"
             f"{' at ' + where if where else ''}. Nothing was released."
         )
+    confirm(mechanism if claim is None else replace(mechanism, claim=claim))
     return made
 
 
 def check_confidence(claim: Claim) -> None:
-    """A ball that says how confident it is must be as large as that: a smaller one would be proved all too easily."""
+    """A ball that says how confident it is must be as large as that: a smaller one would be proved all too easily.
+
+    It is recomputed from the counts; a confidence without counts, or of a calibration nobody knows, is refused. What a
+    bootstrap adds cannot be recomputed, so its ball is only held to the asymptotic radius.
+    """
     ball = claim.within
-    if not isinstance(ball, ChiSquareBall) or ball.confidence is None or ball.joint.n is None:
+    if not isinstance(ball, ChiSquareBall | RenyiBall) or ball.confidence is None:
         return
-    if ball.calibration in (None, "asymptotic"):
-        needed = ChiSquareBall(ball.joint, confidence=ball.confidence).radius
-        if ball.radius < needed * (1 - 1e-9):
-            raise ClaimError(
-                f"the claim says {ball.confidence:.4g} confidence, for which the ball needs a radius of {needed:.6g} "
-                f"at n = {ball.joint.n}, but it has {ball.radius:.6g}. Nothing was released."
-            )
+    how, alpha = (ball.calibration, None) if isinstance(ball, ChiSquareBall) else (None, ball.alpha)
+    try:
+        counts = None if ball.joint.counts is None else ball.joint.counts.tolist()
+        check_radius(ball.kind, ball.confidence, how, ball.radius, alpha, ball.joint.p.size, counts)
+    except Refused as error:
+        raise ClaimError(f"{error}. Nothing was released.") from None
 
 
 def verify(path: str | os.PathLike[str]) -> Certificate:

@@ -6,7 +6,8 @@ geometric mean times e^{−b'/P̂_s}.
 For a pair, P(y|s₁) ≤ λP(y|s₂) for all P in the ball as soon as μ ≤ λm + Φ(λ), where Φ is the least of
 N₁^{1/κ}x₁^{−1/κ} + λN₂^{1/κ}x₂^{−1/κ} over x₁ + x₂ = X = P̂₁ + P̂₂ + κT(B), N = ΣP̂ g^κ. For κ > −1 that is
 Φ = ((N₁^{1/(1+κ)} + λ^{κ/(1+κ)}N₂^{1/(1+κ)})^{1+κ} / X)^{1/κ}; for α = 2 it is the dual of `certification.ball`.
-For α ≤ ½ Φ is attained at the ends and says little: there, curves in b' are compared on a grid of splits, which is
+At α = ½ it is X·min(1/N₁, λ/N₂).
+For α < ½ Φ is attained at the ends and says little: there, curves in b' are compared on a grid of splits, which is
 close but not exact. D_α grows with α, so the ball of order α' < α with the same radius contains that of order α:
 orders that differ from 1 by less than NEAR_ONE, where exponents explode, are proved over the next lower order that
 does not.
@@ -32,7 +33,10 @@ from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, wors
 NEAR_ONE = 2.0**-14
 STEPS = (1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-6, 1e-4)  # how far above the ratio found a proof is tried
 DUALS = 9
-GRID, ATOM_GRID = 128, 1024  # splits compared for α ≤ ½, and between atoms
+SHARP = 0.5  # of −κ
+BALANCING = 40  # steps towards a quotient of two norms, each at least halving what is left of it
+UNITS = 2.0**-49  # rounding of a few operations, relative
+GRID, ATOM_GRID = 128, 1024  # splits compared for α < ½, and between atoms
 CHUNK = 256
 
 
@@ -118,16 +122,19 @@ class RenyiBounds:
         return np.where((side.ps[0] > 0)[:, None], down(np.nan_to_num(low, nan=0.0) * top[:, None]), 0.0)
 
     def pairs(self, first: Side, second: Side) -> Floats:
-        if self.alpha <= 0.5:
+        if self.alpha < 0.5:
             return self._pairs_on_a_grid(first, second)
         found = worst_pairs(
             first.v[1], first.q, first.ps[1], second.v[0], second.q, second.ps[1], self.budget, self.alpha
         )
-        mu, m = np.maximum(found.mu, first.v[1].max(-1)), np.minimum(found.m, second.v[0].min(-1))
-        gaps1, gaps2 = down(np.maximum(mu[:, None] - first.v[1], 0)), down(np.maximum(second.v[0] - m[:, None], 0))
+        edge = second.v[0].min(-1)
+        mu, reach = np.maximum(found.mu, first.v[1].max(-1)), np.maximum(edge - found.m, 0)
+        gaps1 = down(np.maximum(mu[:, None] - first.v[1], 0))
         proved = np.full(mu.shape, np.inf)
         for step in STEPS:
             ratio = found.ratio * (1 + step)
+            m = edge - (self._balanced(first, gaps1, second, edge, reach, found.ratio, step) if self.sharp else reach)
+            gaps2 = down(np.maximum(second.v[0] - m[:, None], 0))
             with np.errstate(invalid="ignore", over="ignore"):
                 least = self._split(first, gaps1, second, gaps2, ratio)
                 own = np.where(m >= 0, down(ratio * np.maximum(m, 0)), -up(ratio * np.maximum(-m, 0)))
@@ -137,26 +144,56 @@ class RenyiBounds:
                 break
         return proved
 
+    @property
+    def sharp(self) -> bool:
+        """Whether Φ is nearly the least of two terms, so that the dual points must move with the ratio."""
+        return self.kappa < -SHARP
+
+    def _balanced(
+        self, first: Side, gaps: Floats, second: Side, edge: Floats, reach: Floats, ratio: Floats, step: float
+    ) -> Floats:
+        """How far below the least value m should lie at ratio·(1 + step), a suggestion: N₁ and λ^κN₂ keep their
+        quotient, which is 1 at α = ½, where Φ = X·min(1/N₁, λ/N₂)."""
+        weights, k = second.p[1], self.kappa
+
+        def norm(at: Floats) -> Floats:
+            terms = np.where(weights > 0, weights * (second.v[0] - edge[:, None] + at[:, None]) ** k, 0.0)
+            return np.asarray(np.log(terms.sum(-1)))
+
+        with np.errstate(all="ignore"):
+            goal = norm(reach) - k * math.log1p(step)
+            if self.alpha == 0.5:
+                goal = np.log(self._norm(first, gaps)) - k * np.log(ratio * (1 + step))
+            moved = reach
+            for _ in range(BALANCING):
+                moved = moved * np.exp((norm(moved) - goal) / -k)
+        return np.where(np.isfinite(moved) & (moved > 0), moved, reach)
+
     def _split(self, first: Side, gaps1: Floats, second: Side, gaps2: Floats, ratio: Floats) -> Floats:
-        """A lower bound of Φ(λ)."""
-        k, a = self.kappa, self.alpha
+        """A lower bound of Φ(λ) = exp((L − log X)/κ), L = max(A, B) + (1+κ)·log(1 + e^{−|A−B|/(1+κ)}), A = log N₁,
+        B = log N₂ + κ log λ: in logarithms, because 1/(1+κ) explodes near α = ½ and 1/κ near α = 1."""
+        k = self.kappa
         if k == 0:
             return self._split_at_one(first, gaps1, second, gaps2, ratio)
-        end = 0 if k > 0 else 1
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            one = power(self._norm(first, gaps1), a / (2 * a - 1))[end]
-            two = power(self._norm(second, gaps2), a / (2 * a - 1))[end]
-            tilt = power(ratio, (a - 1) / (2 * a - 1))[end]
-            # (base^{1+κ}/X)^{1/κ}: the quotient first, so that large exponents meet numbers of moderate size
+            norms = self._norm(first, gaps1), self._norm(second, gaps2)
             if k > 0:
-                base = power(down(one + down(two * tilt)), (2 * a - 1) / a)[0]
                 room = up(up(first.ps[1] + second.ps[1]) + self.spent[1])
-                least = power(down(base / room), a / (a - 1))[0]
             else:
-                base = power(up(one + up(np.where(two > 0, two * tilt, 0.0))), (2 * a - 1) / a)[1]
                 room = np.maximum(down_any(down(first.ps[0] + second.ps[0]) - self.spent[1]), 0)
-                least = power(np.nan_to_num(down(room / base), nan=0.0), -a / (a - 1))[0]
-        return np.nan_to_num(least, nan=0.0)
+            (a, slip_a), (b, slip_b), (x, slip_x), (tilt, slip_t) = map(log_near, (*norms, room, ratio))
+            b = b + k * tilt
+            most, least, rest = np.maximum(a, b), np.minimum(a, b), (2 * self.alpha - 1) / self.alpha
+            apart = np.where(np.isfinite(least), most - least, np.inf)
+            share = exp_range(-apart / rest)[0 if k > 0 else 1] if rest > 0 else np.zeros(most.shape)
+            extra, slip = (rest * y for y in log_near(1 + share))
+            # Each logarithm is off by at most its slip, and L by no more than A, B and a few units of their size.
+            error = slip + slip_a + slip_b + slip_x + abs(k) * slip_t
+            error += UNITS * (np.abs(most) + np.abs(x) + np.abs(tilt) + 1)
+            error = np.where(np.isfinite(error), error, UNITS * (np.abs(np.where(np.isfinite(most), most, 0)) + 1) * 4)
+            power_of = (most + extra - x) / k - (error + UNITS * np.abs(most + extra - x)) / abs(k)
+            sure = np.isfinite(most) & np.isfinite(x)
+            return np.where(sure, exp_range(np.where(sure, power_of, 0.0))[0], 0.0)
 
     def _split_at_one(self, first: Side, gaps1: Floats, second: Side, gaps2: Floats, ratio: Floats) -> Floats:
         """Φ = W·exp((Σ p₁ log g₁ + Σ p₂ log g₂ − P̂₁ log P̂₁ − P̂₂ log P̂₂ + P̂₂ log λ − B) / W), W = P̂₁ + P̂₂.

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.certification.linear import CANDIDATES, ratio_of
+from sfumato.certification.linear import CANDIDATES, about_input, ratio_of
 from sfumato.certification.witness import Found
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.mechanism import Mechanism
+from sfumato.mechanism import Mechanism, Rows
+from sfumato.mechanism.product import LISTED_SUBSETS
 from sfumato.privacy.srlip import side_channels
 
 CELLS = 20_000_000  # outputs × secrets × values that a certificate will look at
@@ -25,6 +26,8 @@ CELLS = 20_000_000  # outputs × secrets × values that a certificate will look 
 def about_side_channels(mechanism: Mechanism, joint: Joint) -> Found:
     """max of P(y|s,x^J) / P(y|x^J) and its inverse over J, x^J, y, s under one exact joint."""
     law = mechanism.law
+    if law.meaning == "subset" and mechanism.inputs > LISTED_SUBSETS:
+        return about_input(mechanism)  # sets too many to list: ε-LDP is ε-SRLIP
     if law.outputs * joint.p.size > CELLS:
         raise InputError(f"SRLIP certificates look at every cell; {law.outputs} outputs × {joint.p.size} are too many.")
     exact, _ = joint.weights()
@@ -32,19 +35,20 @@ def about_side_channels(mechanism: Mechanism, joint: Joint) -> Found:
     table = exact.reshape(-1, *sizes)
     rows = np.stack([np.broadcast_to(np.asarray(law.row(y), object), joint.shape) for y in range(law.outputs)])
     rows = rows.reshape(law.outputs, -1, *sizes)
+    floats = Rows(rows).floats
     slip = 1 + (joint.useful.size + joint.secret.size + 16) * 2.0**-49
     best = Found(Fraction(1), {})
     for known in side_channels(len(sizes)):
-        best = best.or_worse(_one_channel(table, rows, known, sizes, slip, float(best.ratio)))
+        best = best.or_worse(_one_channel(table, rows, floats, known, sizes, slip, float(best.ratio)))
     return best
 
 
 def _one_channel(
-    table: Any, rows: Any, known: tuple[int, ...], sizes: tuple[int, ...], slip: float, found: float
+    table: Any, rows: Any, floats: Any, known: tuple[int, ...], sizes: tuple[int, ...], slip: float, found: float
 ) -> Found:
     hidden = tuple(j + 1 for j in range(len(sizes)) if j not in known)
     prior = table.sum(axis=hidden) if hidden else table  # [s, x^J]
-    seen = (rows.astype(float) * table.astype(float)).sum(axis=tuple(j + 1 for j in hidden))  # [y, s, x^J]
+    seen = (floats * table.astype(float)).sum(axis=tuple(j + 1 for j in hidden))  # [y, s, x^J]
     rough = _rough(prior.astype(float), seen)
     worst = float(rough.max(initial=1.0))
     if worst * slip * slip < found:

@@ -13,7 +13,8 @@ from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
-from sfumato.certification.certificate import PROVED, Certificate, check_confidence, proved
+from sfumato.certification.certificate import PROVED, Certificate, check_confidence, proved, target_of
+from sfumato.certification.confirming import confirm
 from sfumato.certification.linear import about_anything, about_input
 from sfumato.certification.outward import log_up
 from sfumato.errors import ClaimError, InputError
@@ -122,7 +123,7 @@ def level_below(bundle: Bundle, at: int) -> float:
 def _for_tables(bundle: Bundle) -> float:
     """Which part a row answers does not depend on the row, so the ratio of an answer is that of its part."""
     assert bundle.claim is not None
-    target = math.exp(bundle.claim.epsilon) * (1 - 1e-15)
+    target = target_of(bundle.claim.epsilon)
     return max(_over_its_set(part, target) for part in bundle.parts)
 
 
@@ -163,4 +164,5 @@ def certify_bundle(bundle: Bundle) -> Certificate:
             f"claimed ε ≤ {made.epsilon:.10g} ({made.title}), proved only ε ≤ {made.level:.10g} for all parts "
             f"{bundle.asks}. Nothing was released."
         )
+    confirm(bundle)
     return made

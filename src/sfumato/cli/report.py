@@ -36,12 +36,12 @@ def report(
     from sfumato.atomic import check_target
     from sfumato.certification import certificate
     from sfumato.errors import ClaimError, InputError
-    from sfumato.mechanism import load
+    from sfumato.mechanism import load_mechanism
     from sfumato.reporting import write_reports
 
     if not 0 < confidence < 1:
         raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence:g}.")
-    mechanism = load(file)
+    mechanism = load_mechanism(file)
     for given in (file, released):
         check_target(out, given, force=force)
     with progress("certifying the mechanism"):

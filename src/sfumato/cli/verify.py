@@ -26,6 +26,7 @@ def verify(file: Path, as_json: bool) -> None:
     """
     from sfumato.certification import certificate
     from sfumato.certification.certificate import PROVED
+    from sfumato.certification.confirming import confirm
     from sfumato.certification.together import bundle_certificate
     from sfumato.cli.plan import Plan
     from sfumato.cli.telling import plan_document, witness
@@ -43,6 +44,7 @@ def verify(file: Path, as_json: bool) -> None:
             f"{file} claims {mechanism.claim.sentence}, but only ε ≤ {found.level:.10g} could be proved"
             f"{'; worst at ' + at if at else ''}. Do not release with it."
         )
+    confirm(mechanism)
     if as_json:
         return
     outside = [(f"at {where}", _level(x)) for where, x in found.elsewhere.items()]

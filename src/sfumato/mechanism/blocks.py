@@ -19,6 +19,7 @@ from sfumato.mechanism.law import (
     Rows,
     Weights,
     Words,
+    check_bits,
     is_total,
     mask,
     present,
@@ -76,6 +77,7 @@ class Blocks:
     meaning: ClassVar[str] = "symbol"
 
     def __post_init__(self) -> None:
+        check_bits(self.bits)
         d, e = self.copies
         total = d * self.inside + e * self.outside + (self.rows - 1) * self.blocks * self.other
         if min(self.inside, self.outside, self.other) < 0 or not is_total(total, self.bits):

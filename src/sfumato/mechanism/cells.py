@@ -10,7 +10,19 @@ import numpy as np
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
-from sfumato.mechanism.law import Contrast, Law, Spikes, Weights, Words, is_total, mask, present, scale, stacked
+from sfumato.mechanism.law import (
+    Contrast,
+    Law,
+    Spikes,
+    Weights,
+    Words,
+    check_bits,
+    is_total,
+    mask,
+    present,
+    scale,
+    stacked,
+)
 
 CELL_BITS = 62
 
@@ -34,6 +46,7 @@ class Cells:
     words: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
+        check_bits(self.bits)
         total = sum(w * k for w, k in zip(self.four, self.copies, strict=True))
         if min(self.four) < 0 or not is_total(total, self.bits):
             raise InputError("the weights of a cell response must not be negative and must sum to the total.")
@@ -94,7 +107,7 @@ class Cells:
         bits = CELL_BITS if bits is None else bits
         even = 1 / self.outputs
         mixed = [(1 - margin) * float(w) / scale(self.bits) + margin * even for w in self.four]
-        whole = [math.floor(math.ldexp(w, bits)) for w in mixed]
+        whole = [math.floor(math.ldexp(w, bits)) if k else 0 for w, k in zip(mixed, self.copies, strict=True)]
         left = 2**bits - sum(w * k for w, k in zip(whole, self.copies, strict=True))
         for i in sorted(range(4), key=lambda i: -self.copies[i]):  # what rounding leaves, where it weighs least
             if self.copies[i]:

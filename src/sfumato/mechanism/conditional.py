@@ -10,7 +10,20 @@ import numpy as np
 
 from sfumato.alphabet import Floats, Ints, read_only
 from sfumato.errors import InputError
-from sfumato.mechanism.law import Contrast, Law, Spikes, Weights, Words, is_total, mask, present, scale, stacked
+from sfumato.mechanism.law import (
+    Contrast,
+    Law,
+    Spikes,
+    Weights,
+    Words,
+    check_bits,
+    is_total,
+    mask,
+    present,
+    scale,
+    stacked,
+    worst_row,
+)
 from sfumato.mechanism.table import whole_weights
 
 CONDITIONAL_BITS = 62
@@ -27,9 +40,12 @@ class Conditional:
     words: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
+        check_bits(self.bits)
         dtype = np.float64 if self.bits is None else np.int64
         object.__setattr__(self, "keep", read_only(self.keep, dtype))
         object.__setattr__(self, "base", read_only(self.base, dtype))
+        if self.base.ndim != 2 or self.keep.shape != self.base.shape[:1]:
+            raise InputError(f"keep has one weight for each secret, got {self.keep.shape} beside {self.base.shape}.")
         total = (self.base.sum(1) + self.keep) if self.bits is None else self.base.sum(1, dtype=object) + self.keep
         if min(self.base.min(), self.keep.min()) < 0 or not all(is_total(x, self.bits) for x in total):
             raise InputError("the weights of a conditional law must not be negative and must sum to the total.")
@@ -63,8 +79,7 @@ class Conditional:
         peak = self.base + self.keep[:, None]
         tops = np.maximum(peak.max(0), self.base.max(0))
         bottoms = self.base.min(0) if self.useful > 1 else peak.min(0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            y = int(np.nanargmax(np.where(tops > 0, tops / bottoms, 1.0)))
+        y = worst_row(tops, bottoms)
         return tops[y], bottoms[y], y
 
     def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
-from sfumato.mechanism.law import Contrast, Law, Weights, Words, mask, scale, stacked
+from sfumato.mechanism.law import Contrast, Law, Weights, Words, check_bits, mask, scale, stacked
 
 CONSTANT_BITS = 62
 
@@ -23,6 +23,9 @@ class Constant:
     bits: int | None = None
     kind: ClassVar[str] = "constant"
     words: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        check_bits(self.bits)
 
     @property
     def outputs(self) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,7 @@ from sfumato.joint import Joint
 from sfumato.mechanism.claim_records import ClaimRecord, claim_of, claim_record
 from sfumato.mechanism.law_records import LawRecord, law_of, law_record
 from sfumato.mechanism.mechanism import Mechanism
+from sfumato_kernel import admitted, reading
 
 if TYPE_CHECKING:
     from sfumato.sources.places import Place
@@ -70,6 +73,10 @@ def _columns(alphabet: Alphabet) -> list[ColumnRecord]:
 
 
 def _column(c: Column) -> ColumnRecord:
+    for i, label in enumerate((c.name, *c.labels)):
+        if label is not None and reading.CONTROL.search(label):
+            what = "its name" if i == 0 else f"label {i}"
+            raise InputError(f"column {c.name!r}: {what} holds control characters, which no file may. Clean it first.")
     return ColumnRecord(c.name, list(c.labels), c.other, None if c.cuts is None else list(c.cuts), c.dtype)
 
 
@@ -130,6 +137,12 @@ def save_record(record: msgspec.Struct, path: str | os.PathLike[str], *, force: 
     target = Path(path)
     check_target(target, None, force=force)
     text = msgspec.json.format(msgspec.json.encode(record), indent=1)
+    try:
+        admitted(text)
+    except reading.Malformed as error:
+        raise InputError(f"this mechanism cannot be saved, for no verifier would read it: {error}.") from None
+    except reading.Refused:
+        pass  # it can be read, whether or not its claim holds
     with drafts(target) as (draft,), as_output_error(target):
         Path(draft.path).write_bytes(text + b"\n")
         draft.settle()
@@ -147,13 +160,29 @@ def load(path: str | os.PathLike[str] | Place) -> Any:
         data = _content(path)
     except OSError as error:
         raise InputError(f"the mechanism file {path} could not be read: {error.strerror}.") from None
+    with _as_format_error(path):
+        reading.parsed(data)  # within the limits of size, depth and digits
     try:
         kind = msgspec.json.decode(data, type=_Head).format
     except msgspec.DecodeError:
         kind = FORMAT  # what is wrong with it is said by the reader of mechanisms
     from sfumato.mechanism import bundle_file
 
-    return bundle_file.decoded(data, path) if kind == bundle_file.FORMAT else _decoded(data, path)
+    made = bundle_file.decoded(data, path) if kind == bundle_file.FORMAT else _decoded(data, path)
+    with _as_format_error(path):
+        admitted(data)
+    return made
+
+
+@contextmanager
+def _as_format_error(path: Any) -> Iterator[None]:
+    """What the kernel does not take for a mechanism is none; a claim that does not hold may be looked at."""
+    try:
+        yield
+    except reading.Malformed as error:
+        raise FileFormatError(f"{path} is not a mechanism file: {error}.") from None
+    except reading.Refused:
+        pass
 
 
 def known(mechanism: Any) -> Any:

@@ -8,12 +8,14 @@ that have to be compared, which for structured laws are a handful of numbers wha
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.alphabet import Floats, Ints
+from sfumato.errors import InputError
 
 Words = npt.NDArray[np.uint64]
 Weights = npt.NDArray[Any]  # floats that sum to 1, or int64 that sum to 2^bits
@@ -124,6 +126,26 @@ class Law(Protocol):
 def excess_bits(row: Any) -> int:
     """By how many bits the greatest of the integers is too large to be squared and cubed as a float."""
     return max(0, int(max(row)).bit_length() - ROW_BITS)
+
+
+MOST_BITS = 62  # of a word that is drawn: what int64 holds, with room for one sum
+
+
+def check_bits(bits: int | None) -> None:
+    """Weights out of 2^bits are drawn with as many random bits: 0 to 62."""
+    if bits is not None and not 0 <= bits <= MOST_BITS:
+        raise InputError(f"weights must sum to 2^bits with bits from 0 to {MOST_BITS}, got {bits}.")
+
+
+def worst_row(top: Any, bottom: Any) -> int:
+    """Where top / bottom is greatest; floats choose the candidates, rationals decide. A row of zeros counts least."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rough = np.where(np.asarray(top, float) > 0, np.asarray(top, float) / np.asarray(bottom, float), 0.0)
+    best = rough.max()
+    near = np.flatnonzero(np.isinf(rough) if np.isinf(best) else rough * (1 + 2.0**-49) >= best)
+    if len(near) == 1 or not np.isfinite(best) or np.asarray(top).dtype.kind == "f":
+        return int(near[0])
+    return int(max(near, key=lambda y: Fraction(int(top[y]), int(bottom[y])) if top[y] else Fraction(0)))
 
 
 def scale(bits: int | None) -> float:

@@ -13,16 +13,19 @@ from sfumato.alphabet import Floats, Ints, read_only
 from sfumato.errors import InputError
 from sfumato.mechanism.law import (
     MATRIX_CELLS,
+    MOST_BITS,
     Atoms,
     Contrast,
     Law,
     Rows,
     Weights,
     Words,
+    check_bits,
     is_total,
     mask,
     present,
     scale,
+    worst_row,
 )
 
 LAYOUT_BITS = 62
@@ -48,6 +51,7 @@ class Layout:
     meaning: ClassVar[str] = "symbol"
 
     def __post_init__(self) -> None:
+        check_bits(self.bits)
         dtype = np.float64 if self.bits is None else np.int64
         object.__setattr__(self, "lengths", tuple(read_only(x, dtype) for x in self.lengths))
         object.__setattr__(self, "heights", tuple(read_only(x, dtype) for x in self.heights))
@@ -58,8 +62,10 @@ class Layout:
             mass = x @ h if self.bits is None else x.astype(object) @ h.astype(object)
             if abs(x.sum() - total) > 1e-9 * total or not all(is_total(m, self.bits) for m in mass):
                 raise InputError("the atoms of a layout must fill the interval and give every input the same weight.")
-        if self.bits is not None and any(x.sum() != total for x in self.lengths):
-            raise InputError("the atoms of every secret must fill the same interval.")
+        if self.bits is not None:
+            totals = {sum(x.tolist()) for x in self.lengths}
+            if len(totals) > 1 or max(totals) > 2**MOST_BITS:
+                raise InputError(f"the atoms of every secret must fill one interval of at most 2^{MOST_BITS} units.")
 
     @property
     def rows(self) -> int:
@@ -91,7 +97,8 @@ class Layout:
     @cached_property
     def atoms_at(self) -> npt.NDArray[np.int32]:
         """The atom of each secret that contains each output, as [y, s]."""
-        middle = self.cuts - self.widths / 2
+        # Sealed cuts are whole numbers that floats may not tell apart: a piece is known by where it begins.
+        middle = self.cuts - (self.widths / 2 if self.bits is None else self.widths)
         found = [np.searchsorted(np.cumsum(x), middle, side="right") for x in self.lengths]
         capped = [np.minimum(f, len(x) - 1) for f, x in zip(found, self.lengths, strict=True)]
         return np.stack(capped, 1).astype(np.int32)
@@ -115,11 +122,11 @@ class Layout:
         return [Atoms(heights[block == i], secret[block == i]) for i in range(len(shared))]
 
     def input_extremes(self) -> tuple[Any, Any, int]:
-        top, low = np.zeros(self.outputs), np.full(self.outputs, np.inf)
-        for h, at in zip(self.heights, self.atoms_at.T, strict=True):
-            top, low = np.maximum(top, h.max(1)[at]), np.minimum(low, h.min(1)[at])
-        with np.errstate(divide="ignore"):
-            y = int(np.argmax(top / low))
+        ends = [(h.max(1)[at], h.min(1)[at]) for h, at in zip(self.heights, self.atoms_at.T, strict=True)]
+        top, low = ends[0]
+        for high, least in ends[1:]:
+            top, low = np.maximum(top, high), np.minimum(low, least)
+        y = worst_row(top, low)
         row = np.stack([h[i] for h, i in zip(self.heights, self.atoms_at[y], strict=True)])
         return row.max(), row.min(), y
 

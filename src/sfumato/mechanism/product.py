@@ -197,15 +197,7 @@ def part_bits(law: Law) -> int:
 
 def exact_rows(law: Law) -> list[list[int]]:
     """Q(y|x)·2^bits for every output y, as Python integers."""
-    if not isinstance(law, Unary):
-        return [[int(w) for w in np.ravel(law.row(y))] for y in range(law.outputs)]
-    whole, on, off = 1 << int(law.bits or 0), int(law.on), int(law.off)
-    out = []
-    for y in range(law.outputs):
-        inside = [(y >> i) & 1 for i in range(law.inputs)]
-        lies, truths = [off if i else whole - off for i in inside], [on if i else whole - on for i in inside]
-        out.append([math.prod(lies[:x] + lies[x + 1 :]) * truths[x] for x in range(law.inputs)])
-    return out
+    return [[int(w) for w in np.ravel(law.row(y))] for y in range(law.outputs)]
 
 
 def _listable(law: Law, inputs: int) -> bool:

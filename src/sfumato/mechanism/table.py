@@ -10,7 +10,19 @@ import numpy as np
 
 from sfumato.alphabet import Floats, Ints, read_only
 from sfumato.errors import InputError
-from sfumato.mechanism.law import MATRIX_CELLS, Contrast, Rows, Weights, Words, is_total, mask, present, scale
+from sfumato.mechanism.law import (
+    MATRIX_CELLS,
+    Contrast,
+    Rows,
+    Weights,
+    Words,
+    check_bits,
+    is_total,
+    mask,
+    present,
+    scale,
+    worst_row,
+)
 
 ALIAS_BITS = 48  # of a threshold; the output that shares its bucket takes the other 16 bits of a table entry
 GHOST = 2.0**-40  # an output less likely than this for every input is merged: its ratios are rounding noise
@@ -28,6 +40,7 @@ class Table:
     words: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
+        check_bits(self.bits)
         w = read_only(self.weights, np.float64 if self.bits is None else np.int64)
         if w.ndim != 2 or w.size == 0 or w.shape[1] % self.rows:
             raise InputError(f"Q must be a table [y, x] with a column for each input, got shape {w.shape}.")
@@ -56,8 +69,7 @@ class Table:
 
     def input_extremes(self) -> tuple[Any, Any, int]:
         top, bottom = self.weights.max(1), self.weights.min(1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            y = int(np.argmax(np.where(top > 0, top / bottom, 0.0)))
+        y = worst_row(top, bottom)
         return top[y], bottom[y], y
 
     def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:

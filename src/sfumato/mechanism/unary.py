@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
-from sfumato.mechanism.law import MATRIX_CELLS, Contrast, Law, Spikes, Subsets, Weights, Words, mask, present, scale
+from sfumato.mechanism.law import (
+    MATRIX_CELLS,
+    Contrast,
+    Law,
+    Spikes,
+    Subsets,
+    Weights,
+    Words,
+    check_bits,
+    mask,
+    present,
+    scale,
+)
 
 UNARY_BITS = 62
-LISTED_BITS = 62  # outputs are listed as integers (bit i for input i) up to this many inputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +42,7 @@ class Unary:
     kind: ClassVar[str] = "unary"
 
     def __post_init__(self) -> None:
+        check_bits(self.bits)
         if not 0 <= self.off <= self.on <= (1 if self.bits is None else 2**self.bits):
             raise InputError("a unary law needs 0 ≤ off ≤ on ≤ 1.")
 
@@ -57,13 +69,24 @@ class Unary:
         return self.on * (total - self.off), self.off * (total - self.on)
 
     def row(self, y: int) -> Weights:
-        """Q(y|·) as floats (never sealed: the weights of a subset are products over all bits)."""
+        """Q(y|·) in floats or, sealed, as whole numbers over 2^(bits·inputs): a product over all bits."""
         member = np.array([(y >> i) & 1 for i in range(self.inputs)], bool)
+        if self.bits is not None:
+            return self._whole_row(member)
         on, off = float(self.on) / scale(self.bits), float(self.off) / scale(self.bits)
         each = np.where(member, off, 1 - off)
         own = np.where(member, on, 1 - on)
         logs = np.log(np.maximum(each, 1e-300))
         return np.asarray(np.exp(logs.sum() - logs) * own).reshape(self.rows, self.useful)
+
+    def _whole_row(self, member: Any) -> Weights:
+        total, on, off = 1 << self.bits if self.bits is not None else 1, int(self.on), int(self.off)
+        inside, n = int(member.sum()), self.inputs
+        own = on * off ** (inside - 1) * (total - off) ** (n - inside) if inside else 0
+        rest = (total - on) * off**inside * (total - off) ** (n - inside - 1) if inside < n else 0
+        row = np.empty(n, object)
+        row[:] = [own if x else rest for x in member]
+        return row.reshape(self.rows, self.useful)
 
     def contrasts(self) -> list[Contrast]:
         high, low = self.odds
@@ -110,7 +133,10 @@ class Unary:
     def matrix(self) -> Floats | None:
         if self.inputs > 20 or self.outputs * self.inputs > MATRIX_CELLS:
             return None
-        return np.stack([self.row(y).ravel() for y in range(self.outputs)])
+        floats = self if self.bits is None else replace(
+            self, on=float(self.on) / scale(self.bits), off=float(self.off) / scale(self.bits), bits=None
+        )
+        return np.stack([floats.row(y).ravel() for y in range(self.outputs)])
 
 
 def best_subset(first: Floats, second: Floats, low: float, high: float) -> Any:

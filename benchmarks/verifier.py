@@ -1,0 +1,150 @@
+"""Figures of the verifier: python benchmarks/verifier.py lines | table | forge N | agree N | time BEFORE.
+
+BEFORE is the checkout of an earlier version: `verify` of both is timed on the same files, in one run, in turn.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+
+HOME = Path(__file__).parents[1]
+sys.path[:0] = [str(HOME), str(HOME / "src")]
+ROUNDS = 5
+BETTER = 1e-9  # by more than this the kernel's level may be below the fast one, never above
+
+
+def lines() -> None:
+    """Lines of the kernel in all, and of code: without blank lines, comments and docstrings."""
+    every, code = 0, 0
+    for path in sorted((HOME / "src" / "sfumato_kernel").glob("*.py")):
+        text = path.read_text()
+        docs: set[int] = set()
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str):
+                docs |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        kept = [x for i, x in enumerate(text.splitlines(), 1) if i not in docs]
+        own = [x for x in kept if x.strip() and not x.strip().startswith("#")]
+        print(f"{path.name:14} {len(text.splitlines()):5} lines {len(own):5} of code")
+        every, code = every + len(text.splitlines()), code + len(own)
+    print(f"{'in all':14} {every:5} lines {code:5} of code")
+
+
+def table() -> None:
+    """What the kernel does with an honest file of every law, notion and set."""
+    from tests.mechanism_files import LAWS, PAIRS, data, mechanism
+
+    import sfumato_kernel as kernel
+    from sfumato.errors import SfumatoError
+
+    pairs = list(dict.fromkeys((notion, within) for _, notion, within in PAIRS))
+    print("| notion | over |", " | ".join(LAWS), "|")
+    print("|---|---|" + "---|" * len(LAWS))
+    for notion, within in pairs:
+        cells = []
+        for law in LAWS:
+            try:
+                kernel.verify(data(mechanism(law, notion, within)[0]))
+                rounded = notion in ("mi", "leakage") or within in ("chi-square-ball", "renyi-ball")
+                cells.append("outward" if rounded else "exact")
+            except (kernel.Refused, SfumatoError):
+                cells.append("refused")
+        print(f"| {notion} | {within or '-'} |", " | ".join(cells), "|")
+
+
+def forge(count: int) -> None:
+    """Mutated files; one that is accepted although the oracle calls it false ends the run."""
+    from tests import forging, mechanism_files
+
+    import sfumato_kernel as kernel
+
+    documents = [d for seed in range(4) for d in mechanism_files.documents(seed)]
+    seed, seen, start = random.SystemRandom().getrandbits(48), Counter[str](), time.monotonic()
+    rng = random.Random(seed)
+    print(f"seed {seed}, {len(documents)} honest files", flush=True)
+    for i in range(count):
+        if i % 10_000 == 0:
+            print(i, dict(seen), f"{time.monotonic() - start:.0f} s", flush=True)
+        data = forging.sealed(forging.mutated(rng.choice(documents), rng))
+        try:
+            kernel.verify(data)
+        except kernel.Refused as error:
+            seen[type(error).__name__] += 1
+            continue
+        seen["accepted"] += 1
+        if (reason := forging.is_false(json.loads(data), rng)) is not None:
+            sys.exit(f"file {i}: accepted, but {reason}\n{data.decode()}")
+    print(f"{count} files, none accepted that is false: {dict(seen)}, {time.monotonic() - start:.0f} s")
+
+
+def agree(count: int) -> None:
+    """Random designs through the kernel and the fast proof: levels of rldp, lip and ldp."""
+    from tests.mechanism_files import NOTIONS, PAIRS, data, mechanism
+
+    import sfumato_kernel as kernel
+    from sfumato_kernel import verdict
+    from sfumato_kernel.rounding import level
+
+    assert NOTIONS
+    pairs = [p for p in PAIRS if p[1] not in ("leakage", "mi")]
+    above = below = 0.0
+    start = time.monotonic()
+    for i in range(count):
+        made, fast = mechanism(*pairs[i % len(pairs)], seed=i)
+        found = kernel.admitted(data(made))
+        claim = found.claims[0]
+        ratio = verdict.bound(found.law, found.secrets, found.counts, claim["notion"], claim["within"], Fraction(1))
+        if math.isfinite(fast) or ratio is not None:
+            above, below = max(above, level(ratio) - fast), min(below, level(ratio) - fast)
+        if above > BETTER:
+            sys.exit(f"design {i} {pairs[i % len(pairs)]}: the kernel proves {level(ratio)}, the fast path {fast}")
+    print(f"{count} designs: the kernel is above the fast proof by at most {above:.3g} and below by {-below:.3g} nats, "
+          f"{time.monotonic() - start:.0f} s")
+
+
+def timed(before: str) -> None:
+    """`verify` of an earlier checkout and of this one, in turn, on the same files."""
+    import sfumato as sf
+
+    adult, small = sf.datasets.adult("sex", "race"), sf.Joint.from_counts([[7, 10, 3], [26, 57, 9]])
+    designs = {
+        "srr, adult sex × race": sf.design(sf.ChiSquareBall(adult), 1.0, "srr"),
+        "ir, adult sex × race": sf.design(sf.ChiSquareBall(adult), 1.0, "ir"),
+        "optimised, 2 × 3": sf.design(sf.ChiSquareBall(small), 1.0),
+        "Rényi ball, 2 × 3": sf.design(sf.RenyiBall(small, alpha=1, confidence=0.95), 1.0, "ir"),
+        "sue, 2 × 3": sf.design(sf.ChiSquareBall(small), 1.0, "sue"),
+    }
+    script = ("import sys, time, sfumato as sf\nfor p in sys.argv[1:]:\n sf.verify(p)\n"
+              "for p in sys.argv[1:]:\n t = time.perf_counter(); sf.verify(p); print(time.perf_counter() - t)")
+    with tempfile.TemporaryDirectory() as folder:
+        files = [str(d.mechanism.save(Path(folder) / f"{i}.json")) for i, d in enumerate(designs.values())]
+        found: dict[str, list[list[float]]] = {"before": [], "now": []}
+        whole: dict[str, list[float]] = {"before": [], "now": []}
+        for _ in range(ROUNDS):
+            for name, home in (("before", before), ("now", str(HOME))):
+                start = time.perf_counter()
+                out = subprocess.run([sys.executable, "-c", script, *files], capture_output=True, text=True, check=True,
+                                     env={**os.environ, "PYTHONPATH": f"{home}/src", "OMP_NUM_THREADS": "1"}).stdout
+                whole[name].append(time.perf_counter() - start)
+                found[name].append([float(x) for x in out.split()])
+    for i, title in enumerate(designs):
+        old, new = (min(run[i] for run in found[name]) for name in ("before", "now"))
+        print(f"{title:28} {1000 * old:8.1f} ms  {1000 * new:8.1f} ms  ratio {new / old:.2f}")
+    print(f"{'process, all twice':28} {min(whole['before']):8.2f} s   {min(whole['now']):8.2f} s   "
+          f"ratio {min(whole['now']) / min(whole['before']):.2f}")
+
+
+if __name__ == "__main__":
+    command, *rest = sys.argv[1:] or ["lines"]
+    {"lines": lines, "table": table, "forge": lambda: forge(int(rest[0])), "agree": lambda: agree(int(rest[0])),
+     "time": lambda: timed(rest[0])}[command]()

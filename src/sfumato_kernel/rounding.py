@@ -1,0 +1,96 @@
+"""Outward rounding: decimals that are at or below, or at or above, the true value. The only inexact arithmetic here.
+
++, −, × and ÷ are rounded down or up as asked (the decimal module does so exactly); √, ln and exp are correctly
+rounded to the nearest, so that the next decimal below or above is on the right side.
+"""
+
+from __future__ import annotations
+
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+
+DIGITS = 40
+DOWN = Context(prec=DIGITS, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
+UP = Context(prec=DIGITS, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
+ZERO, ONE, INFINITE = Decimal(0), Decimal(1), Decimal("Infinity")
+Number = int | float | Fraction | Decimal
+
+
+def near(x: Number, way: Context) -> Decimal:
+    """A decimal at or beyond x."""
+    if isinstance(x, Fraction):
+        return way.divide(Decimal(x.numerator), Decimal(x.denominator))
+    return way.plus(Decimal(x))
+
+
+def beyond(x: Decimal, way: Context) -> Decimal:
+    """One decimal further, for a result that was rounded to the nearest."""
+    return way.next_minus(x) if way is DOWN else way.next_plus(x)
+
+
+def minus(x: Decimal) -> Decimal:
+    """−x with every digit; the operator would round to the digits of a context that is not ours."""
+    return x.copy_negate()
+
+
+def other(way: Context) -> Context:
+    return UP if way is DOWN else DOWN
+
+
+def root(x: Decimal, way: Context) -> Decimal:
+    return max(ZERO, beyond(way.sqrt(x), way)) if x else ZERO
+
+
+def log(x: Number, way: Context) -> Decimal:
+    """ln x, for x ≥ 0; −∞ at 0."""
+    end = near(x, way)
+    return beyond(way.ln(end), way) if end > 0 else -INFINITE
+
+
+def exp(x: Decimal, way: Context) -> Decimal:
+    return max(ZERO, beyond(way.exp(x), way))
+
+
+def power(x: Decimal, r: Fraction, way: Context) -> Decimal:
+    """x^r for x ≥ 0: e^{r·ln x}, a root where r = ½; 0^r is 0 for r > 0 and ∞ for r < 0."""
+    if r == Fraction(1, 2):
+        return root(x, way)
+    if not x or x == INFINITE:
+        return ZERO if bool(x) == (r < 0) else INFINITE
+    return exp(scaled(log(x, way if r > 0 else other(way)), r, way), way)
+
+
+def scaled(x: Decimal, r: Fraction, way: Context) -> Decimal:
+    """r·x, beyond it on the side asked for; x is already on the side that matters."""
+    if x.is_infinite():
+        return x if r > 0 else minus(x)
+    return way.divide(way.multiply(x, Decimal(r.numerator)), Decimal(r.denominator))
+
+
+def exp_below(epsilon: float) -> Fraction:
+    """A rational at or below e^ε."""
+    return Fraction(exp(Decimal(epsilon), DOWN)) if epsilon else Fraction(1)
+
+
+def level(ratio: Fraction | None) -> float:
+    """ln of a ratio for people, rounded up; ∞ for None."""
+    return float("inf") if ratio is None else 0.0 if ratio <= 1 else float(log(ratio, UP)) * (1 + 1e-15)
+
+
+def gamma_below(half: int, x: Decimal) -> Decimal:
+    """At or below P(χ² of `half` degrees ≤ 2x) = x^a e^{−x}/Γ(a+1) · (1 + x/(a+1) + x²/((a+1)(a+2)) + …), a = half/2.
+    """
+    a, top, bottom = Fraction(half, 2), ONE, ONE
+    at = a
+    while at > 0:  # Γ(a+1) = a(a−1)… · (1 or Γ(½) = √π ≤ 1.7724538509055161)
+        bottom = UP.multiply(bottom, near(at, UP))
+        at -= 1
+    if half % 2:
+        bottom = UP.multiply(bottom, Decimal("1.7724538509055161"))
+    total, term, k = ONE, ONE, 0
+    while k < x or term > total * Decimal("1e-30"):
+        k += 1
+        term = DOWN.divide(DOWN.multiply(term, x), near(a + k, UP))
+        total = DOWN.add(total, term)
+    top = DOWN.multiply(power(x, a, DOWN) if half > 1 else root(x, DOWN), exp(minus(x), DOWN))
+    return DOWN.divide(DOWN.multiply(top, total), bottom)

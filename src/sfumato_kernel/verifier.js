@@ -1,0 +1,278 @@
+// A second verifier of mechanism files, written from docs/mechanism-file.md alone, for browsers and node: whole numbers
+// are BigInt, nothing else is trusted. It proves claims of ldp, and of rldp and lip over any distribution; any other claim
+// is refused as not something it proves. verify(text) resolves to {proved: true} or {proved: false, reason}.
+"use strict";
+
+(function (home) {
+  const LARGEST = 1 << 26, DEEPEST = 64, GREATEST = 1n << 62n;
+
+  class Refused extends Error {}
+  const refuse = (reason) => { throw new Refused(reason); };
+
+  // JSON with whole numbers as BigInt and decimals as numbers; no duplicate keys, no endless depth or digits.
+  function parse(text) {
+    let at = 0;
+    const space = /[ \t\r\n]*/y, number = /-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?/y;
+    const string = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y;
+    const match = (pattern) => {
+      pattern.lastIndex = at;
+      const found = pattern.exec(text);
+      if (!found) return null;
+      at = pattern.lastIndex;
+      return found;
+    };
+    const skip = () => match(space);
+    const expect = (c) => { skip(); if (text[at] !== c) refuse("it is no JSON document"); at += 1; };
+    function members(close, one) {
+      at += 1;
+      skip();
+      if (text[at] === close) { at += 1; return; }
+      for (;;) {
+        one();
+        skip();
+        if (text[at] === close) { at += 1; return; }
+        expect(",");
+      }
+    }
+    function value(depth) {
+      if (depth > DEEPEST) refuse("it is nested too deeply");
+      skip();
+      if (text[at] === "{") {
+        const out = new Map();
+        members("}", () => {
+          skip();
+          const key = match(string) || refuse("it is no JSON document");
+          const name = JSON.parse(key[0]);
+          if (out.has(name)) refuse("an object has two members of one name");
+          expect(":");
+          out.set(name, value(depth + 1));
+        });
+        return out;
+      }
+      if (text[at] === "[") {
+        const out = [];
+        members("]", () => out.push(value(depth + 1)));
+        return out;
+      }
+      const quoted = match(string);
+      if (quoted) return JSON.parse(quoted[0]);
+      for (const [word, meaning] of [["true", true], ["false", false], ["null", null]]) {
+        if (text.startsWith(word, at)) { at += word.length; return meaning; }
+      }
+      const digits = match(number) || refuse("it is no JSON document");
+      if (digits[0].length > 40) refuse("a number has too many digits");
+      if (digits[1] || digits[2]) {
+        const x = Number(digits[0]);
+        return Number.isFinite(x) ? x : refuse("a number is not finite");
+      }
+      return BigInt(digits[0]);
+    }
+    const found = value(0);
+    skip();
+    if (at !== text.length || !(found instanceof Map)) refuse("it is no JSON document");
+    return found;
+  }
+
+  async function checkSeal(text, document) {
+    const compact = text.replace(/("(?:[^"\\]|\\.)*")|[ \t\r\n]+/g, "$1");
+    const bare = compact.replace(/,"checksum":"[^"\\]*"}$/, "}");
+    const digest = await home.crypto.subtle.digest("SHA-256", new TextEncoder().encode(bare));
+    const hex = Array.from(new Uint8Array(digest), (b) => b.toString(16).padStart(2, "0")).join("");
+    if (bare === compact || document.get("checksum") !== "sha256:" + hex) refuse("the checksum does not match");
+  }
+
+  const whole = (x, high = GREATEST) => typeof x === "bigint" && x >= 0n && x <= high ? x : refuse("a weight out of range");
+  const list = (x) => Array.isArray(x) && x.length ? x : refuse("a list is missing");
+  const fields = (map, ...names) => {
+    if (!(map instanceof Map)) refuse("an object is missing");
+    for (const key of map.keys()) if (!names.includes(key)) refuse(`an unknown field ${key.slice(0, 40)}`);
+    return map;
+  };
+  const product = (sizes) => sizes.reduce((a, b) => a * b, 1);
+  const range = (n) => Array.from({ length: n }, (_, i) => i);
+
+  // Rows of weights [y][x], x = s·|U| + u, each column with the sum 2^bits.
+  const LAWS = {
+    table: (law, rows, useful) => {
+      fields(law, "kind", "bits", "weights", "meaning");
+      return list(law.get("weights")).map((row) => list(row).length === rows * useful ? row.map((w) => whole(w)) : refuse("a table of another shape"));
+    },
+    cells: (law, rows, useful) => {
+      const [truth, secret, value, neither] = ["truth", "same_secret", "same_useful", "neither"].map((n) => whole(law.get(n)));
+      return range(rows * useful).map((y) => range(rows * useful).map((x) => {
+        const s = Math.floor(x / useful) === Math.floor(y / useful), u = x % useful === y % useful;
+        return s && u ? truth : s ? secret : u ? value : neither;
+      }));
+    },
+    constant: (law, rows, useful, total) => {
+      const n = BigInt(rows * useful);
+      return range(rows * useful).map((y) => range(rows * useful).map(() => total / n + (BigInt(y) < total % n ? 1n : 0n)));
+    },
+    conditional: (law, rows, useful) => {
+      const keep = list(law.get("keep")), base = list(law.get("base"));
+      if (keep.length !== rows || base.length !== rows || base.some((b) => list(b).length !== useful)) refuse("another shape");
+      return range(useful).map((y) => range(rows * useful).map((x) => {
+        const s = Math.floor(x / useful);
+        return whole(base[s][y]) + (x % useful === y ? whole(keep[s]) : 0n);
+      }));
+    },
+    layout: (law, rows, useful) => {
+      const lengths = list(law.get("lengths")), heights = list(law.get("heights"));
+      if (lengths.length !== rows || heights.length !== rows) refuse("a layout of another shape");
+      const ends = lengths.map((x, s) => {
+        let end = 0n;
+        if (list(heights[s]).length !== list(x).length || heights[s].some((h) => list(h).length !== useful)) refuse("another shape");
+        return x.map((w) => (end += whole(w) > 0n ? w : refuse("a length of zero")));
+      });
+      const last = ends[0][ends[0].length - 1];
+      if (last > GREATEST || ends.some((e) => e[e.length - 1] !== last)) refuse("secrets fill different intervals");
+      const cuts = [...new Set(ends.flat())].sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
+      return cuts.map((cut, y) => {
+        const start = y ? cuts[y - 1] : 0n;
+        return range(rows * useful).map((x) => {
+          const s = Math.floor(x / useful), atom = ends[s].findIndex((e) => e > start);
+          return (cut - start) * whole(heights[s][atom][x % useful]);
+        });
+      });
+    },
+    blocks: (law, rows, useful) => {
+      const q = Number(whole(law.get("order"), 13n));
+      if (![2, 3, 5, 7, 11, 13].includes(q)) refuse("the order is no prime");
+      let size = 2;
+      while ((q ** size - 1) / (q - 1) < useful) size += 1;
+      const digits = (i) => range(size).map((k) => Math.floor(i / q ** (size - 1 - k)) % q);
+      const points = range(q ** size).map(digits).filter((v) => (v.find((x) => x) || 0) === 1);
+      const [inside, outside, other] = ["inside", "outside", "other"].map((n) => whole(law.get(n)));
+      return range(rows * points.length).map((y) => range(rows * useful).map((x) => {
+        if (Math.floor(x / useful) !== Math.floor(y / points.length)) return other;
+        const block = points[y % points.length], point = points[x % useful];
+        return block.reduce((sum, b, i) => sum + b * point[i], 0) % q ? outside : inside;
+      }));
+    },
+  };
+
+  // worst(x, z): the greatest Q(y|x) / Q(y|z) over outputs, as [top, bottom]; bottom 0n is infinite.
+  function ratios(law, rows, sizes) {
+    const useful = product(sizes), kind = law instanceof Map ? law.get("kind") : refuse("a law is missing");
+    if (kind === "product") return releases(law, rows, sizes);
+    const bits = whole(law.get("bits"), 62n), total = 1n << bits;
+    if (kind === "unary") {
+      const on = whole(law.get("on")), off = whole(law.get("off"));
+      if (off > on || on > total) refuse("a unary law needs off ≤ on ≤ 2^bits");
+      return (x, z) => (x === z ? [1n, 1n] : reduced(on * (total - off), off * (total - on)));
+    }
+    if (!Object.hasOwn(LAWS, kind)) refuse("an unknown law");
+    const found = LAWS[kind](law, rows, useful, total);
+    for (const x of range(rows * useful)) {
+      if (found.reduce((sum, row) => sum + row[x], 0n) !== total) refuse("weights do not sum to 2^bits");
+    }
+    if (kind === "table") {
+      const buckets = BigInt((found.length - 1 ? Math.floor(Math.log2(found.length - 1)) + 1 : 0));
+      if (found.length > 65536 || bits < buckets || bits > buckets + 48n) refuse("bits that are not drawn");
+    }
+    return (x, z) => found.reduce((worst, row) => (row[x] ? greater(worst, [row[x], row[z]]) : worst), [0n, 1n]);
+  }
+
+  // Releases of one record: outputs are chosen independently, so the worst ratios of a pair of inputs multiply.
+  function releases(law, rows, sizes) {
+    const parts = list(law.get("parts")).map((part) => {
+      const columns = part.get("columns").map(Number), times = Number(part.get("times") ?? 1n);
+      if (columns.some((c) => !(c < sizes.length)) || new Set(columns).size < columns.length) refuse("a part reads no such column");
+      if (!(times >= 1 && times <= 1e6)) refuse("times out of range");
+      const inner = columns.map((c) => sizes[c]), own = part.get("reads") === "both" ? rows : 1;
+      const worst = ratios(part.get("law"), own, inner);
+      return (x, z) => power(worst(code(x), code(z)), times);
+      function code(joint) {
+        let u = joint % product(sizes), s = Math.floor(joint / product(sizes));
+        const digits = sizes.map((k, i) => Math.floor(u / product(sizes.slice(i + 1))) % k);
+        return (own > 1 ? s * product(inner) : 0) + columns.reduce((sum, c) => sum * sizes[c] + digits[c], 0);
+      }
+    });
+    return (x, z) => parts.map((worst) => worst(x, z)).reduce(([a, b], [c, d]) => reduced(a * c, b * d), [1n, 1n]);
+  }
+
+  const greater = (a, b) => (b[1] === 0n && b[0] ? b : a[1] === 0n && a[0] ? a : b[0] * a[1] > a[0] * b[1] ? b : a);
+  const gcd = (a, b) => { while (b) [a, b] = [b, a % b]; return a; };
+  const reduced = (a, b) => { const g = gcd(a, b) || 1n; return [a / g, b / g]; };
+  const power = ([a, b], n) => {
+    if (n * a.toString(2).length > 2e6) refuse("a ratio beyond all bounds");
+    return [a ** BigInt(n), b ** BigInt(n)];
+  };
+
+  // At or below e^epsilon, as a whole number over 2^256: (1 + x + x²/2 + …)^(2^k) with x = epsilon / 2^k, all rounded down.
+  function expBelow(epsilon) {
+    const one = 1n << 256n;
+    let [x, halvings] = [epsilon, 0];
+    while (x > 0.5) { x /= 2; halvings += 1; }
+    const view = BigInt(Math.trunc(x * 2 ** 52)), rest = x * 2 ** 52 - Math.trunc(x * 2 ** 52);
+    const exact = (view << 204n) + (BigInt(Math.floor(rest * 2 ** 52)) << 152n);
+    let [sum, term] = [one, one];
+    for (let k = 1n; term; k += 1n) { term = (term * exact >> 256n) / k; sum += term; }
+    for (; halvings; halvings -= 1) sum = sum * sum >> 256n;
+    return [sum, one];
+  }
+
+  const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
+  function size(columns) {
+    if (!Array.isArray(columns)) refuse("columns are missing");
+    return columns.map((column) => {
+      const labels = list(fields(column, "name", "labels", "other", "cuts", "dtype").get("labels"));
+      if (new Set(labels).size < labels.length) refuse("a label is listed twice");
+      if ([column.get("name"), ...labels].some((x) => x !== null && (typeof x !== "string" || CONTROL.test(x)))) refuse("a label is no text");
+      return labels.length;
+    });
+  }
+
+  function holds(claim, worst, rows, secrets, useful) {
+    fields(claim, "notion", "epsilon", "within", "alpha", "beta", "also");
+    const epsilon = Number(claim.get("epsilon") ?? NaN), notion = claim.get("notion");
+    const kind = claim.get("within") instanceof Map ? claim.get("within").get("kind") : null;
+    if (!(epsilon >= 0 && epsilon <= 1e6)) refuse("epsilon is no number of nats");
+    const anywhere = ["rldp", "lip"].includes(notion) && kind === "anything";
+    if (!(notion === "ldp" && kind === null) && !anywhere) refuse("not something this verifier proves");
+    if (anywhere) fields(claim.get("within"), "kind");
+    if (anywhere && secrets < 2) refuse("a claim about the secret needs a secret of two values or more");
+    let found = [1n, 1n];
+    for (const x of range(rows * useful)) {
+      for (const z of range(rows * useful)) {
+        // About the secret, inputs of one secret are not compared, unless the law does not read it.
+        if (anywhere && rows > 1 && Math.floor(x / useful) === Math.floor(z / useful)) continue;
+        found = greater(found, worst(x, z));
+      }
+    }
+    const [top, one] = expBelow(epsilon);
+    if (found[0] * one > top * found[1]) refuse("the claim is not proved");
+    for (const other of claim.get("also") ?? []) holds(other, worst, rows, secrets, useful);
+  }
+
+  async function verify(text) {
+    try {
+      if (text.length > LARGEST) refuse("the file is too large");
+      const document = parse(text);
+      fields(document, "format", "version", "method", "reads", "secret", "useful", "law", "claim", "design", "answers", "checksum");
+      if (document.get("format") !== "sfumato/mechanism" || document.get("version") !== 1n) refuse("another format");
+      await checkSeal(text, document);
+      const secrets = product(size(document.get("secret"))), sizes = size(document.get("useful"));
+      const reads = document.get("reads");
+      if (!["both", "useful"].includes(reads)) refuse("reads is neither both nor useful");
+      const rows = reads === "both" ? secrets : 1, worst = ratios(document.get("law"), rows, sizes);
+      holds(document.get("claim") ?? refuse("it claims nothing"), worst, rows, secrets, product(sizes));
+      return { proved: true };
+    } catch (error) {
+      if (!(error instanceof Refused)) return { proved: false, reason: `it is no mechanism file (${error.message})` };
+      return { proved: false, reason: error.message };
+    }
+  }
+
+  home.sfumatoVerify = verify;
+  if (typeof module !== "undefined" && module.exports) {
+    module.exports = { verify };
+    if (require.main === module) {
+      const file = process.argv[2], text = require("fs").readFileSync(file, "utf8");
+      verify(text).then((found) => {
+        console.log(found.proved ? "proved" : `refused: ${found.reason}`);
+        process.exitCode = found.proved ? 0 : 1;
+      });
+    }
+  }
+})(globalThis);
