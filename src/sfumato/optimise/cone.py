@@ -145,11 +145,11 @@ class RatioCone:
         self.E = float(np.exp(epsilon - MARGIN))
         self.rise = self.E - 1.0
         seen, empty = np.flatnonzero(joint.p_secret > 0), np.flatnonzero(joint.p_secret <= 0)
-        self.screening = getattr(within, "budget", 0.0) > 0.0
-        empty = empty[:1] if self.screening else empty[:0]
+        self.screening, spread = hasattr(within, "means"), getattr(within, "budget", 0.0) > 0.0
+        empty = empty[:1] if spread else empty[:0]
         self.same = bool(getattr(within, "same_secret", False))
         self.secrets = np.concatenate([seen, empty])
-        self.part = np.sin(np.linspace(0.0, np.pi / 2, self.NODES)) ** 2
+        self.part = np.sin(np.linspace(0.0, np.pi / 2, self.NODES)) ** 2 if spread else np.ones(1)
 
     def cells(self, x: Floats) -> Floats:
         """Rows over all cells [y, s, u]."""
@@ -178,7 +178,8 @@ class RatioCone:
             y = np.repeat(np.arange(len(x)), len(first))
             return y, self.secrets[np.tile(first, len(x))], self.secrets[np.tile(second, len(x))]
         excess = self.screened(x)
-        excess[:, np.arange(count), np.arange(count)] = -np.inf
+        if not self.same:
+            excess[:, np.arange(count), np.arange(count)] = -np.inf
         flat = excess.reshape(len(x), -1)
         best = np.argpartition(-flat, most, axis=1)[:, :most]
         y, i = np.nonzero(np.take_along_axis(flat, best, 1) > -room - self.DOUBT)
@@ -191,6 +192,6 @@ class RatioCone:
         means = self.within.means  # type: ignore[attr-defined]
         top, low = means(values, s, spent, close=self.ROUGH), -means(-values, s, spent, close=self.ROUGH)
         out = np.full((len(x), len(self.secrets), len(self.secrets)), -np.inf)
-        for k in range(self.NODES):
-            np.maximum(out, top[:, :, None, k] - self.E * low[:, None, :, self.NODES - 1 - k], out=out)
+        for k in range(len(self.part)):
+            np.maximum(out, top[:, :, None, k] - self.E * low[:, None, :, -1 - k], out=out)
         return out

@@ -10,10 +10,12 @@ from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import Coordinates
 from sfumato.optimise.master import Information
 from sfumato.optimise.product.layout import Layout
+from sfumato.optimise.product.levelling import level
 from sfumato.optimise.product.moves import ProductMover
 from sfumato.optimise.product.two_level import Profile
 from sfumato.optimise.search import improve
 
+PIECES = 3  # of a secret's two levels, so that they can be laid apart
 LISTED = 10  # secrets up to which every row of {1, E}^S is listed
 
 
@@ -33,16 +35,28 @@ def best_channel(shares: Floats, epsilon: float, budget: Budget) -> Floats:
     master, E = Information(coordinates), float(np.exp(epsilon))
     if S <= LISTED:
         master.add(1.0 + (E - 1.0) * ((np.arange(1, 1 << S)[:, None] >> np.arange(S)) & 1))
-        master.solve()
+        budget.tell("rows", master.solve())
     else:
         product = ProductMover(Known(), joint.p, epsilon, Profile(0.0))
         order = np.argsort(-shares)
         one = np.tri(S, S)[:, np.argsort(order)]  # the commonest 1, 2, … of them
         listed = np.concatenate([np.eye(S), 1 - np.eye(S), one, 1 - one[:-1]])
         master.add(1.0 + (E - 1.0) * listed)
+        kappa = epsilon / -np.expm1(-epsilon)
+        for total in (1 / kappa, *np.linspace(1 / E, 1, 6)[1:-1]):  # 1/κ is best for secrets that are all rare
+            master.add(coordinates.taken(_levelled(shares / shares.sum(), E, float(total)).rows()))
         improve(master, [lambda _, budget: product.rows(master.prices[:, None], budget)], budget, calm=20, gain=1e-6)
     rows, theta = master.used()
     return np.asarray(theta[:, None] * rows)
+
+
+def _levelled(shares: Floats, E: float, total: float) -> Layout:
+    """Every secret at E on (1 − T)/(E − 1) of [0, T] and at 1 on the rest, in pieces that make the total level."""
+    high = (1.0 - total) / (E - 1.0)
+    length = np.concatenate([np.full(PIECES, high / PIECES), np.full(PIECES, (total - high) / PIECES)])
+    height = np.repeat([[E], [1.0]], PIECES, axis=0)
+    layout = Layout(total, (length,) * len(shares), (height,) * len(shares))
+    return level(layout, shares[:, None])
 
 
 def best_at_a_point(p: Floats, epsilon: float, budget: Budget) -> Layout:

@@ -88,6 +88,7 @@ def improve(
     rows is left out.
     """
     trials, history = [_Trial(move) for move in moves], [master.solve()]
+    budget.tell("rows", history[0])
     while trials and not budget.over:
         trial = min(trials, key=lambda x: x.wasted)
         started = time.monotonic()

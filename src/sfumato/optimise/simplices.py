@@ -45,6 +45,11 @@ class Simplices:
         r2 = L[s2] + rest[s2][:, None] * one[second.argmin(-1)]
         return Pairs(quotient((r1 * first).sum(-1), (r2 * second).sum(-1)), r1, r2)
 
+    def means(self, values: Floats, s: Any, spent: Floats, close: float = 0.0) -> Floats:
+        """The greatest R·v given s; there is no budget to spend."""
+        L = self.least[s]
+        return np.asarray((L * values).sum(-1) + (1 - L.sum(-1)) * values.max(-1) + 0.0 * spent)
+
     def measure(self, s: int) -> Floats:
         """L as a law: the heights of a two-level block depend on the L-mass of its set."""
         total = float(self.least[s].sum())

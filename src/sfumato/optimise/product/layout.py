@@ -51,6 +51,8 @@ class Layout:
         length, index = self.cells()
         blocks = [h[index[:, s]] for s, h in enumerate(self.heights)]
         rows = length[:, None] * np.concatenate(blocks, axis=1)
+        lost = rows.sum(axis=0) <= 0  # atoms too short to be told apart carried all of a column
+        rows[:, lost] = length[:, None]
         return np.asarray(rows / rows.sum(axis=0))
 
     def value(self, p: Floats) -> float:

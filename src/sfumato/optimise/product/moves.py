@@ -18,7 +18,8 @@ from sfumato.optimise.product.two_level import Ball, Heights, Profile, TwoLevel
 
 SLOPES = 12  # tangents of φ between the least and the greatest mean of a row
 NEXT = 3  # blocks of a secret for each slope
-PASSES = 2  # over the secrets
+PASSES = 3  # over the secrets
+STRANGERS = 48  # rows of any blocks that are exchanged too: tangents do not reach rows between two corners
 LISTED = 10  # useful values up to which all sets are listed instead of searched
 
 
@@ -28,6 +29,7 @@ class ProductMover:
     def __init__(self, ball: Ball, p: Floats, epsilon: float, profile: Profile) -> None:
         self.p, self.shares, E = p, p.sum(1), math.exp(epsilon)
         rng, k = np.random.default_rng(0), p.shape[1]
+        self.rng = np.random.default_rng(1)
         every = ((np.arange(1, (1 << k) - 1)[:, None] >> np.arange(k)) & 1).astype(float) if 1 < k <= LISTED else None
         self.families, self.listed = [], []
         for s, share in enumerate(self.shares):
@@ -50,7 +52,9 @@ class ProductMover:
             a.append(xlogx(h) @ self.p[s] - h @ prices[s])
             z.append(h @ self.p[s])
         first = self._chosen(a, z)
-        both = np.unique(np.concatenate([first, self._exchanged(first.copy(), a, z)]), axis=0)
+        random = np.stack([self.rng.integers(0, len(gain), STRANGERS) for gain in a], axis=1)
+        better = self._exchanged(np.concatenate([first, random]), a, z)
+        both = np.unique(np.concatenate([first, better]), axis=0)
         return np.concatenate([h[both[:, s]] for s, h in enumerate(blocks)], axis=1)
 
     def _blocks(self, s: int, prices: Floats) -> Floats:

@@ -14,7 +14,7 @@ from sfumato.optimise.linear import DUAL, INFINITY, PRIMAL, LinearProgramme
 from sfumato.optimise.product.layout import Layout
 
 KEPT = 12  # columns kept for each row of a programme
-USED = 1e-11  # length below which an atom is dropped
+USED = 1e-10  # area below which an atom is dropped
 CLOSE, GRID = 1e-4, 4001  # of T: steps smaller than this end the search for it; places it is looked for at
 
 
@@ -51,6 +51,12 @@ class Strand:
         self.blocks, self.gains = np.concatenate([self.blocks, blocks]), np.append(self.gains, gains)
         self.theta = np.append(self.theta, np.zeros(count))
         self._strategy = PRIMAL
+
+    def constants(self, total: float) -> tuple[Floats, Floats]:
+        """The mixture of the two constants with this total: what there is before anything was solved."""
+        low, high = self.blocks[:2, 0]
+        share = (1.0 - total * low) / (high - low)
+        return np.array([total - share, share]), self.blocks[:2]
 
     def at(self, total: float) -> None:
         """Another T."""
@@ -118,8 +124,8 @@ def laid(strands: list[Strand], total: float) -> Layout:
     """The atoms in use, side by side on [0, T]."""
     lengths, heights = [], []
     for s in strands:
-        on = s.theta > USED
-        length, height = s.theta[on], s.blocks[on]
+        on = s.theta * s.blocks.max(1) > USED  # a short atom may be a tall one
+        length, height = (s.theta[on], s.blocks[on]) if on.any() else s.constants(total)
         lengths.append(length * (total / length.sum()))
         heights.append(height / (lengths[-1] @ height))
     return Layout(total, tuple(lengths), tuple(heights))
