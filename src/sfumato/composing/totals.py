@@ -15,7 +15,7 @@ from sfumato.composing.joining import joined
 from sfumato.mechanism import Mechanism
 from sfumato.uncertainty import Exactly, UncertaintySet
 
-NOTIONS = ("rldp", "lip", "srlip", "ldp")
+NOTIONS = ("rldp", "lip", "srlip", "pml", "ldp")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +55,7 @@ def _total(secret: Alphabet, groups: Sequence[Sequence[Mechanism]], notion: str,
             known[key] = _wholes(own)
         wholes += known[key]
     found = _over_groups(wholes, groups, notion, target)
-    if notion == "lip" and found.ratio > target:  # which RLDP implies
+    if notion in ("lip", "pml") and found.ratio > target:  # which RLDP implies
         other = _over_groups(wholes, groups, "rldp", target)
         found = other if other.ratio < found.ratio else found
     rest = power_product((about_input(m), 1) for m in outside)
