@@ -33,8 +33,8 @@ from sfumato.optimise.funnel.posteriors import (
     lip_rows,
 )
 from sfumato.optimise.funnel.products import best_product, paper_product, product, sequential
-from sfumato.uncertainty.shifts import worst_shifts
 from sfumato.privacy.srlip import product_level
+from sfumato.uncertainty.shifts import worst_shifts
 from sfumato.utility.unary import binned, unary_information
 
 seeds, epsilons = st.integers(0, 10**6), st.sampled_from([0.1, 0.5, 1.0, 2.0])

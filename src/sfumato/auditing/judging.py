@@ -67,7 +67,7 @@ def _ratios(evidence: Evidence, claim: Claim, risk: float) -> Judgement:
 
 
 def _beliefs(evidence: Evidence, claim: Claim, risk: float) -> Judgement:
-    """LIP: P(E|s) against P(E), both ways; PML: from above. The records follow p(s), so all together are a column for P."""
+    """LIP: P(E|s) against P(E), both ways; PML: from above. Records follow p(s), so all of them are a column for P."""
     explore, judge = (np.column_stack([c, c.sum(axis=1)]) for c in (evidence.halves.explore, evidence.halves.judge))
     n = explore.shape[1] - 1
     pairs = [*((s, n) for s in range(n)), *((n, s) for s in range(n) if claim.notion == "lip")]

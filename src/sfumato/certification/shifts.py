@@ -6,8 +6,8 @@ Fix y and s, r = Q(y|·), π = P(s), b = 1 + B, z = e^ε. For any μ₁ and μ�
     P(y|s)/P(y) ≤ z  if  (θ² + z)(A₁θ + √z A₂)² − b[(μ₁ − zμ₂)θ² − z(z−1)μ₂] ≥ 0,       θ² = (1−πz)/π,
     P(y|s)/P(y) ≥ 1/z  if  (1 + φ²)(A₁ + φA₂)² − b[μ₁(1 + φ² − z) − zφ²μ₂] ≥ 0,          φ² = (z−π)/π,
 
-with A₁ = Σ P̂√(μ₁ − r), A₂ = Σ P̂√(r − μ₂), one over the cells of s and one over those of the others (above: A₁ of s, below:
-A₂ of s), μ₁ ≥ r and μ₂ ≤ r on those cells. A row that reads X alone has the same r for all secrets, and the others merge.
+with A₁ = Σ P̂√(μ₁ − r), A₂ = Σ P̂√(r − μ₂), one over the cells of s and one over those of the others (above: A₁ of s,
+below: A₂ of s), μ₁ ≥ r and μ₂ ≤ r on those cells. A row that reads X alone is the same for all secrets: others merge.
 Both are quartics in one variable that runs through an interval as π runs through P̂_s²/π + (1−P̂_s)²/(1−π) ≤ b. The
 interval is halved until on each piece some (μ₁, μ₂) makes the five Bernstein coefficients ≥ 0. Floats choose pieces
 and multipliers; A is rounded down; the coefficients are rationals. An empty secret has no least π: its last piece is
@@ -42,7 +42,7 @@ NUMBERS = 8_000_000  # held at once
 def shifts_over_ball(
     mechanism: Mechanism, joint: Joint, radius: float, target: float, fallback: Found, notion: str = "lip"
 ) -> Found:
-    """A ratio just below `target` if it bounds P(y|s)/P(y), and for LIP its inverse, over the ball; else the fallback."""
+    """A ratio just below `target` if it bounds P(y|s)/P(y), for LIP its inverse too, over the ball; else the fallback."""
     contrasts = mechanism.law.contrasts()
     if len(contrasts) != 1 or not isinstance(contrasts[0], Rows) or target <= 1 or joint.secret.size < 2:
         return fallback

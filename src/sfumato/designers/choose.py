@@ -73,11 +73,12 @@ def design(
         return finished(task, _draft(method, task, options), started)
     if "pml" in (method, notion):
         if method not in ("pml", "auto"):
-            raise InputError(f"{method} is not calibrated to pml. Use method='pml', or notion='rldp', which implies it.")
+            raise InputError(f"{method} is not calibrated to pml. Use method='pml', or notion='rldp': it implies pml.")
         if recoverable is not False:
             raise InputError("pml has no recoverable variant; use ballopt, whose promise implies it.")
         task = Task(within, epsilon, "pml", reads)
-        options.pop("aim", None)
+        if options.pop("aim", "either") == "estimates":
+            raise InputError("pml keeps information and has no aim 'estimates'; use notion='rldp', which implies it.")
         return finished(task, _draft("pml", task, options), started)
     if method in _POINTWISE or notion == "lip":
         within = Exactly(within.joint)  # closed forms promise LIP at P̂ and say so

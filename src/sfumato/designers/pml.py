@@ -1,4 +1,4 @@
-"""pml: the most informative mechanism under pointwise maximal leakage about the secret, P(y|s) ≤ e^ε·P(y) on all of F."""
+"""pml: the most informative mechanism under pointwise maximal leakage about the secret, P(y|s) ≤ e^ε·P(y) over F."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ def pml(task: Task, *, time_limit: float = 20.0, gap: float = 1e-6) -> Draft:
     master = Information(cone.coordinates)
     master.add(cone.coordinates.taken(telling_rows(task.joint.p, cone.E)))
     master.solve()
-    return Draft(_law(master, task), "pml", _limit(task, budget), ("the optimum at the design distribution",), fine=True)
+    note = "the optimum at the design distribution"
+    return Draft(_law(master, task), "pml", _limit(task, budget), (note,), fine=True)
 
 
 def _over_ball(task: Task, budget: Budget) -> Draft:
     """Rows under RLDP and the optimum's at P̂, both private or made so, and what moves find from them."""
     epsilon, joint = min(task.epsilon, LARGEST), task.joint
-    cone, master, notes = BeliefCone(task.within, epsilon, task.reads), None, []
+    cone, notes = BeliefCone(task.within, epsilon, task.reads), []
     master = Information(cone.coordinates)
-    for rows in _starts(task, epsilon, budget):
-        master.add(rows)
+    master.add(_rows_under_odds(task, epsilon, budget))
     if joint.secret.size * len(cone.coordinates.p) ** 2 <= WORK:
         master.add(repaired(cone, _known(task, cone)))
         moved(cone, master, budget)
@@ -70,7 +70,7 @@ def _over_ball(task: Task, budget: Budget) -> Draft:
     return Draft(_law(master, task), "pml", _limit(task, budget), tuple(notes))
 
 
-def _starts(task: Task, epsilon: float, budget: Budget) -> list[Floats]:
+def _rows_under_odds(task: Task, epsilon: float, budget: Budget) -> Floats:
     """Rows that are private under RLDP over the set."""
     ratios = RatioCone(task.within, epsilon, task.reads)
     master = Information(ratios.coordinates)
@@ -79,7 +79,7 @@ def _starts(task: Task, epsilon: float, budget: Budget) -> list[Floats]:
         assert lies is not None
         master.add(repaired(ratios, ratios.coordinates.taken(lies)))
     moved(ratios, master, budget.part(ODDS))
-    return [master.used()[0]]
+    return master.used()[0]
 
 
 def _known(task: Task, cone: BeliefCone) -> Floats:

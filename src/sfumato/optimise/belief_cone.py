@@ -7,7 +7,7 @@ import numpy as np
 from sfumato.optimise.arrays import Floats, Ints
 from sfumato.optimise.cone import Coordinates, Cuts
 from sfumato.uncertainty import ChiSquareBall, UncertaintySet
-from sfumato.uncertainty.shifts import EXACT, ROUGH, Search, Shifts, others, worst_shifts
+from sfumato.uncertainty.shifts import CLOSE, ROUGH, Search, Shifts, others, worst_shifts
 
 
 class BeliefCone:
@@ -27,7 +27,8 @@ class BeliefCone:
         self.rise, self.halves = self.E - 1.0, (True, False) if below else (True,)
         seen, empty = np.flatnonzero(joint.p_secret > 0), np.flatnonzero(joint.p_secret <= 0)
         self.ball = within if isinstance(within, ChiSquareBall) and within.radius > 0 else None
-        self.secrets = np.concatenate([seen, empty[:1]]) if self.ball else seen  # empty ones are alike, and share a number
+        # secrets that never occur are alike, and share a number
+        self.secrets = np.concatenate([seen, empty[:1]]) if self.ball else seen
         self.secrets = self.secrets if joint.secret.size > 1 else self.secrets[:0]
         self.fixed = None if self.ball else self._fixed()
 
@@ -42,7 +43,7 @@ class BeliefCone:
         if loose:
             return found.above(-room)
         near = np.flatnonzero(found.excess > -room - self.DOUBT)
-        return self._found(x, y[near], s[near], half[near], EXACT).above(-room)
+        return self._found(x, y[near], s[near], half[near], CLOSE).above(-room)
 
     def _found(self, x: Floats, y: Ints, s: Ints, half: Ints, search: Search) -> Cuts:
         """The cuts of the worst P that a search finds for each case."""

@@ -87,7 +87,8 @@ def _over_ball(mechanism: Mechanism, ball: ChiSquareBall, below: bool) -> float:
     seen, c = q[q.max(1) > 0], ball.joint.secret.size
     if c < 2:
         return 0.0
-    y, s, above = (x.ravel() for x in np.meshgrid(range(len(seen)), range(c), [True, False][: 1 + below], indexing="ij"))
+    halves = [True, False] if below else [True]
+    y, s, above = (x.ravel() for x in np.meshgrid(range(len(seen)), range(c), halves, indexing="ij"))
     rows = seen / seen.max(1, keepdims=True)
     rows = rows if mechanism.law.rows == 1 else rows.reshape(-1, *ball.joint.shape)
     worst = float(worst_shifts(ball, rows[y], s, above).ratio.max())

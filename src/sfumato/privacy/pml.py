@@ -19,8 +19,8 @@ from sfumato.uncertainty import UncertaintySet
 class PML(Measure):
     """max log P(y|s) / P(y) over y and s at a joint, and over P when a χ² ball is given instead: the upper half of LIP.
 
-    ε-RLDP ⇒ ε-LIP ⇒ ε-PML, and the maximal leakage about S is at most ε. Beliefs may fall without a limit: an output may
-    rule a value out. Without a joint it is about the input, at the worst prior, where it is LDP.
+    ε-RLDP ⇒ ε-LIP ⇒ ε-PML, and the maximal leakage about S is at most ε. Beliefs may fall without a limit: an output
+    may rule a value out. Without a joint it is about the input, at the worst prior, where it is LDP.
     """
 
     over: Joint | UncertaintySet | None = None

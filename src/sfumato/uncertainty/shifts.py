@@ -1,10 +1,10 @@
 """How far an output moves beliefs about a secret over the χ² ball: the worst P(y|s)/P(y) and its inverse, from inside.
 
-P(y|s)/P(y) = 1/(π + (1−π) w/u) with π = P(s), u = E[r|s], w = E[r|¬s], r = Q(y|·). The cells of all other secrets are one
-law: P is in F iff h₁/π + h₂/(1−π) ≤ 1 + B with h₁ = Σ P̂(s,x)²/P(x|s) and h₂ = Σ P̂(s',x)²/P(s',x|¬s) over s' ≠ s. A row that
-reads X alone is the same for all s', which merge: for given P(x|¬s) the cheapest split among them is proportional to P̂
-(Cauchy–Schwarz). With √h₁ = P̂_s + α and √h₂ = 1 − P̂_s + β that leaves two numbers α, β ≥ 0 with α + β ≤ √(1+B) − 1; u and w
-are then extreme means, and π is an end of an interval.
+P(y|s)/P(y) = 1/(π + (1−π) w/u) with π = P(s), u = E[r|s], w = E[r|¬s], r = Q(y|·). The cells of all other secrets are
+one law: P is in F iff h₁/π + h₂/(1−π) ≤ 1 + B with h₁ = Σ P̂(s,x)²/P(x|s), h₂ = Σ P̂(s',x)²/P(s',x|¬s) over s' ≠ s. A row
+that reads X alone is the same for all s', which merge: for given P(x|¬s) the cheapest split among them is proportional
+to P̂ (Cauchy–Schwarz). With √h₁ = P̂_s + α and √h₂ = 1 − P̂_s + β that leaves two numbers α, β ≥ 0 with α + β ≤ √(1+B) − 1;
+u and w are then extreme means, and π is an end of an interval.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class Search:
 
 
 EXACT = Search(17, 24, GAP_CLOSE)
+CLOSE = Search(9, 15, 1e-6)  # to about 1e-8 of a ratio: the objective is flat at its top
 ROUGH = Search(7, 6, 1e-3)  # any P it finds is in the ball: enough for a cut, and to see which cases matter
 
 
@@ -58,7 +59,7 @@ class Shifts:
 
 
 def worst_shifts(ball: ChiSquareBall, rows: Floats, s: Any, above: Any, search: Search = EXACT) -> Shifts:
-    """The worst distribution in the ball for each case i: row[i] over x, or over (s, x); secret s[i]; above or below."""
+    """The worst distribution in the ball for each case i: row[i] over x or (s, x), secret s[i], above or below."""
     numbers = len(search.first()[0]) * ball.joint.p.size
     step = max(1, NUMBERS // numbers)
     parts = [
@@ -68,12 +69,12 @@ def worst_shifts(ball: ChiSquareBall, rows: Floats, s: Any, above: Any, search: 
     return Shifts(*(np.concatenate([getattr(x, n) for x in parts]) for n in ("ratio", "given", "rest", "share")))
 
 
-def others(table: Floats, s: Any) -> Floats:
+def others(table: Any, s: Any) -> Any:
     """[i, cell]: for each case the cells of the secrets other than s[i]; table is [s, x] or one for each case."""
     count, secrets = len(s), table.shape[-2]
     away = np.arange(secrets - 1) + (np.arange(secrets - 1) >= np.asarray(s)[:, None])  # [i, s'], s' ≠ s
     picked = table[away] if table.ndim == 2 else table[np.arange(count)[:, None], away]
-    return np.asarray(picked.reshape(count, (secrets - 1) * table.shape[-1]))
+    return picked.reshape(count, (secrets - 1) * table.shape[-1])
 
 
 def _sides(ball: ChiSquareBall, rows: Floats, s: Any, above: Any, close: float) -> _Sides:

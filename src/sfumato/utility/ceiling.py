@@ -13,7 +13,7 @@ def ceiling(joint: Joint, epsilon: float, *, reads: str = "both", notion: str = 
     I(X;Y) = I(S;Y) + I(U;Y|S). The second term is at most H(U|S). For the first, P(y|s) lies within a factor e^ε
     of every other, and the greatest mutual information of such a channel, over all priors, is κ − 1 − log κ.
     A mechanism that reads U alone is also limited by H(U). ε-LIP and ε-SRLIP allow 2ε between two secrets and
-    I(S;Y) ≤ ε; ε-PML, and a claim of I(S;Y) ≤ ε alone ('mi'), allow that and no less: log P(y|s)/P(y) has the mean I(S;Y).
+    I(S;Y) ≤ ε; ε-PML allows I(S;Y) ≤ ε, the mean of log P(y|s)/P(y); a claim of that alone ('mi') allows no less.
 
     >>> joint = Joint.from_counts([[1, 1], [1, 1]])
     >>> round(ceiling(joint, 0.0), 6), round(ceiling(joint, 100.0), 6)

@@ -4,7 +4,7 @@ I(S,U;Y) = I(S;Y) + I(U;Y|S). Y may tell U in full once S is given: split every 
 as the secrets' partitions of [0, 1) by P(u|s) have cells, and send u where its own interval lies; P(y|s) is shared out
 alike for all secrets, so no ratio changes and U is known given S and Y. So the optimum is H(U|S) + max I(S;Y).
 
-For the response, posteriors of S lie in {q : 0 ≤ q_s ≤ E·p_s, Σq = 1}, and I(S;Y) is the mean of D(q‖p), convex in q: its
+For the response, posteriors of S lie in {q : 0 ≤ q_s ≤ E·p_s, Σq = 1}, and I(S;Y) is the mean of D(q‖p), convex in q:
 extreme points suffice, at which all secrets but one are at 0 or at E·p_s. D(q‖p) = Σ q log(q/p) ≤ log E.
 """
 
