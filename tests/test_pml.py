@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import boundary_points, epsilons, joints, mechanisms, sealed
 
 import sfumato as sf
 from sfumato.certification.certificate import certificate
@@ -23,6 +22,7 @@ from sfumato.optimise.funnel.posteriors import best_pml, information
 from sfumato.optimise.funnel.raised import best_response, response_bound, telling_rows
 from sfumato.optimise.master import Information
 from sfumato.optimise.search import moved
+from strategies import boundary_points, epsilons, joints, mechanisms, sealed
 
 READS = ("both", "useful")
 NOTHING = Found(math.inf, {})

@@ -35,14 +35,14 @@ DEEPEST = 26  # halvings of a piece before the proof is given up
 PIECES = 50_000  # pieces in all before the proof is given up
 PATIENCE = 3  # halvings before a piece that fails at its very middle ends the proof: its multipliers are good by then
 REACH = (-34.0, 14.0)  # log of (μ − max r) / (max r − min r) looked at
-GRID, ZOOMS = 25, 14
+GRID, ZOOMS, NARROW = 25, 28, 1.5  # ridges are narrow and slanted: windows follow them before they narrow
 NUMBERS = 8_000_000  # held at once
 
 
 def shifts_over_ball(
     mechanism: Mechanism, joint: Joint, radius: float, target: float, fallback: Found, notion: str = "lip"
 ) -> Found:
-    """A ratio just below `target` if it bounds P(y|s)/P(y), for LIP its inverse too, over the ball; else the fallback."""
+    """A ratio just below `target` if it bounds P(y|s)/P(y), for LIP its inverse too, over the ball, or the fallback."""
     contrasts = mechanism.law.contrasts()
     if len(contrasts) != 1 or not isinstance(contrasts[0], Rows) or target <= 1 or joint.secret.size < 2:
         return fallback
@@ -289,8 +289,10 @@ def _multipliers(cases: Cases, case: Any, point: Floats, b: float, z: float) -> 
         i, j = np.divmod(np.argmax(value, 1), count)
         spots = [grids[0][lines, i], grids[1][lines, j]]
         steps = [(y - x) / (count - 1) for x, y in zip(low, far, strict=True)]
-        rim = (np.minimum(i, j) == 0) | (np.maximum(i, j) == count - 1)
-        reach = np.where(rim & (turn > 0), (count - 1) / 2, 1.5)  # a ridge that leads out of the window is followed
+        # A ridge that leads out of the window is followed, unless it ends there.
+        low_rim, far_rim = (np.stack([i == k, j == k]) for k in (0, count - 1))
+        on_rim = (low_rim & (np.stack(spots) > REACH[0])) | (far_rim & (np.stack(spots) < REACH[1]))
+        reach = np.where(on_rim.any(0) & (turn > 0), (count - 1) / 2, NARROW)
         low = [np.maximum(REACH[0], c - reach * d) for c, d in zip(spots, steps, strict=True)]
         far = [np.minimum(REACH[1], c + reach * d) for c, d in zip(spots, steps, strict=True)]
     final = [np.where(g <= REACH[0], 0.0, np.exp(g)) for g in spots]

@@ -80,4 +80,4 @@ class BeliefCone:
         return np.concatenate([laws[0] - self.E * laws[1] if up else laws[1] - self.E * laws[0] for up in self.halves])
 
     def _lifted(self, laws: Floats) -> Floats:
-        return np.asarray((self.coordinates.lift @ laws.reshape(len(laws), -1).T).T)
+        return np.asarray((self.coordinates.lift @ laws.reshape(len(laws), self.within.joint.p.size).T).T)

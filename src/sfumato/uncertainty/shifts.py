@@ -3,8 +3,8 @@
 P(y|s)/P(y) = 1/(π + (1−π) w/u) with π = P(s), u = E[r|s], w = E[r|¬s], r = Q(y|·). The cells of all other secrets are
 one law: P is in F iff h₁/π + h₂/(1−π) ≤ 1 + B with h₁ = Σ P̂(s,x)²/P(x|s), h₂ = Σ P̂(s',x)²/P(s',x|¬s) over s' ≠ s. A row
 that reads X alone is the same for all s', which merge: for given P(x|¬s) the cheapest split among them is proportional
-to P̂ (Cauchy–Schwarz). With √h₁ = P̂_s + α and √h₂ = 1 − P̂_s + β that leaves two numbers α, β ≥ 0 with α + β ≤ √(1+B) − 1;
-u and w are then extreme means, and π is an end of an interval.
+to P̂ (Cauchy–Schwarz). With √h₁ = P̂_s + α and √h₂ = 1 − P̂_s + β that leaves α, β ≥ 0 with α + β ≤ √(1+B) − 1; u and w
+are then extreme means, and π is an end of an interval.
 """
 
 from __future__ import annotations

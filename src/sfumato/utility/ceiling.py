@@ -19,7 +19,8 @@ def ceiling(joint: Joint, epsilon: float, *, reads: str = "both", notion: str = 
     >>> round(ceiling(joint, 0.0), 6), round(ceiling(joint, 100.0), 6)
     (0.693147, 1.386294)
     """
-    about_secret = min(joint.entropy_secret, epsilon) if notion in ("lip", "srlip", "pml", "mi") else joint.entropy_secret
+    told = ("lip", "srlip", "pml", "mi")  # that bound I(S;Y) by ε
+    about_secret = min(joint.entropy_secret, epsilon) if notion in told else joint.entropy_secret
     if notion not in ("mi", "pml"):
         about_secret = min(about_secret, _channel(2 * epsilon if notion in ("lip", "srlip") else epsilon))
     limit = joint.entropy_useful_given_secret + about_secret
