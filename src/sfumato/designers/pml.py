@@ -42,7 +42,8 @@ def pml(task: Task, *, time_limit: float = 20.0, gap: float = 1e-6) -> Draft:
         note = "ε = 0: the output ignores the input"
         return Draft(Constant(task.rows, task.joint.useful.size), "pml", 0.0 if robust else task.ceiling, (note,))
     if task.joint.secret.size == 1:
-        return Draft(Table(np.eye(task.joint.useful.size), 1), "pml", task.joint.entropy, ("one secret: nothing to hide",))
+        truth = Table(np.eye(task.joint.useful.size), 1)
+        return Draft(truth, "pml", task.joint.entropy, ("one secret: nothing to hide",))
     if robust:
         return _over_ball(task, budget)
     if task.reads == "useful":
