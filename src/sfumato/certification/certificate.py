@@ -201,7 +201,8 @@ def elsewhere(mechanism: Mechanism, claim: Claim | None = None) -> dict[str, flo
     out: dict[str, float] = {}
     if claim is not None and claim.notion == "leakage":
         return out  # levels of another measure would mislead beside this one
-    if claim is not None and isinstance(claim.within, ChiSquareBall | RenyiBall) and claim.within.radius > 0:
+    told = claim is not None and claim.notion != "pml"  # which lets odds be infinite: their level would mislead too
+    if claim is not None and told and isinstance(claim.within, ChiSquareBall | RenyiBall) and claim.within.radius > 0:
         for times in WIDER:
             wide = claim.within.widened(times)
             over = _over_ball_coarsely if isinstance(wide, ChiSquareBall) else _OVER[wide.kind]

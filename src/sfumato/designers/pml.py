@@ -14,19 +14,20 @@ from sfumato.errors import InputError
 from sfumato.mechanism import Constant, Table
 from sfumato.optimise.belief_cone import BeliefCone
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.cone import RatioCone, repaired
+from sfumato.optimise.cone import Coordinates, RatioCone, repaired
 from sfumato.optimise.funnel.posteriors import best_pml
 from sfumato.optimise.funnel.raised import response_bound, telling_rows
 from sfumato.optimise.master import Information
 from sfumato.optimise.search import moved
 
 LARGEST = 12.0  # nats up to which rows are searched; a design for less keeps the promise of more
-WORK = 400_000  # |S|·cells² up to which the worst cases of rows are searched, about a second each time
-ODDS = 0.25  # share of the time for rows under RLDP, which implies PML: their worst cases have a closed form
+WORK = 20_000  # |S|·cells² up to which the worst cases of rows are searched, about a second each time
+ODDS = 0.15  # share of what is then left for rows under RLDP, which implies PML: their worst cases have a closed form
+UNREAD, ALONE = 0.25, 0.8  # shares of the time for rows that do not read the secret, and where no others are moved
 PROVING = 0.3  # share of the time left for the proof
 
 
-def pml(task: Task, *, time_limit: float = 20.0, gap: float = 1e-6) -> Draft:
+def pml(task: Task, *, time_limit: float = 30.0, gap: float = 1e-6) -> Draft:
     """The mechanism that keeps the most I(input; Y) at P̂ while no output raises a belief by more than e^ε [ours].
 
     At a known distribution the optimum is a linear programme: H(U|S) + max I(S;Y) for mechanisms that read both, the
@@ -60,17 +61,21 @@ def pml(task: Task, *, time_limit: float = 20.0, gap: float = 1e-6) -> Draft:
 def _over_ball(task: Task, budget: Budget) -> Draft:
     """Rows under RLDP and the optimum's at P̂, both private or made so, and what moves find from them."""
     epsilon, joint = min(task.epsilon, LARGEST), task.joint
-    cone, notes = BeliefCone(task.within, epsilon, task.reads), []
+    cone = BeliefCone(task.within, epsilon, task.reads)
     master = Information(cone.coordinates)
-    master.add(_rows_under_odds(task, epsilon, budget))
-    if joint.secret.size * len(cone.coordinates.p) ** 2 <= WORK:
+    searched = joint.secret.size * len(cone.coordinates.p) ** 2 <= WORK
+    if searched:
         master.add(repaired(cone, _known(task, cone)))
+    if task.reads == "both":
+        master.add(_rows_unread(task, epsilon, budget.part(UNREAD if searched else ALONE)))
+    master.add(_rows_under_odds(task, epsilon, budget))
+    if searched:
         moved(cone, master, budget)
-        notes += ["stopped at the time limit: the best design so far"] if budget.over else []
     else:
         master.solve()
-        notes.append(f"{joint.p.size:,} cells: the best found under RLDP over the ball, which implies PML")
-    return Draft(_law(master, task), "pml", _limit(task, budget), tuple(notes))
+    notes = ("stopped at the time limit: the best design so far",) if budget.over else ()
+    large = f"{joint.p.size:,} cells are too many to move rows: the best that does not read the secret, or under RLDP"
+    return Draft(_law(master, task), "pml", _limit(task, budget), notes if searched else (large,))
 
 
 def _rows_under_odds(task: Task, epsilon: float, budget: Budget) -> Floats:
@@ -83,6 +88,15 @@ def _rows_under_odds(task: Task, epsilon: float, budget: Budget) -> Floats:
         master.add(repaired(ratios, ratios.coordinates.taken(lies)))
     moved(ratios, master, budget.part(ODDS))
     return master.used()[0]
+
+
+def _rows_unread(task: Task, epsilon: float, budget: Budget) -> Floats:
+    """Rows that do not read the secret: a smaller search, and private rows as they are."""
+    cone = BeliefCone(task.within, epsilon, "useful")
+    master = Information(cone.coordinates)
+    master.add(repaired(cone, _known(task.with_reads("useful"), cone)))
+    moved(cone, master, budget)
+    return Coordinates.of(task.joint).taken(cone.coordinates.full(master.used()[0]))
 
 
 def _known(task: Task, cone: BeliefCone) -> Floats:

@@ -9,6 +9,8 @@ from sfumato.optimise.cone import Coordinates, Cuts
 from sfumato.uncertainty import ChiSquareBall, UncertaintySet
 from sfumato.uncertainty.shifts import CLOSE, ROUGH, Search, Shifts, others, worst_shifts
 
+CUT = ("y", "normals", "excess")
+
 
 class BeliefCone:
     """P(y|s) ≤ E·P(y) for every secret and every P in the set; with `below` also P(y) ≤ E·P(y|s).
@@ -42,8 +44,10 @@ class BeliefCone:
         found = self._found(x, y, s, half, ROUGH)
         if loose:
             return found.above(-room)
-        near = np.flatnonzero(found.excess > -room - self.DOUBT)
-        return self._found(x, y[near], s[near], half[near], CLOSE).above(-room)
+        far = found.greatest(len(x))[y] > self.DOUBT  # rows so far outside are mixed first and looked at closely later
+        near = np.flatnonzero(~far & (found.excess > -room - self.DOUBT))
+        close = self._found(x, y[near], s[near], half[near], CLOSE)
+        return Cuts(*(np.concatenate([getattr(found, k)[far], getattr(close, k)]) for k in CUT)).above(-room)
 
     def _found(self, x: Floats, y: Ints, s: Ints, half: Ints, search: Search) -> Cuts:
         """The cuts of the worst P that a search finds for each case."""
