@@ -263,3 +263,18 @@ def test_the_level_of_a_matrix_at_a_point_by_the_funnels_own_sum():
     mechanism = sf.Tabular(found.matrix, joint=joint, reads="useful")
     assert sf.level(mechanism, sf.PML(joint)) <= 0.5 + 1e-12
     assert information(found.matrix, joint.p_useful) == pytest.approx(sf.mutual_information(mechanism, joint), abs=1e-12)
+
+
+def test_an_audit_refutes_a_false_claim_and_not_a_true_one():
+    joint = sf.Joint.from_counts([[300, 100], [100, 500]])
+    made = sf.design(sf.Exactly(joint), 0.3, "pml").mechanism
+    assert not sf.audit(made, records=20_000, seed=1).refuted
+    assert sf.audit(made, epsilon=0.05, records=20_000, seed=1).refuted
+
+
+def test_two_releases_are_computed_together_and_not_summed():
+    joint = sf.Joint.from_counts([[300, 100], [100, 500]])
+    made = sf.design(sf.Exactly(joint), 0.3, "pml", reads="useful").mechanism
+    both = sf.compose(made, made)
+    alone = both.level("pml", sf.Exactly(joint))
+    assert 0.3 < alone <= both.level("lip", sf.Exactly(joint)) + 1e-9
