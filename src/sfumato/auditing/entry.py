@@ -114,7 +114,7 @@ def _interviews(
     extra: list[Records] = []
     judged: list[Judgement] = []
     for claim in claims:
-        way = (_about_secret(claim), claim.notion == "lip")
+        way = (_about_secret(claim), claim.notion in ("lip", "pml"))
         if way not in heard:
             joint = _joint(claim, mechanism)
             heard[way] = asked(box, mechanism, joint, records, rng, about_secret=way[0], at_joint=way[1])
@@ -159,7 +159,7 @@ def _prior(claim: Claim, mechanism: Mechanism, told: Records, size: int) -> Floa
     if not _about_secret(claim):
         return np.full(size, 1 / size)
     assert joint is not None
-    p = joint.p_secret if claim.notion == "lip" else (joint.p_secret > 0).astype(float)
+    p = joint.p_secret if claim.notion in ("lip", "pml") else (joint.p_secret > 0).astype(float)
     return np.asarray(p / p.sum())
 
 

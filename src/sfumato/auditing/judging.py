@@ -67,10 +67,10 @@ def _ratios(evidence: Evidence, claim: Claim, risk: float) -> Judgement:
 
 
 def _beliefs(evidence: Evidence, claim: Claim, risk: float) -> Judgement:
-    """LIP: P(E|s) against P(E), both ways; the records follow p(s), so all of them together are a column for P."""
+    """LIP: P(E|s) against P(E), both ways; PML: from above. Records follow p(s), so all of them are a column for P."""
     explore, judge = (np.column_stack([c, c.sum(axis=1)]) for c in (evidence.halves.explore, evidence.halves.judge))
     n = explore.shape[1] - 1
-    pairs = [*((s, n) for s in range(n)), *((n, s) for s in range(n))]
+    pairs = [*((s, n) for s in range(n)), *((n, s) for s in range(n) if claim.notion == "lip")]
     found = odds(Halves(explore, judge), risk, pairs)
     return Judgement(claim.title, claim.epsilon, found.epsilon, "odds of an event against its mean", risk, found)
 
@@ -120,5 +120,5 @@ def entrywise(halves: Halves, alpha: float, beta: float, risk: float) -> float:
 
 
 JUDGES: dict[str, Callable[[Evidence, Claim, float], Judgement]] = {
-    "ldp": _ratios, "rldp": _ratios, "lip": _beliefs, "leakage": _leakage,
+    "ldp": _ratios, "rldp": _ratios, "lip": _beliefs, "pml": _beliefs, "leakage": _leakage,
 }

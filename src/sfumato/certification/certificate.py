@@ -19,7 +19,7 @@ from sfumato.certification.outward import log_up, up_any
 from sfumato.certification.ranges import over_ranges
 from sfumato.certification.renyi import RenyiBounds
 from sfumato.certification.robust import over_ball, over_bounds
-from sfumato.certification.robust_lip import lip_over_ball
+from sfumato.certification.shifts import shifts_over_ball
 from sfumato.certification.side_channels import about_side_channels, known_text
 from sfumato.certification.vertices import over_vertices
 from sfumato.certification.witness import Found
@@ -33,6 +33,7 @@ LARGE = 100_000  # cells beyond which a promise that holds for any distribution 
 PROVED, GIVEN = "proved from the integers", "as given by the set"  # what a level rests on
 BOUNDED = "bounded from the integers of each release"
 LARGEST_EXPONENT = 709.0  # of e that floats hold
+BELIEFS = ("lip", "pml")  # notions about P(y|s)/P(y), which RLDP implies at every P: P(y) is a mean of the P(y|s)
 WIDER = (2.0, 4.0)  # times the radius, at which the level is stated as well
 
 
@@ -107,7 +108,7 @@ def proved(
 ) -> Found:
     """The proved worst ratio e^level of a sealed mechanism under a notion; close to it beyond what `target` needs.
 
-    LIP over a ball is proved at the target or, if that fails, bounded by RLDP.
+    LIP and PML over a ball are proved at the target or, if that fails, bounded by RLDP.
     """
     if not mechanism.sealed:
         raise InputError(UNSEALED)
@@ -117,7 +118,7 @@ def proved(
         raise InputError(f"levels over a set of kind {within.kind!r} cannot be proved yet.")
     if unlisted(mechanism):
         found = bounded(mechanism, lambda m: proved(m, notion, within), whole_record=notion != "rldp")
-        if notion == "lip":  # which RLDP implies
+        if notion in BELIEFS:
             other = bounded(mechanism, lambda m: proved(m, "rldp", within), whole_record=False)
             return found if found.ratio <= other.ratio else other
         return found
@@ -125,12 +126,11 @@ def proved(
         if not isinstance(within, Exactly):
             raise InputError(f"SRLIP can be proved at a known distribution, not over a set of kind {within.kind!r}.")
         return about_side_channels(mechanism, within.joint)
-    if notion == "lip" and not isinstance(within, Exactly):
-        # ε-RLDP at P implies ε-LIP at P, so a level over the set for RLDP is one for LIP.
+    if notion in BELIEFS and not (isinstance(within, Exactly) or getattr(within, "radius", None) == 0):
         found = _OVER[within.kind](mechanism, within, "rldp", target)
         if not isinstance(within, ChiSquareBall) or found.ratio <= target or not math.isfinite(target):
             return found
-        return lip_over_ball(mechanism, within.joint, within.radius, target, found)
+        return shifts_over_ball(mechanism, within.joint, within.radius, target, found, notion)
     return _OVER[within.kind](mechanism, within, notion, target)
 
 
@@ -210,7 +210,8 @@ def elsewhere(mechanism: Mechanism, claim: Claim | None = None) -> dict[str, flo
     out: dict[str, float] = {}
     if claim is not None and claim.notion == "leakage":
         return out  # levels of another measure would mislead beside this one
-    if claim is not None and isinstance(claim.within, ChiSquareBall | RenyiBall) and claim.within.radius > 0:
+    told = claim is not None and claim.notion != "pml"  # which lets odds be infinite: their level would mislead too
+    if claim is not None and told and isinstance(claim.within, ChiSquareBall | RenyiBall) and claim.within.radius > 0:
         for times in WIDER:
             wide = claim.within.widened(times)
             over = _over_ball_coarsely if isinstance(wide, ChiSquareBall) else _OVER[wide.kind]

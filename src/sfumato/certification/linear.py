@@ -138,13 +138,14 @@ def _best_pair(top: list[Any], low: list[Any], where: dict[str, int]) -> Found:
 
 
 def about_secret(mechanism: Mechanism, joint: Joint, notion: str) -> Found:
-    """max P(y|s₁) / P(y|s₂) ('rldp') or max of P(y|s) / P(y) and its inverse ('lip') under one exact joint."""
+    """max P(y|s₁) / P(y|s₂) ('rldp') or max of P(y|s) / P(y) ('pml') and its inverse ('lip') at one joint."""
     exact, total = joint.weights()
     if any(isinstance(c, Subsets) for c in mechanism.law.contrasts()) or mechanism.law.meaning == "subset":
         return _unary_about_secret(mechanism, exact, notion)
     top, bottom, mean, outputs = mechanism.law.secret_laws(joint.useful_given_secret, joint.p_secret)
     with np.errstate(divide="ignore", invalid="ignore"):
-        rough = top / bottom if notion == "rldp" else np.maximum(top / mean, mean / bottom)
+        rough = top / (bottom if notion == "rldp" else mean)
+        rough = np.maximum(rough, mean / bottom) if notion == "lip" else rough
     rough = np.nan_to_num(rough, nan=1.0, posinf=np.inf)
     slip = 1 + (joint.useful.size + joint.secret.size + 16) * 2.0**-50
     near = np.flatnonzero(rough * slip >= rough.max()) if np.isfinite(rough.max()) else np.flatnonzero(np.isinf(rough))
@@ -167,7 +168,8 @@ def _one_output(mechanism: Mechanism, exact: Any, total: int, y: int, notion: st
         return Found(_fraction_ratio(laws[high], laws[low]), {"output": y, "first": high, "second": low})
     mean = sum((laws[s] * Fraction(int(sizes[s]), total) for s in seen), Fraction(0))
     best = Found(_fraction_ratio(laws[high], mean), {"output": y, "first": high})
-    return best.or_worse(Found(_fraction_ratio(mean, laws[low]), {"output": y, "second": low}))
+    below = _fraction_ratio(mean, laws[low]) if notion == "lip" else Fraction(1)
+    return best.or_worse(Found(below, {"output": y, "second": low}))
 
 
 def _fraction_ratio(top: Fraction, bottom: Fraction) -> Fraction | float:
@@ -188,7 +190,7 @@ def _unary_about_secret(mechanism: Mechanism, exact: Any, notion: str) -> Found:
     total = int(exact.sum())
     mean = [sum(laws[s][x] * Fraction(int(sizes[s]), total) for s in seen) for x in range(len(laws[seen[0]]))]
     pairs = [(s, t, laws[s], laws[t]) for s, t in itertools.permutations(seen, 2)] if notion == "rldp" else [
-        (s, s, a, b) for s in seen for a, b in ((laws[s], mean), (mean, laws[s]))
+        (s, s, a, b) for s in seen for a, b in ((laws[s], mean), (mean, laws[s]))[: 1 if notion == "pml" else 2]
     ]
     best = Found(Fraction(1), {})
     for s, t, a, b in pairs:

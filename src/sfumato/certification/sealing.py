@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sfumato.certification.certificate import Certificate, certificate, outlook
+from sfumato.certification.certificate import BELIEFS, Certificate, certificate, outlook
 from sfumato.errors import ClaimError
 from sfumato.mechanism import Claim, Mechanism
 
@@ -28,7 +28,8 @@ def seal(
         found = certificate(tried, wider=False)
         if found.holds:
             return tried, replace(found, elsewhere=outlook(tried))
-        needed = (found.level - claim.epsilon) / 8  # a smaller mixture could not make up for what is missing
+        if claim.notion not in BELIEFS:  # those are proved at ε or not at all: a level that fails says little
+            needed = (found.level - claim.epsilon) / 8  # a smaller mixture could not make up for what is missing
     raise ClaimError(
         f"the mechanism could not be sealed at ε = {claim.epsilon:.6g}: after a margin of {margins[-1]:.3g} its proved "
         f"level is {found.level:.6g}. Its floats do not satisfy the claim; check the design."

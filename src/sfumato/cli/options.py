@@ -247,9 +247,10 @@ def designing(command: F) -> F:
                      "nothing could then be estimated]"),
         click.option("--confidence", type=float, default=0.95, show_default=True,
                      help="Of the ball of distributions around the counts, in all of which the promise holds."),
-        click.option("--notion", type=click.Choice(["rldp", "lip", "ldp"]), default="rldp", show_default=True,
+        click.option("--notion", type=click.Choice(["rldp", "lip", "pml", "ldp"]), default="rldp", show_default=True,
                      help="Of privacy: about the secret for every distribution in the ball, about it at the counts "
-                     "alone, or about the whole record whatever the distribution."),
+                     "alone, that no belief about it rises too far in the ball (the method pml), or about the whole "
+                     "record whatever the distribution."),
         click.option("--reads", type=click.Choice(["both", "useful"]), default="both", show_default=True,
                      help="Whether the mechanism sees the secret, or the useful columns alone."),
         click.option("--distance", type=click.Choice(["squared", "absolute", "hamming"]),

@@ -62,7 +62,7 @@ def _total(secret: Alphabet, groups: Sequence[Sequence[Mechanism]], notion: str,
             known[key] = [_Whole(m, tuple(_sets(m, own))) for m in _wholes(own)]
         wholes += known[key]
     found = _over_groups(wholes, notion, target)
-    if notion == "lip" and found.ratio > target:  # which RLDP implies
+    if notion in ("lip", "pml") and found.ratio > target:  # which RLDP implies
         other = _over_groups(wholes, "rldp", target)
         found = other if other.ratio < found.ratio else found
     rest = power_product((about_input(m), 1) for m in outside)

@@ -17,6 +17,7 @@ from sfumato.designers.grr import grr
 from sfumato.designers.hamming import hamming
 from sfumato.designers.ir import ir
 from sfumato.designers.leakage import leakage
+from sfumato.designers.pml import pml
 from sfumato.designers.precise import precise
 from sfumato.designers.recoverable import SHARE
 from sfumato.designers.recoverable import recoverable as made_recoverable
@@ -31,7 +32,7 @@ _DESIGNERS: dict[str, Callable[..., Draft]] = {
     "grr": grr, "sue": sue, "oue": oue, "srr": srr, "ir": ir, "cr": cr,
     "polyopt": polyopt, "ballopt": ballopt, "nr": nr, "precise": precise,
     "leakage": leakage, "distortion": distortion, "hamming": hamming,
-    "lip": lip, "ldp": ldp, "srlip": srlip, "srlip-paper": srlip_paper, "mi-funnel": mi_funnel,
+    "pml": pml, "lip": lip, "ldp": ldp, "srlip": srlip, "srlip-paper": srlip_paper, "mi-funnel": mi_funnel,
 }
 _FUNNEL = {"lip": "lip", "ldp": "rldp", "srlip": "srlip", "srlip-paper": "srlip", "mi-funnel": "mi"}
 # The notion that a funnel method implies; all of them read the useful variable alone.
@@ -53,7 +54,8 @@ def design(
 ) -> Design:
     """A sealed and certified mechanism for every distribution in `within`, by a method from `methods()`.
 
-    notion is 'rldp' (about the secret, over the set), 'lip' (about the secret, at P̂) or 'ldp' (about the input).
+    notion is 'rldp' (about the secret, over the set), 'lip' (about the secret, at P̂), 'pml' (no belief about the secret
+    rises by more than e^ε, over the set; the method of that name) or 'ldp' (about the input).
     reads='useful' designs a mechanism that never sees the secret. recoverable=True (or a share of the answers) makes
     sure that the whole distribution can be estimated from what is released. Further options go to the designer; those
     of 'auto' are time_limit and aim: 'information' (default), 'estimates' (least standard errors), or 'either' (the
@@ -68,6 +70,15 @@ def design(
             raise InputError(f"{method} has no recoverable variant; use ballopt with reads='useful'.")
         task = Task(within, epsilon, _FUNNEL[method], "useful")
         return finished(task, _draft(method, task, options), started)
+    if "pml" in (method, notion):
+        if method not in ("pml", "auto"):
+            raise InputError(f"{method} is not calibrated to pml. Use method='pml', or notion='rldp': it implies pml.")
+        if recoverable is not False:
+            raise InputError("pml has no recoverable variant; use ballopt, whose promise implies it.")
+        task = Task(within, epsilon, "pml", reads)
+        if options.pop("aim", "either") == "estimates":
+            raise InputError("pml keeps information and has no aim 'estimates'; use notion='rldp', which implies it.")
+        return finished(task, _draft("pml", task, options), started)
     if method in _POINTWISE or notion == "lip":
         within = Exactly(within.joint)  # closed forms promise LIP at P̂ and say so
     task = Task(within, epsilon, notion, reads)

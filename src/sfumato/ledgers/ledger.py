@@ -30,7 +30,7 @@ from sfumato.mechanism.file import MechanismRecord, mechanism_of, record_of
 from sfumato.mechanism.memory import memory_key
 from sfumato.releasing.booking import Memo
 
-NOTIONS = ("rldp", "lip", "ldp", "srlip")
+NOTIONS = ("rldp", "lip", "ldp", "srlip", "pml")
 CHANGED = "the answers are remembered and values may have changed, so that a changed answer shows the change"
 
 

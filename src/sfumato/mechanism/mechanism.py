@@ -19,7 +19,7 @@ from sfumato.mechanism.table import Table
 from sfumato.uncertainty import UncertaintySet
 
 READS = ("both", "useful")
-NOTIONS = ("ldp", "lip", "rldp", "srlip", "mi", "leakage")
+NOTIONS = ("ldp", "lip", "rldp", "srlip", "pml", "mi", "leakage")
 POSTERIOR_CELLS = 20_000_000
 ABOUT = {
     "ldp": "about the whole record", "srlip": "about the secret whichever useful columns are known",
@@ -32,9 +32,10 @@ class Claim:
     """What a mechanism promises: a notion, a level, and the distributions for which it holds.
 
     'ldp' is about the whole input and holds for every distribution; 'lip' and 'rldp' are about the secret,
-    for the distributions in `within`; 'srlip' also for attackers who know some of the useful columns; 'mi' bounds
-    I(S;Y), an average that says nothing about single outputs; 'leakage' has orders (alpha, beta) and is about the
-    input, or with within = Exactly(joint) about the secret through p(x|s), whatever p(s) is.
+    for the distributions in `within`; 'pml' is the upper half of 'lip', P(y|s) ≤ e^ε P(y); 'srlip' holds also for
+    attackers who know some of the useful columns; 'mi' bounds I(S;Y), an average that says nothing about single
+    outputs; 'leakage' has orders (alpha, beta) and is about the input, or with within = Exactly(joint) about the secret
+    through p(x|s), whatever p(s) is.
     """
 
     notion: str

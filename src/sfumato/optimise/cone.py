@@ -77,6 +77,11 @@ class Cuts:
     normals: Floats  # [k, i]
     excess: Floats  # a·v of the unit row
 
+    def above(self, least: float) -> Cuts:
+        """Those whose excess is greater."""
+        k = np.flatnonzero(self.excess > least)
+        return Cuts(self.y[k], self.normals[k], self.excess[k])
+
     def greatest(self, count: int) -> Floats:
         """Per row the greatest excess; 0 where no cut was found."""
         out = np.zeros(count)

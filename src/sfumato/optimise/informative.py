@@ -196,9 +196,8 @@ class Chain:
 
     def _finished(self) -> Found:
         """The rows in use, private to the last pair, mixed once more beside those that nearly were in use."""
-        x, theta = self.master.used()
         last = Information(self.coordinates)
-        last.add(repaired(self.cone, x))
+        last.add(repaired(self.cone, self.master.nearly_used()))
         last.solve()
         x, theta = last.used()
         rows = self.coordinates.full(theta[:, None] * x)

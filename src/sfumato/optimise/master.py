@@ -32,6 +32,7 @@ class Information:
         self.lp.add(sparse.csr_matrix((n, 0)), np.ones(n), np.ones(n))
         self.rows, self.gains, self.theta = np.zeros((0, n)), np.zeros(0), np.zeros(0)
         self.value = -np.inf
+        self.dual = np.zeros(n)
         self.centre: Floats | None = None
         self.prices = np.zeros(n)
         self.bold, self.upper, self.model = 1.0, np.inf, np.inf
@@ -49,13 +50,20 @@ class Information:
         """Mix the pool best; the value never falls."""
         found = self.lp.solve(PRIMAL)
         if found.optimal:
-            self.theta, self.value = found.x, max(self.value, float(self.gains @ found.x))
+            self.theta, self.dual = found.x, found.row_dual
+            self.value = max(self.value, float(self.gains @ found.x))
         return self.value
 
     def used(self) -> tuple[Floats, Floats]:
         """Rows in use and their weights."""
         on = self.theta > USED
         return self.rows[on], self.theta[on]
+
+    def nearly_used(self) -> Floats:
+        """Rows in use and as many again that the programme would take next: for a last mixture after a repair."""
+        worth = self.gains - self.rows @ self.dual
+        worth[self.theta > USED] = np.inf
+        return self.rows[np.argsort(-worth)[: 2 * len(self.p)]]
 
     def steer(self) -> Floats:
         """New prices, and the rows from which moves begin."""

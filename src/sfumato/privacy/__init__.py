@@ -25,6 +25,7 @@ from sfumato.privacy.lip import LIP
 from sfumato.privacy.many_users import about_one_person
 from sfumato.privacy.maximal import MaximalLeakage
 from sfumato.privacy.order_map import LeakageMap, leakage_map
+from sfumato.privacy.pml import PML
 from sfumato.privacy.pointwise import PointwiseLeakage
 from sfumato.privacy.reading import Measure, Reading, Witness
 from sfumato.privacy.renyi_ldp import RenyiLDP
@@ -72,8 +73,38 @@ def measure(
 
 
 __all__ = [
-    "EDGES", "LDP", "LIP", "RLDP", "SRLIP", "Arimoto", "BayesLeakage", "Contraction", "GainLeakage", "Lattice",
-    "Leakage", "LeakageMap", "MaximalAlphaLeakage", "MaximalCorrelation", "MaximalLeakage", "Measure", "Notion",
-    "PointwiseLeakage", "Reading", "RenyiLDP", "Shannon", "Sibson", "TiltedLeakage", "TotalVariation", "Witness",
-    "WorstInputLeakage", "about_one_person", "apart", "lattice", "leakage_map", "level", "measure", "together",
+    "EDGES",
+    "LDP",
+    "LIP",
+    "PML",
+    "RLDP",
+    "SRLIP",
+    "Arimoto",
+    "BayesLeakage",
+    "Contraction",
+    "GainLeakage",
+    "Lattice",
+    "Leakage",
+    "LeakageMap",
+    "MaximalAlphaLeakage",
+    "MaximalCorrelation",
+    "MaximalLeakage",
+    "Measure",
+    "Notion",
+    "PointwiseLeakage",
+    "Reading",
+    "RenyiLDP",
+    "Shannon",
+    "Sibson",
+    "TiltedLeakage",
+    "TotalVariation",
+    "Witness",
+    "WorstInputLeakage",
+    "about_one_person",
+    "apart",
+    "lattice",
+    "leakage_map",
+    "level",
+    "measure",
+    "together",
 ]

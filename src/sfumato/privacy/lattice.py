@@ -99,6 +99,14 @@ EDGES: tuple[Edge, ...] = (
     _plain("rdp_2", "rdp_5", "orders again"),
     _plain("rdp_5", "ldp", "orders again, up to ∞"),
     _plain("pml", "lip", "the upper half of the absolute value"),
+    _plain("I", "pml", "I is the mean of log Q(y|x)/P(y), pml its largest value"),
+    _through(
+        "pml",
+        "ldp",
+        "−log(m + (1−m)e^{−x})",
+        "P(y) ≥ Q(y|x)(p(x) + (1 − p(x))e^{−ε}), and p(x) ≥ m, the least of the prior",
+        lambda v: -float(np.log(v["least"] + (1 - v["least"]) * np.exp(-v["ldp"]))),
+    ),
     _plain("maxl", "pml", "e^maxl is the mean of e^{ℓ(Y)}, pml its logarithm's largest value"),
     _plain("lip", "ldp", "P(y) is between min and max of Q(y|x)"),
     Edge(
@@ -202,4 +210,6 @@ def lattice(channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Latti
     names |= {key: m.name for key, m in WORST.items()}
     names |= {"capacity": "capacity", "rho*": "maximal correlation, at the worst prior"}
     values = {key: found.value for key, found in readings.items()}
-    return Lattice(readings, names, values | {"inputs": float(seen.q.shape[1]), "rank": float(min(seen.q.shape))})
+    return Lattice(readings, names, values | {
+        "inputs": float(seen.q.shape[1]), "rank": float(min(seen.q.shape)), "least": float(seen.p.min()),
+    })

@@ -16,6 +16,7 @@ from sfumato.privacy.ldp import LDP
 from sfumato.privacy.reading import Measure, Reading
 from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
 from sfumato.uncertainty.exactly import quotient
+from sfumato.uncertainty.shifts import worst_shifts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,17 +39,8 @@ class LIP(Measure):
         return self.joint if isinstance(self.joint, Joint) or self.joint is None else self.joint.joint
 
     def level(self, mechanism: Mechanism) -> float:
-        """At the prior of the joint, for laws of any size; over a ball, for those that read X alone."""
-        if isinstance(self.joint, ChiSquareBall) and self.joint.radius > 0:
-            return _over_ball(mechanism, self.joint)
-        if not (self.joint is None or isinstance(self.joint, Joint | ChiSquareBall | Exactly)):
-            raise InputError(f"LIP over a set of kind {self.joint.kind!r} is not known; give a joint or a ball.")
-        joint = self.about
-        if joint is None:
-            return LDP().level(mechanism)
-        top, bottom, mean, _ = mechanism.law.secret_laws(joint.useful_given_secret, joint.p_secret)
-        worst = float(np.maximum(quotient(top, mean), quotient(mean, bottom)).max())
-        return math.log(max(worst, 1.0)) if math.isfinite(worst) else math.inf
+        """At the prior of the joint, for laws of any size; over a ball, for those that can be listed."""
+        return LDP().level(mechanism) if self.joint is None else shift_level(mechanism, self.joint)
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         if prior is None:
@@ -74,18 +66,30 @@ def concentrated(channel: npt.ArrayLike) -> Reading:
     return Reading(worst.value, worst.bound, prior, worst.witness)
 
 
-def _over_ball(mechanism: Mechanism, ball: ChiSquareBall) -> float:
-    """The worst shift found in the ball, for mechanisms that read X alone and can be listed."""
-    from sfumato.privacy.robust_lip import worst_shifts
+def shift_level(mechanism: Mechanism, over: Joint | UncertaintySet, *, below: bool = True) -> float:
+    """The greatest log P(y|s)/P(y), and with `below` log P(y)/P(y|s), at a joint or over a ball."""
+    if isinstance(over, ChiSquareBall) and over.radius > 0:
+        return _over_ball(mechanism, over, below)
+    if not isinstance(over, Joint | ChiSquareBall | Exactly):
+        raise InputError(f"beliefs over a set of kind {over.kind!r} are not known; give a joint or a χ² ball.")
+    joint = over if isinstance(over, Joint) else over.joint
+    top, bottom, mean, _ = mechanism.law.secret_laws(joint.useful_given_secret, joint.p_secret)
+    ratio = quotient(top, mean)
+    worst = float((np.maximum(ratio, quotient(mean, bottom)) if below else ratio).max())
+    return math.log(max(worst, 1.0)) if math.isfinite(worst) else math.inf
 
+
+def _over_ball(mechanism: Mechanism, ball: ChiSquareBall, below: bool) -> float:
+    """The worst shift found in the ball, for mechanisms that can be listed."""
     q = mechanism.matrix
-    if q is None or mechanism.law.rows != 1:
-        raise InputError("LIP over a ball is for mechanisms that read the useful variable alone and can be listed.")
-    live = q[q.max(1) > 0]
-    c = ball.joint.secret.size
+    if q is None:
+        raise InputError("a level over a ball about beliefs needs a mechanism that can be listed.")
+    seen, c = q[q.max(1) > 0], ball.joint.secret.size
     if c < 2:
         return 0.0
-    y, s, above = (x.ravel() for x in np.meshgrid(range(len(live)), range(c), [True, False], indexing="ij"))
-    rows = live / live.max(1, keepdims=True)
+    halves = [True, False] if below else [True]
+    y, s, above = (x.ravel() for x in np.meshgrid(range(len(seen)), range(c), halves, indexing="ij"))
+    rows = seen / seen.max(1, keepdims=True)
+    rows = rows if mechanism.law.rows == 1 else rows.reshape(-1, *ball.joint.shape)
     worst = float(worst_shifts(ball, rows[y], s, above).ratio.max())
     return math.log(max(worst, 1.0)) if math.isfinite(worst) else math.inf

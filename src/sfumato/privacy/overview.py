@@ -20,6 +20,7 @@ from sfumato.privacy.ldp import LDP
 from sfumato.privacy.lip import LIP
 from sfumato.privacy.maximal import MaximalLeakage
 from sfumato.privacy.order_map import LeakageMap, leakage_map
+from sfumato.privacy.pml import PML
 from sfumato.privacy.pointwise import PointwiseLeakage
 from sfumato.privacy.reading import Measure, Reading
 from sfumato.privacy.renyi_ldp import RenyiLDP
@@ -66,6 +67,7 @@ def overview(mechanism: Mechanism, joint: Joint | None = None) -> Overview:
     if joint is not None:
         levels["LDP about the secret"] = LDP(joint).level(mechanism)
         levels["LIP about the secret"] = LIP(joint).level(mechanism)
+        levels["PML about the secret"] = PML(joint).level(mechanism)
     within: UncertaintySet | None = None if mechanism.claim is None else mechanism.claim.within
     if within is not None:
         levels[f"RLDP over the claimed set ({within.kind})"] = RLDP(within).level(mechanism)

@@ -17,6 +17,7 @@ METHODS = {
     "nr": "The most informative answers that keep the promise at the design distribution.",
     "srr": "Secret randomised response: a lie about the secret is likelier than one about the rest alone.",
     "ir": "Independent reporting: the secret and the rest are randomised one by one.",
+    "pml": "The most informative answers found that raise no belief about the secret too far.",
     "lip": "The most informative answers on the rest alone that move no belief about the secret too far.",
     "ldp": "The most informative answers on the rest alone that move no odds of the secret too far.",
     "srlip": "Answers on several columns, safe also against readers who know some of these columns.",
@@ -149,6 +150,8 @@ def _strength(f: Facts) -> str:
             f"On average a released row tells at most {f.promise.epsilon:.4g} nats about {f.secret}. A single row may "
             "tell much more: this is not a worst-case promise."
         )
+    if f.promise.notion == "pml":
+        return f"A released row raises the belief in any value of {f.secret} by at most a factor of {factor}."
     if f.promise.notion in ("lip", "srlip"):
         return f"A released row changes the belief in any value of {f.secret} by at most a factor of {factor}."
     if f.promise.notion == "leakage":
@@ -169,6 +172,8 @@ def _condition(f: Facts) -> str:
 
 def _change(f: Facts) -> str:
     """What e^ε bounds."""
+    if f.promise is not None and f.promise.notion == "pml":
+        return "A belief rises by at most"
     about_belief = f.promise is not None and f.promise.notion in ("lip", "srlip")
     return "A belief changes by at most" if about_belief else "Odds change by at most"
 
@@ -190,10 +195,11 @@ def _odds(f: Facts) -> str:
     if f.promise.notion in ("mi", "leakage"):
         return f"{_strength(f)} It bounds no single belief, so there is no greatest change to state."
     factor = f"{f.promise.factor:,.3g}"
-    if f.promise.notion in ("lip", "srlip"):
+    if f.promise.notion in ("lip", "srlip", "pml"):
+        least = "" if f.promise.notion == "pml" else f", and at least {1 / f.promise.factor:.3g} in 100"
         return (
             f"e to the power ε is {factor}. A belief of 1 in 100 that a person has some value of {f.secret} becomes at "
-            f"most {factor} in 100, and at least {1 / f.promise.factor:.3g} in 100, whatever the released row says."
+            f"most {factor} in 100{least}, whatever the released row says."
         )
     return (
         f"e to the power ε is {factor}. If two possibilities seem equally likely, one to one, then after a released "
@@ -203,7 +209,7 @@ def _odds(f: Facts) -> str:
 
 def _before(f: Facts) -> tuple[str, str]:
     """What the tables of beliefs are about: LIP speaks of shares in the data, the others of any belief."""
-    if f.promise is not None and f.promise.notion in ("lip", "srlip"):
+    if f.promise is not None and f.promise.notion in ("lip", "srlip", "pml"):
         return (
             f"For a value of {f.secret} by its share in the data, when the attacker knows the shares",
             "A value's share in the data is",

@@ -6,6 +6,7 @@ until they are extreme [001, Thm 3]: the optimum is a linear programme over extr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -66,6 +67,18 @@ def lip_rows(p: Floats, epsilon: float) -> Floats:
     return np.concatenate([g - np.exp(epsilon), np.exp(-epsilon) - g])
 
 
+def pml_rows(p: Floats, epsilon: float) -> Floats:
+    """Rows A with A v ≤ 0 iff g_s·v ≤ e^ε for every s (Σv = 1): the upper half of LIP."""
+    return likelihood(p) - math.exp(epsilon)
+
+
+def pml_level(matrix: Floats, p: Floats) -> float:
+    """max over y, s of log P(y|s)/P(y); outputs and secrets that never occur do not count."""
+    live = p[p.sum(axis=1) > 0.0]
+    given, q = matrix @ (live / live.sum(axis=1, keepdims=True)).T, matrix @ live.sum(axis=0)
+    return float(np.log(given[q > 0.0].max(axis=1) / q[q > 0.0]).max(initial=0.0))
+
+
 def lip_level(matrix: Floats, p: Floats) -> float:
     """max over y, s of |log P(y|s)/P(y)|; outputs and secrets that never occur do not count."""
     secret = p.sum(axis=1)
@@ -101,6 +114,13 @@ def best_lip(p: Floats, epsilon: float, budget: Budget = FREE, *, gap: float = 1
     p = p / p.sum()
     found = optimum(p.sum(axis=0), lip_rows(p, epsilon), budget, gap=gap)
     return repaired(found, p.sum(axis=0), epsilon, lambda q: lip_level(q, p))
+
+
+def best_pml(p: Floats, epsilon: float, budget: Budget = FREE, *, gap: float = 1e-6) -> Funnel:
+    """The mechanism Q[y, x] with the largest I(X;Y) such that P(y|s) ≤ e^ε P(y) at p."""
+    p = p / p.sum()
+    found = optimum(p.sum(axis=0), pml_rows(p, epsilon), budget, gap=gap)
+    return repaired(found, p.sum(axis=0), epsilon, lambda q: pml_level(q, p))
 
 
 def best_ldp(p: Floats, epsilon: float, budget: Budget = FREE, *, gap: float = 1e-6) -> Funnel:

@@ -1,11 +1,13 @@
-"""LIP proved over the χ² ball: weak duality, a cover of all P(s) by intervals, and rationals for every inequality.
+"""Beliefs proved over the χ² ball (LIP, and PML as its upper half): weak duality, a cover of all P(s) by intervals,
+and rationals for every inequality.
 
-Fix y and s, r = Q(y|·), π = P(s), b = 1 + B, z = e^ε. For any μ₁ ≥ max r and μ₂ ≤ min r [derivation: docs/funnel.md]:
+Fix y and s, r = Q(y|·), π = P(s), b = 1 + B, z = e^ε. For any μ₁ and μ₂ [derivation: docs/funnel.md]:
 
     P(y|s)/P(y) ≤ z  if  (θ² + z)(A₁θ + √z A₂)² − b[(μ₁ − zμ₂)θ² − z(z−1)μ₂] ≥ 0,       θ² = (1−πz)/π,
     P(y|s)/P(y) ≥ 1/z  if  (1 + φ²)(A₁ + φA₂)² − b[μ₁(1 + φ² − z) − zφ²μ₂] ≥ 0,          φ² = (z−π)/π,
 
-with A = Σ P̂√|μ − r| over the cells of s or of the others (above: A₁ of s, A₂ of the others; below: the reverse).
+with A₁ = Σ P̂√(μ₁ − r), A₂ = Σ P̂√(r − μ₂), one over the cells of s and one over those of the others (above: A₁ of s,
+below: A₂ of s), μ₁ ≥ r and μ₂ ≤ r on those cells. A row that reads X alone is the same for all secrets: others merge.
 Both are quartics in one variable that runs through an interval as π runs through P̂_s²/π + (1−P̂_s)²/(1−π) ≤ b. The
 interval is halved until on each piece some (μ₁, μ₂) makes the five Bernstein coefficients ≥ 0. Floats choose pieces
 and multipliers; A is rounded down; the coefficients are rationals. An empty secret has no least π: its last piece is
@@ -27,84 +29,102 @@ from sfumato.certification.outward import dot_down, down, float_range, rows_rang
 from sfumato.certification.witness import Found
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism, Rows
+from sfumato.uncertainty.shifts import others
 
 DEEPEST = 26  # halvings of a piece before the proof is given up
 PIECES = 50_000  # pieces in all before the proof is given up
 PATIENCE = 3  # halvings before a piece that fails at its very middle ends the proof: its multipliers are good by then
 REACH = (-34.0, 14.0)  # log of (μ − max r) / (max r − min r) looked at
-GRID, ZOOMS = 25, 7
+GRID, ZOOMS, NARROW = 25, 28, 1.5  # ridges are narrow and slanted: windows follow them before they narrow
+NUMBERS = 8_000_000  # held at once
 
 
-def lip_over_ball(mechanism: Mechanism, joint: Joint, radius: float, target: float, fallback: Found) -> Found:
-    """A ratio just below `target` if it bounds P(y|s)/P(y) and its inverse over the ball; else the fallback."""
+def shifts_over_ball(
+    mechanism: Mechanism, joint: Joint, radius: float, target: float, fallback: Found, notion: str = "lip"
+) -> Found:
+    """A ratio just below `target` if it bounds P(y|s)/P(y), for LIP its inverse too, over the ball, or the fallback."""
     contrasts = mechanism.law.contrasts()
-    if mechanism.law.rows != 1 or len(contrasts) != 1 or not isinstance(contrasts[0], Rows) or target <= 1:
+    if len(contrasts) != 1 or not isinstance(contrasts[0], Rows) or target <= 1 or joint.secret.size < 2:
         return fallback
     z = Fraction(target * (1 - 2.0**-49))
-    cases = _open_cases(np.asarray(contrasts[0].values, object)[:, 0, :], joint, radius, z)
-    return Found(z, {}) if _covered(cases, joint, radius, z) else fallback
+    values = np.asarray(contrasts[0].values, object)
+    values = values[[bool(row.max()) for row in values]]
+    halves = (True,) if notion == "pml" else (True, False)
+    proved = all(_covered(_open_cases(values, joint, radius, z, above), joint, radius, z) for above in halves)
+    return Found(z, {}) if proved else fallback
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Half:
+    """The values of rows on one side, each number below and above, with the mass there rounded down."""
+
+    r: tuple[Floats, Floats]  # [i, cell]
+    p: Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cases:
-    """Rows scaled to largest weight 1, with their secret and side, each number below and above."""
+    """Rows scaled to largest weight 1 with their secret: the side that μ₁ bounds, and the side that μ₂ bounds."""
 
-    r: tuple[Floats, Floats]  # [i, x]
-    mine: tuple[Floats, Floats]  # P̂(s, x)
-    others: tuple[Floats, Floats]  # P̂(¬s, x)
+    first: Half
+    second: Half
     s: Any
-    above: Any
+    above: bool
 
 
-def _open_cases(values: Any, joint: Joint, radius: float, z: Fraction) -> Cases:
-    """The (y, s, side) that what one secret alone allows does not settle."""
+def _open_cases(values: Any, joint: Joint, radius: float, z: Fraction, above: bool) -> Cases:
+    """The (y, s) that what one secret alone allows does not settle."""
     ball = Ball.around(joint, radius)
-    values = values[[bool(max(row)) for row in values]]
-    low, high = rows_range(values)
+    y, (c, k) = len(values), joint.shape
+    low, high = rows_range(values.reshape(y, -1))
     scale = 2.0 ** np.floor(np.log2(high.max(1, keepdims=True)))  # a power of two: exact
-    r = low / scale, high / scale
-    c, k = joint.shape
+    r = (low / scale).reshape(y, -1, k), (high / scale).reshape(y, -1, k)
     exact, total = joint.weights()
-    rest = exact.sum(0) - exact
-    t_low, t_high = float_range(total)
-    rest_low, rest_high = float_range(rest)
-    others = down(rest_low / t_high), np.where(rest == 0, 0.0, up(rest_high / t_low))
-    y = len(values)
+    weights = exact if r[0].shape[1] == c else exact.sum(0, keepdims=True)
 
     def spread(x: Floats) -> Floats:
         return np.broadcast_to(x, (y, c, k)).reshape(-1, k)
 
-    tiled = tuple(np.repeat(x, c, 0) for x in r)
+    own = spread(r[0]), spread(r[1])
     side = Side(
         (spread(ball.p[0]), spread(ball.p[1])),
-        (np.broadcast_to(ball.ps[0], (y, c)).ravel(), np.broadcast_to(ball.ps[1], (y, c)).ravel()),
-        (tiled[0], tiled[1]),
+        (np.broadcast_to(ball.ps[0], (y, c)).ravel(), np.broadcast_to(ball.ps[1], (y, c)).ravel()), own,
     )
-    pu = exact.sum(0)
-    u_low, u_high = float_range(pu)
-    marginal = down(u_low / t_high), np.where(pu == 0, 0.0, up(u_high / t_low))
-    one = np.ones(y)
+    mass, one = _shares(weights.ravel(), total), np.ones(y)
+    flat = (y, mass[0].size)
     everyone = Side(
-        (np.broadcast_to(marginal[0], (y, k)), np.broadcast_to(marginal[1], (y, k))), (one, up(one)), (r[0], r[1])
+        (np.broadcast_to(mass[0], flat), np.broadcast_to(mass[1], flat)), (one, up(one)),
+        (r[0].reshape(flat), r[1].reshape(flat)),
     )
-    top, bottom = (mean_bound(side, ball.slack[1], greatest=g).reshape(y, c) for g in (True, False))
-    most, least = (mean_bound(everyone, ball.slack[1], greatest=g)[:, None] for g in (True, False))
-    z_low = float(down(float(z)))
-    open_ = np.stack([up(top) > down(z_low * least), up(most) > down(z_low * bottom)], -1)
-    at_y, at_s, below = np.nonzero(open_)
-    return Cases(
-        (r[0][at_y], r[1][at_y]), (ball.p[0][at_s], ball.p[1][at_s]), (others[0][at_s], others[1][at_s]), at_s,
-        below == 0,
-    )
+    given = mean_bound(side, ball.slack[1], greatest=above).reshape(y, c)
+    overall = mean_bound(everyone, ball.slack[1], greatest=not above)[:, None]
+    top, bottom = (given, overall) if above else (overall, given)
+    at_y, at_s = np.nonzero(up(top) > down(float(down(float(z))) * bottom))
+    mine = Half((own[0].reshape(y, c, k)[at_y, at_s], own[1].reshape(y, c, k)[at_y, at_s]), ball.p[0][at_s])
+    rest = _rest((r[0][at_y], r[1][at_y]), exact, total, at_s)
+    return Cases(mine, rest, at_s, True) if above else Cases(rest, mine, at_s, False)
+
+
+def _rest(r: tuple[Floats, Floats], exact: Any, total: int, s: Any) -> Half:
+    """The secrets other than s: one after the other, or merged where rows do not tell them apart."""
+    if r[0].shape[1] == 1:
+        return Half((r[0][:, 0], r[1][:, 0]), _shares(exact.sum(0) - exact, total)[0][s])
+    return Half((others(r[0], s), others(r[1], s)), others(_shares(exact, total)[0], s))
+
+
+def _shares(weights: Any, total: int) -> tuple[Floats, Floats]:
+    """weights / total, below and above."""
+    t_low, t_high = float_range(total)
+    low, high = float_range(weights)
+    return down(low / t_high), np.where(weights == 0, 0.0, up(high / t_low))
 
 
 def _covered(cases: Cases, joint: Joint, radius: float, z: Fraction) -> bool:
     """Whether every open case is proved over its whole range of P(s)."""
     exact, total = joint.weights()
     sizes = exact.sum(1)
-    ends = [
-        _range(Fraction(int(sizes[s]), total), radius, z, bool(a)) for s, a in zip(cases.s, cases.above, strict=True)
-    ]
+    known = {s: _range(Fraction(int(sizes[s]), total), radius, z, cases.above) for s in set(cases.s.tolist())}
+    ends = [known[s] for s in cases.s.tolist()]
     case = np.array([i for i, e in enumerate(ends) if e is not None], np.int64)
     left = np.array([e[0] for e in ends if e is not None], float)
     right = np.array([e[1] for e in ends if e is not None], float)
@@ -175,20 +195,23 @@ def _root(x: Fraction, direction: int) -> float:
 def _proved(cases: Cases, case: Any, left: Floats, right: Floats, radius: float, z: Fraction) -> tuple[Any, bool]:
     """For each piece whether the best multipliers at its middle prove all of it; whether one fails at its middle."""
     point = np.where(np.isinf(right), 2 * np.maximum(left, 1.0), (left + right) / 2)
-    mu, m = _multipliers(cases, case, point, 1 + radius, float(z))
-    r_low, r_high = cases.r[0][case], cases.r[1][case]
-    above = cases.above[case]
-    mu, m = np.maximum(mu, r_high.max(1)), np.minimum(m, r_low.min(1))
-    first = np.where(above[:, None], cases.mine[0][case], cases.others[0][case])
-    second = np.where(above[:, None], cases.others[0][case], cases.mine[0][case])
-    a1 = dot_down(first, down(np.sqrt(down(np.maximum(mu[:, None] - r_high, 0)))))
-    a2 = dot_down(second, down(np.sqrt(down(np.maximum(r_low - m[:, None], 0)))))
+    first, second = cases.first, cases.second
+    step = max(1, NUMBERS // (GRID * (first.p.shape[1] + second.p.shape[1] + GRID)))
+    parts = [
+        _multipliers(cases, case[i : i + step], point[i : i + step], 1 + radius, float(z))
+        for i in range(0, len(case), step)
+    ]
+    mu, m = (np.concatenate([part[j] for part in parts]) for j in (0, 1))
+    high, low = first.r[1][case], second.r[0][case]
+    mu, m = np.maximum(mu, high.max(1)), np.minimum(m, low.min(1))
+    a1 = dot_down(first.p[case], down(np.sqrt(down(np.maximum(mu[:, None] - high, 0)))))
+    a2 = dot_down(second.p[case], down(np.sqrt(down(np.maximum(low - m[:, None], 0)))))
     b = 1 + Fraction(radius)
     root = Fraction(float(down(down(np.sqrt(float(down(float(z))))))))  # a lower bound of √z
     out, hopeless = np.zeros(len(case), bool), False
     for i in range(len(case)):
         one, two, upper, lower = (Fraction(float(x)) for x in (a1[i], a2[i], mu[i], m[i]))
-        quartic = (_above if above[i] else _below)(one, two, upper, lower, b, z, root)
+        quartic = (_above if cases.above else _below)(one, two, upper, lower, b, z, root)
         rough = [float(c) for c in quartic]
         size = sum(abs(c) * float(point[i]) ** k for k, c in enumerate(rough))
         if sum(c * float(point[i]) ** k for k, c in enumerate(rough)) < -1e-12 * size:
@@ -240,37 +263,37 @@ def _multipliers(cases: Cases, case: Any, point: Floats, b: float, z: float) -> 
 
     The dual value is convex in (μ₁, μ₂): jointly convex with the multiplier of the ball, and that one is minimised out.
     """
-    r = cases.r[1][case]
-    above = cases.above[case]
-    top, bottom = r.max(1), r.min(1)
-    width = np.maximum(top - bottom, 1e-300)
-    first = np.where(above[:, None], cases.mine[0][case], cases.others[0][case])
-    second = np.where(above[:, None], cases.others[0][case], cases.mine[0][case])
-    up_, down_ = (top[:, None] - r) / width[:, None], (r - bottom[:, None]) / width[:, None]
+    high, least = cases.first.r[1][case], cases.second.r[0][case]
+    first, second = cases.first.p[case], cases.second.p[case]
+    top, bottom = high.max(1), least.min(1)
+    width = np.maximum(np.maximum(top, least.max(1)) - np.minimum(bottom, high.min(1)), 1e-300)
+    up_, down_ = (top[:, None] - high) / width[:, None], (least - bottom[:, None]) / width[:, None]
     t = point[:, None, None]
-    is_above = above[:, None, None]
     low = [np.full(len(case), REACH[0])] * 2
-    high = [np.full(len(case), REACH[1])] * 2
+    far = [np.full(len(case), REACH[1])] * 2
     spots = [low[0], low[1]]
     lines = np.arange(len(case))
     for turn in range(ZOOMS):
         count = GRID if turn == 0 else 9
-        grids = [np.linspace(x, y, count, axis=1) for x, y in zip(low, high, strict=True)]
+        grids = [np.linspace(x, y, count, axis=1) for x, y in zip(low, far, strict=True)]
         gaps = [np.where(g <= REACH[0], 0.0, np.exp(g)) for g in grids]
         a1 = (np.sqrt(gaps[0][:, :, None] + up_[:, None, :]) * first[:, None, :]).sum(-1)[:, :, None]
         a2 = (np.sqrt(gaps[1][:, :, None] + down_[:, None, :]) * second[:, None, :]).sum(-1)[:, None, :]
         mu = (top[:, None] / width[:, None] + gaps[0])[:, :, None]
         m = (bottom[:, None] / width[:, None] - gaps[1])[:, None, :]
         value = np.where(
-            is_above,
+            cases.above,
             (t**2 + z) * (a1 * t + math.sqrt(z) * a2) ** 2 - b * ((mu - z * m) * t**2 - z * (z - 1) * m),
             (1 + t**2) * (a1 + t * a2) ** 2 - b * (mu * (1 + t**2 - z) - z * t**2 * m),
         ).reshape(len(case), -1)
         i, j = np.divmod(np.argmax(value, 1), count)
         spots = [grids[0][lines, i], grids[1][lines, j]]
-        steps = [(y - x) / (count - 1) for x, y in zip(low, high, strict=True)]
-        reach = 1.5 if turn else 1.2
+        steps = [(y - x) / (count - 1) for x, y in zip(low, far, strict=True)]
+        # A ridge that leads out of the window is followed, unless it ends there.
+        low_rim, far_rim = (np.stack([i == k, j == k]) for k in (0, count - 1))
+        on_rim = (low_rim & (np.stack(spots) > REACH[0])) | (far_rim & (np.stack(spots) < REACH[1]))
+        reach = np.where(on_rim.any(0) & (turn > 0), (count - 1) / 2, NARROW)
         low = [np.maximum(REACH[0], c - reach * d) for c, d in zip(spots, steps, strict=True)]
-        high = [np.minimum(REACH[1], c + reach * d) for c, d in zip(spots, steps, strict=True)]
+        far = [np.minimum(REACH[1], c + reach * d) for c, d in zip(spots, steps, strict=True)]
     final = [np.where(g <= REACH[0], 0.0, np.exp(g)) for g in spots]
     return top + width * final[0], bottom - width * final[1]

@@ -1,0 +1,128 @@
+"""pml: the most informative mechanism under pointwise maximal leakage about the secret, P(y|s) ≤ e^ε·P(y) over F."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sfumato.alphabet import Floats
+from sfumato.designers.base import Draft, Task
+from sfumato.designers.funnel import perfect, robust_or_known
+from sfumato.designers.srr import response
+from sfumato.errors import InputError
+from sfumato.mechanism import Constant, Table
+from sfumato.optimise.belief_cone import BeliefCone
+from sfumato.optimise.budget import Budget
+from sfumato.optimise.cone import Coordinates, RatioCone, repaired
+from sfumato.optimise.funnel.posteriors import best_pml
+from sfumato.optimise.funnel.raised import response_bound, telling_rows
+from sfumato.optimise.master import Information
+from sfumato.optimise.search import moved
+
+LARGEST = 12.0  # nats up to which rows are searched; a design for less keeps the promise of more
+WORK = 20_000  # |S|·cells² up to which the worst cases of rows are searched, about a second each time
+ODDS = 0.15  # share of what is then left for rows under RLDP, which implies PML: their worst cases have a closed form
+UNREAD, ALONE = 0.25, 0.8  # shares of the time for rows that do not read the secret, and where no others are moved
+PROVING = 0.3  # share of the time left for the proof
+
+
+def pml(task: Task, *, time_limit: float = 30.0, gap: float = 1e-6) -> Draft:
+    """The mechanism that keeps the most I(input; Y) at P̂ while no output raises a belief by more than e^ε [ours].
+
+    At a known distribution the optimum is a linear programme: H(U|S) + max I(S;Y) for mechanisms that read both, the
+    funnel's for those that read the useful variable alone. Over a χ² ball rows are searched from these and from RLDP's.
+    """
+    if not time_limit > 0:
+        raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}.")
+    budget = Budget.of(time_limit * (1 - PROVING))
+    robust = robust_or_known(task, "pml")
+    if task.epsilon == 0.0:
+        if task.reads == "useful" and not robust:
+            return perfect(task, "pml")  # P(y|s) ≤ P(y), the mean over s: then they are equal
+        note = "ε = 0: the output ignores the input"
+        return Draft(Constant(task.rows, task.joint.useful.size), "pml", 0.0 if robust else task.ceiling, (note,))
+    if task.joint.secret.size == 1:
+        truth = Table(np.eye(task.joint.useful.size), 1)
+        return Draft(truth, "pml", task.joint.entropy, ("one secret: nothing to hide",))
+    if robust:
+        return _over_ball(task, budget)
+    if task.reads == "useful":
+        found = best_pml(task.joint.p, min(task.epsilon, 700.0), budget, gap=gap)
+        return Draft(Table(found.matrix, 1), "pml", found.bound, (found.status,), {"status": found.status}, fine=True)
+    cone = BeliefCone(task.within, min(task.epsilon, LARGEST))
+    master = Information(cone.coordinates)
+    master.add(cone.coordinates.taken(telling_rows(task.joint.p, cone.E)))
+    master.solve()
+    note = "the optimum at the design distribution"
+    return Draft(_law(master, task), "pml", _limit(task, budget), (note,), fine=True)
+
+
+def _over_ball(task: Task, budget: Budget) -> Draft:
+    """Rows under RLDP and the optimum's at P̂, both private or made so, and what moves find from them."""
+    epsilon, joint = min(task.epsilon, LARGEST), task.joint
+    cone = BeliefCone(task.within, epsilon, task.reads)
+    master = Information(cone.coordinates)
+    searched = joint.secret.size * len(cone.coordinates.p) ** 2 <= WORK
+    if searched:
+        master.add(repaired(cone, _known(task, cone)))
+    if task.reads == "both":
+        master.add(_rows_unread(task, epsilon, budget.part(UNREAD if searched else ALONE)))
+    master.add(_rows_under_odds(task, epsilon, budget))
+    if searched:
+        moved(cone, master, budget)
+    else:
+        master.solve()
+    notes = ("stopped at the time limit: the best design so far",) if budget.over else ()
+    large = f"{joint.p.size:,} cells are too many to move rows: the best that does not read the secret, or under RLDP"
+    return Draft(_law(master, task), "pml", _limit(task, budget), notes if searched else (large,))
+
+
+def _rows_under_odds(task: Task, epsilon: float, budget: Budget) -> Floats:
+    """Rows that are private under RLDP over the set."""
+    ratios = RatioCone(task.within, epsilon, task.reads)
+    master = Information(ratios.coordinates)
+    if task.reads == "both":
+        lies = response(*task.joint.shape, epsilon).matrix()
+        assert lies is not None
+        master.add(repaired(ratios, ratios.coordinates.taken(lies)))
+    moved(ratios, master, budget.part(ODDS))
+    return master.used()[0]
+
+
+def _rows_unread(task: Task, epsilon: float, budget: Budget) -> Floats:
+    """Rows that do not read the secret: a smaller search, and private rows as they are."""
+    cone = BeliefCone(task.within, epsilon, "useful")
+    master = Information(cone.coordinates)
+    master.add(repaired(cone, _known(task.with_reads("useful"), cone)))
+    moved(cone, master, budget)
+    return Coordinates.of(task.joint).taken(cone.coordinates.full(master.used()[0]))
+
+
+def _known(task: Task, cone: BeliefCone) -> Floats:
+    """The rows of the optimum at P̂, and the truth about each number."""
+    truth = np.eye(len(cone.coordinates.p)) + 1e-12
+    if task.reads == "useful":
+        return np.concatenate([best_pml(task.joint.p, math.log(cone.E), Budget.of(1.0)).matrix + 1e-12, truth])
+    master = Information(cone.coordinates)
+    master.add(cone.coordinates.taken(telling_rows(task.joint.p, cone.E)))
+    master.solve()
+    return np.concatenate([master.used()[0], truth])
+
+
+def _law(master: Information, task: Task) -> Table:
+    """The mixture as a matrix."""
+    rows, weights = master.used()
+    full = master.coordinates.full(rows * weights[:, None])
+    full = full[:, : task.joint.useful.size] if task.reads == "useful" else full
+    return Table(full / full.sum(0), task.rows)
+
+
+def _limit(task: Task, budget: Budget) -> float:
+    """What no mechanism private at P̂ exceeds, and P̂ lies in the set."""
+    joint = task.joint
+    limit = joint.entropy_useful_given_secret + response_bound(joint.p_secret, task.epsilon)
+    if task.reads == "both":
+        return min(limit, task.ceiling)
+    known = best_pml(joint.p, min(task.epsilon, 700.0), Budget.of(max(1.0, budget.left)))
+    return min(limit, task.ceiling, known.bound)
