@@ -9,7 +9,7 @@ import numpy as np
 from sfumato.optimise.arrays import Floats
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.estimates.goal import Goal
-from sfumato.optimise.estimates.mixing import Mixed, best_mixture
+from sfumato.optimise.estimates.mixing import RIDGE, Mixed, best_mixture
 
 USED = 1e-7  # weight below which a row is not in use
 KEPT = 3.0  # rows in a mixture for each coordinate: those in use and those that price out best
@@ -49,6 +49,11 @@ class Estimates:
     def most(self) -> int:
         return max(int(KEPT * len(self.p)), FEWEST)
 
+    @property
+    def fresh(self) -> int:
+        """Of these, at most, that were not in the last mixture."""
+        return self.most // 3
+
     def seconds(self, rows: int) -> float:
         """What a mixture of so many rows will take, by what the last one took."""
         return self.pace * rows**2 * (rows / 3 + 2 * len(self.p)) * STEPS
@@ -56,8 +61,6 @@ class Estimates:
     def solve(self, settled: float = ROUGH) -> float:
         """Mix the pool best, unless the time that is left is too short for it."""
         rows, theta = self._pool()
-        if not len(self.rest) and np.isfinite(self.value) and settled >= ROUGH:
-            return self.value
         if self.seconds(len(rows)) > self.budget.left:
             return self.value
         began = time.monotonic()
@@ -73,18 +76,28 @@ class Estimates:
         theta = np.append(self.theta, np.zeros(len(new)))
         if not np.isfinite(self.value):
             return rows, None
-        worth = np.where(theta > USED, np.inf, self.gains(rows))
-        keep = np.sort(np.argsort(-worth, kind="stable")[: self.most])
+        old = np.argsort(-self.theta, kind="stable")[: self.most - self.fresh]
+        new = len(self.theta) + np.argsort(-self.gains(rows[len(self.theta) :]), kind="stable")[: self.fresh]
+        keep = np.append(old, new)
         return rows[keep], theta[keep]
 
     def _take(self, rows: Floats, found: Mixed) -> None:
         self.rows, self.theta, self.rest = rows, found.weight, self.rest[:0]
-        self.prices = found.dual
-        self.slope = np.zeros((len(self.p), len(self.p)))
-        self.slope[np.ix_(self.seen, self.seen)] = found.slope
+        self.prices, self.slope = found.dual, self._placed(found.slope)
         value = self.goal.own - found.value
         if value >= self.value:
             self.value, self.best = value, (rows, found.weight)
+
+    def _placed(self, slope: Floats) -> Floats:
+        out = np.zeros((len(self.p), len(self.p)))
+        out[np.ix_(self.seen, self.seen)] = slope
+        return out
+
+    def spread(self, J: Floats) -> Floats:
+        """M = J⁻¹CJ⁻¹ of any information matrix over all coordinates."""
+        seen = J[np.ix_(self.seen, self.seen)]
+        known = np.linalg.inv(seen + RIDGE * np.trace(seen) * np.eye(len(seen)))
+        return self._placed(known @ self.goal.cost @ known)
 
     def used(self) -> tuple[Floats, Floats]:
         """The rows of the best mixture and their weights."""

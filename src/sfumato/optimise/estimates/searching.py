@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,19 +13,22 @@ from sfumato.optimise.cone import RatioCone, repaired
 from sfumato.optimise.estimates.blocks import BlockMover, Known
 from sfumato.optimise.estimates.goal import Goal
 from sfumato.optimise.estimates.master import FINE, Estimates
-from sfumato.optimise.estimates.starts import of_cells, steep
+from sfumato.optimise.estimates.starts import of_cells, of_values, steep
 from sfumato.optimise.product.profiles import ranked
 from sfumato.optimise.product.two_level import Ball, Profile
 from sfumato.optimise.search import moved
 from sfumato.uncertainty import ChiSquareBall, Exactly, RenyiBall, UncertaintySet
 
-CLIMBED = 400_000  # rows climbed at once, times coordinates
-LEAST_CLIMBED, MOST_CLIMBED = 48, 512
-FRESH = 1.0  # rows added after a climb for each coordinate, at most
+BATCH = 16  # rows that are sought at once
+STARTS = 3  # climbs for each of them
+TOLD = 2.0  # weight that a new row is taken to have, in units of the mean, while the next ones are sought
+COARSE = 1e-3  # how well mixtures are solved between climbs
 CALM = 2  # climbs that gain little after which blocks have told what they can
 LITTLE = 2e-3  # of the error
-CLIMBS = 0.5  # of the time, at most, where moves can follow
-AFTER = 0.15  # of the time, for the last mixture
+ROWS = 2.5  # rows of a mixture for each coordinate, about
+ROOM = 1e9  # every inequality is asked for, however far from binding
+AFTER = 0.1  # of the time, for the last mixture, besides what making its rows private will take
+TIMED = 8  # rows on which that is measured
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,12 +50,13 @@ def searched(
     `known` are private rows over the coordinates that join the pool.
     """
     cone = RatioCone(within, epsilon, reads)
-    working = budget.part(1 - AFTER)
-    master, search = Estimates(goal, working), _Search(cone, epsilon)
+    search = _Search(cone, epsilon)
+    working = budget.part(1 - AFTER, max(budget.left - search.seconds(), AFTER * budget.left))
+    master = Estimates(goal, working)
     if not search.begin(master, known):
         return None
     if search.movers:
-        search.climb(master, working.part(CLIMBS))
+        search.climb(master, working)
     if not working.over:
         moved(cone, master, working)
     return _settled(cone, master, budget)
@@ -71,7 +76,15 @@ class _Search:
             shares = within.joint.p_secret
             profiles = [] if ball.budget == 0 else ranked(ball, shares[shares > 0], epsilon)[:1]
             self.movers = [BlockMover(ball, cone, epsilon, x) for x in dict.fromkeys([Profile(), *profiles])]
-        self.sets = of_cells(cone.coordinates, within.joint.shape, epsilon, cone.reads)
+        shape = within.joint.shape
+        self.sets = of_cells(cone.coordinates, shape, epsilon, cone.reads)
+        self.common = of_values(shape[1], epsilon)[:, cone.coordinates.cell % shape[1]]  # the same whatever s is
+
+    def seconds(self) -> float:
+        """What it will take to make the rows of a mixture private exactly, by what a few take."""
+        began, n = time.monotonic(), self.sets.shape[1]
+        self.cone.cuts(self.cone.coordinates.unit(steep(self.sets[:: max(1, len(self.sets) // TIMED)][:TIMED])))
+        return ROWS * n / TIMED * (time.monotonic() - began)
 
     def begin(self, master: Estimates, known: Floats | None) -> bool:
         """A first mixture: single cells, which tell everything, and some of all other sets; then the rest by price."""
@@ -81,36 +94,49 @@ class _Search:
         first = np.append(single, self.rng.permutation(others)[: max(master.most - len(single), n)])
         if master.seconds(len(first)) > master.budget.left:
             return False
-        master.add(repaired(self.cone, self._steepest(self.sets[first])))
-        master.solve()
+        master.add(self._steepest(self.sets[first]))
+        master.solve(COARSE)
         rows = [self._steepest(self.sets)] + [m.starts(self.sets) for m in self.movers[1:]]
         fresh = master.goal.coordinates.unit(np.concatenate(rows))
         best = np.argsort(-master.gains(fresh), kind="stable")[: master.most]
-        master.add(repaired(self.cone, fresh[best]))
+        master.add(fresh[best])
+        master.add(steepened(self.cone, steep(self.common), loose=True))
         if known is not None and len(known):
             master.add(known)
-        if not master.budget.over:
-            master.solve()
+        master.solve(COARSE)
         return True
 
     def _steepest(self, sets: Bools) -> Floats:
-        return self.movers[0].starts(sets) if self.movers else steep(sets)
+        return self.movers[0].starts(sets) if self.movers else steepened(self.cone, steep(sets))
 
     def climb(self, master: Estimates, budget: Budget) -> None:
         """Blocks by price until they gain little: from listed and random sets, and from those found before."""
-        n = len(master.p)
-        count = int(np.clip(CLIMBED // n, LEAST_CLIMBED, MOST_CLIMBED))
-        found, calm = np.zeros((0, n), bool), 0
+        found, calm = np.zeros((0, len(master.p)), bool), 0
         while calm < CALM and not budget.over:
             before = master.value
-            climbed = [m.rows(master.slope, master.prices, self._begun(found, count), budget) for m in self.movers]
-            rows, sets = (np.concatenate([c[k] for c in climbed]) for k in (0, 1))
-            order = np.argsort(-master.gains(rows), kind="stable")[: max(int(FRESH * n), LEAST_CLIMBED)]
-            found = sets[order]
-            master.add(repaired(self.cone, rows[order]))
-            master.solve()
+            rows, found = self._varied(master, found, budget)
+            master.add(rows)
+            master.solve(COARSE)
             budget.tell("blocks", master.value)
             calm = 0 if master.value > before + LITTLE * abs(before) else calm + 1
+
+    def _varied(self, master: Estimates, found: Bools, budget: Budget) -> tuple[Floats, Bools]:
+        """As many rows as coordinates, a few at a time: each batch counts as told before the next one is sought, else
+        all of them would tell what is known least, and the rest would stay unknown."""
+        out, sets = [np.zeros((0, len(master.p)))], [found[:0]]
+        rows, theta = master.rows, master.theta
+        J = (rows.T * theta) @ rows
+        for turn in range(max(len(self.movers), len(master.p) // BATCH)):
+            if budget.over:
+                break
+            slope = master.spread(J)
+            climber = self.movers[turn % len(self.movers)]
+            new, chosen = climber.rows(slope, master.prices, self._begun(found, STARTS * BATCH), budget)
+            best = np.argsort(new @ master.prices - ((new @ slope) * new).sum(1), kind="stable")[:BATCH]
+            out.append(new[best])
+            sets.append(chosen[best])
+            J = J + TOLD / len(rows) * new[best].T @ new[best]
+        return np.concatenate(out), np.concatenate(sets)
 
     def _begun(self, found: Bools, count: int) -> Bools:
         """A third each: listed sets, random sets of any density, and found ones with some cells changed."""
@@ -119,6 +145,18 @@ class _Search:
         drawn = self.rng.random((third, n)) < self.rng.uniform(0.05, 0.7, (third, 1))
         old = found[self.rng.integers(len(found), size=third)] if len(found) else ~listed
         return np.concatenate([listed, drawn, old ^ (self.rng.random(old.shape) < 0.05)])
+
+
+def steepened(cone: RatioCone, rows: Floats, *, loose: bool = False) -> Floats:
+    """Unit rows as far from the constant row as the promise allows: adding the constant row once takes `rise` from every
+    inequality, so what the worst of them has to spare says how much of the constant row can be taken out (ours)."""
+    rows = cone.coordinates.unit(rows)
+    found = cone.cuts(rows, loose=loose, room=ROOM)
+    worst = np.full(len(rows), -np.inf)
+    np.maximum.at(worst, found.y, found.excess)
+    spare = np.where(np.isfinite(worst), worst, 0.0) / cone.rise
+    rows = np.maximum(rows + np.maximum(spare * (1 + np.sign(spare) * 1e-6), -rows.min(1))[:, None], 0.0)
+    return cone.coordinates.unit(rows)
 
 
 def _settled(cone: RatioCone, master: Estimates, budget: Budget) -> Found:
