@@ -136,7 +136,7 @@ def test_a_table_with_useful_values_merged_is_not_estimated_better(joint, epsilo
 
 
 @pytest.mark.parametrize("within", [
-    sf.Exactly(JOINT), sf.RenyiBall(JOINT, order=0.5), sf.RenyiBall(JOINT, order=3.0), sf.ChiSquareBall(JOINT),
+    sf.Exactly(JOINT), sf.RenyiBall(JOINT, alpha=0.5, radius=1e-3), sf.RenyiBall(JOINT, alpha=3.0, radius=1e-3), sf.ChiSquareBall(JOINT),
 ], ids=lambda w: f"{w.kind} {getattr(w, 'alpha', '')}")
 @pytest.mark.parametrize("reads", ["both", "useful"])
 def test_every_set_and_reading_is_designed_for(within, reads):

@@ -18,7 +18,7 @@ from sfumato.mechanism import Blocks, Constant, Law, Mechanism, Table
 from sfumato.optimise.budget import Budget, Progress
 from sfumato.optimise.estimates.bound import least_error
 from sfumato.optimise.estimates.goal import TARGETS, Goal, goal
-from sfumato.optimise.estimates.searching import Found, searched
+from sfumato.optimise.estimates.searching import Found, filled, searched
 from sfumato.optimise.estimates.starts import fitting
 from sfumato.privacy.rldp import compared
 from sfumato.uncertainty import Anything
@@ -42,8 +42,8 @@ def precise(
     as were counted; d.bound lies below it: no mechanism with this promise has a smaller one. Ordinary protocols, of the
     useful variable alone or with the secret, calibrated to the same promise, compete as whole designs.
     """
-    joint = task.joint
     _check(task)
+    joint = filled(task.within).joint
     wanted = ("useful" if task.reads == "useful" else "joint") if isinstance(target, str) and target == "joint" else target
     budget = _budget(time_limit, progress)
     first = goal(joint, _parts_of(wanted, task), task.reads)
@@ -57,7 +57,7 @@ def precise(
 
 
 def _draft(task: Task, aim: Goal, wanted: Any, known: Floats | None, budget: Budget, details: dict[str, Any]) -> Draft:
-    joint = task.joint
+    joint = filled(task.within).joint
     found = _found(task, aim, budget.part(1 - PROOF), known)
     laws: list[tuple[float, Law, str, str]] = []
     if found is not None:
@@ -83,7 +83,7 @@ def _draft(task: Task, aim: Goal, wanted: Any, known: Floats | None, budget: Bud
 
 def _found(task: Task, aim: Goal, budget: Budget, known: Floats | None = None) -> Found | None:
     """The search for a goal, with a little weight on the whole table."""
-    beside = goal(task.joint, "useful" if task.reads == "useful" else "joint", task.reads)
+    beside = goal(filled(task.within).joint, "useful" if task.reads == "useful" else "joint", task.reads)
     mixed = Goal(aim.coordinates, aim.cost + BESIDE * float(np.trace(aim.cost) / np.trace(beside.cost)) * beside.cost)
     return searched(task.within, task.epsilon, mixed, task.reads, budget, known)
 
@@ -107,23 +107,24 @@ def _parts_of(target: Any, task: Task) -> Any:
 
 def _each(task: Task, budget: Budget) -> tuple[Goal, Floats | None]:
     """Σ C_k / f*_k: each target divided by the best error found for it, so that none is ruined; and the rows found."""
+    joint = filled(task.within).joint
     if task.reads == "useful":
-        return goal(task.joint, "useful", "useful"), None
+        return goal(joint, "useful", "useful"), None
     best, rows = {}, []
     for i, name in enumerate(TARGETS):
-        aim = goal(task.joint, name)
+        aim = goal(joint, name)
         found = _found(task, aim, budget.part(1 / (len(TARGETS) + 2 - i)))
         errors = [e for e, *_ in _protocols(task, aim, name)] if found is None else [aim.of_rows(found.rows)]
         best[name] = min(e for e in errors if e == e)
         rows += [] if found is None else [found.rows]
     weights = {name: (task.joint.n or 1) / (len(TARGETS) * e) if 0 < e < math.inf else 0.0 for name, e in best.items()}
-    return goal(task.joint, weights if any(weights.values()) else "joint"), np.concatenate(rows) if rows else None
+    return goal(joint, weights if any(weights.values()) else "joint"), np.concatenate(rows) if rows else None
 
 
 def _protocols(task: Task, aim: Goal, wanted: Any) -> Iterator[tuple[float, Law, str, str]]:
     """(error, law, name, reads) of the ordinary protocols at the same promise; NaN where they are too large to list."""
     makers: tuple[Callable[[Task], Draft], ...] = (grr, oue, sue)
-    useful = goal(task.joint, "useful", "useful") if isinstance(wanted, str) and wanted == "useful" else None
+    useful = goal(filled(task.within).joint, "useful", "useful") if isinstance(wanted, str) and wanted == "useful" else None
     for reads, measured in {"both": aim if task.reads == "both" else None, "useful": useful}.items():
         if measured is None:
             continue

@@ -23,7 +23,7 @@ from sfumato.optimise.linear import INFINITY, PRIMAL, LinearProgramme
 CLOSE = 2e-3  # of the error: a proof as tight as this ends the search
 ROUNDS = 6  # of cuts along each axis
 SLACK = 1e-6  # of D: more than the tolerances of HiGHS and the rounding of J together
-AXES = 1e-7  # of the greatest curvature: axes below it are bounded together, by the greatest of them
+AXES = 1e-12  # of the greatest curvature: below it an axis is rounding, which SLACK covers
 
 
 def least_error(found: Found, aim: Goal, budget: Budget) -> float:
@@ -42,6 +42,7 @@ def least_error(found: Found, aim: Goal, budget: Budget) -> float:
     slope[np.ix_(goal.seen, goal.seen)] = known @ goal.cost @ known / error
     prices = found.master.prices / error
     wider = RatioCone(found.cone.within, float(np.log(found.cone.E)) + 2 * MARGIN, found.cone.reads)
+    wider.coordinates, wider.secrets = found.cone.coordinates, found.cone.secrets
     start = float(prices.sum()) - goal.own / error
     top = _Boxes(wider, slope, prices, budget).top(1 + CLOSE - start)
     return error / ((start + top) * (1 + SLACK)) if np.isfinite(top) and start + top > 0 else 0.0
@@ -53,14 +54,13 @@ class _Boxes:
     def __init__(self, cone: RatioCone, slope: Floats, prices: Floats, budget: Budget) -> None:
         self.cone, self.budget = cone, budget
         self.p, self.n = cone.coordinates.p, len(prices)
-        root = np.sqrt(self.p)
-        with np.errstate(divide="ignore"):
-            scale = np.where(self.p > 0, 1 / np.where(self.p > 0, root, 1.0), 0.0)
-        off = np.eye(self.n) - np.outer(root, root)
+        scale = 1 / np.sqrt(self.p + 1e-2 / self.n)  # about the size of entries; any scale is right
+        still = scale * self.p / np.linalg.norm(scale * self.p)  # along it unit rows do not differ
+        off = np.eye(self.n) - np.outer(still, still)
         curve, axes = np.linalg.eigh(off @ (scale[:, None] * slope * scale) @ off)
         keep = curve > AXES * curve[-1]
-        self.curve, self.axes = curve[keep], (axes[:, keep] * root[:, None]).T  # y = axes · (v − 1)
-        self.flat = -float(slope.sum()) + float(curve[~keep].max(initial=0.0)) * self._length()
+        self.curve, self.axes = curve[keep], (axes[:, keep] / scale[:, None]).T  # y = axes · (v − 1)
+        self.flat = -float(slope.sum())
         self.linear = 2 * slope.sum(1) - prices
         self.lp = LinearProgramme(
             np.zeros(self.n + len(self.curve)), np.append(np.zeros(self.n), np.full(len(self.curve), -INFINITY)),
@@ -68,10 +68,6 @@ class _Boxes:
         )
         self.lp.equal(np.append(self.p, np.zeros(len(self.curve)))[None], 1.0)
         self.lp.equal(np.hstack([self.axes, -np.eye(len(self.curve))]), self.axes.sum(1))
-
-    def _length(self) -> float:
-        """Σ p(v − 1)² ≤ max v ≤ 1/min p for unit rows."""
-        return float(1 / self.p[self.p > 0].min())
 
     def top(self, enough: float) -> float:
         """The least upper bound that the time allows, or one that is `enough`."""

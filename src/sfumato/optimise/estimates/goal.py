@@ -22,10 +22,7 @@ ASKED = 1e-9  # of what is asked for: as much may fall on what is not told, by r
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Goal:
-    """min tr(C J⁻¹) − pᵀCp over the coordinates that occur: the mean square error of what is asked for, times n.
-
-    Cells that never occur are none of them: no distribution of a ball has mass there, so nothing is to be estimated.
-    """
+    """min tr(C J⁻¹) − pᵀCp over the coordinates with mass: the mean square error of what is asked for, times n."""
 
     coordinates: Coordinates
     cost: Floats  # C[i, i] over the coordinates with mass

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sfumato.joint import Joint
 from sfumato.optimise.arrays import Bools, Floats
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import RatioCone, repaired
@@ -16,6 +17,7 @@ from sfumato.optimise.estimates.master import FINE, Estimates
 from sfumato.optimise.estimates.starts import of_cells, of_values, steep
 from sfumato.optimise.product.profiles import ranked
 from sfumato.optimise.product.two_level import Ball, Profile
+from sfumato.optimise.moves.barrier import EMPTY
 from sfumato.optimise.search import moved
 from sfumato.uncertainty import ChiSquareBall, Exactly, RenyiBall, UncertaintySet
 
@@ -41,6 +43,16 @@ class Found:
     cone: RatioCone
 
 
+def filled(within: UncertaintySet) -> UncertaintySet:
+    """The set with a trace of mass in every cell, where it is a ball: its distributions may have mass in cells that were
+    never counted, so these are to be estimated like all others; what is found is made private over the set itself."""
+    joint = within.joint
+    if not isinstance(within, (ChiSquareBall, RenyiBall)) or within.budget <= 0 or (joint.p > 0).all():
+        return within
+    p = np.maximum(joint.p, EMPTY)
+    return within.around(Joint.from_probabilities(p / p.sum(), n=joint.n))
+
+
 def searched(
     within: UncertaintySet, epsilon: float, goal: Goal, reads: str = "both", budget: Budget = FREE,
     known: Floats | None = None,
@@ -49,7 +61,9 @@ def searched(
 
     `known` are private rows over the coordinates that join the pool.
     """
-    cone = RatioCone(within, epsilon, reads)
+    near = filled(within)
+    cone, exact = RatioCone(near, epsilon, reads), RatioCone(within, epsilon, reads)
+    exact.coordinates, exact.secrets = cone.coordinates, cone.secrets
     search = _Search(cone, epsilon)
     working = budget.part(1 - AFTER, max(budget.left - search.seconds(), AFTER * budget.left))
     master = Estimates(goal, working)
@@ -59,7 +73,7 @@ def searched(
         search.climb(master, working)
     if not working.over:
         moved(cone, master, working)
-    return _settled(cone, master, budget)
+    return _settled(exact, master, budget)
 
 
 class _Search:
