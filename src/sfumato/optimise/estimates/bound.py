@@ -78,14 +78,14 @@ class _Boxes:
         first = self._bounded(*box)
         queue = [(-first[0], next(number), *box, first[1])]
         while queue and -queue[0][0] > enough and not self.budget.over:
-            _, _, low, high, at = heapq.heappop(queue)
+            above, _, low, high, at = heapq.heappop(queue)
             k, middle = self._furthest(low, high, at)
             for below in (True, False):
                 l, h = low.copy(), high.copy()
                 (h if below else l)[k] = middle
                 value, y = self._bounded(l, h)
-                if value > -np.inf:
-                    heapq.heappush(queue, (-value, next(number), l, h, y))
+                if value > -np.inf:  # a part is never above the whole, whatever happened to its programme
+                    heapq.heappush(queue, (max(-value, above), next(number), l, h, y))
         return -queue[0][0] if queue else np.inf
 
     def _furthest(self, low: Floats, high: Floats, y: Floats) -> tuple[int, float]:
