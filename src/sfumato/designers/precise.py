@@ -1,4 +1,4 @@
-"""precise: the mechanism from which the table, or what is asked of it, is estimated best, under the same promise as ballopt."""
+"""precise: the mechanism from which the table is estimated best, under the same promise as ballopt."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Floats
+from sfumato.certification import seal
 from sfumato.designers.base import Draft, Task
 from sfumato.designers.grr import grr
 from sfumato.designers.srr import srr
 from sfumato.designers.unary import oue, sue
-from sfumato.errors import InputError
+from sfumato.errors import InputError, SfumatoError
 from sfumato.mechanism import Blocks, Constant, Law, Mechanism, Table
 from sfumato.optimise.budget import Budget, Progress
 from sfumato.optimise.estimates.bound import least_error
@@ -36,15 +37,16 @@ def precise(
 ) -> Draft:
     """The least standard error of estimates under ε-RLDP over a set: an A-optimal mixture of private rows (ours).
 
-    target is what shall be estimated well: the 'joint' table, the 'useful' or the 'secret' marginal, 'each' of them (each
-    divided by its own best error; d.value is then the root mean square of these ratios), weights of these as a mapping, weights of the squared errors of cells [s, u], or sums
-    [k, s, u]; the rest stays identified where cells occur. d.value is the root mean square standard error at as many rows
-    as were counted; d.bound lies below it: no mechanism with this promise has a smaller one. Ordinary protocols, of the
+    target is what shall be estimated well: the 'joint' table, the 'useful' or the 'secret' marginal, 'each' of them
+    (each divided by its own best error; d.value is then the root mean square of these ratios), weights of these as a
+    mapping, weights of the squared errors of cells [s, u], or sums [k, s, u] that shall be known; the rest stays
+    identified. d.value is the root mean square standard error at as many rows as were counted; d.bound lies below it: no mechanism with this promise has a smaller one. Ordinary protocols, of the
     useful variable alone or with the secret, calibrated to the same promise, compete as whole designs.
     """
     _check(task)
     joint = filled(task.within).joint
-    wanted = ("useful" if task.reads == "useful" else "joint") if isinstance(target, str) and target == "joint" else target
+    whole = isinstance(target, str) and target in ("joint", "table")
+    wanted = "useful" if whole and task.reads == "useful" else target
     budget = _budget(time_limit, progress)
     first = goal(joint, _parts_of(wanted, task), task.reads)
     details: dict[str, Any] = {"target": target if isinstance(target, str) else "given"}
@@ -64,13 +66,15 @@ def _draft(task: Task, aim: Goal, wanted: Any, known: Floats | None, budget: Bud
         law = Table(_columns(found), task.rows)
         laws.append((aim.of_law(law), law, "precise", task.reads))
     laws += [(error, law, name, reads) for error, law, name, reads in _protocols(task, aim, wanted) if error == error]
-    error, law, name, reads = min(laws, key=lambda x: x[0])
+    laws.sort(key=lambda x: x[0])
+    error, law, name, reads = next(x for x in laws if x[2] in ("precise", "srr") or _sealable(task, x[1], x[3]))
     least = aim.untouched if found is None else max(aim.untouched, least_error(found, aim, budget))
-    notes = [] if name == "precise" else [f"{name} of {'(s, u)' if reads == 'both' else 'u alone'} has the least error found"]
+    of = "(s, u)" if reads == "both" else "u alone"
+    notes = [] if name == "precise" else [f"{name} of {of} has the least error found"]
     if budget.over:
         notes.append("stopped at the time limit: the best design so far")
     if least <= aim.untouched < error * (1 - NEAR):
-        notes.append("only the error of the untouched table is proved to be out of reach: no better bound within the time")
+        notes.append("only the error of the untouched table is proved to be out of reach within the time")
     measured = aim if reads == task.reads else goal(joint, "useful", "useful")
 
     def score(mechanism: Mechanism) -> float:
@@ -78,7 +82,19 @@ def _draft(task: Task, aim: Goal, wanted: Any, known: Floats | None, budget: Bud
 
     bound = math.sqrt(min(least, error) / (joint.n or 1))
     other = None if reads == task.reads else task.with_reads(reads)
-    return Draft(law, "precise", bound, tuple(notes), {**details, "origin": name}, score=score, unit="of standard error", task=other)
+    details = {**details, "origin": name}
+    return Draft(law, "precise", bound, tuple(notes), details, score=score, unit="of standard error", task=other)
+
+
+def _sealable(task: Task, law: Law, reads: str) -> bool:
+    """Whether a protocol's promise can be proved: the proofs of some closed forms are looser than their calibration."""
+    joint = task.joint
+    mechanism = Mechanism(law, joint.secret, joint.useful, reads, "precise", joint=joint)
+    try:
+        seal(mechanism, task.with_reads(reads).claim)
+    except SfumatoError:
+        return False
+    return True
 
 
 def _found(task: Task, aim: Goal, budget: Budget, known: Floats | None = None) -> Found | None:
@@ -101,7 +117,7 @@ def _is_each(target: Any) -> bool:
 
 def _parts_of(target: Any, task: Task) -> Any:
     if _is_each(target):
-        return "useful" if task.reads == "useful" else {name: 1.0 for name in TARGETS}
+        return "useful" if task.reads == "useful" else dict.fromkeys(TARGETS, 1.0)
     return target
 
 
@@ -124,7 +140,8 @@ def _each(task: Task, budget: Budget) -> tuple[Goal, Floats | None]:
 def _protocols(task: Task, aim: Goal, wanted: Any) -> Iterator[tuple[float, Law, str, str]]:
     """(error, law, name, reads) of the ordinary protocols at the same promise; NaN where they are too large to list."""
     makers: tuple[Callable[[Task], Draft], ...] = (grr, oue, sue)
-    useful = goal(filled(task.within).joint, "useful", "useful") if isinstance(wanted, str) and wanted == "useful" else None
+    alone = isinstance(wanted, str) and wanted == "useful"
+    useful = goal(filled(task.within).joint, "useful", "useful") if alone else None
     for reads, measured in {"both": aim if task.reads == "both" else None, "useful": useful}.items():
         if measured is None:
             continue
@@ -168,6 +185,6 @@ def _check(task: Task) -> None:
     if task.notion != "rldp":
         raise InputError(f"precise is for notion='rldp', got {task.notion!r}.")
     if isinstance(task.within, Anything):
-        raise InputError("precise needs a ball, a polytope or a known distribution: over any distribution use grr or srr.")
+        raise InputError("precise needs a ball, a polytope or a known distribution; over any distribution use srr.")
     if len(compared(task.within)) < 2:
         raise InputError("fewer than two secrets occur in the table: there is nothing to tell apart.")

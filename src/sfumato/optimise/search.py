@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from sfumato.optimise.arrays import Floats
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import Cone, repaired
-from sfumato.optimise.master import Information
 from sfumato.optimise.moves import mover
 
 FLOORS = (1e-5, 1e-5, 1e-2, 1e-5, 1e-3, 1e-5, 1e-1)  # in turn: a flatter slope lets a row leave its zeros
@@ -17,7 +18,19 @@ CALM = 6  # turns without a gain after which the search ends
 GAIN = 2e-5  # of the value: less does not count
 
 
-def moved(cone: Cone, master: Information, budget: Budget = FREE, *, seed: int = 0, calm: int = CALM) -> float:
+class Master(Protocol):
+    """What mixes a pool: unit rows join it, `steer` says where moves begin, `slopes` what they maximise."""
+
+    value: float
+
+    def add(self, rows: Floats) -> None: ...
+    def solve(self) -> float: ...
+    def steer(self) -> Floats: ...
+    def learn(self) -> None: ...
+    def slopes(self, rows: Floats, floor: Floats) -> Floats: ...
+
+
+def moved(cone: Cone, master: Master, budget: Budget = FREE, *, seed: int = 0, calm: int = CALM) -> float:
     """Improve the master's pool; returns its value."""
     rng, moves = np.random.default_rng(seed), mover(cone)
     value, still, turn = master.solve(), 0, 0

@@ -86,7 +86,7 @@ class BlockMover:
         still = np.zeros((len(rows), 1))
 
         def after(total: Floats, change: Floats) -> Floats:
-            return total[:, None] + np.concatenate([still, sign * change], axis=1)
+            return np.asarray(total[:, None] + np.concatenate([still, sign * change], axis=1))
 
         mass, cost = after(inside @ p, p), after(inside @ lam, lam)
         once, joined = after(inside @ M.sum(1), M.sum(1)), after((cross * inside).sum(1), cross)

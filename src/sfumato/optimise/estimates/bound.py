@@ -81,11 +81,11 @@ class _Boxes:
             above, _, low, high, at = heapq.heappop(queue)
             k, middle = self._furthest(low, high, at)
             for below in (True, False):
-                l, h = low.copy(), high.copy()
-                (h if below else l)[k] = middle
-                value, y = self._bounded(l, h)
+                least, most = low.copy(), high.copy()
+                (most if below else least)[k] = middle
+                value, y = self._bounded(least, most)
                 if value > -np.inf:  # a part is never above the whole, whatever happened to its programme
-                    heapq.heappush(queue, (max(-value, above), next(number), l, h, y))
+                    heapq.heappush(queue, (max(-value, above), next(number), least, most, y))
         return -queue[0][0] if queue else np.inf
 
     def _furthest(self, low: Floats, high: Floats, y: Floats) -> tuple[int, float]:

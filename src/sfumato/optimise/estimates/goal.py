@@ -57,7 +57,7 @@ class Goal:
         return max(float((asked[told] / values[told]).sum()) - self.own, 0.0)
 
     def of_law(self, law: Law) -> float:
-        """The error from a law over all cells, or over useful values where these are the coordinates; NaN if unknown.
+        """The error from a law over all cells, or over useful values where these are the coordinates; or NaN.
 
         Bits of a unary law are counted one by one, as `estimate` does: their covariance is diag(r(1 − r)/δ² + p²) − ppᵀ,
         r = off + δp, δ = on − off, because two bits of one answer are independent given the input.
@@ -79,7 +79,7 @@ def goal(joint: Joint, target: Any, reads: str = "both") -> Goal:
     at = coordinates.cell[coordinates.p > 0]
     if isinstance(target, Mapping):
         for name, weight in target.items():
-            if not (np.isscalar(weight) and np.isfinite(weight) and weight >= 0):  # type: ignore[arg-type]
+            if not (isinstance(weight, (int, float)) and 0 <= weight < float("inf")):
                 raise InputError(f"the weight of target {name!r} must be a number, zero or more, got {weight!r}.")
         if not any(target.values()):
             raise InputError("a target needs a weight above zero.")

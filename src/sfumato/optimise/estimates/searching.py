@@ -15,9 +15,9 @@ from sfumato.optimise.estimates.blocks import BlockMover, Known
 from sfumato.optimise.estimates.goal import Goal
 from sfumato.optimise.estimates.master import FINE, Estimates
 from sfumato.optimise.estimates.starts import of_cells, of_values, steep
+from sfumato.optimise.moves.barrier import EMPTY
 from sfumato.optimise.product.profiles import ranked
 from sfumato.optimise.product.two_level import Ball, Profile
-from sfumato.optimise.moves.barrier import EMPTY
 from sfumato.optimise.search import moved
 from sfumato.uncertainty import ChiSquareBall, Exactly, RenyiBall, UncertaintySet
 

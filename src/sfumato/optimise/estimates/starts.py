@@ -1,4 +1,4 @@
-"""Sets of cells that rows begin with: those of the ordinary protocols, of u alone and of (s, u), and parts of all cells."""
+"""Sets of cells that rows begin with: those of ordinary protocols, of u alone and of (s, u), and parts of all cells."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def of_values(k: int, epsilon: float) -> Bools:
 
 
 def fitting(epsilon: float) -> list[int]:
-    """Orders of blocks whose share 1/q is near 1/(e^ε + 1), which is best for LDP, and 2: steeper than LDP, larger sets."""
+    """Orders of blocks whose share 1/q is near 1/(e^ε + 1), which is best for LDP; and 2, for larger sets."""
     near = sorted(ORDERS, key=lambda q: abs(math.log(q / (math.exp(epsilon) + 1))))
     return sorted({2, *near[:2]})
 
@@ -50,7 +50,7 @@ def _proper(sets: Bools) -> Bools:
 
 
 def of_cells(coordinates: Coordinates, shape: tuple[int, int], epsilon: float, reads: str) -> Bools:
-    """Sets of coordinates: of u whatever s is, of u with one secret, of secrets, single cells, and parts of all cells."""
+    """Sets of coordinates: of u whatever s is, of u with one secret, of secrets, single cells, parts of all cells."""
     U, n = shape[1], len(coordinates.p)
     if reads == "useful":
         return of_values(U, epsilon)
@@ -85,5 +85,5 @@ def _parity(x: Ints) -> Ints:
 
 
 def steep(sets: Bools) -> Floats:
-    """Rows that are high on sets and nearly zero off them, to be mixed until private: as steep as the promise allows."""
+    """Rows that are high on sets and nearly zero off them, to be mixed until private: as steep as may be."""
     return np.maximum(sets, FAINT)
