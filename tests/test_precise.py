@@ -7,13 +7,16 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from tests.strategies import epsilons, joints
+from hypothesis import strategies as st
+from tests.strategies import boundary_points, epsilons, joints, realised
 
 import sfumato as sf
 from sfumato.comparing.olh import olh_precision
 from sfumato.comparing.precision import precision
-from sfumato.solve.mixing import best_mixture
-from sfumato.solve.precise import precise, trace
+from sfumato.optimise.budget import Budget
+from sfumato.optimise.estimates.goal import goal
+from sfumato.optimise.estimates.mixing import best_mixture
+from sfumato.optimise.estimates.searching import searched
 
 JOINT = sf.datasets.adult("sex", "race")
 
@@ -62,8 +65,9 @@ def test_a_mixture_of_three_rows_is_the_one_a_grid_finds():
     p = np.array([0.5, 0.5])
     V = np.array([[1.6, 0.4], [0.4, 1.6], [1.0, 1.0], [1.3, 0.7], [0.7, 1.3]])
     found = best_mixture(V, np.eye(2))
+    whole = goal(sf.Joint.from_probabilities(p.reshape(2, 1)), [[1.0], [1.0]])
     best = min(
-        trace(np.array([a, a, 1 - 2 * a - 2 * b, b, b])[:, None] * V, p.reshape(1, 2), np.eye(2))
+        2 * (whole.of_rows(np.array([a, a, 1 - 2 * a - 2 * b, b, b])[:, None] * V) + whole.own)
         for a in np.linspace(0, 0.5, 41) for b in np.linspace(0, 0.5 - a, 21)
     )
     assert found.value == pytest.approx(best, rel=1e-6)
@@ -73,24 +77,108 @@ def test_larger_tables_beat_unary_encoding_from_the_start():
     rng = np.random.default_rng(0)
     joint = sf.Joint.from_counts(rng.multinomial(30_000, rng.dirichlet(np.ones(36))).reshape(4, 9) + 1)
     ball = sf.ChiSquareBall(joint)
-    rows, _ = precise(joint.p, ball.slack, 1.0, np.eye(36) / 36, watch=Once())
-    ours = math.sqrt((trace(rows, joint.p, np.eye(36) / 36) - (joint.p**2).mean()) / joint.n)
+    found = searched(ball, 1.0, goal(joint, "joint"), budget=Budget.of(2.0))
     usual = precision(sf.design(ball, 1.0, "oue").mechanism, joint, joint.n).joint.standard_error
-    assert ours < usual
+    assert math.sqrt(found.error / joint.n) < usual
 
 
-class Once:
-    """A watch that has run out after the first round."""
+def errors(mechanism, joint, target, reads="both"):
+    """The mean square error of a target, by the goal's own formula."""
+    return goal(joint, target, reads).of_law(mechanism.law)
 
-    over = True
 
-    def tell(self, *args):
-        pass
+@settings(max_examples=6, deadline=None)
+@given(joints(secrets=(2, 5), useful=(2, 6)), epsilons(0.2, 2.5), st.sampled_from(["joint", "useful", "secret"]))
+def test_no_protocol_with_the_same_promise_is_better(joint, epsilon, target):
+    ball = sf.ChiSquareBall(joint)
+    made = sf.design(ball, epsilon, "precise", target=target, time_limit=4)
+    assert made.certificate.holds and made.bound <= made.value * (1 + 1e-9)
+    found = made.value**2 * joint.n
+    for method in ("grr", "oue", "sue", "srr"):
+        assert found <= errors(sf.design(ball, epsilon, method).mechanism, joint, target) * (1 + 1e-6)
+    if target == "useful":
+        for method in ("grr", "sue"):
+            told = sf.design(ball, epsilon, method, reads="useful").mechanism
+            assert found <= errors(told, joint, "useful", "useful") * (1 + 1e-6)
+
+
+@settings(max_examples=5, deadline=None)
+@given(joints(secrets=(2, 4), useful=(2, 5)), epsilons(0.2, 2.0), st.integers(0, 2**32 - 1))
+def test_it_is_private_at_every_edge_of_the_ball(joint, epsilon, seed):
+    ball = sf.ChiSquareBall(joint)
+    made = sf.design(ball, epsilon, "precise", time_limit=3)
+    worst = max(realised(made.mechanism, p) for p in boundary_points(ball, np.random.default_rng(seed)))
+    assert worst <= epsilon + 1e-9
+
+
+@settings(max_examples=4, deadline=None)
+@given(joints(secrets=(2, 3), useful=(2, 4), empty_cells=False), epsilons(0.3, 2.0), st.randoms(use_true_random=False))
+def test_the_order_of_secrets_and_values_does_not_matter(joint, epsilon, random):
+    s, u = (random.sample(range(k), k) for k in joint.shape)
+    other = sf.Joint.from_counts(np.rint(joint.p * joint.n).astype(int)[np.ix_(s, u)])
+    first, second = (sf.design(sf.ChiSquareBall(j), epsilon, "precise").value for j in (joint, other))
+    assert first == pytest.approx(second, rel=1e-2)
+
+
+@settings(max_examples=4, deadline=None)
+@given(joints(secrets=(2, 3), useful=(3, 4), empty_cells=False), epsilons(0.3, 2.0))
+def test_a_table_with_useful_values_merged_is_not_estimated_better(joint, epsilon):
+    counts = np.rint(joint.p * joint.n).astype(int)
+    coarse = sf.Joint.from_counts(np.column_stack([counts[:, :-2], counts[:, -2:].sum(1)]))
+    ball, small = sf.ChiSquareBall(joint), sf.ChiSquareBall(coarse, radius=sf.ChiSquareBall(joint).radius)
+    sums = np.zeros((coarse.p.size, *joint.shape))
+    group = np.minimum(np.arange(joint.shape[1]), coarse.shape[1] - 1)
+    for k, (s, g) in enumerate(np.ndindex(coarse.shape)):
+        sums[k, s, group == g] = 1.0
+    fine = sf.design(ball, epsilon, "precise", target=sums).value
+    merged = sf.design(small, epsilon, "precise").value
+    assert fine <= merged * (1 + 1e-2)
+
+
+@pytest.mark.parametrize("within", [
+    sf.Exactly(JOINT), sf.RenyiBall(JOINT, alpha=0.5, radius=1e-3), sf.RenyiBall(JOINT, alpha=3.0, radius=1e-3), sf.ChiSquareBall(JOINT),
+], ids=lambda w: f"{w.kind} {getattr(w, 'alpha', '')}")
+@pytest.mark.parametrize("reads", ["both", "useful"])
+def test_every_set_and_reading_is_designed_for(within, reads):
+    made = sf.design(within, 0.5, "precise", reads=reads, time_limit=5)
+    assert made.certificate.holds and made.bound <= made.value < math.inf
+    usual = sf.design(within, 0.5, "grr", reads=reads).mechanism
+    assert made.value**2 * JOINT.n <= errors(usual, JOINT, "useful" if reads == "useful" else "joint", reads) * (1 + 1e-9)
+
+
+def test_a_value_that_never_occurs_is_no_obstacle():
+    joint = sf.Joint.from_counts([[30, 0, 12], [14, 0, 60], [0, 0, 0]])
+    made = sf.design(sf.ChiSquareBall(joint), 1.0, "precise")
+    assert made.certificate.holds and made.value < math.inf
+
+
+def test_each_target_stays_near_its_own_best():
+    ball = sf.ChiSquareBall(JOINT)
+    each = sf.design(ball, 0.5, "precise", target="each")
+    for target in ("joint", "useful", "secret"):
+        best = sf.design(ball, 0.5, "precise", target=target).value
+        assert math.sqrt(errors(each.mechanism, JOINT, target) / JOINT.n) < 1.35 * best
+
+
+def test_weights_say_what_matters():
+    ball, weights = sf.ChiSquareBall(JOINT), np.zeros(JOINT.shape)
+    weights[0, 0] = 1.0
+    one = sf.design(ball, 0.5, "precise", target=weights)
+    whole = sf.design(ball, 0.5, "precise")
+    assert one.value**2 * JOINT.n < errors(whole.mechanism, JOINT, weights)
+    both = sf.design(ball, 0.5, "precise", target={"joint": 1, "useful": 2})
+    assert both.value**2 * JOINT.n <= errors(whole.mechanism, JOINT, {"joint": 1, "useful": 2}) * (1 + 1e-3)
+
+
+def test_the_bound_is_near_on_a_small_table():
+    made = sf.design(sf.ChiSquareBall(JOINT), 1.0, "precise", target="secret")
+    assert 0.97 * made.value < made.bound <= made.value
 
 
 @pytest.mark.parametrize("options, words", [
-    ({"target": "all"}, "target"), ({"reads": "useful"}, "reads='both'"), ({"notion": "ldp"}, "notion='rldp'"),
-    ({"time_limit": 0.0}, "time_limit"),
+    ({"target": "all"}, "target"), ({"reads": "useful", "target": "secret"}, "reads='both'"),
+    ({"notion": "ldp"}, "notion='rldp'"), ({"time_limit": 0.0}, "time_limit"), ({"target": {"joint": -1}}, "weight"),
+    ({"target": [[1.0, 2.0]]}, "one for each cell"), ({"target": np.zeros(JOINT.shape)}, "above zero"),
 ])
 def test_what_it_cannot_do_is_said(options, words):
     with pytest.raises(sf.InputError, match=words):
@@ -98,20 +186,12 @@ def test_what_it_cannot_do_is_said(options, words):
 
 
 def test_sets_and_tables_it_is_not_for_are_refused():
-    with pytest.raises(sf.InputError, match="ball or a known"):
+    with pytest.raises(sf.InputError, match="over any distribution"):
         sf.design(sf.Anything(JOINT), 1.0, "precise")
-    with pytest.raises(sf.InputError, match="cells at most"):
-        sf.design(sf.ChiSquareBall(sf.Joint.from_counts(np.ones((25, 25), int))), 1.0, "precise")
-    with pytest.raises(sf.InputError, match="never occurs"):
-        sf.design(sf.ChiSquareBall(sf.Joint.from_counts([[3, 0], [4, 0]])), 1.0, "precise")
+    with pytest.raises(sf.InputError, match="two secrets"):
+        sf.design(sf.Exactly(sf.Joint.from_counts([[3, 5], [0, 0]])), 1.0, "precise")
 
 
 def test_no_level_tells_nothing():
     made = sf.design(sf.ChiSquareBall(JOINT), 0.0, "precise")
     assert made.certificate.level == 0.0 and math.isinf(made.value)
-
-
-def test_a_search_that_uses_all_its_rounds_returns_its_last_mixture(monkeypatch):
-    monkeypatch.setattr("sfumato.solve.precise.ROUNDS", 1)
-    joint = sf.Joint.from_counts(np.random.default_rng(0).integers(1, 60, (3, 6)))
-    assert sf.design(sf.ChiSquareBall(joint), 1.0, "precise").certificate.holds

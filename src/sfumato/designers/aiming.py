@@ -11,21 +11,20 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sfumato.designers.base import Draft, Task
-from sfumato.designers.precise import MOST_CELLS
 from sfumato.errors import InputError, unknown
 from sfumato.mechanism import Mechanism
-from sfumato.uncertainty import ChiSquareBall, Exactly
+from sfumato.privacy.rldp import compared
+from sfumato.uncertainty import Anything
 from sfumato.utility import recovery
 
 AIMS = ("information", "estimates", "either")
-QUICK_CELLS = 64  # up to which the search for the best estimates takes seconds, so that `either` may begin one
-QUICK_SECONDS = 10.0
+QUICK_SECONDS = 10.0  # of search for the best estimates, where nobody asked for one
 Named = Callable[[str, dict[str, float]], Draft]  # a draft by method and options
 
 
 def aimed(task: Task, aim: str, informative: Callable[[], Draft], named: Named, time_limit: float | None) -> Draft:
     """The draft for an aim. 'either' is the most informative design if the whole distribution can be estimated from
-    it, else, on small tables, the one from which it is estimated best."""
+    it, else the one from which it is estimated best."""
     if aim not in AIMS:
         raise unknown("an aim", aim, AIMS)
     if aim == "estimates":
@@ -33,7 +32,7 @@ def aimed(task: Task, aim: str, informative: Callable[[], Draft], named: Named, 
     draft = informative()
     if aim == "information" or _error(task, draft) < math.inf:
         return draft
-    if task.joint.p.size > QUICK_CELLS or not _searchable(task):
+    if not _searchable(task):
         return replace(draft, notes=(*draft.notes, "the aim 'estimates' designs for estimates instead of bits"))
     best = _estimable(task, named, QUICK_SECONDS if time_limit is None else time_limit)
     kept = f"with the aim 'information' {draft.method} keeps {draft.value(task):.4g} nats, not {best.value(task):.4g}"
@@ -52,10 +51,8 @@ def _estimable(task: Task, named: Named, time_limit: float | None) -> Draft:
 
 
 def _searchable(task: Task) -> bool:
-    joint = task.joint
-    whole = bool((joint.p_secret > 0).all() and (joint.p_useful > 0).all())
-    fits = task.notion == "rldp" and task.reads == "both" and joint.p.size <= MOST_CELLS and joint.secret.size > 1
-    return whole and fits and task.epsilon > 0 and isinstance(task.within, (ChiSquareBall, Exactly))
+    fits = task.notion == "rldp" and task.epsilon > 0 and not isinstance(task.within, Anything)
+    return fits and len(compared(task.within)) > 1
 
 
 def _error(task: Task, draft: Draft) -> float:

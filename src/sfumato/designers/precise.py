@@ -3,98 +3,188 @@
 from __future__ import annotations
 
 import math
-import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
 from sfumato.alphabet import Floats
+from sfumato.certification import seal
 from sfumato.designers.base import Draft, Task
-from sfumato.designers.grr import response, strength
-from sfumato.errors import InputError
-from sfumato.joint import Joint
-from sfumato.mechanism import Constant, Mechanism, Table
-from sfumato.solve.precise import precise as most_precise
-from sfumato.solve.precise import trace
-from sfumato.solve.watch import Progress, Watch
-from sfumato.uncertainty import ChiSquareBall, Exactly
+from sfumato.designers.grr import grr
+from sfumato.designers.srr import srr
+from sfumato.designers.unary import oue, sue
+from sfumato.errors import InputError, SfumatoError
+from sfumato.mechanism import Blocks, Constant, Law, Mechanism, Table
+from sfumato.optimise.budget import Budget, Progress
+from sfumato.optimise.estimates.bound import least_error
+from sfumato.optimise.estimates.goal import TARGETS, Goal, goal
+from sfumato.optimise.estimates.searching import Found, filled, searched
+from sfumato.optimise.estimates.starts import fitting
+from sfumato.privacy.rldp import compared
+from sfumato.uncertainty import Anything
 
-def watch_for(time_limit: float, progress: Progress | None, cells: int) -> Watch:
-    return Watch(time.monotonic() + 0.85 * time_limit, progress)
-
-
-TARGETS = ("joint", "useful", "secret")
-BESIDE = 1e-4  # weight of the whole table beside another target, so that all of it stays identified
-SECONDS = 60.0  # of search, when no time_limit is given
-MOST_CELLS = 400  # the mixture's Newton steps cost the cube of a few times this
-
-
-def weights(joint: Joint, target: str) -> Floats:
-    """C[x, x] of the mean square error of a target: of the cells, or of the values of a marginal."""
-    r, k = joint.shape
-    sums = {
-        "joint": np.eye(r * k), "secret": np.kron(np.eye(r), np.ones((1, k))),
-        "useful": np.kron(np.ones((1, r)), np.eye(k)),
-    }[target]
-    return np.asarray(sums.T @ sums / len(sums))
-
-
-def standard_error(rows: Floats, joint: Joint, cost: Floats) -> float:
-    """Root of (tr(C J⁻¹) − pᵀCp)/n, n = 1 when it is not known: of the efficient unbiased estimate."""
-    p = joint.p.ravel()
-    return math.sqrt(max(trace(rows, joint.p, cost) - float(p @ cost @ p), 0.0) / (joint.n or 1))
+BESIDE = 1e-5  # weight of the whole table beside another target, so that all of it stays identified
+SECONDS = 24.0  # of search, when no time_limit is given
+SHARE = 0.85  # of the time limit: the rest is for sealing and certifying
+PROOF = 0.2  # of the search, for the proof that little more is possible
+NEAR = 1e-3  # of the error: a design this close to the untouched table needs no other bound
+LISTED = 4_000_000  # numbers in a protocol that is compared by listing it
 
 
 def precise(
-    task: Task, *, target: str = "joint", time_limit: float | None = None, progress: Progress | None = None
+    task: Task, *, target: Any = "joint", time_limit: float | None = None, progress: Progress | None = None
 ) -> Draft:
-    """The least standard error of estimates under ε-RLDP over the ball: an A-optimal mixture of extreme rows (ours).
+    """The least standard error of estimates under ε-RLDP over a set: an A-optimal mixture of private rows (ours).
 
-    target is what shall be estimated well: the 'joint' table, the 'useful' marginal or the 'secret' one; the others
-    stay identified. d.value is the root mean square standard error over its values at as many rows as were counted;
-    d.bound is that of the untouched table, below which no release can be. The rows of GRR on (s, u) and on u alone are
-    among those that are mixed.
+    target is what shall be estimated well: the 'joint' table, the 'useful' or the 'secret' marginal, 'each' of them
+    (each divided by its own best error; d.value is then the root mean square of these ratios), weights of these as a
+    mapping, weights of the squared errors of cells [s, u], or sums [k, s, u] that shall be known; the rest stays
+    identified. d.value is the root mean square standard error at as many rows as were counted; d.bound lies below it: no mechanism with this promise has a smaller one. Ordinary protocols, of the
+    useful variable alone or with the secret, calibrated to the same promise, compete as whole designs.
     """
-    if target not in TARGETS:
-        raise InputError(f"target must be one of {', '.join(TARGETS)}, got {target!r}.")
-    joint, cost = task.joint, weights(task.joint, target)
-    slack = _slack(task)
-    watch = watch_for(SECONDS if time_limit is None else time_limit, progress, joint.p.size)
-    free = math.sqrt(max(float(np.diag(cost) @ joint.p.ravel() - joint.p.ravel() @ cost @ joint.p.ravel()), 0.0))
-    common = {"bound": free / math.sqrt(joint.n or 1), "details": {"target": target}, "unit": "of standard error"}
+    _check(task)
+    joint = filled(task.within).joint
+    whole = isinstance(target, str) and target in ("joint", "table")
+    wanted = "useful" if whole and task.reads == "useful" else target
+    budget = _budget(time_limit, progress)
+    first = goal(joint, _parts_of(wanted, task), task.reads)
+    details: dict[str, Any] = {"target": target if isinstance(target, str) else "given"}
     if task.epsilon == 0:
-        return Draft(Constant(*joint.shape), "precise", score=lambda m: math.inf, **common)  # type: ignore[arg-type]
-    start = np.concatenate([_randomised(task), _randomised(task.with_reads("useful"))])
-    mixed = cost if target == "joint" else cost + BESIDE * weights(joint, "joint")
-    rows, _ = most_precise(joint.p, slack, task.epsilon, mixed, start=start, watch=watch)
+        law = Constant(task.rows, joint.useful.size)
+        bound = math.sqrt(first.untouched / (joint.n or 1))
+        return Draft(law, "precise", bound, details=details, score=lambda m: math.inf, unit="of standard error")
+    aim, known = _each(task, budget) if _is_each(wanted) else (first, None)
+    return _draft(task, aim, wanted, known, budget, details)
+
+
+def _draft(task: Task, aim: Goal, wanted: Any, known: Floats | None, budget: Budget, details: dict[str, Any]) -> Draft:
+    joint = filled(task.within).joint
+    found = _found(task, aim, budget.part(1 - PROOF), known)
+    laws: list[tuple[float, Law, str, str]] = []
+    if found is not None:
+        law = Table(_columns(found), task.rows)
+        laws.append((aim.of_law(law), law, "precise", task.reads))
+    laws += [(error, law, name, reads) for error, law, name, reads in _protocols(task, aim, wanted) if error == error]
+    laws.sort(key=lambda x: x[0])
+    error, law, name, reads = next(x for x in laws if x[2] in ("precise", "srr") or _sealable(task, x[1], x[3]))
+    least = aim.untouched if found is None else max(aim.untouched, least_error(found, aim, budget))
+    of = "(s, u)" if reads == "both" else "u alone"
+    notes = [] if name == "precise" else [f"{name} of {of} has the least error found"]
+    if budget.over:
+        notes.append("stopped at the time limit: the best design so far")
+    if least <= aim.untouched < error * (1 - NEAR):
+        notes.append("only the error of the untouched table is proved to be out of reach within the time")
+    measured = aim if reads == task.reads else goal(joint, "useful", "useful")
 
     def score(mechanism: Mechanism) -> float:
-        q = mechanism.matrix
-        return math.nan if q is None else standard_error(q, joint, cost)
+        return math.sqrt(measured.of_law(mechanism.law) / (joint.n or 1))
 
-    late = ("stopped at the time limit: the best design so far",) if watch.over else ()
-    note = "which rows are tried is a search: only the error of the untouched table bounds what others could reach"
-    law = Table(rows / rows.sum(0), joint.shape[0])
-    return Draft(law, "precise", notes=(*late, note), score=score, **common)  # type: ignore[arg-type]
-
-
-def _randomised(task: Task) -> Floats:
-    """The rows [y, x] of GRR over what the task reads, for every secret."""
-    rows = response(task.rows, task.joint.useful.size, strength(task)).matrix()
-    assert rows is not None
-    return np.asarray(rows if task.rows > 1 else np.tile(rows, (1, task.joint.secret.size)))
+    bound = math.sqrt(min(least, error) / (joint.n or 1))
+    other = None if reads == task.reads else task.with_reads(reads)
+    details = {**details, "origin": name}
+    return Draft(law, "precise", bound, tuple(notes), details, score=score, unit="of standard error", task=other)
 
 
-def _slack(task: Task) -> float:
-    """The shared slack of the ball; none for a known distribution."""
-    if task.notion != "rldp" or task.reads != "both":
-        raise InputError(f"precise is for notion='rldp' and reads='both', got {task.notion!r} and {task.reads!r}.")
+def _sealable(task: Task, law: Law, reads: str) -> bool:
+    """Whether a protocol's promise can be proved: the proofs of some closed forms are looser than their calibration."""
     joint = task.joint
-    if not isinstance(task.within, (ChiSquareBall, Exactly)):
-        raise InputError(f"precise needs a χ² ball or a known distribution, got a set of kind {task.within.kind!r}.")
-    if (joint.p_secret <= 0).any() or (joint.p_useful <= 0).any():
-        raise InputError("a secret or a useful value never occurs in the table; leave it out, or use method='grr'.")
-    if joint.secret.size < 2:
+    mechanism = Mechanism(law, joint.secret, joint.useful, reads, "precise", joint=joint)
+    try:
+        seal(mechanism, task.with_reads(reads).claim)
+    except SfumatoError:
+        return False
+    return True
+
+
+def _found(task: Task, aim: Goal, budget: Budget, known: Floats | None = None) -> Found | None:
+    """The search for a goal, with a little weight on the whole table."""
+    beside = goal(filled(task.within).joint, "useful" if task.reads == "useful" else "joint", task.reads)
+    mixed = Goal(aim.coordinates, aim.cost + BESIDE * float(np.trace(aim.cost) / np.trace(beside.cost)) * beside.cost)
+    return searched(task.within, task.epsilon, mixed, task.reads, budget, known)
+
+
+def _columns(found: Found) -> Floats:
+    """Rows over all inputs, columns that sum to 1."""
+    coordinates = found.cone.coordinates
+    rows = found.rows if found.cone.reads == "useful" else coordinates.full(found.rows)
+    return np.asarray(rows / rows.sum(0))
+
+
+def _is_each(target: Any) -> bool:
+    return isinstance(target, str) and target == "each"
+
+
+def _parts_of(target: Any, task: Task) -> Any:
+    if _is_each(target):
+        return "useful" if task.reads == "useful" else dict.fromkeys(TARGETS, 1.0)
+    return target
+
+
+def _each(task: Task, budget: Budget) -> tuple[Goal, Floats | None]:
+    """Σ C_k / f*_k: each target divided by the best error found for it, so that none is ruined; and the rows found."""
+    joint = filled(task.within).joint
+    if task.reads == "useful":
+        return goal(joint, "useful", "useful"), None
+    best, rows = {}, []
+    for i, name in enumerate(TARGETS):
+        aim = goal(joint, name)
+        found = _found(task, aim, budget.part(1 / (len(TARGETS) + 2 - i)))
+        errors = [e for e, *_ in _protocols(task, aim, name)] if found is None else [aim.of_rows(found.rows)]
+        best[name] = min(e for e in errors if e == e)
+        rows += [] if found is None else [found.rows]
+    weights = {name: (task.joint.n or 1) / (len(TARGETS) * e) if 0 < e < math.inf else 0.0 for name, e in best.items()}
+    return goal(joint, weights if any(weights.values()) else "joint"), np.concatenate(rows) if rows else None
+
+
+def _protocols(task: Task, aim: Goal, wanted: Any) -> Iterator[tuple[float, Law, str, str]]:
+    """(error, law, name, reads) of the ordinary protocols at the same promise; NaN where they are too large to list."""
+    makers: tuple[Callable[[Task], Draft], ...] = (grr, oue, sue)
+    alone = isinstance(wanted, str) and wanted == "useful"
+    useful = goal(filled(task.within).joint, "useful", "useful") if alone else None
+    for reads, measured in {"both": aim if task.reads == "both" else None, "useful": useful}.items():
+        if measured is None:
+            continue
+        asked = task.with_reads(reads)
+        laws = [(make(asked).law, make.__name__) for make in makers]
+        if reads == "both":
+            laws += [(srr(task, fit=fit).law, "srr") for fit in (False, True)]
+            laws += [(_blocks(task, order), "blocks") for order in fitting(task.epsilon)]
+        for law, name in laws:
+            few = law.kind == "unary" or law.outputs * asked.rows * task.joint.useful.size <= LISTED
+            yield measured.of_law(law) if few else math.nan, law, name, reads
+
+
+def _blocks(task: Task, order: int) -> Law:
+    """SRR with projective blocks in the place of single values: private for any distribution."""
+    up, down = math.exp(task.epsilon), math.exp(-task.epsilon)
+    try:
+        one = Blocks(1, task.joint.useful.size, order, *_summing(task.joint.useful.size, order))
+    except InputError:
+        return Constant(*task.joint.shape)
+    inside, outside = one.copies
+    total = inside * up + outside * down + (task.rows - 1) * one.blocks
+    return Blocks(task.rows, task.joint.useful.size, order, up / total, down / total, 1 / total)
+
+
+def _summing(useful: int, order: int) -> tuple[float, float, float]:
+    """Even weights of the blocks of one secret: only their number is asked for."""
+    from sfumato.mechanism.blocks import incidence
+
+    even = 1 / len(incidence(useful, order))
+    return even, even, even
+
+
+def _budget(time_limit: float | None, progress: Progress | None) -> Budget:
+    if time_limit is not None and not time_limit > 0:
+        raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}.")
+    return Budget.of(SHARE * (SECONDS if time_limit is None else time_limit), progress)
+
+
+def _check(task: Task) -> None:
+    if task.notion != "rldp":
+        raise InputError(f"precise is for notion='rldp', got {task.notion!r}.")
+    if isinstance(task.within, Anything):
+        raise InputError("precise needs a ball, a polytope or a known distribution; over any distribution use srr.")
+    if len(compared(task.within)) < 2:
         raise InputError("fewer than two secrets occur in the table: there is nothing to tell apart.")
-    if joint.p.size > MOST_CELLS:
-        raise InputError(f"precise takes {MOST_CELLS} cells at most, got {joint.p.size}; use ballopt.")
-    return task.within.slack if isinstance(task.within, ChiSquareBall) else 0.0

@@ -50,4 +50,4 @@ def fitted(task: Task) -> float:
         inner = 1 / E**2 - 4 * r * (1 - r)
         root = np.where(inner > 0, 2 * (1 - r) / (1 / E + np.sqrt(np.maximum(inner, 0))), np.inf)
         x = min(x, float(root.min()))
-    return max(math.log(x), task.epsilon)
+    return math.log(max(x, E))

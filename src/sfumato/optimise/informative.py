@@ -130,6 +130,8 @@ class Chain:
         self.values[profile] = layout.value(p)
         x = self.coordinates.taken(layout.rows())
         x = self.coordinates.unit(x[x @ self.coordinates.p > 0])
+        if len(self.coordinates.p) <= NUMBERS:  # where the last digits count
+            x = repaired(self.cone, x)
         self.master.add(x)
         return x
 

@@ -1,0 +1,118 @@
+"""Goals: what shall be estimated, as a quadratic form of errors, and how well a law does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sfumato.errors import InputError, unknown
+from sfumato.joint import Joint
+from sfumato.mechanism import Law, Unary
+from sfumato.mechanism.law import scale
+from sfumato.optimise.arrays import Bools, Floats
+from sfumato.optimise.cone import Coordinates
+
+TARGETS = ("joint", "useful", "secret")
+RANK = 1e-13  # of the greatest eigenvalue of J: below it nothing is told
+ASKED = 1e-9  # of what is asked for: as much may fall on what is not told, by rounding
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Goal:
+    """min tr(C J⁻¹) − pᵀCp over the coordinates with mass: the mean square error of what is asked for, times n."""
+
+    coordinates: Coordinates
+    cost: Floats  # C[i, i] over the coordinates with mass
+
+    @property
+    def seen(self) -> Bools:
+        return np.asarray(self.coordinates.p > 0)
+
+    @property
+    def p(self) -> Floats:
+        return np.asarray(self.coordinates.p[self.seen])
+
+    @property
+    def own(self) -> float:
+        """pᵀCp: what tr(C J⁻¹) contains beyond the error."""
+        return float(self.p @ self.cost @ self.p)
+
+    @property
+    def untouched(self) -> float:
+        """The error of the table itself, by sampling alone: no release is below it."""
+        return max(float(np.diag(self.cost) @ self.p) - self.own, 0.0)
+
+    def of_rows(self, rows: Floats) -> float:
+        """The error of a mechanism Q[y, i] over all coordinates; ∞ where C asks for what it does not tell."""
+        law = rows @ self.coordinates.p
+        unit = rows[law > 0][:, self.seen] / np.sqrt(law[law > 0])[:, None]
+        values, vectors = np.linalg.eigh(unit.T @ unit)
+        told = values > RANK * values[-1]
+        asked = ((vectors.T @ self.cost) * vectors.T).sum(1)
+        if asked[~told].sum() > ASKED * asked.sum():
+            return float("inf")
+        return max(float((asked[told] / values[told]).sum()) - self.own, 0.0)
+
+    def of_law(self, law: Law) -> float:
+        """The error from a law over all cells, or over useful values where these are the coordinates; or NaN.
+
+        Bits of a unary law are counted one by one, as `estimate` does: their covariance is diag(r(1 − r)/δ² + p²) − ppᵀ,
+        r = off + δp, δ = on − off, because two bits of one answer are independent given the input.
+        """
+        if isinstance(law, Unary):
+            on, off = float(law.on) / scale(law.bits), float(law.off) / scale(law.bits)
+            r = off + (on - off) * self.p
+            with np.errstate(divide="ignore"):
+                each = r * (1 - r) / np.float64(on - off) ** 2 + self.p**2
+            return float(np.diag(self.cost) @ each - self.own)
+        rows = law.matrix()
+        return float("nan") if rows is None else self.of_rows(np.asarray(rows, float)[:, self.coordinates.cell])
+
+
+def goal(joint: Joint, target: Any, reads: str = "both") -> Goal:
+    """The goal of a target: 'joint' (the whole table), 'useful', 'secret', a mapping from these to weights, weights of the
+    squared errors of cells [s, u], or sums that shall be known [k, s, u]."""
+    coordinates = Coordinates.of(joint, reads)
+    at = coordinates.cell[coordinates.p > 0]
+    if isinstance(target, Mapping):
+        for name, weight in target.items():
+            if not (isinstance(weight, (int, float)) and 0 <= weight < float("inf")):
+                raise InputError(f"the weight of target {name!r} must be a number, zero or more, got {weight!r}.")
+        if not any(target.values()):
+            raise InputError("a target needs a weight above zero.")
+        parts = [w * goal(joint, name, reads).cost for name, w in target.items() if w]
+        return Goal(coordinates, np.asarray(sum(parts)))
+    if isinstance(target, str):
+        return Goal(coordinates, _named(target, at, joint.shape, reads))
+    return Goal(coordinates, _given(target, at, joint.shape, reads))
+
+
+def _named(target: str, at: Any, shape: tuple[int, int], reads: str) -> Floats:
+    name = "joint" if target == "table" else target
+    if name not in TARGETS:
+        raise unknown("a target", target, (*TARGETS, "each"))
+    if reads == "useful" and name != "useful":
+        raise InputError(f"a mechanism that reads the useful variable alone tells nothing else: target {target!r} needs "
+                         "reads='both', or ask for target='useful'.")
+    if name == "joint":
+        return np.eye(len(at)) / len(at)
+    value = at % shape[1] if name == "useful" else at // shape[1]
+    sums = (value == np.unique(value)[:, None]).astype(float)
+    return np.asarray(sums.T @ sums / len(sums))
+
+
+def _given(target: Any, at: Any, shape: tuple[int, int], reads: str) -> Floats:
+    try:
+        weights = np.asarray(target, float)
+    except (TypeError, ValueError):
+        raise InputError(f"target must be a name, weights or sums of cells, got {type(target).__name__}.") from None
+    if reads != "both" or weights.shape[-2:] != shape or weights.ndim not in (2, 3) or not np.isfinite(weights).all():
+        raise InputError(f"weights must be finite, one for each cell {shape}, or a list of such tables of coefficients, and "
+                         f"need reads='both', got shape {weights.shape}.")
+    flat = weights.reshape(-1, shape[0] * shape[1])[:, at]
+    if not flat.any() or (weights.ndim == 2 and (flat < 0).any()):
+        raise InputError("weights of cells must not be negative, and some cell that occurs needs one above zero.")
+    return np.diag(flat[0]) / len(at) if weights.ndim == 2 else np.asarray(flat.T @ flat / len(flat))

@@ -1,0 +1,188 @@
+"""The search for the best estimates: starts, blocks by price, moves over the cone, and a mixture that is private."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.joint import Joint
+from sfumato.optimise.arrays import Bools, Floats
+from sfumato.optimise.budget import FREE, Budget
+from sfumato.optimise.cone import RatioCone, repaired
+from sfumato.optimise.estimates.blocks import BlockMover, Known
+from sfumato.optimise.estimates.goal import Goal
+from sfumato.optimise.estimates.master import FINE, Estimates
+from sfumato.optimise.estimates.starts import of_cells, of_values, steep
+from sfumato.optimise.moves.barrier import EMPTY
+from sfumato.optimise.product.profiles import ranked
+from sfumato.optimise.product.two_level import Ball, Profile
+from sfumato.optimise.search import moved
+from sfumato.uncertainty import ChiSquareBall, Exactly, RenyiBall, UncertaintySet
+
+BATCH = 16  # rows that are sought at once
+STARTS = 3  # climbs for each of them
+TOLD = 2.0  # weight that a new row is taken to have, in units of the mean, while the next ones are sought
+COARSE = 1e-3  # how well mixtures are solved between climbs
+CALM = 2  # climbs that gain little after which blocks have told what they can
+LITTLE = 2e-3  # of the error
+ROWS = 2.5  # rows of a mixture for each coordinate, about
+ROOM = 1e9  # every inequality is asked for, however far from binding
+AFTER = 0.1  # of the time, for the last mixture, besides what making its rows private will take
+TIMED = 8  # rows on which that is measured
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """Private rows Q[y, i] over the coordinates, their error, and the master with its prices."""
+
+    rows: Floats
+    error: float
+    master: Estimates
+    cone: RatioCone
+
+
+def filled(within: UncertaintySet) -> UncertaintySet:
+    """The set with a trace of mass in every cell, where it is a ball: its distributions may have mass in cells that were
+    never counted, so these are to be estimated like all others; what is found is made private over the set itself."""
+    joint = within.joint
+    if not isinstance(within, (ChiSquareBall, RenyiBall)) or within.budget <= 0 or (joint.p > 0).all():
+        return within
+    p = np.maximum(joint.p, EMPTY)
+    return within.around(Joint.from_probabilities(p / p.sum(), n=joint.n))
+
+
+def searched(
+    within: UncertaintySet, epsilon: float, goal: Goal, reads: str = "both", budget: Budget = FREE,
+    known: Floats | None = None,
+) -> Found | None:
+    """The best mixture found within the time; None where not even one mixture fits into it.
+
+    `known` are private rows over the coordinates that join the pool.
+    """
+    near = filled(within)
+    cone, exact = RatioCone(near, epsilon, reads), RatioCone(within, epsilon, reads)
+    exact.coordinates, exact.secrets = cone.coordinates, cone.secrets
+    search = _Search(cone, epsilon)
+    working = budget.part(1 - AFTER, max(budget.left - search.seconds(), AFTER * budget.left))
+    master = Estimates(goal, working)
+    if not search.begin(master, known):
+        return None
+    if search.movers:
+        search.climb(master, working)
+    if not working.over:
+        moved(cone, master, working)
+    return _settled(exact, master, budget)
+
+
+class _Search:
+    """The starts of one cone, and climbs from them."""
+
+    def __init__(self, cone: RatioCone, epsilon: float) -> None:
+        self.cone, self.rng = cone, np.random.default_rng(1)
+        within = cone.within
+        ball: Ball | None = within if isinstance(within, (ChiSquareBall, RenyiBall)) else None
+        if isinstance(within, Exactly) or (ball is not None and ball.budget == 0):
+            ball = Known()
+        self.movers: list[BlockMover] = []
+        if ball is not None and cone.reads == "both":
+            shares = within.joint.p_secret
+            profiles = [] if ball.budget == 0 else ranked(ball, shares[shares > 0], epsilon)[:1]
+            self.movers = [BlockMover(ball, cone, epsilon, x) for x in dict.fromkeys([Profile(), *profiles])]
+        shape = within.joint.shape
+        self.sets = of_cells(cone.coordinates, shape, epsilon, cone.reads)
+        self.common = of_values(shape[1], epsilon)[:, cone.coordinates.cell % shape[1]]  # the same whatever s is
+
+    def seconds(self) -> float:
+        """What it will take to make the rows of a mixture private exactly, by what a few take."""
+        began, n = time.monotonic(), self.sets.shape[1]
+        self.cone.cuts(self.cone.coordinates.unit(steep(self.sets[:: max(1, len(self.sets) // TIMED)][:TIMED])))
+        return ROWS * n / TIMED * (time.monotonic() - began)
+
+    def begin(self, master: Estimates, known: Floats | None) -> bool:
+        """A first mixture: single cells, which tell everything, and some of all other sets; then the rest by price."""
+        n = len(master.p)
+        single = np.flatnonzero(self.sets.sum(1) == 1)
+        others = np.setdiff1d(np.arange(len(self.sets)), single)
+        first = np.append(single, self.rng.permutation(others)[: max(master.most - len(single), n)])
+        if master.seconds(len(first)) > master.budget.left:
+            return False
+        master.add(self._steepest(self.sets[first]))
+        master.solve(COARSE)
+        rows = [self._steepest(self.sets)] + [m.starts(self.sets) for m in self.movers[1:]]
+        fresh = master.goal.coordinates.unit(np.concatenate(rows))
+        best = np.argsort(-master.gains(fresh), kind="stable")[: master.most]
+        master.add(fresh[best])
+        master.add(steepened(self.cone, steep(self.common), loose=True))
+        if known is not None and len(known):
+            master.add(known)
+        master.solve(COARSE)
+        return True
+
+    def _steepest(self, sets: Bools) -> Floats:
+        return self.movers[0].starts(sets) if self.movers else steepened(self.cone, steep(sets))
+
+    def climb(self, master: Estimates, budget: Budget) -> None:
+        """Blocks by price until they gain little: from listed and random sets, and from those found before."""
+        found, calm = np.zeros((0, len(master.p)), bool), 0
+        while calm < CALM and not budget.over:
+            before = master.value
+            rows, found = self._varied(master, found, budget)
+            master.add(rows)
+            master.solve(COARSE)
+            budget.tell("blocks", master.value)
+            calm = 0 if master.value > before + LITTLE * abs(before) else calm + 1
+
+    def _varied(self, master: Estimates, found: Bools, budget: Budget) -> tuple[Floats, Bools]:
+        """As many rows as coordinates, a few at a time: each batch counts as told before the next one is sought, else
+        all of them would tell what is known least, and the rest would stay unknown."""
+        out, sets = [np.zeros((0, len(master.p)))], [found[:0]]
+        rows, theta = master.rows, master.theta
+        J = (rows.T * theta) @ rows
+        for turn in range(max(len(self.movers), len(master.p) // BATCH)):
+            if budget.over:
+                break
+            slope = master.spread(J)
+            climber = self.movers[turn % len(self.movers)]
+            new, chosen = climber.rows(slope, master.prices, self._begun(found, STARTS * BATCH), budget)
+            best = np.argsort(new @ master.prices - ((new @ slope) * new).sum(1), kind="stable")[:BATCH]
+            out.append(new[best])
+            sets.append(chosen[best])
+            J = J + TOLD / len(rows) * new[best].T @ new[best]
+        return np.concatenate(out), np.concatenate(sets)
+
+    def _begun(self, found: Bools, count: int) -> Bools:
+        """A third each: listed sets, random sets of any density, and found ones with some cells changed."""
+        n, third = self.sets.shape[1], count // 3 + 1
+        listed = self.sets[self.rng.integers(len(self.sets), size=third)]
+        drawn = self.rng.random((third, n)) < self.rng.uniform(0.05, 0.7, (third, 1))
+        old = found[self.rng.integers(len(found), size=third)] if len(found) else ~listed
+        return np.concatenate([listed, drawn, old ^ (self.rng.random(old.shape) < 0.05)])
+
+
+def steepened(cone: RatioCone, rows: Floats, *, loose: bool = False) -> Floats:
+    """Unit rows as far from the constant row as the promise allows: adding the constant row once takes `rise` from every
+    inequality, so what the worst of them has to spare says how much of the constant row can be taken out (ours)."""
+    rows = cone.coordinates.unit(rows)
+    found = cone.cuts(rows, loose=loose, room=ROOM)
+    worst = np.full(len(rows), -np.inf)
+    np.maximum.at(worst, found.y, found.excess)
+    spare = np.where(np.isfinite(worst), worst, 0.0) / cone.rise
+    rows = np.maximum(rows + np.maximum(spare * (1 + np.sign(spare) * 1e-6), -rows.min(1))[:, None], 0.0)
+    return cone.coordinates.unit(rows)
+
+
+def _settled(cone: RatioCone, master: Estimates, budget: Budget) -> Found:
+    """The rows in use, each mixed until private exactly, and mixed with each other once more, to the last digit."""
+    rows, _ = master.used()
+    last = Estimates(master.goal, budget)
+    last.pace = master.pace
+    last.add(repaired(cone, rows))
+    last.solve(FINE)
+    if not np.isfinite(last.value):  # no time: the mixture as it is, its rows private already
+        last = master
+    rows, theta = last.used()
+    q = theta[:, None] * rows
+    q = q / q.sum(0)
+    return Found(q, master.goal.of_rows(q), last, cone)
