@@ -21,7 +21,6 @@ import numpy as np
 
 import sfumato as sf
 from sfumato.designers.base import Design
-from sfumato.solve.simplex_rows import lower_bounds
 
 PAIRS = (("sex", "race"), ("race", "sex"), ("native-country", "relationship"), ("occupation", "education"))
 LIMITS = {PAIRS[0]: 0.1, PAIRS[1]: 0.1, PAIRS[2]: 10.0, PAIRS[3]: 20.0}
@@ -81,10 +80,7 @@ def growth() -> Iterator[str]:
 def cone(joint: sf.Joint, epsilon: float) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Definition 3's cone in |S||U| dimensions: rows a with a·v ≥ 0."""
     ball, (s, u), out = sf.ChiSquareBall(joint), joint.shape, [np.eye(joint.p.size)]
-    corners = []
-    for i, share in enumerate(joint.p_secret):
-        low = lower_bounds(joint.p[i] / share, (1 + ball.slack / share) ** 2)
-        corners.append(low + (1 - low.sum()) * np.eye(u))
+    corners = [low + (1 - low.sum()) * np.eye(u) for low in ball.spikes()[0]]
     for i, j in itertools.product(range(s), repeat=2):
         for a, b in itertools.product(corners[i], corners[j]):
             row = np.zeros((s, u))

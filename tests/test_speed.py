@@ -115,7 +115,7 @@ def test_a_wide_design_leaves_a_margin_on_the_grid_of_the_proof():
     ball = sf.ChiSquareBall(joint)
     layout, _ = widest(ball, 1.0, FREE, Profile(0.4, 0.5))
     assert safe(layout, ball, joint.p, 1.0) is layout
-    heights = np.concatenate([h for h in layout.heights])
+    heights = np.concatenate(list(layout.heights))
     secret = np.repeat(np.arange(12), [len(h) for h in layout.heights])
     i, j = (x.ravel() for x in np.meshgrid(np.arange(len(secret)), np.arange(len(secret)), indexing="ij"))
     apart = (secret[i] != secret[j]) & (np.random.default_rng(0).random(len(i)) < 0.05)

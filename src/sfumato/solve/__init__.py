@@ -1,1 +1,0 @@
-"""Numeric engines that know nothing of privacy: programmes, columns, layouts, rays, covers, lattices, saddles."""
