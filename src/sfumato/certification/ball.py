@@ -17,7 +17,8 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.certification.outward import dot_down, down, down_any, float_range, up, up_any
 from sfumato.joint import Joint
-from sfumato.uncertainty.tilting import Pairs, balanced, greatest_mean, spread_of, worst_pairs
+from sfumato.uncertainty.base import Pairs
+from sfumato.uncertainty.tilting import balanced, greatest_mean, spread_of, worst_pairs
 
 NEWTON = 12
 LOOSE = 1e-9  # a bound this far above what floats reach gets a second dual point

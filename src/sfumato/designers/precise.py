@@ -40,8 +40,9 @@ def precise(
     target is what shall be estimated well: the 'joint' table, the 'useful' or the 'secret' marginal, 'each' of them
     (each divided by its own best error; d.value is then the root mean square of these ratios), weights of these as a
     mapping, weights of the squared errors of cells [s, u], or sums [k, s, u] that shall be known; the rest stays
-    identified. d.value is the root mean square standard error at as many rows as were counted; d.bound lies below it: no mechanism with this promise has a smaller one. Ordinary protocols, of the
-    useful variable alone or with the secret, calibrated to the same promise, compete as whole designs.
+    identified. d.value is the root mean square standard error at as many rows as were counted; d.bound lies below it:
+    no mechanism with this promise has a smaller one. Ordinary protocols, of the useful variable alone or with the
+    secret, calibrated to the same promise, compete as whole designs.
     """
     _check(task)
     joint = filled(task.within).joint
@@ -63,8 +64,8 @@ def _draft(task: Task, aim: Goal, wanted: Any, known: Floats | None, budget: Bud
     found = _found(task, aim, budget.part(1 - PROOF), known)
     laws: list[tuple[float, Law, str, str]] = []
     if found is not None:
-        law = Table(_columns(found), task.rows)
-        laws.append((aim.of_law(law), law, "precise", task.reads))
+        table = Table(_columns(found), task.rows)
+        laws.append((aim.of_law(table), table, "precise", task.reads))
     laws += [(error, law, name, reads) for error, law, name, reads in _protocols(task, aim, wanted) if error == error]
     laws.sort(key=lambda x: x[0])
     error, law, name, reads = next(x for x in laws if x[2] in ("precise", "srr") or _sealable(task, x[1], x[3]))

@@ -28,16 +28,17 @@ from sfumato.uncertainty import ChiSquareBall, Custom, RenyiBall
 
 LISTED_CELLS = 1_000_000  # |Y|·|X| up to which a design is kept as a table; beyond, as a layout
 LARGEST = 12.0  # nats up to which the optimisers work: heights up to e^ε exceed an LP's digits from about 16 on
-SECONDS = 20.0  # for a search, when no time_limit is given
+SECONDS, EACH, MOST = 3.0, 0.06, 60.0  # of a design when no time_limit is given: at least, for each cell, at most
 SEARCH, WIDE_SEARCH = 0.65, 0.5  # of the time; what is left is for the bound, sealing and certifying
 BOUND = 0.6  # of what the search leaves
 
 
-def budget_of(time_limit: float | None, progress: Progress | None) -> Budget:
+def budget_of(task: Task, time_limit: float | None, progress: Progress | None) -> Budget:
     """The time of a whole design."""
     if time_limit is not None and not time_limit > 0:
         raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}.")
-    return Budget.of(SECONDS if time_limit is None else time_limit, progress)
+    usual = min(SECONDS + EACH * task.rows * task.joint.useful.size, MOST)
+    return Budget.of(usual if time_limit is None else time_limit, progress)
 
 
 def _checked(task: Task, method: str) -> None:
@@ -68,14 +69,14 @@ def ballopt(
 ) -> Draft:
     """The most informative rows for every distribution in the set (ours): any rows, a pool of every origin, moves.
 
-    The bound holds for every mechanism that is private over the set. profile=(drop, power) keeps to two-level rows under
-    one profile of the shared slack. The search ends when nothing gains, at the gap or with the time.
+    The bound holds for every mechanism that is private over the set. profile=(drop, power) keeps to two-level rows
+    under one profile of the shared slack. The search ends when nothing gains, at the gap or with the time.
     """
     _checked(task, "ballopt")
     if isinstance(task.within, Custom):
         raise InputError("ballopt needs a set that names its worst distributions; a custom set only gives ranges.")
     given = None if profile is None else Profile(*profile)
-    return _drafted(task, "ballopt", task.within, gap, budget_of(time_limit, progress), given)
+    return _drafted(task, "ballopt", task.within, gap, budget_of(task, time_limit, progress), given)
 
 
 def polyopt(
@@ -92,21 +93,22 @@ def polyopt(
     if not isinstance(task.within, (ChiSquareBall, RenyiBall)):
         raise InputError(f"polyopt needs a ball, got a set of kind {task.within.kind!r}. Use method='ballopt'.")
     inner = Simplices(task.within, same_secret)
-    return _drafted(task, "polyopt", inner, gap, budget_of(time_limit, progress), None, same_secret=same_secret)
+    return _drafted(task, "polyopt", inner, gap, budget_of(task, time_limit, progress), None, same_secret=same_secret)
 
 
 def _drafted(
     task: Task, method: str, inner: Any, gap: float, budget: Budget, profile: Profile | None, **details: Any
 ) -> Draft:
     if task.epsilon == 0:
-        return Draft(Constant(task.rows, task.joint.useful.size), method, notes=("ε = 0: the output ignores the input",))
-    started = time.monotonic()
+        law: Law = Constant(task.rows, task.joint.useful.size)
+        return Draft(law, method, notes=("ε = 0: the output ignores the input",))
+    started, search = time.monotonic(), budget.part(SEARCH)
     listed = task.reads == "useful" or len(Coordinates.of(task.joint).p) <= LISTED
     if listed:
         found = most_informative(
-            inner, task.epsilon, budget.part(SEARCH), reads=task.reads, starts=_starts(task), profile=profile, gap=gap
+            inner, task.epsilon, search, reads=task.reads, starts=_starts(task), profile=profile, gap=gap
         )
-        law: Law = Table(found.rows, task.rows)
+        law = Table(found.rows, task.rows)
         value, notes = found.value, found.notes
         details["stages"] = found.stages
         own = found.bound
@@ -114,13 +116,14 @@ def _drafted(
         law, value, notes, used = _wide(task, inner, budget, profile)
         details["profile"] = (used.drop, used.power)
         own = float("inf")
-    if budget.part(1.0).left <= (1 - SEARCH) * SECONDS and listed and budget.over:
+    if search.over:
         notes = [*notes, "stopped at the time limit: the best design so far"]
     most = 1.0 + (time.monotonic() - started)  # no longer than the search took, and a second
     details["family" if inner is not task.within else "outside"] = own
     own = own if inner is task.within else float("inf")  # over a larger set it bounds the family alone
     close = own - value <= max(gap, 1e-5) * value
-    limit = bound(task.joint.p, task.within, task.epsilon, value=value, gap=gap, budget=budget.part(0.0 if close else BOUND, most))
+    time_left = budget.part(0.0 if close else BOUND, most)
+    limit = bound(task.joint.p, task.within, task.epsilon, value=value, gap=gap, budget=time_left)
     details["bounds"] = limit.routes
     return Draft(law, method, min(limit.value, own, task.ceiling), tuple(notes), details, fine=listed)
 
@@ -130,7 +133,9 @@ def _wide(
 ) -> tuple[Law, float, list[str], Profile]:
     """Rows that cannot be listed: a layout for the secrets that occur, a constant for the others."""
     if not isinstance(inner, (ChiSquareBall, RenyiBall)) or task.reads != "both":
-        raise InputError(f"this table has {task.joint.p.size:,} cells, too many for this set or method; use ballopt over a ball.")
+        raise InputError(
+            f"this table has {task.joint.p.size:,} cells, too many for this set or method; use ballopt over a ball."
+        )
     p = task.joint.p
     seen = np.flatnonzero(p.sum(1) > 0)
     smaller = inner.around(Joint.from_probabilities(p[seen], n=task.joint.n))
@@ -166,7 +171,7 @@ def nr(
         raise InputError("nr reads the secret; use ballopt with reads='useful'.")
     if task.epsilon == 0:
         return Draft(Constant(*task.joint.shape), "nr", notes=("ε = 0: the output ignores the input",))
-    p, budget = task.joint.p, budget_of(time_limit, progress)
+    p, budget = task.joint.p, budget_of(task, time_limit, progress)
     seen = np.flatnonzero(p.sum(1) > 0)
     layout = best_at_a_point(p[seen], task.epsilon, budget.part(SEARCH))
     atoms = dict(zip(seen.tolist(), zip(layout.lengths, layout.heights, strict=True), strict=True))

@@ -1,7 +1,8 @@
 """Coarser tables: the commonest cells alone, the rest of every secret together.
 
-Rows of the coarse table, spread over the fine one, are private there: by Cauchy–Schwarz (Hölder for other orders) merging
-cells does not take a distribution out of a ball of the same radius. So a fine design is never worse than a coarse one.
+Rows of the coarse table, spread over the fine one, are private there: by Cauchy–Schwarz (Hölder for other orders)
+merging cells does not take a distribution out of a ball of the same radius. So a fine design is never worse than a
+coarse one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from sfumato.optimise.arrays import Floats, Ints
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Merged:
-    """A coarse table [s, group] and the group of every cell of the fine one [s, u]; groups differ from secret to secret."""
+    """A coarse table [s, group] and the group of every cell of the fine one [s, u]; groups differ from secret to
+    secret."""
 
     joint: Joint
     group: Ints
@@ -33,8 +35,7 @@ def merged(joint: Joint, alone: int) -> Merged:
     p = joint.p
     keep = np.zeros(p.size, bool)
     keep[np.argsort(-p.ravel(), kind="stable")[:alone]] = True
-    keep &= p.ravel() > 0
-    keep = keep.reshape(p.shape)
+    keep = (keep & (p.ravel() > 0)).reshape(p.shape)  # type: ignore[assignment]
     group = np.where(keep, np.cumsum(keep, axis=1) - 1, keep.sum(1, keepdims=True))
     table = np.zeros((len(p), max(2, int(group.max()) + 1)))
     np.add.at(table, (np.arange(len(p))[:, None], group), p)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,7 @@ class Chain:
         """Every stage while there is time; interrupting ends with the best so far."""
         try:
             for start in starts:
-                self._try("starts", lambda start=start: self._pool(start))
+                self._try("starts", partial(self._pool, start))
             if self.shared:
                 self._try("product", self._products)
             if not self.given:

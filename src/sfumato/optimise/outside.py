@@ -79,8 +79,8 @@ def meet(
 ) -> float:
     """Improve the master's pool until value and bound are within a relative `gap`; returns the bound.
 
-    `outer` is the cone at ε itself, without the margin that is left for sealing. The programme of rays is simple only if
-    every number has mass; otherwise nothing is tried and the bound is ∞.
+    `outer` is the cone at ε itself, without the margin that is left for sealing. The programme of rays is simple only
+    if every number has mass; otherwise nothing is tried and the bound is ∞.
     """
     mean = cone.coordinates.p
     if len(mean) > NUMBERS or (mean <= 0).any():

@@ -34,7 +34,8 @@ def best_channel(shares: Floats, epsilon: float, budget: Budget) -> Floats:
     coordinates, S = Coordinates.of(joint), len(shares)
     master, E = Information(coordinates), float(np.exp(epsilon))
     if S <= LISTED:
-        master.add(1.0 + (E - 1.0) * ((np.arange(1, 1 << S)[:, None] >> np.arange(S)) & 1))
+        sets = np.asarray((np.arange(1, 1 << S)[:, None] >> np.arange(S)) & 1, float)
+        master.add(1.0 + (E - 1.0) * sets)
         budget.tell("rows", master.solve())
     else:
         product = ProductMover(Known(), joint.p, epsilon, Profile(0.0))

@@ -56,8 +56,8 @@ class Tangents:
         self.rng, self.turn, self.pace = np.random.default_rng(seed), 0, 0.0  # seconds for a row
 
     def __call__(self, rows: Floats, budget: Budget) -> Floats:
-        most = len(rows) if not self.pace else max(4, int(SHARE * budget.left / self.pace)) if budget.left < 1e9 else len(rows)
-        some = rows if len(rows) <= most else rows[self.rng.permutation(len(rows))[:most]]
+        most = SHARE * budget.left / self.pace if self.pace else float("inf")
+        some = rows if len(rows) <= most else rows[self.rng.permutation(len(rows))[: max(4, int(most))]]
         bases, floors = _bases(some, self.cone.coordinates.p, self.turn, self.rng)
         self.turn += 1
         started = time.monotonic()

@@ -11,11 +11,10 @@ import numpy as np
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError, unknown
 from sfumato.joint import Joint
-from sfumato.uncertainty.base import Extreme, Worst
+from sfumato.uncertainty.base import Extreme, Pairs, Worst
 from sfumato.uncertainty.tilting import (
     GAP_CLOSE,
     SPLIT_CLOSE,
-    Pairs,
     greatest_mean,
     mass_range,
     spread_of,

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.uncertainty.tilting import SPLIT_CLOSE, Mean, Pairs, best_split
+from sfumato.uncertainty.base import Pairs
+from sfumato.uncertainty.tilting import SPLIT_CLOSE, Mean, best_split
 
 NEWTON = 80
 LEAST_GAP = -75.0  # log of the least τ − max v, in units of the width, for α ≤ 1; divided by what a large α takes

@@ -45,7 +45,7 @@ class BlockMover:
             at = np.flatnonzero((secret == s) & (self.p > 0))
             if len(at):
                 self.cells.append(at)
-                self.heights.append(Heights(ball, float(self.p[at].sum()), E, profile, NODES, bend(MASSES)))
+                self.heights.append(Heights(ball, s, float(self.p[at].sum()), E, profile, NODES, bend(MASSES)))
         self.constants = self.heights[0].least, self.heights[0].most
 
     def starts(self, sets: Bools) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from sfumato.optimise.estimates.master import FINE, Estimates
 from sfumato.optimise.estimates.starts import of_cells, of_values, steep
 from sfumato.optimise.moves.barrier import EMPTY
 from sfumato.optimise.product.profiles import ranked
-from sfumato.optimise.product.two_level import Ball, Profile
+from sfumato.optimise.product.two_level import Profile
 from sfumato.optimise.search import moved
 from sfumato.uncertainty import ChiSquareBall, Exactly, RenyiBall, UncertaintySet
 
@@ -44,8 +45,9 @@ class Found:
 
 
 def filled(within: UncertaintySet) -> UncertaintySet:
-    """The set with a trace of mass in every cell, where it is a ball: its distributions may have mass in cells that were
-    never counted, so these are to be estimated like all others; what is found is made private over the set itself."""
+    """The set with a trace of mass in every cell, where it is a ball: its distributions may have mass in cells that
+    were never counted, so these are to be estimated like all others; what is found is made private over the set
+    itself."""
     joint = within.joint
     if not isinstance(within, (ChiSquareBall, RenyiBall)) or within.budget <= 0 or (joint.p > 0).all():
         return within
@@ -82,13 +84,13 @@ class _Search:
     def __init__(self, cone: RatioCone, epsilon: float) -> None:
         self.cone, self.rng = cone, np.random.default_rng(1)
         within = cone.within
-        ball: Ball | None = within if isinstance(within, (ChiSquareBall, RenyiBall)) else None
+        ball: Any = within if isinstance(within, (ChiSquareBall, RenyiBall)) else None
         if isinstance(within, Exactly) or (ball is not None and ball.budget == 0):
             ball = Known()
         self.movers: list[BlockMover] = []
         if ball is not None and cone.reads == "both":
-            shares = within.joint.p_secret
-            profiles = [] if ball.budget == 0 else ranked(ball, shares[shares > 0], epsilon)[:1]
+            p = within.joint.p
+            profiles = [] if ball.budget == 0 else ranked(ball, p[p.sum(1) > 0], epsilon)[:1]
             self.movers = [BlockMover(ball, cone, epsilon, x) for x in dict.fromkeys([Profile(), *profiles])]
         shape = within.joint.shape
         self.sets = of_cells(cone.coordinates, shape, epsilon, cone.reads)
@@ -98,7 +100,7 @@ class _Search:
         """What it will take to make the rows of a mixture private exactly, by what a few take."""
         began, n = time.monotonic(), self.sets.shape[1]
         self.cone.cuts(self.cone.coordinates.unit(steep(self.sets[:: max(1, len(self.sets) // TIMED)][:TIMED])))
-        return ROWS * n / TIMED * (time.monotonic() - began)
+        return float(ROWS * n / TIMED * (time.monotonic() - began))
 
     def begin(self, master: Estimates, known: Floats | None) -> bool:
         """A first mixture: single cells, which tell everything, and some of all other sets; then the rest by price."""
@@ -162,8 +164,9 @@ class _Search:
 
 
 def steepened(cone: RatioCone, rows: Floats, *, loose: bool = False) -> Floats:
-    """Unit rows as far from the constant row as the promise allows: adding the constant row once takes `rise` from every
-    inequality, so what the worst of them has to spare says how much of the constant row can be taken out (ours)."""
+    """Unit rows as far from the constant row as the promise allows: adding the constant row once takes `rise` from
+    every inequality, so what the worst of them has to spare says how much of the constant row can be taken out
+    (ours)."""
     rows = cone.coordinates.unit(rows)
     found = cone.cuts(rows, loose=loose, room=ROOM)
     worst = np.full(len(rows), -np.inf)

@@ -1,8 +1,8 @@
 """Rows over a ball by Newton's method on a barrier: all rows at once, to the optimum of each.
 
-For a pair of secrets and multipliers μ ≥ max v₁, m ≤ min v₂ write L₁ = Σ P̂(s₁,u)(μ − v₁)^κ, L₂ = Σ P̂(s₂,u)(v₂ − m)^κ with
-κ = (α − 1)/α (½ for a χ² ball). R₁·v₁ ≤ μ − (L₁/β₁)^{1/κ} and R₂·v₂ ≥ m + (L₂/β₂)^{1/κ} where β₁ + β₂ = C is shared
-(docs/robust.md, sections 5, 6 and 11; uncertainty/power_tilting.py), so the pair is private as soon as
+For a pair of secrets and multipliers μ ≥ max v₁, m ≤ min v₂ write L₁ = Σ P̂(s₁,u)(μ − v₁)^κ, L₂ = Σ P̂(s₂,u)(v₂ −
+m)^κ with κ = (α − 1)/α (½ for a χ² ball). R₁·v₁ ≤ μ − (L₁/β₁)^{1/κ} and R₂·v₂ ≥ m + (L₂/β₂)^{1/κ} where β₁ + β₂ = C
+is shared (docs/robust.md, sections 5, 6 and 11; uncertainty/power_tilting.py), so the pair is private as soon as
 
     μ − E·m ≤ Φ(L₁, L₂) = min over β of (L₁/β₁)^{1/κ} + E·(L₂/β₂)^{1/κ}.
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -91,11 +92,11 @@ class Barrier:
     def slack(self, x: State) -> tuple[Floats, Bools]:
         """Φ − μ + E·m of every constraint [y, j]; and whether a row is strictly inside."""
         a, d, l1, l2 = self.lengths(x)
-        fine = (a > 0).all((1, 2)) & (d > 0).all((1, 2)) & (x.v > 0).all(1)
+        fine = np.asarray((a > 0).all((1, 2)) & (d > 0).all((1, 2)) & (x.v > 0).all(1))
         with np.errstate(invalid="ignore", divide="ignore"):
             s = self.e.phi(l1, l2, self.share)[0] - np.tile(x.mu - self.e.E * x.m, self.e.kinds)
         s = np.where(fine[:, None], s, -1.0)
-        return s, fine & (s > 0).all(1)
+        return s, np.asarray(fine & (s > 0).all(1))
 
     def value(self, x: State, costs: Floats, heat: Floats) -> Floats:
         s, inside = self.slack(x)
@@ -149,9 +150,9 @@ class Barrier:
             self._scatter(Z[:, :, i], at, vector)
         flat, first = Z.reshape(len(s), 4 * K, n), np.zeros((len(s), K, 2, n))
         hessian = np.matmul(flat.transpose(0, 2, 1), np.matmul(small, Z).reshape(flat.shape))
-        i = np.arange(n)
-        hessian[:, i, i] += Z[:, :, 2:].sum((1, 2)) + ZEROS / x.v**2
-        hessian[:, i, i] *= 1 + 1e-12
+        each = np.arange(n)
+        hessian[:, each, each] += Z[:, :, 2:].sum((1, 2)) + ZEROS / x.v**2
+        hessian[:, each, each] *= 1 + 1e-12
         own = heat[:, None] * costs + ZEROS / x.v + np.einsum("ykan,yka->yn", Z[:, :, :2], pull[..., :2])
         self._scatter(first[:, :, 0], self.at1, -c1)
         self._scatter(first[:, :, 1], self.at2, c2)
@@ -173,7 +174,7 @@ class BallMover:
     """Rows that maximise tangents of the aim over the private rows of a ball."""
 
     def __init__(self, cone: RatioCone) -> None:
-        within = cone.within
+        within: Any = cone.within
         self.cone, self.E, self.p = cone, cone.E, cone.coordinates.p
         alpha = within.alpha if isinstance(within, RenyiBall) else 2.0
         self.kappa = (alpha - 1) / alpha
@@ -197,10 +198,12 @@ class BallMover:
         self.share = mass.sum(1)
         order = np.argsort(names < 0, axis=1, kind="stable")
         width = int((names >= 0).sum(1).max())
-        self.cells = np.maximum(np.take_along_axis(names, order, 1)[:, :width], 0)
-        self.mass = np.where(np.take_along_axis(names, order, 1)[:, :width] >= 0, np.take_along_axis(mass, order, 1)[:, :width], 0.0)
+        names, mass = (np.take_along_axis(x, order, 1)[:, :width] for x in (names, mass))
+        self.cells, self.mass = np.maximum(names, 0), np.where(names >= 0, mass, 0.0)
 
-    def phi(self, l1: Floats, l2: Floats, share: tuple[Floats, Floats]) -> tuple[Floats, tuple[Floats, ...], tuple[Floats, ...]]:
+    def phi(
+        self, l1: Floats, l2: Floats, share: tuple[Floats, Floats]
+    ) -> tuple[Floats, tuple[Floats, ...], tuple[Floats, ...]]:
         """Φ [y, j], its slopes and its curvatures. κ > 0: by Hölder; κ = −1: linear in β, so at both of its ends."""
         kappa, E = self.kappa, self.E
         total = share[0] + share[1] + kappa * self.budget
@@ -212,8 +215,8 @@ class BallMover:
             a2, b2 = (q - 1) * a1 / l1, (q - 1) * b1 / l2
             low = scale * e * (A + B) ** (e - 2)
             f1, f2 = low * (A + B) * a1, low * (A + B) * b1
-            curves = (low * ((e - 1) * a1**2 + (A + B) * a2), low * (e - 1) * a1 * b1, low * ((e - 1) * b1**2 + (A + B) * b2))
-            return low * (A + B) ** 2 / e, (f1, f2), curves
+            f11, f22 = (low * ((e - 1) * x**2 + (A + B) * y) for x, y in ((a1, a2), (b1, b2)))
+            return low * (A + B) ** 2 / e, (f1, f2), (f11, low * (e - 1) * a1 * b1, f22)
         most1, most2 = np.minimum(share[0], total), np.minimum(share[1], total)
         beta1 = np.concatenate([most1, total - most2], 1)
         beta2 = np.concatenate([total - most1, most2], 1)
@@ -297,7 +300,7 @@ class BallMover:
             x = State(v, top + above, low - above * lean)
             s = barrier.slack(x)[0].reshape(len(v), self.kinds, -1).min(1)
             mu, m, best = np.where(s > best, x.mu, mu), np.where(s > best, x.m, m), np.maximum(best, s)
-        return State(v, mu, m), (best > 0).all(1)
+        return State(v, mu, m), np.asarray((best > 0).all(1))
 
 
 def _searched(

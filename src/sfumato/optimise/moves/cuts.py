@@ -24,7 +24,8 @@ class CutMover:
 
     def __init__(self, cone: Cone) -> None:
         self.cone, self.n = cone, len(cone.coordinates.p)
-        self.lp = LinearProgramme(np.zeros(self.n), np.zeros(self.n), np.full(self.n, INFINITY), maximise=True, warm=True)
+        nothing = np.zeros(self.n)
+        self.lp = LinearProgramme(nothing, nothing, np.full(self.n, INFINITY), maximise=True, warm=True)
         for option in ("simplex_dual_edge_weight_strategy", "simplex_primal_edge_weight_strategy"):
             self.lp.option(option, DEVEX)
         self.lp.add(cone.coordinates.p[None], np.ones(1), np.ones(1))

@@ -82,7 +82,8 @@ def ranked(ball: Ball, p: Floats, epsilon: float) -> list[Profile]:
 
     def score(x: Profile) -> None:
         if x not in seen and 1 + x.drop < 0.99 * E:
-            heights = [Heights(ball, int(i), float(s), E, x, 17, w) for i, s, w in zip(chosen, some, grids, strict=True)]
+            each = zip(chosen, some, grids, strict=True)
+            heights = [Heights(ball, int(i), float(s), E, x, 17, w) for i, s, w in each]
             seen[x] = relaxed(heights, some / some.sum(), 1 / E, 1 / (1 + x.drop))[2]
 
     for part in DROPS:
@@ -91,7 +92,8 @@ def ranked(ball: Ball, p: Floats, epsilon: float) -> list[Profile]:
         for name in ("power", "drop"):
             here = max(seen, key=lambda x: seen[x])
             for factor in (1 + step, 1 / (1 + step)):
-                score(Profile(here.drop, here.power * factor) if name == "power" else Profile(here.drop * factor, here.power))
+                by = (1.0, factor) if name == "power" else (factor, 1.0)
+                score(Profile(here.drop * by[0], here.power * by[1]))
     return sorted(seen, key=lambda x: -seen[x])
 
 

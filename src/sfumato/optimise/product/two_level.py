@@ -48,8 +48,8 @@ def bend(nodes: int) -> Floats:
 class Heights:
     """For each mass w the heights (lo, hi) of two kinds: the steepest step, and zero off H with the least height on H.
 
-    need(d) = max(0, floor − d·r₋) is convex and room(d) = min(roof − d·r₊) concave in the step d, so Newton's method from
-    the right stops at the root of need − room after finitely many pieces.
+    need(d) = max(0, floor − d·r₋) is convex and room(d) = min(roof − d·r₊) concave in the step d, so Newton's method
+    from the right stops at the root of need − room after finitely many pieces.
     """
 
     ball: Ball
@@ -95,8 +95,8 @@ class Heights:
 class TwoLevel:
     """The two-level blocks of one secret as columns that are found by price.
 
-    For a given mass the best set minimises y(H), a knapsack whose relaxation is a prefix of the order y_u/q_u; exchanges
-    of one or two values mend it. What is found is a start: nothing rests on its being complete.
+    For a given mass the best set minimises y(H), a knapsack whose relaxation is a prefix of the order y_u/q_u;
+    exchanges of one or two values mend it. What is found is a start: nothing rests on its being complete.
     """
 
     def __init__(self, q: Floats, heights: Heights, sets: Floats, measure: Floats | None = None) -> None:
@@ -146,7 +146,7 @@ class TwoLevel:
         return self._blocks(np.unique(np.concatenate(chosen), axis=0), y)
 
     def _reduced(self, sets: Floats, y: Floats) -> Floats:
-        return self._priced(sets @ self.q, sets @ self.measure, sets @ y, y)[0].max(0)
+        return np.asarray(self._priced(sets @ self.q, sets @ self.measure, sets @ y, y)[0].max(0))
 
     def _priced(self, w: Floats, measure: Floats, inside: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
         """The reduced gain of sets of mass w with y(H) = inside, and their heights, [kind, …]."""
@@ -168,7 +168,7 @@ class TwoLevel:
             sums = (sets @ weight)[:, None, None] + change[:, :, None] + change[:, None, :]
             sums[:, i, i] -= change
             after.append(sums.reshape(len(sets), -1))
-        value = self._priced(*after, y)[0].max(0)
+        value = self._priced(after[0], after[1], after[2], y)[0].max(0)
         few = min(k, 16)
         at = np.argpartition(-value, few - 1, axis=1)[:, :few]
         out, row = np.repeat(sets, few, axis=0), np.arange(len(sets) * few)
