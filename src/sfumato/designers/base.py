@@ -24,7 +24,7 @@ class Design:
     mechanism: Mechanism
     certificate: Certificate
     value: float  # what the method maximises (or, as a loss, minimises), of the sealed mechanism
-    bound: float  # proved limit of the method's own family
+    bound: float  # what no mechanism with the promise exceeds (for errors and losses: goes below)
     ceiling: float  # limit of every ε-private mechanism
     information: Information | None
     notes: tuple[str, ...] = ()  # what a reader should know: why this method, what was not proved
