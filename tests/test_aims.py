@@ -42,7 +42,11 @@ def test_estimates_are_better_when_aimed_at_and_information_when_that_is(lopside
 def test_large_tables_and_other_notions_get_the_best_closed_form():
     joint = sf.datasets.adult("sex", "race")
     assert sf.design(sf.Anything(joint), 1.0, aim="estimates").method in ("srr", "grr")
-    assert sf.design(sf.ChiSquareBall(joint), 1.0, aim="estimates", reads="useful").method == "grr"
+    ball = sf.ChiSquareBall(joint)
+    searched = sf.design(ball, 1.0, aim="estimates", reads="useful", time_limit=3)
+    closed = sf.design(ball, 1.0, "grr", reads="useful")
+    errors = [sf.recovery(d.mechanism, joint).standard_errors.mean() for d in (searched, closed)]
+    assert errors[0] <= errors[1] * (1 + 1e-6)
 
 
 def test_an_unknown_aim_is_named():

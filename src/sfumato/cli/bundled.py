@@ -16,7 +16,7 @@ from sfumato.sources import Source
 
 SHOWN_TABLES = 12  # two-way tables that are printed; --csv has all
 NOT_FOR_BUNDLES = {
-    "method": "auto", "aim": None, "notion": "rldp", "reads": "both", "time_limit": None, "distance": None,
+    "method": "auto", "aim": None, "notion": "rldp", "reads": "both", "time_limit": None, "gap": None, "distance": None,
     "values": None, "outputs": None,
 }
 

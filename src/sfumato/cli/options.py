@@ -37,6 +37,7 @@ class Wishes:
     unseen: str | dict[str, str] | None = None
     labels: dict[str, list[str | None]] | None = None
     time_limit: float | None = None
+    gap: float | None = None
     distance: str | None = None  # these are for the method distortion
     values: tuple[float, ...] | dict[str, float] | None = None
     outputs: str | None = None
@@ -261,6 +262,8 @@ def designing(command: F) -> F:
                      help="For the method distortion: release labels, the numbers they stand for, or numbers chosen to "
                      "be nearest.  [default: labels]"),
         click.option("--time-limit", type=float, metavar="SECONDS", help="For methods that search."),
+        click.option("--gap", type=click.FloatRange(min=0, min_open=True), metavar="SHARE",
+                     help="For methods that search: stop when the value is proved to be within this share of the best."),
     )):
         command = option(command)
     return command

@@ -40,7 +40,8 @@ def planned(joint: Joint, wishes: Wishes, source: str) -> Plan:
     notes: tuple[str, ...] = ()
     with progress(f"designing for {joint.p.size:,} cells"):
         try:
-            timed: dict[str, Any] = {} if wishes.time_limit is None else {"time_limit": wishes.time_limit}
+            asked = {"time_limit": wishes.time_limit, "gap": wishes.gap}
+            timed: dict[str, Any] = {name: x for name, x in asked.items() if x is not None}
             made = design(ball, wishes.epsilon, wishes.method, **options, **timed)
         except InputError as error:
             if wishes.time_limit is None or "time_limit" not in str(error):
@@ -58,7 +59,7 @@ def _reached(made: Any, wishes: Wishes) -> tuple[str, ...]:
         "of distance": f"mean {kind}distance {made.value:.6g}; no mechanism with this promise and these outputs is "
         f"below {made.bound:.6g}",
         "of standard error": f"standard error {made.value:.4g} on average over what is estimated; {made.bound:.4g} "
-        "without privacy",
+        "is the least that is not ruled out",
     }
     return (texts[made.unit],) if made.unit in texts else ()
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 MANY_COLUMNS = 5  # useful columns from which on their table may be too large for one mechanism
 DESIGN_OPTIONS = (
-    "epsilon", "method", "aim", "confidence", "notion", "reads", "time_limit",
+    "epsilon", "method", "aim", "confidence", "notion", "reads", "time_limit", "gap",
     "distance", "values", "outputs", "bins", "labels", "rare", "missing", "unseen", "design_from",
     "split", "columns", "assuming",
 )

@@ -40,7 +40,6 @@ _POINTWISE = {"nr"}  # methods that are private at P̂ alone and claim no more
 _CLOSED = {"both": ("ir", "srr", "grr", "cr"), "useful": ("grr",)}  # what `auto` always compares
 _NEARNESS = ("distance", "values", "outputs")  # options that only a method with a distance can mean
 OPTIMISED_CELLS = 4_000  # cells up to which `auto` optimises
-AUTO_SECONDS = 30.0  # for the optimiser, when no time_limit is given
 
 
 def methods() -> tuple[str, ...]:
@@ -54,13 +53,13 @@ def design(
 ) -> Design:
     """A sealed and certified mechanism for every distribution in `within`, by a method from `methods()`.
 
-    notion is 'rldp' (about the secret, over the set), 'lip' (about the secret, at P̂), 'pml' (no belief about the secret
-    rises by more than e^ε, over the set; the method of that name) or 'ldp' (about the input).
-    reads='useful' designs a mechanism that never sees the secret. recoverable=True (or a share of the answers) makes
-    sure that the whole distribution can be estimated from what is released. Further options go to the designer; those
-    of 'auto' are time_limit and aim: 'information' (default), 'estimates' (least standard errors), or 'either' (the
-    first unless the distribution could then not be estimated).
-    The funnel methods (lip, ldp, srlip, srlip-paper, mi-funnel) imply their notion and read the useful variable alone.
+    notion is 'rldp' (about the secret, over the set), 'lip' (about the secret, at P̂), 'pml' (no belief about the
+    secret rises too far; the method 'pml') or 'ldp' (about the input). reads='useful' designs a mechanism that never
+    sees the secret. recoverable=True (or a share of the answers) makes sure that the whole distribution can be
+    estimated from what is released. Further options go to the designer; those of 'auto' are time_limit, gap (relative,
+    to what is proved to be out of reach) and aim: 'information' (default), 'estimates' (least standard errors), or
+    'either' (the first unless the distribution could then not be estimated). The funnel methods (lip, ldp, srlip,
+    srlip-paper, mi-funnel) imply their notion and read the useful variable alone.
     """
     started = time.perf_counter()
     if method not in methods():
@@ -116,13 +115,15 @@ def _auto(task: Task, options: dict[str, Any]) -> Draft:
     return replace(draft, notes=(*draft.notes, f"auto took distortion: it is the method that {asked} are for"))
 
 
-def _most_informative(task: Task, *, time_limit: float | None = None, robust_utility: bool = False) -> Draft:
+def _most_informative(
+    task: Task, *, time_limit: float | None = None, gap: float | None = None, robust_utility: bool = False
+) -> Draft:
     """The draft that keeps most of the input: closed forms, and the optimum where the table is small enough for it.
 
     robust_utility=True compares what is proved to be kept at every distribution in the set instead of at P̂.
     """
     names = list(_CLOSED[task.reads])
-    limit = {"time_limit": AUTO_SECONDS if time_limit is None else time_limit}
+    limit = {"time_limit": time_limit, **({} if gap is None else {"gap": gap})}
     tried = [_draft(name, task, {}) for name in names]
     why = "it keeps most of the closed forms"
     optimum = _optimum(task)
