@@ -40,8 +40,9 @@ def precise(
     target is what shall be estimated well: the 'joint' table, the 'useful' or the 'secret' marginal, 'each' of them
     (each divided by its own best error; d.value is then the root mean square of these ratios), weights of these as a
     mapping, weights of the squared errors of cells [s, u], or sums [k, s, u] that shall be known; the rest stays
-    identified. d.value is the root mean square standard error at as many rows as were counted; d.bound lies below it: no mechanism with this promise has a smaller one. Ordinary protocols, of the
-    useful variable alone or with the secret, calibrated to the same promise, compete as whole designs.
+    identified. d.value is the root mean square standard error at as many rows as were counted;
+    d.bound lies below it: no mechanism with this promise has a smaller one. Ordinary protocols, of the useful variable
+    alone or with the secret, calibrated to the same promise, compete as whole designs.
     """
     _check(task)
     joint = filled(task.within).joint

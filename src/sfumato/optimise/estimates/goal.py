@@ -110,7 +110,7 @@ def _given(target: Any, at: Any, shape: tuple[int, int], reads: str) -> Floats:
     except (TypeError, ValueError):
         raise InputError(f"target must be a name, weights or sums of cells, got {type(target).__name__}.") from None
     if reads != "both" or weights.shape[-2:] != shape or weights.ndim not in (2, 3) or not np.isfinite(weights).all():
-        raise InputError(f"weights must be finite, one for each cell {shape}, or a list of such tables of coefficients, "
+        raise InputError(f"weights must be finite, one for each cell {shape}, or a list of tables of coefficients, "
                          f"with reads='both', got shape {weights.shape}.")
     flat = weights.reshape(-1, shape[0] * shape[1])[:, at]
     if not flat.any() or (weights.ndim == 2 and (flat < 0).any()):

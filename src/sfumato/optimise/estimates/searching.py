@@ -31,6 +31,7 @@ ROWS = 2.5  # rows of a mixture for each coordinate, about
 ROUNDED = 1e-8  # of columns: less than the margin of the cone covers
 ROOM = 1e9  # every inequality is asked for, however far from binding
 AFTER = 0.1  # of the time, for the last mixture, besides what making its rows private will take
+SEARCH = 0.6  # of the time, at least, for the search itself
 TIMED = 8  # rows on which that is measured
 
 
@@ -66,7 +67,7 @@ def searched(
     cone, exact = RatioCone(near, epsilon, reads), RatioCone(within, epsilon, reads)
     exact.coordinates, exact.secrets = cone.coordinates, cone.secrets
     search = _Search(cone, epsilon)
-    working = budget.part(1 - AFTER, max(budget.left - search.seconds(), AFTER * budget.left))
+    working = budget.part(1 - AFTER, max(budget.left - search.seconds(), SEARCH * budget.left))
     master = Estimates(goal, working)
     if not search.begin(master, known):
         return None
@@ -97,8 +98,10 @@ class _Search:
 
     def seconds(self) -> float:
         """What it will take to make the rows of a mixture private exactly, by what a few take."""
-        began, n = time.monotonic(), self.sets.shape[1]
-        self.cone.cuts(self.cone.coordinates.unit(steep(self.sets[:: max(1, len(self.sets) // TIMED)][:TIMED])))
+        n, some = self.sets.shape[1], self.sets[:: max(1, len(self.sets) // TIMED)][:TIMED]
+        self.cone.cuts(self.cone.coordinates.unit(steep(some[:1])))  # the first call loads what it needs
+        began = time.monotonic()
+        self.cone.cuts(self.cone.coordinates.unit(steep(some)))
         return ROWS * n / TIMED * (time.monotonic() - began)
 
     def begin(self, master: Estimates, known: Floats | None) -> bool:
