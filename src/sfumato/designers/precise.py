@@ -66,8 +66,8 @@ def _draft(task: Task, aim: Goal, wanted: Any, known: Floats | None, budget: Bud
     found = _found(task, aim, budget.part(1 - PROOF) if provable else budget, known)
     laws: list[tuple[float, Law, str, str]] = []
     if found is not None:
-        law = Table(_columns(found), task.rows)
-        laws.append((aim.of_law(law), law, "precise", task.reads))
+        table = Table(_columns(found), task.rows)
+        laws.append((aim.of_law(table), table, "precise", task.reads))
     laws += [(error, law, name, reads) for error, law, name, reads in _protocols(task, aim, wanted) if error == error]
     laws.sort(key=lambda x: x[0])
     error, law, name, reads = next(x for x in laws if x[2] in ("precise", "srr") or _sealable(task, x[1], x[3]))

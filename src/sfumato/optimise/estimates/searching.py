@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -84,9 +85,9 @@ class _Search:
     def __init__(self, cone: RatioCone, epsilon: float) -> None:
         self.cone, self.rng = cone, np.random.default_rng(1)
         within = cone.within
-        ball: Ball | None = within if isinstance(within, (ChiSquareBall, RenyiBall)) else None
+        ball = cast(Ball, within) if isinstance(within, (ChiSquareBall, RenyiBall)) else None
         if isinstance(within, Exactly) or (ball is not None and ball.budget == 0):
-            ball = Known()
+            ball = cast(Ball, Known())
         self.movers: list[BlockMover] = []
         if ball is not None and cone.reads == "both":
             shares = within.joint.p_secret
@@ -102,7 +103,7 @@ class _Search:
         self.cone.cuts(self.cone.coordinates.unit(steep(some[:1])))  # the first call loads what it needs
         began = time.monotonic()
         self.cone.cuts(self.cone.coordinates.unit(steep(some)))
-        return ROWS * n / TIMED * (time.monotonic() - began)
+        return float(ROWS * n / TIMED * (time.monotonic() - began))
 
     def begin(self, master: Estimates, known: Floats | None) -> bool:
         """A first mixture: single cells, which tell everything, and some of all other sets; then the rest by price."""
