@@ -16,6 +16,7 @@ import numpy as np
 
 import sfumato as sf
 from sfumato.optimise.estimates.goal import goal
+from sfumato.optimise.estimates.searching import filled
 
 EPSILON = 1.0
 CASES = (("occupation", "education", "useful"), ("occupation", "education", "joint"), ("sex", "race", "joint"),
@@ -39,7 +40,7 @@ def protocols(ball: Any, target: str) -> tuple[float, str]:
                 law = sf.design(ball, EPSILON, method, reads=reads).mechanism.law
             except sf.SfumatoError:
                 continue
-            error = goal(ball.joint, target, reads).of_law(law)
+            error = goal(filled(ball).joint, target, reads).of_law(law)
             found.append((math.sqrt(error / ball.joint.n), f"{method} of {'(s, u)' if reads == 'both' else 'u'}"))
     return min(x for x in found if x[0] == x[0])
 
