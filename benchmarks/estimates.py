@@ -58,7 +58,7 @@ def line(name: str, joint: sf.Joint, target: str, seconds: float | None) -> tupl
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=None, help="for each search; 28 if not given")
+    parser.add_argument("--seconds", type=float, default=None, help="for each search; 26 if not given")
     seconds = parser.parse_args().seconds
     tables = [(f"{s} × {u}", sf.datasets.adult(s, u), target) for s, u, target in CASES]
     tables += [("100 × 20", large(), "joint"), ("100 × 20", large(), "useful")]

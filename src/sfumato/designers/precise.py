@@ -25,7 +25,7 @@ from sfumato.privacy.rldp import compared
 from sfumato.uncertainty import Anything
 
 BESIDE = 1e-5  # weight of the whole table beside another target, so that all of it stays identified
-SECONDS = 28.0  # of search, when no time_limit is given
+SECONDS = 26.0  # of search, when no time_limit is given
 SHARE = 0.85  # of the time limit: the rest is for sealing and certifying
 PROOF = 0.2  # of the search, for the proof that little more is possible
 PROVABLE = 60  # numbers to estimate beyond which branch and bound proves nothing within minutes: no time is spent on it
