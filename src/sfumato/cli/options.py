@@ -263,7 +263,7 @@ def designing(command: F) -> F:
                      "be nearest.  [default: labels]"),
         click.option("--time-limit", type=float, metavar="SECONDS", help="For methods that search."),
         click.option("--gap", type=click.FloatRange(min=0, min_open=True), metavar="SHARE",
-                     help="For methods that search: stop when the value is proved to be within this share of the best."),
+                     help="For methods that search: stop when the value is proved to be this close to the best."),
     )):
         command = option(command)
     return command

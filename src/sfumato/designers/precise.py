@@ -25,9 +25,10 @@ from sfumato.privacy.rldp import compared
 from sfumato.uncertainty import Anything
 
 BESIDE = 1e-5  # weight of the whole table beside another target, so that all of it stays identified
-SECONDS = 24.0  # of search, when no time_limit is given
+SECONDS = 26.0  # of search, when no time_limit is given
 SHARE = 0.85  # of the time limit: the rest is for sealing and certifying
 PROOF = 0.2  # of the search, for the proof that little more is possible
+PROVABLE = 60  # numbers to estimate beyond which branch and bound proves nothing within minutes: no time is spent on it
 NEAR = 1e-3  # of the error: a design this close to the untouched table needs no other bound
 LISTED = 4_000_000  # numbers in a protocol that is compared by listing it
 
@@ -40,9 +41,9 @@ def precise(
     target is what shall be estimated well: the 'joint' table, the 'useful' or the 'secret' marginal, 'each' of them
     (each divided by its own best error; d.value is then the root mean square of these ratios), weights of these as a
     mapping, weights of the squared errors of cells [s, u], or sums [k, s, u] that shall be known; the rest stays
-    identified. d.value is the root mean square standard error at as many rows as were counted; d.bound lies below it:
-    no mechanism with this promise has a smaller one. Ordinary protocols, of the useful variable alone or with the
-    secret, calibrated to the same promise, compete as whole designs.
+    identified. d.value is the root mean square standard error at as many rows as were counted;
+    d.bound lies below it: no mechanism with this promise has a smaller one. Ordinary protocols, of the useful variable
+    alone or with the secret, calibrated to the same promise, compete as whole designs.
     """
     _check(task)
     joint = filled(task.within).joint
@@ -61,7 +62,8 @@ def precise(
 
 def _draft(task: Task, aim: Goal, wanted: Any, known: Floats | None, budget: Budget, details: dict[str, Any]) -> Draft:
     joint = filled(task.within).joint
-    found = _found(task, aim, budget.part(1 - PROOF), known)
+    provable = len(aim.p) <= PROVABLE
+    found = _found(task, aim, budget.part(1 - PROOF) if provable else budget, known)
     laws: list[tuple[float, Law, str, str]] = []
     if found is not None:
         table = Table(_columns(found), task.rows)
@@ -69,7 +71,7 @@ def _draft(task: Task, aim: Goal, wanted: Any, known: Floats | None, budget: Bud
     laws += [(error, law, name, reads) for error, law, name, reads in _protocols(task, aim, wanted) if error == error]
     laws.sort(key=lambda x: x[0])
     error, law, name, reads = next(x for x in laws if x[2] in ("precise", "srr") or _sealable(task, x[1], x[3]))
-    least = aim.untouched if found is None else max(aim.untouched, least_error(found, aim, budget))
+    least = aim.untouched if found is None or not provable else max(aim.untouched, least_error(found, aim, budget))
     of = "(s, u)" if reads == "both" else "u alone"
     notes = [] if name == "precise" else [f"{name} of {of} has the least error found"]
     if budget.over:

@@ -59,8 +59,8 @@ class Goal:
     def of_law(self, law: Law) -> float:
         """The error from a law over all cells, or over useful values where these are the coordinates; or NaN.
 
-        Bits of a unary law are counted one by one, as `estimate` does: their covariance is diag(r(1 − r)/δ² + p²) −
-        ppᵀ, r = off + δp, δ = on − off, because two bits of one answer are independent given the input.
+        Bits of a unary law are counted one by one, as `estimate` does; their covariance is diag(r(1−r)/δ² + p²) − ppᵀ,
+        r = off + δp, δ = on − off, because two bits of one answer are independent given the input.
         """
         if isinstance(law, Unary):
             on, off = float(law.on) / scale(law.bits), float(law.off) / scale(law.bits)
@@ -73,8 +73,8 @@ class Goal:
 
 
 def goal(joint: Joint, target: Any, reads: str = "both") -> Goal:
-    """The goal of a target: 'joint' (the whole table), 'useful', 'secret', a mapping from these to weights, weights
-    of the squared errors of cells [s, u], or sums that shall be known [k, s, u]."""
+    """The goal of a target: 'joint' (the whole table), 'useful', 'secret', a mapping from these to weights, weights of
+    the squared errors of cells [s, u], or sums that shall be known [k, s, u]."""
     coordinates = Coordinates.of(joint, reads)
     at = coordinates.cell[coordinates.p > 0]
     if isinstance(target, Mapping):
@@ -95,10 +95,8 @@ def _named(target: str, at: Any, shape: tuple[int, int], reads: str) -> Floats:
     if name not in TARGETS:
         raise unknown("a target", target, (*TARGETS, "each"))
     if reads == "useful" and name != "useful":
-        raise InputError(
-            f"a mechanism that reads the useful variable alone tells nothing else: target {target!r} needs "
-            "reads='both', or ask for target='useful'."
-        )
+        raise InputError(f"a mechanism that reads the useful variable alone tells nothing else: target {target!r} "
+                         "needs reads='both'.")
     if name == "joint":
         return np.eye(len(at)) / len(at)
     value = at % shape[1] if name == "useful" else at // shape[1]
@@ -112,10 +110,8 @@ def _given(target: Any, at: Any, shape: tuple[int, int], reads: str) -> Floats:
     except (TypeError, ValueError):
         raise InputError(f"target must be a name, weights or sums of cells, got {type(target).__name__}.") from None
     if reads != "both" or weights.shape[-2:] != shape or weights.ndim not in (2, 3) or not np.isfinite(weights).all():
-        raise InputError(
-            f"weights must be finite, one for each cell {shape}, or a list of such tables of coefficients, and "
-            f"need reads='both', got shape {weights.shape}."
-        )
+        raise InputError(f"weights must be finite, one for each cell {shape}, or a list of tables of coefficients, "
+                         f"with reads='both', got shape {weights.shape}.")
     flat = weights.reshape(-1, shape[0] * shape[1])[:, at]
     if not flat.any() or (weights.ndim == 2 and (flat < 0).any()):
         raise InputError("weights of cells must not be negative, and some cell that occurs needs one above zero.")

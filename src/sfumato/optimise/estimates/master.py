@@ -12,7 +12,7 @@ from sfumato.optimise.estimates.goal import Goal
 from sfumato.optimise.estimates.mixing import RIDGE, Mixed, best_mixture
 
 USED = 1e-7  # weight below which a row is not in use
-KEPT = 3.0  # rows in a mixture for each coordinate: those in use and those that price out best
+KEPT = 3.5  # rows in a mixture for each coordinate: the heaviest of the last one and those that price out best
 FEWEST = 400  # rows in a mixture, however few coordinates: more cost nothing there
 MOVED = 12_000  # rows moved at once, times coordinates
 ROUGH, FINE = 1e-5, 1e-9  # how well a mixture is solved on the way, and at the end
@@ -52,7 +52,7 @@ class Estimates:
     @property
     def fresh(self) -> int:
         """Of these, at most, that were not in the last mixture."""
-        return self.most // 3
+        return int(self.most / KEPT)
 
     def seconds(self, rows: int) -> float:
         """What a mixture of so many rows will take, by what the last one took."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -14,11 +14,11 @@ from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import RatioCone, repaired
 from sfumato.optimise.estimates.blocks import BlockMover, Known
 from sfumato.optimise.estimates.goal import Goal
-from sfumato.optimise.estimates.master import FINE, Estimates
+from sfumato.optimise.estimates.master import FINE, USED, Estimates
 from sfumato.optimise.estimates.starts import of_cells, of_values, steep
 from sfumato.optimise.moves.barrier import EMPTY
 from sfumato.optimise.product.profiles import ranked
-from sfumato.optimise.product.two_level import Profile
+from sfumato.optimise.product.two_level import Ball, Profile
 from sfumato.optimise.search import moved
 from sfumato.uncertainty import ChiSquareBall, Exactly, RenyiBall, UncertaintySet
 
@@ -29,8 +29,10 @@ COARSE = 1e-3  # how well mixtures are solved between climbs
 CALM = 2  # climbs that gain little after which blocks have told what they can
 LITTLE = 2e-3  # of the error
 ROWS = 2.5  # rows of a mixture for each coordinate, about
+ROUNDED = 1e-8  # of columns: less than the margin of the cone covers
 ROOM = 1e9  # every inequality is asked for, however far from binding
 AFTER = 0.1  # of the time, for the last mixture, besides what making its rows private will take
+SEARCH = 0.6  # of the time, at least, for the search itself
 TIMED = 8  # rows on which that is measured
 
 
@@ -46,8 +48,7 @@ class Found:
 
 def filled(within: UncertaintySet) -> UncertaintySet:
     """The set with a trace of mass in every cell, where it is a ball: its distributions may have mass in cells that
-    were never counted, so these are to be estimated like all others; what is found is made private over the set
-    itself."""
+    were never counted, so these are estimated like all others; what is found is made private over the set itself."""
     joint = within.joint
     if not isinstance(within, (ChiSquareBall, RenyiBall)) or within.budget <= 0 or (joint.p > 0).all():
         return within
@@ -67,7 +68,7 @@ def searched(
     cone, exact = RatioCone(near, epsilon, reads), RatioCone(within, epsilon, reads)
     exact.coordinates, exact.secrets = cone.coordinates, cone.secrets
     search = _Search(cone, epsilon)
-    working = budget.part(1 - AFTER, max(budget.left - search.seconds(), AFTER * budget.left))
+    working = budget.part(1 - AFTER, max(budget.left - search.seconds(), SEARCH * budget.left))
     master = Estimates(goal, working)
     if not search.begin(master, known):
         return None
@@ -84,9 +85,9 @@ class _Search:
     def __init__(self, cone: RatioCone, epsilon: float) -> None:
         self.cone, self.rng = cone, np.random.default_rng(1)
         within = cone.within
-        ball: Any = within if isinstance(within, (ChiSquareBall, RenyiBall)) else None
+        ball = cast(Ball, within) if isinstance(within, (ChiSquareBall, RenyiBall)) else None
         if isinstance(within, Exactly) or (ball is not None and ball.budget == 0):
-            ball = Known()
+            ball = cast(Ball, Known())
         self.movers: list[BlockMover] = []
         if ball is not None and cone.reads == "both":
             p = within.joint.p
@@ -98,8 +99,10 @@ class _Search:
 
     def seconds(self) -> float:
         """What it will take to make the rows of a mixture private exactly, by what a few take."""
-        began, n = time.monotonic(), self.sets.shape[1]
-        self.cone.cuts(self.cone.coordinates.unit(steep(self.sets[:: max(1, len(self.sets) // TIMED)][:TIMED])))
+        n, some = self.sets.shape[1], self.sets[:: max(1, len(self.sets) // TIMED)][:TIMED]
+        self.cone.cuts(self.cone.coordinates.unit(steep(some[:1])))  # the first call loads what it needs
+        began = time.monotonic()
+        self.cone.cuts(self.cone.coordinates.unit(steep(some)))
         return float(ROWS * n / TIMED * (time.monotonic() - began))
 
     def begin(self, master: Estimates, known: Floats | None) -> bool:
@@ -165,8 +168,7 @@ class _Search:
 
 def steepened(cone: RatioCone, rows: Floats, *, loose: bool = False) -> Floats:
     """Unit rows as far from the constant row as the promise allows: adding the constant row once takes `rise` from
-    every inequality, so what the worst of them has to spare says how much of the constant row can be taken out
-    (ours)."""
+    every inequality, so what the worst of them has to spare is how much of it can be taken out (ours)."""
     rows = cone.coordinates.unit(rows)
     found = cone.cuts(rows, loose=loose, room=ROOM)
     worst = np.full(len(rows), -np.inf)
@@ -177,15 +179,36 @@ def steepened(cone: RatioCone, rows: Floats, *, loose: bool = False) -> Floats:
 
 
 def _settled(cone: RatioCone, master: Estimates, budget: Budget) -> Found:
-    """The rows in use, each mixed until private exactly, and mixed with each other once more, to the last digit."""
-    rows, _ = master.used()
+    """The best mixture, each row mixed until private exactly; and, if time is left, mixed with each other once more.
+
+    A row v that takes in the constant row o times is v + o: the sum of all of them stays a constant.
+    """
+    rows, theta = master.best
+    on = theta > 0
+    rows, theta = rows[on], theta[on]
+    private = repaired(cone, rows)
+    at, y = np.abs(rows - 1).argmax(1), np.arange(len(rows))
+    moved_in = np.maximum(1.0, (rows[y, at] - 1) / np.where(private[y, at] == 1, np.inf, private[y, at] - 1))
+    weight = np.where(np.abs(rows[y, at] - 1) > 0, moved_in, 1.0) * theta
     last = Estimates(master.goal, budget)
-    last.pace = master.pace
-    last.add(repaired(cone, rows))
+    last.pace, last.prices, last.slope = master.pace, master.prices, master.slope
+    q = _gathered(private, weight / weight.sum(), cone.E)
+    last.add(private[weight > USED])
     last.solve(FINE)
-    if not np.isfinite(last.value):  # no time: the mixture as it is, its rows private already
-        last = master
-    rows, theta = last.used()
-    q = theta[:, None] * rows
-    q = q / q.sum(0)
+    if np.isfinite(last.value):
+        again = _gathered(*last.best, cone.E)
+        q = min((q, again), key=master.goal.of_rows)
     return Found(q, master.goal.of_rows(q), last, cone)
+
+
+def _gathered(rows: Floats, theta: Floats, E: float) -> Floats:
+    """Q[y, i] with the rows of little weight in one: a sum of private rows is private.
+
+    What columns lack to the same total is one more row, lifted until its entries are within E: that is private too.
+    """
+    heavy, each = theta > USED, theta[:, None] * rows
+    lack = each.sum(0).max() - each.sum(0)
+    lack = lack + (lack.max() - E * lack.min()) / (E - 1) if lack.max() > ROUNDED else 0 * lack
+    q = np.concatenate([each[heavy], each[~heavy].sum(0, keepdims=True), np.maximum(lack, 0.0)[None]])
+    q = q[q.sum(1) > 0]
+    return np.asarray(q / q.sum(0))
