@@ -139,7 +139,7 @@ class RatioCone:
     """
 
     NODES = 9  # splits of the budget in the screen
-    MOST = 24  # pairs of a row that are searched exactly, besides those that the screen calls violated
+    MOST = 12  # pairs of a row that are searched exactly, besides those that the screen calls violated
     ROUGH = 1e-3  # of a step of Newton's method, in the screen
     NEARLY = 1e-2  # of the split, for loose pairs: a pair near the worst is as good a cut
     DOUBT = 2e-2  # nats by which the screen may be off

@@ -32,6 +32,7 @@ from sfumato.optimise.search import Move, Tangents, improve
 LISTED = 600  # numbers in a row up to which rows are listed: the master is a dense programme with so many equations
 PRODUCT, COARSE, OUTSIDE = 0.35, 0.3, 0.6  # of the time: designs under profiles, coarser tables, cuts from outside
 GAP = 1e-4  # relative, between value and bound, at which neither is worked on any more
+SEEN = 0.7  # of the time: the table without secrets that never occur
 QUICK_RAYS = 20_000  # where no smaller gap is asked for
 PLAIN = (0.1, 0.3, 0.55)  # drops of further profiles, relative to E − 1
 MANY = 2  # useful values for each pair of secrets from which coarser tables are begun with
@@ -41,10 +42,9 @@ PRICED = 3  # profiles under which rows are made by price
 
 @dataclass(eq=False)
 class Found:
-    """Rows Q[y, cell] whose columns sum to 1, or a layout where rows cannot be listed; and how it came about."""
+    """Rows Q[y, cell] whose columns sum to 1, and how they came about."""
 
     rows: Floats
-    layout: Layout | None
     value: float
     bound: float  # of every mechanism that is private over the set, where it was met from outside; ∞ otherwise
     stages: dict[str, float] = field(default_factory=dict)  # value after each stage
@@ -204,7 +204,7 @@ class Chain:
         last.solve()
         x, theta = last.used()
         rows = self.coordinates.full(theta[:, None] * x)
-        return Found(rows / rows.sum(0), None, last.value, self.bound, self.stages, self.notes)
+        return Found(rows / rows.sum(0), last.value, self.bound, self.stages, self.notes)
 
 
 def most_informative(
@@ -225,10 +225,27 @@ def most_informative(
     def ordered(x: Floats, s: Any, u: Any) -> Floats:
         return np.asarray(x.reshape(-1, S, U)[:, s][:, :, u].reshape(len(x), -1) if reads == "both" else x[:, u])
 
-    found = Chain(within, epsilon, reads, budget, gap=gap, profile=profile).run([ordered(x, s, u) for x in starts])
+    first = [ordered(x, s, u) for x in starts]
+    seen = within.joint.p_secret > 0
+    if reads == "both" and 1 < seen.sum() < S and hasattr(within, "around"):
+        first.append(_without_empty(within, seen, epsilon, budget.part(SEEN), first, profile))
+    found = Chain(within, epsilon, reads, budget, gap=gap, profile=profile).run(first)
     rows = found.rows if reads == "both" else found.rows[:, :U]
     found.rows = ordered(rows, np.argsort(s), np.argsort(u))
     return found
+
+
+def _without_empty(
+    within: Any, seen: Any, epsilon: float, budget: Budget, starts: Sequence[Floats], profile: Profile | None
+) -> Floats:
+    """Rows for the secrets that occur, the others answering as if they did not know: a start for the whole table."""
+    joint, (S, U) = within.joint, within.joint.shape
+    smaller = within.around(Joint.from_probabilities(joint.p[seen], n=joint.n))
+    some = [x.reshape(-1, S, U)[:, seen].reshape(len(x), -1) for x in starts]
+    found = Chain(smaller, epsilon, "both", budget, profile=profile).run(some)
+    out = np.repeat((found.rows @ joint.p[seen].ravel())[:, None], S * U, axis=1).reshape(-1, S, U)
+    out[:, seen] = found.rows.reshape(len(found.rows), -1, U)
+    return np.asarray(out.reshape(len(out), -1))
 
 
 def widest(within: Any, epsilon: float, budget: Budget, profile: Profile | None = None) -> tuple[Layout, Profile]:
