@@ -36,7 +36,7 @@ SEEN = 0.7  # of the time: the table without secrets that never occur
 QUICK_RAYS = 20_000  # where no smaller gap is asked for
 PLAIN = (0.1, 0.3, 0.55)  # drops of further profiles, relative to E − 1
 MANY = 2  # useful values for each pair of secrets from which coarser tables are begun with
-NEAR = (0.3, 0.15)  # relative steps of a profile's drop and power around the best one
+NEAR = (0.3, 0.15, 0.07)  # relative steps of a profile's drop and power around the best one
 PRICED = 3  # profiles under which rows are made by price
 
 
@@ -137,15 +137,15 @@ class Chain:
         return x
 
     def _other_profile(self, _: Floats, __: Budget) -> Floats:
-        """A design under a profile that was not tried: plain ones first, then steps around the best."""
+        """A design under a profile that was not tried: steps around the best, plain ones, smaller steps."""
         E = float(np.exp(self.epsilon))
         best = max(self.values, key=lambda x: self.values[x])
-        plain = (Profile(part * (E - 1)) for part in PLAIN)
-        steps = (
-            Profile(best.drop * a, best.power * c)
-            for step in NEAR for a, c in itertools.product((1 / (1 + step), 1.0, 1 + step), repeat=2)
+        plain = [Profile(part * (E - 1)) for part in PLAIN]
+        first, *others = (
+            [Profile(best.drop * a, best.power * c) for a, c in ((1, k), (1, 1 / k), (1 / k, 1), (k, 1))]
+            for k in (1 + x for x in NEAR)
         )
-        for profile in itertools.chain(plain, steps):
+        for profile in itertools.chain(first, plain, *others):
             if profile not in self.values and 1 + profile.drop < 0.99 * E:
                 return self._under(profile)
         return np.zeros((0, len(self.coordinates.p)))
@@ -183,7 +183,7 @@ class Chain:
     def _moves(self) -> None:
         moves: list[Move] = [Tangents(self.cone, self.master)]
         if self.values:
-            moves = [self._priced, *moves, *([self._other_profile] if self.within.budget > 0 else [])]
+            moves = [self._priced, *([self._other_profile] if self.within.budget > 0 else []), *moves]
         improve(self.master, moves, self.budget)
 
     def _priced(self, _: Floats, budget: Budget) -> Floats:

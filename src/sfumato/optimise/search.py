@@ -20,6 +20,7 @@ STRANGERS = 0.5  # rows of no origin for each row in use: without them the searc
 FEWEST = 48  # rows that a turn begins from: in small tables most are strangers, and cost next to nothing
 CALM = 6  # turns of each move that must gain something together
 GAIN, TINY = 1e-4, 1e-6  # of the value: less does not count over all these turns, and in one turn
+FIRST = 12  # rows that its first turn begins from, before it is known what a row costs
 SHARE = 0.2  # of the time left that one turn of a move may take, as far as its last turn foretells
 
 
@@ -56,7 +57,7 @@ class Tangents:
         self.rng, self.turn, self.pace = np.random.default_rng(seed), 0, 0.0  # seconds for a row
 
     def __call__(self, rows: Floats, budget: Budget) -> Floats:
-        most = SHARE * budget.left / self.pace if self.pace else float("inf")
+        most = SHARE * budget.left / self.pace if self.pace else FIRST
         some = rows if len(rows) <= most else rows[self.rng.permutation(len(rows))[: max(4, int(most))]]
         bases, floors = _bases(some, self.cone.coordinates.p, self.turn, self.rng)
         self.turn += 1
@@ -122,7 +123,7 @@ def complements(cone: Cone, rows: Floats) -> Floats:
 
 def _bases(rows: Floats, p: Floats, turn: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Rows to move from: those at hand, and half as many that are perturbed or of no origin; and their floors."""
-    count = max(int(STRANGERS * len(rows)), FEWEST - len(rows)) + 1
+    count = max(int(STRANGERS * len(rows)), (FEWEST if turn else FIRST) - len(rows)) + 1
     some = np.where(rng.random((count, 1)) < 0.5, 1.0, rows[rng.integers(len(rows), size=count)])
     some = some * np.exp(rng.normal(0.0, rng.choice(STEPS, size=(count, 1)), some.shape))
     floors = np.append(np.full(len(rows), FLOORS[turn % len(FLOORS)]), rng.choice(FLOORS, size=count))
