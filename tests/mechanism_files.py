@@ -31,6 +31,7 @@ LAWS = ("table", "cells", "constant", "conditional", "unary", "layout", "blocks"
 NOTIONS = {  # notion: the sets it can be claimed over
     "ldp": (None,), "rldp": ("exactly", "anything", "chi-square-ball", "renyi-ball", "polytope"),
     "lip": ("exactly", "anything", "chi-square-ball", "renyi-ball", "polytope"), "srlip": ("exactly",),
+    "pml": ("exactly", "anything", "chi-square-ball", "renyi-ball", "polytope"),
     "mi": ("exactly",), "leakage": (None, "exactly"),
 }
 PAIRS = [(law, notion, within) for law in LAWS for notion, sets in NOTIONS.items() for within in sets]

@@ -63,7 +63,7 @@ def power_product(factors: Iterator[tuple[Ratio, int]]) -> Ratio:
 
 
 def at_distribution(law: Law, counts: Table, notion: str) -> Ratio:
-    """max P(y|s) / P(y|s') (rldp), or of P(y|s) / P(y) and its inverse (lip), for secrets that occur."""
+    """max P(y|s) / P(y|s') (rldp), of P(y|s) / P(y) (pml), and of its inverse (lip), for secrets that occur."""
     if law.kind == "unary":
         return sets_at_distribution(law.odds, law.rows, counts, notion)
     sizes = [sum(row) for row in counts]
@@ -80,7 +80,8 @@ def at_distribution(law: Law, counts: Table, notion: str) -> Ratio:
         else:
             whole = sum(sums.values())
             ratio = worse(ratio, quotient(top[0] * total, top[1] * whole))
-            ratio = worse(ratio, quotient(whole * low[1], total * low[0]))
+            if notion != "pml":  # the upper half of lip
+                ratio = worse(ratio, quotient(whole * low[1], total * low[0]))
     return ratio
 
 
@@ -98,7 +99,7 @@ def sets_at_distribution(odds: tuple[Any, Any], rows: int, counts: Table, notion
     mean = [sum((w * p for w, p in zip(shares, ps, strict=True)), Fraction(0))
             for ps in zip(*laws.values(), strict=True)]
     pairs = itertools.permutations(laws.values(), 2) if notion == "rldp" else (
-        pair for own in laws.values() for pair in ((own, mean), (mean, own)))
+        pair for own in laws.values() for pair in ((own, mean), (mean, own))[: 1 if notion == "pml" else 2])
     ratio: Ratio = Fraction(1)
     for first, second in pairs:
         ratio = worse(ratio, _worst_set(first, second, *odds))

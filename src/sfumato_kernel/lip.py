@@ -25,9 +25,11 @@ Cells = list[tuple[int, int]]  # (value, count)
 BINOMIAL = [[math.comb(n, i) for i in range(n + 1)] for n in range(5)]
 
 
-def lip_over_ball(law: Law, counts: Table, radius: float, z: Fraction) -> bool:
-    """Whether z is proved to bound P(y|s)/P(y) and its inverse over the ball, for a law that reads U alone."""
-    if law.rows > 1 or not law.listable:
+def lip_over_ball(law: Law, counts: Table, radius: float, z: Fraction, both: bool = True) -> bool:
+    """Whether z is proved to bound P(y|s)/P(y) over the ball, and its inverse too; for a law that reads U alone."""
+    if law.rows > 1:
+        raise Beyond("P(y|s)/P(y) over a ball for a law that reads the secret")
+    if not law.listable:
         return False
     n, b, spent = sum(map(sum, counts)), 1 + Fraction(radius), 0
     columns = [sum(column) for column in zip(*counts, strict=True)]
@@ -38,7 +40,7 @@ def lip_over_ball(law: Law, counts: Table, radius: float, z: Fraction) -> bool:
         for own in counts:
             mine = part.grouped(own, sum(own))
             rest = part.grouped([c - o for c, o in zip(columns, own, strict=True)], n - sum(own))
-            for above in (True, False):
+            for above in (True, False) if both else (True,):
                 ends = _range(Fraction(sum(own), n), b, z, above)
                 left = [] if ends is None else [(*ends, 0)]
                 while left:

@@ -181,7 +181,7 @@ def claim(x: Any, at: str, depth: int = 0) -> dict[str, Any]:
     return found
 
 
-NOTIONS = ("ldp", "lip", "rldp", "srlip", "mi", "leakage")
+NOTIONS = ("ldp", "lip", "rldp", "srlip", "pml", "mi", "leakage")
 BITS, WEIGHT, POSITIVE = whole(0, 62), whole(0, GREATEST), whole(1, GREATEST)
 PROBABILITY = real(0, 1)
 NAME = maybe(text)

@@ -294,8 +294,9 @@ def bound(law: Law, secrets: int, counts: Table | None, notion: str, within: dic
     found = _over_set(law, secrets, counts, within, floor)
     if found is None or (everywhere is not None and everywhere < found):
         found = everywhere
-    if notion == "lip" and within["kind"] == "chi-square-ball" and (found is None or found > floor) and floor > 1:
-        return floor if lip_over_ball(law, counts, within["radius"], floor) else found
+    belief = notion in ("lip", "pml") and within["kind"] == "chi-square-ball"
+    if belief and (found is None or found > floor) and floor > 1:
+        return floor if lip_over_ball(law, counts, within["radius"], floor, notion == "lip") else found
     return found
 
 
@@ -362,7 +363,7 @@ def _some_together(law: Law, secrets: int, counts: Table, notion: str, within: d
         return best
     least = max(Fraction(1), floor / rest)
     together = bound(law.subset(chosen), secrets, counts, notion, within, least)
-    if notion == "lip":
+    if notion in ("lip", "pml"):
         other = bound(law.subset(chosen), secrets, counts, "rldp", within, least)
         together = other if together is None else together if other is None else min(together, other)
     found = None if together is None else together * rest
