@@ -16,7 +16,7 @@ from sfumato.joint import Joint
 from sfumato.optimise.arrays import Floats, Ints
 from sfumato.uncertainty.base import UncertaintySet
 
-MARGIN = 1e-7  # nats left for the sealing of weights into integers
+MARGIN = 1e-8  # nats left for the sealing of weights into integers
 MIXINGS = 8  # the first leaves a row private at the pairs found, the others at the pairs which that uncovers
 SPARE = 1e-6  # of what is mixed in, so that rounding does not leave a row outside by a digit
 

@@ -60,7 +60,8 @@ class Chain:
     ) -> None:
         self.within, self.epsilon, self.reads, self.budget, self.gap = within, epsilon, reads, budget, gap
         self.bound = float("inf")
-        self.cone: Cone = RatioCone(within, epsilon, reads)
+        spare = MARGIN if hasattr(within, "extreme") else 0.0  # simplices enclose the set: room enough for sealing
+        self.cone: Cone = RatioCone(within, epsilon + spare, reads)
         self.coordinates = self.cone.coordinates
         self.master = Information(self.coordinates)
         self.stages: dict[str, float] = {}

@@ -22,6 +22,7 @@ FACETS = 8_000  # cuts at most
 RAYS = 200_000  # rays at most: about a second per round at ten numbers
 LOOSE = 2.0**-31  # cuts are moved outward by up to twice this: no more of them than needed meet at a ray, and rounding
 # of the conditionals, a thousand times smaller, does not count
+LOOSER = (0.0, 8.0, 64.0)  # times that, for a cut that would not leave the cone simple
 ALLOWANCE = 1e-10  # added to bounds: weak duality needs the rays, and these are floats good to about 1e-13
 NEAR = 0.02  # of a unit row: worst cases of the first rows this close to binding are cut at from the start
 ROUNDS = 60
@@ -52,16 +53,18 @@ class Outside:
         return made
 
     def _apply(self, row: Floats) -> bool:
-        """One cut; a cut that cannot be made is left out, and the cone stays the larger."""
-        try:
-            self.cone.cut(row, self.count)
-        except TooManyRays:
-            self.full = True
-            return False
-        except Degenerate:
-            return False
-        self.count += 1
-        return True
+        """One cut; where more facets would meet at a ray than may, a looser one, or none: the cone stays the larger."""
+        for times in LOOSER:
+            try:
+                self.cone.cut(row - times * LOOSE * self.random.random(), self.count)
+            except TooManyRays:
+                self.full = True
+                return False
+            except Degenerate:
+                continue
+            self.count += 1
+            return True
+        return False
 
     def best(self) -> Floats:
         """The unit rows of the best mixture of rays; its value and slack in prices are the bound.
