@@ -17,7 +17,7 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Law, Layout, Table
 from sfumato.optimise.bound import bound
-from sfumato.optimise.budget import Budget, Progress
+from sfumato.optimise.budget import FREE, Budget, Progress
 from sfumato.optimise.cone import Coordinates
 from sfumato.optimise.informative import GAP, LISTED, most_informative, widest
 from sfumato.optimise.point import best_at_a_point
@@ -64,23 +64,24 @@ def _starts(task: Task) -> list[Floats]:
 
 
 def ballopt(
-    task: Task, *, gap: float = GAP, profile: tuple[float, float] | None = None, time_limit: float | None = None,
-    progress: Progress | None = None,
+    task: Task, *, gap: float = GAP, profile: tuple[float, float] | None = None, quick: bool = False,
+    time_limit: float | None = None, progress: Progress | None = None,
 ) -> Draft:
     """The most informative rows for every distribution in the set (ours): any rows, a pool of every origin, moves.
 
     The bound holds for every mechanism that is private over the set. profile=(drop, power) keeps to two-level rows
-    under one profile of the shared slack. The search ends when nothing gains, at the gap or with the time.
+    under one profile of the shared slack. The search ends when nothing gains, at the gap or with the time; quick=True
+    does a small amount of work, the same on every machine.
     """
     _checked(task, "ballopt")
     if isinstance(task.within, Custom):
         raise InputError("ballopt needs a set that names its worst distributions; a custom set only gives ranges.")
     given = None if profile is None else Profile(*profile)
-    return _drafted(task, "ballopt", task.within, gap, budget_of(task, time_limit, progress), given)
+    return _drafted(task, "ballopt", task.within, gap, budget_of(task, time_limit, progress), given, quick)
 
 
 def polyopt(
-    task: Task, *, same_secret: bool = True, gap: float = GAP, time_limit: float | None = None,
+    task: Task, *, same_secret: bool = True, gap: float = GAP, quick: bool = False, time_limit: float | None = None,
     progress: Progress | None = None,
 ) -> Draft:
     """PolyOpt: rows that are private over the simplices which enclose the conditional balls [000, Thm 3], at any size.
@@ -93,20 +94,23 @@ def polyopt(
     if not isinstance(task.within, (ChiSquareBall, RenyiBall)):
         raise InputError(f"polyopt needs a ball, got a set of kind {task.within.kind!r}. Use method='ballopt'.")
     inner = Simplices(task.within, same_secret)
-    return _drafted(task, "polyopt", inner, gap, budget_of(task, time_limit, progress), None, same_secret=same_secret)
+    budget = budget_of(task, time_limit, progress)
+    return _drafted(task, "polyopt", inner, gap, budget, None, quick, same_secret=same_secret)
 
 
 def _drafted(
-    task: Task, method: str, inner: Any, gap: float, budget: Budget, profile: Profile | None, **details: Any
+    task: Task, method: str, inner: Any, gap: float, budget: Budget, profile: Profile | None, quick: bool,
+    **details: Any,
 ) -> Draft:
     if task.epsilon == 0:
         law: Law = Constant(task.rows, task.joint.useful.size)
         return Draft(law, method, notes=("ε = 0: the output ignores the input",))
-    started, search = time.monotonic(), budget.part(SEARCH)
+    started, search = time.monotonic(), FREE if quick else budget.part(SEARCH)
     listed = task.reads == "useful" or len(Coordinates.of(task.joint).p) <= LISTED
     if listed:
         found = most_informative(
-            inner, task.epsilon, search, reads=task.reads, starts=_starts(task), profile=profile, gap=gap
+            inner, task.epsilon, search, reads=task.reads, starts=_starts(task), profile=profile, gap=gap,
+            quick=quick,
         )
         law = Table(found.rows, task.rows)
         value, notes = found.value, found.notes
@@ -122,7 +126,7 @@ def _drafted(
     details["family" if inner is not task.within else "outside"] = own
     own = own if inner is task.within else float("inf")  # over a larger set it bounds the family alone
     close = own - value <= max(gap, 1e-5) * value
-    time_left = budget.part(0.0 if close else BOUND, most)
+    time_left = budget.part(0.0 if close or quick else BOUND, most)
     limit = bound(task.joint.p, task.within, task.epsilon, value=value, gap=gap, budget=time_left)
     details["bounds"] = limit.routes
     return Draft(law, method, min(limit.value, own, task.ceiling), tuple(notes), details, fine=listed)

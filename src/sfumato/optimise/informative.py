@@ -33,6 +33,7 @@ LISTED = 600  # numbers in a row up to which rows are listed: the master is a de
 PRODUCT, COARSE, OUTSIDE = 0.35, 0.3, 0.6  # of the time: designs under profiles, coarser tables, cuts from outside
 GAP = 1e-4  # relative, between value and bound, at which neither is worked on any more
 SEEN = 0.7  # of the time: the table without secrets that never occur
+FEW_RAYS = 3_000  # where the work shall be small and the same on every machine
 QUICK_RAYS = 20_000  # where no smaller gap is asked for
 PLAIN = (0.1, 0.3, 0.55)  # drops of further profiles, relative to E − 1
 MANY = 2  # useful values for each pair of secrets from which coarser tables are begun with
@@ -56,8 +57,9 @@ class Chain:
 
     def __init__(
         self, within: Any, epsilon: float, reads: str, budget: Budget, *, gap: float = GAP,
-        profile: Profile | None = None,
+        profile: Profile | None = None, quick: bool = False,
     ) -> None:
+        self.quick = quick
         self.within, self.epsilon, self.reads, self.budget, self.gap = within, epsilon, reads, budget, gap
         self.bound = float("inf")
         spare = MARGIN if hasattr(within, "extreme") else 0.0  # simplices enclose the set: room enough for sealing
@@ -89,7 +91,7 @@ class Chain:
                 if self.values:
                     self._try("prices", lambda: improve(self.master, [self._priced], self.budget.part(PRODUCT)))
                 self._try("outside", self._outside)
-                if self.bound - self.master.value > self.gap * self.master.value:
+                if not self.quick and self.bound - self.master.value > self.gap * self.master.value:
                     self._try("coarser", self._coarser)
                     self._try("moves", self._moves)
         except KeyboardInterrupt:
@@ -163,7 +165,7 @@ class Chain:
                 self.bound = self.master.solve()  # of the cone: nothing is missing
             return
         outer = RatioCone(self.within, self.epsilon + MARGIN, self.reads)
-        limit = RAYS if self.gap < GAP else QUICK_RAYS
+        limit = FEW_RAYS if self.quick else RAYS if self.gap < GAP else QUICK_RAYS
         self.bound = meet(self.cone, outer, self.master, self.budget.part(OUTSIDE), gap=self.gap, limit=limit)
 
     def _coarser(self) -> None:
@@ -210,7 +212,7 @@ class Chain:
 
 def most_informative(
     within: Any, epsilon: float, budget: Budget, *, reads: str = "both", starts: Sequence[Floats] = (),
-    profile: Profile | None = None, gap: float = GAP,
+    profile: Profile | None = None, gap: float = GAP, quick: bool = False,
 ) -> Found:
     """Rows that keep most of I(X;Y) under ε-RLDP over the set; starts are rows over all inputs, private or not.
 
@@ -230,7 +232,7 @@ def most_informative(
     seen = within.joint.p_secret > 0
     if reads == "both" and 1 < seen.sum() < S and hasattr(within, "around"):
         first.append(_without_empty(within, seen, epsilon, budget.part(SEEN), first, profile))
-    found = Chain(within, epsilon, reads, budget, gap=gap, profile=profile).run(first)
+    found = Chain(within, epsilon, reads, budget, gap=gap, profile=profile, quick=quick).run(first)
     rows = found.rows if reads == "both" else found.rows[:, :U]
     found.rows = ordered(rows, np.argsort(s), np.argsort(u))
     return found
