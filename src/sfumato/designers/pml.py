@@ -17,7 +17,7 @@ from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import Coordinates, RatioCone, repaired
 from sfumato.optimise.funnel.posteriors import best_pml
 from sfumato.optimise.funnel.raised import response_bound, telling_rows
-from sfumato.optimise.master import Information
+from sfumato.optimise.master import Information, mixed_again
 from sfumato.optimise.search import moved
 
 LARGEST = 12.0  # nats up to which rows are searched; a design for less keeps the promise of more
@@ -75,7 +75,8 @@ def _over_ball(task: Task, budget: Budget) -> Draft:
         master.solve()
     notes = ("stopped at the time limit: the best design so far",) if budget.over else ()
     large = f"{joint.p.size:,} cells are too many to move rows: the best that does not read the secret, or under RLDP"
-    return Draft(_law(master, task), "pml", _limit(task, budget), notes if searched else (large,))
+    law = _law(mixed_again(cone, master), task)
+    return Draft(law, "pml", _limit(task, budget), notes if searched else (large,))
 
 
 def _rows_under_odds(task: Task, epsilon: float, budget: Budget) -> Floats:

@@ -20,7 +20,7 @@ from sfumato.optimise.budget import Budget
 from sfumato.optimise.coarser import merged
 from sfumato.optimise.cone import MARGIN, Cone, RatioCone, repaired, settled
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
-from sfumato.optimise.master import Information
+from sfumato.optimise.master import Information, mixed_again
 from sfumato.optimise.outside import NUMBERS, RAYS, meet
 from sfumato.optimise.product.designs import safe, two_level
 from sfumato.optimise.product.layout import Layout
@@ -33,7 +33,7 @@ LISTED = 600  # numbers in a row up to which rows are listed: the master is a de
 PRODUCT, COARSE, OUTSIDE = 0.35, 0.3, 0.6  # of the time: designs under profiles, coarser tables, cuts from outside
 GAP = 1e-4  # relative, between value and bound, at which neither is worked on any more
 SEEN = 0.7  # of the time: the table without secrets that never occur
-FEW_RAYS = 3_000  # where the work shall be small and the same on every machine
+FEW_RAYS = 12_000  # where the work shall be small and the same on every machine
 QUICK_RAYS = 20_000  # where no smaller gap is asked for
 PLAIN = (0.1, 0.3, 0.55)  # drops of further profiles, relative to E − 1
 MANY = 2  # useful values for each pair of secrets from which coarser tables are begun with
@@ -202,9 +202,7 @@ class Chain:
 
     def _finished(self) -> Found:
         """The rows in use, private to the last pair, mixed once more beside those that nearly were in use."""
-        last = Information(self.coordinates)
-        last.add(repaired(self.cone, self.master.nearly_used()))
-        last.solve()
+        last = mixed_again(self.cone, self.master)
         x, theta = last.used()
         rows = self.coordinates.full(theta[:, None] * x)
         return Found(rows / rows.sum(0), last.value, self.bound, self.stages, self.notes)

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from sfumato.optimise.arrays import Floats, xlogx
-from sfumato.optimise.cone import Coordinates
+from sfumato.optimise.cone import Cone, Coordinates, repaired
 from sfumato.optimise.linear import INFINITY, PRIMAL, LinearProgramme
 
 USED = 1e-10  # weight below which a row is not in use
@@ -111,6 +111,14 @@ class Information:
         stay = np.ones(len(worth), bool)
         stay[drop] = False
         self.rows, self.gains, self.theta = self.rows[stay], self.gains[stay], self.theta[stay]
+
+
+def mixed_again(cone: Cone, master: Information) -> Information:
+    """The rows in use and those nearly in use, made private to the last worst case, and mixed once more."""
+    last = Information(master.coordinates)
+    last.add(repaired(cone, master.nearly_used()))
+    last.solve()
+    return last
 
 
 def _proximal(V: Floats, gains: Floats, centre: Floats, p: Floats, bold: float) -> tuple[Floats, float, Floats]:
