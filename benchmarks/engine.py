@@ -1,7 +1,7 @@
 """The engine against what was there before it, and the laws that any correct search obeys.
 
     python benchmarks/engine.py routes [FIRST LAST]   # random tables: ballopt now against the best of the old routes
-    python benchmarks/engine.py laws [COUNT] [FIRST]  # the laws of docs/laws.md over random tables; writes nothing
+    python benchmarks/engine.py laws [COUNT] [FIRST]  # laws of any correct search over random tables (make laws)
     python benchmarks/engine.py adult                 # pairs of Adult columns on which the old routes lost most
 
 Old values are those of old_routes.json. Every design is sealed and certified.

@@ -129,7 +129,7 @@ def _drafted(
     time_left = budget.part(0.0 if close or quick else BOUND, most)
     limit = bound(task.joint.p, task.within, task.epsilon, value=value, gap=gap, budget=time_left)
     details["bounds"] = limit.routes
-    return Draft(law, method, min(limit.value, own, task.ceiling), tuple(notes), details, fine=listed)
+    return Draft(law, method, min(limit.value, own, task.ceiling), tuple(notes), details)
 
 
 def _wide(
