@@ -169,8 +169,8 @@ def test_cells_are_read_by_keyboard_and_by_pointing(opened, race):
     behind = q[y, x] * mechanism.joint.p.ravel()[x] / (q @ mechanism.joint.p.ravel())[y]
     said = page.locator("#cell").inner_text()
     assert said.startswith(f"Male · White becomes y{y} with ")
-    assert float(said.split(" with ")[1].split("\u00a0%")[0].lstrip("<\u00a0")) == pytest.approx(100 * q[y, x], abs=0.06)
-    assert float(said.split("of these ")[1].split("\u00a0%")[0]) == pytest.approx(100 * behind, abs=0.06)
+    assert float(said.split(" with ")[1].split("\u00a0%")[0].strip("<\u00a0 ")) == pytest.approx(100 * q[y, x], abs=0.06)
+    assert float(said.split("of these ")[1].split("\u00a0%")[0].strip("<\u00a0 ")) == pytest.approx(100 * behind, abs=0.06)
     assert row.locator("td").nth(x).get_attribute("class").split()[-1] == "at"
 
     page.locator("#heat tbody tr").nth(4).locator("td").nth(2).hover()
