@@ -30,7 +30,7 @@ def random_joint(secrets, useful, n, seed=0):
 ])
 def test_small_tables_keep_what_the_slow_search_found(pair, epsilon, least):
     joint = sf.datasets.adult(*pair)
-    design = sf.design(sf.ChiSquareBall(joint), epsilon, "ballopt")
+    design = sf.design(sf.ChiSquareBall(joint), epsilon, "ballopt", time_limit=12)
     assert design.value / joint.entropy >= least
     assert design.value <= design.bound <= design.ceiling + 1e-12
     assert design.certificate.level <= epsilon
