@@ -197,8 +197,8 @@ def test_numba_can_be_left_out(tmp_path):
     assert without[2] == with_numba[2]
 
 
-odd = st.sampled_from(["a", "a\0", "b", "ab" * 8, "é" * 9])
-texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20) | odd
+odd = st.sampled_from(["a", "a ", "b", "ab" * 8, "é" * 9])
+texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=1, max_size=20) | odd  # labels refuse control
 
 
 @given(labels=st.lists(texts, min_size=1, max_size=30, unique=True), data=st.data())
