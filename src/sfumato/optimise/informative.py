@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.joint import Joint
-from sfumato.optimise.arrays import Floats, xlogx
+from sfumato.optimise.arrays import Floats
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.coarser import merged
 from sfumato.optimise.cone import MARGIN, Cone, RatioCone, repaired, settled
@@ -263,9 +263,3 @@ def _order(p: Floats) -> tuple[Any, Any]:
         return np.lexsort((*keys.T, -table.sum(1).round(15)))
 
     return by(p), by(p.T)
-
-
-def value_of(rows: Floats, p: Floats) -> float:
-    """I(X;Y) of rows Q[y, cell]."""
-    flat = p.ravel()
-    return float((xlogx(rows) @ flat).sum() - xlogx(rows @ flat).sum())
