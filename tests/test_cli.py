@@ -20,8 +20,8 @@ from click.testing import CliRunner
 import sfumato as sf
 from sfumato.cli import cli
 from sfumato.cli.app import COMMANDS, EXIT_CODES
-from sfumato.cli.parts import split
 from sfumato.mechanism import Claim
+from sfumato.releasing.parts import split
 from sfumato.sources import open_source
 
 FAST = ["--notion", "ldp", "--method", "srr"]  # proved without a ball: quick where the design does not matter

@@ -27,7 +27,7 @@ _HOME = {
     "least_epsilon": "designers", "least_leakage": "designers", "tradeoff": "designers",
     "compose": "composing", "Composition": "composing",
     "bundle": "bundles", "BundleDesign": "bundles", "Bundle": "mechanism", "Promise": "mechanism",
-    "release": "releasing", "estimate": "estimation", "numbers": "estimation", "compare": "comparing",
+    "release": "releasing", "plan": "releasing", "Plan": "releasing", "publish": "releasing", "estimate": "estimation", "numbers": "estimation", "compare": "comparing",
     "audit": "auditing",
     "SfumatoError": "errors", "InputError": "errors", "DataError": "errors", "ClaimError": "errors",
     "BudgetError": "errors", "Ledger": "ledgers",

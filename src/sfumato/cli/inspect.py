@@ -81,7 +81,7 @@ def _law(m: Any) -> str:
 
 
 def _design_record(m: Any) -> dict[str, Any]:
-    from sfumato.cli.plan import small_cells
+    from sfumato.releasing.notices import small_cells
 
     j = m.joint
     return {

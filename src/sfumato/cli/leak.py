@@ -55,26 +55,22 @@ def leak(file: Path, table: Path | None, picture: Path | None, points: int, forc
 
 
 def _joint(table: Path, mechanism: Any) -> Any:
-    from sfumato.cli.parts import counted
+    from sfumato.releasing.parts import counted
     from sfumato.sources import open_source
 
     return counted(open_source(table), mechanism, {})
 
 
 def _draw(drawn: Any, picture: Path, mechanism: Any, force: bool) -> None:
-    from sfumato.atomic import drafts
-    from sfumato.cli.files import fill, publish
     from sfumato.errors import InputError
+    from sfumato.releasing.targets import write_all
     from sfumato.reporting.order_picture import order_picture
 
     kind = picture.suffix.lower().lstrip(".")
     if kind not in ("png", "svg", "pdf"):
         raise InputError(f"a map is drawn to a .png, .svg or .pdf file, got {picture.name}.")
     title = f"{mechanism.method}: {mechanism.inputs:,} inputs, {mechanism.outputs:,} outputs"
-    content = order_picture(drawn, title, kind)
-    with drafts(picture) as (draft,):
-        fill(draft, content)
-        publish({"map": draft}, replace=force)
+    write_all({picture: order_picture(drawn, title, kind)}, replace=force)
 
 
 def _number(x: float) -> str:

@@ -71,10 +71,10 @@ def _read(released: Path, mechanism: Any) -> tuple[Any, Any]:
 
     A law too large to invert gives no estimate, as in the release itself.
     """
+    from sfumato.drawing.manifest import manifest_path, read_manifest
     from sfumato.errors import InputError
     from sfumato.estimation import estimate
     from sfumato.estimation.models import model_of
-    from sfumato.releasing.manifest import manifest_path, read_manifest
 
     beside = manifest_path(released)
     manifest = read_manifest(beside) if beside.exists() else None

@@ -28,8 +28,7 @@ def verify(file: Path, as_json: bool) -> None:
     from sfumato.certification.certificate import PROVED
     from sfumato.certification.confirming import confirm
     from sfumato.certification.together import bundle_certificate
-    from sfumato.cli.plan import Plan
-    from sfumato.cli.telling import plan_document, witness
+    from sfumato.cli.wording import mechanism_document, witness
     from sfumato.mechanism import Bundle, load
 
     mechanism = load(file)
@@ -38,7 +37,7 @@ def verify(file: Path, as_json: bool) -> None:
     found = bundle_certificate(mechanism) if isinstance(mechanism, Bundle) else certificate(mechanism)
     at = witness(found)
     if as_json:
-        document({"file": file, **plan_document(Plan(mechanism, found))})
+        document({"file": file, **mechanism_document(mechanism, found)})
     if not found.holds:
         raise ClaimError(
             f"{file} claims {mechanism.claim.sentence}, but only ε ≤ {found.level:.10g} could be proved"

@@ -2,56 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from sfumato.cli.console import listed, percent
-from sfumato.cli.plan import Plan, small_cells
+from sfumato.certification import Certificate
+from sfumato.cli.console import percent
+from sfumato.errors import listed
 from sfumato.mechanism import Bundle
-from sfumato.sources import Where
+from sfumato.releasing.notices import small_cells
+
+if TYPE_CHECKING:
+    from sfumato.releasing import Release
 
 SHOWN = ("table", "mechanism", "manifest", "report", "private_report")  # the order in which files are listed
 Lines = list[tuple[str, str]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
-    """A release and everything said about it, put into words before the first file gets its name."""
-
-    estimate: Any
-    lines: Lines
-    document: dict[str, Any]
-
-    @classmethod
-    def of(
-        cls, plan: Plan, files: Mapping[str, Where], manifest: Any, estimate: Any, notes: Sequence[str],
-        left_out: list[str], account: dict[str, Any] | None = None,
-    ) -> Outcome:
-        told = [*notes, *(() if estimate is None else getattr(estimate, "notes", ()))]
-        kept = [c.name for c in manifest.columns if c.role == "kept"]
-        columns = listed([c.name for c in manifest.columns])
-        lines = [*promise(plan), ("released", f"{manifest.rows:,} rows with {columns}")]
-        if kept:
-            lines.append(("not protected", f"{listed(kept)}: passed through untouched, as asked"))
-        if left_out:
-            lines.append(("left out", listed(left_out)))
-        if manifest.randomness != "system":
-            lines.append(("seeded", "not for release: whoever knows the seed can undo the randomness"))
-        lines += [("note", note) for note in told]
-        if account is not None:
-            lines.append(("ledger", account_text(account)))
-        lines += [(name.replace("_", " "), str(files[name])) for name in SHOWN if name in files]
-        document = {
-            **plan_document(plan), "rows": manifest.rows,
-            "columns": [{"name": c.name, "role": c.role} for c in manifest.columns], "left_out": left_out,
-            "decode": manifest.decode, "randomness": manifest.randomness, "files": files, "notes": told,
-            **({} if account is None else {"ledger": account}),
-        }
-        return cls(estimate, lines, document)
+def release_lines(mechanism: Any, done: Release) -> Lines:
+    """A release for people."""
+    manifest = done.manifest
+    kept = [c.name for c in manifest.columns if c.role == "kept"]
+    lines = [
+        *promise(mechanism, done.certificate),
+        ("released", f"{done.rows:,} rows with {listed([c.name for c in manifest.columns])}"),
+    ]
+    if kept:
+        lines.append(("not protected", f"{listed(kept)}: passed through untouched, as asked"))
+    if done.left_out:
+        lines.append(("left out", listed(done.left_out)))
+    if manifest.randomness != "system":
+        lines.append(("seeded", "not for release: whoever knows the seed can undo the randomness"))
+    lines += [("note", note) for note in done.notes]
+    if done.account is not None:
+        lines.append(("ledger", account_text(done.account)))
+    return [*lines, *((name.replace("_", " "), str(done.files[name])) for name in SHOWN if name in done.files)]
 
 
-def account_text(account: dict[str, Any]) -> str:
+def release_document(mechanism: Any, done: Release) -> dict[str, Any]:
+    """A release for programs."""
+    manifest = done.manifest
+    return {
+        **mechanism_document(mechanism, done.certificate), "rows": done.rows,
+        "columns": [{"name": c.name, "role": c.role} for c in manifest.columns], "left_out": list(done.left_out),
+        "decode": manifest.decode, "randomness": manifest.randomness, "files": dict(done.files),
+        "notes": list(done.notes), **({} if done.account is None else {"ledger": dict(done.account)}),
+    }
+
+
+def account_text(account: Mapping[str, Any]) -> str:
     """What all releases about the same people amount to."""
     level = account["composed"]
     total = f"ε ≤ {level:.6g} ({account['notion'].upper()})" if level != float("inf") else "no finite ε"
@@ -61,16 +59,16 @@ def account_text(account: dict[str, Any]) -> str:
     return f"release {account['release']} about {account['people']!r}: together {total}, {limit}{again}{note}"
 
 
-def promise(plan: Plan) -> Lines:
+def promise(mechanism: Any, certificate: Certificate | None) -> Lines:
     """What is promised, how it was proved and what it cost."""
-    if isinstance(plan.mechanism, Bundle):
+    assert certificate is not None  # the command line releases nothing without a claim
+    if isinstance(mechanism, Bundle):
         from sfumato.cli.bundled import promise_lines
 
-        return promise_lines(plan)
+        return promise_lines(mechanism, certificate)
     from sfumato.reporting import facts_of
     from sfumato.reporting.words import words
 
-    mechanism, certificate = plan.mechanism, plan.certificate
     found = facts_of(mechanism, certificate)
     told, price, at = words(found), found.cost, witness(certificate)
     lines = [
@@ -93,15 +91,15 @@ def witness(certificate: Any) -> str:
     return ", ".join([*([versus] if versus else []), *rest])
 
 
-def plan_document(plan: Plan) -> dict[str, Any]:
+def mechanism_document(mechanism: Any, certificate: Certificate | None) -> dict[str, Any]:
     """A mechanism and its proof as JSON."""
-    if isinstance(plan.mechanism, Bundle):
+    assert certificate is not None
+    if isinstance(mechanism, Bundle):
         from sfumato.cli.bundled import bundle_document
 
-        return bundle_document(plan)
+        return bundle_document(mechanism, certificate)
     from sfumato.reporting import facts_of
 
-    mechanism, certificate = plan.mechanism, plan.certificate
     price = facts_of(mechanism, certificate).cost
     return {
         "method": mechanism.method, "reads": mechanism.reads,
