@@ -3,6 +3,8 @@
 import ast
 import io
 import os
+import re
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -125,6 +127,39 @@ def test_the_steps_of_the_session_stand_in_the_order_in_which_data_moves():
         assert places == sorted(places)
 
 
+def walked(words):
+    """The files of the library that a command calls into, in the order in which they are first called."""
+    seen = {}
+
+    def note(frame, event, arg):
+        name = frame.f_code.co_filename
+        if event == "call" and name.startswith(f"{HOME}/"):
+            seen.setdefault(name.removeprefix(f"{HOME}/"))
+
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        done = CliRunner().invoke(cli, words)
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    assert done.exit_code == 0, done.output
+    return list(seen)
+
+
+def test_the_walk_of_a_row_in_the_contributors_guide_is_the_walk_that_is_taken(people, tmp_path):
+    csv.write_csv(people, tmp_path / "people.csv")
+    words = ["release", str(tmp_path / "people.csv"), "--secret", "health", "--epsilon", "1", "--method", "srr", "--out"]
+    CliRunner().invoke(cli, [*words, str(tmp_path / "warm.csv")])  # so that imports are not taken for steps
+    text = (HOME.parent.parent / "CONTRIBUTING.md").read_text()
+    told = re.findall(r"`([a-z_/]+\.py)`", text[text.index("**A row through a release**") : text.index("## Three ideas")])
+
+    taken = walked([*words, str(tmp_path / "out.csv")])
+
+    assert len(told) > 12
+    assert [name for name in taken if name in told] == told
+
+
 # Two consumers of the same batches
 
 
@@ -237,7 +272,7 @@ def test_what_is_published_is_what_the_command_line_writes(people, tmp_path):
 
 
 def test_a_wish_that_nobody_knows_is_named():
-    with pytest.raises(sf.InputError, match="'raer' is not a wish.*Did you mean 'rare'"):
+    with pytest.raises(sf.InputError, match=r"'raer' is not a wish.*Did you mean 'rare'"):
         sf.plan(pa.table({"a": ["x"], "b": ["y"]}), "a", 1.0, "b", raer=3)
     with pytest.raises(sf.InputError, match="epsilon must be"):
         Wishes(("a",), ("b",), -1.0)

@@ -187,7 +187,6 @@ def _account(
     memoise: str | None, person: str | None,
 ) -> Account:
     """The place in the ledger that was asked for, if any."""
-    from sfumato.ledgers import Ledger
     from sfumato.releasing.booking import Account
 
     if all(x is None for x in (ledger, people, budget, memoise, person)) and not same_values:
@@ -198,6 +197,8 @@ def _account(
         ledger = table.with_name("sfumato.ledger")
     if not people:
         raise InputError("say whose data these are (--people NAME), so that the ledger can tell them from others.")
+    from sfumato.ledgers import Ledger
+
     return Account(Ledger(ledger), people, budget, same_values, memoise, person)
 
 

@@ -57,8 +57,8 @@ def design(
     secret rises too far; the method 'pml') or 'ldp' (about the input). reads='useful' designs a mechanism that never
     sees the secret. recoverable=True (or a share of the answers) makes sure that the whole distribution can be
     estimated from what is released. Further options go to the designer; those of 'auto' are time_limit, gap (relative,
-    to what is proved to be out of reach) and aim: 'information' (default), 'estimates' (least standard errors), or
-    'either' (the first unless the distribution could then not be estimated). The funnel methods (lip, ldp, srlip,
+    to what is proved to be out of reach) and aim: 'information', 'estimates' (least standard errors), or 'either' (the
+    default: the first unless the distribution could then not be estimated). The funnel methods (lip, ldp, srlip,
     srlip-paper, mi-funnel) imply their notion and read the useful variable alone.
     """
     started = time.perf_counter()
