@@ -15,10 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 from pyarrow import csv
 
 import sfumato as sf
 from sfumato.cli.app import cli
+from sfumato.decimals import at_least, at_most
 from sfumato.designers import choose
 from sfumato.designers.aiming import AIM, AIMS
 from sfumato.drawing.randomness import Lane
@@ -305,8 +308,14 @@ def test_no_two_uses_of_randomness_share_a_lane():
 def test_only_the_enumeration_numbers_lanes():
     for path in (p for p in HOME.rglob("*.py") if "lane=" in p.read_text()):
         for node in ast.walk(ast.parse(path.read_text())):
-            for given in node.keywords if isinstance(node, ast.Call) else []:
-                assert given.arg != "lane" or not isinstance(given.value, ast.Constant), path
+            for word in node.keywords if isinstance(node, ast.Call) else []:
+                assert word.arg != "lane" or not isinstance(word.value, ast.Constant), path
+
+
+@given(st.floats(0, 1e12), st.integers(1, 12))
+def test_limits_are_rounded_to_the_side_on_which_they_hold(x, digits):
+    assert float(at_least(x, digits)) <= x <= float(at_most(x, digits))
+    assert at_most(float(at_most(x, digits)), digits) == at_most(x, digits)  # what is written is not rounded again
 
 
 def test_options_are_spelled_for_whoever_reads_the_message():

@@ -15,7 +15,7 @@ from sfumato.utility.information import _BY_KIND
 
 HOME = Path(sf.__file__).parent
 ORDER = [
-    "errors", "atomic", "alphabet", "arrow", "joint", "logs", "sources", "binning", "tabulation", "datasets",
+    "errors", "decimals", "atomic", "alphabet", "arrow", "joint", "logs", "sources", "binning", "tabulation", "datasets",
     "uncertainty", "mechanism", "optimise", "privacy", "utility", "certification", "designers", "composing", "bundles",
     "drawing", "estimation", "comparing", "reporting", "releasing", "ledgers", "auditing", "reproduce", "cli",
 ]

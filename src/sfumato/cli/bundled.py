@@ -6,18 +6,20 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.certification import Certificate
-from sfumato.cli.console import columns, document, heading, percent, story
+from sfumato.cli.console import columns, document, heading, story
+from sfumato.decimals import LEVEL, at_least, level, percent
 
 SHOWN_TABLES = 12  # two-way tables that are printed; --csv has all
 
 
 def promise_lines(bundle: Any, proof: Certificate) -> list[tuple[str, str]]:
     """What is promised and how it was proved."""
-    rest = [(f"at {where}", f"ε ≤ {level:.6g}") for where, level in proof.elsewhere.items()]
-    sure = [] if bundle.confidence is None else [("confidence", f"{bundle.confidence:.4g} that all sets hold at once")]
+    rest = [(f"at {where}", level(x)) for where, x in proof.elsewhere.items()]
+    sure = bundle.confidence
+    held = [] if sure is None else [("confidence", f"{at_least(sure, 4)} that all sets hold at once")]
     return [
         ("promised", f"{proof.title}: {bundle.claim.sentence}"),
-        ("proved", f"ε ≤ {proof.level:.10g}; {proof.basis}"), *sure, *rest,
+        ("proved", f"{level(proof.level, LEVEL)}; {proof.basis}"), *held, *rest,
         ("columns", f"{', '.join(bundle.useful.names)}: {bundle.secret.size * bundle.useful.size:,} joint cells, never "
                     "listed"),
         ("method", bundle.method),

@@ -235,7 +235,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else "inf" if value > 0 else "-inf"
     return value
-
-
-def percent(x: float) -> str:
-    return f"{100 * x:.2f} %"

@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from sfumato.cli.console import Screen, columns, document, heading, notice, pairs, percent, story
+from sfumato.cli.console import Screen, columns, document, heading, notice, pairs, story
 from sfumato.cli.options import force_option, json_option
+from sfumato.decimals import LEVEL, level, percent
 from sfumato.errors import OutputError
 
 
@@ -52,7 +53,7 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
         pairs(lines)
     tell("3. Anyone can check the promise, from the file alone", f"sfumato verify {files.mechanism}")
     proof = _verified(files.mechanism)
-    tell("", f"The claim holds: ε ≤ {proof.level:.10g}, proved again from the integers in the file.")
+    tell("", f"The claim holds: {level(proof.level, LEVEL)}, proved again from the integers in the file.")
     tell("4. What the released rows still tell", f"sfumato estimate {files.table}")
     rows = _compared(done.estimate, mechanism.joint)
     if as_json:

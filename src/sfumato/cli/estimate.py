@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sfumato.cli.console import columns, document, drawing, heading, percent, span, story
+from sfumato.cli.console import columns, document, drawing, heading, span, story
 from sfumato.cli.options import (
     Location,
     force_option,
@@ -16,6 +16,7 @@ from sfumato.cli.options import (
     table_source,
     values_option,
 )
+from sfumato.decimals import near, percent
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ def _show_numbers(found: Any, told: Any) -> None:
         return
     named = [("mean", told.mean), *((f"quantile {q:.0%}", figure) for q, figure in told.quantiles.items())]
     heading("\n" + ", ".join(found.useful.alphabet.names) + " as a number")
-    rows = [[name, *(f"{x:.5g}" for x in (f.estimate, f.low, f.high))] for name, f in named]
+    rows = [[name, *(near(x, 5) for x in (f.estimate, f.low, f.high))] for name, f in named]
     columns(["", "estimate", "from", "to"], rows, numbers=3)
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from sfumato.cli.console import columns, document, heading, pairs, percent, story
+from sfumato.cli.console import columns, document, heading, pairs, story
 from sfumato.cli.options import json_option
+from sfumato.decimals import percent
 
 LIKELIEST = 3  # original cells named for an output
 LABELS = 12  # of a column that are listed

@@ -9,6 +9,7 @@ import click
 
 from sfumato.cli.console import document, pairs, progress
 from sfumato.cli.options import force_option, json_option
+from sfumato.decimals import LEVEL, level
 
 
 @click.command()
@@ -60,7 +61,7 @@ def report(
     else:
         pairs([
             ("report", str(out)), ("made from", f"{file}{'' if released is None else f' and {released}'}"),
-            *([("proved", f"ε ≤ {proof.level:.10g}")] if proof is not None and proof.holds else []),
+            *([("proved", level(proof.level, LEVEL))] if proof is not None and proof.holds else []),
         ])
     if proof is not None and not proof.holds:
         raise ClaimError(f"{file} claims {mechanism.claim.sentence if mechanism.claim else ''}, which was not proved.")

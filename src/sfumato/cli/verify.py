@@ -8,6 +8,7 @@ import click
 
 from sfumato.cli.console import document, pairs
 from sfumato.cli.options import json_option
+from sfumato.decimals import LEVEL, level
 from sfumato.errors import ClaimError
 
 
@@ -40,21 +41,17 @@ def verify(file: Path, as_json: bool) -> None:
         document({"file": file, **mechanism_document(mechanism, found)})
     if not found.holds:
         raise ClaimError(
-            f"{file} claims {mechanism.claim.sentence}, but only ε ≤ {found.level:.10g} could be proved"
+            f"{file} claims {mechanism.claim.sentence}, but only {level(found.level, LEVEL)} could be proved"
             f"{'; worst at ' + at if at else ''}. Do not release with it."
         )
     confirm(mechanism)
     if as_json:
         return
-    outside = [(f"at {where}", _level(x)) for where, x in found.elsewhere.items()]
+    outside = [(f"at {where}", level(x)) for where, x in found.elsewhere.items()]
     pairs([
         ("holds", mechanism.claim.sentence),
-        ("proved", f"ε ≤ {found.level:.10g}, from the integers in {file}"),
+        ("proved", f"{level(found.level, LEVEL)}, from the integers in {file}"),
         *([("rests on", found.basis)] if found.basis != PROVED else []),
         *([("worst at", at)] if at else []),
         *outside,
     ])
-
-
-def _level(x: float) -> str:
-    return f"ε ≤ {x:.6g}" if x != float("inf") else "no finite ε"

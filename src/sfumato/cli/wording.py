@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sfumato.certification import Certificate
-from sfumato.cli.console import percent
+from sfumato.decimals import BITS, LEVEL, SHORT, at_least, at_most, level, near, percent
 from sfumato.errors import listed
 from sfumato.mechanism import Bundle
 from sfumato.releasing.notices import small_cells
@@ -51,9 +52,9 @@ def release_document(mechanism: Any, done: Release) -> dict[str, Any]:
 
 def account_text(account: Mapping[str, Any]) -> str:
     """What all releases about the same people amount to."""
-    level = account["composed"]
-    total = f"ε ≤ {level:.6g} ({account['notion'].upper()})" if level != float("inf") else "no finite ε"
-    limit = "no budget" if account["budget"] is None else f"budget {account['budget']:.6g}"
+    together = account["composed"]
+    total = f"{level(together)} ({account['notion'].upper()})" if math.isfinite(together) else level(together)
+    limit = "no budget" if account["budget"] is None else f"budget {near(account['budget'], SHORT)}"
     again = "" if account["repeats"] is None else f"; the answers of release {account['repeats']} again, at no cost"
     note = "" if account["note"] is None else f"; {account['note']}"
     return f"release {account['release']} about {account['people']!r}: together {total}, {limit}{again}{note}"
@@ -71,15 +72,17 @@ def promise(mechanism: Any, certificate: Certificate | None) -> Lines:
 
     found = facts_of(mechanism, certificate)
     told, price, at = words(found), found.cost, witness(certificate)
+    where = f"; worst at {at}" if at else ""
     lines = [
         ("promised", f"{mechanism.claim.sentence}. {told.strength}"),
-        ("proved", f"ε ≤ {certificate.level:.10g}, from the integers in the file" + (f"; worst at {at}" if at else "")),
+        ("proved", f"{level(certificate.level, LEVEL)}, from the integers in the file{where}"),
         ("method", f"{mechanism.method}: {told.method}"),
     ]
     if price is not None and price.kept is not None:
-        limit = "" if price.ceiling is None else f"; no mechanism with this promise keeps more than {price.ceiling:.4g}"
+        most = None if price.ceiling is None else at_most(price.ceiling, BITS)
+        limit = "" if most is None else f"; no mechanism with this promise keeps more than {most}"
         share = "" if price.share is None else f" (NMI {percent(price.share)})"
-        lines.append(("kept", f"{price.kept:.4g} of {price.whole:.4g} bits in a record{share}{limit}"))
+        lines.append(("kept", f"{at_least(price.kept, BITS)} of {near(price.whole)} bits in a record{share}{limit}"))
     return lines
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from sfumato.alphabet import Alphabet, find_column
 from sfumato.bundles import bundle
 from sfumato.certification import Certificate
+from sfumato.decimals import BITS, at_least, at_most
 from sfumato.designers import design, options_of
 from sfumato.designers.distances import letters
 from sfumato.errors import InputError, listed, option, unknown
@@ -186,10 +187,10 @@ def _reached(made: Any, wishes: Wishes) -> tuple[str, ...]:
     """What was reached, by the unit of what a method minimises."""
     kind = f"{wishes.distance or 'squared'} " if made.method == "distortion" else ""
     texts = {
-        "of distance": f"mean {kind}distance {made.value:.6g}; no mechanism with this promise and these outputs is "
-        f"below {made.bound:.6g}",
-        "of standard error": f"standard error {made.value:.4g} on average over what is estimated; {made.bound:.4g} "
-        "is the least that is not ruled out",
+        "of distance": f"mean {kind}distance {at_most(made.value)}; no mechanism with this promise and these outputs "
+        f"is below {at_least(made.bound)}",
+        "of standard error": f"standard error {at_most(made.value, BITS)} on average over what is estimated; "
+        f"{at_least(made.bound, BITS)} is the least that is not ruled out",
     }
     return (texts[made.unit],) if made.unit in texts else ()
 
