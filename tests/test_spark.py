@@ -22,12 +22,11 @@ from tests.test_release import ALL, rows
 
 import sfumato as sf
 from sfumato.drawing.randomness import Stream
-from sfumato.releasing import read_manifest
-from sfumato.releasing.flow import Flow
+from sfumato.releasing import Session, read_manifest
+from sfumato.releasing.flow import DrawOptions
 from sfumato.releasing.spark import driver, folder
 from sfumato.releasing.spark.folder import _to_url
 from sfumato.releasing.spark.release import _answers
-from sfumato.sources import open_source
 
 SRR = ALL["srr"]
 TABLE = rows(400)
@@ -137,7 +136,7 @@ def test_any_partitioning_gives_the_same_multiset_and_order_comes_from_what_is_r
 def test_where_a_row_stands_is_told_by_released_values_alone(people):
     from pyspark.sql import functions as F
 
-    flow = Flow.of(open_source(people), SRR, "symbols", ["id"], None, None, Stream.of(1))
+    flow = Session.open(people).use(SRR).check(DrawOptions(keep=["id"], seed=1)).flow
     parts = _answers(flow).withColumn("part", F.spark_partition_id()).collect()
 
     def digest(row):
@@ -229,7 +228,7 @@ def test_parts_of_attempts_that_spark_did_not_take_are_left_out(people, tmp_path
 
 
 def test_spark_s_own_writer_serves_urls(people, spark, tmp_path):
-    flow = Flow.of(open_source(people), SRR, "symbols", ["id"], None, None, Stream.of(6))
+    flow = Session.open(people).use(SRR).check(DrawOptions(keep=["id"], seed=6)).flow
     url = (tmp_path / "out.parquet").as_uri()
 
     def released():
