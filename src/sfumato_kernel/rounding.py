@@ -15,7 +15,7 @@ DOWN = Context(prec=DIGITS, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX, 
 UP = Context(prec=DIGITS, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
 ZERO, ONE, INFINITE = Decimal(0), Decimal(1), Decimal("Infinity")
 ROOT_OF_PI = Decimal("1.7724538509055161")  # or a little less
-CLOSE = 1e-11  # of a suggestion, whose error counts only squared
+CLOSE = 1e-9  # of a suggestion, whose error counts only squared
 Number = int | float | Fraction | Decimal
 
 
@@ -97,17 +97,13 @@ def chi_square_below(free: int, x: Decimal) -> Decimal:
 
 
 def solved(f: Callable[[float], float], low: float, high: float) -> float:
-    """Where a decreasing f crosses zero, or the nearer end, by the Illinois rule. Floats only suggest."""
-    first, last = f(low), f(high)
-    if first <= 0 or last >= 0:
-        return low if first <= 0 else high
-    at, value, turn = low, first, 0
-    while abs(value) > CLOSE and high - low > CLOSE and turn < 100:
-        turn, kept = turn + 1, value
-        at = low + (high - low) * (first / (first - last) if turn % 5 else 0.5)
-        value = f(at)
-        if value > 0:
-            low, first, last = at, value, last / (2 if kept > 0 and turn > 1 else 1)
-        else:
-            high, last, first = at, value, first / (2 if kept <= 0 else 1)
+    """Where a decreasing f crosses zero, or the nearer end: secants from 0 inside an interval. Floats only suggest."""
+    before, at, kept, value = 0.0, 1.0, f(0.0), f(1.0)
+    for turn in range(100):
+        low, high = (max(low, at), high) if value > 0 else (low, min(high, at))
+        if not value or abs(at - before) < CLOSE or high - low < CLOSE:
+            break
+        step = at - value * (at - before) / (value - kept) if value != kept and turn % 7 < 6 else low
+        before, at = at, step if low < step < high else (low + high) / 2
+        kept, value = value, f(at)
     return at
