@@ -103,7 +103,7 @@ def agree(count: int) -> None:
         made, fast = mechanism(*pairs[i % len(pairs)], seed=i)
         found = kernel.admitted(data(made))
         claim = found.claims[0]
-        ratio = verdict.bound(found.law, found.secrets, found.counts, claim["notion"], claim["within"], Fraction(1))
+        ratio = verdict.bound(found.law, found.table, claim["notion"], claim["within"], Fraction(1))
         if math.isfinite(fast) or ratio is not None:
             above, below = max(above, level(ratio) - fast), min(below, level(ratio) - fast)
         if above > BETTER:

@@ -8,8 +8,6 @@ for α < ½ gains are concave in the share, so that an interval of shares is pro
 P̂ counts in whole numbers here, so that N, x and E are n times what they are above.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from decimal import Decimal
@@ -19,7 +17,7 @@ from typing import Any, NamedTuple
 from sfumato_kernel.exact import Table, raised
 from sfumato_kernel.laws import Part, Ratio, Row
 from sfumato_kernel.reading import Beyond
-from sfumato_kernel.rounding import DOWN, INFINITE, ONE, UP, ZERO, exp, log, minus, near, other, power, root, scaled, solved
+from sfumato_kernel.rounding import DOWN, ONE, UP, ZERO, exp, log, minus, near, other, power, root, scaled, solved
 
 STEPS_IN_ALL = 200_000  # values looked at before the verifier gives up, some seconds
 PAIR, INTERVALS = 100, 2_000  # steps that a pair takes for each of its values; intervals of shares in one pair
@@ -122,7 +120,7 @@ class Ball:
                 gap = DOWN.subtract(point, Decimal(sign * v))
                 own = power(gap, self.kappa, self.way) if self.kappa else log(gap, DOWN)
                 total = self.way.add(total, self.way.multiply(Decimal(m), own))
-        norm = log(total, self.way) if self.kappa and total != INFINITE else total
+        norm = log(total, self.way) if self.kappa and total.is_finite() else total
         return Dual(point if sign > 0 else minus(point), norm)
 
     def gain(self, norm: Decimal, mass: int, spent: Decimal) -> Decimal:

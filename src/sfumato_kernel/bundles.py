@@ -3,8 +3,6 @@
 Ratios of answers that are independent given the record multiply; what may be multiplied depends on what is assumed.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

@@ -3,8 +3,6 @@
 Each function returns the worst ratio e^level as a rational (None: infinite); only I(S;Y) needs logarithms.
 """
 
-from __future__ import annotations
-
 import heapq
 import itertools
 import math

@@ -4,8 +4,6 @@ A row is a factor and, for every secret the law tells apart, a part: a base valu
 another one. Q(y|s,u)·2^bits = factor · part_s(u). Ratios within a row do not depend on the factor.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterable, Iterator
@@ -25,6 +23,7 @@ MOST_BLOCKS = 20_000
 PRIMES = (2, 3, 5, 7, 11, 13)
 Ratio = Fraction | None  # None: infinite
 Masses = dict[int, int]  # of useful values given a secret, in whole numbers, without those that are 0
+Expansion = tuple[int, Iterable[int], Iterator["Row"]]  # of a law: |Y|, what the weights of inputs sum to, its rows
 
 
 class Part(NamedTuple):
@@ -66,14 +65,6 @@ class Row(NamedTuple):
         return self.parts[s if len(self.parts) > 1 else 0]
 
 
-class Expansion(NamedTuple):
-    """What a kind of law says: how many outputs there are, what the weights of inputs sum to, and the rows."""
-
-    outputs: int
-    sums: Iterable[int]
-    rows: Iterator[Row]
-
-
 @dataclass(frozen=True)
 class Law:
     """The numbers of a law with the shape they are for; `rows` is |S|, or 1 if it reads U alone."""
@@ -82,14 +73,8 @@ class Law:
     numbers: dict[str, Any]
     rows: int
     sizes: tuple[int, ...]  # of the useful columns
-
-    @cached_property
-    def useful(self) -> int:
-        return math.prod(self.sizes)
-
-    @cached_property
-    def inputs(self) -> int:
-        return self.rows * self.useful
+    useful = cached_property(lambda self: math.prod(self.sizes))
+    inputs = cached_property(lambda self: self.rows * self.useful)
 
     @cached_property
     def bits(self) -> int:
@@ -105,7 +90,7 @@ class Law:
         return on * (total - off), off * (total - on)
 
     @cached_property
-    def releases(self) -> list[tuple[Law, tuple[int, ...], int]]:
+    def releases(self) -> list[tuple["Law", tuple[int, ...], int]]:
         """Of a product: each law, the columns it reads and how often it is released."""
         out = []
         for part in self.numbers["parts"]:
@@ -118,12 +103,12 @@ class Law:
 
     @cached_property
     def outputs(self) -> int:
-        return _KINDS[self.kind](self).outputs
+        return _KINDS[self.kind](self)[0]
 
     @cached_property
     def listable(self) -> bool:
         if self.kind == "unary":
-            return self.inputs <= SUBSETS
+            return bool(self.inputs <= SUBSETS)
         return self.kind != "product" or self.joint is not None
 
     @cached_property
@@ -132,7 +117,7 @@ class Law:
         if not self.listable:
             raise Beyond(f"the outputs of this {self.kind} law are too many to list")
         found, cells = [], 0
-        for row in _KINDS[self.kind](self).rows:
+        for row in _KINDS[self.kind](self)[2]:
             cells += sum(max(1, len(p.peaks)) for p in row.parts)
             if cells > LISTED:
                 raise Beyond(f"this {self.kind} law has more than {LISTED:,} weights to compare")
@@ -164,7 +149,7 @@ class Law:
                 seen = found
         return seen
 
-    def subset(self, chosen: dict[int, int]) -> Law:
+    def subset(self, chosen: dict[int, int]) -> "Law":
         """Some of the releases of a product, each so many times; one alone that reads every column is that law."""
         (first, times), *rest = chosen.items()
         if not rest and times == 1 and self.releases[first][1] == tuple(range(len(self.sizes))):
@@ -188,7 +173,7 @@ def checked(numbers: dict[str, Any], rows: int, sizes: tuple[int, ...]) -> Law:
         bad("there are too many inputs")
     if law.kind == "product":
         _ = law.releases
-    elif any(total != 1 << numbers["bits"] for total in _KINDS[law.kind](law).sums):
+    elif any(total != 1 << numbers["bits"] for total in _KINDS[law.kind](law)[1]):
         bad(f"the weights of the {law.kind} law do not sum to 2^{numbers['bits']} for every input")
     return law
 
@@ -202,7 +187,7 @@ def _table(law: Law) -> Expansion:
         bad(f"the table is not for {law.inputs} inputs")
     if len(weights) != {"useful": law.useful, "cell": law.inputs}.get(law.numbers["meaning"], len(weights)):
         bad("the outputs of the table are not what its meaning says")
-    return Expansion(len(weights), map(sum, zip(*weights, strict=True)), map(law.dense, weights))
+    return (len(weights), map(sum, zip(*weights, strict=True)), map(law.dense, weights))
 
 
 def _cells(law: Law) -> Expansion:
@@ -210,13 +195,13 @@ def _cells(law: Law) -> Expansion:
     total = n["truth"] + k * n["same_secret"] + r * n["same_useful"] + r * k * n["neither"]
     rows = (law.own(s, Part(n["same_secret"], {u: n["truth"]}, k + 1), Part(n["neither"], {u: n["same_useful"]}, k + 1))
             for s in range(law.rows) for u in range(law.useful))
-    return Expansion(law.inputs, [total], rows)
+    return (law.inputs, [total], rows)
 
 
 def _constant(law: Law) -> Expansion:
     """One row stands for all: none of them depends on the input."""
     total = 1 << law.numbers["bits"]
-    return Expansion(law.inputs, [total], iter([Row(total, (Part(1, {}, law.useful),))]))
+    return (law.inputs, [total], iter([Row(total, (Part(1, {}, law.useful),))]))
 
 
 def _conditional(law: Law) -> Expansion:
@@ -225,7 +210,7 @@ def _conditional(law: Law) -> Expansion:
         bad(f"the conditional law is not for {law.rows} × {k} inputs")
     both = list(zip(keep, base, strict=True))
     rows = (Row(1, tuple(Part(b[y], {y: b[y] + own}, k) for own, b in both)) for y in range(k))
-    return Expansion(k, (own + sum(b) for own, b in both), rows)
+    return (k, (own + sum(b) for own, b in both), rows)
 
 
 def _unary(law: Law) -> Expansion:
@@ -241,7 +226,7 @@ def _unary(law: Law) -> Expansion:
         outside = (total - on) * off**c * (total - off) ** (n - c - 1) if c < n else 0
         return law.dense([inside if y >> x & 1 else outside for x in range(n)])
 
-    return Expansion(2**n if n <= SUBSETS else GREATEST, [total], map(row, range(2**min(n, SUBSETS))))
+    return (2**n if n <= SUBSETS else GREATEST, [total], map(row, range(2**min(n, SUBSETS))))
 
 
 def _layout(law: Law) -> Expansion:
@@ -250,10 +235,10 @@ def _layout(law: Law) -> Expansion:
         bad(f"the layout is not for {law.rows} secrets")
     if len({sum(x) for x in lengths}) > 1 or sum(lengths[0]) > GREATEST:
         bad("the atoms of every secret must fill the same interval, of at most 2^62 units")
-    if any(len(x) != len(h) or any(len(atom) != law.useful for atom in h) for x, h in zip(lengths, heights, strict=True)):
+    both = list(zip(lengths, heights, strict=True))
+    if any(len(x) != len(h) or any(len(atom) != law.useful for atom in h) for x, h in both):
         bad(f"the layout is not for {law.useful} useful values")
-    sums = (sum(map(int.__mul__, x, column)) for x, h in zip(lengths, heights, strict=True)
-            for column in zip(*h, strict=True))
+    sums = (sum(map(int.__mul__, x, column)) for x, h in both for column in zip(*h, strict=True))
     ends = [list(itertools.accumulate(x)) for x in lengths]
     cuts = sorted(set().union(*ends))  # the ends of the atoms of all secrets together are those of the outputs
 
@@ -265,7 +250,7 @@ def _layout(law: Law) -> Expansion:
             yield Row(cut - start, tuple(atoms[s][i] for s, i in enumerate(at)))
             start = cut
 
-    return Expansion(len(cuts), sums, rows())
+    return (len(cuts), sums, rows())
 
 
 def _blocks(law: Law) -> Expansion:
@@ -290,12 +275,12 @@ def _blocks(law: Law) -> Expansion:
         for s, block in itertools.product(range(law.rows), held):
             yield law.own(s, Part(n["outside"], block, law.useful), Part(n["other"], {}, law.useful))
 
-    return Expansion(law.rows * count, [total], rows())
+    return (law.rows * count, [total], rows())
 
 
 def _product(law: Law) -> Expansion:
     joint = law.joint or {}
-    return Expansion(len(joint), [], (law.dense(weights, mass) for weights, mass in joint.items()))
+    return (len(joint), [], (law.dense(weights, mass) for weights, mass in joint.items()))
 
 
 _KINDS = {"table": _table, "cells": _cells, "constant": _constant, "conditional": _conditional, "unary": _unary,

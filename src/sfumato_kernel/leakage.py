@@ -5,8 +5,6 @@ L ≤ max_{x'} max_x 1/(α−1) · log Σ_y Q_x^α q^{1−α/β} Q_x'^{α/β−�
 α = β = 1. Floats suggest q; nothing about them is believed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from decimal import Decimal

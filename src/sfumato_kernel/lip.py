@@ -7,8 +7,6 @@ A₁ = Σ P̂√(μ₁−r), A₂ = Σ P̂√(r−μ₂). Each is a quartic in �
 if its Bernstein coefficients are.
 """
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal
 from fractions import Fraction
@@ -90,7 +88,8 @@ def _piece(first: Cells, second: Cells, n: int, b: Fraction, z: Fraction, above:
         if not low:
             return all(c >= 0 for c in quartic)
         quartic, low, high = quartic[::-1], Fraction(0), 1 / low
-    moved = [(high - low) ** i * sum(math.comb(k, i) * quartic[k] * low ** (k - i) for k in range(i, 5)) for i in range(5)]
+    moved = [sum(math.comb(k, i) * quartic[k] * low ** (k - i) for k in range(i, 5)) * (high - low) ** i
+             for i in range(5)]
     return all(sum(Fraction(math.comb(j, i), math.comb(4, i)) * moved[i] for i in range(j + 1)) >= 0 for j in range(5))
 
 
@@ -110,7 +109,8 @@ def _suggested(first: Cells, second: Cells, n: int, b: float, z: float, at: floa
                (1 + square, (1.0, at), (1 + square - z, z * square)))
     top, bottom = max(v for v, _ in first), min(v for v, _ in first)
     width = float(top - bottom)
-    sides = [[(abs(v - edge) / width, m / n) for v, m in cells if m] for cells, edge in ((first, top), (second, bottom))]
+    both = (first, top), (second, bottom)
+    sides = [[(abs(v - edge) / width, m / n) for v, m in cells if m] for cells, edge in both]
 
     def gaps(g: float) -> list[float]:
         """t ≥ 0 with Σ m/√(d + t) = goal, on each side."""

@@ -1,13 +1,12 @@
-"""Reading: from bytes to a document whose every field is described below. Whatever is not described is refused, and named.
+"""Reading: from bytes to a document with every field checked. Whatever is not described here is refused, and named.
 
 A document is UTF-8 JSON without duplicate keys, with whole numbers, decimals that are finite doubles, and no field that
 is not listed here. Its checksum is SHA-256 of its own bytes, without the white space outside strings and without the
 last member, `checksum`.
 """
 
-from __future__ import annotations
-
 import hashlib
+import itertools
 import json
 import math
 import re
@@ -20,6 +19,7 @@ GREATEST = 2**62  # of a weight, a length, a count, and of what they sum to: all
 DEEPEST = 8  # claims inside claims
 MANY = 64  # claims in a file
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+LONG = re.compile(rb"[-+.0-9eE]{%d}" % (DIGITS + 1))  # in a number or in text
 SPACE = re.compile(rb'("(?:[^"\\]|\\.)*")|[ \t\r\n]+')
 SEAL = re.compile(rb',"checksum":"[^"\\]*"}$')
 Check = Callable[[Any, str], Any]
@@ -49,9 +49,10 @@ def parsed(data: bytes) -> dict[str, Any]:
     """The JSON object in the bytes, after its size, its numbers and its keys were looked at."""
     if len(data) > LARGEST_FILE:
         bad(f"the file has {len(data):,} bytes; at most {LARGEST_FILE:,} are read")
+    numbers = {"parse_int": _short(int), "parse_float": _short(float)} if LONG.search(data) else {}
     try:
-        found = json.loads(data.decode(), parse_int=_number, parse_float=_number, parse_constant=_number,
-                           object_pairs_hook=_members)
+        found = json.loads(data.decode(), parse_constant=lambda x: bad(f"{x} is no number"), object_pairs_hook=_members,
+                           **numbers)
     except RecursionError:
         bad("it is nested too deeply")
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
@@ -59,11 +60,8 @@ def parsed(data: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else bad("it is no JSON object")
 
 
-def _number(digits: str) -> int | float:
-    if len(digits) > DIGITS:
-        bad(f"a number has {len(digits):,} digits")
-    value = int(digits) if digits.lstrip("-").isdigit() else float(digits)
-    return value if math.isfinite(value) else bad(f"{digits} is no finite number")
+def _short(kind: Callable[[str], Any]) -> Callable[[str], Any]:
+    return lambda digits: kind(digits) if len(digits) <= DIGITS else bad(f"a number has {len(digits):,} digits")
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -148,13 +146,12 @@ def label(x: Any, at: str) -> str | None:
 
 def column(x: Any, at: str) -> dict[str, Any]:
     """A column whose labels are all different, with its catch-all among them and one more than cuts."""
-    found: dict[str, Any] = check(x, {"name": text, "labels": [label], "other?": text, "cuts?": [real(-1e308, 1e308), 0],
-                                      "dtype?": among("string", "number", "boolean")}, at)
+    found: dict[str, Any] = check(x, COLUMN, at)
     labels, cuts = found["labels"], found["cuts"]
     if len(set(labels)) < len(labels) or (found["other"] is not None and found["other"] not in labels):
         bad(f"column {found['name'][:40]!r} lists a label twice, or lacks its catch-all")
     if cuts is not None and (len([x for x in labels if x is not None]) != len(cuts) + 1
-                             or any(a >= b for a, b in zip(cuts, cuts[1:], strict=False))):
+                             or any(a >= b for a, b in itertools.pairwise(cuts))):
         bad(f"column {found['name'][:40]!r} has bins that are not its labels")
     return found
 
@@ -171,6 +168,8 @@ def claim(x: Any, at: str) -> dict[str, Any]:
 
 BITS, WEIGHT, POSITIVE, EPSILON = whole(0, 62), whole(0, GREATEST), whole(1, GREATEST), real(0, 1e6)
 PROBABILITIES, RADIUS, READS = [[real(0, 1)]], real(0, 1e300), among("both", "useful")
+COLUMN = {"name": text, "labels": [label], "other?": text, "cuts?": [real(-1e308, 1e308), 0],
+          "dtype?": among("string", "number", "boolean")}
 SIMPLE = {
     "table": {"bits": BITS, "weights": [[WEIGHT]], "meaning": among("symbol", "cell", "useful")},
     "cells": {"bits": BITS, "truth": WEIGHT, "same_secret": WEIGHT, "same_useful": WEIGHT, "neither": WEIGHT},

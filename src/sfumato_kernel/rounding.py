@@ -4,8 +4,6 @@
 rounded to the nearest, so that the next decimal below or above is on the right side.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
@@ -82,7 +80,7 @@ def level(ratio: Fraction | None) -> float:
 
 
 def chi_square_below(free: int, x: Decimal) -> Decimal:
-    """At or below P(χ² of `free` degrees ≤ 2x) = x^a e^{−x}/Γ(a+1) · (1 + x/(a+1) + x²/((a+1)(a+2)) + …), a = free/2."""
+    """At or below P(χ² of `free` degrees ≤ 2x) = x^a e^{−x}/Γ(a+1) · (1 + x/(a+1)·(1 + x/(a+2)·(…))), a = free/2."""
     a = at = Fraction(free, 2)
     below = ROOT_OF_PI if free % 2 else ONE
     while at > 0:  # Γ(a+1) = a(a−1)… · (1 or Γ(½) = √π)

@@ -1,28 +1,15 @@
 """Verdicts: what a file claims, checked against its shape, and proved or refused claim by claim."""
 
-from __future__ import annotations
-
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from sfumato_kernel import reading
+from sfumato_kernel import exact, reading
 from sfumato_kernel.balls import Ball, extremes, over_ball
-from sfumato_kernel.exact import (
-    Table,
-    at_distribution,
-    everywhere,
-    information,
-    laws_given,
-    over_mixtures,
-    over_sets,
-    power_product,
-    with_side_channels,
-)
+from sfumato_kernel.exact import Table, everywhere, over_sets
 from sfumato_kernel.laws import SUBSETS, Law, Part, Ratio, Row, checked
 from sfumato_kernel.leakage import channel, leakage
 from sfumato_kernel.lip import lip_over_ball
@@ -31,6 +18,7 @@ from sfumato_kernel.rounding import UP, chi_square_below, exp_below, level, log,
 
 NEARLY = Fraction(1, 10**9)  # of a radius: as much as the floats that it was computed with may be off
 SEARCHED = 1e-5  # nats: a claim of leakage that is missed by less, where laws are searched, is left undecided
+SMALLEST = 1e-150  # of a probability that is not 0
 SET_BITS = 200  # of the two levels whose sets are listed
 Claim = dict[str, Any]
 
@@ -124,11 +112,12 @@ def _design(design: dict[str, Any] | None, secrets: int, useful: int) -> Table |
 
 def whole_table(p: list[list[float]], secrets: int, useful: int) -> Table:
     """A distribution in doubles as the whole numbers it is in proportion to."""
-    exact = [[Fraction(x) for x in row] for row in p]
-    if abs(sum(map(sum, exact)) - 1) > NEARLY or any(0 < x < 1e-150 for row in p for x in row):
+    rational = [[Fraction(x) for x in row] for row in p]
+    off = sum((sum(row, Fraction(0)) for row in rational), Fraction(-1))
+    if abs(off) > NEARLY or any(0 < x < SMALLEST for row in p for x in row):
         bad("the probabilities of a distribution do not sum to 1, or are nearly 0")
-    scale = math.lcm(*(x.denominator for row in exact for x in row))
-    return _masses([[int(x * scale) for x in row] for row in exact], secrets, useful)
+    scale = math.lcm(*(x.denominator for row in rational for x in row))
+    return _masses([[int(x * scale) for x in row] for row in rational], secrets, useful)
 
 
 def _masses(rows: list[list[int]], secrets: int, useful: int) -> Table:
@@ -162,69 +151,58 @@ def _check_claim(m: Mechanism, claim: Claim) -> None:
 
 def check_radius(kind: str, confidence: float | None, calibration: str | None, radius: float, alpha: float | None,
                  cells: int, counts: list[list[int]] | None) -> None:
-    """Whether a ball is large enough for the confidence it is said to have; only counts can tell."""
-    how = calibration or "asymptotic"
+    """Whether a ball is large enough for the confidence it is said to have; only counts can tell.
+
+    With k = |X| − 1 and t = n·radius, a χ² ball is if P(χ²_k ≤ t) ≥ confidence, or, if it is said to be exact, by
+    Markov if t(1 − confidence) ≥ k; a Rényi ball of order α ≤ 1 if t ≥ k and e^{−t}(et/k)^k ≤ 1 − confidence.
+    """
     if confidence is None or not 0 < confidence < 1 or counts is None:
         raise Unproved("a confidence is stated that cannot be recomputed: it needs the counts behind the ball")
-    needed, n = _NEEDED.get((kind, how)), sum(map(sum, counts))
-    if needed is None:
-        raise Unproved(f"a confidence is stated with a calibration that cannot be recomputed ({how[:40]!r})")
-    if cells > 1 and not needed(Fraction(confidence), cells - 1, n * Fraction(radius) * (1 + NEARLY), alpha):
+    sure, k, n, how = Fraction(confidence), cells - 1, sum(map(sum, counts)), calibration or "asymptotic"
+    t = n * Fraction(radius) * (1 + NEARLY)
+    if k > 1_000_000:
+        raise Beyond("too many cells for a confidence")
+    match kind, how:
+        case "chi-square-ball", "exact":
+            enough = t * (1 - sure) >= k
+        case "chi-square-ball", "asymptotic" | "bootstrap":  # no less than that; what it adds nobody can recompute
+            x = near(min(t, Fraction(k + 40 * math.isqrt(k) + 2000)) / 2, UP)  # far beyond the mean t is not followed
+            enough = bool(x) and chi_square_below(k, x) >= near(sure, UP)
+        case "renyi-ball", "asymptotic":
+            enough = alpha is not None and alpha <= 1 and t >= k and (k == 0 or UP.add(
+                UP.multiply(Decimal(k), log(t / k, UP)), near(k - t, UP)) <= minus(log(1 / (1 - sure), UP)))
+        case _:
+            raise Unproved(f"a confidence is stated with a calibration that cannot be recomputed ({how[:40]!r})")
+    if k and not enough:
         raise Unproved(f"the claim says {confidence:.4g} confidence, but its radius of {radius:.6g} is too small for "
                        f"that at n = {n}")
 
 
-def _asymptotic(confidence: Fraction, free: int, t: Fraction, alpha: float | None) -> bool:
-    """P(χ² of `free` degrees ≤ t) ≥ confidence; far beyond its mean t is not followed."""
-    if free > 1_000_000:
-        raise Beyond("too many cells for a confidence")
-    x = min(t, Fraction(free + 40 * math.isqrt(free) + 2000)) / 2
-    return x > 0 and chi_square_below(free, near(x, UP)) >= near(confidence, UP)
-
-
-def _finite_sample(confidence: Fraction, free: int, t: Fraction, alpha: float | None) -> bool:
-    """e^{−t}(et/k)^k ≤ 1 − confidence for t = n·radius ≥ k = |X| − 1, which covers every order α ≤ 1."""
-    if alpha is None or alpha > 1 or t < free:
-        return False
-    left = UP.add(UP.multiply(Decimal(free), log(t / free, UP)), near(free - t, UP))
-    return bool(left <= minus(log(1 / (1 - confidence), UP)))
-
-
-_NEEDED: dict[tuple[str, str], Callable[[Fraction, int, Fraction, float | None], bool]] = {
-    ("chi-square-ball", "asymptotic"): _asymptotic,
-    ("chi-square-ball", "exact"): lambda confidence, free, t, _: t * (1 - confidence) >= free,
-    ("chi-square-ball", "bootstrap"): _asymptotic,  # never below it; what it adds nobody can recompute
-    ("renyi-ball", "asymptotic"): _finite_sample,
-}
-
-
 def proved(m: Mechanism, claim: Claim) -> str:
     """A sentence for a claim that was proved; else Unproved, or Beyond."""
-    notion, epsilon = claim["notion"], claim["epsilon"]
+    notion, epsilon, within = claim["notion"], claim["epsilon"], claim["within"]
     if notion in ("mi", "leakage"):
         found = nats(m, claim)
         holds, shown = found is not None and found <= Fraction(epsilon), math.inf if found is None else float(found)
     else:
         target = exp_below(epsilon)
-        ratio = bound(m.law, m.table, notion, claim["within"], target)
+        ratio = bound(m.law, m.table, notion, within, target)
         holds, shown = ratio is not None and ratio <= target, level(ratio)
     if not holds:
         if notion == "leakage" and claim["beta"] < claim["alpha"] < math.inf and shown <= epsilon * 1.001 + SEARCHED:
             raise Beyond(f"leakage of these orders is searched by steps, which came only as close as {shown:.10g}")
         raise Unproved(f"claimed ε ≤ {epsilon:.10g} ({notion}), proved only ε ≤ {shown:.10g}")
-    return f"{notion} ≤ {epsilon:.10g} nats{_where(claim)}"
+    orders = f", orders {claim['alpha']:g} and {claim['beta']:g}" if notion == "leakage" else ""
+    where = f"about the secret, over: {_set(within)}" if within else "about the whole record, for every distribution"
+    return f"{notion} ≤ {epsilon:.10g} nats{orders}, {where}"
 
 
-def _where(claim: Claim) -> str:
-    within = claim["within"] or {}
-    orders = f", orders {claim['alpha']:g} and {claim['beta']:g}" if claim["notion"] == "leakage" else ""
-    if not within:
-        return orders + ", about the whole record, for every distribution"
+def _set(within: dict[str, Any]) -> str:
     radius = f" of radius {within['radius']:.6g}" if "radius" in within else ""
-    sure = f", a confidence of {within['confidence']:.4g} (recomputed)" if within.get("confidence") is not None else ""
     if within.get("calibration") == "bootstrap":
-        sure = " (as given: what a bootstrap finds cannot be recomputed, and is not called a confidence)"
-    return f"{orders}, about the secret, over: {within['kind']}{radius}{sure}"
+        return f"{within['kind']}{radius} (as given: what a bootstrap finds cannot be recomputed, and is no confidence)"
+    sure = f", a confidence of {within['confidence']:.4g} (recomputed)" if within.get("confidence") is not None else ""
+    return f"{within['kind']}{radius}{sure}"
 
 
 def nats(m: Mechanism, claim: Claim) -> Fraction | None:
@@ -232,7 +210,7 @@ def nats(m: Mechanism, claim: Claim) -> Fraction | None:
     if claim["notion"] == "leakage":
         return leakage(channel(m.law, m.table if claim["within"] else None), claim["alpha"], claim["beta"])
     if m.law.listable:
-        return information(m.law, m.table or [])
+        return exact.information(m.law, m.table or [])
     worst = bound(m.law, m.table, "lip", claim["within"], Fraction(1))  # a mean of logs that LIP bounds
     return None if worst is None else Fraction(log(worst, UP)) if worst > 1 else Fraction(0)
 
@@ -250,11 +228,11 @@ def bound(law: Law, table: Table | None, notion: str, within: dict[str, Any] | N
     if law.kind == "product" and not law.listable:
         return _some_together(law, table, notion, within, floor)
     if notion == "srlip":
-        return with_side_channels(law, table) if law.listable else everywhere(law, apart=False)
+        return exact.with_side_channels(law, table) if law.listable else everywhere(law, apart=False)
     if kind == "exactly" or within.get("radius") == 0:
         if law.listable:
-            return at_distribution(law, table, notion)
-        return over_sets(laws_given(table, law.rows, law.useful, notion), *law.odds, floor)
+            return exact.at_distribution(law, table, notion)
+        return over_sets(exact.laws_given(table, law.rows, law.useful, notion), *law.odds, floor)
     found = least(anyhow, rldp_over(within, table, law.listed if law.listable else [], floor))
     if not law.listable and law.rows == 1 and kind != "polytope":
         found = least(found, over_sets(extremes(Ball(table, within), law.useful), *law.odds, floor))
@@ -268,7 +246,7 @@ def rldp_over(within: dict[str, Any], table: Table, rows: list[Row], floor: Frac
     if not rows:
         return None
     if within["kind"] == "polytope":
-        return over_mixtures(rows, [whole_table(v, len(v), len(v[0])) for v in within["vertices"]], floor)
+        return exact.over_mixtures(rows, [whole_table(v, len(v), len(v[0])) for v in within["vertices"]], floor)
     return over_ball(rows, Ball(table, within), floor)
 
 
@@ -283,7 +261,7 @@ def _some_together(law: Law, table: Table, notion: str, within: dict[str, Any], 
     srlip, whose denominators also hold s itself, with the ratios about the input.
     """
     prices = [everywhere(part, apart=notion == "rldp") for part, _, _ in law.releases]
-    best = power_product((p, times) for p, (_, _, times) in zip(prices, law.releases, strict=True))
+    best = exact.power_product((p, times) for p, (_, _, times) in zip(prices, law.releases, strict=True))
     dearest = sorted(range(len(prices)), key=lambda j: (prices[j] is None, prices[j] or 0), reverse=True)
     chosen: dict[int, int] = {}
     for j in dearest:
@@ -294,8 +272,8 @@ def _some_together(law: Law, table: Table, notion: str, within: dict[str, Any], 
     if not chosen:  # a law that cannot be listed, but proved otherwise
         chosen = {j: 1 for j in dearest if law.releases[j][1] == tuple(range(len(law.sizes)))}
         chosen = dict(itertools.islice(chosen.items(), 1))
-    rest = power_product((p, t - chosen.get(j, 0)) for j, (p, (_, _, t)) in enumerate(zip(prices, law.releases, strict=True))
-                         if t > chosen.get(j, 0))
+    left = [times - chosen.get(j, 0) for j, (_, _, times) in enumerate(law.releases)]
+    rest = exact.power_product((p, times) for p, times in zip(prices, left, strict=True) if times)
     if not chosen or rest is None:
         return best
     for wanted in {notion, "rldp"} if notion in ("lip", "pml") else {notion}:
@@ -310,7 +288,7 @@ def over_two_levels(ratio: Fraction, m: Mechanism, within: dict[str, Any]) -> Ra
     if m.table is None or kind in ("anything", "custom"):
         return ratio
     if kind == "exactly" or within.get("radius") == 0:
-        return least(ratio, over_sets(laws_given(m.table, 1, k, "rldp"), ratio, one, one))
+        return least(ratio, over_sets(exact.laws_given(m.table, 1, k, "rldp"), ratio, one, one))
     if k <= SUBSETS:
         high, low = math.ceil(ratio * 2**SET_BITS), 2**SET_BITS
         rows = [Row(1, (Part(low, {u: high for u in range(k) if y >> u & 1}, k),)) for y in range(2**k)]
