@@ -10,6 +10,7 @@ P̂ counts in whole numbers here, so that N, x and E are n times what they are a
 
 import itertools
 import math
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -24,8 +25,9 @@ PAIR, INTERVALS = 100, 2_000  # steps that a pair takes for each of its values; 
 NEAR_ONE = Fraction(1, 2**14)  # orders nearer to 1 are proved over the next lower order that is not: a larger ball
 STEPS = (1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-5, 1e-3)  # above what floats find, at which a proof is tried
 HALVINGS = 18  # of an interval of shares, for α < ½
-SPLIT = 36.0  # log-odds of a share of the budget beyond which floats see all or nothing
+TINY = 1e-300  # of a share of the budget
 Groups = list[tuple[int, int]]  # (value, mass) of a row given a secret
+Cells = list[tuple[float, float]]  # (distance from the greatest or least value in some unit, mass)
 
 
 class Dual(NamedTuple):
@@ -33,15 +35,6 @@ class Dual(NamedTuple):
 
     point: Decimal
     norm: Decimal
-
-
-class Side(NamedTuple):
-    """What floats find of one side: how far its dual point lies outside, its value, its gain and x."""
-
-    distance: float
-    value: float
-    gain: float
-    x: float
 
 
 class Ball:
@@ -65,50 +58,54 @@ class Ball:
 
     # What floats suggest.
 
-    def side(self, groups: Groups, sign: int, e: float) -> Side:
-        """The best τ of one side with a share e of the budget: ln gain + ln(Σ P̂ gap^{κ−1} / Σ P̂ gap^κ) = 0."""
-        k, mass = float(self.kappa), float(sum(m for _, m in groups))
-        x = mass + (e if k > 0 else -e if k < 0 else 0.0)
-        edge = max(sign * v for v, _ in groups)
-        width = edge - min(sign * v for v, _ in groups)
-        if not width or x <= 0 or not mass:
-            return Side(0.0, float(sign * edge), 0.0, max(x, 1e-300))
-        cells = [(float(Fraction(edge - sign * v, width)), float(m)) for v, m in groups if m]
+    def stretch(self, cells: Cells, at: float) -> tuple[float, float, float]:
+        """(e, gain, x) of the share for which τ = max v + t, ln t = `at`, is best: gain = Σ P̂ gap^κ / Σ P̂ gap^{κ−1}."""
+        k, t = float(self.kappa), math.exp(at)
+        gaps, mass = [d + t for d, _ in cells], sum(m for _, m in cells)
+        unit = max(gaps) if k > 0 else min(gaps)
+        each = [m * (gap / unit) ** k for gap, (_, m) in zip(gaps, cells, strict=True)]
+        gain = sum(each) / sum(y / gap for y, gap in zip(each, gaps, strict=True))
+        if k:
+            x = sum(each) * (unit / gain) ** k
+            return abs(x - mass), gain, x
+        return sum(m * math.log(gap / gain) for gap, (_, m) in zip(gaps, cells, strict=True)), gain, mass
 
-        def gain(at: float) -> tuple[float, float]:
-            t = math.exp(at)
-            logs = [math.log(d + t) for d, _ in cells]
-            most = max(k * g for g in logs)
-            a = [m * math.exp(k * g - most) for g, (_, m) in zip(logs, cells, strict=True)]
-            n, n1 = sum(a), sum(y / (d + t) for y, (d, _) in zip(a, cells, strict=True))
-            mean = sum(m * g for g, (_, m) in zip(logs, cells, strict=True))
-            own = (math.log(n) + most - math.log(x)) / k if k else (mean - e) / x
-            return own, own + math.log(n1 / n)
+    def solved(self, f: Callable[[float], float], start: float = 0.0) -> float:
+        return solved(f, -75.0 * min(9.0, max(1.0, float(self.alpha))), 60.0, start)
 
-        at = solved(lambda at: gain(at)[1], -75.0 * min(9.0, max(1.0, float(self.alpha))), 60.0)
-        t, own = math.exp(at), math.exp(gain(at)[0])
-        value = edge + min(0.0, max(-1.0, t - own)) * width
-        return Side(t * width, sign * value, own * width, max(x, 1e-300))
+    def distance(self, groups: Groups, sign: int, e: float) -> float:
+        """How far beyond max v the best τ for a share e lies."""
+        cells, unit = _cells(groups, sign)
+        if not cells or not e:
+            return 0.0
+        return math.exp(self.solved(lambda at: math.log(max(self.stretch(cells, at)[0], TINY) / e))) * unit
 
-    def split(self, first: Groups, second: Groups, goal: float = 0.0) -> tuple[float, float, float]:
-        """(ratio, μ − max v, min v − m) at the split of the budget that is worst, or worst for the ratio `goal`."""
-        total = float(self.spent)
-        flat = [all(v == pick(x for x, _ in g) for v, m in g if m) for g, pick in ((first, max), (second, min))]
+    def split(self, first: Groups, second: Groups, ratio: float) -> tuple[float, float, float]:
+        """(μ − max v₁, min v₂ − m, P(y|s₁)/P(y|s₂)) at the split of the budget that is worst for a ratio λ: there
+        gain₁/x₁ = λ·gain₂/x₂, and the shares are all of it."""
+        total, unit = float(self.spent), max(_cells(first, 1)[1], _cells(second, -1)[1])
+        one, two = _cells(first, 1, unit)[0], _cells(second, -1, unit)[0]
+        if not one or not two or not total:  # a secret that was not seen may have any conditional
+            return self.distance(first, 1, total), self.distance(second, -1, total), math.inf
 
-        def sides(w: float) -> tuple[Side, Side, float]:
-            one = self.side(first, 1, total / (1 + math.exp(-w)))
-            two = self.side(second, -1, total / (1 + math.exp(w)))
-            return one, two, goal or (one.value / two.value if two.value > 0 else math.inf)
+        b = 0.0
 
-        def lean(w: float) -> float:
-            one, two, ratio = sides(w)
-            gains = [math.log(max(side.gain, 1e-300) / side.x) for side in (one, two)]
-            return gains[0] - gains[1] - math.log(min(max(ratio, 1e-300), 1e300))
+        def left(a: float) -> float:
+            nonlocal b
+            e, gain, x = self.stretch(one, a)
 
-        one, two, ratio = sides(SPLIT if flat[1] else -SPLIT if flat[0] else solved(lean, -SPLIT, SPLIT))
-        if flat[0] and two.gain:  # a flat side spends nothing; its dual point is where both sides cost the same
-            return ratio, ratio * two.gain / two.x * one.x, two.distance
-        return ratio, one.distance, one.gain / max(ratio, 1e-300) / one.x * two.x if flat[1] else two.distance
+            def short(w: float) -> float:
+                _, own, y = self.stretch(two, w)
+                return math.log(gain / x / ratio / own * y)
+
+            b = self.solved(short, b)
+            return math.log(max(e + self.stretch(two, b)[0], TINY) / total)
+
+        a = self.solved(left)
+        left(a)
+        top = max(v for v, _ in first) + min(0.0, math.exp(a) - self.stretch(one, a)[1]) * unit
+        low = min(v for v, _ in second) - min(0.0, math.exp(b) - self.stretch(two, b)[1]) * unit
+        return math.exp(a) * unit, math.exp(b) * unit, top / low if low > 0 else math.inf
 
     # What decimals prove.
 
@@ -149,7 +146,7 @@ class Ball:
     def alone(self, groups: Groups, sign: int) -> Decimal:
         """A bound of the greatest (sign 1) or least (−1) mean of a row given one secret, with all of the budget."""
         mass, edge = sum(m for _, m in groups), Decimal(max(sign * v for v, _ in groups))
-        dual = self.dual(groups, sign, self.side(groups, sign, float(self.spent)).distance)
+        dual = self.dual(groups, sign, self.distance(groups, sign, float(self.spent)))
         if self.kappa:
             gain = self.gain(dual.norm, mass, self.spent)
         elif mass and dual.norm.is_finite():
@@ -166,13 +163,15 @@ class Ball:
             return self._in_intervals(first, second, sizes, floor)
 
         def holds(z: Fraction) -> bool:
-            _, up, down = self.split(first, second, float(z))
+            up, down, _ = self.split(first, second, float(z))
             one, two = self.dual(first, 1, up), self.dual(second, -1, down)
             return DOWN.add(_times(z, two.point), self.both(one, two, *sizes, z)) >= one.point
 
         if holds(floor):
             return floor
-        ratio = self.split(first, second)[0]
+        ratio, before = float(floor), 0.0
+        while before < ratio < math.inf:  # Dinkelbach: what is attained at the worst split for a ratio is a better one
+            before, ratio = ratio * (1 + 1e-14), self.split(first, second, ratio)[2]
         tried = [Fraction(ratio * (1 + step)) for step in STEPS if math.isfinite(ratio)]
         return next((z for z in tried if z > floor and holds(z)), None)
 
@@ -187,7 +186,7 @@ class Ball:
                 if len(known) > INTERVALS:
                     raise Beyond(f"more than {INTERVALS:,} intervals of the budget")
                 middle = (float(left) + float(right)) / 2
-                ends = self.side(first, 1, middle).distance, self.side(second, -1, float(self.spent) - middle).distance
+                ends = self.distance(first, 1, middle), self.distance(second, -1, float(self.spent) - middle)
                 known[left, right] = self.dual(first, 1, ends[0]), self.dual(second, -1, ends[1])
             one, two = known[left, right]
             if all(self._at_share(one, two, sizes, z, e) for e in (left, right)):
@@ -201,6 +200,13 @@ class Ball:
         gains = self.gain(one.norm, sizes[0], e), self.gain(two.norm, sizes[1], UP.subtract(self.spent, e))
         own = DOWN.add(_times(ratio, two.point), _times(ratio, gains[1]))
         return DOWN.add(own, gains[0]) >= one.point
+
+
+def _cells(groups: Groups, sign: int, unit: int = 0) -> tuple[Cells, int]:
+    """The values that have mass by their distance from the edge, in the unit given, or in that of their own width."""
+    edge = max(sign * v for v, _ in groups)
+    unit = unit or edge - min(sign * v for v, _ in groups) or 1
+    return [(float(Fraction(edge - sign * v, unit)), float(m)) for v, m in groups if m], unit
 
 
 def _times(ratio: Fraction, x: Decimal) -> Decimal:

@@ -49,10 +49,10 @@ def parsed(data: bytes) -> dict[str, Any]:
     """The JSON object in the bytes, after its size, its numbers and its keys were looked at."""
     if len(data) > LARGEST_FILE:
         bad(f"the file has {len(data):,} bytes; at most {LARGEST_FILE:,} are read")
-    numbers = {"parse_int": _short(int), "parse_float": _short(float)} if LONG.search(data) else {}
+    long = LONG.search(data)
     try:
         found = json.loads(data.decode(), parse_constant=lambda x: bad(f"{x} is no number"), object_pairs_hook=_members,
-                           **numbers)
+                           parse_int=_short(int) if long else None, parse_float=_short(float) if long else None)
     except RecursionError:
         bad("it is nested too deeply")
     except (UnicodeDecodeError, json.JSONDecodeError) as error:

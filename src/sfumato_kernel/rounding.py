@@ -8,7 +8,7 @@ from collections.abc import Callable
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
-DIGITS = 40
+DIGITS = 30
 DOWN = Context(prec=DIGITS, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
 UP = Context(prec=DIGITS, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
 ZERO, ONE, INFINITE = Decimal(0), Decimal(1), Decimal("Infinity")
@@ -94,9 +94,10 @@ def chi_square_below(free: int, x: Decimal) -> Decimal:
     return DOWN.divide(DOWN.multiply(front, total), below)
 
 
-def solved(f: Callable[[float], float], low: float, high: float) -> float:
-    """Where a decreasing f crosses zero, or the nearer end: secants from 0 inside an interval. Floats only suggest."""
-    before, at, kept, value = 0.0, 1.0, f(0.0), f(1.0)
+def solved(f: Callable[[float], float], low: float, high: float, start: float = 0.0) -> float:
+    """Where a decreasing f crosses zero, or the nearer end, by secants inside an interval. Floats only suggest."""
+    before, at = start, min(start + 0.5, high)
+    kept, value = f(before), f(at)
     for turn in range(100):
         low, high = (max(low, at), high) if value > 0 else (low, min(high, at))
         if not value or abs(at - before) < CLOSE or high - low < CLOSE:

@@ -233,7 +233,8 @@ def bound(law: Law, table: Table | None, notion: str, within: dict[str, Any] | N
         if law.listable:
             return exact.at_distribution(law, table, notion)
         return over_sets(exact.laws_given(table, law.rows, law.useful, notion), *law.odds, floor)
-    found = least(anyhow, rldp_over(within, table, law.listed if law.listable else [], floor))
+    telling = law.kind == "unary" and law.rows > 1  # a set may hold all of one secret and nothing of another
+    found = least(anyhow, rldp_over(within, table, law.listed if law.listable and not telling else [], floor))
     if not law.listable and law.rows == 1 and kind != "polytope":
         found = least(found, over_sets(extremes(Ball(table, within), law.useful), *law.odds, floor))
     if notion in ("lip", "pml") and kind == "chi-square-ball" and floor > 1 and (found is None or found > floor):
