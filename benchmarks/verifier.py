@@ -6,21 +6,27 @@ BEFORE is the checkout of an earlier version: `verify` of both is timed on the s
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import math
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 HOME = Path(__file__).parents[1]
 sys.path[:0] = [str(HOME), str(HOME / "src")]
 ROUNDS = 5
+TRACED, KEPT = 50, 6_000  # files of which one is traced; files that are kept to be mutated
+CHEAP = 2e-4  # seconds below which files are equally quick
 BETTER = 1e-9  # by more than this the kernel's level may be below the fast one, never above
 
 
@@ -63,28 +69,73 @@ def table() -> None:
 
 
 def forge(count: int) -> None:
-    """Mutated files; one that is accepted although the oracle calls it false ends the run."""
+    """Mutated files; one that is accepted although the oracle calls it false ends the run.
+
+    Files are drawn by what they cost, so that quick ones come often; a mutant that makes the verifier say something
+    new, or that reaches new lines of it (looked at in one file of TRACED), is mutated again later.
+    """
     from tests import forging, mechanism_files
 
     import sfumato_kernel as kernel
 
-    documents = [d for seed in range(4) for d in mechanism_files.documents(seed)]
-    seed, seen, start = random.SystemRandom().getrandbits(48), Counter[str](), time.monotonic()
-    rng = random.Random(seed)
-    print(f"seed {seed}, {len(documents)} honest files", flush=True)
+    honest = [d for seed in range(6) for d in mechanism_files.documents(seed)]
+    pool = [(json.dumps(d), cost(kernel, forging.sealed(d))) for d in honest]
+    seed, seen, start = random.SystemRandom().getrandbits(48), Counter[str](), time.process_time()
+    rng, said, reached = random.Random(seed), set[str](), set[tuple[str, int]]()
+    print(f"seed {seed}, {len(pool)} honest files", flush=True)
+    chosen: list[str] = []
     for i in range(count):
-        if i % 10_000 == 0:
-            print(i, dict(seen), f"{time.monotonic() - start:.0f} s", flush=True)
-        data = forging.sealed(forging.mutated(rng.choice(documents), rng))
-        try:
-            kernel.verify(data)
-        except kernel.Refused as error:
-            seen[type(error).__name__] += 1
-            continue
-        seen["accepted"] += 1
-        if (reason := forging.is_false(json.loads(data), rng)) is not None:
+        if i % 20_000 == 0:
+            told = f"{len(pool)} files to mutate, {len(reached)} lines, {time.process_time() - start:.0f} s of CPU"
+            print(i, dict(seen), told, flush=True)
+        if not chosen:
+            chosen = rng.choices([text for text, _ in pool], [1 / spent for _, spent in pool], k=1000)
+        document = forging.mutate(json.loads(chosen.pop()), rng)
+        data = forging.sealed(document)
+        before = len(reached)
+        with traced(reached) if i % TRACED == 0 else contextlib.nullcontext():
+            begun = time.perf_counter()
+            answer = verdict_of(kernel, data)
+            spent = time.perf_counter() - begun
+        kind, _, words = answer.partition(": ")
+        seen[kind] += 1
+        if kind == "accepted" and (reason := forging.is_false(json.loads(data), rng)) is not None:
             sys.exit(f"file {i}: accepted, but {reason}\n{data.decode()}")
-    print(f"{count} files, none accepted that is false: {dict(seen)}, {time.monotonic() - start:.0f} s")
+        shape = kind + re.sub(r"[-+\d.e]+|'.*'", "#", words)
+        if (shape not in said or len(reached) > before) and len(pool) < KEPT:
+            said.add(shape)
+            pool.append((json.dumps(document), max(spent, CHEAP)))
+    print(f"{count} files, none accepted that is false: {dict(seen)}, {len(reached)} lines of the verifier reached, "
+          f"{time.process_time() - start:.0f} s of CPU")
+
+
+def verdict_of(kernel: Any, data: bytes) -> str:
+    try:
+        return "accepted: " + "; ".join(kernel.verify(data).proved)
+    except kernel.Refused as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def cost(kernel: Any, data: bytes) -> float:
+    start = time.perf_counter()
+    verdict_of(kernel, data)
+    return max(time.perf_counter() - start, CHEAP)
+
+
+@contextlib.contextmanager
+def traced(reached: set[tuple[str, int]]) -> Iterator[None]:
+    """The lines of the verifier that run inside."""
+    def look(frame: Any, event: str, _: Any) -> Any:
+        if "sfumato_kernel" not in frame.f_code.co_filename:
+            return None
+        reached.add((frame.f_code.co_filename, frame.f_lineno))
+        return look
+
+    sys.settrace(look)
+    try:
+        yield
+    finally:
+        sys.settrace(None)
 
 
 def agree(count: int) -> None:

@@ -21,7 +21,7 @@ from sfumato_kernel.reading import Beyond
 from sfumato_kernel.rounding import DOWN, ONE, UP, ZERO, exp, log, minus, near, other, power, root, scaled, solved
 
 STEPS_IN_ALL = 200_000  # values looked at before the verifier gives up, some seconds
-PAIR, INTERVALS = 100, 2_000  # steps that a pair takes for each of its values; intervals of shares in one pair
+PAIR, INTERVALS = 100, 20_000  # steps that a pair takes for each of its values; looks at intervals of shares in all
 NEAR_ONE = Fraction(1, 2**14)  # orders nearer to 1 are proved over the next lower order that is not: a larger ball
 STEPS = (1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-5, 1e-3)  # above what floats find, at which a proof is tried
 HALVINGS = 18  # of an interval of shares, for α < ½
@@ -54,7 +54,7 @@ class Ball:
             spent = UP.subtract(far, ONE) if self.kappa > 0 else UP.subtract(ONE, far)
         else:
             spent = radius
-        self.spent = UP.multiply(spent, n)
+        self.spent, self.intervals = UP.multiply(spent, n), 0
 
     # What floats suggest.
 
@@ -182,9 +182,10 @@ class Ball:
         known: dict[tuple[Decimal, Decimal], tuple[Dual, Dual]] = {}
 
         def holds(z: Fraction, left: Decimal = least, right: Decimal = most, depth: int = 0) -> bool:
+            self.intervals += 1
+            if self.intervals > INTERVALS:
+                raise Beyond(f"more than {INTERVALS:,} intervals of the budget")
             if (left, right) not in known:
-                if len(known) > INTERVALS:
-                    raise Beyond(f"more than {INTERVALS:,} intervals of the budget")
                 middle = (float(left) + float(right)) / 2
                 ends = self.distance(first, 1, middle), self.distance(second, -1, float(self.spent) - middle)
                 known[left, right] = self.dual(first, 1, ends[0]), self.dual(second, -1, ends[1])

@@ -12,7 +12,7 @@ from sfumato_kernel.exact import everywhere, power_product
 from sfumato_kernel.laws import Ratio, worse
 from sfumato_kernel.reading import Unproved, bad
 from sfumato_kernel.rounding import exp_below, level
-from sfumato_kernel.verdict import Mechanism, bound, mechanism, over_two_levels
+from sfumato_kernel.verdict import Mechanism, bound, mechanism, over_two_levels, proved
 
 TURNS = 2**62
 
@@ -63,7 +63,7 @@ def _parents(parts: list[Mechanism], secret: list[dict[str, Any]]) -> list[int]:
 
 
 def proved_bundle(bundle: Bundle) -> list[str]:
-    """A sentence for a promise that was proved."""
+    """Sentences for a promise that was proved, and for what its parts claim."""
     promise, turns = bundle.document["promise"], bundle.document["turns"]
     if promise is None:
         raise Unproved("the bundle promises nothing")
@@ -77,7 +77,8 @@ def proved_bundle(bundle: Bundle) -> list[str]:
         ratio = _all([_below(bundle, i) for i, parent in enumerate(bundle.parents) if parent == -1], None)
     if ratio is None or ratio > target:
         raise Unproved(f"promised ε ≤ {epsilon:.10g}, proved only ε ≤ {level(ratio):.10g}")
-    return [f"rldp ≤ {epsilon:.10g} nats, about the secret, for all parts together, assuming: {assuming}"]
+    each = [f"part {i}: {proved(part, claim)}" for i, part in enumerate(bundle.parts, 1) for claim in part.claims]
+    return [f"rldp ≤ {epsilon:.10g} nats, about the secret, for all parts together, assuming: {assuming}", *each]
 
 
 def _all(ratios: list[Ratio], turns: list[int] | None) -> Ratio:

@@ -43,10 +43,13 @@ def everywhere(law: Law, apart: bool = True) -> Ratio:
 
 
 def power_product(factors: Iterable[tuple[Ratio, int]]) -> Ratio:
-    """Π ratio^times; ∞ beyond 2^1000."""
+    """At or above Π ratio^times, by squares that are rounded up to 2^-256; ∞ beyond 2^1000."""
     total = Fraction(1)
     for ratio, times in factors:
-        if ratio is None or times * math.log2(ratio) > 1000 or (total := total * ratio**times) > 2**1000:
+        while times and ratio is not None and ratio < 2**1000:
+            total = Fraction(math.ceil(total * ratio * 2**256), 2**256) if times % 2 else total
+            ratio, times = Fraction(math.ceil(ratio * ratio * 2**256), 2**256), times // 2
+        if times or total > 2**1000:
             return None
     return total
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from sfumato_kernel.reading import GREATEST, Beyond, bad
 
-LISTED = 4_000_000  # weights that are written out
+LISTED = 1_000_000  # weights that are written out
 PRODUCT_CELLS = 400_000  # joint outputs × inputs that one more release may make before like ones are merged
 PRODUCT_BITS = 960
 SUBSETS = 12  # inputs up to which the sets of a unary law are listed

@@ -15,8 +15,8 @@ from sfumato_kernel.laws import Law
 from sfumato_kernel.reading import Beyond
 from sfumato_kernel.rounding import DOWN, INFINITE, UP, ZERO, exp, log, near, scaled
 
-CELLS = 90_000  # outputs × inputs², each a power of 40 digits
-TURNS = 4_000
+CELLS = 90_000  # outputs × inputs², each a power of 30 digits
+TURNS, WORK = 4_000, 5_000_000  # steps of a search; times outputs × inputs², of all searches
 Channel = list[list[Fraction]]  # [y][x]
 Logs = list[list[Decimal]]
 Term = tuple[Decimal, Fraction]
@@ -88,7 +88,7 @@ def _capacity(q: Channel, tops: Logs) -> Fraction:
         mean = sum(map(float.__mul__, p, known))
         return mean, [math.exp(k - mean) for k in known], law
 
-    law = [log(v, DOWN) for v in _climbed(len(q[0]), 1.0, look)]
+    law = [log(v, DOWN) for v in _climbed(q, 1.0, look)]
     best = ZERO
     for x in range(len(q[0])):
         total = ZERO
@@ -112,16 +112,17 @@ def _suggested(q: Channel, a: float, b: float, z: int) -> list[Fraction]:
                  for x in range(len(p))]
         return mean, gains, [s**theta for s in sums]
 
-    return _climbed(len(q[0]), 1 / (1 - theta), look)
+    return _climbed(q, 1 / (1 - theta), look)
 
 
-def _climbed(size: int, step: float, look: Callable[[list[float]], tuple[float, list[float], list[float]]]
+def _climbed(q: Channel, step: float, look: Callable[[list[float]], tuple[float, list[float], list[float]]]
              ) -> list[Fraction]:
     """The law on outputs at a prior that is nearly the best: multiplicative steps p·gain^step that grow while the value
     does; at the best prior no gain exceeds 1."""
+    size = len(q[0])
     p = kept = [1 / size] * size
     best, value = (math.inf, [1.0]), 0.0
-    for _ in range(TURNS):
+    for _ in range(min(TURNS, 100 + WORK // (len(q) * size**2))):
         found, gains, law = look(p)
         if found < value * (1 - 1e-15):
             p, step, value = kept, max(1.0, step / 4), 0.0
