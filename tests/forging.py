@@ -353,9 +353,11 @@ def leaked(q, p, alpha, beta):
     if math.isinf(alpha) or math.isinf(beta) or alpha == 1 or any(min(r) == 0 for r in rows):
         return 0.0
     best = 0.0
+    means = [alpha * math.log(max(r)) + math.log(sum((v / max(r)) ** alpha for v in r) / len(r)) for r in rows]
     for z in range(len(rows[0])):
-        total = sum(r[z] ** (1 - beta) * (sum(v**alpha for v in r) / len(r)) ** (beta / alpha) for r in rows)
-        best = max(best, alpha / ((alpha - 1) * beta) * math.log(total))
+        logs = [(1 - beta) * math.log(r[z]) + beta / alpha * mean for r, mean in zip(rows, means, strict=True)]
+        total = max(logs) + math.log(sum(math.exp(x - max(logs)) for x in logs))
+        best = max(best, alpha / ((alpha - 1) * beta) * total)
     return best
 
 
