@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from sfumato_kernel.exact import Table, raised
-from sfumato_kernel.laws import Part, Ratio, Row
+from sfumato_kernel.laws import Masses, Part, Ratio, Row
 from sfumato_kernel.reading import Beyond
 from sfumato_kernel.rounding import DOWN, ONE, UP, ZERO, exp, log, minus, near, other, power, root, scaled, solved
 
@@ -55,6 +55,7 @@ class Ball:
         else:
             spent = radius
         self.spent, self.intervals = UP.multiply(spent, n), 0
+        self.logs: dict[Fraction, Decimal] = {}
 
     # What floats suggest.
 
@@ -73,12 +74,13 @@ class Ball:
     def solved(self, f: Callable[[float], float], start: float = 0.0) -> float:
         return solved(f, -75.0 * min(9.0, max(1.0, float(self.alpha))), 60.0, start)
 
-    def distance(self, groups: Groups, sign: int, e: float) -> float:
-        """How far beyond max v the best τ for a share e lies."""
-        cells, unit = _cells(groups, sign)
+    def reach(self, groups: Groups, sign: int, e: float) -> tuple[float, float]:
+        """How far beyond max v the best τ for a share e lies, and the bound of P(y|s) that it gives."""
+        (cells, unit), edge = _cells(groups, sign), max(sign * v for v, _ in groups)
         if not cells or not e:
-            return 0.0
-        return math.exp(self.solved(lambda at: math.log(max(self.stretch(cells, at)[0], TINY) / e))) * unit
+            return 0.0, float(sign * edge)
+        at = self.solved(lambda at: math.log(max(self.stretch(cells, at)[0], TINY) / e))
+        return math.exp(at) * unit, sign * (edge + min(0.0, math.exp(at) - self.stretch(cells, at)[1]) * unit)
 
     def split(self, first: Groups, second: Groups, ratio: float) -> tuple[float, float, float]:
         """(μ − max v₁, min v₂ − m, P(y|s₁)/P(y|s₂)) at the split of the budget that is worst for a ratio λ: there
@@ -86,7 +88,7 @@ class Ball:
         total, unit = float(self.spent), max(_cells(first, 1)[1], _cells(second, -1)[1])
         one, two = _cells(first, 1, unit)[0], _cells(second, -1, unit)[0]
         if not one or not two or not total:  # a secret that was not seen may have any conditional
-            return self.distance(first, 1, total), self.distance(second, -1, total), math.inf
+            return self.reach(first, 1, total)[0], self.reach(second, -1, total)[0], math.inf
 
         b = 0.0
 
@@ -129,7 +131,7 @@ class Ball:
 
     def both(self, one: Dual, two: Dual, first: int, second: int, ratio: Fraction) -> Decimal:
         """At or below Φ(λ), for α ≥ ½."""
-        way, lift = self.way, log(ratio, DOWN)
+        way, lift = self.way, self.logs.get(ratio) or self.logs.setdefault(ratio, log(ratio, DOWN))
         if not self.kappa:
             total, whole = DOWN.subtract(DOWN.add(one.norm, two.norm), self.spent), Decimal(first + second)
             for w in (first, second):
@@ -143,10 +145,10 @@ class Ball:
             most = way.add(most, scaled(log(way.add(ONE, exp(minus(apart), way)), way), rest, way))
         return self.gain(most, first + second, self.spent)
 
-    def alone(self, groups: Groups, sign: int) -> Decimal:
+    def alone(self, groups: Groups, sign: int, distance: float) -> Decimal:
         """A bound of the greatest (sign 1) or least (−1) mean of a row given one secret, with all of the budget."""
         mass, edge = sum(m for _, m in groups), Decimal(max(sign * v for v, _ in groups))
-        dual = self.dual(groups, sign, self.distance(groups, sign, float(self.spent)))
+        dual = self.dual(groups, sign, distance)
         if self.kappa:
             gain = self.gain(dual.norm, mass, self.spent)
         elif mass and dual.norm.is_finite():
@@ -187,7 +189,7 @@ class Ball:
                 raise Beyond(f"more than {INTERVALS:,} intervals of the budget")
             if (left, right) not in known:
                 middle = (float(left) + float(right)) / 2
-                ends = self.distance(first, 1, middle), self.distance(second, -1, float(self.spent) - middle)
+                ends = self.reach(first, 1, middle)[0], self.reach(second, -1, float(self.spent) - middle)[0]
                 known[left, right] = self.dual(first, 1, ends[0]), self.dual(second, -1, ends[1])
             one, two = known[left, right]
             if all(self._at_share(one, two, sizes, z, e) for e in (left, right)):
@@ -223,15 +225,16 @@ def over_ball(rows: list[Row], ball: Ball, floor: Fraction) -> Ratio:
         if max(tops) <= ratio * min(lows):
             continue
         groups = [row.of(s).grouped(own) for s, own in enumerate(ball.table)]
-        bounds: dict[tuple[int, int], Decimal] = {}
+        reaches: dict[tuple[int, int], tuple[float, float]] = {}
         for s, t in itertools.permutations(range(secrets), 2):
             if tops[s] <= ratio * lows[t]:
                 continue
             for at, sign in ((s, 1), (t, -1)):
-                if (at, sign) not in bounds:
-                    bounds[at, sign] = ball.alone(groups[at], sign)
+                if (at, sign) not in reaches:
+                    reaches[at, sign] = ball.reach(groups[at], sign, float(ball.spent))
                     steps += len(groups[at])
-            if bounds[s, 1] <= _times(ratio, bounds[t, -1]):
+            (up, most), (down, least) = reaches[s, 1], reaches[t, -1]
+            if most <= ratio * least and ball.alone(groups[s], 1, up) <= _times(ratio, ball.alone(groups[t], -1, down)):
                 continue
             steps += PAIR * (len(groups[s]) + len(groups[t]))
             if steps > STEPS_IN_ALL:
@@ -247,6 +250,10 @@ def over_ball(rows: list[Row], ball: Ball, floor: Fraction) -> Ratio:
 def extremes(ball: Ball, useful: int) -> list[tuple[list[Fraction], list[Fraction]]]:
     """For every pair of secrets the greatest P(u|s) and the least P(u|s') over the ball, for `over_sets`."""
     ones = [Part(0, {u: 1}, useful) for u in range(useful)]
-    most, least = ([[Fraction(ball.alone(one.grouped(own), sign)) for one in ones] for own in ball.table]
-                   for sign in (1, -1))
+
+    def end(own: Masses, one: Part, sign: int) -> Fraction:
+        groups = one.grouped(own)
+        return Fraction(ball.alone(groups, sign, ball.reach(groups, sign, float(ball.spent))[0]))
+
+    most, least = ([[end(own, one, sign) for one in ones] for own in ball.table] for sign in (1, -1))
     return [(most[s], least[t]) for s, t in itertools.permutations(range(len(ball.table)), 2)]
