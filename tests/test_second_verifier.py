@@ -74,7 +74,10 @@ def _overdone():
     return [forging.sealed({**honest, **change}).decode() for change in changes]
 
 
-def test_ten_megabytes_are_answered_within_seconds(answers):
+def test_ten_megabytes_are_answered_within_seconds(tmp_path):
+    engines = [(run, ENGINES[name]) for name, run in (("node", _in_node), ("chromium", _in_browser)) if ENGINES[name]]
+    if not engines:
+        pytest.skip(chromium.ABSENT)
     start = time.perf_counter()
-    assert answers(["[" + "1," * 5_000_000 + "1]"]) == [False]
+    assert engines[0][0](engines[0][1], ['{"x":[' + "1," * 5_000_000 + "1]}"], tmp_path) == [False]
     assert time.perf_counter() - start < 60
