@@ -273,9 +273,10 @@ def _some_together(law: Law, table: Table, notion: str, within: dict[str, Any], 
     rest = exact.power_product((p, times) for p, times in zip(prices, left, strict=True) if times)
     if not chosen or rest is None:
         return best
-    for wanted in {notion, "rldp"} if notion in ("lip", "pml") else {notion}:
-        together = bound(law.subset(chosen), table, wanted, within, max(Fraction(1), floor / rest))
-        best = least(best, None if together is None else together * rest)
+    for wanted in ("rldp", notion) if notion in ("lip", "pml") else (notion,):
+        if best is None or best > floor:
+            together = bound(law.subset(chosen), table, wanted, within, max(Fraction(1), floor / rest))
+            best = least(best, None if together is None else together * rest)
     return best
 
 
