@@ -5,6 +5,7 @@
 
 (function (home) {
   const LARGEST = 1 << 26, DEEPEST = 64, GREATEST = 1n << 62n;
+  const CLAIMS = 16, INSIDE = 8, INPUTS = 4096; // claims in a file, and inside each other; inputs that are compared in pairs
 
   class Refused extends Error {}
   const refuse = (reason) => { throw new Refused(reason); };
@@ -54,10 +55,11 @@
         members("]", () => out.push(value(depth + 1)));
         return out;
       }
-      const quoted = match(string);
-      if (quoted) return JSON.parse(quoted[0]);
-      for (const [word, meaning] of [["true", true], ["false", false], ["null", null]]) {
-        if (text.startsWith(word, at)) { at += word.length; return meaning; }
+      if (text[at] === '"') return JSON.parse((match(string) || refuse("it is no JSON document"))[0]);
+      if (text[at] > "9") {
+        for (const [word, meaning] of [["true", true], ["false", false], ["null", null]]) {
+          if (text.startsWith(word, at)) { at += word.length; return meaning; }
+        }
       }
       const digits = match(number) || refuse("it is no JSON document");
       if (digits[0].length > 40) refuse("a number has too many digits");
@@ -91,10 +93,16 @@
   const product = (sizes) => sizes.reduce((a, b) => a * b, 1);
   const range = (n) => Array.from({ length: n }, (_, i) => i);
 
+  const FIELDS = {
+    table: ["weights", "meaning"], cells: ["truth", "same_secret", "same_useful", "neither"], constant: [], unary: ["on", "off"],
+    conditional: ["keep", "base"], layout: ["lengths", "heights"], blocks: ["order", "inside", "outside", "other"],
+  };
+
   // Rows of weights [y][x], x = s·|U| + u, each column with the sum 2^bits.
   const LAWS = {
     table: (law, rows, useful) => {
-      fields(law, "kind", "bits", "weights", "meaning");
+      const outputs = { useful, cell: rows * useful, symbol: list(law.get("weights")).length }[law.get("meaning")];
+      if (outputs !== law.get("weights").length) refuse("the outputs are not what their meaning says");
       return list(law.get("weights")).map((row) => list(row).length === rows * useful ? row.map((w) => whole(w)) : refuse("a table of another shape"));
     },
     cells: (law, rows, useful) => {
@@ -152,16 +160,18 @@
   };
 
   // worst(x, z): the greatest Q(y|x) / Q(y|z) over outputs, as [top, bottom]; bottom 0n is infinite.
-  function ratios(law, rows, sizes) {
+  function ratios(law, rows, sizes, inner = false) {
     const useful = product(sizes), kind = law instanceof Map ? law.get("kind") : refuse("a law is missing");
-    if (kind === "product") return releases(law, rows, sizes);
+    if (rows * useful > INPUTS) refuse("too large for this verifier");
+    if (kind === "product" && !inner) return releases(fields(law, "kind", "parts"), rows, sizes);
+    if (!Object.hasOwn(FIELDS, kind)) refuse("an unknown law");
+    fields(law, "kind", "bits", ...FIELDS[kind]);
     const bits = whole(law.get("bits"), 62n), total = 1n << bits;
     if (kind === "unary") {
       const on = whole(law.get("on")), off = whole(law.get("off"));
       if (off > on || on > total) refuse("a unary law needs off ≤ on ≤ 2^bits");
       return (x, z) => (x === z ? [1n, 1n] : reduced(on * (total - off), off * (total - on)));
     }
-    if (!Object.hasOwn(LAWS, kind)) refuse("an unknown law");
     const found = LAWS[kind](law, rows, useful, total);
     for (const x of range(rows * useful)) {
       if (found.reduce((sum, row) => sum + row[x], 0n) !== total) refuse("weights do not sum to 2^bits");
@@ -176,11 +186,13 @@
   // Releases of one record: outputs are chosen independently, so the worst ratios of a pair of inputs multiply.
   function releases(law, rows, sizes) {
     const parts = list(law.get("parts")).map((part) => {
-      const columns = part.get("columns").map(Number), times = Number(part.get("times") ?? 1n);
+      fields(part, "law", "columns", "reads", "times");
+      if (!["both", "useful"].includes(part.get("reads"))) refuse("reads is neither both nor useful");
+      const columns = part.get("columns").map((c) => Number(whole(c))), times = Number(part.get("times") ?? 1n);
       if (columns.some((c) => !(c < sizes.length)) || new Set(columns).size < columns.length) refuse("a part reads no such column");
       if (!(times >= 1 && times <= 1e6)) refuse("times out of range");
       const inner = columns.map((c) => sizes[c]), own = part.get("reads") === "both" ? rows : 1;
-      const worst = ratios(part.get("law"), own, inner);
+      const worst = ratios(part.get("law"), own, inner, true);
       return (x, z) => power(worst(code(x), code(z)), times);
       function code(joint) {
         let u = joint % product(sizes), s = Math.floor(joint / product(sizes));
@@ -223,7 +235,9 @@
     });
   }
 
-  function holds(claim, worst, rows, secrets, useful) {
+  function holds(claim, worst, rows, secrets, useful, count = { left: CLAIMS }, depth = 0) {
+    count.left -= 1;
+    if (count.left < 0 || depth > INSIDE) refuse("too many claims");
     fields(claim, "notion", "epsilon", "within", "alpha", "beta", "also");
     const epsilon = Number(claim.get("epsilon") ?? NaN), notion = claim.get("notion");
     const kind = claim.get("within") instanceof Map ? claim.get("within").get("kind") : null;
@@ -242,7 +256,7 @@
     }
     const [top, one] = expBelow(epsilon);
     if (found[0] * one > top * found[1]) refuse("the claim is not proved");
-    for (const other of claim.get("also") ?? []) holds(other, worst, rows, secrets, useful);
+    for (const other of claim.get("also") ?? []) holds(other, worst, rows, secrets, useful, count, depth + 1);
   }
 
   async function verify(text) {
