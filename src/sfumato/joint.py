@@ -89,6 +89,12 @@ class Joint:
         u = Alphabet.named("useful", table.shape[1] if useful is None else useful)
         return cls(s, u, table, n)
 
+    @classmethod
+    def uniform(cls, secret: Labels, useful: Labels) -> Joint:
+        """Every pair of labels alike: a weighting that tells nothing about anybody."""
+        s, u = Alphabet.named("secret", secret), Alphabet.named("useful", useful)
+        return cls(s, u, np.full((s.size, u.size), 1 / (s.size * u.size)))
+
     @property
     def shape(self) -> tuple[int, int]:
         return (self.secret.size, self.useful.size)

@@ -26,7 +26,8 @@ from sfumato.designers.srlip import srlip, srlip_paper
 from sfumato.designers.srr import srr
 from sfumato.designers.unary import oue, sue
 from sfumato.errors import InputError, unknown
-from sfumato.uncertainty import ChiSquareBall, Custom, Exactly, RenyiBall, UncertaintySet
+from sfumato.joint import Joint
+from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, RenyiBall, UncertaintySet
 
 _DESIGNERS: dict[str, Callable[..., Draft]] = {
     "grr": grr, "sue": sue, "oue": oue, "srr": srr, "ir": ir, "cr": cr,
@@ -38,6 +39,7 @@ _FUNNEL = {"lip": "lip", "ldp": "rldp", "srlip": "srlip", "srlip-paper": "srlip"
 # The notion that a funnel method implies; all of them read the useful variable alone.
 _POINTWISE = {"nr"}  # methods that are private at P̂ alone and claim no more
 _CLOSED = {"both": ("ir", "srr", "grr", "cr"), "useful": ("grr",)}  # what `auto` always compares
+_CAPPED = {"grr", "sue", "oue", "srr", "ir", "cr", "polyopt", "ballopt", "nr", "precise", "pml", "auto"}
 _NEARNESS = ("distance", "values", "outputs")  # options that only a method with a distance can mean
 OPTIMISED_CELLS = 4_000  # cells up to which `auto` optimises
 
@@ -49,7 +51,7 @@ def methods() -> tuple[str, ...]:
 
 def design(
     within: UncertaintySet, epsilon: float, method: str = "auto", *, notion: str = "rldp", reads: str = "both",
-    recoverable: bool | float = False, **options: Any,
+    recoverable: bool | float = False, at_most: float | None = None, **options: Any,
 ) -> Design:
     """A sealed and certified mechanism for every distribution in `within`, by a method from `methods()`.
 
@@ -60,10 +62,16 @@ def design(
     to what is proved to be out of reach) and aim: 'information' (default), 'estimates' (least standard errors), or
     'either' (the first unless the distribution could then not be estimated). The funnel methods (lip, ldp, srlip,
     srlip-paper, mi-funnel) imply their notion and read the useful variable alone.
+
+    at_most=κ is a second promise of the same mechanism: a level of at most κ for any distribution, so also for somebody
+    who knows the person's useful value. With at_most=epsilon it is the first promise too: the design is then made for
+    `Anything`, at an even weighting of the labels unless `within` is such a set already, and its file holds no counts.
     """
     started = time.perf_counter()
     if method not in methods():
         raise unknown("a method", method, methods())
+    if at_most is not None:
+        within, at_most = _second(within, epsilon, at_most, method, notion, options)
     if method in _FUNNEL:
         if recoverable is not False:
             raise InputError(f"{method} has no recoverable variant; use ballopt with reads='useful'.")
@@ -74,17 +82,31 @@ def design(
             raise InputError(f"{method} is not calibrated to pml. Use method='pml', or notion='rldp': it implies pml.")
         if recoverable is not False:
             raise InputError("pml has no recoverable variant; use ballopt, whose promise implies it.")
-        task = Task(within, epsilon, "pml", reads)
+        task = Task(within, epsilon, "pml", reads, at_most)
         if options.pop("aim", "either") == "estimates":
             raise InputError("pml keeps information and has no aim 'estimates'; use notion='rldp', which implies it.")
         return finished(task, _draft("pml", task, options), started)
     if method in _POINTWISE or notion == "lip":
         within = Exactly(within.joint)  # closed forms promise LIP at P̂ and say so
-    task = Task(within, epsilon, notion, reads)
+    task = Task(within, epsilon, notion, reads, at_most)
     draft = _auto(task, options) if method == "auto" else _draft(method, task, options)
     if recoverable is not False:
         draft = made_recoverable(task, draft, SHARE if recoverable is True else recoverable)
     return finished(task, draft, started)
+
+
+def _second(
+    within: UncertaintySet, epsilon: float, at_most: float, method: str, notion: str, options: dict[str, Any]
+) -> tuple[UncertaintySet, float | None]:
+    """The set and the cap that a second promise leaves: none beside the promise for any distribution, if it is that."""
+    if method not in _CAPPED or any(options.get(name) is not None for name in _NEARNESS):
+        raise InputError(f"{method} has no second promise; at_most goes with {', '.join(sorted(_CAPPED))}.")
+    Task(within, epsilon, at_most=at_most)  # κ is a number, and not less than ε
+    if isinstance(within, Anything):
+        return within, None
+    if at_most == epsilon and notion == "rldp" and method not in ("nr", "pml"):
+        return Anything(Joint.uniform(within.joint.secret, within.joint.useful)), None
+    return within, at_most
 
 
 def _draft(method: str, task: Task, options: dict[str, Any]) -> Draft:
