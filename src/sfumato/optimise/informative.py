@@ -22,6 +22,7 @@ from sfumato.optimise.coarser import merged
 from sfumato.optimise.cone import MARGIN, RatioCone, repaired, settled
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
 from sfumato.optimise.master import Information, mixed_again
+from sfumato.optimise.moves import mover
 from sfumato.optimise.outside import NUMBERS, RAYS, meet
 from sfumato.optimise.product.designs import safe, two_level
 from sfumato.optimise.product.layout import Layout
@@ -37,6 +38,7 @@ SEEN = 0.7  # of the time: the table without secrets that never occur
 FEW_RAYS = 12_000  # where the work shall be small and the same on every machine
 QUICK_RAYS = 20_000  # where no smaller gap is asked for
 PLAIN = (0.1, 0.3, 0.55)  # drops of further profiles, relative to E − 1
+SPIKES, ROUNDS = 600, 2  # sets that rows under a cap begin from, and how often prices are taken anew in between
 LIFTS = (0.25, 0.75, 0.1, 0.9)  # how low the floor of further profiles lies under a cap
 MANY = 2  # useful values for each pair of secrets from which coarser tables are begun with
 NEAR = (0.3, 0.15, 0.07)  # relative steps of a profile's drop and power around the best one
@@ -94,6 +96,7 @@ class Chain:
                     self._try("prices", lambda: improve(self.master, [self._priced], self.budget.part(PRODUCT)))
                 self._try("outside", self._outside)
                 if not self.quick and self.bound - self.master.value > self.gap * self.master.value:
+                    self._try("spikes", self._spikes)
                     self._try("coarser", self._coarser)
                     self._try("moves", self._moves)
         except KeyboardInterrupt:
@@ -180,7 +183,7 @@ class Chain:
         cells, secrets = int((joint.p > 0).sum()), len(self.seen)
         if self.reads != "both" or cells <= 2 * secrets + 2 or not hasattr(self.within, "around"):
             return
-        if cells < MANY * secrets**2:  # merging useful values pays where a secret has many
+        if cells < MANY * secrets**2 or (self.at_most and cells <= NUMBERS):  # merging pays where a secret has many
             return
         groups = merged(joint, (cells - secrets) // 2)
         below = Chain(
@@ -199,6 +202,30 @@ class Chain:
         elif self.values:
             moves = [self._priced, *([self._other_profile] if self.within.budget > 0 else []), *moves]
         improve(self.master, moves, self.budget)
+
+    def _spikes(self) -> None:
+        """Under a cap rows have one tall number or a few, and which is for no slope to find: rows that are tall on sets
+        of one secret, or on two numbers, are begun with, as far as they are few."""
+        cap, n = self.cone.cap, len(self.coordinates.p)
+        if cap is None or self.cone.free:
+            return
+        sets = [*np.eye(n, dtype=bool), *~np.eye(n, dtype=bool)]
+        for size in range(2, n):
+            more = [c for own in cap.numbers for c in itertools.islice(itertools.combinations(own, size), SPIKES)]
+            more += itertools.islice(itertools.combinations(range(n), 2), SPIKES) if size == 2 else []
+            if not more or len(sets) + len(more) > SPIKES:
+                break
+            sets += [np.isin(np.arange(n), c) for c in more]
+        bases = self.coordinates.unit(np.where(np.unique(np.array(sets), axis=0), cap.K, 1.0))
+        floors = np.full((len(bases), 1), 1e-5)
+        for _ in range(ROUNDS):
+            self.master.steer()
+            found = mover(self.cone).rows(
+                lambda v, at: self.master.slopes(v, floors[at]), bases, self.budget.part(COARSE)
+            )
+            self.master.add(repaired(self.cone, found, loose=True))
+            self.master.solve()
+            self.master.learn()
 
     def _priced(self, _: Floats, budget: Budget) -> Floats:
         """Rows of product form for the master's prices, under the best profiles."""
