@@ -104,7 +104,7 @@ def _second(
     Task(within, epsilon, at_most=at_most)  # κ is a number, and not less than ε
     if isinstance(within, Anything):
         return within, None
-    if at_most == epsilon and notion == "rldp" and method not in ("nr", "pml"):
+    if at_most == epsilon and notion == "rldp" and method not in ("nr", "pml", "polyopt"):
         return Anything(Joint.uniform(within.joint.secret, within.joint.useful)), None
     return within, at_most
 

@@ -223,9 +223,10 @@ class Chain:
             found = mover(self.cone).rows(
                 lambda v, at: self.master.slopes(v, floors[at]), bases, self.budget.part(COARSE)
             )
-            self.master.add(repaired(self.cone, found, loose=True))
-            self.master.solve()
-            self.master.learn()
+            if len(found):
+                self.master.add(repaired(self.cone, found, loose=True))
+                self.master.solve()
+                self.master.learn()
 
     def _priced(self, _: Floats, budget: Budget) -> Floats:
         """Rows of product form for the master's prices, under the best profiles."""
