@@ -12,6 +12,7 @@ _HOME = {
     "Place": "sources",
     "ChiSquareBall": "uncertainty", "Exactly": "uncertainty", "Anything": "uncertainty",
     "RenyiBall": "uncertainty", "Polytope": "uncertainty", "Custom": "uncertainty",
+    "covering": "uncertainty", "noisy_counts": "noise",
     "Mechanism": "mechanism", "Tabular": "mechanism", "load": "mechanism",
     "LDP": "privacy", "LIP": "privacy", "PML": "privacy", "RLDP": "privacy", "SRLIP": "privacy",
     "level": "privacy", "measure": "privacy",
