@@ -24,6 +24,7 @@ _HOME = {
     "mutual_information": "utility", "nmi": "utility", "least_information": "utility", "recovery": "utility",
     "expected_distortion": "utility",
     "seal": "certification", "certify": "certification", "verify": "certification",
+    "promises": "certification",
     "design": "designers", "methods": "designers", "Design": "designers",
     "least_epsilon": "designers", "least_leakage": "designers", "tradeoff": "designers",
     "compose": "composing", "Composition": "composing",

@@ -51,7 +51,8 @@ def methods() -> tuple[str, ...]:
 
 def design(
     within: UncertaintySet, epsilon: float, method: str = "auto", *, notion: str = "rldp", reads: str = "both",
-    recoverable: bool | float = False, at_most: float | None = None, **options: Any,
+    recoverable: bool | float = False, at_most: float | None = None, releases: int | None = None,
+    budget: float | None = None, **options: Any,
 ) -> Design:
     """A sealed and certified mechanism for every distribution in `within`, by a method from `methods()`.
 
@@ -66,10 +67,14 @@ def design(
     at_most=κ is a second promise of the same mechanism: a level of at most κ for any distribution, so also for somebody
     who knows the person's useful value. With at_most=epsilon it is the first promise too: the design is then made for
     `Anything`, at an even weighting of the labels unless `within` is such a set already, and its file holds no counts.
+    releases=k with budget=B takes the κ with which k such releases of the same people stay within B nats for any
+    distribution, what noisy design counts cost included: levels for any distribution add up.
     """
     started = time.perf_counter()
     if method not in methods():
         raise unknown("a method", method, methods())
+    if releases is not None or budget is not None:
+        at_most = _planned(within, epsilon, releases, budget, at_most)
     if at_most is not None:
         within, at_most = _second(within, epsilon, at_most, method, notion, options)
     if method in _FUNNEL:
@@ -93,6 +98,26 @@ def design(
     if recoverable is not False:
         draft = made_recoverable(task, draft, SHARE if recoverable is True else recoverable)
     return finished(task, draft, started)
+
+
+def _planned(
+    within: UncertaintySet, epsilon: float, releases: int | None, budget: float | None, at_most: float | None
+) -> float:
+    """The cap of each of several releases that together stay within a budget for any distribution."""
+    if releases is None or budget is None or at_most is not None:
+        raise InputError("planned repetition takes releases= and budget= together, and no at_most=, which they give.")
+    if isinstance(releases, bool) or not isinstance(releases, int) or releases < 1:
+        raise InputError(f"releases must be a whole number, 1 or more, got {releases!r}.")
+    noise = within.joint.noise
+    spent = 0.0 if noise is None else noise.epsilon
+    each = (budget - spent) / releases
+    if not each >= epsilon:
+        beside = f", less ε_d = {spent:g} for the design counts" if spent else ""
+        raise InputError(
+            f"{releases} releases within {budget:g} nats{beside}, leave {each:.6g} for each, less than ε = {epsilon:g}. "
+            "Plan fewer releases, a larger budget, or a smaller ε."
+        )
+    return each
 
 
 def _second(

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from sfumato import __version__
+from sfumato.certification.promises import design_sentence, promises
 from sfumato.errors import FileFormatError, InputError
 from sfumato.mechanism.bundle import Bundle
 from sfumato.mechanism.file import record_of
@@ -73,6 +74,10 @@ def manifest_record(
     kept = [c.name for c in columns if c.role == "kept"]
     if kept:
         notes.append(f"Columns passed through without any protection: {', '.join(kept)}.")
+    if isinstance(mechanism, Mechanism):
+        notes += [f"{told.sentence[0].upper()}{told.sentence[1:]}." for told in promises(mechanism)]
+        if mechanism.joint is not None and mechanism.joint.noise is not None:
+            notes.append(f"The mechanism file holds {design_sentence(mechanism.joint.noise)}.")
     if mechanism.claim is None:
         notes.append("The mechanism carries no claim: no privacy is promised for this table.")
     return Manifest(
