@@ -52,7 +52,8 @@ def covered(p: np.ndarray, n: int, epsilon: float, draws: int, seed: int = 11) -
 
 def main() -> None:
     draws = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
-    print(f"| table | n | ε_d | empty cells | covered, nominal {NOMINAL:g} | n·radius | seconds |\n|---|---|---|---|---|---|---|")
+    print(f"| table | n | ε_d | empty cells | covered, nominal {NOMINAL:g} | n·radius | seconds |")
+    print("|---|---|---|---|---|---|---|")
     for name, p, n, epsilon in tables():
         began = time.perf_counter()
         share, radius = covered(p, n, epsilon, draws)

@@ -14,6 +14,7 @@ _HOME = {
     "RenyiBall": "uncertainty", "Polytope": "uncertainty", "Custom": "uncertainty",
     "covering": "uncertainty", "noisy_counts": "noise",
     "Mechanism": "mechanism", "Tabular": "mechanism", "load": "mechanism",
+    "save_counts": "mechanism", "load_counts": "mechanism",
     "LDP": "privacy", "LIP": "privacy", "PML": "privacy", "RLDP": "privacy", "SRLIP": "privacy",
     "level": "privacy", "measure": "privacy",
     "Leakage": "privacy", "TiltedLeakage": "privacy", "MaximalLeakage": "privacy", "MaximalAlphaLeakage": "privacy",

@@ -66,8 +66,8 @@ def _check(joint: Joint, learned: list[str], delta: float) -> None:
     for column in (*joint.secret.columns, *joint.useful.columns):
         if column.name in learned and column.cuts is not None:
             raise InputError(
-                f"the edges of {column.name!r} were taken from the rows, which noise on counts does not hide. Give them "
-                f"(bins={{{column.name!r}: [30, 50]}}), or say that they are public."
+                f"the edges of {column.name!r} were taken from the rows, which noise on counts does not hide. Give "
+                f"them (bins={{{column.name!r}: [30, 50]}}), or say that they are public."
             )
 
 
@@ -134,7 +134,7 @@ def _grouped(joint: Joint, name: str, kept: list[str | None], into: str | None =
     if other is None:
         other = column.other or next(x for x in _names() if x not in column.labels)
         kept = [*(x for x in kept if x != other), other]
-    if not kept or kept == [other] and into is None:
+    if not kept or (kept == [other] and into is None):
         raise InputError(
             f"no label of {name!r} is common enough to be told apart from single people at this ε_d and δ: nothing is "
             "left to design from. Say that its labels are public, spend more, or design for any distribution."

@@ -61,8 +61,9 @@ def promises(mechanism: Mechanism, proof: Certificate | None = None) -> tuple[To
 
 def design_sentence(noise: Noise) -> str:
     """What was paid for the design counts, and what is said about the set around them."""
-    about = "" if noise.coverage is None else f"; the set around them covers the truth in {noise.coverage:.0%} of draws, "
-    return noise.sentence + (about and about + "simulated")
+    if noise.coverage is None:
+        return noise.sentence
+    return f"{noise.sentence}; in simulations the set around them covers the truth {noise.coverage:.0%} of the time"
 
 
 def listed(names: tuple[str, ...]) -> str:

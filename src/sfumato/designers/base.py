@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from sfumato.alphabet import Column
 from sfumato.certification import Certificate, certificate, seal
 from sfumato.certification.sealing import FINE, MARGINS
@@ -141,13 +143,21 @@ class Draft:
             return float("nan")
 
 
+def _source(joint: Joint) -> str:
+    """Where design data come from, as far as they tell: noise says it, and even weights of labels come from nobody."""
+    if joint.noise is not None:
+        return "noisy"
+    return "public" if joint.n is None and joint.counts is None and not np.ptp(joint.p) else "unstated"
+
+
 def finished(task: Task, draft: Draft, started: float) -> Design:
     """Seal a draft, certify it and measure it."""
     task = task if draft.task is None else draft.task
     joint = task.joint
     task = task if draft.epsilon is None else replace(task, epsilon=draft.epsilon)
     mechanism = Mechanism(
-        draft.law, joint.secret, joint.useful, task.reads, draft.method, joint=joint, answers=draft.answers
+        draft.law, joint.secret, joint.useful, task.reads, draft.method, joint=joint, answers=draft.answers,
+        source=_source(joint),
     )
     claim = task.claim if draft.claim is None else draft.claim
     if mechanism.sealed:  # integers of the designer's own: certified as they are, whether or not the claim holds

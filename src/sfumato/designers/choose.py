@@ -114,8 +114,8 @@ def _planned(
     if not each >= epsilon:
         beside = f", less ε_d = {spent:g} for the design counts" if spent else ""
         raise InputError(
-            f"{releases} releases within {budget:g} nats{beside}, leave {each:.6g} for each, less than ε = {epsilon:g}. "
-            "Plan fewer releases, a larger budget, or a smaller ε."
+            f"{releases} releases within {budget:g} nats{beside} leave {each:.6g} for each, less than ε = {epsilon:g}."
+            " Plan fewer releases, a larger budget, or a smaller ε."
         )
     return each
 

@@ -71,8 +71,8 @@ def bundle_of(record: BundleRecord) -> Bundle:
 
 
 def decoded(data: bytes, path: Any) -> tuple[Bundle, BundleRecord | None]:
-    """The bundle in the bytes of a file, after format, checksums and weights were checked; and what the kernel is to see
-    of it where that is not the bytes themselves."""
+    """The bundle in the bytes of a file, after format, checksums and weights were checked; and what the kernel is to
+    see of it where that is not the bytes themselves."""
     where = str(path)
     try:
         record = msgspec.json.decode(data, type=BundleRecord)

@@ -117,7 +117,8 @@ def record_of(mechanism: Mechanism) -> MechanismRecord:
             None if counted else joint.p.tolist(), joint.n, joint.fingerprint, _noise_record(joint.noise),
         )
     record = MechanismRecord(
-        FORMAT, VERSIONS[joint is not None and joint.noise is not None], mechanism.method, mechanism.reads, _columns(mechanism.secret), _columns(mechanism.useful),
+        FORMAT, VERSIONS[0 if design is None or design.noise is None else 1], mechanism.method, mechanism.reads,
+        _columns(mechanism.secret), _columns(mechanism.useful),
         law_record(mechanism.law),
         None if claim is None else claim_record(claim),
         design, None if mechanism.answers is None else _column(mechanism.answers),

@@ -41,8 +41,8 @@ class FreeRows:
             worth.append(self._worth(sets, at, low, high, prices))
         if not found:
             return np.zeros((0, len(self.p)))
-        best = np.argsort(-np.concatenate(worth), kind="stable")[: len(self.p)]
-        rows = np.concatenate(found)[best]
+        order = np.argsort(-np.concatenate(worth), kind="stable")[: len(self.p)]
+        rows = np.concatenate(found)[order]
         return np.asarray(rows / (rows @ self.p)[:, None])
 
     def _prefixes(self, prices: Floats, at: Bools) -> Bools:

@@ -41,7 +41,7 @@ def simulated_radius(counts: Floats, noise: Noise, coverage: float, draws: int =
     radii = []
     for times in EMPTIED:
         centre = np.where(flat >= times * noise.scale, flat, 0.0)
-        if times == 0 or (0 < centre.sum() and (centre != flat).any()):
+        if times == 0 or (centre.sum() > 0 and (centre != flat).any()):
             radii.append(np.quantile(distances(centre / centre.sum(), noise, rng, draws), coverage, method="higher"))
     return float(max(radii))
 

@@ -1,7 +1,7 @@
 """The cap of a promise for any distribution, as a part of the barrier: a roof and a floor for every secret of a row.
 
-v_i ≤ K·v_j for all numbers i, j of different secrets are as many inequalities as pairs of numbers. With a roof above and
-a floor below the numbers of each secret they are roof_s ≤ K·floor_s' and as many bounds as numbers.
+v_i ≤ K·v_j for all numbers i, j of different secrets are as many inequalities as pairs of numbers. With a roof above
+and a floor below the numbers of each secret they are roof_s ≤ K·floor_s' and as many bounds as numbers.
 """
 
 from __future__ import annotations
