@@ -94,9 +94,10 @@ class Chain:
             if not self.given:
                 if self.values:
                     self._try("prices", lambda: improve(self.master, [self._priced], self.budget.part(PRODUCT)))
+                if self.at_most is not None:
+                    self._try("spikes", self._spikes)
                 self._try("outside", self._outside)
                 if not self.quick and self.bound - self.master.value > self.gap * self.master.value:
-                    self._try("spikes", self._spikes)
                     self._try("coarser", self._coarser)
                     self._try("moves", self._moves)
         except KeyboardInterrupt:
