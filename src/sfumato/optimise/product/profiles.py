@@ -82,6 +82,16 @@ def capped(epsilon: float, at_most: float | None, lift: float = 0.5) -> Profile:
 
 def ranked(ball: Ball, p: Floats, epsilon: float, at_most: float | None = None) -> list[Profile]:
     """Profiles, the greatest relaxation first."""
+    found = _scored(ball, p, epsilon, at_most)
+    return sorted(found, key=lambda x: -found[x])
+
+
+def relaxed_value(ball: Ball, p: Floats, epsilon: float, at_most: float | None = None) -> float:
+    """About what the best two-level rows keep of a table, in nats."""
+    return max(_scored(ball, p, epsilon, at_most).values())
+
+
+def _scored(ball: Ball, p: Floats, epsilon: float, at_most: float | None) -> dict[Profile, float]:
     E, shares, plain = math.exp(epsilon), p.sum(1), capped(epsilon, at_most)
     least = 0.0 if at_most is None else math.exp(epsilon - at_most) * (1 - 1e-9)
     order = np.argsort(shares)
@@ -102,7 +112,7 @@ def ranked(ball: Ball, p: Floats, epsilon: float, at_most: float | None = None) 
             here = max(seen, key=lambda x: seen[x])
             for factor in (1 + step, 1 / (1 + step)):
                 score(here.beside(**{name: factor}))
-    return sorted(seen, key=lambda x: -seen[x])
+    return seen
 
 
 def windows(q: Floats, masses: Floats, rng: np.random.Generator) -> Floats:
