@@ -6,9 +6,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from sfumato.errors import designed_epsilon
+from sfumato.errors import designed_epsilon, unknown
+from sfumato.noise import DELTA
 
 V = TypeVar("V")
+DESIGNS = ("exact", "noisy", "any", "auto")
+TWO = ("auto", "ballopt", "precise", "grr", "srr", "ir", "cr", "sue", "oue")  # methods of two promises over any set
 Values = tuple[float, ...] | dict[str, float]  # numbers in the order of labels, or by label
 
 
@@ -36,9 +39,24 @@ class Wishes:
     outputs: str | None = None
     columns: str = "auto"  # one mechanism for all, or a bundle
     assuming: str = "nothing"  # by a bundle
+    design: str = "exact"  # from the counts of the table as they are, 'noisy' ones, 'any' (none), or what suits: 'auto'
+    design_epsilon: float | None = None  # the part of ε that noisy counts take; None: chosen without looking
+    private_labels: bool = False  # labels found in the rows are not public: only common ones are let in
+    delta: float = DELTA  # chance that a label tells of a single person, where they are not
+    at_most: float | None = None  # nats for any distribution, as a second promise
+    releases: int | None = None  # planned, which stay within `planned` together
+    planned: float | None = None
 
     def __post_init__(self) -> None:
         designed_epsilon(self.epsilon)
+        if self.design not in DESIGNS:
+            raise unknown("something to design from", self.design, DESIGNS)
+
+    @property
+    def searched(self) -> bool:
+        """Whether the mechanism can have two promises, over a set around noisy counts."""
+        near = any(x is not None for x in (self.distance, self.values, self.outputs))
+        return self.notion == "rldp" and self.method in TWO and not near
 
     def about(self, useful: tuple[str, ...], *, among: Collection[str]) -> Wishes:
         """The same for useful columns that were chosen `among` some: what was said of the others is dropped."""
