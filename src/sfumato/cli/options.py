@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from sfumato.sources import Source
 
 F = TypeVar("F", bound=Callable[..., Any])
-LEAST_CAP, CAP_TIMES = 3.0, 2.0  # the second promise where nobody says one: odds of twenty to one, or of ε squared
 METHODS_HELP = "How to design: auto compares what fits and says why."
 
 
@@ -308,9 +307,11 @@ def wishes_of(secret: tuple[str, ...], useful: tuple[str, ...], design: dict[str
 
 def _second(text: str | None, wishes: Wishes, *, safe: bool) -> float | None:
     """The second promise: what was said, or what is usual where it can be had."""
+    from sfumato.releasing.wishes import usual_cap
+
     if text is None:
         usual = safe and wishes.searched and wishes.assuming == "nothing"
-        return max(LEAST_CAP, CAP_TIMES * wishes.epsilon) if usual else None
+        return usual_cap(wishes.epsilon) if usual else None
     if text == "none":
         return None
     try:

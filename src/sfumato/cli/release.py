@@ -161,12 +161,16 @@ def _written(
 ) -> None:
     """Notices first, then the release; what is said about it is worded before the first file gets its name."""
     from sfumato.cli.wording import release_document, release_lines
+    from sfumato.mechanism import Mechanism
+    from sfumato.releasing.earlier import beside
 
     assert session.plan is not None
     mechanism = session.plan.mechanism
     for told in session.plan.notices(str(files.mechanism)):
         notice(told)
     files = files.for_what(mechanism)
+    if account.ledger is None and isinstance(mechanism, Mechanism):
+        session = session.use(replace(session.plan, notes=(*session.plan.notes, *beside(files, mechanism))))
     with session.check(options, account).written(files, force=force) as done:
         told_all = release_document(mechanism, done) if as_json else release_lines(mechanism, done)
     show_answer(told_all)

@@ -71,6 +71,11 @@ def _spent(joint: Joint, wishes: Wishes) -> tuple[float, str]:
 
 
 def _free(joint: Joint, wishes: Wishes, notes: tuple[str, ...]) -> Basis:
+    if wishes.private_labels and joint.learned:
+        raise InputError(
+            f"a design without counts takes labels as they are, and those of {listed(joint.learned)} are not public. Say "
+            f"them ({option('--labels', 'labels=')}), or ask for noisy counts ({option('--design noisy', 'design=')})."
+        )
     return Basis(Anything(Joint.uniform(joint.secret, joint.useful)), wishes.epsilon, "public", notes)
 
 
@@ -99,10 +104,9 @@ def _labels(joint: Joint, wishes: Wishes) -> tuple[str, ...]:
     """What counts as public although it was found in the rows."""
     if not joint.learned or (wishes.private_labels and wishes.design != "any"):
         return ()
-    more = option("--private-labels", "private_labels=True")
     return (
-        f"the labels of {listed(joint.learned)} appear in the mechanism file and count as public knowledge; where they "
-        f"are not, {more} lets in only those that many people have",
+        f"the labels of {listed(joint.learned)} are in the mechanism file and count as public knowledge (the option "
+        "private-labels lets in only those that many people have)",
     )
 
 

@@ -250,8 +250,8 @@ def _bundle(
             raise InputError(f"{spelling} is for a single mechanism; leave it out for a bundle.")
     if wishes.at_most is not None and wishes.assuming != "nothing":
         raise InputError(
-            f"a bundle that assumes {wishes.assuming} has no second promise; one that assumes nothing needs none: leave "
-            f"out {option('--assuming', 'assuming=')} or {option('--at-most', 'at_most=')}."
+            f"a bundle that assumes {wishes.assuming} has no second promise; one that assumes nothing needs none: "
+            f"leave out {option('--assuming', 'assuming=')} or {option('--at-most', 'at_most=')}."
         )
     wishes, choice = chosen(basis, wishes, keep, rest.columns, bundle=True)
     listener.say(

@@ -67,5 +67,10 @@ class Wishes:
         return replace(self, useful=useful, bins=bins, rare=rare, unseen=unseen, labels=labels)
 
 
+def usual_cap(epsilon: float) -> float:
+    """The second promise of a release where nobody says one: odds of twenty to one, or the square of the first."""
+    return max(3.0, 2 * epsilon)
+
+
 def _without(rules: Mapping[str, V] | None, dropped: set[str]) -> dict[str, V] | None:
     return {name: rule for name, rule in (rules or {}).items() if name not in dropped} or None
