@@ -10,13 +10,16 @@ from fractions import Fraction
 import msgspec
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.strategies import joints
 
 import sfumato as sf
 from sfumato.certification import certificate
+from sfumato.cli.app import cli
 from sfumato.designers.choose import _CAPPED
+from sfumato.designers.splitting import split
 from sfumato.joint import Noise
 from sfumato.mechanism import Claim
 from sfumato.mechanism.file import checksum, plain, record_of
@@ -329,6 +332,75 @@ def test_a_second_draw_of_counts_is_entered_in_the_ledger(table, noisy_design, t
     assert levels[0] == pytest.approx(EPSILON + 0.3, abs=0.2)
     assert levels[1] <= EPSILON + KAPPA + 0.3
     assert levels[2] - levels[1] >= 0.3 - 1e-9
+
+
+def ran(*words, code=0):
+    done = CliRunner().invoke(cli, [str(w) for w in words])
+    assert done.exit_code == code, done.output
+    return " ".join(done.output.split())
+
+
+@pytest.fixture
+def people(tmp_path):
+    """Three thousand people whose town is tied to what they have."""
+    rng = np.random.default_rng(4)
+    ill = rng.random(3000) < 0.4
+    town = np.where(rng.random(3000) < 0.2 + 0.3 * ill, "north", "south")
+    rows = "".join(f"{'ill' if a else 'well'},{b}\n" for a, b in zip(ill, town, strict=True))
+    path = tmp_path / "people.csv"
+    path.write_text("state,town\n" + rows)
+    return path
+
+
+ASKED = ("--secret", "state", "--epsilon", 1, "--method", "ir")
+
+
+def test_a_release_publishes_nothing_exact_unless_asked(people, tmp_path):
+    said = ran("release", people, *ASKED, "--out", tmp_path / "r.csv")
+    made = sf.load(tmp_path / "r.mechanism.json")
+
+    assert made.source == "noisy" and made.claim.epsilon + made.joint.noise.epsilon == pytest.approx(1)
+    assert made.claim.also[0].epsilon == 3 and "become public" not in said
+    assert (made.joint.counts != sf.tabulate(people, "state", "town").counts).any()
+    assert "knows this person's town learns at most 3 nats" in said
+    assert "Every further table of noisy counts costs" in ran("verify", tmp_path / "r.mechanism.json")
+    again = ran("release", people, *ASKED, "--out", tmp_path / "again.csv")
+    assert "are used again" in again and "r.mechanism.json: if these are the same people" in again
+    assert (sf.load(tmp_path / "again.mechanism.json").joint.counts == made.joint.counts).all()
+
+
+def test_few_rows_are_released_without_any_counts(people, tmp_path):
+    few = tmp_path / "few.csv"
+    few.write_text("\n".join(people.read_text().splitlines()[:120]) + "\n")
+    said = ran("release", few, *ASKED, "--out", tmp_path / "r.csv")
+
+    assert "designed for any distribution, from none" in said and not list(tmp_path.glob("*.counts.json"))
+    assert "counts" not in json.loads((tmp_path / "r.mechanism.json").read_text())["design"]
+
+
+def test_planned_releases_are_capped_on_the_command_line(people, tmp_path):
+    ran("release", people, *ASKED, "--releases", 2, "--budget", 4, "--design", "exact", "--out", tmp_path / "r.csv")
+
+    assert sf.load(tmp_path / "r.mechanism.json").claim.also[0].epsilon == 2
+    assert "change the odds" in ran("compose", tmp_path / "r.mechanism.json", "--times", 2)
+
+
+@pytest.mark.parametrize(("options", "said"), [
+    (("--at-most", "0.5"), "--at-most must be"), (("--at-most", "much"), "number of nats, or 'none'"),
+    (("--design", "noisy", "--design-epsilon", "1"), "less than ε = 1"), (("--releases", "2"), "needs the --budget"),
+    (("--design", "noisy", "--design-epsilon", "0.01", "--private-labels"), "no label of"),
+    (("--design", "any", "--private-labels"), "not public"), (("--releases", "9", "--budget", "4"), "for each"),
+])
+def test_what_makes_no_sense_on_the_command_line_writes_nothing(people, tmp_path, options, said):
+    assert said in ran("release", people, *ASKED, "--out", tmp_path / "r.csv", *options, code=2)
+    assert sorted(x.name for x in tmp_path.iterdir()) == ["people.csv"]
+
+
+def test_the_split_of_epsilon_asks_for_sizes_alone():
+    few, many = split(200, 2, 5, 1.0, 3.0), split(10**5, 2, 5, 1.0, 3.0)
+
+    assert few.counts == 0 and few.rows == 1.0
+    assert 0 < many.counts < 0.5 and many.counts + many.rows == pytest.approx(1.0)
 
 
 def test_the_set_around_noisy_counts_covers_the_truth():

@@ -73,8 +73,9 @@ def _spent(joint: Joint, wishes: Wishes) -> tuple[float, str]:
 def _free(joint: Joint, wishes: Wishes, notes: tuple[str, ...]) -> Basis:
     if wishes.private_labels and joint.learned:
         raise InputError(
-            f"a design without counts takes labels as they are, and those of {listed(joint.learned)} are not public. Say "
-            f"them ({option('--labels', 'labels=')}), or ask for noisy counts ({option('--design noisy', 'design=')})."
+            f"a design without counts takes labels as they are, and those of {listed(joint.learned)} are not public. "
+            f"Say them ({option('--labels', 'labels=')}), or ask for noisy counts "
+            f"({option('--design noisy', 'design=noisy')})."
         )
     return Basis(Anything(Joint.uniform(joint.secret, joint.useful)), wishes.epsilon, "public", notes)
 

@@ -41,7 +41,7 @@ def beside(files: Files, mechanism: Mechanism) -> tuple[str, ...]:
     what = "together they tell it to whoever knows the other values" if total > TELLING else (
         f"together they tell at most {at_most(total, 4)} nats, whoever looks"
     )
-    return (f"about the same secret there is {names}: if these are the same people, {what} (sfumato compose, --people)",)
+    return (f"about the same secret there is {names}: if these are the same people, {what} (sfumato compose)",)
 
 
 def _level(mechanism: Mechanism) -> float:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from sfumato.errors import designed_epsilon, unknown
+from sfumato.errors import InputError, designed_epsilon, option, unknown
 from sfumato.noise import DELTA
 
 V = TypeVar("V")
@@ -51,6 +52,11 @@ class Wishes:
         designed_epsilon(self.epsilon)
         if self.design not in DESIGNS:
             raise unknown("something to design from", self.design, DESIGNS)
+        if self.at_most is not None and not self.epsilon <= self.at_most < math.inf:
+            raise InputError(
+                f"{option('--at-most', 'at_most')} must be a finite number of nats, ε = {self.epsilon:g} or more, got "
+                f"{self.at_most:g}: what holds for any distribution holds over the set too."
+            )
 
     @property
     def searched(self) -> bool:
