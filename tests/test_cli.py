@@ -387,12 +387,13 @@ def test_the_demo_leaves_files_to_look_at_and_overwrites_nothing(tmp_path, monke
 
     told = run("demo", "--out", folder).stdout
 
-    files = sorted(os.listdir(folder))
+    files = sorted(name for name in os.listdir(folder) if not name.endswith(".counts.json"))
     assert files == sorted([
         "adult.csv", "released.csv", "released.manifest.json", "released.mechanism.json", "released.private-report.html",
         "released.report.html",
     ])
     assert len((folder / "released.csv").read_text().splitlines()) == 32562
     assert "The claim holds" in told
+    there = sorted(os.listdir(folder))
     assert "exists" in run("demo", "--out", folder, code=6).stderr
-    assert sorted(os.listdir(folder)) == files
+    assert sorted(os.listdir(folder)) == there

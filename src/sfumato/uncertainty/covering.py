@@ -19,7 +19,7 @@ from sfumato.joint import Joint, Noise
 from sfumato.noise import projected
 from sfumato.uncertainty.renyi import RenyiBall
 
-DRAWS = 1_000  # of rows and noise, around each centre
+DRAWS = 400  # of rows and noise, around each centre
 EMPTIED = (0.0, 1.0, 2.0, 4.0)  # counts below so many scales of the noise are set to zero in a centre
 SEED = 20_260_101  # the same draws for everybody who repeats the simulation
 AT_ONCE = 2_000_000  # numbers drawn together
