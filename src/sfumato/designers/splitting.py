@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -58,7 +59,8 @@ def _free(p: Floats, epsilon: float) -> float:
     """About what rows for any distribution keep: secret randomised response, or a response to all cells alike, of which
     κ − 1 − log κ, κ = ε/(1 − e^{−ε}), is the most for cells that are all rare [Kairouz et al.]."""
     joint = Joint.from_probabilities(p)
-    lies = information(Mechanism(response(*p.shape, epsilon), joint.secret, joint.useful), joint).both
+    rows, useful = joint.shape
+    lies = information(Mechanism(response(rows, useful, epsilon), joint.secret, joint.useful), joint).both
     kappa = epsilon / -math.expm1(-epsilon)
     return max(lies, min(joint.entropy, kappa - 1 - math.log(kappa)))
 
@@ -73,4 +75,5 @@ def standing(secrets: int, useful: int) -> Floats:
 def _kept(p: Floats, n: int, spent: float, left: float, at_most: float) -> float:
     noise = Noise(spent, n, counts=spent)
     radius = float(np.quantile(distances(p.ravel(), noise, np.random.default_rng(1), DRAWS), COVERAGE))
-    return relaxed_value(RenyiBall(Joint.from_probabilities(p), alpha=0.5, radius=radius), p, left, at_most)
+    ball: Any = RenyiBall(Joint.from_probabilities(p), alpha=0.5, radius=radius)
+    return relaxed_value(ball, p, left, at_most)
