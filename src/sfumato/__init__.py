@@ -25,7 +25,7 @@ _HOME = {
     "seal": "certification", "certify": "certification", "verify": "certification",
     "design": "designers", "methods": "designers", "Design": "designers",
     "least_epsilon": "designers", "least_leakage": "designers", "tradeoff": "designers",
-    "compose": "composing", "Composition": "composing",
+    "compose": "composing", "Composition": "composing", "Waves": "composing", "waves": "composing",
     "bundle": "bundles", "BundleDesign": "bundles", "Bundle": "mechanism", "Promise": "mechanism",
     "release": "releasing", "estimate": "estimation", "numbers": "estimation", "compare": "comparing",
     "audit": "auditing",

@@ -22,7 +22,7 @@ def are_answers(source: Any) -> bool:
 def _numeric(x: Any) -> bool:
     if isinstance(x, (list, np.ndarray)):
         return len(x) > 0 and all(_numeric(v) for v in x)
-    return isinstance(x, tuple) and len(x) > 0 and all(_numeric(v) for v in x) or (
+    return (isinstance(x, tuple) and len(x) > 0 and all(_numeric(v) for v in x)) or (
         isinstance(x, (int, float, np.number)) and not isinstance(x, bool)
     )
 

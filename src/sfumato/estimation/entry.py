@@ -53,11 +53,11 @@ def estimate(
     """The distribution of what the mechanism read, from what it released; of a bundle, every one- and two-way table.
 
     `source` is the released table (a path, a dataframe, Arrow), a list of answers as `respond` gives them, or an array
-    of counts by output: [y], [s, u] for mechanisms that answer with cells, ones by bit with n= for SUE and OUE; `mechanism` may be the path of its file. How
-    a released file was decoded is read from its manifest; `decode` says it for other sources. 'inverse' is unbiased
-    and, with project=True, moved to the nearest distribution; 'em' is the maximum of the likelihood; 'auto' takes the
-    inverse when it exists, else EM from the design distribution, which where nothing can be identified only repeats it
-    (`.identifiable`).
+    of counts by output: [y], [s, u] for mechanisms that answer with cells, ones by bit with n= for SUE and OUE;
+    `mechanism` may be the path of its file. How a released file was decoded is read from its manifest; `decode` says it
+    for other sources. 'inverse' is unbiased and, with project=True, moved to the nearest distribution; 'em' is the
+    maximum of the likelihood; 'auto' takes the inverse when it exists, else EM from the design distribution, which
+    where nothing can be identified only repeats it (`.identifiable`).
 
     >>> from sfumato import Tabular
     >>> e = estimate([600, 400], Tabular([[0.75, 0.25], [0.25, 0.75]]))

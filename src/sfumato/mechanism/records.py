@@ -16,8 +16,8 @@ def record_codes(
 ) -> tuple[dict[str, Ints], bool]:
     """Codes [i] of every column by its name, and whether it was a single record.
 
-    One record: `("yes", 34)` a value for each column in order, `drug="yes", age=34`, or one dictionary. Many: a sequence
-    of dictionaries, or a list or array of values for each name. Names that are not read are not looked at.
+    One record: `"yes", 34`, a value for each column in order, `drug="yes", age=34`, or one dictionary. Many: a list of
+    dictionaries, or a list or array of values for each name. Names that are not read are not looked at.
     """
     if values and named:
         raise InputError("give a record by the names of its columns or as values in their order, not both.")
