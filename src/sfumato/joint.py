@@ -78,6 +78,13 @@ class Joint:
         return cls(s, u, counts / n, n, counts)
 
     @classmethod
+    def uniform(cls, secret: Labels, useful: Labels) -> Joint:
+        """Labels alone, where nothing is known: the same probability for every cell. For sets that hold every
+        distribution, as `Anything` does; no promise may rest on it."""
+        s, u = Alphabet.named("secret", secret), Alphabet.named("useful", useful)
+        return cls(s, u, np.full((s.size, u.size), 1 / (s.size * u.size)))
+
+    @classmethod
     def from_probabilities(
         cls, p: npt.ArrayLike, secret: Labels | None = None, useful: Labels | None = None, n: int | None = None
     ) -> Joint:

@@ -52,7 +52,7 @@
       let [left, start] = [word, 0n];
       for (const i of range(lengths.length)) {
         const mass = lengths[i] * heights[i][u];
-        if (left < mass) return outputAt(law, start + left / heights[i][u]);
+        if (left < mass) return cuts(law).filter((end) => end <= start + left / heights[i][u]).length;
         left -= mass;
         start += lengths[i];
       }
@@ -90,11 +90,11 @@
     return entries;
   }
 
-  // The output of a layout that holds a place: cuts of all secrets together make the outputs.
-  function outputAt(law, place) {
+  // The ends of the outputs of a layout: cuts of all secrets together.
+  function cuts(law) {
     const ends = new Set();
     for (const lengths of law.get("lengths")) lengths.reduce((end, x) => { ends.add(end + x); return end + x; }, 0n);
-    return [...ends].filter((end) => end <= place).length;
+    return [...ends].sort((a, b) => (a < b ? -1 : 1));
   }
 
   // Points of the smallest projective space over GF(q) with `useful` points or more, in lexicographic order.
@@ -118,7 +118,7 @@
     return DRAWS[kind](law, x, words.map((word) => low(word, law.get("bits"))), rows, useful);
   }
 
-  // The inputs that an output may stand for best, for people: the cell, the useful value, or the members of a set.
+  // The inputs for which an output is drawn most often, for people: the cell, the members of a set, the peaks of a row.
   function meaning(mechanism, output) {
     const law = mechanism.get("law"), { rows, useful } = shape(mechanism), kind = law.get("kind");
     if (kind === "unary") return range(rows * useful).filter((x) => output[x] === "1");
@@ -128,8 +128,21 @@
       const block = points[output % points.length];
       return range(useful).filter((u) => block.reduce((sum, b, i) => sum + b * points[u][i], 0) % q === 0).map((u) => s * useful + u);
     }
-    return null;
+    const row = kind === "table" ? law.get("weights")[output] : kind === "layout" ? heightsAt(law, output) : conditionalRow(law, output);
+    const most = row.reduce((a, b) => (b > a ? b : a)); // sealing leaves peaks of one height a little apart
+    return range(row.length).filter((x) => (row[x] << 20n) + row[x] >= most << 20n);
   }
+
+  function heightsAt(law, output) {
+    const start = output ? cuts(law)[output - 1] : 0n;
+    return law.get("lengths").flatMap((lengths, s) => {
+      let end = 0n;
+      const atom = lengths.findIndex((x) => (end += x) > start);
+      return law.get("heights")[s][atom];
+    });
+  }
+
+  const conditionalRow = (law, y) => law.get("base").flatMap((base, s) => base.map((_, u) => base[y] + (u === y ? law.get("keep")[s] : 0n)));
 
   home.sfumatoSampler = { draw, shape, meaning, kinds: Object.keys(DRAWS) };
   if (typeof module !== "undefined" && module.exports) module.exports = home.sfumatoSampler;
