@@ -15,7 +15,7 @@ HOME = Path(sf.__file__).parent
 ORDER = [
     "errors", "atomic", "alphabet", "arrow", "joint", "logs", "sources", "binning", "tabulation", "datasets",
     "uncertainty", "mechanism", "optimise", "privacy", "utility", "certification", "designers", "composing", "bundles",
-    "releasing", "ledgers", "estimation", "comparing", "reporting", "auditing", "reproduce", "cli",
+    "releasing", "ledgers", "estimation", "comparing", "reporting", "auditing", "survey", "collecting", "reproduce", "cli",
 ]
 # alphabet encodes through arrow, loaded when a whole column comes: the one call backwards.
 BACKWARDS = {("alphabet", "arrow")}

@@ -28,7 +28,7 @@ _HOME = {
     "compose": "composing", "Composition": "composing", "Waves": "composing", "waves": "composing",
     "bundle": "bundles", "BundleDesign": "bundles", "Bundle": "mechanism", "Promise": "mechanism",
     "release": "releasing", "estimate": "estimation", "numbers": "estimation", "compare": "comparing",
-    "audit": "auditing",
+    "audit": "auditing", "Survey": "survey", "Question": "survey",
     "SfumatoError": "errors", "InputError": "errors", "DataError": "errors", "ClaimError": "errors",
     "BudgetError": "errors", "Ledger": "ledgers",
 }

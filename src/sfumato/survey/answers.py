@@ -2,9 +2,9 @@
 
     sfumato:1:<survey>:<token>:<answer>
 
-`survey` are the first 16 hexadecimal digits of the mechanism's checksum, `token` 22 letters of an invitation (or of chance,
-where nobody is invited), `answer` what was drawn, part by part, with points between: an output's number, or zeros and ones
-for a set; nothing for a part that had no turn.
+`survey` are the first 16 hexadecimal digits of the mechanism's checksum, `token` 22 letters of an invitation (or of
+chance, where nobody is invited), `answer` what was drawn, part by part, with points between: an output's number, or
+zeros and ones for a set; nothing for a part that had no turn.
 """
 
 from __future__ import annotations
@@ -12,9 +12,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-import numpy as np
-
-from sfumato.alphabet import Ints
 from sfumato.errors import InputError
 from sfumato.mechanism import Bundle, Mechanism
 
@@ -88,9 +85,3 @@ def survey_id(mechanism: Mechanism | Bundle) -> str:
 
 def parts_of(mechanism: Mechanism | Bundle) -> tuple[Mechanism, ...]:
     return mechanism.parts if isinstance(mechanism, Bundle) else (mechanism,)
-
-
-def outputs_of(answers: list[str], part: int) -> Ints:
-    """What one part drew in many answers: [i], or [i, x] for sets."""
-    fields = [a.split(".")[part] for a in answers]
-    return np.array([[int(c) for c in f] for f in fields] if fields and len(fields[0]) > 18 else [int(f) for f in fields])

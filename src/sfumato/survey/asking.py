@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from sfumato.atomic import check_target, drafts
 from sfumato.composing import Waves, waves
 from sfumato.errors import InputError
@@ -72,15 +74,16 @@ class Survey:
         return cls(questions_of(tuple(columns.values()), made.secret.names), made, title, introduction)
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str], *, epsilon: float | None = None, wave: str = "") -> Survey:
-        """The survey in a file: questions in TOML, or a mechanism in JSON."""
+    def read(cls, path: str | os.PathLike[str], **wished: Any) -> Survey:
+        """The survey in a file: questions in TOML, or a mechanism in JSON. What is wished goes before what is written;
+        for a mechanism only a title can be."""
+        given = {name: value for name, value in wished.items() if value not in (None, "")}
         if str(path).endswith(".json"):
-            return cls.of_mechanism(path)
-        found = read_questions(path)
-        return cls.of_labels(
-            found.question, found.epsilon if epsilon is None else epsilon, protects=found.protects, asks=found.asks,
-            once=found.once, forever=found.forever, wave=wave, title=found.title, introduction=found.introduction,
-        )
+            if odd := sorted(set(given) - {"title", "introduction"}):
+                raise InputError(f"a mechanism is what it is; {', '.join(odd)} can only be said for questions.")
+            return cls.of_mechanism(path, **given)
+        found = msgspec.structs.asdict(read_questions(path))
+        return cls.of_labels(found.pop("question"), **{**found, **given})
 
     def page(self, *, language: str | os.PathLike[str] = "en", collector: str | None = None) -> str:
         """The HTML page; `language` is one that comes with sfumato, or a file of words."""

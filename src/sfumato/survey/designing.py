@@ -1,8 +1,8 @@
 """A mechanism from labels alone: nothing is known about the people who will answer, so it holds for all of them.
 
-Questions are answered *together* (one draw for all of them), *apart* (a draw for each, whose levels add up) or *in turn*
-(each respondent draws one question and answers only that). What is best depends on ε and on the number of labels, so
-candidates are compared by the errors of the one-question tables that can be estimated from them.
+Questions are answered *together* (one draw for all of them), *apart* (a draw for each, whose levels add up) or *in
+turn* (each respondent draws one question and answers only that). What is best depends on ε and on the number of
+labels, so candidates are compared by the errors of the one-question tables that can be estimated from them.
 """
 
 from __future__ import annotations
@@ -35,14 +35,16 @@ PROTECTS = ("record", "sensitive")
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """A mechanism, its root mean square standard error of one-question tables times √n, and what it was compared with."""
+    """A mechanism, the root mean square standard error of its one-question tables times √n, and why it was chosen."""
 
     mechanism: Mechanism | Bundle
     error: float
     note: str = ""
 
 
-def design_for(questions: Sequence[Question], epsilon: float, *, protects: str = "record", asks: str = "auto") -> Chosen:
+def design_for(
+    questions: Sequence[Question], epsilon: float, *, protects: str = "record", asks: str = "auto"
+) -> Chosen:
     """The mechanism for some questions: ε-LDP about the whole record, or ε about the sensitive ones alone.
 
     'auto' takes the better of together and apart, from which tables of two questions can be estimated as well;
@@ -64,7 +66,7 @@ def design_for(questions: Sequence[Question], epsilon: float, *, protects: str =
     chosen = ("together", "apart") if asks == "auto" else (asks,)
     made = {name: way for name in chosen if (way := ways[name](questions, epsilon)) is not None}
     if not made:
-        raise InputError("these questions have too many combinations of answers to be answered together; ask them apart.")
+        raise InputError("the questions have too many combinations of answers to be answered together; ask them apart.")
     best = min(made, key=lambda name: made[name].error)
     told = ", ".join(f"{name} {x.error:.3g}" for name, x in made.items())
     return replace(made[best], note=f"answered {best} (standard error of one question, times √n: {told})")
@@ -73,7 +75,8 @@ def design_for(questions: Sequence[Question], epsilon: float, *, protects: str =
 def _best(made: Sequence[Chosen]) -> Chosen:
     best = min(made, key=lambda x: x.error)
     told = ", ".join(f"{x.mechanism.method} {x.error:.3g}" for x in sorted(made, key=lambda x: x.error)[:4])
-    return replace(best, note=f"{best.mechanism.method} has the least standard error of one question (times √n: {told})")
+    name = best.mechanism.method
+    return replace(best, note=f"{name} has the least standard error of one question (times √n: {told})")
 
 
 def _together(questions: Sequence[Question], epsilon: float) -> Chosen | None:
@@ -104,8 +107,9 @@ def _bundled(parts: Sequence[Chosen]) -> tuple[tuple[Mechanism, ...], Alphabet]:
 
 
 def _parts(questions: Sequence[Question], epsilon: float) -> list[Chosen]:
-    """One mechanism for each question. A bundle's promise is about one secret; the question with fewest labels takes that
-    place. Assuming nothing about the columns, it is the product of the ratios of all parts: the level of the record."""
+    """One mechanism for each question. A bundle's promise is about one secret; the question with fewest labels takes
+    that place. Assuming nothing about the columns, it is the product of the ratios of all parts: the level of the
+    record."""
     first = min(questions, key=lambda q: len(q.labels))
     secret, none = alphabet_of([first]), Alphabet(())
     out = []
@@ -182,7 +186,8 @@ def _measured(mechanism: Mechanism) -> Chosen:
 def _question_sums(columns: Sequence[Column]) -> Floats:
     """[label of some question, joint input]: the one-question tables as sums of cells."""
     grid = np.indices([c.size for c in columns]).reshape(len(columns), -1)
-    return np.concatenate([(row == np.arange(c.size)[:, None]).astype(float) for row, c in zip(grid, columns, strict=True)])
+    own = [row == np.arange(c.size)[:, None] for row, c in zip(grid, columns, strict=True)]
+    return np.concatenate(own).astype(float)
 
 
 def _subset_names(alphabet: Alphabet, law: Law) -> Column:

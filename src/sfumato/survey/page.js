@@ -72,11 +72,10 @@
     const secretNames = survey.questions.filter((q) => q.secret).map((q) => q.name).join(", ");
     const about = survey.claim && survey.claim.about === "secret" && secret ? secret : record;
     const told = about === secret && about !== record ? words.belief_secret : words.belief;
-    const lines = [[told, about], ...(forever ? [[words.belief_waves, forever]] : [])];
-    for (const [text, ratio] of lines) {
-      const n = ratio[1] ? sure(ratio) : 100;
-      make("p", ratio[1] ? tell(text, { n, names: secretNames }) : words.nothing_known, el("beliefs"));
-      dots(n);
+    if (!about[1]) throw new Error(words.nothing_known);
+    for (const [text, ratio] of [[told, about], ...(forever ? [[words.belief_waves, forever]] : [])]) {
+      make("p", tell(text, { n: sure(ratio), names: secretNames }), el("beliefs"));
+      dots(sure(ratio));
     }
     const level = (ratio) => ({ ratio: shown(ratio), epsilon: Math.log(shown(ratio)).toFixed(3), names: secretNames });
     make("li", tell(words.ratio, level(record)), el("ratios"));

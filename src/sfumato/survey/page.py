@@ -1,4 +1,4 @@
-"""The page of a survey: one HTML file that needs nothing else, with a policy that lets it speak to the collector alone."""
+"""The page of a survey: one HTML file that needs nothing else, whose policy lets it speak to the collector alone."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def page_of(survey: Survey, words: Words, collector: str | None = None) -> str:
     ))
     if len(out.encode()) > LARGEST:
         raise InputError(
-            f"the page has {len(out.encode()):,} bytes, more than the {LARGEST:,} that phones load without waiting. Use "
-            "fewer labels, or ask questions apart."
+            f"the page has {len(out.encode()):,} bytes, more than the {LARGEST:,} that phones load without waiting. "
+            "Use fewer labels, or ask questions apart."
         )
     return out
 
@@ -53,8 +53,8 @@ def policy_of(script: str, style: str, collector: str | None) -> str:
             raise InputError(f"the collector must be an address like https://survey.example/answer, got {collector!r}.")
         origin = f" {where.scheme}://{where.netloc}"
     return (
-        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; connect-src 'self'{origin}; "
-        "base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
+        f"connect-src 'self'{origin}; base-uri 'none'; form-action 'none'"
     )
 
 
@@ -63,7 +63,7 @@ def _digest(text: str) -> str:
 
 
 def _data(survey: Survey, words: Words, collector: str | None) -> str:
-    """What the script works from, as JSON that cannot end its element; files are text, so that no weight becomes a float."""
+    """What the script works from, as JSON that cannot end its element; files are text: no weight becomes a float."""
     waves = survey.waves
     mechanism = survey.mechanism
     text = json.dumps({

@@ -26,7 +26,7 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if len(self.labels) < 2:
             raise InputError(f"question {self.name!r} needs two labels or more.")
         if self.shown and len(self.shown) != len(self.labels):
-            raise InputError(f"question {self.name!r} has {len(self.labels)} labels but {len(self.shown)} texts for them.")
+            raise InputError(f"question {self.name!r} has {len(self.labels)} labels, but {len(self.shown)} texts.")
         _ = self.column
 
     @property
@@ -58,7 +58,7 @@ def read_questions(path: str | os.PathLike[str]) -> SurveyFile:
     try:
         return msgspec.convert(content, SurveyFile)
     except msgspec.ValidationError as error:
-        raise InputError(f"{path} is no survey file: {error}. Each question is a [[question]] with a name and labels.") from None
+        raise InputError(f"{path} is no survey file: {error}. Each [[question]] has a name and labels.") from None
 
 
 def asked(text: str) -> Question:

@@ -20,8 +20,9 @@ class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     language: str = "en"
     direction: str = "ltr"
     lead: str = (
-        "Your answers are changed at random on this device before anything is sent. Nobody can tell from what is sent what "
-        "you said, not even those who ask. From many such answers they can still tell how many people said what."
+        "Your answers are changed at random on this device before anything is sent. Nobody can be sure from what is "
+        "sent what you said, not even those who ask. From many such answers they can still tell how many people said "
+        "what."
     )
     protection: str = "What protects you"
     checking: str = "Checking the promise on this device …"
@@ -56,8 +57,8 @@ class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     symbol: str = "the sign {sign}, drawn most often for {values}"
     no_turn: str = "nothing: the lot fell on another question"
     lot: str = (
-        "This was drawn by lot; it may or may not be what you said. If you say the same again, the same is drawn: trying "
-        "again tells nothing new."
+        "This was drawn by lot; it may or may not be what you said. If you say the same again, the same is drawn: "
+        "trying again tells nothing new."
     )
     forgetful: str = "The browser keeps nothing here: please answer only once."
     send: str = "Send"
@@ -80,7 +81,8 @@ def words_in(language: str | os.PathLike[str]) -> Words:
     """The words of a language that comes with the package, or of a file in TOML."""
     if str(language) == "en":
         return Words()
-    own = {f.name.removesuffix(".toml"): f for f in files(__package__).joinpath(HOME).iterdir() if f.name.endswith(".toml")}
+    listed = files(__package__).joinpath(HOME).iterdir()
+    own = {f.name.removesuffix(".toml"): f for f in listed if f.name.endswith(".toml")}
     if str(language) in own:
         return _words(own[str(language)].read_text("utf-8"), str(language))
     path = Path(language)

@@ -1,0 +1,119 @@
+"""Collected answers as the table that a release of them would be, and the estimates from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.errors import InputError
+from sfumato.mechanism import Bundle, Mechanism
+from sfumato.mechanism.bundle_file import record_of as bundle_record
+from sfumato.releasing import bundled
+from sfumato.releasing.decoding import decoder
+from sfumato.releasing.manifest import Manifest, OutputColumn, manifest_of, manifest_path, manifest_record
+from sfumato.releasing.randomness import Stream
+from sfumato.releasing.targets import all_drafted, publish_all
+from sfumato.releasing.writing import output, writer_for
+
+ENGINE, RANDOMNESS = "collected", "drawn by the respondents"
+
+
+def drawn_of(counts: dict[str, int], mechanism: Mechanism | Bundle) -> Any:
+    """Outputs as a sampler gives them, one row for each answer, sorted: no order of arrival is left."""
+    fields = [a.split(".") for a in counts]
+    once: Any
+    times = np.array(list(counts.values()), np.int64)
+    if isinstance(mechanism, Bundle) and mechanism.turns is not None:
+        turn = [next(i for i, f in enumerate(row) if f) for row in fields]
+        once = np.array([[i, int(row[i])] for i, row in zip(turn, fields, strict=True)], np.int32).reshape(-1, 2)
+    elif isinstance(mechanism, Bundle):
+        once = np.array([[int(f) for f in row] for row in fields], np.int32).reshape(-1, len(mechanism.parts))
+    elif mechanism.law.meaning == "subset":
+        once = np.array([[int(c) for c in row[0]] for row in fields], np.int64).reshape(-1, mechanism.inputs)
+    else:
+        once = np.array([int(row[0]) for row in fields], np.int32)
+    return np.repeat(once, times, axis=0)
+
+
+def table_of(counts: dict[str, int], mechanism: Mechanism | Bundle) -> tuple[pa.Table, list[OutputColumn]]:
+    """The answers as a released table, with what its columns are."""
+    if isinstance(mechanism, Bundle):
+        made = bundled.decoder_of(mechanism)
+    else:
+        made = decoder(mechanism, "symbols", Stream.of())
+    arrays = made.arrays(drawn_of(counts, mechanism), 0)
+    return pa.table(arrays, names=[c.name for c in made.columns]), list(made.columns)
+
+
+def export(counts: dict[str, int], mechanism: Mechanism | Bundle, to: Path, *, force: bool = False) -> Path:
+    """Write the answers as a .csv or .parquet table, with its manifest and the mechanism file beside it."""
+    if not counts:
+        raise InputError("no answers have arrived yet: there is nothing to export.")
+    table, columns = table_of(counts, mechanism)
+    note = manifest_path(to)
+    mechanism.save(to.with_name(f"{note.name.removesuffix('.manifest.json')}.mechanism.json"), force=force)
+    with all_drafted([note, to], folder=None) as (told, draft):
+        with output(writer_for(to, ()), draft.open, to) as write:
+            for batch in table.to_batches():
+                write(batch)
+        draft.settle()
+        told.fill(_manifest(mechanism, table.num_rows, columns, draft.size).encoded())
+        publish_all([told, draft], replace=force)
+    return to
+
+
+def _manifest(mechanism: Mechanism | Bundle, rows: int, columns: list[OutputColumn], size: int) -> Manifest:
+    if isinstance(mechanism, Bundle):
+        return manifest_record(
+            mechanism, bundle_record(mechanism).checksum, "bundle", rows=rows, columns=columns, decode="symbols",
+            engine=ENGINE, randomness=RANDOMNESS, size=size,
+        )
+    return manifest_of(
+        mechanism, rows=rows, columns=columns, decode="symbols", engine=ENGINE, randomness=RANDOMNESS, size=size
+    )
+
+
+def one_way(counts: dict[str, int], mechanism: Mechanism | Bundle, level: float = 0.95) -> list[dict[str, Any]]:
+    """The estimated table of every question with intervals; those of one table hold at once."""
+    from sfumato.estimation import estimate
+
+    table, _ = table_of(counts, mechanism)
+    found: Any = estimate(table, mechanism)
+    if isinstance(mechanism, Bundle):
+        tables = [found.table(name) for name in found.columns]
+        return [_told(t.columns[0], t.p, t.interval(level), t.n) for t in tables]
+    out = []
+    for side in (found.secret, found.useful):
+        if side is None or side.alphabet.size < 2:
+            continue
+        out += _questions(side, found.n, level)
+    return out
+
+
+def _questions(side: Any, n: int, level: float) -> list[dict[str, Any]]:
+    """A marginal of one column as it is; of several columns each column's sums, with the normal interval of all."""
+    if len(side.alphabet.columns) == 1:
+        return [_told(side.alphabet.columns[0], side.p, side.interval(level), n)]
+    from scipy.stats import norm
+
+    sizes = [c.size for c in side.alphabet.columns]
+    grid = np.indices(sizes).reshape(len(sizes), -1)
+    cov = side.inversion.covariance()
+    out = []
+    for column, codes in zip(side.alphabet.columns, grid, strict=True):
+        sums = (codes == np.arange(column.size)[:, None]).astype(float)
+        raw = sums @ side.inversion.raw.ravel()
+        errors = np.sqrt(np.einsum("ij,jk,ik->i", sums, cov, sums))
+        wide = norm.isf((1 - level) / 2 / column.size) * errors  # Bonferroni
+        p = np.clip(raw, 0, 1)
+        out.append(_told(column, p, (np.clip(raw - wide, 0, 1), np.clip(raw + wide, 0, 1)), n))
+    return out
+
+
+def _told(column: Any, p: Any, interval: tuple[Any, Any], n: int) -> dict[str, Any]:
+    low, high = interval
+    values = {"p": list(p), "low": list(low), "high": list(high)}
+    return {"name": column.name, "labels": list(column.labels), "n": n, **values}
