@@ -77,43 +77,25 @@ def _manifest(mechanism: Mechanism | Bundle, rows: int, columns: list[OutputColu
 
 
 def one_way(counts: dict[str, int], mechanism: Mechanism | Bundle, level: float = 0.95) -> list[dict[str, Any]]:
-    """The estimated table of every question with intervals; those of one table hold at once."""
+    """The estimated table of every question with intervals; those of one table hold at once.
+
+    A mechanism that answers with one value is looked at as a bundle of one part, whose tables of single columns are
+    estimated one by one; one that answers with a set tells the table of all its inputs.
+    """
     from sfumato.estimation import estimate
 
+    if isinstance(mechanism, Mechanism) and mechanism.law.words == 1:
+        mechanism = Bundle((mechanism,), mechanism.secret)
     table, _ = table_of(counts, mechanism)
     found: Any = estimate(table, mechanism)
     if isinstance(mechanism, Bundle):
         tables = [found.table(name) for name in found.columns]
-        return [_told(t.columns[0], t.p, t.interval(level), t.n) for t in tables]
-    out = []
-    for side in (found.secret, found.useful):
-        if side is None or side.alphabet.size < 2:
-            continue
-        out += _questions(side, found.n, level)
-    return out
+        return [_told(t.columns[0].name, t.columns[0].labels, t.p, t.interval(level)) for t in tables]
+    name = ", ".join(c.name for c in mechanism.reading)
+    texts = [mechanism.input_text(x) for x in range(mechanism.inputs)]
+    return [_told(name, texts, found.p, found.interval(level))]
 
 
-def _questions(side: Any, n: int, level: float) -> list[dict[str, Any]]:
-    """A marginal of one column as it is; of several columns each column's sums, with the normal interval of all."""
-    if len(side.alphabet.columns) == 1:
-        return [_told(side.alphabet.columns[0], side.p, side.interval(level), n)]
-    from scipy.stats import norm
-
-    sizes = [c.size for c in side.alphabet.columns]
-    grid = np.indices(sizes).reshape(len(sizes), -1)
-    cov = side.inversion.covariance()
-    out = []
-    for column, codes in zip(side.alphabet.columns, grid, strict=True):
-        sums = (codes == np.arange(column.size)[:, None]).astype(float)
-        raw = sums @ side.inversion.raw.ravel()
-        errors = np.sqrt(np.einsum("ij,jk,ik->i", sums, cov, sums))
-        wide = norm.isf((1 - level) / 2 / column.size) * errors  # Bonferroni
-        p = np.clip(raw, 0, 1)
-        out.append(_told(column, p, (np.clip(raw - wide, 0, 1), np.clip(raw + wide, 0, 1)), n))
-    return out
-
-
-def _told(column: Any, p: Any, interval: tuple[Any, Any], n: int) -> dict[str, Any]:
+def _told(name: str, labels: Any, p: Any, interval: tuple[Any, Any]) -> dict[str, Any]:
     low, high = interval
-    values = {"p": list(p), "low": list(low), "high": list(high)}
-    return {"name": column.name, "labels": list(column.labels), "n": n, **values}
+    return {"name": name, "labels": list(labels), "p": p.ravel(), "low": low.ravel(), "high": high.ravel()}
