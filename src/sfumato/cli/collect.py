@@ -111,7 +111,7 @@ def add(mechanism: Path, lines: Any, store: Path | None, as_json: bool) -> None:
 @json_option
 def export(mechanism: Path, store: Path | None, out: Path, force: bool, as_json: bool) -> None:
     """Write the answers as a table that `sfumato estimate` takes, without any order of arrival."""
-    from sfumato.collecting import export as exported
+    from sfumato.collecting.tables import export as exported
 
     made, opened = _opened(mechanism, store, fresh=False)
     counts = opened.counts()

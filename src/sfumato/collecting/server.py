@@ -19,9 +19,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from sfumato.collecting.pages import estimates_page
 from sfumato.collecting.store import TAKEN, UNINVITED, USED, Store
-from sfumato.collecting.tables import one_way
 from sfumato.errors import SfumatoError
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.survey import Form, Malformed
@@ -154,6 +152,9 @@ class Collector:
         return HTMLResponse(text, headers={**HEADERS, "Content-Security-Policy": policy})
 
     def _estimated(self) -> str:
+        from sfumato.collecting.pages import estimates_page
+        from sfumato.collecting.tables import one_way
+
         counts = self.store.counts()
         return estimates_page(sum(counts.values()), one_way(counts, self.mechanism) if counts else [])
 

@@ -6,19 +6,20 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from sfumato.atomic import check_target, drafts
-from sfumato.composing import Waves, waves
 from sfumato.errors import InputError
 from sfumato.mechanism import Bundle, Mechanism, known
 from sfumato.survey.answers import parts_of
-from sfumato.survey.designing import design_for
 from sfumato.survey.page import page_of
 from sfumato.survey.questions import Question, alphabet_of, questions_of, read_questions
 from sfumato.survey.words import words_in
+
+if TYPE_CHECKING:
+    from sfumato.composing import Waves
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +54,9 @@ class Survey:
         >>> Survey.of_labels({"drug": ["yes", "no"]}, 1.0).mechanism.method
         'grr'
         """
+        from sfumato.composing import waves
+        from sfumato.survey.designing import design_for
+
         asked = tuple(
             Question(name, tuple(labels)) for name, labels in questions.items()
         ) if isinstance(questions, Mapping) else tuple(questions)
