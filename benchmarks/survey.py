@@ -21,7 +21,7 @@ import numpy as np
 
 from sfumato.collecting import Store, new_token
 from sfumato.collecting.tables import one_way
-from sfumato.survey import Form, Survey
+from sfumato.survey import Form, Survey, lines
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests import chromium, intake
@@ -59,11 +59,11 @@ def answers(folder: Path) -> None:
             page = browser.new_page()
             page.goto(page_file.as_uri())
             page.wait_for_selector("#verdict.good")
-            started, drawn = time.perf_counter(), []
+            started, seen = time.perf_counter(), []
             for _ in range(n // 5000):
-                drawn += page.evaluate(DRAWN, [{survey.questions[0].name: 1}, 5000])
+                seen += page.evaluate(DRAWN, [{survey.questions[0].name: 1}, 5000])
             expected = law.matrix[:, 1] * n
-            statistic = float(((np.bincount(drawn, minlength=law.outputs) - expected) ** 2 / expected).sum())
+            statistic = float(((np.bincount(seen, minlength=law.outputs) - expected) ** 2 / expected).sum())
             p = chi2.sf(statistic, law.outputs - 1)
             print(f"answers  {name}: {n:,} in Chromium, {law.outputs} outputs, χ² = {statistic:.1f}, p = {p:.3f}, "
                   f"{n / (time.perf_counter() - started):,.0f} a second", flush=True)
@@ -88,7 +88,7 @@ def made(folder: Path) -> tuple[Survey, Path, Path]:
     return survey, page, mechanism
 
 
-def lines(form: Form, n: int, seed: int = 0) -> list[str]:
+def drawn(form: Form, n: int, seed: int = 0) -> list[str]:
     rng = np.random.default_rng(seed)
     return [form.line(new_token(), tuple(int(rng.integers(k)) for k in form.outputs)) for _ in range(n)]
 
@@ -111,20 +111,20 @@ def intakes(folder: Path) -> None:
     form = Form.of(survey.mechanism)
     disk = synced(folder)
     server = intake.Server(mechanism, folder / "rate.sqlite")
-    load(server.port, lines(form, 2000))
+    load(server.port, drawn(form, 2000))
     before = spent(server)
-    rate = load(server.port, lines(form, 20_000, 1))
+    rate = load(server.port, drawn(form, 20_000, 1))
     each = (spent(server) - before) / 20_000
     server.end()
     store = Store(folder / "rate.sqlite", form.survey)
-    alone = [form.read(x) for x in lines(form, 300, 2)]
+    alone = [form.read(x) for x in drawn(form, 300, 2)]
     started = time.perf_counter()
     for one in alone:
         store.accept([one])
     single = len(alone) / (time.perf_counter() - started)
     print(f"intake   {rate:,.0f} acknowledged answers a second over 64 connections, the client on the same cores, load "
           f"{os.getloadavg()[0]:.1f}; the server spends {1000 * each:.2f} ms of CPU on one", flush=True)
-    print(f"intake   the disk syncs {disk:,.0f} times a second; one answer a commit: {single:,.0f} a second", flush=True)
+    print(f"intake   the disk syncs {disk:,.0f} times a second; one answer a commit: {single:,.0f}", flush=True)
 
 
 def kills(folder: Path) -> None:
@@ -134,7 +134,7 @@ def kills(folder: Path) -> None:
     for i in range(KILLS):
         server = intake.Server(mechanism, folder / "kills.sqlite", port=port)
         after = float(rng.uniform(0.01, 0.3))
-        acknowledged |= asyncio.run(intake.killed_while_posting(server, lines(form, 5000, i), after))
+        acknowledged |= asyncio.run(intake.killed_while_posting(server, drawn(form, 5000, i), after))
     store = Store(folder / "kills.sqlite", form.survey)
     lost, odd = intake.loss(acknowledged, store)
     print(f"kills    {KILLS} times kill -9, {len(acknowledged):,} answers acknowledged, {store.spent():,} stored: "
@@ -173,11 +173,8 @@ def people(folder: Path) -> None:
             context.close()
             done += 1
         browser.close()
-    parts, drawn = survey.mechanism.parts, []  # type: ignore[union-attr]
-    for part in parts:
-        words = np.frombuffer(os.urandom(8 * PEOPLE), np.uint64)[:, None]
-        drawn.append(part.law.draw(codes[part.reading[0].name], words))
-    sent = [form.line(tokens[i], tuple(int(y[i]) for y in drawn)) for i in range(done, PEOPLE)]
+    left = {name: [labels[i] for i in codes[name][done:]] for name, labels in QUESTIONS.items()}
+    sent = lines(survey.mechanism, tokens[done:], left)
     asyncio.run(intake.posted(server.port, sent))
     server.end()
     print(f"people   {done:,} respondents through pages in Chromium, {PEOPLE - done:,} through the API, "
@@ -196,7 +193,7 @@ def main() -> None:
     wanted = sys.argv[1:] or list(STEPS)
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
     print(f"{commit}, {os.cpu_count()} cores")
-    with tempfile.TemporaryDirectory(dir=".") as folder:  # on the disk, not in memory
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:  # on the disk, not in memory
         for name in wanted:
             STEPS[name](Path(folder))
 

@@ -14,7 +14,7 @@ from sfumato.cli.app import cli
 from sfumato.collecting import Store, new_token
 from sfumato.collecting.tables import export, one_way
 from sfumato.errors import FileFormatError, InputError
-from sfumato.survey import Form, Survey
+from sfumato.survey import Form, Survey, lines
 
 QUESTIONS = {"drug": ["yes", "no"], "age": ["18-29", "30-49", "50+"]}
 
@@ -29,7 +29,7 @@ def files(survey, tmp_path_factory):
     return survey.save(tmp_path_factory.mktemp("files") / "survey.html")
 
 
-def lines(form, n, seed=0):
+def drawn(form, n, seed=0):
     rng = np.random.default_rng(seed)
     return [form.line(new_token(), tuple(int(rng.integers(k)) for k in form.outputs)) for _ in range(n)]
 
@@ -78,19 +78,11 @@ def test_a_store_is_of_one_survey_and_of_one_format(tmp_path):
 @pytest.mark.parametrize("asks", ["together", "apart", "in turn"])
 def test_collected_answers_become_a_table_whose_estimates_cover_the_truth(asks, tmp_path):
     made = Survey.of_labels(QUESTIONS, 3.0, asks=asks).mechanism
-    form, rng, store = Form.of(made), np.random.default_rng(5), Store(tmp_path / "a.sqlite", Form.of(made).survey)
-    parts = getattr(made, "parts", (made,))
-    truth = {"drug": rng.random(3000) < 0.3, "age": rng.integers(0, 3, 3000)}
-    codes = {"drug": np.where(truth["drug"], 0, 1), "age": truth["age"]}
-    drawn = []
-    for part in parts:
-        x = np.zeros(3000, np.int64)
-        for c in part.reading:
-            x = x * c.size + codes[c.name]
-        drawn.append(part.law.draw(x, rng.integers(0, 2**64, (3000, 1), dtype=np.uint64)).tolist())
-    turn = rng.integers(0, len(parts), 3000)
-    rows = [tuple(y[i] if asks != "in turn" or turn[i] == k else None for k, y in enumerate(drawn)) for i in range(3000)]
-    store.accept([form.read(form.line(new_token(), row)) for row in rows])
+    form, rng = Form.of(made), np.random.default_rng(5)
+    store = Store(tmp_path / "a.sqlite", form.survey)
+    codes = {"drug": (rng.random(3000) > 0.3).astype(int), "age": rng.integers(0, 3, 3000)}
+    record = {name: [labels[i] for i in codes[name]] for name, labels in QUESTIONS.items()}
+    store.accept([form.read(x) for x in lines(made, [new_token() for _ in range(3000)], record)])
 
     path = export(store.counts(), made, tmp_path / "answers.csv")
     found = {t["name"]: t for t in one_way(store.counts(), made, 0.999)}
@@ -110,7 +102,7 @@ def test_the_intake_refuses_what_is_no_answer_or_one_too_many(survey, files, tmp
     form = Form.of(survey.mechanism)
     server = intake.Server(files[1], tmp_path / "a.sqlite", files[0], rate=40)
     try:
-        good = lines(form, 1)[0]
+        good = drawn(form, 1)[0]
         assert [server.post(good), server.post(good)] == [200, 409]
         bad = ["", "x", good[:-1] + "9", good.replace(form.survey, "0" * 16), b"\xff\xfe", good.replace("sfumato:1", "sfumato:2")]
         assert {server.post(x) for x in bad} == {400}
@@ -130,7 +122,7 @@ def test_kill_9_loses_no_acknowledged_answer_and_doubles_none(survey, files, tmp
     acknowledged: dict[str, int] = {}
     for round_ in range(3):
         server = intake.Server(files[1], tmp_path / "a.sqlite", port=port)
-        sent = lines(form, 4000, round_)
+        sent = drawn(form, 4000, round_)
         acknowledged |= asyncio.run(intake.killed_while_posting(server, sent, 0.15))
     store = Store(tmp_path / "a.sqlite", form.survey)
 
@@ -158,6 +150,7 @@ def test_the_commands_walk_from_questions_to_estimates(tmp_path, monkeypatch):
     assert outcome == {"taken": 200, "used": 1, "uninvited": 1, "malformed": 1}
     run("collect", "export", "survey.mechanism.json", "--out", "answers.csv")
     assert json.loads(run("estimate", "answers.csv", "--json"))["n"] == 200
+    assert form.read(run("respond", "survey.mechanism.json", "drug=yes", "--token", tokens[0]).strip())[0] == tokens[0]
     assert json.loads(run("respond", "survey.mechanism.json", "drug=yes")) in ("yes", "no")
     again = {run("respond", "survey.mechanism.json", "drug=yes", "--memo", "key") for _ in range(6)}
     assert len(again) == 1 and (tmp_path / "key").stat().st_mode & 0o777 == 0o600

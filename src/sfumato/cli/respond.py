@@ -18,7 +18,10 @@ from sfumato.errors import DataError, InputError
               help="Many records, a JSON object in each line; - is stdin.")
 @click.option("--memo", type=click.Path(path_type=Path), metavar="FILE",
               help="A key that stays with the respondent: the same record gets the same answer. Made when absent.")
-def respond(mechanism: Path, values: tuple[str, ...], records: Any, memo: Path | None) -> None:
+@click.option("--token", help="Print the line that a survey's collector takes, with this invitation.")
+def respond(
+    mechanism: Path, values: tuple[str, ...], records: Any, memo: Path | None, token: str | None
+) -> None:
     """Draw the randomised answer to one record, as JSON; or to many, one in each line.
 
     \b
@@ -32,12 +35,19 @@ def respond(mechanism: Path, values: tuple[str, ...], records: Any, memo: Path |
     if (records is None) == (not values):
         raise InputError("give COLUMN=VALUE for each question, or --records FILE.")
     if records is not None:
-        if memo is not None:
-            raise InputError("a memo is the key of one respondent: give one record with it.")
+        if memo is not None or token is not None:
+            raise InputError("--memo and --token are for one respondent: give one record with them.")
         for answer in law.respond([_object(line, i) for i, line in enumerate(records) if line.strip()]):
             click.echo(json.dumps(answer, ensure_ascii=False))
         return
     record = dict(_pair(text) for text in values)
+    if token is not None:
+        from sfumato.survey import lines
+
+        if memo is not None:
+            raise InputError("a line is drawn once and sent once: --token and --memo do not go together.")
+        click.echo(lines(law, [token], record)[0])
+        return
     told = law.respond(record) if memo is None else law.respond(record, memo=_key(memo))
     click.echo(json.dumps(told, ensure_ascii=False))
 

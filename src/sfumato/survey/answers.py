@@ -9,11 +9,17 @@ zeros and ones for a set; nothing for a part that had no turn.
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from sfumato.errors import InputError
 from sfumato.mechanism import Bundle, Mechanism
+from sfumato.mechanism.records import joint_code, record_codes
 
 SURVEY = 16  # hexadecimal digits: 64 bits tell surveys apart
 TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")  # 128 bits and a little
@@ -85,3 +91,24 @@ def survey_id(mechanism: Mechanism | Bundle) -> str:
 
 def parts_of(mechanism: Mechanism | Bundle) -> tuple[Mechanism, ...]:
     return mechanism.parts if isinstance(mechanism, Bundle) else (mechanism,)
+
+
+def lines(mechanism: Mechanism | Bundle, tokens: Sequence[str], *values: Any, **named: Any) -> list[str]:
+    """The lines that scripts send for some records, one for each token; drawn with the system's entropy."""
+    parts, form = parts_of(mechanism), Form.of(mechanism)
+    columns = {c.name: c for part in parts for c in part.reading}
+    found, _ = record_codes(tuple(columns.values()), values, named)
+    n = len(next(iter(found.values())))
+    if len(tokens) != n:
+        raise InputError(f"there are {n} records, but {len(tokens)} tokens: each needs one of its own.")
+    turns = None
+    if isinstance(mechanism, Bundle) and mechanism.turns is not None:
+        turns = mechanism.drawn_turns(np.frombuffer(os.urandom(8 * n), np.uint64))
+    rows: list[list[int | str | None]] = [[None] * len(parts) for _ in range(n)]
+    for i, part in enumerate(parts):
+        at = np.arange(n) if turns is None else np.flatnonzero(turns == i)
+        codes = joint_code([(found[c.name][at], c.size) for c in part.reading])
+        words = np.frombuffer(os.urandom(8 * part.law.words * len(at)), np.uint64).reshape(len(at), part.law.words)
+        for row, y in zip(at, part.law.draw(codes, words), strict=True):
+            rows[row][i] = "".join(map(str, y)) if form.widths[i] else int(y)
+    return [form.line(token, tuple(row)) for token, row in zip(tokens, rows, strict=True)]
