@@ -155,10 +155,9 @@ def people(folder: Path) -> None:
     done, end = 0, time.perf_counter() + PAGES
     with sync_playwright() as engine:
         browser = engine.chromium.launch(executable_path=chromium.path(), args=chromium.ARGUMENTS)
+        page = browser.new_page(viewport={"width": 390, "height": 844})
         while done < PEOPLE and time.perf_counter() < end:
-            context = browser.new_context(viewport={"width": 390, "height": 844})
-            page = context.new_page()
-            page.goto(f"{server.url}/#t={tokens[done]}")
+            page.goto(f"{server.url}/?{done}#t={tokens[done]}")
             page.wait_for_selector("#form:not([hidden])")
             for i, (name, labels) in enumerate(QUESTIONS.items()):
                 value = str(codes[name][done])
@@ -170,7 +169,7 @@ def people(folder: Path) -> None:
             page.wait_for_selector("#result:not([hidden])")
             page.click("#send")
             page.locator("#status", has_text="Thank you").wait_for()
-            context.close()
+            page.evaluate("localStorage.clear()")  # the next respondent has a device of their own
             done += 1
         browser.close()
     left = {name: [labels[i] for i in codes[name][done:]] for name, labels in QUESTIONS.items()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +44,6 @@ def collect() -> None:
               help="Answers a minute from one address.")
 def serve(mechanism: Path, store: Path | None, page: Path | None, host: str, port: int, rate: int) -> None:
     """Serve the page, take answers, and show running estimates."""
-    made, opened = _opened(mechanism, store, fresh=True)
     try:
         from sfumato.collecting.server import Collector
         from sfumato.collecting.server import serve as run
@@ -50,9 +51,11 @@ def serve(mechanism: Path, store: Path | None, page: Path | None, host: str, por
         raise InputError("the intake needs starlette and uvicorn: pip install 'sfumato[collect]'.") from None
     page = _page_beside(mechanism) if page is None else page
     content = page.read_bytes() if page.exists() else None
-    pairs([("page", f"http://{host}:{port}/" if content else "none: answers are posted to /answer"),
-           ("estimates", f"http://{host}:{port}/estimates?key={opened.key}"), ("store", str(_store(mechanism, store)))])
-    run(Collector(made, opened, content, rate=rate), host=host, port=port)
+    with _opened(mechanism, store) as (made, opened):
+        pairs([("page", f"http://{host}:{port}/" if content else "none: answers are posted to /answer"),
+               ("estimates", f"http://{host}:{port}/estimates?key={opened.key}"),
+               ("store", str(_store(mechanism, store)))])
+        run(Collector(made, opened, content, rate=rate), host=host, port=port)
 
 
 @collect.command()
@@ -67,8 +70,8 @@ def invite(mechanism: Path, store: Path | None, count: int, link: str, out: Path
     from sfumato.atomic import check_target, drafts
 
     check_target(out, None, force=force)
-    _, opened = _opened(mechanism, store, fresh=True)
-    tokens = opened.invite(count)
+    with _opened(mechanism, store) as (_, opened):
+        tokens = opened.invite(count)
     lines = ["invitation", *(f"{link}#t={token}" if link else token for token in tokens)]
     with drafts(out) as (draft,):
         draft.fill(("\n".join(lines) + "\n").encode(), private=True)
@@ -88,14 +91,15 @@ def add(mechanism: Path, lines: Any, store: Path | None, as_json: bool) -> None:
 
     from sfumato.survey import Form, Malformed
 
-    made, opened = _opened(mechanism, store, fresh=True)
-    form, good, outcomes = Form.of(made), [], Counter[str]()
-    for line in filter(None, (x.strip() for x in lines)):
-        try:
-            good.append(form.read(line))
-        except Malformed:
-            outcomes["malformed"] += 1
-    outcomes.update(opened.accept(good))
+    good, outcomes = [], Counter[str]()
+    with _opened(mechanism, store) as (made, opened):
+        form = Form.of(made)
+        for line in filter(None, (x.strip() for x in lines)):
+            try:
+                good.append(form.read(line))
+            except Malformed:
+                outcomes["malformed"] += 1
+        outcomes.update(opened.accept(good))
     if as_json:
         document({name: outcomes[name] for name in ("taken", "used", "uninvited", "malformed")})
         return
@@ -113,8 +117,8 @@ def export(mechanism: Path, store: Path | None, out: Path, force: bool, as_json:
     """Write the answers as a table that `sfumato estimate` takes, without any order of arrival."""
     from sfumato.collecting.tables import export as exported
 
-    made, opened = _opened(mechanism, store, fresh=False)
-    counts = opened.counts()
+    with _opened(mechanism, store, fresh=False) as (made, opened):
+        counts = opened.counts()
     exported(counts, made, out, force=force)
     n = sum(counts.values())
     if as_json:
@@ -123,13 +127,16 @@ def export(mechanism: Path, store: Path | None, out: Path, force: bool, as_json:
     story(f"{n:,} answers: {out}. Estimate with: sfumato estimate {out}")
 
 
-def _opened(mechanism: Path, store: Path | None, *, fresh: bool) -> tuple[Any, Any]:
+@contextlib.contextmanager
+def _opened(mechanism: Path, store: Path | None, *, fresh: bool = True) -> Iterator[tuple[Any, Any]]:
+    """The mechanism and the store of its answers."""
     from sfumato.collecting import Store
     from sfumato.mechanism import load
     from sfumato.survey.answers import survey_id
 
     made = load(mechanism)
-    return made, Store(_store(mechanism, store), survey_id(made), fresh=fresh)
+    with contextlib.closing(Store(_store(mechanism, store), survey_id(made), fresh=fresh)) as opened:
+        yield made, opened
 
 
 def _stem(mechanism: Path) -> str:

@@ -70,8 +70,8 @@
 
   function showProof({ record, secret, forever }) {
     const secretNames = survey.questions.filter((q) => q.secret).map((q) => q.name).join(", ");
-    const about = survey.claim && survey.claim.about === "secret" && secret ? secret : record;
-    const told = about === secret && about !== record ? words.belief_secret : words.belief;
+    const about = secret && ((survey.claim && survey.claim.about === "secret") || !record[1]) ? secret : record;
+    const told = about === secret ? words.belief_secret : words.belief;
     if (!about[1]) throw new Error(words.nothing_known);
     for (const [text, ratio] of [[told, about], ...(forever ? [[words.belief_waves, forever]] : [])]) {
       make("p", tell(text, { n: sure(ratio), names: secretNames }), el("beliefs"));
@@ -102,22 +102,24 @@
   })();
   const passing = new Map();
   const recall = (name) => (memory ? memory.getItem(name) : passing.get(name)) ?? null;
+  const forget = (name) => (memory ? memory.removeItem(name) : passing.delete(name));
   const keep = (name, value) => (memory ? memory.setItem(name, value) : passing.set(name, value));
   const random = (n) => crypto.getRandomValues(new Uint8Array(n));
   const base64 = (bytes) => btoa(String.fromCharCode(...bytes)).replace(/\+/g, "-").replace(/\//g, "_").replace(/=/g, "");
+
+  const NAMES = { key: "sfumato.key", token: `sfumato.token.${survey.id}.${survey.wave}`, sent: `sfumato.sent.${survey.id}.${survey.wave}` };
 
   // 22 letters with chance, or those of the invitation; the fragment of an address is not sent to a server.
   function token() {
     const invited = /[#&]t=([A-Za-z0-9_-]{22})(?:&|$)/.exec(location.hash);
     if (invited) return invited[1];
-    const name = `sfumato.token.${survey.id}.${survey.wave}`;
-    if (!recall(name)) keep(name, base64(random(16)));
-    return recall(name);
+    if (!recall(NAMES.token)) keep(NAMES.token, base64(random(16)));
+    return recall(NAMES.token);
   }
 
   async function secretKey() {
-    if (!recall("sfumato.key")) keep("sfumato.key", base64(random(32)));
-    const text = new TextEncoder().encode(recall("sfumato.key"));
+    if (!recall(NAMES.key)) keep(NAMES.key, base64(random(32)));
+    const text = new TextEncoder().encode(recall(NAMES.key));
     return crypto.subtle.importKey("raw", text, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
   }
 
@@ -200,8 +202,8 @@
     });
     el("line").value = lineOf(drawn);
     el("send").hidden = !place();
-    el("before").hidden = !before;
-    el("back").hidden = Boolean(before);
+    el("before").hidden = el("other").hidden = !before;
+    el("back").hidden = before;
     el("forgetful").hidden = Boolean(memory);
     el("square").hidden = true;
     el("status").textContent = "";
@@ -235,14 +237,31 @@
     } catch { code = 0; }
     const said = { 200: words.sent, 409: words.used, 429: words.later };
     el("status").textContent = said[code] ?? words.failed;
-    if (code === 200) {
-      keep(`sfumato.sent.${survey.id}.${survey.wave}`, el("line").value);
-      el("back").hidden = true;
-    }
+    if (code === 200) given();
     el("send").disabled = false;
   }
 
+  // What has left the page once is what is given from now on.
+  function given() {
+    keep(NAMES.sent, el("line").value);
+    el("back").hidden = true;
+  }
+
+  // Another person on the same device needs chance of their own: shared chance would tell whether two said the same.
+  function another() {
+    Object.values(NAMES).forEach(forget);
+    el("form").reset();
+    ask();
+  }
+
+  function ask() {
+    el("result").hidden = true;
+    el("form").hidden = false;
+    el("asked").focus();
+  }
+
   async function copy() {
+    given();
     el("line").select();
     try {
       await navigator.clipboard.writeText(el("line").value);
@@ -255,6 +274,7 @@
     el("square").hidden = !open;
     el("code").setAttribute("aria-expanded", String(open));
     if (!open) return;
+    given();
     const rows = sfumatoQR.matrix(el("line").value), n = rows.length + 8;
     el("square").replaceChildren();
     const picture = make("svg", "", el("square"), { viewBox: `0 0 ${n} ${n}`, role: "img", "aria-label": words.code_label });
@@ -263,7 +283,7 @@
   }
 
   function earlier() {
-    const line = recall(`sfumato.sent.${survey.id}.${survey.wave}`);
+    const line = recall(NAMES.sent);
     if (!line) return false;
     const fields = line.split(":").pop().split(".");
     const drawn = fields.map((f, i) => (f === "" ? null : parts[i].mechanism.get("law").get("kind") === "unary" ? f : Number(f)));
@@ -279,7 +299,8 @@
     el("send").addEventListener("click", send);
     el("copy").addEventListener("click", copy);
     el("code").addEventListener("click", square);
-    el("back").addEventListener("click", () => { el("result").hidden = true; el("form").hidden = false; el("asked").focus(); });
+    el("back").addEventListener("click", ask);
+    el("other").addEventListener("click", another);
     if (!earlier()) el("form").hidden = false;
   }
 

@@ -64,7 +64,7 @@ class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     send: str = "Send"
     sending: str = "Sending …"
     sent: str = "It has arrived. Thank you."
-    already: str = "An answer was sent from this device before; this is what it was. Sending it again changes nothing."
+    already: str = "An answer was given from this device before; this is what it was. Giving it again changes nothing."
     used: str = "This invitation has been used: an answer has arrived with it."
     later: str = "Too many answers arrive just now. Please try again in a minute."
     failed: str = "It did not arrive. Try again, or pass on the line below."
@@ -74,6 +74,7 @@ class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     code: str = "Show as QR code"
     code_label: str = "QR code of the line that is sent"
     back: str = "Change my answers"
+    other: str = "Somebody else answers now"
     script: str = "This page draws your answer on your device and needs JavaScript for it."
 
 
