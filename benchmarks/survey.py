@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests import chromium, intake
 from tests import sampler_vectors as shared
 
+HOME = Path(__file__).resolve().parent.parent
 QUESTIONS = {"drug": ["yes", "no"], "age": ["18-29", "30-49", "50+"], "job": [f"job {i}" for i in range(9)]}
 VECTORS, ANSWERS, KILLS, PEOPLE = 100_000, 100_000, 200, 5_000
 PAGES = 300.0  # seconds of respondents in real pages
@@ -192,7 +193,7 @@ def main() -> None:
     wanted = sys.argv[1:] or list(STEPS)
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
     print(f"{commit}, {os.cpu_count()} cores")
-    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:  # on the disk, not in memory
+    with tempfile.TemporaryDirectory(dir=HOME, prefix=".survey-") as folder:  # on the disk, not in memory
         for name in wanted:
             STEPS[name](Path(folder))
 

@@ -79,6 +79,13 @@ def test_the_files_are_proved_and_estimates_take_one_wave(tmp_path):
     assert np.all(low <= [1, 0, 0]) and np.all(high >= [1, 0, 0])
 
 
+def test_waves_of_several_questions_are_answered_together():
+    made = sf.Survey.of_labels({"a": ["x", "y"], "b": ["u", "v", "w"]}, once=1.0, forever=2.0, wave="spring")
+
+    assert made.mechanism.inputs == 6 and made.waves.level(1) <= 1.0 and made.wave == "spring"
+    assert len(made.waves.respond(a="x", b="w", memo=secrets.token_bytes(32))) == 2
+
+
 def test_a_named_wave_is_remembered_and_waves_differ():
     two, key = sf.waves(["yes", "no"], once=0.5, forever=1.0), secrets.token_bytes(32)
 
