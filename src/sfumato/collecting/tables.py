@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.atomic import check_target
+from sfumato.drawing import bundled
+from sfumato.drawing.decoding import decoder
+from sfumato.drawing.manifest import OutputColumn, manifest_of, manifest_path
+from sfumato.drawing.randomness import Stream
 from sfumato.errors import InputError
 from sfumato.mechanism import Bundle, Mechanism
-from sfumato.mechanism.bundle_file import record_of as bundle_record
-from sfumato.releasing import bundled
-from sfumato.releasing.decoding import decoder
-from sfumato.releasing.manifest import Manifest, OutputColumn, manifest_of, manifest_path, manifest_record
-from sfumato.releasing.randomness import Stream
 from sfumato.releasing.targets import all_drafted, publish_all
 from sfumato.releasing.writing import output, writer_for
 
@@ -54,26 +54,20 @@ def export(counts: dict[str, int], mechanism: Mechanism | Bundle, to: Path, *, f
         raise InputError("no answers have arrived yet: there is nothing to export.")
     table, columns = table_of(counts, mechanism)
     note = manifest_path(to)
+    check_target(to, None, force=force)
     mechanism.save(to.with_name(f"{note.name.removesuffix('.manifest.json')}.mechanism.json"), force=force)
     with all_drafted([note, to], folder=None) as (told, draft):
         with output(writer_for(to, ()), draft.open, to) as write:
             for batch in table.to_batches():
                 write(batch)
         draft.settle()
-        told.fill(_manifest(mechanism, table.num_rows, columns, draft.size).encoded())
+        described = manifest_of(
+            mechanism, rows=table.num_rows, columns=columns, decode="symbols", engine=ENGINE, randomness=RANDOMNESS,
+            size=draft.size,
+        )
+        told.fill(described.encoded())
         publish_all([told, draft], replace=force)
     return to
-
-
-def _manifest(mechanism: Mechanism | Bundle, rows: int, columns: list[OutputColumn], size: int) -> Manifest:
-    if isinstance(mechanism, Bundle):
-        return manifest_record(
-            mechanism, bundle_record(mechanism).checksum, "bundle", rows=rows, columns=columns, decode="symbols",
-            engine=ENGINE, randomness=RANDOMNESS, size=size,
-        )
-    return manifest_of(
-        mechanism, rows=rows, columns=columns, decode="symbols", engine=ENGINE, randomness=RANDOMNESS, size=size
-    )
 
 
 def one_way(counts: dict[str, int], mechanism: Mechanism | Bundle, level: float = 0.95) -> list[dict[str, Any]]:
