@@ -201,6 +201,12 @@ def test_the_widest_words_stay_within_int64():
 
 # Forging.
 
+def test_next_to_nothing_is_as_true_of_a_constant_law_as_nothing():
+    document = next(d for d in DOCUMENTS if d["law"]["kind"] == "constant" and d["claim"]["notion"] == "ldp")
+    for epsilon in (0.0, 5e-324, 1e-300, 1e-40):
+        assert kernel.verify(forging.sealed({**document, "claim": {"notion": "ldp", "epsilon": epsilon}})).proved
+
+
 @settings(max_examples=400)
 @given(st.integers(0, 2**48))
 def test_no_forged_file_is_accepted_that_the_oracle_calls_false(seed):
