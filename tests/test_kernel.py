@@ -31,7 +31,7 @@ from sfumato.errors import SfumatoError
 from sfumato.mechanism import Mechanism, mechanism
 from sfumato.mechanism.file import record_of
 from sfumato.mechanism.law_records import LawRecord
-from sfumato_kernel import exact, laws, rounding, verdict
+from sfumato_kernel import bundles, exact, laws, rounding, verdict
 from sfumato_kernel.rounding import level
 
 DOCUMENTS = mechanism_files.documents()
@@ -126,6 +126,26 @@ def test_bundles_of_every_kind_are_proved_by_both():
     for made in mechanism_files.bundles():
         assert kernel.verify(mechanism_files.data(made)).proved
         assert sf.certify(made) if isinstance(made, Mechanism) else True
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**48))
+def test_what_a_tree_promises_is_true_where_its_tables_are_the_truth(seed):
+    """s → u → v by enumeration: P(y, z|s) = Σ_u p(u|s) Q(y|u) Σ_v p(v|u) Q(z|v)."""
+    rng = random.Random(seed)
+    columns = [{"name": n, "labels": ["0", "1", "2"][:2 + (n == "u")]} for n in "suv"]
+    weights = [[rng.randrange(1, 64) for _ in c["labels"]] for c in columns[1:]]
+    laws_ = [{"kind": "table", "bits": 6, "weights": [w, [64 - x for x in w]], "meaning": "symbol"} for w in weights]
+    tables = [[[rng.randrange(1, 9) for _ in c["labels"]] for _ in above["labels"]] for above, c in itertools.pairwise(columns)]
+    parts = [{"format": "sfumato/mechanism", "version": 1, "method": "forged", "reads": "useful", "secret": [above], "useful": [c],
+              "law": law, "claim": {"notion": "rldp", "epsilon": 99.0, "within": {"kind": "exactly"}}, "design": {"source": "x", "counts": t}}
+             for (above, c), law, t in zip(itertools.pairwise(columns), laws_, tables, strict=True)]
+    document = {"format": "sfumato/bundle", "version": 1, "secret": [columns[0]], "parts": parts, "promise": {"epsilon": 99.0, "assuming": "tree"}}
+    found = bundles._below(kernel.admitted(forging.sealed(document)), 0)
+    mean = [[Fraction(sum(map(int.__mul__, row, w)), sum(row)) for row in tables[1]] for w in laws_[1]["weights"]]
+    both = [[Fraction(sum(n * q * m for n, q, m in zip(row, w, z, strict=True)), sum(row)) for row in tables[0]]
+            for w in laws_[0]["weights"] for z in mean]
+    assert max(max(row) / min(row) for row in both) <= found
 
 
 def test_a_custom_set_is_not_something_the_kernel_proves():
