@@ -18,7 +18,8 @@ ORDER = [
     "errors", "decimals", "atomic", "alphabet", "arrow", "joint", "noise", "logs", "sources", "binning", "tabulation",
     "datasets",
     "uncertainty", "mechanism", "optimise", "privacy", "utility", "certification", "designers", "composing", "bundles",
-    "drawing", "estimation", "comparing", "reporting", "releasing", "ledgers", "auditing", "reproduce", "cli",
+    "drawing", "estimation", "comparing", "reporting", "releasing", "ledgers", "auditing", "survey", "collecting",
+    "reproduce", "cli",
 ]
 # alphabet encodes through arrow, loaded when a whole column comes: the one call backwards.
 BACKWARDS = {("alphabet", "arrow")}
@@ -28,11 +29,11 @@ PUBLIC = """
     __version__ Alphabet Anything Arimoto BayesLeakage BudgetError Bundle BundleDesign ChiSquareBall ClaimError
     Column Composition Contraction Custom DataError Design Exactly GainLeakage InputError Joint LDP LIP Leakage
     Ledger MaximalAlphaLeakage MaximalCorrelation MaximalLeakage Mechanism PML Place Plan PointwiseLeakage Polytope
-    Promise RLDP Release RenyiBall RenyiLDP SRLIP SfumatoError Shannon Sibson Tabular TiltedLeakage TotalVariation
-    WorstInputLeakage about_one_person audit bundle certify compare compose covering datasets design estimate
-    expected_distortion lattice leakage_map least_epsilon least_information least_leakage level load load_counts measure
-    methods mutual_information nmi noisy_counts numbers plan promises publish recovery release save_counts seal tabulate
-    tradeoff verify
+    Promise Question RLDP Release RenyiBall RenyiLDP SRLIP SfumatoError Shannon Sibson Tabular TiltedLeakage
+    TotalVariation WorstInputLeakage about_one_person audit bundle certify compare compose covering datasets design
+    estimate expected_distortion lattice leakage_map least_epsilon least_information least_leakage level load
+    load_counts measure methods mutual_information nmi noisy_counts numbers plan promises publish recovery release
+    save_counts seal tabulate tradeoff verify
 """.split()
 MANIFEST = """
     format version sfumato date rows columns decode meaning method mechanism claim engine randomness design_data

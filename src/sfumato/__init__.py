@@ -28,11 +28,11 @@ _HOME = {
     "promises": "certification",
     "design": "designers", "methods": "designers", "Design": "designers",
     "least_epsilon": "designers", "least_leakage": "designers", "tradeoff": "designers",
-    "compose": "composing", "Composition": "composing",
+    "compose": "composing", "Composition": "composing", "Waves": "composing", "waves": "composing",
     "bundle": "bundles", "BundleDesign": "bundles", "Bundle": "mechanism", "Promise": "mechanism",
     "release": "releasing", "plan": "releasing", "Plan": "releasing", "publish": "releasing", "Release": "releasing",
     "estimate": "estimation", "numbers": "estimation", "compare": "comparing",
-    "audit": "auditing",
+    "audit": "auditing", "Survey": "survey", "Question": "survey",
     "SfumatoError": "errors", "InputError": "errors", "DataError": "errors", "ClaimError": "errors",
     "BudgetError": "errors", "Ledger": "ledgers",
 }

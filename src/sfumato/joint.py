@@ -102,6 +102,13 @@ class Joint:
         return cls(s, u, counts / n, n, counts)
 
     @classmethod
+    def uniform(cls, secret: Labels, useful: Labels) -> Joint:
+        """Labels alone: every cell alike, a weighting that tells nothing about anybody. For sets that hold every
+        distribution, as `Anything` does; no promise may rest on it."""
+        s, u = Alphabet.named("secret", secret), Alphabet.named("useful", useful)
+        return cls(s, u, np.full((s.size, u.size), 1 / (s.size * u.size)))
+
+    @classmethod
     def from_probabilities(
         cls, p: npt.ArrayLike, secret: Labels | None = None, useful: Labels | None = None, n: int | None = None
     ) -> Joint:
@@ -112,12 +119,6 @@ class Joint:
         s = Alphabet.named("secret", table.shape[0] if secret is None else secret)
         u = Alphabet.named("useful", table.shape[1] if useful is None else useful)
         return cls(s, u, table, n)
-
-    @classmethod
-    def uniform(cls, secret: Labels, useful: Labels) -> Joint:
-        """Every pair of labels alike: a weighting that tells nothing about anybody."""
-        s, u = Alphabet.named("secret", secret), Alphabet.named("useful", useful)
-        return cls(s, u, np.full((s.size, u.size), 1 / (s.size * u.size)))
 
     @property
     def shape(self) -> tuple[int, int]:
