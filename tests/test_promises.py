@@ -176,6 +176,13 @@ def test_second_promises_that_make_no_sense_are_refused(ball, options, said):
         sf.design(ball, EPSILON, **options)
 
 
+def test_a_comparison_under_a_second_promise_leaves_out_who_has_none(ball):
+    found = sf.compare(ball, epsilon=[0.5], methods=["srr", "ir", "hamming"], at_most=2, cache=False, workers=1)
+
+    assert {p.method for p in found.points} == {"ir", "srr"} and [m.method for m in found.missing] == ["hamming"]
+    assert all("at most 2 for any distribution" in p.promise for p in found.points)
+
+
 def test_methods_without_a_second_promise_are_named():
     assert set(sf.methods()) - _CAPPED == {
         "leakage", "distortion", "hamming", "lip", "ldp", "srlip", "srlip-paper", "mi-funnel"
