@@ -17,11 +17,12 @@ INK, SOFT = "#1d2430", "#545e6e"
 # One colour for one method in every picture; others take theirs from the end, in order.
 COLOURS = {
     "ballopt": "#0060a0", "polyopt": "#00735a", "nr": INK, "srr": "#b34700", "ir": "#a0306f", "ir (tight)": "#5a3fb0",
-    "grr": "#7b8493", "ε": "#7b8493", "lip": "#0060a0", "ldp": "#00735a", "ldp/2": "#5a3fb0", "cr": "#b34700", "oue": "#a0306f",
-    "srlip": "#00735a", "srlip-paper": "#b34700", "Class I": INK, "Class II": "#0060a0", "Class II as printed": "#b34700",
+    "grr": "#7b8493", "ε": "#7b8493", "lip": "#0060a0", "ldp": "#00735a", "ldp/2": "#5a3fb0", "cr": "#b34700",
+    "oue": "#a0306f", "srlip": "#00735a", "srlip-paper": "#b34700", "Class I": INK, "Class II": "#0060a0",
+    "Class II as printed": "#b34700",
 }
 OTHERS = ("#0060a0", "#b34700", "#00735a", "#a0306f", "#5a3fb0", "#7b8493")
-LOOK = {
+LOOK: Any = {
     "svg.hashsalt": "sfumato", "font.size": 10.0, "axes.titlesize": 11.0, "axes.titleweight": "bold",
     "axes.titlelocation": "left", "axes.edgecolor": SOFT, "axes.labelcolor": SOFT, "axes.titlecolor": INK,
     "xtick.color": SOFT, "ytick.color": SOFT, "text.color": INK, "axes.spines.top": False, "axes.spines.right": False,
@@ -42,17 +43,17 @@ def draw(path: Path, panels: int, paint: Paint, *, across: int = 2) -> str:
     try:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ImportError:
         return NO_PICTURE
     across = min(across, panels)
     down = -(-panels // across)
     with rc_context(LOOK):
-        figure = Figure(figsize=(5.4 * across, 3.5 * down), layout="constrained")
+        figure = Figure(figsize=(5.4 * across, 3.5 * down), layout=ConstrainedLayoutEngine(w_pad=0.15, h_pad=0.12))
         axes = [figure.add_subplot(down, across, i + 1) for i in range(panels)]
         for ax in axes:
             ax.grid(axis="y")
         paint(axes)
-        figure.get_layout_engine().set(w_pad=0.15, h_pad=0.12)
         figure.savefig(path, metadata={"Date": None})
     return ""
 
@@ -95,7 +96,8 @@ def _named(ax: Any, series: Series, colours: Mapping[str, str]) -> None:
         ceiling = at[i] - APART
     for i, (name, end) in enumerate(last.items()):
         ax.annotate(
-            name, end, (1.04, at[i]), textcoords="axes fraction", va="center", color=colours[name], annotation_clip=False,
+            name, end, (1.04, at[i]), textcoords="axes fraction", va="center", color=colours[name],
+            annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": colours[name], "linewidth": 0.6, "shrinkA": 1, "shrinkB": 3},
         )
 

@@ -35,10 +35,10 @@ CLAIMS = {
     "001-fig4": "SRLIP is paid for both in time (Theorem 3 is 476 times as fast) and in utility.",
     "001-fig5": "GRR and CR lie between the optimum and OUE, which falls off at large ε.",
     "001-fig6": "The larger a is compared to c, the more CR keeps compared to GRR.",
-    "001-fig7": "The difference in utility is for a large part explained by the difference in α (ρ = 0.98, 0.99, 0.97).",
+    "001-fig7": "The difference in utility is largely explained by the difference in α (ρ = 0.98, 0.99, 0.97).",
     "001-fig8": "Where α_GRR is above α_CR, GRR keeps more, and the other way round.",
     "002-fig2": "Without robustness in privacy almost all instances exceed ε by far; with it utility suffers.",
-    "003-fig4": "Knowing more of the source (Class II) lowers the leakage at moderate distortion; Class III lies between.",
+    "003-fig4": "Knowing the source better (Class II) lowers the leakage at moderate distortion; Class III is between.",
     "003-fig5": "The same with ten values.",
     "003-fig6": "MI leakage is convex in the distortion and never above DP leakage, which is not convex.",
     "003-fig7": "The same for a Class II set; both are zero together.",
@@ -47,9 +47,8 @@ CLAIMS = {
 _HEAD = """# The papers, reproduced
 
 Made by `make reproduce` (quick versions; `sfumato reproduce NAME --full` takes the papers' counts). Every entry is one
-command, which writes data, a picture and the verdict below, computed in that run. Beside each stands what its paper claims.
-Where a verdict names a correction, [corrections](corrections.md) says what is wrong in print and why. A method has the same
-colour in every picture.
+command, which writes data, a picture and the verdict, computed in that run, beside what the paper claims. Where a
+verdict names a correction, [corrections](corrections.md) says what is wrong in print and why. One method, one colour.
 """
 
 
