@@ -18,8 +18,10 @@ smartquotes = False  # an option is --help, with two hyphens
 html_theme = "furo"  # fonts and scripts are its own: the pages open without a network
 html_title = "sfumato"
 html_show_sphinx = False
+html_show_copyright = False
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = [("site.js", {"defer": "defer"})]
 html_math_renderer = "katex"
 exclude_patterns = ["figures/*.csv"]
 suppress_warnings = ["myst.xref_missing", "misc.highlighting_failure"]
@@ -50,7 +52,7 @@ def as_written(app, what, name, obj, options, lines):
 
 
 def formula(tag):
-    """A formula as its own text: without scripts it can still be read, and `formulas.js` sets it."""
+    """A formula as its own text: without scripts it can still be read, and `site.js` sets it."""
 
     def visit(self, node):
         self.body.append(f'<{tag} class="math">{self.encode(node.astext().strip())}</{tag}>')
@@ -63,8 +65,7 @@ def scripts(app, page, template, context, doctree):
     """KaTeX, from the site's own folder, on the pages that have formulas."""
     if doctree is not None and any(doctree.findall(lambda n: isinstance(n, nodes.math | nodes.math_block))):
         app.add_css_file("katex/katex.min.css")
-        app.add_js_file("katex/katex.min.js", loading_method="defer")
-        app.add_js_file("formulas.js", loading_method="defer")
+        app.add_js_file("katex/katex.min.js", priority=400, loading_method="defer")  # before site.js, which uses it
 
 
 def setup(app):
