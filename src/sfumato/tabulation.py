@@ -193,7 +193,7 @@ def _labels(values: pa.Array, name: str, cuts: Floats | None, refuse: bool, firs
         at = int(np.flatnonzero(np.asarray(pc.is_null(out)))[0])
         raise DataError(
             f"column {name!r}, row {first_row + at + 1}: the value is missing. "
-            "Make missing values a category (missing='category') or remove the row."
+            "Make missing values a category (missing='category') or remove the row.", row=first_row + at + 1,
         )
     return out
 

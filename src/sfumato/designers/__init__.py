@@ -1,10 +1,10 @@
 """Designers: from an uncertainty set and a level to a sealed, certified mechanism."""
 
 from sfumato.designers.base import Design, Draft, Task
-from sfumato.designers.choose import design, methods
+from sfumato.designers.choose import design, methods, options_of
 from sfumato.designers.least import LeastEpsilon, LeastLeakage, Tradeoff, least_epsilon, least_leakage, tradeoff
 
 __all__ = [
     "Design", "Draft", "LeastEpsilon", "LeastLeakage", "Task", "Tradeoff", "design", "least_epsilon",
-    "least_leakage", "methods", "tradeoff",
+    "least_leakage", "methods", "options_of", "tradeoff",
 ]

@@ -18,6 +18,7 @@ from sfumato.uncertainty import Anything
 from sfumato.utility import recovery
 
 AIMS = ("information", "estimates", "either")
+AIM = "either"  # what `auto` aims at when nobody says, in Python and on the command line
 QUICK_SECONDS = 10.0  # of search for the best estimates, where nobody asked for one
 Named = Callable[[str, dict[str, float]], Draft]  # a draft by method and options
 

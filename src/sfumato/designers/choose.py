@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from sfumato.designers.aiming import aimed
+from sfumato.designers.aiming import AIM, aimed
 from sfumato.designers.base import Design, Draft, Task, finished
 from sfumato.designers.cr import cr
 from sfumato.designers.distortion import distortion
@@ -57,8 +57,8 @@ def design(
     secret rises too far; the method 'pml') or 'ldp' (about the input). reads='useful' designs a mechanism that never
     sees the secret. recoverable=True (or a share of the answers) makes sure that the whole distribution can be
     estimated from what is released. Further options go to the designer; those of 'auto' are time_limit, gap (relative,
-    to what is proved to be out of reach) and aim: 'information' (default), 'estimates' (least standard errors), or
-    'either' (the first unless the distribution could then not be estimated). The funnel methods (lip, ldp, srlip,
+    to what is proved to be out of reach) and aim: 'information', 'estimates' (least standard errors), or 'either' (the
+    default: the first unless the distribution could then not be estimated). The funnel methods (lip, ldp, srlip,
     srlip-paper, mi-funnel) imply their notion and read the useful variable alone.
     """
     started = time.perf_counter()
@@ -87,9 +87,25 @@ def design(
     return finished(task, draft, started)
 
 
+def options_of(method: str) -> tuple[str, ...]:
+    """The options that a method has of its own.
+
+    >>> options_of("grr"), "time_limit" in options_of("auto")
+    ((), True)
+    """
+    if method == "auto":
+        return (*_keywords(_most_informative), "aim", *_NEARNESS)
+    if method not in _DESIGNERS:
+        raise unknown("a method", method, methods())
+    return _keywords(_DESIGNERS[method])
+
+
+def _keywords(designer: Callable[..., Draft]) -> tuple[str, ...]:
+    return tuple(p.name for p in inspect.signature(designer).parameters.values() if p.kind is p.KEYWORD_ONLY)
+
+
 def _draft(method: str, task: Task, options: dict[str, Any]) -> Draft:
-    designer = _DESIGNERS[method]
-    known = [p.name for p in inspect.signature(designer).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    designer, known = _DESIGNERS[method], options_of(method)
     for name in options:
         if name not in known:
             raise unknown(f"an option of {method}", name, known) if known else InputError(
@@ -103,7 +119,7 @@ def _auto(task: Task, options: dict[str, Any]) -> Draft:
     near = [name for name in _NEARNESS if options.get(name) is not None]
     if not near:
         given = {k: v for k, v in options.items() if k not in _NEARNESS}
-        aim = given.pop("aim", "information")
+        aim = given.pop("aim", AIM)
 
         def named(method: str, chosen: dict[str, float]) -> Draft:
             return _draft(method, task, chosen)

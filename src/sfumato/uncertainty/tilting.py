@@ -237,8 +237,8 @@ def _settled(sides: Sides, count: int, close: float) -> tuple[Floats, npt.NDArra
         out[live] = w
         if done.all():
             break
-        keep = np.flatnonzero(~done)
-        live, low, high, w, before, lean, slope = (x[keep] for x in (live, low, high, w, before, lean, slope))
+        live, keep = live[~done], np.flatnonzero(~done)
+        low, high, w, before, lean, slope = (x[keep] for x in (low, high, w, before, lean, slope))
     return out, clean
 
 
