@@ -287,7 +287,7 @@ def test_advice_weighs_only_mechanisms_with_the_same_promise():
 
 def test_pictures_are_well_formed_described_and_finite():
     found = quick([*CLOSED, "nr"], [0.1, 1.0, 3.0])
-    for text in (kept_picture(found), error_picture(found), error_picture(found, "joint")):
+    for text in (kept_picture(found, 1.0), error_picture(found, 1.0), error_picture(found, 1.0, "joint")):
         tree = ElementTree.fromstring(text)
         names = [e.tag.split("}")[1] for e in tree]
         assert names[:2] == ["title", "desc"] and "best with" in tree[1].text

@@ -22,7 +22,7 @@ def most_guessed(shares: Floats, epsilon: float, notion: str) -> float:
 
     A guess is a partition of the outputs into D_s, right with probability Σ p_s a_s, a_s = P(D_s|s). If odds change by
     e^ε at most, P(D_s|s') ≥ e^{−ε} a_s, so a_{s'} + e^{−ε} Σ_{s≠s'} a_s ≤ 1 for every s'. With t = Σ a_s every a_s is
-    at most (1 − e^{−ε} t)/(1 − e^{−ε}); the best are the commonest values at that limit, and what they give is linear in t
+    at most (1 − e^{−ε} t)/(1 − e^{−ε}); the best are the commonest values at that limit, and that is linear in t
     between the numbers m of values that are full. So it is the greatest of e^ε/(e^ε − 1 + m) times the shares of the
     m commonest values. Where only beliefs are bounded, no guess is righter than the greatest belief.
 
