@@ -5,7 +5,7 @@ BENCH_VENV ?= .venv-bench
 BIN := $(VENV)/bin
 PIP := -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test check bench laws docs pictures reproduce kernel forge clean
+.PHONY: demo test check bench laws docs pictures reproduce kernel forge survey clean
 
 $(VENV)/run.stamp: requirements/run.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("sfumato needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
@@ -60,6 +60,9 @@ kernel: $(VENV)/test.stamp  ## the verifier alone, as a wheel of its own in dist
 FORGED ?= 1000000
 forge: $(VENV)/test.stamp  ## wrong files against the verifier, a million of them unless FORGED says otherwise
 	$(BIN)/python benchmarks/verifier.py forge $(FORGED)
+
+survey: $(VENV)/test.stamp  ## survey pages and their intake at full size: vectors, answers, rates, 200 kill -9, 5,000 people; a quarter hour
+	$(BIN)/python benchmarks/survey.py
 
 reproduce: $(VENV)/test.stamp  ## figures and tables of the papers, quick versions, into docs/
 	$(BIN)/sfumato reproduce all --out docs/figures --page docs/reproduced.md

@@ -181,14 +181,10 @@ def check_radius(kind: str, confidence: float | None, calibration: str | None, r
 def proved(m: Mechanism, claim: Claim) -> str:
     """A sentence for a claim that was proved; else Unproved, or Beyond."""
     notion, epsilon, within = claim["notion"], claim["epsilon"], claim["within"]
-    if notion in ("mi", "leakage"):
-        found = nats(m, claim)
-        holds, shown = found is not None and found <= Fraction(epsilon), math.inf if found is None else float(found)
-    else:
-        target = exp_below(epsilon)
-        ratio = bound(m.law, m.table, notion, within, target)
-        holds, shown = ratio is not None and ratio <= target, level(ratio)
-    if not holds:
+    target = exp_below(epsilon)
+    found = nats(m, claim) if notion in ("mi", "leakage") else bound(m.law, m.table, notion, within, target)
+    if found is None or found > (Fraction(epsilon) if notion in ("mi", "leakage") else target):
+        shown = math.inf if found is None else float(found) if notion in ("mi", "leakage") else level(found)
         if notion == "leakage" and claim["beta"] < claim["alpha"] < math.inf and shown <= epsilon * 1.001 + SEARCHED:
             raise Beyond(f"leakage of these orders is searched by steps, which came only as close as {shown:.10g}")
         raise Unproved(f"claimed ε ≤ {epsilon:.10g} ({notion}), proved only ε ≤ {shown:.10g}")
@@ -277,9 +273,10 @@ def _some_together(law: Law, table: Table, notion: str, within: dict[str, Any], 
     rest = exact.power_product((p, times) for p, times in zip(prices, left, strict=True) if times)
     if not chosen or rest is None:
         return best
-    for wanted in {notion, "rldp"} if notion in ("lip", "pml") else {notion}:
-        together = bound(law.subset(chosen), table, wanted, within, max(Fraction(1), floor / rest))
-        best = least(best, None if together is None else together * rest)
+    for wanted in ("rldp", notion) if notion in ("lip", "pml") else (notion,):
+        if best is None or best > floor:
+            together = bound(law.subset(chosen), table, wanted, within, max(Fraction(1), floor / rest))
+            best = least(best, None if together is None else together * rest)
     return best
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 @click.option("--epsilon", type=float, required=True, help="The privacy level in nats; smaller protects more.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="FILE", help="The mechanism file.")
 @click.option("--counts", metavar="COL", help="TABLE is a table of counts: this column says how many people a row is.")
+@click.option("--budget", type=float, metavar="EPSILON", help="With --releases: what they shall stay within together.")
 @click.option("--source", "origin", type=click.Choice(["private", "reference"]), default="private", show_default=True,
               help="What TABLE is: its counts will be in the mechanism file.")
 @designing
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
 @force_option
 @json_option
 def design(
-    table: Where, secret: Any, useful: Any, out: Path, counts: str | None, origin: str, form: str | None, force: bool,
-    as_json: bool, **wishes: Any,
+    table: Where, secret: Any, useful: Any, out: Path, counts: str | None, budget: float | None, origin: str,
+    form: str | None, force: bool, as_json: bool, **wishes: Any,
 ) -> None:
     """Design a mechanism from TABLE, certify it and save it.
 
@@ -58,7 +59,7 @@ def design(
     from sfumato.cli.wording import mechanism_document, promise
     from sfumato.releasing.planning import planned
 
-    wished = wishes_of(joined(secret), joined(useful), wishes)
+    wished = wishes_of(joined(secret), joined(useful), {**wishes, "planned": budget})
     check_target(out, table if isinstance(table, Path) else None, force=force)
     plan = planned(table_source(table, form), wished, counts=counts, origin=origin, listener=Screen(quiet=as_json))
     for told in plan.notices(str(out)):

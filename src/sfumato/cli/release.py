@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,7 @@ NOT_ATOMIC = (
 DESIGN_OPTIONS = (
     "epsilon", "method", "aim", "confidence", "notion", "reads", "time_limit", "gap",
     "distance", "values", "outputs", "bins", "labels", "rare", "missing", "unseen", "design_from",
-    "split", "columns", "assuming",
+    "split", "columns", "assuming", "design", "design_epsilon", "private_labels", "delta", "at_most", "releases",
 )
 UNTOLD = {"seed", "people", "ledger", "memoise", "person", "private_report", "force", "as_json", "publisher"}
 LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise", "person")
@@ -126,7 +127,7 @@ def release(
     from sfumato.releasing.files import Files
     from sfumato.releasing.flow import DrawOptions
 
-    wishes = _wishes(ctx, joined(secret), joined(useful), mechanism, design)
+    wishes = _wishes(ctx, joined(secret), joined(useful), mechanism, {**design, "planned": budget})
     if design_from is not None and split is not None:
         raise click.UsageError("--design-from and --split exclude each other: the reference is the design data.")
     _check_pipes(ctx, is_pipe(table), is_pipe(out))
@@ -142,7 +143,9 @@ def release(
         partition=joined(partition), raw_cells=raw_cells,
     )
     files.check([p for p in (table, design_from, mechanism) if p is not None and p.exists()], force=force)
-    account = _account(table, ledger, people, budget, same_values, memoise, person)
+    account = _account(
+        table, ledger, people, budget, same_values, memoise, person, planned=design["releases"] is not None
+    )
     if wishes is None:
         session = session.load(out_of(mechanism), joined(secret), joined(useful))
     else:
@@ -184,12 +187,16 @@ def _written(
 ) -> None:
     """Notices first, then the release; what is said about it is worded before the first file gets its name."""
     from sfumato.cli.wording import release_document, release_lines
+    from sfumato.mechanism import Mechanism
+    from sfumato.releasing.earlier import beside
 
     assert session.plan is not None
     mechanism = session.plan.mechanism
     for told in session.plan.notices(str(files.mechanism)):
         notice(told)
     files = files.for_what(mechanism)
+    if account.ledger is None and isinstance(mechanism, Mechanism):
+        session = session.use(replace(session.plan, notes=(*session.plan.notes, *beside(files, mechanism))))
     with session.check(options, account).written(files, force=force) as done:
         told_all = release_document(mechanism, done) if as_json else release_lines(mechanism, done)
     show_answer(told_all)
@@ -210,13 +217,15 @@ def _stream(session: Session, options: DrawOptions, form: str | None, raw_cells:
 
 def _account(
     table: Where, ledger: Path | None, people: str | None, budget: float | None, same_values: bool,
-    memoise: str | None, person: str | None,
+    memoise: str | None, person: str | None, planned: bool = False,
 ) -> Account:
     """The place in the ledger that was asked for, if any."""
     from sfumato.releasing.booking import Account
 
     if all(x is None for x in (ledger, people, budget, memoise, person)) and not same_values:
         return Account()
+    if planned and all(x is None for x in (ledger, people, memoise, person)) and not same_values:
+        return Account()  # the budget is that of planned releases, which no ledger counts
     if ledger is None:
         if not isinstance(table, Path):
             raise click.UsageError("the ledger of a table in a store has no place beside it: say --ledger FILE.")
@@ -262,4 +271,7 @@ def _wishes(
         raise click.UsageError("say which column is secret (--secret COL), or give a --mechanism.")
     if design["epsilon"] is None:
         raise click.UsageError("say how strong the promise is (--epsilon 1), or give a --mechanism.")
-    return wishes_of(secret, useful, design)
+    made = wishes_of(secret, useful, {**design, "design": design["design"] or "auto"})
+    if design["design"] is None and not (made.searched or made.notion == "ldp"):
+        return replace(made, design="exact")  # other promises are made at counts: the notice says that they are told
+    return made

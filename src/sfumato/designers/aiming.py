@@ -14,7 +14,6 @@ from sfumato.designers.base import Draft, Task
 from sfumato.errors import InputError, unknown
 from sfumato.mechanism import Mechanism
 from sfumato.privacy.rldp import compared
-from sfumato.uncertainty import Anything
 from sfumato.utility import recovery
 
 AIMS = ("information", "estimates", "either")
@@ -52,8 +51,7 @@ def _estimable(task: Task, named: Named, time_limit: float | None) -> Draft:
 
 
 def _searchable(task: Task) -> bool:
-    fits = task.notion == "rldp" and task.epsilon > 0 and not isinstance(task.within, Anything)
-    return fits and len(compared(task.within)) > 1
+    return task.notion == "rldp" and task.epsilon > 0 and len(compared(task.within)) > 1
 
 
 def _error(task: Task, draft: Draft) -> float:

@@ -7,6 +7,7 @@ t·(mass given s₁ − E·mass given s₂) ≤ E − 1: t is a minimum of (E �
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,8 @@ def subsets(task: Task) -> float:
     Sets gather mass: max_H P(H|s₁) − E·P(H|s₂) = Σ_x (p(x|s₁) − E·p(x|s₂))₊. A mechanism that reads the secret has
     sets with all of s₁ and none of s₂, so t = E − 1 as for LDP.
     """
+    if task.anywhere is not None:
+        return min(subsets(replace(task, at_most=None)), subsets(task.anywhere))
     E, rise = math.exp(task.epsilon), math.expm1(task.epsilon)
     secrets = compared(task.within)
     if task.notion == "ldp" or (task.reads == "both" and task.notion == "rldp" and len(secrets) > 1):

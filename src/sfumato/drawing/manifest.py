@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from sfumato import __version__
+from sfumato.certification.promises import design_sentence, promises
 from sfumato.errors import FileFormatError, InputError
 from sfumato.mechanism import bundle_file
 from sfumato.mechanism.bundle import Bundle
@@ -81,6 +82,10 @@ def manifest_of(
     kept = [c.name for c in columns if c.role == "kept"]
     if kept:
         notes.append(f"Columns passed through without any protection: {', '.join(kept)}.")
+    if isinstance(mechanism, Mechanism):
+        notes += [f"{told.sentence[0].upper()}{told.sentence[1:]}." for told in promises(mechanism)]
+        if mechanism.joint is not None and mechanism.joint.noise is not None:
+            notes.append(f"The mechanism file holds {design_sentence(mechanism.joint.noise)}.")
     if mechanism.claim is None:
         notes.append("The mechanism carries no claim: no privacy is promised for this table.")
     return Manifest(

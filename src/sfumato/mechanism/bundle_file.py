@@ -9,7 +9,7 @@ import msgspec
 from sfumato.errors import FileFormatError, SfumatoError
 from sfumato.mechanism.bundle import Bundle, Promise
 from sfumato.mechanism.file import FORMAT as PART_FORMAT
-from sfumato.mechanism.file import VERSION as PART_VERSION
+from sfumato.mechanism.file import VERSIONS as PART_VERSIONS
 from sfumato.mechanism.file import (
     ColumnRecord,
     MechanismRecord,
@@ -18,6 +18,7 @@ from sfumato.mechanism.file import (
     checksum,
     mechanism_of,
 )
+from sfumato.mechanism.file import plain as plain_part
 from sfumato.mechanism.file import record_of as part_record
 
 FORMAT, VERSION = "sfumato/bundle", 1
@@ -53,18 +54,25 @@ def record_of(bundle: Bundle) -> BundleRecord:
     return msgspec.structs.replace(record, checksum=checksum(record))
 
 
+def plain(record: BundleRecord) -> BundleRecord:
+    """The bundle with parts of version 1."""
+    bare = msgspec.structs.replace(record, parts=[plain_part(part) for part in record.parts])
+    return msgspec.structs.replace(bare, checksum=checksum(bare))
+
+
 def bundle_of(record: BundleRecord) -> Bundle:
     """The bundle that a file's content describes; every part is checked again on the way in."""
     for part in record.parts:
-        if part.format != PART_FORMAT or part.version != PART_VERSION or part.checksum != checksum(part):
+        if part.format != PART_FORMAT or part.version not in PART_VERSIONS or part.checksum != checksum(part):
             raise FileFormatError("a part of the bundle is of another version or was changed after it was written.")
     promise = None if record.promise is None else Promise(record.promise.epsilon, record.promise.assuming)
     turns = None if record.turns is None else tuple(record.turns)
     return Bundle(tuple(map(mechanism_of, record.parts)), _alphabet(record.secret), turns, promise, record.source)
 
 
-def decoded(data: bytes, path: Any) -> Bundle:
-    """The bundle in the bytes of a file, after format, checksums and weights were checked."""
+def decoded(data: bytes, path: Any) -> tuple[Bundle, BundleRecord | None]:
+    """The bundle in the bytes of a file, after format, checksums and weights were checked; and what the kernel is to
+    see of it where that is not the bytes themselves."""
     where = str(path)
     try:
         record = msgspec.json.decode(data, type=BundleRecord)
@@ -81,7 +89,8 @@ def decoded(data: bytes, path: Any) -> Bundle:
             "Ask its author for the original; do not release with this one."
         )
     try:
-        return bundle_of(record)
+        newer = any(part.version != PART_VERSIONS[0] for part in record.parts)
+        return bundle_of(record), plain(record) if newer else None
     except FileFormatError as error:
         raise FileFormatError(f"{where}: {error}") from None
     except (SfumatoError, ValueError, OverflowError) as error:

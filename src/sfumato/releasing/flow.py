@@ -55,6 +55,7 @@ class Flow:
     decoder: Decoder
     order: tuple[int, ...]  # of the output columns, as the source has them
     stream: Stream
+    compared: dict[str, str] = field(default_factory=dict)  # of a secret that is promised about and not read
     text: dict[str, TextCodes] = field(default_factory=dict)
     memo: Memo | None = None  # answers are remembered rather than drawn anew
     entry: str | None = None  # the name of this release in a ledger
@@ -67,7 +68,9 @@ class Flow:
         coded = {**(private[0] if made.reads == "both" else {}), **private[1]}
         if len(set(coded.values())) != len(coded):
             raise InputError(f"one column is read twice: {', '.join(coded.values())}. Name each column once.")
-        for name in coded.values():
+        about = made.reads != "both" and getattr(getattr(made, "claim", None), "within", None) is not None
+        compared = {own: n for own, n in private[0].items() if about and (options.secret or n in source.columns)}
+        for name in (*coded.values(), *compared.values()):
             find_column(name, source.columns, source.name)
         kept = _kept(options.keep, source, {**private[0], **private[1]})
         sampler, decoding = _bundle_draws(made, options.decode, stream) if isinstance(made, Bundle) else (
@@ -81,7 +84,8 @@ class Flow:
         order = tuple(sorted(range(len(places)), key=lambda i: places[i]))
         own = (*private[0].values(), *private[1].values())
         return cls(
-            source, checked, options.decode, coded, own, kept, sampler, decoding, order, stream, imprint=options.imprint
+            source, checked, options.decode, coded, own, kept, sampler, decoding, order, stream, compared,
+            imprint=options.imprint,
         )
 
     def at(self, place: Booking) -> Flow:
@@ -101,9 +105,9 @@ class Flow:
     def batches(self, progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
         """Released batches in order; reading, drawing and what the caller does with them overlap."""
         rows = 0
-        named = {*self.coded.values(), *self.kept}
-        also = () if self.memo is None or self.memo.column in named else (self.memo.column,)
-        reading = ahead(_numbered(self.source.batches(list(self.coded.values()), (*self.kept, *also))))
+        private = list(dict.fromkeys((*self.coded.values(), *self.compared.values())))
+        also = () if self.memo is None or self.memo.column in (*private, *self.kept) else (self.memo.column,)
+        reading = ahead(_numbered(self.source.batches(private, (*self.kept, *also))))
         try:
             for batch in in_order(self._released, reading):
                 yield batch
@@ -115,6 +119,9 @@ class Flow:
 
     def _released(self, numbered: tuple[int, pa.RecordBatch]) -> pa.RecordBatch:
         first_row, batch = numbered
+        for column in self.mechanism.secret.columns:  # a promise about other labels than these says nothing of these
+            if column.name in self.compared:
+                self._column_codes(column, batch.column(self.compared[column.name]), first_row)
         codes = self._codes(batch, first_row)
         if self.memo is None:
             drawn = self.sampler.draw(codes, first_row)

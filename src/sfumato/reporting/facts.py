@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from sfumato.certification import promises
 from sfumato.decimals import at_most
 from sfumato.decimals import level as limit
 from sfumato.errors import InputError
@@ -38,6 +39,7 @@ from sfumato.reporting.glance import guessers_of, imprint_of
 from sfumato.reporting.glance import worth_of as glanced_worth
 from sfumato.reporting.heat import heat_of
 from sfumato.reporting.precision import precision_of
+from sfumato.uncertainty import Anything
 from sfumato.utility import ceiling, mutual_information
 
 BIT = math.log(2)
@@ -64,6 +66,8 @@ def promise_of(mechanism: Mechanism, certificate: Any) -> Promise | None:
         tuple((b, worst_belief(b, claim.epsilon, claim.notion)) for b in PRIORS) if bounded(claim.notion) else (),
         tuple((where, float(x), _exp(float(x))) for where, x in elsewhere.items()),
         tuple((str(k), _text(v)) for k, v in witness.items()), claim.title,
+        tuple(f"{told.sentence[0].upper()}{told.sentence[1:]}." for told in promises(mechanism, certificate)),
+        next((c.epsilon for c in claim.also if c.notion == "rldp" and isinstance(c.within, Anything)), None),
     )
 
 
@@ -97,7 +101,7 @@ def design_data(mechanism: Mechanism, joint: Joint) -> DesignData:
     counts = joint.counts
     if counts is None:
         return DesignData(mechanism.source, joint.n, joint.p.size, False, 0, None, int((joint.p == 0).sum()))
-    small = counts[(counts > 0) & (counts < SMALL)]
+    small = counts[(counts > 0) & (counts < SMALL) & (joint.noise is None)]  # noisy counts are of nobody
     positive = counts[counts > 0]
     return DesignData(
         mechanism.source, joint.n, joint.p.size, True, int(small.size), int(positive.min()), int((counts == 0).sum())

@@ -26,6 +26,8 @@ class Promise:
     elsewhere: tuple[tuple[str, float, float], ...]  # where, level, factor
     witness: tuple[tuple[str, str], ...]
     title: str = ""  # the notion's name, with its orders
+    told: tuple[str, ...] = ()  # who learns how much, in words
+    capped: float | None = None  # promised for any distribution, as a second promise
 
 
 @dataclass(frozen=True)

@@ -27,11 +27,17 @@ SOURCES = {
         "The mechanism was designed from the private table itself. Its counts are in the mechanism file, without "
         "noise: whoever gets the file gets them."
     ),
+    "noisy": (
+        "The mechanism was designed from counts of the private table with noise, which are themselves differentially "
+        "private for every person: the file holds these, and nothing exact about the table."
+    ),
+    "public": "The mechanism was designed for an even weighting of public labels. No row went into the mechanism file.",
     "unstated": (
         "Where the design data come from was not stated. Their counts are in the mechanism file, without noise: if "
         "they are private rows, whoever gets the file learns these counts."
     ),
 }
+HARMLESS = ("reference", "noisy", "public")  # design data that need no warning
 DECODES = {
     "symbols": "written as the mechanism gave them",
     "likely": "turned back into the likeliest original values",
@@ -89,7 +95,7 @@ def words(f: Facts) -> Words:
         _protected(f), _others(f), WHOM, _limits(f), _strength(f), _change(f), _odds(f), *_before(f),
         _condition(f),
         SOURCES.get(f.design.source, SOURCES["unstated"]) if f.design else "The mechanism file holds no design data.",
-        f.design is not None and f.design.source != "reference",
+        f.design is not None and f.design.source not in HARMLESS,
         "" if f.rows is None else DECODES.get(f.rows.decode, f.rows.decode),
         _witness(f), _worth(f), _leaks(f), _contents(f),
     )
@@ -125,6 +131,10 @@ def _others(f: Facts) -> str:
 def _limits(f: Facts) -> tuple[str, ...]:
     if f.promise is None:
         return ()
+    if f.promise.capped is not None or f.promise.within == "anything":
+        each = f.promise.epsilon if f.promise.capped is None else f.promise.capped
+        again = f"It is a promise for one release; each further one adds at most {each:.4g} nats, whoever looks."
+        return (*f.promise.told, again)
     text = ["It is a promise for one release: several releases about the same people can tell more than their sum."]
     if f.promise.notion != "ldp" and f.promise.within not in ("anything", "everything"):
         text.append(
