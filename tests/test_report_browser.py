@@ -12,6 +12,7 @@ from tests.test_report_numbers import random_layout
 import sfumato as sf
 from sfumato import datasets
 from sfumato.certification import certify
+from sfumato.comparing.page import page as compare_page
 from sfumato.estimation import estimate
 from sfumato.releasing import release
 from sfumato.reporting import facts_of, private_report, public_report
@@ -29,6 +30,15 @@ def race():
     return mechanism, made.certificate, estimate(release(datasets.rows(joint, seed=1), mechanism, seed=2), mechanism)
 
 
+def compared():
+    """The page of a comparison of closed forms, which take no search."""
+    found = sf.compare(
+        datasets.adult("sex", "race"), epsilon=[0.5, 1.0, 2.0], methods=["ir", "srr", "grr", "oue", "plain-oue"],
+        workers=1, cache=False,
+    )
+    return compare_page(found, 1.0)
+
+
 @pytest.fixture(scope="module")
 def pages(race, tmp_path_factory):
     """Pages of every kind: their addresses by name."""
@@ -42,6 +52,7 @@ def pages(race, tmp_path_factory):
         "race": public_report(*race), "private": private_report(*race, race[0].joint),
         "occupation": public_report(large, certify(large), estimate(rows, large)),
         "bits": public_report(bits, certify(bits)), "layout": public_report(layout, None),
+        "compare": compared(),
     }
     for name, text in made.items():
         (home / f"{name}.html").write_text(text, "utf-8")
@@ -82,6 +93,7 @@ def opened(browser, pages):
 
 @pytest.mark.parametrize(("name", "scheme"), [
     ("race", "light"), ("race", "dark"), ("occupation", "light"), ("occupation", "dark"), ("private", "light"),
+    ("compare", "light"), ("compare", "dark"),
 ])
 def test_axe_finds_nothing_serious(opened, name, scheme):
     from axe_playwright_python.sync_playwright import Axe
@@ -121,6 +133,25 @@ def test_four_answers_stand_on_the_first_screen(opened):
 OVERFLOWING = """() => [...document.querySelectorAll('#glance section')].filter(
   s => s.scrollWidth > s.clientWidth + 1 || [...s.querySelectorAll('p, li, figcaption')].some(
     e => e.getBoundingClientRect().right > s.getBoundingClientRect().right + 1)).map(s => s.id)"""
+
+
+def test_the_comparison_is_read_by_pointing_and_by_keyboard_and_fits(opened):
+    page = opened("compare", WIDTHS[0])
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    told = lambda: page.locator("#told tr").first.inner_text()
+    assert page.locator("#said").inner_text() == "1" and page.locator(".three li").count() == 3
+    at_one = told()
+    page.locator("#epsilon").focus()
+    page.keyboard.press("End")
+    assert page.locator("#said").inner_text() == "2" and told() != at_one
+    box = page.locator(".panel svg").first.bounding_box()
+    page.mouse.move(box["x"] + 5, box["y"] + 50)
+    assert page.locator("#said").inner_text() == "0.5"
+    assert not page.locator(".panel g.other").first.is_visible()
+    page.locator("#all").check()
+    assert page.locator(".panel g.other").first.is_visible()
 
 
 def test_dots_are_the_numbers_beside_them(opened, race):

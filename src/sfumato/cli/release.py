@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sfumato.cli.console import Screen, notice, show_answer, story
+from sfumato.cli.grouping import Grouped
 from sfumato.cli.options import (
     Location,
     Names,
@@ -48,7 +49,7 @@ UNTOLD = {"seed", "people", "ledger", "memoise", "person", "private_report", "fo
 LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise", "person")
 
 
-@click.command()
+@click.command(cls=Grouped)
 @table_argument
 @click.option("--secret", type=Names(), multiple=True, help="The column(s) to protect.")
 @click.option("--epsilon", type=float, help="The privacy level in nats, zero or more; smaller protects more.")

@@ -73,7 +73,8 @@ def _style() -> str:
     dark = "".join(f".c{i}{{stroke:{c[1]};color:{c[1]}}}" for i, c in enumerate(COLOURS))
     return (
         ".paper{fill:#fff}text{fill:#1d2430}.soft{fill:#545e6e}.grid{stroke:#d9d6cd}.line{fill:none;stroke-width:2}"
-        ".gone{stroke:#7b8493;color:#545e6e}.other{stroke:#b5b1a6;color:#6b7280}.line.other{stroke-width:1.2}.aside{stroke-width:1.2;stroke-dasharray:5 4}"
+        ".other{stroke:#b5b1a6;color:#6b7280}.line.other{stroke-width:1.2}"
+        ".gone{stroke:#7b8493;color:#545e6e}.aside{stroke-width:1.2;stroke-dasharray:5 4}"
         "text.n{fill:currentColor;stroke:none}circle{fill:currentColor;"
         f"stroke:none}}circle.hollow{{fill:#fff;stroke:currentColor;stroke-width:1.6}}.lead{{stroke-width:.7;fill:none}}{light}"
         "@media(prefers-color-scheme:dark){.paper{fill:#1c2027}text{fill:#e7e9ee}.soft{fill:#a9b2c0}"
