@@ -112,8 +112,8 @@ def _written(found: Any, at: float, out: Path) -> dict[str, Path]:
 
     texts = {
         "compare.csv": found.csv(), "compare.json": json.dumps(found.document(), indent=1) + "\n",
-        "kept.svg": kept_picture(found), "errors-useful.svg": error_picture(found),
-        "errors-joint.svg": error_picture(found, "joint"), "compare.html": page(found, at),
+        "kept.svg": kept_picture(found, at), "errors-useful.svg": error_picture(found, at),
+        "errors-joint.svg": error_picture(found, at, "joint"), "compare.html": page(found, at),
     }
     with as_output_error(out):
         out.mkdir(parents=True, exist_ok=True)
