@@ -9,7 +9,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Alphabet": "alphabet", "Column": "alphabet", "Joint": "joint", "tabulate": "tabulation", "datasets": "datasets",
-    "Place": "sources",
+    "Place": "sources", "open_source": "sources",
     "ChiSquareBall": "uncertainty", "Exactly": "uncertainty", "Anything": "uncertainty",
     "RenyiBall": "uncertainty", "Polytope": "uncertainty", "Custom": "uncertainty",
     "Mechanism": "mechanism", "Tabular": "mechanism", "load": "mechanism",

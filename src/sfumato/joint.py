@@ -44,6 +44,7 @@ class Joint:
     n: int | None = None  # rows it was counted from, if it was
     counts: Ints | None = None  # the counts themselves, if it was counted
     learned: tuple[str, ...] = ()  # columns whose labels were found in the very rows that were counted
+    notes: tuple[str, ...] = ()  # what was found out about the rows, and what looks odd in them
 
     def __post_init__(self) -> None:
         p = read_only(self.p)

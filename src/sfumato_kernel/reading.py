@@ -186,7 +186,7 @@ BITS, WEIGHT, POSITIVE = whole(0, 62), whole(0, GREATEST), whole(1, GREATEST)
 PROBABILITY = real(0, 1)
 NAME = maybe(text)
 COLUMN = record(name=text, labels=listed(NAME), other=(NAME, None), cuts=(maybe(listed(real(-1e308, 1e308), 0)), None),
-                dtype=(among("string", "number", "boolean"), "string"))
+                dtype=(among("string", "number", "boolean", "year", "quarter", "month", "weekday"), "string"))
 SIMPLE = dict(
     table=record(bits=BITS, weights=listed(listed(WEIGHT)), meaning=among("symbol", "cell", "useful")),
     cells=record(bits=BITS, truth=WEIGHT, same_secret=WEIGHT, same_useful=WEIGHT, neither=WEIGHT),

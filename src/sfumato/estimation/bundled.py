@@ -196,7 +196,7 @@ def _counted_together(source: Any, bundle: Bundle, written: Sequence[Column]) ->
     alone: list[Ints] = [np.zeros(c.size, np.int64) for c in written]
     both = {(a, b): np.zeros(written[a].size * written[b].size, np.int64) for a, b in pairs}
     rows = 0
-    for batch in open_source(source).batches([c.name for c in written]):
+    for batch in open_source(source).verbatim().batches([c.name for c in written]):
         codes = [c.encode(batch.column(c.name), first_row=rows).astype(np.int64) for c in written]
         rows += batch.num_rows
         for i, code in enumerate(codes):
@@ -213,7 +213,7 @@ def _counted_in_turn(source: Any, bundle: Bundle, written: Sequence[Column]) -> 
     turns = Column(TURN, bundle.names)
     totals: list[Ints] = [np.zeros(c.size, np.int64) for c in written]
     rows = 0
-    for batch in open_source(source).batches([TURN, ANSWER]):
+    for batch in open_source(source).verbatim().batches([TURN, ANSWER]):
         turn = turns.encode(batch.column(TURN), first_row=rows)
         order = np.argsort(turn, kind="stable")
         answers = batch.column(ANSWER).take(pa.array(order))

@@ -32,7 +32,7 @@ def tally(source: Any, mechanism: Mechanism, *, decode: str | None = None, n: in
     """Counts of a released table, or the given counts checked."""
     if isinstance(source, (list, tuple, np.ndarray)):
         return _given(source, mechanism, decode or "symbols", n)
-    source = open_source(source)
+    source = open_source(source).verbatim()
     manifest = manifest_beside(source)
     if manifest is not None:
         _check(manifest, mechanism, decode)
