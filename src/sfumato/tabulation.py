@@ -45,6 +45,7 @@ def tabulate(
     na, counts: the spellings of missing values, and the column that says how many people a row is (`open_source`).
     What was found out about a file, and labels that look alike, are in `.notes`.
 
+    >>> import pyarrow as pa
     >>> people = pa.table({"sex": ["F", "M", "F"], "age": [20, 40, 70]})
     >>> tabulate(people, "sex", "age", bins={"age": [30, 65]}).counts.tolist()
     [[1, 0, 1], [0, 1, 0]]
