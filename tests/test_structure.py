@@ -13,7 +13,7 @@ from sfumato.utility.information import _BY_KIND
 
 HOME = Path(sf.__file__).parent
 ORDER = [
-    "errors", "frames", "atomic", "alphabet", "arrow", "joint", "logs", "sources", "binning", "grouping", "tabulation", "datasets",
+    "errors", "frames", "plotting", "atomic", "alphabet", "arrow", "joint", "logs", "sources", "binning", "grouping", "tabulation", "datasets",
     "uncertainty", "mechanism", "optimise", "privacy", "utility", "certification", "designers", "composing", "bundles",
     "releasing", "ledgers", "estimation", "comparing", "reporting", "auditing", "reproduce", "cli",
 ]

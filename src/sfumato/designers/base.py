@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ from sfumato.alphabet import Column
 from sfumato.certification import Certificate, certificate, seal
 from sfumato.certification.sealing import FINE, MARGINS
 from sfumato.errors import InputError, designed_epsilon
+from sfumato.frames import tabled, titled
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Law, Mechanism
 from sfumato.uncertainty import Exactly, UncertaintySet
@@ -52,6 +54,16 @@ class Design:
     @property
     def method(self) -> str:
         return self.mechanism.method
+
+    def plot(self, axes: Any = None) -> Any:
+        """The mechanism as a picture of Q(y|x); returns matplotlib's axes."""
+        return self.mechanism.plot(axes)
+
+    def _repr_html_(self) -> str:
+        told = {"method": self.method, f"value ({self.unit})": self.value, "bound": self.bound,
+                "outputs": self.mechanism.outputs, "seconds": self.seconds}
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
+        return titled(repr(self), tabled([told]), tabled(self.certificate.records()), notes)
 
     def __repr__(self) -> str:
         return (

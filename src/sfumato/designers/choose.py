@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,11 +20,13 @@ from sfumato.designers.pml import pml
 from sfumato.designers.precise import precise
 from sfumato.designers.recoverable import SHARE
 from sfumato.designers.recoverable import recoverable as made_recoverable
+from sfumato.designers.registry import REGISTERED, options_of
 from sfumato.designers.robust import LARGEST, ballopt, nr, polyopt
 from sfumato.designers.srlip import srlip, srlip_paper
 from sfumato.designers.srr import srr
 from sfumato.designers.unary import oue, sue
 from sfumato.errors import InputError, unknown
+from sfumato.joint import Joint, checked_joint
 from sfumato.uncertainty import ChiSquareBall, Custom, Exactly, RenyiBall, UncertaintySet
 
 _DESIGNERS: dict[str, Callable[..., Draft]] = {
@@ -44,15 +45,16 @@ OPTIMISED_CELLS = 4_000  # cells up to which `auto` optimises
 
 def methods() -> tuple[str, ...]:
     """The method names that `design` takes."""
-    return (*_DESIGNERS, "auto")
+    return (*_DESIGNERS, *REGISTERED, "auto")
 
 
 def design(
-    within: UncertaintySet, epsilon: float, method: str = "auto", *, notion: str = "rldp", reads: str = "both",
+    within: UncertaintySet | Joint, epsilon: float, method: str = "auto", *, notion: str = "rldp", reads: str = "both",
     recoverable: bool | float = False, **options: Any,
 ) -> Design:
     """A sealed and certified mechanism for every distribution in `within`, by a method from `methods()`.
 
+    A joint stands for the ball of all distributions that a χ² test at 95 % would not reject by its counts.
     notion is 'rldp' (about the secret, over the set), 'lip' (about the secret, at P̂), 'pml' (no belief about the
     secret rises too far; the method 'pml') or 'ldp' (about the input). reads='useful' designs a mechanism that never
     sees the secret. recoverable=True (or a share of the answers) makes sure that the whole distribution can be
@@ -62,6 +64,7 @@ def design(
     srlip-paper, mi-funnel) imply their notion and read the useful variable alone.
     """
     started = time.perf_counter()
+    within = _set_of(within)
     if method not in methods():
         raise unknown("a method", method, methods())
     if method in _FUNNEL:
@@ -87,15 +90,25 @@ def design(
     return finished(task, draft, started)
 
 
+def _set_of(within: Any) -> UncertaintySet:
+    """The set itself, or the confidence ball around a joint."""
+    if isinstance(within, Joint) or not hasattr(within, "worst"):
+        return ChiSquareBall(checked_joint(within, "a design"))
+    return within  # type: ignore[no-any-return]
+
+
 def _draft(method: str, task: Task, options: dict[str, Any]) -> Draft:
-    designer = _DESIGNERS[method]
-    known = [p.name for p in inspect.signature(designer).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    designer = _DESIGNERS[method] if method in _DESIGNERS else REGISTERED[method]
+    known = options_of(designer)
     for name in options:
         if name not in known:
             raise unknown(f"an option of {method}", name, known) if known else InputError(
                 f"{method} takes no options, got {name!r}."
             )
-    return designer(task, **options)
+    made = designer(task, **options)
+    if not isinstance(made, Draft):
+        raise InputError(f"the designer {method!r} returned a {type(made).__name__} instead of a sf.Draft.")
+    return made
 
 
 def _auto(task: Task, options: dict[str, Any]) -> Draft:

@@ -159,6 +159,10 @@ class Estimate(Framed):
             told = {name: MISSING if label is None else label for name, label in zip(names, labels, strict=True)}
             yield {**told, "share": float(self.p.ravel()[i]), "low": float(low[i]), "high": float(high[i])}
 
+    def plot(self, *names: str, level: float = 0.95, axes: Any = None) -> Any:
+        """The table of the columns named, or the whole, with its intervals; returns matplotlib's axes."""
+        return self.table(*(names or [c.name for c in self.columns])).plot(level, axes)
+
     def __repr__(self) -> str:
         names = " × ".join(c.name for c in self.columns)
         what = "" if self.identifiable else "; not everything can be identified"

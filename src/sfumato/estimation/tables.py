@@ -74,6 +74,15 @@ class TableEstimate(Framed):
         for i, labels in enumerate(self._labels()):
             yield {**labels, "share": float(self.p.ravel()[i]), "low": float(low[i]), "high": float(high[i])}
 
+    def plot(self, level: float = 0.95, axes: Any = None) -> Any:
+        """Every cell with its interval; returns matplotlib's axes."""
+        from sfumato.plotting import plot_shares
+
+        low, high = self.interval(level)
+        labels = [" · ".join(x.values()) for x in self._labels()]
+        title = f"{' × '.join(self.names)}: {level:.0%} intervals for all cells at once"
+        return plot_shares(labels, self.p.ravel(), low.ravel(), high.ravel(), title, axes)
+
     def __repr__(self) -> str:
         return f"<TableEstimate of {' × '.join(self.names)}: {self.p.size} cells from {self.n:,} released rows>"
 
