@@ -111,7 +111,7 @@ class TableEstimate(Framed):
         """P(a | one group) − P(a | another) for every other value; by default each group against the first.
 
         Fieller's intervals of the two shares are put together with their correlation (MOVER), so that they stay right
-        where shares are near 0 or 1.
+        where shares are near 0 or 1 and where a group may be empty.
         """
         column, at = self._column(given), self._place(given)
         pairs = [between] if between else [(x, column.labels[0]) for x in column.labels[1:]]
@@ -124,13 +124,16 @@ class TableEstimate(Framed):
         steps = _ratio_steps(linear.raw)  # of the 2k shares
         z = linear.critical(level, together, steps[:k] - steps[k:])
         low, high = linear.ratios(np.arange(2 * k), np.arange(2 * k, 4 * k), z)
-        low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
-        share = np.clip(_divided(linear.raw[: 2 * k], linear.raw[2 * k :]), low, high)
-        ends = [
-            moved(np.array([share[i], -share[k + i]]), np.array([low[i], -high[k + i]]),
-                  np.array([high[i], -low[k + i]]), linear.correlation(steps[[i, k + i]] * [[1.0], [-1.0]]))
-            for i in range(k)
-        ]
+        share = _divided(linear.raw[: 2 * k], linear.raw[2 * k :])
+        least, most = np.maximum(low, 0.0), np.minimum(high, 1.0)
+        ends = []
+        for i, j in zip(range(k), range(k, 2 * k), strict=True):
+            if np.isfinite([low[i], low[j]]).all():
+                middle, ends_of = np.array([share[i], -share[j]]), ([low[i], -high[j]], [high[i], -low[j]])
+                told = linear.correlation(steps[[i, j]] * [[1.0], [-1.0]])
+                ends.append(moved(middle, np.array(ends_of[0]), np.array(ends_of[1]), told))
+            else:  # a group that may be empty: only the ends of the two shares are known
+                ends.append((least[i] - most[j], most[i] - least[j]))
         p = self.p.ravel()
         shown = _divided(np.array(tops) @ p, np.array(bases) @ p)
         labels = tuple({**self._named(c, given), given: f"{_text(a)} − {_text(b)}"} for a, b, c in asked)
