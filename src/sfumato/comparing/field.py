@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sfumato.designers.registry import REGISTERED, options_of
+from sfumato.designers.registry import REGISTERED, keywords_of
 from sfumato.errors import InputError, unknown
 
 
@@ -46,7 +46,7 @@ class _Registered(Mapping[str, Entrant]):
     """Methods of others, by the names that they were registered under."""
 
     def __getitem__(self, name: str) -> Entrant:
-        return Entrant(name, informs=False, timed="time_limit" in options_of(REGISTERED[name]))
+        return Entrant(name, informs=False, timed="time_limit" in keywords_of(REGISTERED[name]))
 
     def __iter__(self) -> Iterator[str]:
         return iter(REGISTERED)

@@ -55,6 +55,12 @@ class Design:
     def method(self) -> str:
         return self.mechanism.method
 
+    def foreseen(self, n: int | None = None) -> Any:
+        """What estimates from n released rows will be worth, by column, and what would help most."""
+        from sfumato.designers.outlook import foreseen
+
+        return foreseen(self.mechanism, n=n)
+
     def plot(self, axes: Any = None) -> Any:
         """The mechanism as a picture of Q(y|x); returns matplotlib's axes."""
         return self.mechanism.plot(axes)

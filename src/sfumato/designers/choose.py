@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from sfumato.designers.aiming import aimed
+from sfumato.designers.aiming import AIM, aimed
 from sfumato.designers.base import Design, Draft, Task, finished
 from sfumato.designers.cr import cr
 from sfumato.designers.distortion import distortion
@@ -20,7 +20,7 @@ from sfumato.designers.pml import pml
 from sfumato.designers.precise import precise
 from sfumato.designers.recoverable import SHARE
 from sfumato.designers.recoverable import recoverable as made_recoverable
-from sfumato.designers.registry import REGISTERED, options_of
+from sfumato.designers.registry import REGISTERED, keywords_of
 from sfumato.designers.robust import LARGEST, ballopt, nr, polyopt
 from sfumato.designers.srlip import srlip, srlip_paper
 from sfumato.designers.srr import srr
@@ -40,6 +40,7 @@ _FUNNEL = {"lip": "lip", "ldp": "rldp", "srlip": "srlip", "srlip-paper": "srlip"
 _POINTWISE = {"nr"}  # methods that are private at P̂ alone and claim no more
 _CLOSED = {"both": ("ir", "srr", "grr", "cr"), "useful": ("grr",)}  # what `auto` always compares
 _NEARNESS = ("distance", "values", "outputs")  # options that only a method with a distance can mean
+_BITS = ("gap", "robust_utility")  # options that only the aim 'information' has
 OPTIMISED_CELLS = 4_000  # cells up to which `auto` optimises
 
 
@@ -59,8 +60,9 @@ def design(
     secret rises too far; the method 'pml') or 'ldp' (about the input). reads='useful' designs a mechanism that never
     sees the secret. recoverable=True (or a share of the answers) makes sure that the whole distribution can be
     estimated from what is released. Further options go to the designer; those of 'auto' are time_limit, gap (relative,
-    to what is proved to be out of reach) and aim: 'information' (default), 'estimates' (least standard errors), or
-    'either' (the first unless the distribution could then not be estimated). The funnel methods (lip, ldp, srlip,
+    to what is proved to be out of reach) and aim: 'estimates' (the default, also called 'either': the least errors of
+    the whole table, the secret and each useful column) or 'information' (the most bits). d.unit says what d.value is.
+    The funnel methods (lip, ldp, srlip,
     srlip-paper, mi-funnel) imply their notion and read the useful variable alone.
     """
     started = time.perf_counter()
@@ -99,7 +101,7 @@ def _set_of(within: Any) -> UncertaintySet:
 
 def _draft(method: str, task: Task, options: dict[str, Any]) -> Draft:
     designer = _DESIGNERS[method] if method in _DESIGNERS else REGISTERED[method]
-    known = options_of(designer)
+    known = keywords_of(designer)
     for name in options:
         if name not in known:
             raise unknown(f"an option of {method}", name, known) if known else InputError(
@@ -116,12 +118,9 @@ def _auto(task: Task, options: dict[str, Any]) -> Draft:
     near = [name for name in _NEARNESS if options.get(name) is not None]
     if not near:
         given = {k: v for k, v in options.items() if k not in _NEARNESS}
-        aim = given.pop("aim", "information")
+        aim = given.pop("aim", "information" if any(given.get(name) for name in _BITS) else AIM)
 
-        def named(method: str, chosen: dict[str, float]) -> Draft:
-            return _draft(method, task, chosen)
-
-        return aimed(task, aim, lambda: _most_informative(task, **given), named, given.get("time_limit"))
+        return aimed(task, aim, lambda: _most_informative(task, **given), given.get("time_limit"))
     options = {k: v for k, v in options.items() if k != "aim"}
     draft = _draft("distortion", task, options)
     asked = ", ".join(f"{name}=" for name in near)

@@ -79,6 +79,21 @@ def searched(
     return _settled(exact, master, budget)
 
 
+def remixed(rows: Floats, goal: Goal, ratio: float, budget: Budget = FREE) -> Floats | None:
+    """The best mixture Q[y, i] of private rows for a goal: a sum of private rows is private. None without the time."""
+    master = Estimates(goal, budget)
+    master.add(rows)
+    master.solve(FINE)
+    return _gathered(*master.best, ratio) if np.isfinite(master.value) else None
+
+
+def made_private(within: UncertaintySet, epsilon: float, reads: str, rows: Floats) -> Floats:
+    """Rows over the coordinates of the filled set, each mixed with a constant until it is private over the set."""
+    cone = RatioCone(within, epsilon, reads)
+    cone.coordinates = RatioCone(filled(within), epsilon, reads).coordinates
+    return repaired(cone, cone.coordinates.unit(rows))
+
+
 class _Search:
     """The starts of one cone, and climbs from them."""
 
