@@ -28,7 +28,7 @@ from sfumato.uncertainty import Anything
 AIMS = ("estimates", "information", "either")  # the last is another name of the first
 AIM = "estimates"  # what `auto` aims at when nobody says, in Python and on the command line
 SEARCHED = 600  # cells up to which the best estimates are searched for
-SOON, LATE, EACH = 3.0, 10.0, 40.0  # seconds of search where nobody says: a few, one more for so many cells, and no more
+SOON, LATE, EACH = 3.0, 10.0, 40.0  # seconds of search where nobody says: the first, and the last; cells for one more
 CLOSED: dict[str, tuple[Callable[[Task], Draft], ...]] = {"both": (srr, grr, oue, sue, ir), "useful": (grr, oue, sue)}
 
 

@@ -71,7 +71,8 @@ class Foreseen(Framed):
         out = [f"{p.name}: ± {p.points:.2g} points, worth {p.rows:,.0f} unprotected rows" if p.points < math.inf
                else f"{p.name}: cannot be estimated" for p in self.parts]
         told = ", ".join(f"{h.what} (± {h.times:.2g} times as large)" for h in self.helps)
-        return [*out, f"worth {self.share:.1%} of {self.n:,} rows", *([f"what would help most: {told}"] if told else [])]
+        worth = f"worth {self.share:.1%} of {self.n:,} rows"
+        return [*out, worth, *([f"what would help most: {told}"] if told else [])]
 
     def __repr__(self) -> str:
         return "\n  ".join([f"<Foreseen from {self.n:,} rows>", *self.lines])
