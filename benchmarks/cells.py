@@ -8,9 +8,9 @@ import numpy as np
 
 import sfumato as sf
 from measure import Row, medians, table
-from sfumato.releasing.kernels import compiled_kernel
-from sfumato.releasing.randomness import Stream
-from sfumato.releasing.sampling import Sampler
+from sfumato.drawing.kernels import compiled_kernel
+from sfumato.drawing.randomness import Stream
+from sfumato.drawing.sampling import Sampler
 
 SIDE, ROWS = 1000, 10_000_000
 

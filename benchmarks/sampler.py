@@ -8,11 +8,11 @@ import math
 import numpy as np
 
 from measure import Row, medians, table
+from sfumato.drawing.kernels import compiled_kernel, plain_kernel
+from sfumato.drawing.randomness import Stream
+from sfumato.drawing.sampling import CHUNK_WORDS, Sampler
 from sfumato.mechanism import Cells, Layout, Table
 from sfumato.mechanism.table import whole_weights
-from sfumato.releasing.kernels import compiled_kernel, plain_kernel
-from sfumato.releasing.randomness import Stream
-from sfumato.releasing.sampling import CHUNK_WORDS, Sampler
 from sfumato.sources.source import BATCH_ROWS
 
 ROWS, WIDTH, EPSILON = 4_000_000, 240, 1.0

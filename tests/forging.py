@@ -45,7 +45,10 @@ def places(node, path=()):
 
 def mutated(document, rng):
     """A document with one to three changes."""
-    document = copy.deepcopy(document)
+    return mutate(copy.deepcopy(document), rng)
+
+
+def mutate(document, rng):
     for _ in range(rng.choice((1, 1, 2, 3))):
         how = rng.choices((shifted, claimed, changed), (0.35, 0.15, 0.5))[0]
         with contextlib.suppress(LookupError, TypeError, ValueError, AttributeError):  # an earlier change took it away
@@ -136,6 +139,12 @@ def claimed(document, rng):
 
 def channel(law, secrets, sizes):
     """Q[y][s][u] in rationals; raises ValueError for what is no law."""
+    rows, total = weights(law, secrets, sizes)
+    return [[[Fraction(w, total) for w in s] for s in y] for y in rows]
+
+
+def weights(law, secrets, sizes):
+    """Q[y][s][u] in whole numbers, and what they are parts of."""
     useful, bits = math.prod(sizes), law.get("bits", 0)
     if not (type(bits) is int and 0 <= bits <= 62):
         raise ValueError("bits")
@@ -173,34 +182,48 @@ def channel(law, secrets, sizes):
                   law["outside" if sum(a * b for a, b in zip(block, points[u], strict=True)) % q else "inside"]
                   for u in range(useful)] for t in range(secrets)] for s in range(secrets) for block in points]
     else:
-        return product_channel(law, secrets, sizes)
+        return product_weights(law, secrets, sizes)
     if any(w < 0 for y in rows for s in y for w in s):
         raise ValueError("negative")
     if any(sum(y[s][u] for y in rows) != total for s, u in xs):
         raise ValueError("sums")
-    return [[[Fraction(w, total) for w in s] for s in y] for y in rows]
+    return rows, total
 
 
-def product_channel(law, secrets, sizes):
-    joint = [[[Fraction(1)] * math.prod(sizes) for _ in range(secrets)]]
+def product_weights(law, secrets, sizes):
+    joint, total = [[[1] * math.prod(sizes) for _ in range(secrets)]], 1
     digits = list(itertools.product(*(range(k) for k in sizes)))
     for part in law["parts"]:
         inner = tuple(sizes[c] for c in part["columns"])
-        own = channel(part["law"], secrets if part["reads"] == "both" else 1, inner)
+        own, whole = weights(part["law"], secrets if part["reads"] == "both" else 1, inner)
         codes = [sum(d[c] * math.prod(inner[i + 1:]) for i, c in enumerate(part["columns"])) for d in digits]
         lifted = [[[y[s if len(y) > 1 else 0][u] for u in codes] for s in range(secrets)] for y in own]
         for _ in range(part.get("times", 1)):
             joint = [[[a * b for a, b in zip(r, q, strict=True)] for r, q in zip(x, y, strict=True)]
                      for x, y in itertools.product(joint, lifted)]
-    return joint
+            total *= whole
+    return joint, total
 
 
 def quotient(a, b):
-    return Fraction(1) if not a and not b else math.inf if not b else a / b
+    return Fraction(1) if not a and not b else math.inf if not b else Fraction(a) / b
+
+
+def apart(first, second):
+    """(a/m) / (b/n) of two pairs of whole numbers."""
+    (a, m), (b, n) = first, second
+    return quotient(a * n, b * m)
+
+
+def whole(p):
+    """A distribution in rationals as whole numbers in proportion."""
+    scale = math.lcm(*(Fraction(x).denominator for row in p for x in row))
+    return [[int(x * scale) for x in row] for row in p]
 
 
 def realised(q, p, notion, sizes):
-    """The worst ratio of a notion at one distribution p[s][u]."""
+    """The worst ratio of a notion at one distribution p[s][u]; rows q and p are in proportion, not in parts of 1."""
+    p = whole(p)
     mass = [sum(row) for row in p]
     seen = [s for s, m in enumerate(mass) if m]
     known = [()] if notion != "srlip" else [
@@ -211,16 +234,17 @@ def realised(q, p, notion, sizes):
         for at in {tuple(d[i] for i in j) for d in digits}:
             us = [u for u, d in enumerate(digits) if tuple(d[i] for i in j) == at]
             here = {s: sum(p[s][u] for u in us) for s in seen}
-            laws = {s: sum(p[s][u] * y[s if len(y) > 1 else 0][u] for u in us) / here[s] for s in seen if here[s]}
+            laws = [(sum(p[s][u] * y[s if len(y) > 1 else 0][u] for u in us), here[s]) for s in seen if here[s]]
             if not laws:
                 continue
+            top, low = (pick(laws, key=lambda x: Fraction(*x)) for pick in (max, min))
             if notion == "rldp":
-                worst = max(worst, quotient(max(laws.values()), min(laws.values())))
-            else:
-                mean = sum(laws[s] * here[s] for s in laws) / sum(here[s] for s in laws)
-                worst = max(worst, *(quotient(x, mean) for x in laws.values()))
-                if notion != "pml":  # the upper half of lip
-                    worst = max(worst, *(quotient(mean, x) for x in laws.values()))
+                worst = max(worst, apart(top, low))
+                continue
+            mean = sum(n for n, _ in laws), sum(m for _, m in laws)
+            worst = max(worst, apart(top, mean))
+            if notion != "pml":  # the upper half of lip
+                worst = max(worst, apart(mean, low))
     return worst
 
 
@@ -275,19 +299,19 @@ def is_false(document, rng=None):
     sizes = tuple(len(c["labels"]) for c in document["useful"])
     secrets = math.prod(len(c["labels"]) for c in document["secret"])
     try:
-        q = channel(document["law"], secrets if document["reads"] == "both" else 1, sizes)
+        q, total = weights(document["law"], secrets if document["reads"] == "both" else 1, sizes)
     except (ValueError, IndexError, KeyError, TypeError) as error:
         return f"no law: {error}"
     left = [document["claim"]]
     while left:
         claim = left.pop()
         left += claim.get("also", [])
-        if reason := claim_is_false(document, q, claim, sizes, rng):
+        if reason := claim_is_false(document, q, total, claim, sizes, rng):
             return reason
     return None
 
 
-def claim_is_false(document, q, claim, sizes, rng):
+def claim_is_false(document, q, total, claim, sizes, rng):
     limit = math.exp(min(claim["epsilon"], 700)) * (1 + 1e-12)
     within = claim.get("within")
     if claim["notion"] == "ldp":
@@ -295,18 +319,22 @@ def claim_is_false(document, q, claim, sizes, rng):
         return f"LDP {worst}" if worst > limit else None
     if claim["notion"] == "leakage":
         through = None if within is None else members(document, within, rng)[0]
-        found = leaked(q, through, claim["alpha"], claim["beta"])
+        found = leaked(parts_of_one(q, total), through, claim["alpha"], claim["beta"])
         return f"leakage {found}" if found > claim["epsilon"] + 1e-9 else None
     if within.get("confidence") is not None and within["radius"] < 1e-6 and len(q[0][0]) > 1:
         return "a confidence with next to no radius"
     for p in members(document, within, rng):
         if claim["notion"] == "mi":
-            found = information(q, p)
+            found = information(parts_of_one(q, total), p)
             if found > claim["epsilon"] + 1e-12:
                 return f"I(S;Y) = {found}"
         elif (worst := realised(q, p, claim["notion"], sizes)) > limit:
             return f"{claim['notion']} {float(worst)} at a member of {within['kind']}"
     return None
+
+
+def parts_of_one(q, total):
+    return [[[w / total for w in s] for s in y] for y in q]
 
 
 def leaked(q, p, alpha, beta):
@@ -325,9 +353,11 @@ def leaked(q, p, alpha, beta):
     if math.isinf(alpha) or math.isinf(beta) or alpha == 1 or any(min(r) == 0 for r in rows):
         return 0.0
     best = 0.0
+    means = [alpha * math.log(max(r)) + math.log(sum((v / max(r)) ** alpha for v in r) / len(r)) for r in rows]
     for z in range(len(rows[0])):
-        total = sum(r[z] ** (1 - beta) * (sum(v**alpha for v in r) / len(r)) ** (beta / alpha) for r in rows)
-        best = max(best, alpha / ((alpha - 1) * beta) * math.log(total))
+        logs = [(1 - beta) * math.log(r[z]) + beta / alpha * mean for r, mean in zip(rows, means, strict=True)]
+        total = max(logs) + math.log(sum(math.exp(x - max(logs)) for x in logs))
+        best = max(best, alpha / ((alpha - 1) * beta) * total)
     return best
 
 
@@ -345,7 +375,7 @@ def bundle_is_false(document, rng):
     for part in document["parts"]:
         sizes = tuple(len(c["labels"]) for c in part["useful"])
         try:
-            q = channel(part["law"], secrets if part["reads"] == "both" else 1, sizes)
+            q, _ = weights(part["law"], secrets if part["reads"] == "both" else 1, sizes)
         except (ValueError, IndexError, KeyError, TypeError) as error:
             return f"no law: {error}"
         each.append(max(quotient(max(y[s if len(y) > 1 else 0]), min(y[t if len(y) > 1 else 0]))

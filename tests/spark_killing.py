@@ -20,7 +20,8 @@ from tests.spark_cluster import SETTINGS
 from tests.test_release import ALL, rows
 
 import sfumato as sf
-from sfumato.releasing import spark_few, spark_folder, spark_work
+from sfumato.releasing.spark import driver, worker
+from sfumato.releasing.spark import folder as parts_of_a_folder
 
 
 def kill_executor() -> None:
@@ -69,8 +70,8 @@ def main(folder: Path) -> None:
     frame = spark.read.parquet(str(folder / "people.parquet")).repartition(3)
     result = {"calm": released(frame, folder / "calm.parquet", ["id"]), "calm share": released(frame, folder / "c.parquet", [])}
     for name, module, work, keep in (
-        ("draw", spark_work, "draw", ["id"]), ("write", spark_folder, "_write", ["id"]),
-        ("share", spark_few, "_draw_shares", []),
+        ("draw", worker, "draw", ["id"]), ("write", parts_of_a_folder, "_write", ["id"]),
+        ("share", driver, "_draw_shares", []),
     ):
         own = getattr(module, work)
         setattr(module, work, disturbed(own, str(folder / f"{name}.struck"), kill_executor))

@@ -311,7 +311,7 @@ def test_a_file_that_cannot_be_named_takes_the_others_back(folder, monkeypatch, 
     refused(folder, asked(folder, write(folder, GOOD)), 6, f"{name} could not be written", "Nothing was left behind")
 
 
-@pytest.mark.parametrize("step", ["sfumato.reporting.public_report", "sfumato.cli.telling.promise"])
+@pytest.mark.parametrize("step", ["sfumato.releasing.session.public_report", "sfumato.cli.wording.promise"])
 def test_a_bug_at_any_step_leaves_nothing_and_shows_no_value(folder, monkeypatch, step):
     def broken(*args, **options):
         raise RuntimeError(f"about {PRIVATE}")
@@ -330,7 +330,7 @@ def test_a_bug_at_any_step_leaves_nothing_and_shows_no_value(folder, monkeypatch
 
 STEPS = textwrap.dedent("""
     import os, resource, sys, time
-    import sfumato.releasing.engine as engine
+    import sfumato.releasing.flow as flow
     import sfumato.atomic as atomic
     what, *args = sys.argv[1:]
     if "hidden" in what:
@@ -338,13 +338,13 @@ STEPS = textwrap.dedent("""
     if "full" in what:
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
     if "wait" in what:
-        whole = engine.Flow.batches
-        def batches(flow, progress=None):
-            for batch in whole(flow, progress):
+        whole = flow.Flow.batches
+        def batches(self, progress=None):
+            for batch in whole(self, progress):
                 yield batch
                 print("halfway", flush=True)
                 time.sleep(60)
-        engine.Flow.batches = batches
+        flow.Flow.batches = batches
     sys.argv[1:] = args
     from sfumato.cli import main
     main()

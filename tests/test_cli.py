@@ -20,8 +20,8 @@ from click.testing import CliRunner
 import sfumato as sf
 from sfumato.cli import cli
 from sfumato.cli.app import COMMANDS, EXIT_CODES
-from sfumato.cli.parts import split
 from sfumato.mechanism import Claim
+from sfumato.releasing.parts import split
 from sfumato.sources import open_source
 
 FAST = ["--notion", "ldp", "--method", "srr"]  # proved without a ball: quick where the design does not matter
@@ -289,7 +289,7 @@ def test_epsilon_zero_releases_rows_that_ignore_the_input(people, out):
 
 
 def test_a_time_limit_is_passed_on_or_said_to_be_needless(people, out):
-    assert "--time-limit was not needed" in release(people, out, "--useful", "town", "--time-limit", 5).stdout
+    assert "time limit was not needed" in release(people, out, "--useful", "town", "--time-limit", 5).stdout
 
 
 # design, verify, estimate, inspect, demo
@@ -379,10 +379,10 @@ def test_inspect_and_estimate_take_every_kind_of_law(method, people, out):
 
 
 def test_the_demo_leaves_files_to_look_at_and_overwrites_nothing(tmp_path, monkeypatch):
-    from sfumato.cli import plan
+    from sfumato.releasing import planning
 
-    monkeypatch.setattr(plan, "planned", lambda joint, wishes, source, real=plan.planned: real(
-        joint, replace(wishes, method="srr", notion="ldp"), source))  # the real one takes seconds on a busy machine
+    monkeypatch.setattr(planning, "designed", lambda joint, wishes, listener, real=planning.designed: real(
+        joint, replace(wishes, method="srr", notion="ldp"), listener))  # the real one takes seconds on a busy machine
     folder = tmp_path / "demo"
 
     told = run("demo", "--out", folder).stdout

@@ -19,13 +19,13 @@ from sfumato.bundles.answers import Answer, best_answer
 from sfumato.bundles.sharing import Layout, Spec, shares_of_epsilon, shares_of_rows
 from sfumato.certification.together import bundle_certificate, stand_in, summed
 from sfumato.cli import cli
+from sfumato.drawing.randomness import Stream
 from sfumato.errors import FileFormatError, InputError
 from sfumato.mechanism import Blocks, Cells, Claim, Mechanism
 from sfumato.mechanism.blocks import incidence
 from sfumato.mechanism.bundle import TURN_BITS
 from sfumato.mechanism.bundle_file import BundleRecord
 from sfumato.mechanism.file import checksum
-from sfumato.releasing.randomness import Stream
 
 EIGHT = [f"c{j}" for j in range(10)]
 
@@ -539,7 +539,7 @@ def test_columns_bundle_takes_every_categorical_column(tmp_path):
 
 
 def test_the_compiled_sampler_draws_the_same():
-    from sfumato.releasing.bundled import BundleSampler
+    from sfumato.drawing.bundled import BundleSampler
 
     rows = people(2_000, columns=3, labels=5)
     bundle = sf.bundle(rows, "secret", ["c0", "c1", "c2"], 1.0, asking="in turn").bundle

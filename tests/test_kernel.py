@@ -63,10 +63,10 @@ def test_the_kernel_and_the_fast_proof_agree(kind, notion, within):
         found = kernel.admitted(mechanism_files.data(made))
         claim = found.claims[0]
         if notion in ("mi", "leakage"):
-            nats = verdict._nats(found, claim)
+            nats = verdict.nats(found, claim)
             slow = math.inf if nats is None else float(nats)
         else:
-            slow = level(verdict.bound(found.law, found.secrets, found.counts, notion, claim["within"], Fraction(1)))
+            slow = level(verdict.bound(found.law, found.table, notion, claim["within"], Fraction(1)))
         close = SEARCHED if notion == "leakage" else CLOSE
         assert slow <= fast + close or slow == fast
         if within not in LOOSE and math.isfinite(fast):
@@ -252,7 +252,7 @@ def test_the_certificate_of_a_claim_says_what_the_kernel_bounds():
     found = kernel.admitted(forging.sealed(document))
     made = msgspec.json.decode(forging.sealed(document), type=sf.mechanism.file.MechanismRecord)
     assert certificate(sf.mechanism.file.mechanism_of(made)).level == pytest.approx(
-        math.log(verdict.bound(found.law, 2, found.counts, "ldp", None, Fraction(1))))
+        math.log(verdict.bound(found.law, found.table, "ldp", None, Fraction(1))))
 
 
 def test_no_decimal_is_rounded_by_a_context_that_is_not_the_kernels():
@@ -271,4 +271,4 @@ def test_a_pair_without_a_proof_does_not_end_the_look_at_the_others(monkeypatch)
 
     monkeypatch.setattr(Ball, "pair", lambda *_: None)
     rows = [laws.Row(1, (laws.Part(2, {0: 3}, 2),)), laws.Row(1, (laws.Part(1, {0: 9}, 2),))]
-    assert over_ball(rows, Ball.chi_square([[3, 1], [1, 2]], 0.1), Fraction(1)) == 9
+    assert over_ball(rows, Ball([{0: 3, 1: 1}, {0: 1, 1: 2}], {"kind": "chi-square-ball", "radius": 0.1}), Fraction(1)) == 9

@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.releasing import spark_work
-from sfumato.releasing.placed import COUNTER_BITS, Placed
+from sfumato.drawing.placed import COUNTER_BITS, Placed
+from sfumato.releasing.spark import worker
 
 KEY = bytes(range(16))
 
@@ -72,12 +72,12 @@ def test_no_word_is_shared_between_places():
     assert len(np.unique(every)) == len(every)
 
 
-@pytest.mark.parametrize("rows", [1, 1000, spark_work.BLOCK + 7, 3 * spark_work.BLOCK])
+@pytest.mark.parametrize("rows", [1, 1000, worker.BLOCK + 7, 3 * worker.BLOCK])
 def test_expansion_writes_every_answer_as_often_as_it_was_counted_and_mixes_them(rows):
     counts = [rows, 0, 2 * rows, 5]
     batch = pa.record_batch({"y": ["a", "b", "c", None], "size": counts})
 
-    out = pa.Table.from_batches(list(spark_work.expand(iter([batch]))))
+    out = pa.Table.from_batches(list(worker.expand(iter([batch]))))
 
     found = {x["values"]: x["counts"] for x in out.column("y").combine_chunks().value_counts().to_pylist()}
     assert found == {k: n for k, n in zip(["a", "b", "c", None], counts, strict=True) if n}

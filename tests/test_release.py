@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.alphabet import Alphabet, Column
+from sfumato.drawing.cells_posterior import CellsPosterior
+from sfumato.drawing.manifest import METADATA_KEY
+from sfumato.drawing.posterior import likeliest, listed_ends, posterior_draw
+from sfumato.drawing.randomness import Stream
+from sfumato.drawing.sampling import Sampler
 from sfumato.mechanism import Cells, Claim, Conditional, Constant, Mechanism, Table, Unary
 from sfumato.releasing import manifest_path, read_manifest
-from sfumato.releasing.cells_posterior import CellsPosterior
-from sfumato.releasing.engine import METADATA_KEY
-from sfumato.releasing.posterior import likeliest, listed_ends, posterior_draw
-from sfumato.releasing.randomness import Stream
-from sfumato.releasing.sampling import Sampler
 
 COUNTS = np.array([[40, 30, 10], [20, 50, 50]])
 SECRET, USEFUL = Column.of("ill", ["no", "yes"]), Column.of("town", ["A, north", "B", "C"], missing=False)

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.alphabet import Column
+from sfumato.drawing.kernels import compiled_kernel, plain_kernel
+from sfumato.drawing.randomness import Stream
+from sfumato.drawing.sampling import Sampler
+from sfumato.drawing.text_codes import TextCodes
 from sfumato.mechanism import Cells, Constant, Layout, Table, Unary
 from sfumato.mechanism.table import whole_weights
-from sfumato.releasing.kernels import compiled_kernel, plain_kernel
-from sfumato.releasing.randomness import Stream
-from sfumato.releasing.sampling import Sampler
-from sfumato.releasing.text_codes import TextCodes
 
 
 def every_word(bits, inputs):
@@ -179,8 +179,8 @@ def test_numba_can_be_left_out(tmp_path):
     code = (
         "import sys, numpy as np\n"
         "from sfumato.mechanism import Cells\n"
-        "from sfumato.releasing.randomness import Stream\n"
-        "from sfumato.releasing.sampling import Sampler\n"
+        "from sfumato.drawing.randomness import Stream\n"
+        "from sfumato.drawing.sampling import Sampler\n"
         "s = Sampler(Cells(2, 3, 0.5, 0.1, 0.1, 0.1, None).rounded(None, 0.0), Stream.of(3))\n"
         "s.compile()\n"
         "print(s.compiled, 'numba' in sys.modules, s.draw(np.arange(6).repeat(50), 0).sum())\n"

@@ -21,12 +21,12 @@ from tests.test_placed import by_hand
 from tests.test_release import ALL, rows
 
 import sfumato as sf
-from sfumato.releasing import read_manifest, spark_few, spark_folder
-from sfumato.releasing.engine import Flow
-from sfumato.releasing.randomness import Stream
-from sfumato.releasing.spark import _answers
-from sfumato.releasing.spark_folder import _to_url
-from sfumato.sources import open_source
+from sfumato.drawing.randomness import Stream
+from sfumato.releasing import Session, read_manifest
+from sfumato.releasing.flow import DrawOptions
+from sfumato.releasing.spark import driver, folder
+from sfumato.releasing.spark.folder import _to_url
+from sfumato.releasing.spark.release import _answers
 
 SRR = ALL["srr"]
 TABLE = rows(400)
@@ -136,7 +136,7 @@ def test_any_partitioning_gives_the_same_multiset_and_order_comes_from_what_is_r
 def test_where_a_row_stands_is_told_by_released_values_alone(people):
     from pyspark.sql import functions as F
 
-    flow = Flow.of(open_source(people), SRR, "symbols", ["id"], None, None, Stream.of(1))
+    flow = Session.open(people).use(SRR).check(DrawOptions(keep=["id"], seed=1)).flow
     parts = _answers(flow).withColumn("part", F.spark_partition_id()).collect()
 
     def digest(row):
@@ -212,14 +212,14 @@ def test_a_folder_is_written_whole_with_its_manifest(people, tmp_path):
 
 
 def test_parts_of_attempts_that_spark_did_not_take_are_left_out(people, tmp_path, monkeypatch):
-    own = spark_folder._write
+    own = folder._write
 
     def twice(staging, names, batches):
         held = list(batches)
         list(own(staging, names, iter(held)))  # an attempt that was overtaken: its part lies there whole
         yield from own(staging, names, iter(held))
 
-    monkeypatch.setattr(spark_folder, "_write", twice)
+    monkeypatch.setattr(folder, "_write", twice)
     done = sf.release(people, SRR, tmp_path / "out.parquet", keep=["id"], seed=6)
 
     assert done.rows == 400
@@ -228,7 +228,7 @@ def test_parts_of_attempts_that_spark_did_not_take_are_left_out(people, tmp_path
 
 
 def test_spark_s_own_writer_serves_urls(people, spark, tmp_path):
-    flow = Flow.of(open_source(people), SRR, "symbols", ["id"], None, None, Stream.of(6))
+    flow = Session.open(people).use(SRR).check(DrawOptions(keep=["id"], seed=6)).flow
     url = (tmp_path / "out.parquet").as_uri()
 
     def released():
@@ -276,7 +276,7 @@ def test_bad_requests_are_refused_before_any_job(people, tmp_path, spark):
 
 @pytest.mark.parametrize("shares", [1, 3])
 def test_what_passes_through_the_driver_is_what_the_long_plan_releases(shares, people, tmp_path, monkeypatch):
-    monkeypatch.setattr(spark_few, "SHARE", -(-400 // shares))
+    monkeypatch.setattr(driver, "SHARE", -(-400 // shares))
     for name, decode in (("srr", "symbols"), ("symbols", "sample")):
         out = tmp_path / f"{name}.parquet"
 
@@ -292,10 +292,10 @@ def test_what_passes_through_the_driver_is_what_the_long_plan_releases(shares, p
 
 
 def test_shares_of_rows_hold_every_place_once(monkeypatch):
-    monkeypatch.setattr(spark_few.spark_work, "BLOCK", 4)
+    monkeypatch.setattr(driver.worker, "BLOCK", 4)
     codes, counts = np.array([2, 5, 6]), np.array([1, 11, 7])
     for parts in (1, 2, 5, 19):
-        cells = [spark_few._cells(codes, counts, 19 * i // parts, 19 * (i + 1) // parts).to_pylist() for i in range(parts)]
+        cells = [driver._cells(codes, counts, 19 * i // parts, 19 * (i + 1) // parts).to_pylist() for i in range(parts)]
         places = Counter((c["x"], j) for share in cells for c in share for j in range(c["start"], c["start"] + c["size"]))
 
         assert places == Counter((x, j) for x, n in zip(codes.tolist(), counts, strict=True) for j in range(n))

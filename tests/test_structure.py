@@ -9,16 +9,41 @@ import pytest
 
 import sfumato as sf
 from sfumato.designers.choose import _DESIGNERS
+from sfumato.drawing import manifest
+from sfumato.mechanism import bundle_file, file
 from sfumato.utility.information import _BY_KIND
 
 HOME = Path(sf.__file__).parent
 ORDER = [
-    "errors", "frames", "plotting", "atomic", "alphabet", "arrow", "joint", "logs", "sources", "binning", "grouping", "tabulation", "datasets",
+    "errors", "decimals", "frames", "plotting", "atomic", "alphabet", "arrow", "joint", "logs", "sources", "binning",
+    "grouping", "tabulation", "datasets",
     "uncertainty", "mechanism", "optimise", "privacy", "utility", "certification", "designers", "composing", "bundles",
-    "releasing", "ledgers", "estimation", "comparing", "reporting", "auditing", "reproduce", "cli",
+    "drawing", "estimation", "comparing", "reporting", "releasing", "ledgers", "auditing", "reproduce", "cli",
 ]
 # alphabet encodes through arrow, loaded when a whole column comes: the one call backwards.
 BACKWARDS = {("alphabet", "arrow")}
+
+
+PUBLIC = """
+    __version__ Alphabet Anything Arimoto BayesLeakage BudgetError Bundle BundleDesign ChiSquareBall ClaimError
+    Column Composition Contraction Custom DataError Design Exactly GainLeakage InputError Joint LDP LIP Leakage
+    Ledger MaximalAlphaLeakage MaximalCorrelation MaximalLeakage Mechanism PML Place Plan PointwiseLeakage Polytope
+    Promise RLDP Release RenyiBall RenyiLDP SRLIP SfumatoError Shannon Sibson Tabular TiltedLeakage TotalVariation
+    WorstInputLeakage about_one_person audit bundle certify compare compose datasets design estimate
+    expected_distortion lattice leakage_map least_epsilon least_information least_leakage level load measure methods
+    mutual_information nmi numbers plan publish recovery release seal tabulate tradeoff verify
+""".split()
+MANIFEST = """
+    format version sfumato date rows columns decode meaning method mechanism claim engine randomness design_data
+    notes packages size entry
+""".split()
+MECHANISM = """
+    format version method reads secret useful law claim design answers checksum
+""".split()
+BUNDLE = """
+    format version secret parts turns promise source checksum
+""".split()
+# What others rely on: a name may be added here, and none may go.
 
 
 def modules():
@@ -55,6 +80,16 @@ def test_certification_knows_nothing_of_designs():
 def test_no_package_hides_a_public_function():
     names = {place(p) for p in modules()}
     assert not names & (set(sf.__all__) - {"datasets"})
+
+
+def test_public_names_and_file_formats_are_those_that_others_rely_on():
+    assert set(PUBLIC) <= set(sf.__all__)
+    assert (manifest.FORMAT, manifest.VERSION) == ("sfumato/manifest", 1)
+    assert (file.FORMAT, file.VERSION) == ('sfumato/mechanism', 1)
+    assert (bundle_file.FORMAT, bundle_file.VERSION) == ('sfumato/bundle', 1)
+    fields = (manifest.Manifest, MANIFEST), (file.MechanismRecord, MECHANISM), (bundle_file.BundleRecord, BUNDLE)
+    for kind, known in fields:
+        assert list(kind.__struct_fields__) == known
 
 
 def test_every_public_name_loads():

@@ -38,7 +38,8 @@ def unfit_row(column: Column, bad: npt.NDArray[np.bool_], missing: npt.NDArray[n
         if missing[at] else "Say which label takes unseen values when tabulating (unseen=…), or design on data that "
         "contain it."
     )
-    return DataError(f"column {column.name!r}, row {first_row + at + 1}: the value {what}. {fix}")
+    row = first_row + at + 1
+    return DataError(f"column {column.name!r}, row {row}: the value {what}. {fix}", row=row)
 
 
 def encode_column(column: Column, values: pa.Array | pa.ChunkedArray, first_row: int) -> npt.NDArray[np.int32]:
@@ -126,9 +127,10 @@ def numbers_of(values: pa.Array, name: str, first_row: int) -> npt.NDArray[np.fl
         return np.asarray(pc.cast(trimmed, pa.float64()).to_numpy(zero_copy_only=False))
     except pa.ArrowInvalid:
         bad = [i for i, x in enumerate(trimmed.to_pylist()) if _not_a_number(x)]
+        row = first_row + (bad or [0])[0] + 1
         raise DataError(
-            f"column {name!r}, row {first_row + (bad or [0])[0] + 1}: the value is not a number, "
-            "but the column is binned. Leave out the bins or clean the row."
+            f"column {name!r}, row {row}: the value is not a number, but the column is binned. Leave out the bins or "
+            "clean the row.", row=row,
         ) from None
 
 

@@ -4,13 +4,51 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
+
+_OPTION = re.compile("\x02([^\x02\x03]*)\x1f([^\x02\x03]*)\x03")
+
+
+def option(shell: str, python: str) -> str:
+    """A way out that is spelled otherwise on the command line than in Python, for `spelled` to choose.
+
+    >>> text = option("--force", "force=True")
+    >>> spelled(text), spelled(text, shell=True)
+    ('force=True', '--force')
+    """
+    return f"\x02{shell}\x1f{python}\x03"
+
+
+def spelled(text: str, *, shell: bool = False) -> str:
+    """A text with its options as Python writes them, or as a shell does."""
+    return _OPTION.sub(r"\1" if shell else r"\2", text)
 
 
 class SfumatoError(Exception):
-    """A problem the caller can act on; the message says how."""
+    """A problem the caller can act on; the message says how.
+
+    `row` is the number of the row it is about, from 1, where it is about one.
+    """
 
     exit_code = 1
+
+    def __init__(self, message: str = "", *rest: Any, row: int | None = None) -> None:
+        super().__init__(message, *rest)
+        self.row = row
+
+    def __str__(self) -> str:
+        return spelled(str(self.args[0])) if self.args else ""
+
+    @property
+    def on_the_command_line(self) -> str:
+        """The message with options as a shell spells them."""
+        return spelled(str(self.args[0]), shell=True) if self.args else ""
+
+    def followed_by(self, sentence: str) -> Self:
+        """The same error with one more sentence."""
+        return type(self)(f"{self.args[0]} {sentence}", row=self.row)
 
 
 class InputError(SfumatoError, ValueError):
@@ -45,6 +83,15 @@ class OutputError(SfumatoError, OSError):
     """The output could not be written; nothing was left behind."""
 
     exit_code = 6
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else list(names))
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -95,7 +95,7 @@ def _labels(
         at = int(np.flatnonzero(np.asarray(pc.is_null(out)))[0])
         raise DataError(
             f"column {name!r}, row {first_row + at + 1}: the value is missing. "
-            "Make missing values a category (missing='category') or remove the row."
+            "Make missing values a category (missing='category') or remove the row.", row=first_row + at + 1,
         )
     return out
 
@@ -121,6 +121,7 @@ def _parts(values: pa.Array, name: str, part: str, first_row: int) -> pa.Array:
         at = next(i for i, code in enumerate(coded.indices.to_pylist()) if code in bad)
         raise DataError(
             f"column {name!r}, row {first_row + at + 1}: the value is no date such as 2026-01-31, or its day and month "
-            f"cannot be told apart. Write dates as ISO does, or leave out bins={{{name!r}: {part!r}}}."
+            f"cannot be told apart. Write dates as ISO does, or leave out bins={{{name!r}: {part!r}}}.",
+            row=first_row + at + 1,
         )
     return pa.array(told, pa.string()).take(coded.indices)

@@ -1,13 +1,10 @@
 """python -m sfumato_kernel FILE: exit 0 if every claim in the file is proved, 1 if one is not, 2 if it is no such file,
 3 if it claims something that this verifier does not prove."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
-from sfumato_kernel.reading import Beyond, Malformed, Refused
-from sfumato_kernel.verdict import verify
+from sfumato_kernel import Beyond, Malformed, Refused, verify
 
 
 def main(arguments: list[str]) -> int:
@@ -15,15 +12,10 @@ def main(arguments: list[str]) -> int:
         print("usage: python -m sfumato_kernel FILE", file=sys.stderr)
         return 2
     try:
-        verdict = verify(Path(arguments[0]).read_bytes())
-    except OSError as error:
-        print(f"{arguments[0]} could not be read: {error.strerror}", file=sys.stderr)
-        return 2
-    except Refused as error:
+        print(*(f"proved: {sentence}" for sentence in verify(Path(arguments[0]).read_bytes()).proved), sep="\n")
+    except (OSError, Refused) as error:
         print(f"refused: {error}", file=sys.stderr)
-        return 2 if isinstance(error, Malformed) else 3 if isinstance(error, Beyond) else 1
-    for sentence in verdict.proved:
-        print(f"proved: {sentence}")
+        return 3 if isinstance(error, Beyond) else 2 if isinstance(error, Malformed | OSError) else 1
     return 0
 
 

@@ -8,200 +8,153 @@ for α < ½ gains are concave in the share, so that an interval of shares is pro
 P̂ counts in whole numbers here, so that N, x and E are n times what they are above.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property
+from typing import Any, NamedTuple
 
 from sfumato_kernel.exact import Table, raised
-from sfumato_kernel.laws import Part, Ratio, Row
+from sfumato_kernel.laws import Masses, Part, Ratio, Row
 from sfumato_kernel.reading import Beyond
-from sfumato_kernel.rounding import DOWN, INFINITE, ONE, UP, ZERO, exp, log, minus, near, power, root, scaled
+from sfumato_kernel.rounding import DOWN, ONE, UP, ZERO, exp, log, minus, near, other, power, root, scaled, solved
 
 STEPS_IN_ALL = 200_000  # values looked at before the verifier gives up, some seconds
-PAIR, INTERVALS = 100, 2_000  # steps that a pair takes for each of its values; intervals of shares in one pair
+PAIR, INTERVALS = 100, 20_000  # steps that a pair takes for each of its values; looks at intervals of shares in all
 NEAR_ONE = Fraction(1, 2**14)  # orders nearer to 1 are proved over the next lower order that is not: a larger ball
 STEPS = (1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-5, 1e-3)  # above what floats find, at which a proof is tried
 HALVINGS = 18  # of an interval of shares, for α < ½
+TINY = 1e-300  # of a share of the budget
 Groups = list[tuple[int, int]]  # (value, mass) of a row given a secret
+Cells = list[tuple[float, float]]  # (distance from the greatest or least value in some unit, mass)
 
 
-@dataclass(frozen=True)
-class Dual:
+class Dual(NamedTuple):
     """A dual point of one side, and ln N, rounded to where it proves less (Σ P̂ ln gap at α = 1)."""
 
     point: Decimal
     norm: Decimal
 
 
-@dataclass(frozen=True)
 class Ball:
-    """The ball around counts."""
+    """The ball around a table of counts; `spent` is E·n, from above."""
 
-    counts: Table
-    alpha: Fraction
-    spent: Decimal  # E·n, from above
-
-    @classmethod
-    def chi_square(cls, counts: Table, radius: float) -> Ball:
-        slack = UP.subtract(root(UP.add(ONE, Decimal(radius)), UP), ONE)
-        return cls(counts, Fraction(2), UP.multiply(slack, Decimal(sum(map(sum, counts)))))
-
-    @classmethod
-    def renyi(cls, counts: Table, alpha: float, radius: float) -> Ball:
-        order = Fraction(alpha)
-        if 0 < abs(order - 1) < NEAR_ONE:
-            order = Fraction(1) if order > 1 else 1 - NEAR_ONE
-        kappa, n = (order - 1) / order, Decimal(sum(map(sum, counts)))
-        if kappa == 0:
-            return cls(counts, order, UP.multiply(Decimal(radius), n))
-        far = exp(scaled(Decimal(radius), kappa, UP if kappa > 0 else DOWN), UP if kappa > 0 else DOWN)
-        return cls(counts, order, UP.multiply(UP.subtract(far, ONE) if kappa > 0 else UP.subtract(ONE, far), n))
-
-    @cached_property
-    def kappa(self) -> Fraction:
-        return (self.alpha - 1) / self.alpha
-
-    @cached_property
-    def sizes(self) -> list[int]:
-        return [sum(row) for row in self.counts]
-
-    def groups(self, part: Part, s: int) -> Groups:
-        return part.grouped(self.counts[s], self.sizes[s])
+    def __init__(self, table: Table, within: dict[str, Any]) -> None:
+        n, radius = Decimal(sum(sum(own.values()) for own in table)), Decimal(within["radius"])
+        self.table, self.alpha = table, Fraction(within.get("alpha") or 2)
+        if 0 < abs(self.alpha - 1) < NEAR_ONE:
+            self.alpha = Fraction(1) if self.alpha > 1 else 1 - NEAR_ONE
+        self.kappa = (self.alpha - 1) / self.alpha
+        self.way = DOWN if self.kappa >= 0 else UP  # of what makes a gain smaller
+        if within["kind"] == "chi-square-ball":
+            spent = UP.subtract(root(UP.add(ONE, radius), UP), ONE)
+        elif self.kappa:
+            far = exp(scaled(radius, self.kappa, other(self.way)), other(self.way))
+            spent = UP.subtract(far, ONE) if self.kappa > 0 else UP.subtract(ONE, far)
+        else:
+            spent = radius
+        self.spent, self.intervals = UP.multiply(spent, n), 0
+        self.logs: dict[Fraction, Decimal] = {}
 
     # What floats suggest.
 
-    def suggested(self, groups: Groups, sign: int, x: float, shift: float) -> tuple[float, float, float]:
-        """(t, gain, width): the best τ = max v + t·width for x (and e/P̂ = shift at α = 1), by Newton on ln t."""
-        k, edge = float(self.kappa), max(sign * v for v, _ in groups)
-        width = max(edge - sign * v for v, _ in groups)
-        if not width or x <= 0:
-            return 0.0, 0.0, float(width)
-        cells = [(float(Fraction(edge - sign * v, width)), float(m)) for v, m in groups if m]
-        low, high = -75.0 * min(9.0, max(1.0, float(self.alpha))), 60.0  # of ln t, within what floats hold
-        at, gain = 0.0, 0.0
-        for _ in range(60):
-            t = math.exp(at)
-            logs = [math.log(d + t) for d, _ in cells]
-            most = max(k * g for g in logs)
-            a = [m * math.exp(k * g - most) for g, (_, m) in zip(logs, cells, strict=True)]
-            b = [y / (d + t) for y, (d, _) in zip(a, cells, strict=True)]
-            n, m1, m2 = sum(a), sum(b), sum(y / (d + t) for y, (d, _) in zip(b, cells, strict=True))
-            if k:
-                gain = (math.log(n) + most - math.log(x)) / k
-            else:
-                gain = sum(m * g for g, (_, m) in zip(logs, cells, strict=True)) / x - shift
-            off = gain + math.log(m1 / n)
-            low, high = (at, high) if off > 0 else (low, at)
-            slope = (1 - k) * t * (m1 / n - m2 / m1)
-            step = at - off / slope if slope < 0 else (low + high) / 2
-            before, at = at, step if low < step < high else (low + high) / 2
-            if abs(at - before) < 1e-12 * max(1.0, abs(at)) or high - low < 1e-12:
-                break
-        return math.exp(at), math.exp(gain), float(width)
+    def stretch(self, cells: Cells, at: float) -> tuple[float, float, float]:
+        """(e, gain, x) of the share for which τ = max v + t, ln t = `at`, is best: gain = Σ P̂ gap^κ / Σ P̂ gap^{κ−1}."""
+        k, t = float(self.kappa), math.exp(at)
+        gaps, mass = [d + t for d, _ in cells], sum(m for _, m in cells)
+        unit = max(gaps) if k > 0 else min(gaps)
+        each = [m * (gap / unit) ** k for gap, (_, m) in zip(gaps, cells, strict=True)]
+        gain = sum(each) / sum(y / gap for y, gap in zip(each, gaps, strict=True))
+        if k:
+            x = sum(each) * (unit / gain) ** k
+            return abs(x - mass), gain, x
+        return sum(m * math.log(gap / gain) for gap, (_, m) in zip(gaps, cells, strict=True)), gain, mass
 
-    def _side(self, groups: Groups, sign: int, e: float) -> tuple[float, float, float, float]:
-        """(t·width, value, gain, x) of one side with share e."""
-        mass = float(sum(m for _, m in groups))
-        k = self.kappa
-        x = mass + e if k > 0 else mass - e if k < 0 else mass
-        t, gain, width = self.suggested(groups, sign, x, e / mass if mass and not k else 0.0)
-        edge = float(max(sign * v for v, _ in groups))
-        return t * width, sign * (edge + (t - gain) * width), gain * width, max(x, 1e-300)
+    def solved(self, f: Callable[[float], float], start: float = 0.0) -> float:
+        return solved(f, -75.0 * min(9.0, max(1.0, float(self.alpha))), 60.0, start)
 
-    def worst_split(self, first: Groups, second: Groups, goal: float = 0.0) -> tuple[float, float, float]:
-        """(ratio, μ − max v, min v − m) at the split of the budget that is worst, or worst for the ratio `goal`, by the
-        secant on its log-odds."""
-        total = float(self.spent)
-        low, high, w = -36.0, 36.0, 0.0
-        ends: dict[str, float] = {}
-        flat = [all(v == pick(x for x, _ in g) for v, m in g if m) for g, pick in ((first, max), (second, min))]
-        for turn in range(80):
-            w = high if flat[1] else low if flat[0] else w
-            one = self._side(first, 1, total / (1 + math.exp(-w)))
-            two = self._side(second, -1, total / (1 + math.exp(w)))
-            ratio = goal or (one[1] / two[1] if two[1] > 0 else math.inf)
-            if any(flat) or abs(w) >= 36 or not math.isfinite(ratio) or not (one[2] and two[2]):
-                break
-            lean = math.log(one[2] / one[3]) - math.log(two[2] / two[3]) - math.log(max(ratio, 1e-300))
-            low, high = (w, high) if lean > 0 else (low, w)
-            ends["low" if lean > 0 else "high"] = lean
-            if abs(lean) < 1e-13 or high - low < 1e-13:
-                break
-            if len(ends) == 2 and turn % 4:
-                w = low + (high - low) * ends["low"] / (ends["low"] - ends["high"])
-            else:
-                w = (low + high) / 2
-        if flat[0] and two[2]:  # a flat side spends nothing; its dual point is where both sides cost the same
-            return ratio, ratio * two[2] / two[3] * one[3], two[0]
-        return ratio, one[0], one[2] / max(ratio, 1e-300) / one[3] * two[3] if flat[1] else two[0]
+    def reach(self, groups: Groups, sign: int, e: float) -> tuple[float, float]:
+        """How far beyond max v the best τ for a share e lies, and the bound of P(y|s) that it gives."""
+        (cells, unit), edge = _cells(groups, sign), max(sign * v for v, _ in groups)
+        if not cells or not e:
+            return 0.0, float(sign * edge)
+        at = self.solved(lambda at: math.log(max(self.stretch(cells, at)[0], TINY) / e))
+        return math.exp(at) * unit, sign * (edge + min(0.0, math.exp(at) - self.stretch(cells, at)[1]) * unit)
+
+    def split(self, first: Groups, second: Groups, ratio: float) -> tuple[float, float, float]:
+        """(μ − max v₁, min v₂ − m, P(y|s₁)/P(y|s₂)) at the split of the budget that is worst for a ratio λ: there
+        gain₁/x₁ = λ·gain₂/x₂, and the shares are all of it."""
+        total, unit = float(self.spent), max(_cells(first, 1)[1], _cells(second, -1)[1])
+        one, two = _cells(first, 1, unit)[0], _cells(second, -1, unit)[0]
+        if not one or not two or not total:  # a secret that was not seen may have any conditional
+            return self.reach(first, 1, total)[0], self.reach(second, -1, total)[0], math.inf
+
+        b = 0.0
+
+        def left(a: float) -> float:
+            nonlocal b
+            e, gain, x = self.stretch(one, a)
+
+            def short(w: float) -> float:
+                _, own, y = self.stretch(two, w)
+                return math.log(gain / x / ratio / own * y)
+
+            b = self.solved(short, b)
+            return math.log(max(e + self.stretch(two, b)[0], TINY) / total)
+
+        a = self.solved(left)
+        left(a)
+        top = max(v for v, _ in first) + min(0.0, math.exp(a) - self.stretch(one, a)[1]) * unit
+        low = min(v for v, _ in second) - min(0.0, math.exp(b) - self.stretch(two, b)[1]) * unit
+        return math.exp(a) * unit, math.exp(b) * unit, top / low if low > 0 else math.inf
 
     # What decimals prove.
 
     def dual(self, groups: Groups, sign: int, distance: float) -> Dual:
-        way = DOWN if self.kappa >= 0 else UP
-        edge = max(sign * v for v, _ in groups)
-        point = UP.add(Decimal(edge), Decimal(max(distance, 0.0)))
-        gaps = [(DOWN.subtract(point, Decimal(sign * v)), m) for v, m in groups if m]
+        point = UP.add(Decimal(max(sign * v for v, _ in groups)), Decimal(max(distance, 0.0)))
         total = ZERO
-        for gap, m in gaps:
-            part = power(gap, self.kappa, way) if self.kappa else log(gap, DOWN)
-            total = way.add(total, way.multiply(Decimal(m), part) if m else ZERO)
-        return Dual(point if sign > 0 else minus(point), log(total, way) if self.kappa and total != INFINITE else total)
+        for v, m in groups:
+            if m:
+                gap = DOWN.subtract(point, Decimal(sign * v))
+                own = power(gap, self.kappa, self.way) if self.kappa else log(gap, DOWN)
+                total = self.way.add(total, self.way.multiply(Decimal(m), own))
+        norm = log(total, self.way) if self.kappa and total.is_finite() else total
+        return Dual(point if sign > 0 else minus(point), norm)
 
-    def gain(self, dual: Dual, x: Decimal) -> Decimal:
-        """At or below (N/x)^{1/κ}, for x from above (κ > 0) or below (κ < 0)."""
-        if dual.norm.is_infinite() or x <= 0:
+    def gain(self, norm: Decimal, mass: int, spent: Decimal) -> Decimal:
+        """At or below (N/x)^{1/κ} for x = mass ± spent."""
+        x = other(self.way).add(Decimal(mass), spent if self.kappa > 0 else minus(spent))
+        if norm.is_infinite() or x <= 0:
             return ZERO
-        way = DOWN if self.kappa > 0 else UP
-        return exp(scaled(way.subtract(dual.norm, log(x, UP if self.kappa > 0 else DOWN)), 1 / self.kappa, DOWN), DOWN)
+        return exp(scaled(self.way.subtract(norm, log(x, other(self.way))), 1 / self.kappa, DOWN), DOWN)
 
     def both(self, one: Dual, two: Dual, first: int, second: int, ratio: Fraction) -> Decimal:
         """At or below Φ(λ), for α ≥ ½."""
-        if self.kappa == 0:
-            return self._both_at_one(one, two, first, second, ratio)
-        way = DOWN if self.kappa > 0 else UP
-        other = UP if self.kappa > 0 else DOWN
-        room = other.add(Decimal(first + second), self.spent if self.kappa > 0 else minus(self.spent))
-        a = one.norm
-        b = way.add(two.norm, scaled(log(ratio, DOWN), self.kappa, way))
-        if room <= 0 or max(a, b) == INFINITE:
-            return ZERO
-        most, least, rest = max(a, b), min(a, b), 1 + self.kappa
-        if rest and not least.is_infinite():
-            apart = scaled(other.subtract(most, least), 1 / rest, other)
+        way, lift = self.way, self.logs.get(ratio) or self.logs.setdefault(ratio, log(ratio, DOWN))
+        if not self.kappa:
+            total, whole = DOWN.subtract(DOWN.add(one.norm, two.norm), self.spent), Decimal(first + second)
+            for w in (first, second):
+                total = DOWN.subtract(total, UP.multiply(Decimal(w), log(w, UP))) if w else total
+            total = DOWN.add(total, DOWN.multiply(Decimal(second), lift))
+            return DOWN.multiply(whole, exp(DOWN.divide(total, whole), DOWN)) if whole and total.is_finite() else ZERO
+        ends = one.norm, way.add(two.norm, scaled(lift, self.kappa, way))
+        most, least, rest = max(ends), min(ends), 1 + self.kappa
+        if rest and not (most.is_infinite() or least.is_infinite()):
+            apart = scaled(other(way).subtract(most, least), 1 / rest, other(way))
             most = way.add(most, scaled(log(way.add(ONE, exp(minus(apart), way)), way), rest, way))
-        return ZERO if most.is_infinite() else self.gain(Dual(ZERO, most), room)
+        return self.gain(most, first + second, self.spent)
 
-    def _both_at_one(self, one: Dual, two: Dual, first: int, second: int, ratio: Fraction) -> Decimal:
-        if one.norm.is_infinite() or two.norm.is_infinite() or not first + second:
-            return ZERO
-        total = DOWN.subtract(DOWN.add(one.norm, two.norm), self.spent)
-        for w in (first, second):
-            if w:
-                total = DOWN.subtract(total, UP.multiply(Decimal(w), log(w, UP)))
-        total = DOWN.add(total, DOWN.multiply(Decimal(second), log(ratio, DOWN)))
-        whole = Decimal(first + second)
-        return DOWN.multiply(whole, exp(DOWN.divide(total, whole), DOWN))
-
-    def alone(self, groups: Groups, sign: int) -> Decimal:
+    def alone(self, groups: Groups, sign: int, distance: float) -> Decimal:
         """A bound of the greatest (sign 1) or least (−1) mean of a row given one secret, with all of the budget."""
-        mass = sum(m for _, m in groups)
-        edge = Decimal(max(sign * v for v, _ in groups))
-        distance = self._side(groups, sign, float(self.spent))[0]
+        mass, edge = sum(m for _, m in groups), Decimal(max(sign * v for v, _ in groups))
         dual = self.dual(groups, sign, distance)
-        if self.kappa == 0:
-            if not mass or dual.norm.is_infinite():
-                return edge if sign > 0 else minus(edge)
+        if self.kappa:
+            gain = self.gain(dual.norm, mass, self.spent)
+        elif mass and dual.norm.is_finite():
             gain = exp(DOWN.divide(DOWN.subtract(dual.norm, self.spent), Decimal(mass)), DOWN)
-        elif self.kappa > 0:
-            gain = self.gain(dual, UP.add(Decimal(mass), self.spent))
         else:
-            gain = self.gain(dual, DOWN.subtract(Decimal(mass), self.spent))
+            gain = ZERO
         far = min(edge, UP.subtract(dual.point if sign > 0 else minus(dual.point), gain))
         return far if sign > 0 else minus(far)
 
@@ -212,14 +165,15 @@ class Ball:
             return self._in_intervals(first, second, sizes, floor)
 
         def holds(z: Fraction) -> bool:
-            _, up, down = self.worst_split(first, second, float(z))
+            up, down, _ = self.split(first, second, float(z))
             one, two = self.dual(first, 1, up), self.dual(second, -1, down)
-            own = DOWN.multiply(near(z, DOWN if two.point >= 0 else UP), two.point)
-            return DOWN.add(own, self.both(one, two, *sizes, z)) >= one.point
+            return DOWN.add(_times(z, two.point), self.both(one, two, *sizes, z)) >= one.point
 
         if holds(floor):
             return floor
-        ratio = self.worst_split(first, second)[0]
+        ratio, before = float(floor), 0.0
+        while before < ratio < math.inf:  # Dinkelbach: what is attained at the worst split for a ratio is a better one
+            before, ratio = ratio * (1 + 1e-14), self.split(first, second, ratio)[2]
         tried = [Fraction(ratio * (1 + step)) for step in STEPS if math.isfinite(ratio)]
         return next((z for z in tried if z > floor and holds(z)), None)
 
@@ -230,11 +184,12 @@ class Ball:
         known: dict[tuple[Decimal, Decimal], tuple[Dual, Dual]] = {}
 
         def holds(z: Fraction, left: Decimal = least, right: Decimal = most, depth: int = 0) -> bool:
+            self.intervals += 1
+            if self.intervals > INTERVALS:
+                raise Beyond(f"more than {INTERVALS:,} intervals of the budget")
             if (left, right) not in known:
-                if len(known) > INTERVALS:
-                    raise Beyond(f"more than {INTERVALS:,} intervals of the budget")
                 middle = (float(left) + float(right)) / 2
-                ends = self._side(first, 1, middle)[0], self._side(second, -1, float(self.spent) - middle)[0]
+                ends = self.reach(first, 1, middle)[0], self.reach(second, -1, float(self.spent) - middle)[0]
                 known[left, right] = self.dual(first, 1, ends[0]), self.dual(second, -1, ends[1])
             one, two = known[left, right]
             if all(self._at_share(one, two, sizes, z, e) for e in (left, right)):
@@ -245,60 +200,60 @@ class Ball:
         return raised(floor, holds) if least < most else None
 
     def _at_share(self, one: Dual, two: Dual, sizes: tuple[int, int], ratio: Fraction, e: Decimal) -> bool:
-        rest = UP.subtract(self.spent, e)
-        gains = [self.gain(d, DOWN.subtract(Decimal(w), spent))
-                 for d, w, spent in ((one, sizes[0], e), (two, sizes[1], rest))]
-        own = DOWN.multiply(near(ratio, DOWN if two.point >= 0 else UP), two.point)
-        return DOWN.add(DOWN.add(own, DOWN.multiply(near(ratio, DOWN), gains[1])), gains[0]) >= one.point
+        gains = self.gain(one.norm, sizes[0], e), self.gain(two.norm, sizes[1], UP.subtract(self.spent, e))
+        own = DOWN.add(_times(ratio, two.point), _times(ratio, gains[1]))
+        return DOWN.add(own, gains[0]) >= one.point
+
+
+def _cells(groups: Groups, sign: int, unit: int = 0) -> tuple[Cells, int]:
+    """The values that have mass by their distance from the edge, in the unit given, or in that of their own width."""
+    edge = max(sign * v for v, _ in groups)
+    unit = unit or edge - min(sign * v for v, _ in groups) or 1
+    return [(float(Fraction(edge - sign * v, unit)), float(m)) for v, m in groups if m], unit
+
+
+def _times(ratio: Fraction, x: Decimal) -> Decimal:
+    """At or below ratio·x."""
+    return DOWN.multiply(near(ratio, DOWN if x >= 0 else UP), x)
 
 
 def over_ball(rows: list[Row], ball: Ball, floor: Fraction) -> Ratio:
     """A bound, at least `floor`, of max P(y|s) / P(y|s') over the ball: close to the least if it exceeds the floor."""
-    ratio, steps, secrets = floor, 0, len(ball.sizes)
+    ratio, steps, secrets = floor, 0, len(ball.table)
     for row in rows:
-        ends = [(min(p.values), max(p.values)) for p in row.parts] * (secrets if len(row.parts) == 1 else 1)
-        if max(h for _, h in ends) <= ratio * min(low for low, _ in ends):
+        lows, tops = ([pick(row.of(s).values) for s in range(secrets)] for pick in (min, max))
+        if max(tops) <= ratio * min(lows):
             continue
-        groups = [ball.groups(row.of(s), s) for s in range(secrets)]
-        bounds: dict[tuple[int, int], Decimal] = {}
+        groups = [row.of(s).grouped(own) for s, own in enumerate(ball.table)]
+        reaches: dict[tuple[int, int], tuple[float, float]] = {}
         for s, t in itertools.permutations(range(secrets), 2):
-            if ends[s][1] <= ratio * ends[t][0]:
+            if tops[s] <= ratio * lows[t]:
                 continue
-            for key in ((s, 1), (t, -1)):
-                if key not in bounds:
-                    bounds[key] = ball.alone(groups[key[0]], key[1])
-                    steps += len(groups[key[0]])
-            if bounds[s, 1] <= DOWN.multiply(near(ratio, DOWN), bounds[t, -1]):
+            for at, sign in ((s, 1), (t, -1)):
+                if (at, sign) not in reaches:
+                    reaches[at, sign] = ball.reach(groups[at], sign, float(ball.spent))
+                    steps += len(groups[at])
+            (up, most), (down, least) = reaches[s, 1], reaches[t, -1]
+            if most <= ratio * least and ball.alone(groups[s], 1, up) <= _times(ratio, ball.alone(groups[t], -1, down)):
                 continue
             steps += PAIR * (len(groups[s]) + len(groups[t]))
             if steps > STEPS_IN_ALL:
                 raise Beyond("too many pairs of secrets need a proof of their own")
             found = ball.pair(groups[s], groups[t], ratio)
-            if found is None and not ends[t][0]:
+            if found is None and not lows[t]:
                 return None
             # What any distribution allows is a bound too; the other pairs still have to hold under it.
-            ratio = max(ratio, Fraction(ends[s][1], ends[t][0])) if found is None else found
+            ratio = max(ratio, Fraction(tops[s], lows[t])) if found is None else found
     return ratio
 
 
-def over_sets(ball: Ball, high: int | Fraction, low: int | Fraction, floor: Fraction) -> Ratio:
-    """The rows that are `high` on a set and `low` off it, for every set: λ holds for a pair once
-    (high − low)·min{1, Σ_u (max P(u|s) − λ·min P(u|s'))₊} ≤ (λ − 1)·low."""
-    k = len(ball.counts[0])
-    one = [Part(0, {u: 1}, k) for u in range(k)]
-    if k == 1 or high == low:
-        return floor
-    if not low:
-        return None
-    most, least = ([[Fraction(ball.alone(ball.groups(p, s), sign)) for p in one] for s in range(len(ball.sizes))]
-                   for sign in (1, -1))
-    ratio: Ratio = floor
-    for s, t in itertools.permutations(range(len(ball.sizes)), 2):
+def extremes(ball: Ball, useful: int) -> list[tuple[list[Fraction], list[Fraction]]]:
+    """For every pair of secrets the greatest P(u|s) and the least P(u|s') over the ball, for `over_sets`."""
+    ones = [Part(0, {u: 1}, useful) for u in range(useful)]
 
-        def holds(z: Fraction, s: int = s, t: int = t) -> bool:
-            gain = min(Fraction(1), sum((max(Fraction(0), a - z * b) for a, b in zip(most[s], least[t], strict=True)),
-                                        Fraction(0)))
-            return (high - low) * gain <= (z - 1) * low
+    def end(own: Masses, one: Part, sign: int) -> Fraction:
+        groups = one.grouped(own)
+        return Fraction(ball.alone(groups, sign, ball.reach(groups, sign, float(ball.spent))[0]))
 
-        ratio = None if ratio is None else raised(ratio, holds)
-    return ratio if ratio is None else max(floor, min(ratio, Fraction(high) / Fraction(low)))
+    most, least = ([[end(own, one, sign) for one in ones] for own in ball.table] for sign in (1, -1))
+    return [(most[s], least[t]) for s, t in itertools.permutations(range(len(ball.table)), 2)]

@@ -3,18 +3,16 @@
 Ratios of answers that are independent given the record multiply; what may be multiplied depends on what is assumed.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from sfumato_kernel.exact import about_anything, about_input, power_product
-from sfumato_kernel.laws import Ratio
+from sfumato_kernel.exact import everywhere, power_product
+from sfumato_kernel.laws import Ratio, worse
 from sfumato_kernel.reading import Unproved, bad
 from sfumato_kernel.rounding import exp_below, level
-from sfumato_kernel.verdict import Mechanism, bound, columns, mechanism, over_two_levels
+from sfumato_kernel.verdict import Mechanism, bound, mechanism, over_two_levels, proved
 
 TURNS = 2**62
 
@@ -29,21 +27,19 @@ class Bundle:
 def bundled(document: dict[str, Any]) -> Bundle:
     """A checked document as a bundle."""
     secret, turns, promise = document["secret"], document["turns"], document["promise"]
-    assuming = promise["assuming"] if promise else "nothing"
-    columns(secret)
-    parts = [mechanism(part) for part in document["parts"]]
-    known = {c["name"]: c for c in secret}
-    names: list[str] = []
+    assuming, parts = promise["assuming"] if promise else "nothing", [mechanism(part) for part in document["parts"]]
+    known, own = {c["name"]: c for c in secret}, {c["name"] for c in secret}
+    if len(own) < len(secret):
+        bad("a column is named twice")
     for part in parts:
-        d = part.document
         if part.law.kind == "product" or (part.law.kind == "unary" and part.law.inputs > 1):
             bad("a part of a bundle answers with a single value, so it is no product and no set of bits")
-        if d["reads"] == "both" and d["secret"] != secret:
+        if part.document["reads"] == "both" and part.document["secret"] != secret:
             bad("a part reads another secret than the bundle's")
-        if any(known.setdefault(c["name"], c) != c or c["name"] in {x["name"] for x in secret} for c in d["useful"]):
+        if any(known.setdefault(c["name"], c) != c or c["name"] in own for c in part.document["useful"]):
             bad("two parts know a column by different labels, or one reads the secret as useful")
-        names += [c["name"] for c in d["useful"]]
     shapes = [(p.document["reads"], [c["name"] for c in p.document["useful"]]) for p in parts]
+    names = [name for _, columns in shapes for name in columns]
     if any(shapes.count(x) > 1 for x in shapes) or (turns is None and len(set(names)) < len(names)):
         bad("two parts read the same columns")
     if turns is not None and (len(turns) != len(parts) or sum(turns) != TURNS):
@@ -56,56 +52,50 @@ def bundled(document: dict[str, Any]) -> Bundle:
 
 
 def _parents(parts: list[Mechanism], secret: list[dict[str, Any]]) -> list[int]:
-    out = []
-    for part in parts:
-        above = part.document["secret"]
-        homes = [i for i, p in enumerate(parts) if p.document["useful"] == above]
-        if above != secret and not homes:
-            bad("a part hangs from columns that are neither the secret nor another part")
-        out.append(-1 if above == secret else homes[0])
-    for start in range(len(out)):
-        at, steps = start, 0
-        while at >= 0:
-            at, steps = out[at], steps + 1
-            if steps > len(out):
-                bad("the parts hang from each other in a circle")
-    return out
+    homes = {str(p.document["useful"]): i for i, p in reversed(list(enumerate(parts)))} | {str(secret): -1}
+    out = [homes.get(str(p.document["secret"]), len(parts)) for p in parts]
+    if len(parts) in out:
+        bad("a part hangs from columns that are neither the secret nor another part")
+    roots = list(range(len(parts)))
+    for _ in parts:
+        roots = [at if at < 0 else out[at] for at in roots]
+    return out if max(roots) < 0 else bad("the parts hang from each other in a circle")
 
 
-def proved_bundle(bundle: Bundle) -> str:
-    """A sentence for a promise that was proved."""
-    promise = bundle.document["promise"]
+def proved_bundle(bundle: Bundle) -> list[str]:
+    """Sentences for a promise that was proved, and for what its parts claim."""
+    promise, turns = bundle.document["promise"], bundle.document["turns"]
     if promise is None:
         raise Unproved("the bundle promises nothing")
-    epsilon, assuming = promise["epsilon"], promise["assuming"]
-    target = exp_below(epsilon)
-    secrets = math.prod(len(c["labels"]) for c in bundle.document["secret"])
-    if secrets < 2:
+    if math.prod(len(c["labels"]) for c in bundle.document["secret"]) < 2:
         bad("a promise about the secret needs a secret of two values or more")
-    worst = [about_anything(p.law, secrets) for p in bundle.parts]
-    if bundle.document["turns"] is not None:
-        ratio: Ratio = None if None in worst else max(r for r in worst if r is not None)
-    else:
-        ratio = power_product((r, 1) for r in worst)
-    if (ratio is None or ratio > target) and assuming != "nothing":
-        ratio = _tables(bundle, target) if assuming == "tables" else power_product(
-            (_below(bundle, i), 1) for i, parent in enumerate(bundle.parents) if parent == -1)
+    epsilon, assuming, target = promise["epsilon"], promise["assuming"], exp_below(promise["epsilon"])
+    ratio = _all([everywhere(p.law) for p in bundle.parts], turns)
+    if (ratio is None or ratio > target) and assuming == "tables":
+        ratio = _all([_over_its_set(part, target) for part in bundle.parts], turns)
+    elif (ratio is None or ratio > target) and assuming != "nothing":
+        ratio = _all([_below(bundle, i) for i, parent in enumerate(bundle.parents) if parent == -1], None)
     if ratio is None or ratio > target:
         raise Unproved(f"promised ε ≤ {epsilon:.10g}, proved only ε ≤ {level(ratio):.10g}")
-    return f"rldp ≤ {epsilon:.10g} nats, about the secret, for all parts together, assuming: {assuming}"
+    each = [f"part {i}: {proved(part, claim)}" for i, part in enumerate(bundle.parts, 1) for claim in part.claims]
+    return [f"rldp ≤ {epsilon:.10g} nats, about the secret, for all parts together, assuming: {assuming}", *each]
+
+
+def _all(ratios: list[Ratio], turns: list[int] | None) -> Ratio:
+    """Of answers together the product; of answers in turn, which part does not depend on the row, the greatest."""
+    if turns is None:
+        return power_product((r, 1) for r in ratios)
+    worst: Ratio = Fraction(1)
+    for ratio in ratios:
+        worst = worse(worst, ratio)
+    return worst
 
 
 def _over_its_set(part: Mechanism, floor: Fraction) -> Ratio:
     claim = part.document["claim"]
     if claim is None or claim["within"] is None:
         bad("a part does not say in which set of distributions its table lies")
-    return bound(part.law, part.secrets, part.counts, "rldp", claim["within"], floor)
-
-
-def _tables(bundle: Bundle, target: Fraction) -> Ratio:
-    """Which part a row answers does not depend on the row, so the ratio of an answer is that of its part."""
-    found = [_over_its_set(part, target) for part in bundle.parts]
-    return None if None in found else max(r for r in found if r is not None)
+    return bound(part.law, part.table, "rldp", claim["within"], floor)
 
 
 def _below(bundle: Bundle, at: int) -> Ratio:
@@ -117,13 +107,9 @@ def _below(bundle: Bundle, at: int) -> Ratio:
     part, below = bundle.parts[at], [i for i, parent in enumerate(bundle.parents) if parent == at]
     if not below:
         return _over_its_set(part, Fraction(1))
-    levels = [_below(bundle, i) for i in below]
-    if part.law.rows > 1:
-        secrets = part.secrets
-        return power_product((r, 1) for r in [about_anything(part.law, secrets), *levels])
-    whole = power_product((r, 1) for r in [about_input(part.law), *levels])
+    apart = part.law.rows > 1
+    whole = _all([everywhere(part.law, apart), *(_below(bundle, i) for i in below)], None)
     claim = part.document["claim"]
-    if whole is None or claim is None or claim["within"] is None or part.counts is None:
+    if whole is None or apart or claim is None or claim["within"] is None:
         return whole
-    through = over_two_levels(whole, part.secrets, part.counts, claim["within"])
-    return whole if through is None else min(whole, through)
+    return over_two_levels(whole, part, claim["within"])

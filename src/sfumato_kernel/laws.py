@@ -4,11 +4,9 @@ A row is a factor and, for every secret the law tells apart, a part: a base valu
 another one. Q(y|s,u)·2^bits = factor · part_s(u). Ratios within a row do not depend on the factor.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -16,13 +14,16 @@ from typing import Any, NamedTuple
 
 from sfumato_kernel.reading import GREATEST, Beyond, bad
 
-LISTED = 4_000_000  # weights that are written out
+LISTED = 1_000_000  # weights that are written out
 PRODUCT_CELLS = 400_000  # joint outputs × inputs that one more release may make before like ones are merged
 PRODUCT_BITS = 960
 SUBSETS = 12  # inputs up to which the sets of a unary law are listed
 ALIAS_BITS = 48  # of a threshold in the sampler of a table
 MOST_BLOCKS = 20_000
 PRIMES = (2, 3, 5, 7, 11, 13)
+Ratio = Fraction | None  # None: infinite
+Masses = dict[int, int]  # of useful values given a secret, in whole numbers, without those that are 0
+Expansion = tuple[int, Iterable[int], Iterator["Row"]]  # of a law: |Y|, what the weights of inputs sum to, its rows
 
 
 class Part(NamedTuple):
@@ -34,22 +35,23 @@ class Part(NamedTuple):
 
     @property
     def values(self) -> list[int]:
-        rest = [self.base] if len(self.peaks) < self.size else []
-        return [*self.peaks.values(), *rest]
+        return [*self.peaks.values(), *([self.base] if len(self.peaks) < self.size else [])]
 
-    def grouped(self, masses: Sequence[int], total: int) -> list[tuple[int, int]]:
-        """(value, mass) for a mass on every useful value; `total` is their sum."""
-        found: dict[int, int] = {}
-        for u, value in self.peaks.items():
-            found[value] = found.get(value, 0) + masses[u]
-            total -= masses[u]
-        if len(self.peaks) < self.size:
-            found[self.base] = found.get(self.base, 0) + total
+    def grouped(self, masses: Masses) -> list[tuple[int, int]]:
+        """(value, mass) for the masses of useful values, with values of no mass too."""
+        found = dict.fromkeys(self.values, 0)
+        rest = sum(masses.values())
+        for u in self.peaks.keys() & masses.keys():
+            found[self.peaks[u]] += masses[u]
+            rest -= masses[u]
+        if rest:
+            found[self.base] += rest
         return list(found.items())
 
-    def mean(self, masses: Sequence[int], total: int) -> int:
-        """Σ_u masses[u]·value(u)."""
-        return self.base * total + sum((v - self.base) * masses[u] for u, v in self.peaks.items())
+    def mean(self, masses: Masses, total: int) -> int:
+        """Σ_u masses[u]·value(u), where `total` is Σ_u masses[u]."""
+        return self.base * total + sum(
+            (self.peaks[u] - self.base) * masses[u] for u in self.peaks.keys() & masses.keys())
 
     def at(self, u: int) -> int:
         return self.peaks.get(u, self.base)
@@ -62,10 +64,6 @@ class Row(NamedTuple):
     def of(self, s: int) -> Part:
         return self.parts[s if len(self.parts) > 1 else 0]
 
-    @property
-    def live(self) -> bool:
-        return any(any(p.values) for p in self.parts)
-
 
 @dataclass(frozen=True)
 class Law:
@@ -74,20 +72,16 @@ class Law:
     kind: str
     numbers: dict[str, Any]
     rows: int
-    useful: int
     sizes: tuple[int, ...]  # of the useful columns
-
-    @property
-    def inputs(self) -> int:
-        return self.rows * self.useful
+    useful = cached_property(lambda self: math.prod(self.sizes))
+    inputs = cached_property(lambda self: self.rows * self.useful)
 
     @cached_property
     def bits(self) -> int:
         """Q(y|x) is a whole number over 2^bits."""
         if self.kind == "product":
             return sum(part.bits * times for part, _, times in self.releases)
-        bits: int = self.numbers["bits"]
-        return bits * self.inputs if self.kind == "unary" else bits
+        return int(self.numbers["bits"]) * (self.inputs if self.kind == "unary" else 1)
 
     @cached_property
     def odds(self) -> tuple[int, int]:
@@ -96,7 +90,7 @@ class Law:
         return on * (total - off), off * (total - on)
 
     @cached_property
-    def releases(self) -> list[tuple[Law, tuple[int, ...], int]]:
+    def releases(self) -> list[tuple["Law", tuple[int, ...], int]]:
         """Of a product: each law, the columns it reads and how often it is released."""
         out = []
         for part in self.numbers["parts"]:
@@ -104,257 +98,193 @@ class Law:
             if any(c >= len(self.sizes) for c in columns) or len(set(columns)) < len(columns):
                 bad("a part of the product reads a column that the file does not have, or one twice")
             rows, sizes = self.rows if part["reads"] == "both" else 1, tuple(self.sizes[c] for c in columns)
-            out.append((checked(part["law"], rows, sizes), columns, part["times"]))
+            out.append((checked(part["law"], rows, sizes), columns, part["times"] or 1))
         return out
+
+    @cached_property
+    def outputs(self) -> int:
+        return _KINDS[self.kind](self)[0]
 
     @cached_property
     def listable(self) -> bool:
         if self.kind == "unary":
-            return self.inputs <= SUBSETS
-        return self.kind != "product" or self._joint is not None
+            return bool(self.inputs <= SUBSETS)
+        return self.kind != "product" or self.joint is not None
 
     @cached_property
     def listed(self) -> list[Row]:
-        """Every row that occurs, in order; rows without an input that tells them from others may be left out."""
+        """Every row that occurs, in order; rows that no input tells from others may be left out."""
         if not self.listable:
             raise Beyond(f"the outputs of this {self.kind} law are too many to list")
-        found = []
-        cells = 0
-        for row in _ROWS[self.kind](self):
+        found, cells = [], 0
+        for row in _KINDS[self.kind](self)[2]:
             cells += sum(max(1, len(p.peaks)) for p in row.parts)
             if cells > LISTED:
                 raise Beyond(f"this {self.kind} law has more than {LISTED:,} weights to compare")
-            if row.live:
+            if any(any(p.values) for p in row.parts):
                 found.append(row)
         return found
 
     @cached_property
-    def _joint(self) -> dict[tuple[int, ...], int] | None:
+    def joint(self) -> dict[tuple[int, ...], int] | None:
         """The distinct rows of a product without their common factors, with the factors that like ones add up to."""
-        laws = [(law, columns, times) for law, columns, times in self.releases]
         if self.bits > PRODUCT_BITS or self.inputs > PRODUCT_CELLS:
             return None
         seen = {(1,) * self.inputs: 1}
-        for law, columns, times in laws:
+        digits = list(itertools.product(*map(range, self.sizes)))
+        for law, columns, times in self.releases:
             if not law.listable or (law.kind != "unary" and law.outputs * self.inputs > PRODUCT_CELLS):
                 return None
-            own = [(row.factor, self._lifted(law, row, columns)) for row in law.listed]
+            codes = [sum(d[c] * math.prod(law.sizes[i + 1:]) for i, c in enumerate(columns)) for d in digits]
+            own = [(row.factor, [row.of(s).at(u) for s in range(self.rows) for u in codes]) for row in law.listed]
             for _ in range(times):
                 if len(seen) * len(own) * self.inputs > PRODUCT_CELLS:
                     return None
                 found: dict[tuple[int, ...], int] = {}
                 for (first, mass), (factor, second) in itertools.product(seen.items(), own):
-                    joint = [a * b for a, b in zip(first, second, strict=True)]
-                    common = math.gcd(*joint)
-                    key = tuple(w // (common or 1) for w in joint)
+                    both = list(map(int.__mul__, first, second))
+                    common = math.gcd(*both) or 1
+                    key = tuple(w // common for w in both)
                     found[key] = found.get(key, 0) + mass * factor * common
                 seen = found
         return seen
 
-    def _lifted(self, law: Law, row: Row, columns: tuple[int, ...]) -> list[int]:
-        """The row of a part for every joint input."""
-        digits = list(itertools.product(*(range(k) for k in self.sizes)))
-        codes = [sum(d[c] * math.prod(law.sizes[i + 1:]) for i, c in enumerate(columns)) for d in digits]
-        return [row.of(s).at(u) for s in range(self.rows) for u in codes]
-
-    @property
-    def outputs(self) -> int:
-        """|Y|, for every kind but a product."""
-        match self.kind:
-            case "table":
-                return len(self.numbers["weights"])
-            case "layout":
-                return len(cuts(self.numbers["lengths"]))
-            case "blocks":
-                return self.rows * len(points(self.useful, self.numbers["order"]))
-            case "conditional":
-                return self.useful
-            case "unary":
-                return int(2**self.inputs)
-        return self.inputs
-
-    def subset(self, chosen: dict[int, int]) -> Law:
+    def subset(self, chosen: dict[int, int]) -> "Law":
         """Some of the releases of a product, each so many times; one alone that reads every column is that law."""
-        every = tuple(range(len(self.sizes)))
-        if len(chosen) == 1 and sum(chosen.values()) == 1 and self.releases[next(iter(chosen))][1] == every:
-            return self.releases[next(iter(chosen))][0]
+        (first, times), *rest = chosen.items()
+        if not rest and times == 1 and self.releases[first][1] == tuple(range(len(self.sizes))):
+            return self.releases[first][0]
         parts = [{**self.numbers["parts"][j], "times": times} for j, times in chosen.items()]
-        rows = max(self.releases[j][0].rows for j in chosen)
-        return replace(self, numbers={"parts": parts}, rows=rows)
+        return replace(self, numbers={"parts": parts}, rows=max(self.releases[j][0].rows for j in chosen))
+
+    def dense(self, weights: Any, factor: int = 1) -> Row:
+        k = self.useful
+        return Row(factor, tuple(Part(0, dict(enumerate(weights[i:i + k])), k) for i in range(0, self.inputs, k)))
+
+    def own(self, s: int, mine: Part, rest: Part) -> Row:
+        """A row for one secret that is the same for all others."""
+        return Row(1, tuple(mine if t == s else rest for t in range(self.rows)))
 
 
 def checked(numbers: dict[str, Any], rows: int, sizes: tuple[int, ...]) -> Law:
     """The law, if every input has weights that sum to exactly 2^bits and that the sampler can draw."""
-    law = Law(numbers["kind"], numbers, rows, math.prod(sizes), sizes)
+    law = Law(numbers["kind"], numbers, rows, sizes)
     if law.inputs > GREATEST:
         bad("there are too many inputs")
-    if numbers["kind"] != "product":
-        total = 1 << numbers["bits"]
-        if any(sum_ != total for sum_ in _SUMS[law.kind](law)):
-            bad(f"the weights of the {law.kind} law do not sum to 2^{numbers['bits']} for every input")
-    else:
+    if law.kind == "product":
         _ = law.releases
+    elif any(total != 1 << numbers["bits"] for total in _KINDS[law.kind](law)[1]):
+        bad(f"the weights of the {law.kind} law do not sum to 2^{numbers['bits']} for every input")
     return law
 
 
-def _table_sums(law: Law) -> Iterator[int]:
+def _table(law: Law) -> Expansion:
     weights, bits = law.numbers["weights"], law.numbers["bits"]
     buckets = (len(weights) - 1).bit_length()
     if len(weights) > 65536 or not buckets <= bits <= buckets + ALIAS_BITS:
         bad(f"a table of {len(weights)} outputs is drawn with {buckets} to {min(62, buckets + ALIAS_BITS)} bits")
     if any(len(w) != law.inputs for w in weights):
         bad(f"the table is not for {law.inputs} inputs")
-    if (law.numbers["meaning"], len(weights)) not in (
-        ("symbol", len(weights)), ("useful", law.useful), ("cell", law.inputs)
-    ):
+    if len(weights) != {"useful": law.useful, "cell": law.inputs}.get(law.numbers["meaning"], len(weights)):
         bad("the outputs of the table are not what its meaning says")
-    return map(sum, zip(*weights, strict=True))
+    return (len(weights), map(sum, zip(*weights, strict=True)), map(law.dense, weights))
 
 
-def _cells_sums(law: Law) -> list[int]:
-    k, r, n = law.useful - 1, law.rows - 1, law.numbers
-    return [n["truth"] + k * n["same_secret"] + r * n["same_useful"] + r * k * n["neither"]]
+def _cells(law: Law) -> Expansion:
+    n, k, r = law.numbers, law.useful - 1, law.rows - 1
+    total = n["truth"] + k * n["same_secret"] + r * n["same_useful"] + r * k * n["neither"]
+    rows = (law.own(s, Part(n["same_secret"], {u: n["truth"]}, k + 1), Part(n["neither"], {u: n["same_useful"]}, k + 1))
+            for s in range(law.rows) for u in range(law.useful))
+    return (law.inputs, [total], rows)
 
 
-def _conditional_sums(law: Law) -> Iterator[int]:
-    keep, base = law.numbers["keep"], law.numbers["base"]
-    if len(keep) != law.rows or len(base) != law.rows or any(len(b) != law.useful for b in base):
-        bad(f"the conditional law is not for {law.rows} × {law.useful} inputs")
-    return (k + sum(b) for k, b in zip(keep, base, strict=True))
-
-
-def _unary_sums(law: Law) -> list[int]:
+def _constant(law: Law) -> Expansion:
+    """One row stands for all: none of them depends on the input."""
     total = 1 << law.numbers["bits"]
-    if not law.numbers["off"] <= law.numbers["on"] <= total:
-        bad("a unary law needs off ≤ on ≤ 2^bits")
-    if law.inputs > 1_000_000:
-        bad("a unary law has at most a million inputs")
-    return [total]
+    return (law.inputs, [total], iter([Row(total, (Part(1, {}, law.useful),))]))
 
 
-def _layout_sums(law: Law) -> Iterator[int]:
+def _conditional(law: Law) -> Expansion:
+    keep, base, k = law.numbers["keep"], law.numbers["base"], law.useful
+    if len(keep) != law.rows or len(base) != law.rows or any(len(b) != k for b in base):
+        bad(f"the conditional law is not for {law.rows} × {k} inputs")
+    both = list(zip(keep, base, strict=True))
+    rows = (Row(1, tuple(Part(b[y], {y: b[y] + own}, k) for own, b in both)) for y in range(k))
+    return (k, (own + sum(b) for own, b in both), rows)
+
+
+def _unary(law: Law) -> Expansion:
+    """A set of c inputs out of n: on·off^{c−1}(T−off)^{n−c} for those inside, (T−on)·off^c(T−off)^{n−c−1} outside."""
+    n, total = law.inputs, 1 << law.numbers["bits"]
+    on, off = law.numbers["on"], law.numbers["off"]
+    if not off <= on <= total or n > 1_000_000:
+        bad("a unary law needs off ≤ on ≤ 2^bits, and at most a million inputs")
+
+    def row(y: int) -> Row:
+        c = y.bit_count()
+        inside = on * off ** (c - 1) * (total - off) ** (n - c) if c else 0
+        outside = (total - on) * off**c * (total - off) ** (n - c - 1) if c < n else 0
+        return law.dense([inside if y >> x & 1 else outside for x in range(n)])
+
+    return (2**n if n <= SUBSETS else GREATEST, [total], map(row, range(2**min(n, SUBSETS))))
+
+
+def _layout(law: Law) -> Expansion:
     lengths, heights = law.numbers["lengths"], law.numbers["heights"]
     if len(lengths) != law.rows or len(heights) != law.rows:
         bad(f"the layout is not for {law.rows} secrets")
     if len({sum(x) for x in lengths}) > 1 or sum(lengths[0]) > GREATEST:
         bad("the atoms of every secret must fill the same interval, of at most 2^62 units")
-    for x, h in zip(lengths, heights, strict=True):
-        if len(x) != len(h) or any(len(atom) != law.useful for atom in h):
-            bad(f"the layout is not for {law.useful} useful values")
-        for u in range(law.useful):
-            yield sum(a * b[u] for a, b in zip(x, h, strict=True))
-
-
-def _blocks_sums(law: Law) -> list[int]:
-    n, blocks = law.numbers, len(points(law.useful, law.numbers["order"]))
-    inside = (blocks - 1) // n["order"]  # points of a space with one dimension less
-    rest = (law.rows - 1) * blocks * n["other"]
-    return [inside * n["inside"] + (blocks - inside) * n["outside"] + rest]
-
-
-_SUMS: dict[str, Any] = dict(
-    table=_table_sums, cells=_cells_sums, constant=lambda law: [1 << law.numbers["bits"]],
-    conditional=_conditional_sums, unary=_unary_sums, layout=_layout_sums, blocks=_blocks_sums,
-)
-
-
-def _table_rows(law: Law) -> Iterator[Row]:
-    k = law.useful
-    for w in law.numbers["weights"]:
-        yield Row(1, tuple(Part(0, dict(enumerate(w[s * k:(s + 1) * k])), k) for s in range(law.rows)))
-
-
-def _cells_rows(law: Law) -> Iterator[Row]:
-    n, k = law.numbers, law.useful
-    for s, u in itertools.product(range(law.rows), range(k)):
-        own, rest = Part(n["same_secret"], {u: n["truth"]}, k), Part(n["neither"], {u: n["same_useful"]}, k)
-        yield Row(1, tuple(own if t == s else rest for t in range(law.rows)))
-
-
-def _constant_rows(law: Law) -> Iterator[Row]:
-    """One row stands for all: none of them depends on the input."""
-    yield Row(1 << law.numbers["bits"], (Part(1, {}, law.useful),))
-
-
-def _conditional_rows(law: Law) -> Iterator[Row]:
-    keep, base = law.numbers["keep"], law.numbers["base"]
-    for y in range(law.useful):
-        parts = (Part(b[y], {y: b[y] + k}, law.useful) for k, b in zip(keep, base, strict=True))
-        yield Row(1, tuple(parts))
-
-
-def _unary_rows(law: Law) -> Iterator[Row]:
-    """A set of c inputs out of n: off^{c−1}(T−off)^{n−c−1} times (on(T−off) inside, off(T−on) outside), kept whole."""
-    total, n = 1 << law.numbers["bits"], law.inputs
-    on, off = law.numbers["on"], law.numbers["off"]
-    for y in range(2**n):
-        c = y.bit_count()
-        inside = on * off ** (c - 1) * (total - off) ** (n - c) if c else 0
-        outside = (total - on) * off**c * (total - off) ** (n - c - 1) if c < n else 0
-        members = [[u for u in range(law.useful) if y >> (s * law.useful + u) & 1] for s in range(law.rows)]
-        yield Row(1, tuple(Part(outside, dict.fromkeys(m, inside), law.useful) for m in members))
-
-
-def _layout_rows(law: Law) -> Iterator[Row]:
-    lengths = law.numbers["lengths"]
-    atoms = [[Part(0, dict(enumerate(h)), law.useful) for h in heights] for heights in law.numbers["heights"]]
+    both = list(zip(lengths, heights, strict=True))
+    if any(len(x) != len(h) or any(len(atom) != law.useful for atom in h) for x, h in both):
+        bad(f"the layout is not for {law.useful} useful values")
+    sums = (sum(map(int.__mul__, x, column)) for x, h in both for column in zip(*h, strict=True))
     ends = [list(itertools.accumulate(x)) for x in lengths]
-    at, start = [0] * law.rows, 0
-    for cut in cuts(lengths):
-        at = [i + (ends[s][i] <= start) for s, i in enumerate(at)]
-        yield Row(cut - start, tuple(atoms[s][i] for s, i in enumerate(at)))
-        start = cut
+    cuts = sorted(set().union(*ends))  # the ends of the atoms of all secrets together are those of the outputs
+
+    def rows() -> Iterator[Row]:
+        atoms = [[Part(0, dict(enumerate(atom)), law.useful) for atom in h] for h in heights]
+        at, start = [0] * law.rows, 0
+        for cut in cuts:
+            at = [i + (ends[s][i] <= start) for s, i in enumerate(at)]
+            yield Row(cut - start, tuple(atoms[s][i] for s, i in enumerate(at)))
+            start = cut
+
+    return (len(cuts), sums, rows())
 
 
-def cuts(lengths: list[list[int]]) -> list[int]:
-    """Ends of the outputs of a layout: every end of an atom of some secret."""
-    return sorted({end for x in lengths for end in itertools.accumulate(x)})
-
-
-def _blocks_rows(law: Law) -> Iterator[Row]:
-    n, blocks = law.numbers, len(points(law.useful, law.numbers["order"]))
-    members: list[dict[int, int]] = [{} for _ in range(blocks)]
-    for u, held in enumerate(hyperplanes(law.useful, n["order"])):
-        for block in held:
-            members[block][u] = n["inside"]
-    rest = Part(n["other"], {}, law.useful)
-    for s, block in itertools.product(range(law.rows), range(blocks)):
-        own = Part(n["outside"], members[block], law.useful)
-        yield Row(1, tuple(own if t == s else rest for t in range(law.rows)))
-
-
-def points(useful: int, order: int) -> list[tuple[int, ...]]:
-    """Of the smallest projective space over GF(order) with so many: vectors whose first entry ≠ 0 is 1, in order."""
-    if order not in PRIMES:
+def _blocks(law: Law) -> Expansion:
+    """Points of the smallest projective space over GF(order) with |U| or more: vectors whose first entry ≠ 0 is 1, in
+    order; a block is the hyperplane of points with ⟨block, point⟩ = 0."""
+    n, q, size = law.numbers, law.numbers["order"], 2
+    if q not in PRIMES:
         bad(f"the order of blocks is none of {PRIMES}")
-    size = 2
-    while (count := (order**size - 1) // (order - 1)) < useful:
+    while (count := (q**size - 1) // (q - 1)) < law.useful:
         size += 1
     if count > MOST_BLOCKS:
         bad(f"more than {MOST_BLOCKS:,} blocks")
-    return [v for v in itertools.product(range(order), repeat=size) if next((x for x in v if x), 0) == 1]
+    inside = (count - 1) // q  # points of a space with one dimension less
+    total = inside * n["inside"] + (count - inside) * n["outside"] + (law.rows - 1) * count * n["other"]
+
+    def rows() -> Iterator[Row]:
+        if law.useful * count > LISTED:
+            raise Beyond(f"{count:,} blocks of {law.useful:,} values are too many to list")
+        points = [v for v in itertools.product(range(q), repeat=size) if next((x for x in v if x), 0) == 1]
+        held = [{u: n["inside"] for u, x in enumerate(points[:law.useful]) if not sum(map(int.__mul__, x, y)) % q}
+                for y in points]
+        for s, block in itertools.product(range(law.rows), held):
+            yield law.own(s, Part(n["outside"], block, law.useful), Part(n["other"], {}, law.useful))
+
+    return (law.rows * count, [total], rows())
 
 
-def hyperplanes(useful: int, order: int) -> list[list[int]]:
-    """For each useful value the blocks that hold it: ⟨block, point⟩ = 0 mod order."""
-    found = points(useful, order)
-    if useful * len(found) > LISTED:
-        raise Beyond(f"{len(found):,} blocks of {useful:,} values are too many to list")
-    return [[i for i, y in enumerate(found) if not sum(map(int.__mul__, x, y)) % order] for x in found[:useful]]
+def _product(law: Law) -> Expansion:
+    joint = law.joint or {}
+    return (len(joint), [], (law.dense(weights, mass) for weights, mass in joint.items()))
 
 
-def _product_rows(law: Law) -> Iterator[Row]:
-    assert law._joint is not None
-    k = law.useful
-    for weights, mass in law._joint.items():
-        yield Row(mass, tuple(Part(0, dict(enumerate(weights[s * k:(s + 1) * k])), k) for s in range(law.rows)))
-
-
-_ROWS: dict[str, Any] = dict(
-    table=_table_rows, cells=_cells_rows, constant=_constant_rows, conditional=_conditional_rows, unary=_unary_rows,
-    layout=_layout_rows, blocks=_blocks_rows, product=_product_rows,
-)
-Ratio = Fraction | None  # None: infinite
+_KINDS = {"table": _table, "cells": _cells, "constant": _constant, "conditional": _conditional, "unary": _unary,
+          "layout": _layout, "blocks": _blocks, "product": _product}
 
 
 def worse(a: Ratio, b: Ratio) -> Ratio:

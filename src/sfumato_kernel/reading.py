@@ -1,13 +1,12 @@
-"""Reading: from bytes to a checked document. Whatever this file does not describe is refused, and named.
+"""Reading: from bytes to a document with every field checked. Whatever is not described here is refused, and named.
 
-A document is UTF-8 JSON without duplicate keys, with whole numbers below 2^63, decimals that are finite doubles, and no
-field that is not listed here. Its checksum is SHA-256 of its own bytes, without the white space outside strings and
-without the last member, `checksum`.
+A document is UTF-8 JSON without duplicate keys, with whole numbers, decimals that are finite doubles, and no field that
+is not listed here. Its checksum is SHA-256 of its own bytes, without the white space outside strings and without the
+last member, `checksum`.
 """
 
-from __future__ import annotations
-
 import hashlib
+import itertools
 import json
 import math
 import re
@@ -18,12 +17,12 @@ LARGEST_FILE = 1 << 26  # bytes
 DIGITS = 40  # characters of a number; a double takes 24 and a whole number below 2^63 takes 19
 GREATEST = 2**62  # of a weight, a length, a count, and of what they sum to: all that 63 bits hold with room for one sum
 DEEPEST = 8  # claims inside claims
-MANY = 64  # claims in a file
+MANY = 16  # claims in a file
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-SPACE = re.compile(rb'("(?:[^"\\]|\\.)*")|[ \t\r\n]+')
+LONG = re.compile(rb"[-+.0-9eE]{%d}" % (DIGITS + 1))  # in a number or in text
+TOKENS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[^" \t\r\n]+')  # all but the white space outside strings
 SEAL = re.compile(rb',"checksum":"[^"\\]*"}$')
 Check = Callable[[Any, str], Any]
-REQUIRED = object()
 
 
 class Refused(Exception):
@@ -46,57 +45,23 @@ def bad(message: str) -> NoReturn:
     raise Malformed(message)
 
 
-def parsed(data: bytes) -> Any:
-    """The JSON document in the bytes, after its size, its numbers, its keys and its checksum were looked at."""
+def parsed(data: bytes) -> dict[str, Any]:
+    """The JSON object in the bytes, after its size, its numbers and its keys were looked at."""
     if len(data) > LARGEST_FILE:
         bad(f"the file has {len(data):,} bytes; at most {LARGEST_FILE:,} are read")
+    long = LONG.search(data)
     try:
-        found = json.loads(data.decode(), parse_int=_whole, parse_float=_decimal, parse_constant=_constant,
-                           object_pairs_hook=_members)
+        found = json.loads(data.decode(), parse_constant=lambda x: bad(f"{x} is no number"), object_pairs_hook=_members,
+                           parse_int=_short(int) if long else None, parse_float=_short(float) if long else None)
     except RecursionError:
         bad("it is nested too deeply")
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         bad(f"it is no JSON document: {error}")
-    if not isinstance(found, dict):
-        bad("it is no JSON object")
-    return found
+    return found if isinstance(found, dict) else bad("it is no JSON object")
 
 
-def check_seal(data: bytes, document: dict[str, Any]) -> None:
-    """Whether the checksum is that of the bytes."""
-    compact = SPACE.sub(rb"\1", data)
-    bare = SEAL.sub(b"}", compact)
-    if bare == compact or document.get("checksum") != "sha256:" + hashlib.sha256(bare).hexdigest():
-        bad("it was changed after it was written: the checksum does not match")
-
-
-def check_parts(data: bytes) -> None:
-    """Whether every part of a bundle has the checksum of its own bytes."""
-    raw, decoder = SPACE.sub(rb"\1", data).decode(), json.JSONDecoder()
-    at = 1
-    while True:  # the members of the document, and those of `parts`, in turn
-        key, at = decoder.raw_decode(raw, at)
-        at += 1
-        if key == "parts":
-            break
-        at = decoder.raw_decode(raw, at)[1] + 1
-    while raw[at] != "]":
-        part, end = decoder.raw_decode(raw, at + 1)
-        check_seal(raw[at + 1:end].encode(), part)
-        at = end
-
-
-def _whole(text: str) -> int:
-    return int(text) if len(text) <= DIGITS else bad(f"a number has {len(text):,} digits")
-
-
-def _decimal(text: str) -> float:
-    value = float(text) if len(text) <= DIGITS else bad(f"a number has {len(text):,} digits")
-    return value if math.isfinite(value) else bad(f"{text} is no finite number")
-
-
-def _constant(text: str) -> NoReturn:
-    bad(f"{text} is no number")
+def _short(kind: Callable[[str], Any]) -> Callable[[str], Any]:
+    return lambda digits: kind(digits) if len(digits) <= DIGITS else bad(f"a number has {len(digits):,} digits")
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -104,65 +69,91 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return out if len(out) == len(pairs) else bad("an object has two members of one name")
 
 
+def document(data: bytes) -> dict[str, Any]:
+    """The mechanism or bundle in the bytes, with every field checked, and its checksum and those of its parts."""
+    found, compact = parsed(data), b"".join(TOKENS.findall(data))
+    bundle = found.get("format") == "sfumato/bundle"
+    out: dict[str, Any] = check(found, BUNDLE if bundle else MECHANISM, "the bundle" if bundle else "the file")
+    _check_seal(compact, out["checksum"])
+    if bundle:  # no field before its parts can hold a member of that name
+        raw, decoder = compact.decode(), json.JSONDecoder()
+        at = raw.index('"parts":[') + len('"parts":')
+        while raw[at] != "]":
+            part, end = decoder.raw_decode(raw, at + 1)
+            _check_seal(raw[at + 1:end].encode(), part["checksum"])
+            at = end
+    return out
+
+
+def _check_seal(compact: bytes, seal: str) -> None:
+    bare = SEAL.sub(b"}", compact)
+    if bare == compact or seal != "sha256:" + hashlib.sha256(bare).hexdigest():
+        bad("it was changed after it was written: the checksum does not match")
+
+
+def check(x: Any, shape: Any, at: str) -> Any:
+    """x, if it has the shape: a function that looks at it; [shape] for a list, [shape, 0] for one that may be empty;
+    {name: shape} for an object, where a field `name?` may be missing or null."""
+    if callable(shape):
+        return shape(x, at)
+    if isinstance(shape, list):
+        if not isinstance(x, list) or len(x) + len(shape) < 2:
+            bad(f"{at} is no list of {2 - len(shape)} or more")
+        inner = shape[0] if callable(shape[0]) else lambda e, place: check(e, shape[0], place)
+        return [inner(e, at) for e in x]
+    if not isinstance(x, dict):
+        bad(f"{at} is no object")
+    out, left = {}, set(x)
+    for field, inner in shape.items():
+        name = field.rstrip("?")
+        left.discard(name)
+        if name == field and name not in x:
+            bad(f"{at} lacks {name!r}")
+        out[name] = None if name != field and x.get(name) is None else check(x[name], inner, f"{at}.{name}")
+    return out if not left else bad(f"{at} has a field {min(left)[:40]!r}, which it must not have")
+
+
 def whole(low: int, high: int) -> Check:
-    def check(x: Any, at: str) -> int:
-        return x if type(x) is int and low <= x <= high else bad(f"{at} is no whole number from {low} to {high}")
-    return check
+    return lambda x, at: x if type(x) is int and low <= x <= high else bad(
+        f"{at} is no whole number from {low} to {high}")
 
 
 def real(low: float, high: float) -> Check:
-    def check(x: Any, at: str) -> float:
-        if type(x) not in (int, float) or not low <= x <= high:
-            bad(f"{at} is no number from {low:g} to {high:g}")
-        return float(x)
-    return check
-
-
-def text(x: Any, at: str) -> str:
-    if not isinstance(x, str) or len(x) > 10_000 or CONTROL.search(x):
-        bad(f"{at} holds something else than text without control characters (clean it, or bin it, first)")
-    return x
-
-
-def maybe(inner: Check) -> Check:
-    return lambda x, at: None if x is None else inner(x, at)
+    return lambda x, at: float(x) if type(x) in (int, float) and low <= x <= high else bad(
+        f"{at} is no number from {low:g} to {high:g}")
 
 
 def among(*names: str) -> Check:
     return lambda x, at: x if isinstance(x, str) and x in names else bad(f"{at} is none of {', '.join(names)}")
 
 
-def listed(inner: Check, least: int = 1) -> Check:
-    def check(x: Any, at: str) -> list[Any]:
-        if not isinstance(x, list) or len(x) < least:
-            bad(f"{at} is no list of {least} or more")
-        return [inner(e, at) for e in x]
-    return check
+def tagged(shapes: dict[str, Any]) -> Check:
+    """An object with the fields that its kind has, and no others."""
+    def look(x: Any, at: str) -> Any:
+        kind = x.get("kind") if isinstance(x, dict) else bad(f"{at} is no object")
+        return check(x, {"kind": text, **shapes[among(*shapes)(kind, f"{at}.kind")]}, at)
+    return look
 
 
-def record(**fields: Any) -> Check:
-    """An object with these fields: a check, or (check, default) where the field may be left out."""
-    wanted = {name: f if isinstance(f, tuple) else (f, REQUIRED) for name, f in fields.items()}
-
-    def check(x: Any, at: str) -> dict[str, Any]:
-        if not isinstance(x, dict):
-            bad(f"{at} is no object")
-        for name in x.keys() - wanted.keys():
-            bad(f"{at} has a field {name[:40]!r}, which it must not have")
-        for name, (_, default) in wanted.items():
-            if default is REQUIRED and name not in x:
-                bad(f"{at} lacks {name!r}")
-        return {name: inner(x[name], f"{at}.{name}") if name in x else default
-                for name, (inner, default) in wanted.items()}
-    return check
+def text(x: Any, at: str) -> str:
+    return x if isinstance(x, str) and len(x) <= 10_000 and not CONTROL.search(x) else bad(
+        f"{at} holds something else than text without control characters (clean it, or bin it, first)")
 
 
-def kinds(**laws: Check) -> Check:
-    def check(x: Any, at: str) -> dict[str, Any]:
-        if not isinstance(x, dict) or not isinstance(x.get("kind"), str) or x["kind"] not in laws:
-            bad(f"{at} has a kind that is none of {', '.join(laws)}")
-        return {"kind": x["kind"], **laws[x["kind"]]({k: v for k, v in x.items() if k != "kind"}, at)}
-    return check
+def label(x: Any, at: str) -> str | None:
+    return None if x is None else text(x, at)
+
+
+def column(x: Any, at: str) -> dict[str, Any]:
+    """A column whose labels are all different, with its catch-all among them and one more than cuts."""
+    found: dict[str, Any] = check(x, COLUMN, at)
+    labels, cuts = found["labels"], found["cuts"]
+    if len(set(labels)) < len(labels) or (found["other"] is not None and found["other"] not in labels):
+        bad(f"column {found['name'][:40]!r} lists a label twice, or lacks its catch-all")
+    if cuts is not None and (len([x for x in labels if x is not None]) != len(cuts) + 1
+                             or any(a >= b for a, b in itertools.pairwise(cuts))):
+        bad(f"column {found['name'][:40]!r} has bins that are not its labels")
+    return found
 
 
 def order(x: Any, at: str) -> float:
@@ -170,46 +161,36 @@ def order(x: Any, at: str) -> float:
     return math.inf if x == "inf" else real(1, 1e6)(x, at)
 
 
-def claim(x: Any, at: str, depth: int = 0) -> dict[str, Any]:
-    if depth > DEEPEST:
-        bad("claims are nested too deeply")
-    inner = listed(lambda y, place: claim(y, place, depth + 1), 0)
-    found: dict[str, Any] = record(
-        notion=among(*NOTIONS), epsilon=real(0, 1e6), within=(maybe(SET), None), alpha=(maybe(order), None),
-        beta=(maybe(order), None), also=(inner, []),
-    )(x, at)
-    return found
+def claim(x: Any, at: str) -> dict[str, Any]:
+    found: dict[str, Any] = check(x, CLAIM, at) if at.count(".also") <= DEEPEST else bad("claims are nested too deeply")
+    return {**found, "also": found["also"] or []}
 
 
-NOTIONS = ("ldp", "lip", "rldp", "srlip", "pml", "mi", "leakage")
-BITS, WEIGHT, POSITIVE = whole(0, 62), whole(0, GREATEST), whole(1, GREATEST)
-PROBABILITY = real(0, 1)
-NAME = maybe(text)
-COLUMN = record(name=text, labels=listed(NAME), other=(NAME, None), cuts=(maybe(listed(real(-1e308, 1e308), 0)), None),
-                dtype=(among("string", "number", "boolean", "year", "quarter", "month", "weekday"), "string"))
-SIMPLE = dict(
-    table=record(bits=BITS, weights=listed(listed(WEIGHT)), meaning=among("symbol", "cell", "useful")),
-    cells=record(bits=BITS, truth=WEIGHT, same_secret=WEIGHT, same_useful=WEIGHT, neither=WEIGHT),
-    constant=record(bits=BITS),
-    conditional=record(bits=BITS, keep=listed(WEIGHT), base=listed(listed(WEIGHT))),
-    unary=record(bits=BITS, on=WEIGHT, off=WEIGHT),
-    layout=record(bits=BITS, lengths=listed(listed(POSITIVE)), heights=listed(listed(listed(WEIGHT)))),
-    blocks=record(bits=BITS, order=whole(2, 13), inside=WEIGHT, outside=WEIGHT, other=WEIGHT),
-)
-PART = record(law=kinds(**SIMPLE), columns=listed(whole(0, 1000), 0), reads=among("both", "useful"),
-              times=(whole(1, 10**6), 1))
-LAW = kinds(**SIMPLE, product=record(parts=listed(PART)))
-SET = record(kind=among("exactly", "anything", "chi-square-ball", "renyi-ball", "polytope", "custom"),
-             radius=(maybe(real(0, 1e300)), None), confidence=(maybe(real(0, 1)), None),
-             calibration=(NAME, None), alpha=(maybe(real(1e-3, 1e3)), None),
-             vertices=(maybe(listed(listed(listed(PROBABILITY)))), None), name=(NAME, None))
-DESIGN = record(source=text, counts=(maybe(listed(listed(WEIGHT))), None),
-                probabilities=(maybe(listed(listed(PROBABILITY))), None), n=(maybe(POSITIVE), None),
-                fingerprint=(NAME, None))
-MECHANISM = record(format=among("sfumato/mechanism"), version=whole(1, 1), method=text, reads=among("both", "useful"),
-                   secret=listed(COLUMN, 0), useful=listed(COLUMN, 0), law=LAW, claim=(maybe(claim), None),
-                   design=(maybe(DESIGN), None), answers=(maybe(COLUMN), None), checksum=text)
-PROMISE = record(epsilon=real(0, 1e6), assuming=among("nothing", "tables", "star", "tree"))
-BUNDLE = record(format=among("sfumato/bundle"), version=whole(1, 1), secret=listed(COLUMN),
-                parts=listed(MECHANISM), turns=(maybe(listed(POSITIVE)), None), promise=(maybe(PROMISE), None),
-                source=(text, "unstated"), checksum=text)
+BITS, WEIGHT, POSITIVE, EPSILON = whole(0, 62), whole(0, GREATEST), whole(1, GREATEST), real(0, 1e6)
+PROBABILITIES, RADIUS, READS = [[real(0, 1)]], real(0, 1e300), among("both", "useful")
+COLUMN = {"name": text, "labels": [label], "other?": text, "cuts?": [real(-1e308, 1e308), 0],
+          "dtype?": among("string", "number", "boolean", "year", "quarter", "month", "weekday")}
+SIMPLE = {
+    "table": {"bits": BITS, "weights": [[WEIGHT]], "meaning": among("symbol", "cell", "useful")},
+    "cells": {"bits": BITS, "truth": WEIGHT, "same_secret": WEIGHT, "same_useful": WEIGHT, "neither": WEIGHT},
+    "constant": {"bits": BITS},
+    "conditional": {"bits": BITS, "keep": [WEIGHT], "base": [[WEIGHT]]},
+    "unary": {"bits": BITS, "on": WEIGHT, "off": WEIGHT},
+    "layout": {"bits": BITS, "lengths": [[POSITIVE]], "heights": [[[WEIGHT]]]},
+    "blocks": {"bits": BITS, "order": whole(2, 13), "inside": WEIGHT, "outside": WEIGHT, "other": WEIGHT},
+}
+PART = {"law": tagged(SIMPLE), "columns": [whole(0, 1000), 0], "reads": READS, "times?": whole(1, 10**6)}
+SETS = {
+    "exactly": {}, "anything": {}, "custom": {"name?": text}, "polytope": {"vertices": [PROBABILITIES]},
+    "chi-square-ball": {"radius": RADIUS, "confidence?": real(0, 1), "calibration?": text},
+    "renyi-ball": {"alpha": real(1e-3, 1e3), "radius": RADIUS, "confidence?": real(0, 1)},
+}
+CLAIM = {"notion": among("ldp", "lip", "rldp", "srlip", "pml", "mi", "leakage"), "epsilon": EPSILON,
+         "within?": tagged(SETS), "alpha?": order, "beta?": order, "also?": [claim, 0]}
+DESIGN = {"source": text, "counts?": [[WEIGHT]], "probabilities?": PROBABILITIES, "n?": POSITIVE, "fingerprint?": text}
+MECHANISM = {"format": among("sfumato/mechanism"), "version": whole(1, 1), "method": text, "reads": READS,
+             "secret": [column, 0], "useful": [column, 0], "law": tagged({**SIMPLE, "product": {"parts": [PART]}}),
+             "claim?": claim, "design?": DESIGN, "answers?": column, "checksum": text}
+PROMISE = {"epsilon": EPSILON, "assuming": among("nothing", "tables", "star", "tree")}
+BUNDLE = {"format": among("sfumato/bundle"), "version": whole(1, 1), "secret": [column], "parts": [MECHANISM],
+          "turns?": [POSITIVE], "promise?": PROMISE, "source?": text, "checksum": text}

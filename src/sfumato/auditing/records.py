@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.alphabet import Alphabet, Column, Ints
+from sfumato.drawing.randomness import Stream
+from sfumato.drawing.sampling import Sampler
 from sfumato.errors import DataError, InputError
 from sfumato.estimation.tally import manifest_beside
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
-from sfumato.releasing.randomness import Stream
-from sfumato.releasing.sampling import Sampler
 from sfumato.sources import open_source
 
 Box = Callable[[Ints], npt.ArrayLike]  # codes of inputs, one per record → codes of outputs, one per record

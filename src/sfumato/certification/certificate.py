@@ -12,7 +12,7 @@ from typing import Any
 from sfumato.certification.average import secret_information
 from sfumato.certification.composed import bounded
 from sfumato.certification.confirming import confirm
-from sfumato.certification.later import Later
+from sfumato.certification.later import Later, Level
 from sfumato.certification.leakage import leakage_level
 from sfumato.certification.linear import about_anything, about_input, about_secret, alone
 from sfumato.certification.outward import log_up, up_any
@@ -45,16 +45,26 @@ class Certificate(Framed):
     notion: str
     within: str
     epsilon: float  # what is claimed
-    level: float  # what is proved, rounded up
-    witness: dict[str, Any] = field(default_factory=dict)  # where the level is attained or approached
+    proof: Level  # of the least level that is proved; where the kernel proved the claim, made when it is first read
     elsewhere: Mapping[str, float] = field(default_factory=dict)  # levels outside the set, proved when first read
     title: str = ""  # the notion's name, with its orders
     also: tuple[Certificate, ...] = ()  # of the further promises of the claim
     basis: str = PROVED
 
     @property
+    def level(self) -> float:
+        """What is proved, rounded up."""
+        return self.proof.made[0]
+
+    @property
+    def witness(self) -> dict[str, Any]:
+        """Where the level is attained or approached."""
+        return self.proof.made[1]
+
+    @property
     def holds(self) -> bool:
-        return self.level <= self.epsilon and all(other.holds for other in self.also)
+        proved = self.proof.confirmed is not None or self.level <= self.epsilon
+        return proved and all(other.holds for other in self.also)
 
     def records(self) -> Iterator[dict[str, Any]]:
         """One record for each promise: what is claimed, and what is proved."""
@@ -151,19 +161,28 @@ def unlisted(mechanism: Mechanism) -> bool:
     return isinstance(mechanism.law, Product) and not mechanism.law.listed
 
 
-def certificate(mechanism: Mechanism, claim: Claim | None = None, *, wider: bool = True) -> Certificate:
-    """The certificate of a claim, whether or not it holds."""
+def certificate(
+    mechanism: Mechanism, claim: Claim | None = None, *, wider: bool = True, confirmed: bool = False
+) -> Certificate:
+    """The certificate of a claim, whether or not it holds; if the kernel confirmed it, its level is found when read."""
     claim = mechanism.claim if claim is None else claim
     if claim is None:
         raise InputError("the mechanism carries no claim. Give one, or design it with sf.design.")
-    check_confidence(claim)
-    level, where = _MEASURES.get(claim.notion, _ratio)(mechanism, claim)
+    if not confirmed:
+        check_confidence(claim)
+    proof = Level(partial(_proof, mechanism, claim), claim.epsilon if confirmed else None)
+    if not confirmed:
+        _ = proof.made
     kind = "everything" if claim.within is None else claim.within.kind
     outside = outlook(mechanism, claim) if wider else {}
-    also = tuple(certificate(mechanism, other, wider=False) for other in claim.also)
+    also = tuple(certificate(mechanism, other, wider=False, confirmed=confirmed) for other in claim.also)
     basis = GIVEN if isinstance(claim.within, Custom) else BOUNDED if unlisted(mechanism) else PROVED
-    witness = _named(mechanism, where, claim.within is not None)
-    return Certificate(claim.notion, kind, claim.epsilon, level, witness, outside, claim.title, also, basis)
+    return Certificate(claim.notion, kind, claim.epsilon, proof, outside, claim.title, also, basis)
+
+
+def _proof(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, Any]]:
+    level, where = _MEASURES.get(claim.notion, _ratio)(mechanism, claim)
+    return level, _named(mechanism, where, claim.within is not None)
 
 
 def _ratio(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]:
@@ -254,7 +273,17 @@ def _named(mechanism: Mechanism, where: dict[str, int], about_secret: bool) -> d
 
 
 def certify(mechanism: Mechanism, claim: Claim | None = None) -> Certificate:
-    """Prove the claim from the integer weights alone, or raise ClaimError with a witness."""
+    """Prove the claim from the integer weights alone, or raise ClaimError with a witness.
+
+    What is small enough for the kernel it proves alone; what is not rests on the fast proofs.
+    """
+    claim, refused = mechanism.claim if claim is None else claim, None
+    if claim is not None and mechanism.sealed:
+        try:
+            if confirm(replace(mechanism, claim=claim)):
+                return certificate(mechanism, claim, confirmed=True)
+        except ClaimError as error:
+            refused = error  # the fast proof may say where
     made = certificate(mechanism, claim)
     if not made.holds:
         made = next((c for c in (made, *made.also) if c.level > c.epsilon), made)
@@ -263,7 +292,8 @@ def certify(mechanism: Mechanism, claim: Claim | None = None) -> Certificate:
             f"claimed ε ≤ {made.epsilon:.10g} ({made.title}), proved only ε ≤ {made.level:.10g}"
             f"{' at ' + where if where else ''}. Nothing was released."
         )
-    confirm(mechanism if claim is None else replace(mechanism, claim=claim))
+    if refused is not None:
+        raise refused
     return made
 
 

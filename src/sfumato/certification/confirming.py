@@ -1,7 +1,7 @@
 """Confirming: what the kernel of proof refuses is refused here, whatever the fast proofs say.
 
 Every mechanism passes the kernel's admission (fields, ranges, shapes, sums, confidences) as the bytes it is saved as.
-Where the kernel's own proof takes a fraction of a second it must succeed as well; larger laws rest on the fast proofs,
+Where the kernel's own proof takes a fraction of a second it alone decides; larger laws rest on the fast proofs,
 which tests hold to the kernel on every pair of law, notion and set.
 """
 
@@ -23,19 +23,21 @@ LEAKING = 400  # outputs × inputs², each a power of 40 digits
 BALLS = ("chi-square-ball", "renyi-ball")
 
 
-def confirm(made: Any) -> None:
-    """Raise ClaimError if the kernel refuses the mechanism or bundle, or a claim of it that is quick to prove."""
+def confirm(made: Any) -> bool:
+    """Whether the kernel proves every claim of the mechanism or bundle; not, if that is too much for it or would take
+    long. ClaimError if it refuses them, or a claim that is quick to prove."""
     record = bundle_record(made) if isinstance(made, Bundle) else record_of(made)
     try:
         found = kernel.admitted(msgspec.json.encode(record))
         for part in found.parts if isinstance(made, Bundle) else [found]:
             if not all(_quick(part, claim) for claim in part.claims):
-                return
+                return False
         kernel.judged(found)
     except kernel.Beyond:
-        return  # nothing is said against it
+        return False  # nothing is said against it
     except kernel.Refused as error:
         raise ClaimError(f"{error}. Nothing was released.") from None
+    return True
 
 
 def _quick(part: Any, claim: dict[str, Any]) -> bool:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from sfumato.errors import SfumatoError
 
 
 class Later(Mapping[str, float]):
@@ -28,3 +32,21 @@ class Later(Mapping[str, float]):
 
     def __repr__(self) -> str:
         return repr(self._read())
+
+
+class Level:
+    """A proved level with where it is attained, made on first reading and kept; of a claim that was `confirmed` at a
+    level, that one where the fast proof finds none as good."""
+
+    def __init__(self, make: Callable[[], tuple[float, dict[str, Any]]], confirmed: float | None = None) -> None:
+        self._make, self.confirmed = make, confirmed
+
+    @cached_property
+    def made(self) -> tuple[float, dict[str, Any]]:
+        if self.confirmed is None:
+            return self._make()
+        try:
+            level, witness = self._make()
+        except SfumatoError:
+            return self.confirmed, {}
+        return min(level, self.confirmed), witness

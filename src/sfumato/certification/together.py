@@ -15,6 +15,7 @@ from typing import Any
 
 from sfumato.certification.certificate import PROVED, Certificate, check_confidence, proved, target_of
 from sfumato.certification.confirming import confirm
+from sfumato.certification.later import Level
 from sfumato.certification.linear import about_anything, about_input
 from sfumato.certification.outward import log_up
 from sfumato.errors import ClaimError, InputError
@@ -148,7 +149,8 @@ def bundle_certificate(bundle: Bundle) -> Certificate:
     outside = {} if claim.assuming == "nothing" else {"any distribution": anyhow}
     witness = {"part": part_name(part)} if bundle.turns is not None and claim.assuming == "nothing" else {}
     basis = MODELS.get(claim.assuming, PROVED)
-    return Certificate("rldp", claim.assuming, claim.epsilon, level, witness, outside, claim.title, (), basis)
+    proof = Level(lambda: (level, witness))
+    return Certificate("rldp", claim.assuming, claim.epsilon, proof, outside, claim.title, (), basis)
 
 
 def _about(bundle: Bundle, part: Mechanism) -> Mechanism:

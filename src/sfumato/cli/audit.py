@@ -9,6 +9,7 @@ import click
 
 from sfumato.cli.console import columns, document, pairs, progress, story
 from sfumato.cli.options import Location, json_option
+from sfumato.decimals import at_least, at_most
 from sfumato.errors import ClaimError, InputError
 
 
@@ -62,7 +63,8 @@ def audit(
 
 
 def _refutations(mechanism: Any, found: Any) -> list[str]:
-    said = [f"claimed {j.title} ≤ {j.claimed:.6g}, found at least {j.found:.6g}" for j in found.judgements if j.refuted]
+    wrong = [j for j in found.judgements if j.refuted]
+    said = [f"claimed {j.title} ≤ {at_most(j.claimed)}, found at least {at_least(j.found)}" for j in wrong]
     if not found.conforms:
         c = found.conformity
         said.append(
@@ -80,7 +82,7 @@ def _output(mechanism: Any, y: int) -> str:
 def _show(mechanism: Any, found: Any) -> None:
     story(f"{found.records:,} records, risk {found.risk:g} of refuting anything that is true.")
     columns(["promise", "attack", "claimed ≤", "found ≥", ""], [
-        [j.title, j.attack, f"{j.claimed:.6g}", f"{j.found:.6g}", "refuted" if j.refuted else "stands"]
+        [j.title, j.attack, at_most(j.claimed), at_least(j.found), "refuted" if j.refuted else "stands"]
         for j in found.judgements
     ], numbers=3)
     rows = []
@@ -90,7 +92,7 @@ def _show(mechanism: Any, found: Any) -> None:
     if found.guessing is not None:
         g = found.guessing
         rows.append(("guessing", f"the secret is guessed right at least {g.accuracy:.2%} of the time, "
-                     f"blindly at most {g.blind:.2%}: a gain of {g.leakage:.4g} nats or more"))
+                     f"blindly at most {g.blind:.2%}: a gain of {at_least(g.leakage, 4)} nats or more"))
     pairs(rows)
 
 

@@ -1,109 +1,33 @@
-"""Bundles on the command line: how they are planned, what is said about them, and their tables."""
+"""Bundles on the command line: what is said about them, and their tables."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sfumato.cli.columns import MOST_LABELS, label_sizes
-from sfumato.cli.console import columns, document, heading, notice, percent, progress, story
-from sfumato.cli.options import Wishes
-from sfumato.cli.plan import Plan, learned
-from sfumato.errors import InputError
-from sfumato.sources import Source
+from sfumato.certification import Certificate
+from sfumato.cli.console import columns, document, heading, story
+from sfumato.decimals import LEVEL, at_least, level, percent
 
 SHOWN_TABLES = 12  # two-way tables that are printed; --csv has all
-NOT_FOR_BUNDLES = {
-    "method": "auto", "aim": None, "notion": "rldp", "reads": "both", "time_limit": None, "gap": None, "distance": None,
-    "values": None, "outputs": None,
-}
 
 
-def fits_one_table(basis: Source, wishes: Wishes) -> bool:
-    """Whether the columns named make a table that one mechanism can be designed for."""
-    from sfumato.tabulation import MOST_CELLS
-
-    sizes = label_sizes(basis, wishes, [*wishes.secret, *wishes.useful])
-    cells = 1
-    for size in sizes.values():
-        cells *= size or MOST_LABELS
-    return cells <= MOST_CELLS
-
-
-def every_column(basis: Source, wishes: Wishes, keep: Sequence[str], known: Sequence[str]) -> Wishes:
-    """The wishes with all categorical columns as useful ones, when none were named."""
-    if wishes.useful:
-        return wishes
-    other = [c for c in basis.columns if c in known and c not in wishes.secret and c not in keep]
-    sizes = label_sizes(basis, wishes, other)
-    taken = tuple(c for c in other if (size := sizes[c]) is not None and 2 <= size <= MOST_LABELS)
-    if not taken:
-        raise InputError(
-            f"no other column of {basis.name} is categorical. Name the useful columns with --useful, and bin numeric "
-            "ones with --bins COL=5."
-        )
-    here = {*wishes.secret, *taken}
-    rare = {k: v for k, v in wishes.rare.items() if k in here} if isinstance(wishes.rare, dict) else wishes.rare
-    bins = {k: v for k, v in (wishes.bins or {}).items() if k in here}
-    labels = {k: v for k, v in (wishes.labels or {}).items() if k in here} or None
-    return replace(wishes, useful=taken, bins=bins or None, rare=rare, labels=labels)
-
-
-def planned_bundle(basis: Source, wishes: Wishes, origin: str) -> Plan:
-    """Design, seal and certify a bundle."""
-    from sfumato.bundles import bundle
-
-    for name, usual in NOT_FOR_BUNDLES.items():
-        if getattr(wishes, name) != usual:
-            raise InputError(f"--{name.replace('_', '-')} is for a single mechanism; leave it out for a bundle.")
-    with progress(f"designing for {len(wishes.useful)} columns"):
-        made = bundle(
-            basis, list(wishes.secret), list(wishes.useful), wishes.epsilon, assuming=wishes.assuming,
-            confidence=wishes.confidence, missing=wishes.missing, bins=wishes.bins, rare=wishes.rare, origin=origin,
-            labels=wishes.labels,
-        )
-    edges = [name for name, rule in (wishes.bins or {}).items() if not isinstance(rule, int)]
-    found = [c for c in (*wishes.secret, *wishes.useful) if c not in edges and c not in (wishes.labels or {})]
-    told = learned(found) if made.bundle.confidence is not None else ()
-    return Plan(made.bundle, made.certificate, (*made.notes, *told))
-
-
-def bundle_notice(bundle: Any, file: str, table: str) -> None:
-    """Say aloud which counts become public, and what is assumed."""
-    assuming = bundle.claim.assuming
-    if assuming in ("star", "tree"):
-        notice("The promise rests on a model of the columns", [
-            f"It holds if the columns {'are independent given the secret' if assuming == 'star' else 'form a tree'}, "
-            "which cannot be proved from data. Leave out --assuming for a promise that needs no model."
-        ])
-    if assuming != "nothing" and bundle.source != "reference":
-        notice("Counts of the private table become public with the mechanism file", [
-            f"{file} contains, without noise, the table of counts of {table} for each of its {len(bundle.parts)} "
-            "parts; nobody could verify the promise without them.",
-            "With --assuming nothing (the default) it contains no counts; --design-from reference.csv keeps private "
-            "rows out of it.",
-        ])
-
-
-def promise_lines(plan: Plan) -> list[tuple[str, str]]:
+def promise_lines(bundle: Any, proof: Certificate) -> list[tuple[str, str]]:
     """What is promised and how it was proved."""
-    bundle, proof = plan.mechanism, plan.certificate
-    rest = [(f"at {where}", f"ε ≤ {level:.6g}") for where, level in proof.elsewhere.items()]
-    sure = [] if bundle.confidence is None else [("confidence", f"{bundle.confidence:.4g} that all sets hold at once")]
+    rest = [(f"at {where}", level(x)) for where, x in proof.elsewhere.items()]
+    sure = bundle.confidence
+    held = [] if sure is None else [("confidence", f"{at_least(sure, 4)} that all sets hold at once")]
     return [
         ("promised", f"{proof.title}: {bundle.claim.sentence}"),
-        ("proved", f"ε ≤ {proof.level:.10g}; {proof.basis}"), *sure, *rest,
+        ("proved", f"{level(proof.level, LEVEL)}; {proof.basis}"), *held, *rest,
         ("columns", f"{', '.join(bundle.useful.names)}: {bundle.secret.size * bundle.useful.size:,} joint cells, never "
                     "listed"),
         ("method", bundle.method),
     ]
 
 
-def bundle_document(plan: Plan) -> dict[str, Any]:
+def bundle_document(bundle: Any, proof: Certificate) -> dict[str, Any]:
     """A bundle and its proof as JSON."""
-    bundle, proof = plan.mechanism, plan.certificate
     return {
         "method": bundle.method, "reads": bundle.reads, "asks": bundle.asks,
         "secret": list(bundle.secret.names), "useful": list(bundle.useful.names),

@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
-from sfumato.cli.console import columns, document, heading, listed, pairs, spark, story, ticking, width
-from sfumato.cli.options import Names, counting, joined, json_option, table_argument
+from sfumato.cli.console import Screen, columns, document, heading, pairs, spark, story, ticking, width
+from sfumato.cli.options import Names, counting, joined, json_option, table_argument, table_source, wishes_of
+from sfumato.errors import listed
 
 INTERRUPTED = 130
 NAMED = 3  # levels whose figures are listed in the first table
@@ -80,8 +81,7 @@ def _joint(
     table: Path, secret: tuple[str, ...], useful: tuple[str, ...], counts: str | None, rules: dict[str, Any], *,
     quiet: bool,
 ) -> Any:
-    from sfumato.cli.design import joint_of
-    from sfumato.cli.release import wishes_of
+    from sfumato.releasing.planning import joint_of
 
     if str(table) == "adult" and not table.exists() and counts is None:
         from sfumato.datasets import adult
@@ -90,7 +90,9 @@ def _joint(
             raise click.UsageError("adult has pairs of columns: give one --secret and one --useful.")
         return adult(secret[0], useful[0])
     wished = wishes_of(secret, useful, {"epsilon": 1.0, **rules})
-    return joint_of(table, wished, counts, None, quiet=quiet)[0]
+    source = table_source(table)
+    source = source.settled(source.columns)  # several passes are made; what comes through a pipe is held in memory
+    return joint_of(source, wished, counts=counts, listener=Screen(quiet=quiet))[0]
 
 
 def _advice(found: Any, at: float) -> list[dict[str, Any]]:
@@ -101,10 +103,10 @@ def _advice(found: Any, at: float) -> list[dict[str, Any]]:
 
 def _written(found: Any, at: float, out: Path) -> dict[str, Path]:
     """All files, or none."""
-    from sfumato.atomic import as_output_error, drafts
-    from sfumato.cli.files import fill, publish
+    from sfumato.atomic import as_output_error
     from sfumato.comparing.page import page
     from sfumato.comparing.pictures import error_picture, kept_picture
+    from sfumato.releasing.targets import write_all
 
     texts = {
         "compare.csv": found.csv(), "compare.json": json.dumps(found.document(), indent=1) + "\n",
@@ -114,10 +116,7 @@ def _written(found: Any, at: float, out: Path) -> dict[str, Path]:
     with as_output_error(out):
         out.mkdir(parents=True, exist_ok=True)
     files = {name: out / name for name in texts}
-    with drafts(*files.values()) as made:
-        for draft, text in zip(made, texts.values(), strict=True):
-            fill(draft, text.encode(), private=True)
-        publish(dict(zip(texts, made, strict=True)), replace=True)
+    write_all({files[name]: text.encode() for name, text in texts.items()}, replace=True, private=True)
     return files
 
 

@@ -9,6 +9,7 @@ import click
 
 from sfumato.cli.console import columns, document, progress, story
 from sfumato.cli.options import force_option, json_option
+from sfumato.decimals import at_most
 
 
 @click.command()
@@ -46,7 +47,7 @@ def compose(files: tuple[Path, ...], times: int, out: Path | None, force: bool, 
         return
     names = ("about the releases", "together", "sum", "the sum is")
     columns(names, [
-        (x.title, _number(x.level), _number(x.sum), "a bound" if x.adds else "no bound") for x in whole.levels
+        (x.title, at_most(x.level), at_most(x.sum), "a bound" if x.adds else "no bound") for x in whole.levels
     ])
     how = "exact" if whole.exact else "bounds, for the joint outputs are too many to list"
     story(f"{len(loaded)} releases of the same rows; the levels are {how}.")
@@ -60,7 +61,3 @@ def _row(x: Any) -> dict[str, Any]:
         "notion": x.claim.notion, "within": None if within is None else within.kind, "alpha": x.claim.alpha,
         "beta": x.claim.beta, "level": x.level, "sum": x.sum, "each": x.each, "sum_is_a_bound": x.adds,
     }
-
-
-def _number(x: float) -> str:
-    return f"{x:.6g}" if x != float("inf") else "∞"

@@ -8,13 +8,19 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from sfumato.errors import spelled
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-Total = int | Callable[[int], int | None] | None
+    from sfumato.releasing.listening import Tell, Total
+    from sfumato.releasing.notices import Notice
+
 WIDEST = 110  # lines of prose longer than this are hard to read
 
 
@@ -57,11 +63,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else "�" for c in text)
 
 
-def notice(title: str, paragraphs: Sequence[str]) -> None:
+def notice(told: Notice) -> None:
     """A box on stderr that cannot be missed."""
     from rich.panel import Panel
 
-    head, body = written(title, "bold"), written("\n".join(paragraphs))
+    head, body = written(told.title, "bold"), written(spelled("\n".join(told.paragraphs), shell=True))
     show(Panel(body, title=head, title_align="left", border_style="bold yellow", padding=(0, 1)), err=True)
 
 
@@ -172,6 +178,20 @@ def progress(what: str, total: Total = None, *, rows: bool = False) -> Iterator[
         yield tell
 
 
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """The terminal as a listener of a release."""
+
+    quiet: bool = False  # a program reads what comes out: choices are in the document
+
+    def step(self, what: str, total: Total = None, *, rows: bool = False) -> AbstractContextManager[Tell]:
+        return progress(what, total, rows=rows)
+
+    def say(self, text: str) -> None:
+        if not self.quiet:
+            story(spelled(text, shell=True), err=True)
+
+
 @contextlib.contextmanager
 def ticking(what: str, total: int) -> Iterator[Callable[[int, str], None]]:
     """A bar on stderr for many pieces of work, told how many are done and which was last; nothing when piped."""
@@ -186,6 +206,14 @@ def ticking(what: str, total: int) -> Iterator[Callable[[int, str], None]]:
     ) as running:
         task = running.add_task(printable(what), total=total, last="")
         yield lambda done, last: running.update(task, completed=done, last=printable(last))
+
+
+def show_answer(told: dict[str, Any] | Sequence[tuple[str, str]]) -> None:
+    """What a command found: a document for programs, or lines for people."""
+    if isinstance(told, dict):
+        document(told)
+    else:
+        pairs(told)
 
 
 def document(content: dict[str, Any]) -> None:
@@ -207,12 +235,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else "inf" if value > 0 else "-inf"
     return value
-
-
-def percent(x: float) -> str:
-    return f"{100 * x:.2f} %"
-
-
-def listed(names: Sequence[str]) -> str:
-    """'a', 'a and b', 'a, b and c'."""
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else list(names))

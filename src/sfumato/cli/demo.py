@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from sfumato.cli.console import columns, document, heading, pairs, percent, story
-from sfumato.cli.options import Wishes, force_option, json_option
+from sfumato.cli.console import Screen, columns, document, heading, notice, pairs, story
+from sfumato.cli.options import force_option, json_option
+from sfumato.decimals import LEVEL, level, percent
 from sfumato.errors import OutputError
 
 
@@ -28,35 +29,35 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     Example:
       sfumato demo --out demo
     """
-    from sfumato.cli.files import Files
-    from sfumato.cli.plan import design_notice, planned, tabulated
-    from sfumato.cli.road import Wanted, released
-    from sfumato.errors import designed_epsilon
-    from sfumato.sources import open_source
+    from sfumato.cli.wording import release_document, release_lines
+    from sfumato.releasing import Session, Wishes
+    from sfumato.releasing.files import Files
 
-    designed_epsilon(epsilon)
+    wishes = Wishes(("sex",), ("race",), epsilon)
     table = out / "adult.csv"
     files = Files.beside(out / "released.csv", private_report=out / "released.private-report.html")
     _folder(out, [table, *files.written.values()], force)
     tell = _silent if as_json else _tell
     tell("1. A private table", f"{table}: 32,561 people, their sex and race, with the counts of the UCI Adult data.")
     _write_table(table, force)
-    source = open_source(table)
-    wishes = Wishes(("sex",), ("race",), epsilon)
     tell("2. Release it so that nobody's sex can be inferred",
          f"sfumato release {table} --secret sex --useful race --epsilon {epsilon:g} --out {files.table}")
-    plan = planned(tabulated(source, wishes), wishes, "private")
-    design_notice(plan.mechanism, str(files.mechanism), table.name)
-    done = released(source, plan, files, Wanted(force=force))
+    session = Session.open(table, Screen(quiet=as_json)).design(wishes)
+    plan: Any = session.plan
+    mechanism = plan.mechanism
+    for told in plan.notices(str(files.mechanism)):
+        notice(told)
+    with session.check().written(files, force=force) as done:
+        lines = release_lines(mechanism, done)
     if not as_json:
-        pairs(done.lines)
+        pairs(lines)
     tell("3. Anyone can check the promise, from the file alone", f"sfumato verify {files.mechanism}")
     proof = _verified(files.mechanism)
-    tell("", f"The claim holds: ε ≤ {proof.level:.10g}, proved again from the integers in the file.")
+    tell("", f"The claim holds: {level(proof.level, LEVEL)}, proved again from the integers in the file.")
     tell("4. What the released rows still tell", f"sfumato estimate {files.table}")
-    rows = _compared(done, plan)
+    rows = _compared(done.estimate, mechanism.joint)
     if as_json:
-        document({**done.document, "estimate": rows, "demo_table": table})
+        document({**release_document(mechanism, done), "estimate": rows, "demo_table": table})
         return
     _show(rows)
     tell("5. Look at it", f"{files.report} is the page for everyone; {files.private_report} compares with the "
@@ -89,15 +90,12 @@ def _write_table(path: Path, force: bool) -> None:
 
     from pyarrow import csv
 
-    from sfumato.atomic import drafts
-    from sfumato.cli.files import fill, publish
     from sfumato.datasets import adult, rows
+    from sfumato.releasing.targets import write_all
 
     text = io.BytesIO()
     csv.write_csv(rows(adult("sex", "race"), seed=1994), text)
-    with drafts(path) as (draft,):
-        fill(draft, text.getvalue())
-        publish({"table": draft}, replace=force)
+    write_all({path: text.getvalue()}, replace=force)
 
 
 def _verified(path: Any) -> Any:
@@ -106,9 +104,8 @@ def _verified(path: Any) -> Any:
     return verify(path)
 
 
-def _compared(done: Any, plan: Any) -> list[dict[str, Any]]:
+def _compared(found: Any, truth: Any) -> list[dict[str, Any]]:
     """Estimate beside truth for every value of both variables."""
-    truth, found = plan.mechanism.joint, done.estimate
     out = []
     for side, true in ((found.secret, truth.p_secret), (found.useful, truth.p_useful)):
         low, high = side.interval(0.95)

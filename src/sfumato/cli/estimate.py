@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sfumato.cli.console import columns, document, drawing, heading, percent, span, story
+from sfumato.cli.console import columns, document, drawing, heading, span, story
 from sfumato.cli.options import (
     Location,
-    Values,
     force_option,
     format_option,
     json_option,
-    numbered,
+    table_source,
     values_option,
 )
+from sfumato.decimals import near, percent
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
+    from sfumato.releasing.wishes import Values
     from sfumato.sources import Where
 
 Cells = tuple[list[str], list[list[Any]]]  # head and rows of the table of estimates
@@ -53,10 +54,9 @@ def estimate(
       sfumato estimate released.csv --mechanism released.mechanism.json --csv estimates.csv
     """
     from sfumato.cli.console import progress
-    from sfumato.cli.parts import watched
-    from sfumato.cli.pipes import table_source
     from sfumato.estimation import estimate as estimated
     from sfumato.mechanism import Bundle, load
+    from sfumato.releasing.parts import watched
 
     if not 0 < confidence < 1:
         raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence:g}.")
@@ -117,12 +117,12 @@ def _estimate_bundle(
 
 
 def _mechanism_beside(released: Where) -> Where:
-    from sfumato.cli.files import Files
+    from sfumato.releasing.files import mechanism_beside
 
-    path = Files.beside(released).mechanism
+    path = mechanism_beside(released)
     if isinstance(released, Path) and not released.exists():
         raise InputError(f"{released} could not be read: No such file or directory.")
-    if path is None or not path.exists():
+    if not path.exists():
         raise InputError(f"there is no mechanism file beside {released} ({path}); name it with --mechanism.")
     return path
 
@@ -161,6 +161,7 @@ def _show_side(side: Any, confidence: float, most: int) -> None:
 def _numbers(found: Any, confidence: float, values: Values | None) -> Any:
     """Mean and quantiles, when the useful values are numbers or some are given for them."""
     from sfumato.estimation import numbers
+    from sfumato.releasing.planning import numbered
 
     try:
         return numbers(found, numbered(values, found.useful.alphabet), level=confidence)
@@ -175,7 +176,7 @@ def _show_numbers(found: Any, told: Any) -> None:
         return
     named = [("mean", told.mean), *((f"quantile {q:.0%}", figure) for q, figure in told.quantiles.items())]
     heading("\n" + ", ".join(found.useful.alphabet.names) + " as a number")
-    rows = [[name, *(f"{x:.5g}" for x in (f.estimate, f.low, f.high))] for name, f in named]
+    rows = [[name, *(near(x, 5) for x in (f.estimate, f.low, f.high))] for name, f in named]
     columns(["", "estimate", "from", "to"], rows, numbers=3)
 
 
@@ -219,16 +220,13 @@ def _write_csv(path: Path, table: Cells, force: bool) -> None:
     import csv
     import io
 
-    from sfumato.atomic import drafts
-    from sfumato.cli.files import fill, publish
+    from sfumato.releasing.targets import write_all
     from sfumato.sources.formulas import guarded
 
     text = io.StringIO()
     cells = ([guarded(x) if isinstance(x, str) else x for x in row] for row in (table[0], *table[1]))
     csv.writer(text, lineterminator="\n").writerows(cells)
-    with drafts(path) as (draft,):
-        fill(draft, text.getvalue().encode())
-        publish({"csv": draft}, replace=force)
+    write_all({path: text.getvalue().encode()}, replace=force)
 
 
 def _document(found: Any, table: Cells, told: Any, confidence: float, csv_file: Path | None) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from sfumato.cli.console import columns, document, heading, pairs, percent, story
+from sfumato.cli.console import columns, document, heading, pairs, story
 from sfumato.cli.options import json_option
+from sfumato.decimals import percent
 
 LIKELIEST = 3  # original cells named for an output
 LABELS = 12  # of a column that are listed
@@ -81,7 +82,7 @@ def _law(m: Any) -> str:
 
 
 def _design_record(m: Any) -> dict[str, Any]:
-    from sfumato.cli.plan import small_cells
+    from sfumato.releasing.notices import small_cells
 
     j = m.joint
     return {

@@ -9,6 +9,7 @@ import click
 
 from sfumato.cli.console import columns, document, heading, story, width
 from sfumato.cli.options import Location, force_option, json_option
+from sfumato.decimals import SHORT, at_least, at_most, near
 
 REASONS = 70  # columns of text from which the inequalities between measures come with their reasons
 
@@ -55,49 +56,41 @@ def leak(file: Path, table: Path | None, picture: Path | None, points: int, forc
 
 
 def _joint(table: Path, mechanism: Any) -> Any:
-    from sfumato.cli.parts import counted
+    from sfumato.releasing.parts import counted
     from sfumato.sources import open_source
 
     return counted(open_source(table), mechanism, {})
 
 
 def _draw(drawn: Any, picture: Path, mechanism: Any, force: bool) -> None:
-    from sfumato.atomic import drafts
-    from sfumato.cli.files import fill, publish
     from sfumato.errors import InputError
+    from sfumato.releasing.targets import write_all
     from sfumato.reporting.order_picture import order_picture
 
     kind = picture.suffix.lower().lstrip(".")
     if kind not in ("png", "svg", "pdf"):
         raise InputError(f"a map is drawn to a .png, .svg or .pdf file, got {picture.name}.")
     title = f"{mechanism.method}: {mechanism.inputs:,} inputs, {mechanism.outputs:,} outputs"
-    content = order_picture(drawn, title, kind)
-    with drafts(picture) as (draft,):
-        fill(draft, content)
-        publish({"map": draft}, replace=force)
-
-
-def _number(x: float) -> str:
-    return "∞" if x == float("inf") else f"{x:.6g}"
+    write_all({picture: order_picture(drawn, title, kind)}, replace=force)
 
 
 def _show(mechanism: Any, found: Any) -> None:
     if mechanism.claim is not None:
         story(f"Claimed: {mechanism.claim.sentence}.")
     heading("\nLevels (nats)")
-    columns(["notion", "level"], [[name, _number(x)] for name, x in found.levels.items()], numbers=1)
+    columns(["notion", "level"], [[name, near(x, SHORT)] for name, x in found.levels.items()], numbers=1)
     for about, held in found.lattices.items():
         heading(f"\nWhat Y tells about the {about}")
         rows = [
             [line.name + ("" if line.unit else " (no unit)"),
-             "" if line.at_joint is None else _number(line.at_joint.value), _worst(line.worst)]
+             "" if line.at_joint is None else near(line.at_joint.value, SHORT), _worst(line.worst)]
             for line in found.lines if line.about == about
         ]
         columns(["measure", "at the data", "at the worst prior"], rows, numbers=2)
         heading(f"\nHow the measures relate, about the {about}")
         told = 5 if width() >= REASONS else 4  # in a narrow window the reasons would be one word a line
         columns(["this", "", "is at most", "", "because"][:told], [
-            [edge.smaller, _number(left), edge.larger, _number(right), edge.reason][:told]
+            [edge.smaller, near(left, SHORT), edge.larger, near(right, SHORT), edge.reason][:told]
             for edge, left, right in held.sides
         ])
     for note in found.notes:
@@ -105,7 +98,8 @@ def _show(mechanism: Any, found: Any) -> None:
 
 
 def _worst(reading: Any) -> str:
-    return _number(reading.value) if reading.gap <= 1e-6 else f"{_number(reading.value)} … {_number(reading.bound)}"
+    found = near(reading.value, SHORT)
+    return found if reading.gap <= 1e-6 else f"{at_least(reading.value)} … {at_most(reading.bound)}"
 
 
 def _document(file: Path, mechanism: Any, found: Any, drawn: Any, picture: Path | None) -> dict[str, Any]:

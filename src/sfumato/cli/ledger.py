@@ -9,6 +9,7 @@ import click
 
 from sfumato.cli.console import columns, document, pairs, story
 from sfumato.cli.options import json_option
+from sfumato.decimals import at_most
 
 ledger_option = click.option(
     "--ledger", "path", type=click.Path(path_type=Path), default="sfumato.ledger", show_default=True, metavar="FILE",
@@ -106,4 +107,4 @@ def _document(entry: Any) -> dict[str, Any]:
 
 
 def _number(x: float | None) -> str:
-    return "" if x is None else f"{x:.6g}" if x != float("inf") else "∞"
+    return "" if x is None else at_most(x)

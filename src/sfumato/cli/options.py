@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import os
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem, split_arg_string
@@ -15,34 +16,12 @@ from click.shell_completion import CompletionItem, split_arg_string
 from sfumato.alphabet import MISSING
 from sfumato.errors import InputError
 
+if TYPE_CHECKING:
+    from sfumato.releasing.wishes import Values, Wishes
+    from sfumato.sources import Source
+
 F = TypeVar("F", bound=Callable[..., Any])
 METHODS_HELP = "How to design: auto compares what fits and says why."
-
-
-@dataclass(frozen=True, slots=True)
-class Wishes:
-    """How a table is counted and a mechanism designed from it."""
-
-    secret: tuple[str, ...]
-    useful: tuple[str, ...]
-    epsilon: float
-    method: str = "auto"
-    confidence: float = 0.95
-    notion: str = "rldp"
-    reads: str = "both"
-    aim: str | None = None  # of the method auto
-    bins: dict[str, int | list[float]] | None = None
-    rare: float | dict[str, float] | None = None
-    missing: str = "category"
-    unseen: str | dict[str, str] | None = None
-    labels: dict[str, list[str | None]] | None = None
-    time_limit: float | None = None
-    gap: float | None = None
-    distance: str | None = None  # these are for the method distortion
-    values: tuple[float, ...] | dict[str, float] | None = None
-    outputs: str | None = None
-    columns: str = "auto"  # one mechanism for all, or a bundle
-    assuming: str = "nothing"  # by a bundle
 
 
 class Names(click.ParamType[tuple[str, ...]]):
@@ -183,9 +162,6 @@ def labels_of(texts: Sequence[str]) -> dict[str, list[str | None]] | None:
     return out or None
 
 
-Values = tuple[float, ...] | dict[str, float]  # numbers in the order of labels, or by label
-
-
 def values_of(ctx: click.Context | None, param: click.Parameter | None, text: str | None) -> Values | None:
     """Numbers separated by commas, or LABEL=NUMBER for each label.
 
@@ -201,18 +177,6 @@ def values_of(ctx: click.Context | None, param: click.Parameter | None, text: st
         return {name.strip(): float(number) for name, _, number in named}
     except ValueError:
         raise click.BadParameter(f"{text!r}: write 1,2,3 or low=1,mid=2,high=3.", ctx, param) from None
-
-
-def numbered(values: Values | None, useful: Any) -> list[float] | None:
-    """The numbers in the order of the useful labels."""
-    if values is None or isinstance(values, tuple):
-        return None if values is None else list(values)
-    labels = [useful.text(i) for i in range(useful.size)]
-    if set(values) != set(labels):
-        off = sorted(set(labels) - set(values)) or sorted(set(values) - set(labels))
-        what = "has no number for" if set(labels) - set(values) else "names what is no useful value:"
-        raise InputError(f"--values {what} {', '.join(map(repr, off[:5]))} (useful values: {', '.join(labels[:20])}).")
-    return [values[label] for label in labels]
 
 
 values_option = click.option(
@@ -281,6 +245,42 @@ def bundling(command: F) -> F:
     )):
         command = option(command)
     return command
+
+
+PIPE = "-"
+
+
+def is_pipe(where: Any) -> bool:
+    """Whether an argument means standard input or output."""
+    return str(where) == PIPE
+
+
+def table_source(where: Any, form: str | None = None) -> Source:
+    """A table on the command line: a file, a folder, an address, or '-' for standard input, which is read once."""
+    import pyarrow as pa
+
+    from sfumato.sources import open_source
+    from sfumato.sources.delimited import stream_source
+
+    if not is_pipe(where):
+        return open_source(where)
+    if form != "arrow":
+        return stream_source(sys.stdin.buffer, {"csv": ",", "tsv": "\t"}[form or "csv"])
+    try:
+        return replace(open_source(pa.ipc.open_stream(sys.stdin.buffer)), name="standard input")
+    except pa.ArrowInvalid:
+        raise InputError("standard input is not a stream of Arrow's. Is it CSV? Then leave out --format.") from None
+
+
+def wishes_of(secret: tuple[str, ...], useful: tuple[str, ...], design: dict[str, Any]) -> Wishes:
+    """Options as text, checked and read."""
+    from sfumato.releasing.wishes import Wishes
+
+    read = {
+        "bins": bins_of(design["bins"]), "rare": rare_of(design["rare"]), "unseen": unseen_of(design["unseen"]),
+        "labels": labels_of(design["labels"]),
+    }
+    return Wishes(secret, useful, **{**design, **read})
 
 
 table_argument = click.argument("table", type=Location(), metavar="TABLE")

@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sfumato.cli.console import document, listed, pairs, story
+from sfumato.cli.console import Screen, notice, show_answer, story
 from sfumato.cli.options import (
     Location,
     Names,
-    Wishes,
-    bins_of,
     bundling,
     counting,
     designing,
     force_option,
     format_option,
+    is_pipe,
     joined,
     json_option,
-    labels_of,
-    rare_of,
     table_argument,
-    unseen_of,
+    table_source,
+    wishes_of,
 )
-from sfumato.errors import InputError, designed_epsilon, did_you_mean
+from sfumato.errors import InputError, listed
 
 if TYPE_CHECKING:
-    from sfumato.cli.plan import Plan
-    from sfumato.sources import Source, Where
+    from sfumato.releasing import Session, Wishes
+    from sfumato.releasing.booking import Account
+    from sfumato.releasing.files import Files
+    from sfumato.releasing.flow import DrawOptions
+    from sfumato.sources import Where
 
-MANY_COLUMNS = 5  # useful columns from which on their table may be too large for one mechanism
+NOT_ATOMIC = (
+    "Rows go to standard output as they are drawn. A pipe cannot be all or nothing: if this ends with an error, "
+    "discard what was written."
+)
 DESIGN_OPTIONS = (
     "epsilon", "method", "aim", "confidence", "notion", "reads", "time_limit", "gap",
     "distance", "values", "outputs", "bins", "labels", "rare", "missing", "unseen", "design_from",
@@ -115,61 +118,88 @@ def release(
           --people 'cohort 7' --budget 2
     """
     from sfumato.alphabet import find_column
-    from sfumato.cli.files import Files
-    from sfumato.cli.pipes import is_pipe, streamed, table_source
-    from sfumato.cli.plan import design_notice
-    from sfumato.cli.road import Wanted, counting_within, released
-    from sfumato.releasing.writing import writer_for
+    from sfumato.releasing import Session
+    from sfumato.releasing.files import Files
+    from sfumato.releasing.flow import DrawOptions
 
     wishes = _wishes(ctx, joined(secret), joined(useful), mechanism, design)
     if design_from is not None and split is not None:
         raise click.UsageError("--design-from and --split exclude each other: the reference is the design data.")
     _check_pipes(ctx, is_pipe(table), is_pipe(out))
-    files = Files.beside(
-        out, mechanism=mechanism is None, report=report, private_report=private_report, partition=joined(partition),
-        raw_cells=raw_cells,
-    )
-    if not is_pipe(out):
-        writer_for(out, files.partition)  # says now if the suffix is not known
-    source = table_source(table, form)
+    session = Session.open(table_source(table, form), Screen(quiet=as_json))
     for name in joined(keep):
-        find_column(name, source.columns, source.name)
-    entered = _entered(table, ledger, people, budget, same_values, memoise, person)
-    wanted = Wanted(decode, joined(keep), seed=seed, force=force, entered=entered, raw_cells=raw_cells)
+        find_column(name, session.source.columns, session.source.name)
+    renamed = (None, None) if wishes is not None else (joined(secret) or None, joined(useful) or None)
+    options = DrawOptions(decode, joined(keep), *renamed, seed)
     if is_pipe(out):
-        assert mechanism is not None
-        streamed(source, *_fitting(mechanism, source, wanted, joined(secret), joined(useful)), form)
-        return
+        return _stream(session.load(out_of(mechanism), joined(secret), joined(useful)), options, form, raw_cells)
+    files = Files.beside(
+        out, mechanism=mechanism is None, report=True if report is None else report, private_report=private_report,
+        partition=joined(partition), raw_cells=raw_cells,
+    )
     files.check([p for p in (table, design_from, mechanism) if p is not None and p.exists()], force=force)
-    with counting_within(split is not None):
-        if wishes is None:
-            assert mechanism is not None
-            plan, wanted = _fitting(mechanism, source, wanted, joined(secret), joined(useful))
-        else:
-            plan, source = _designed(source, wishes, wanted.keep, design_from, split, seed, quiet=as_json)
-            design_notice(plan.mechanism, str(files.mechanism), table.name)
-        files = _without_pages(files, plan, report, private_report)
-        done = released(source, plan, files, wanted)
-    if as_json:
-        document(done.document)
+    account = _account(table, ledger, people, budget, same_values, memoise, person)
+    if wishes is None:
+        session = session.load(out_of(mechanism), joined(secret), joined(useful))
     else:
-        pairs(done.lines)
+        session = session.design(wishes, keep=joined(keep), reference=design_from, split=split, seed=seed)
+    _written(session, files, options, account, force, as_json)
+    return None
 
 
-def _entered(
+def out_of(mechanism: Where | None) -> Where:
+    """The file that there must be where nothing is designed."""
+    assert mechanism is not None
+    return mechanism
+
+
+def _written(
+    session: Session, files: Files, options: DrawOptions, account: Account, force: bool, as_json: bool
+) -> None:
+    """Notices first, then the release; what is said about it is worded before the first file gets its name."""
+    from sfumato.cli.wording import release_document, release_lines
+
+    assert session.plan is not None
+    mechanism = session.plan.mechanism
+    for told in session.plan.notices(str(files.mechanism)):
+        notice(told)
+    files = files.for_what(mechanism)
+    with session.check(options, account).written(files, force=force) as done:
+        told_all = release_document(mechanism, done) if as_json else release_lines(mechanism, done)
+    show_answer(told_all)
+
+
+def _stream(session: Session, options: DrawOptions, form: str | None, raw_cells: bool) -> None:
+    """Release into standard output; what is said about it goes to stderr."""
+    drawing = session.check(options)
+    story(NOT_ATOMIC, err=True)
+    rows = drawing.streamed(sys.stdout.buffer, form or "csv", raw_cells=raw_cells)
+    names = listed([c.name for c in drawing.flow.columns])
+    story(f"Released {rows:,} rows with {names}: {drawing.flow.mechanism.claim.sentence}.", err=True)
+    if options.decode != "symbols":
+        story(f"There is no manifest: whoever estimates from them must say --decode {options.decode}.", err=True)
+    if options.seed is not None:
+        story("Seeded: not for release, whoever knows the seed can undo the randomness.", err=True)
+
+
+def _account(
     table: Where, ledger: Path | None, people: str | None, budget: float | None, same_values: bool,
     memoise: str | None, person: str | None,
-) -> Any:
+) -> Account:
     """The place in the ledger that was asked for, if any."""
-    from sfumato.cli.road import Entered
+    from sfumato.releasing.booking import Account
 
     if all(x is None for x in (ledger, people, budget, memoise, person)) and not same_values:
-        return None
+        return Account()
     if ledger is None:
         if not isinstance(table, Path):
             raise click.UsageError("the ledger of a table in a store has no place beside it: say --ledger FILE.")
         ledger = table.with_name("sfumato.ledger")
-    return Entered(ledger, people, budget, same_values, memoise, person)
+    if not people:
+        raise InputError("say whose data these are (--people NAME), so that the ledger can tell them from others.")
+    from sfumato.ledgers import Ledger
+
+    return Account(Ledger(ledger), people, budget, same_values, memoise, person)
 
 
 def _check_pipes(ctx: click.Context, comes: bool, goes: bool) -> None:
@@ -207,116 +237,3 @@ def _wishes(
     if design["epsilon"] is None:
         raise click.UsageError("say how strong the promise is (--epsilon 1), or give a --mechanism.")
     return wishes_of(secret, useful, design)
-
-
-def wishes_of(secret: tuple[str, ...], useful: tuple[str, ...], design: dict[str, Any]) -> Wishes:
-    """Options as text, checked and read."""
-    designed_epsilon(design["epsilon"])
-    read = {
-        "bins": bins_of(design["bins"]), "rare": rare_of(design["rare"]), "unseen": unseen_of(design["unseen"]),
-        "labels": labels_of(design["labels"]),
-    }
-    return Wishes(secret, useful, **{**design, **read})
-
-
-def _designed(
-    source: Source, wishes: Wishes, keep: Sequence[str], design_from: Where | None, split: float | None,
-    seed: int | None, *, quiet: bool,
-) -> tuple[Plan, Source]:
-    """The plan, and the rows that are left to release."""
-    from sfumato.cli.bundled import planned_bundle
-    from sfumato.cli.parts import split as parted
-    from sfumato.cli.plan import planned, tabulated
-    from sfumato.sources import open_source
-
-    basis, rest, origin = source, source, "private"
-    if design_from is not None:
-        basis, origin = open_source(design_from), "reference"
-    elif split is not None:
-        (basis, rest), origin = parted(source, split, seed), "split"
-    bundled = as_bundle(basis, wishes, keep, source.columns, quiet=quiet)
-    if bundled is not None:
-        return planned_bundle(basis, bundled, origin), rest
-    wishes = with_useful(basis, wishes, keep, source.columns, quiet=quiet)
-    return planned(tabulated(basis, wishes), wishes, origin), rest
-
-
-def as_bundle(
-    basis: Source, wishes: Wishes, keep: Sequence[str], known: Sequence[str], *, quiet: bool = False
-) -> Wishes | None:
-    """The wishes for a bundle, or None when one mechanism will do; said on stderr."""
-    from sfumato.alphabet import find_column
-    from sfumato.cli.bundled import every_column, fits_one_table
-
-    for name in (*wishes.secret, *wishes.useful):
-        find_column(name, basis.columns, basis.name)
-    if wishes.columns == "one" or (wishes.columns == "auto" and wishes.assuming == "nothing" and (
-        len(wishes.useful) < MANY_COLUMNS or fits_one_table(basis, wishes)
-    )):
-        if wishes.assuming != "nothing":
-            raise click.UsageError("--assuming is for a bundle; leave out --columns one.")
-        return None
-    wishes = every_column(basis, wishes, keep, known)
-    if not quiet:
-        story(f"A bundle of mechanisms for {listed(wishes.useful)} (--columns one for a single table).", err=True)
-    return wishes
-
-
-def _without_pages(files: Any, plan: Plan, report: Path | None, private_report: Path | None) -> Any:
-    """The report is about a single mechanism; for a bundle there is none."""
-    from sfumato.mechanism import Bundle
-
-    if not isinstance(plan.mechanism, Bundle):
-        return files
-    if report is not None or private_report is not None:
-        raise click.UsageError("there is no report about a bundle yet; leave out --report and --private-report.")
-    return replace(files, report=None)
-
-
-def with_useful(
-    basis: Source, wishes: Wishes, keep: Sequence[str], known: Sequence[str], *, quiet: bool = False
-) -> Wishes:
-    """The wishes with useful columns chosen, and the choice said on stderr, when none were named."""
-    from sfumato.alphabet import find_column
-    from sfumato.cli.columns import useful_columns
-
-    for name in (*wishes.secret, *wishes.useful):
-        find_column(name, basis.columns, basis.name)
-    if wishes.useful:
-        return wishes
-    other = [c for c in basis.columns if c in known and c not in wishes.secret and c not in keep]
-    choice = useful_columns(basis, wishes, other)
-    if not quiet:
-        story(
-            f"Useful columns: {listed(choice.useful)} (every categorical column that fits into {choice.limit:,} cells; "
-            "choose others with --useful, or take all with --columns bundle).", err=True,
-        )
-    taken = {*wishes.secret, *choice.useful}
-    rare = {k: v for k, v in wishes.rare.items() if k in taken} if isinstance(wishes.rare, dict) else wishes.rare
-    bins = {k: v for k, v in (wishes.bins or {}).items() if k in taken or k not in other}
-    unseen = wishes.unseen
-    if isinstance(unseen, dict):
-        unseen = {k: v for k, v in unseen.items() if k in taken or k not in other} or None
-    labels = {k: v for k, v in (wishes.labels or {}).items() if k in taken or k not in other} or None
-    return replace(wishes, useful=choice.useful, bins=bins or None, rare=rare, unseen=unseen, labels=labels)
-
-
-def _fitting(
-    path: Where, source: Source, wanted: Any, secret: tuple[str, ...], useful: tuple[str, ...]
-) -> tuple[Plan, Any]:
-    """The given mechanism, if the table has its columns."""
-    from sfumato.cli.plan import given
-
-    plan = given(path)
-    m = plan.mechanism
-    for option, names, own in (("--secret", secret, m.secret.names), ("--useful", useful, m.useful.names)):
-        needed = names or (own if option == "--useful" or m.reads == "both" else ())
-        for name in needed:
-            if name not in source.columns:
-                shown = ", ".join(source.columns[:20]) + (", …" if len(source.columns) > 20 else "")
-                raise InputError(
-                    f"{path.name} is a mechanism for the columns {listed([*m.secret.names, *m.useful.names])}, but "
-                    f"{name!r} is not a column of {source.name} (columns: {shown})."
-                    f"{did_you_mean(name, source.columns)} If the table calls it otherwise, say so with {option}."
-                )
-    return plan, replace(wanted, secret=secret or None, useful=useful or None)

@@ -9,6 +9,7 @@ import click
 
 from sfumato.cli.console import document, pairs, progress
 from sfumato.cli.options import force_option, json_option
+from sfumato.decimals import LEVEL, level
 
 
 @click.command()
@@ -60,7 +61,7 @@ def report(
     else:
         pairs([
             ("report", str(out)), ("made from", f"{file}{'' if released is None else f' and {released}'}"),
-            *([("proved", f"ε ≤ {proof.level:.10g}")] if proof is not None and proof.holds else []),
+            *([("proved", level(proof.level, LEVEL))] if proof is not None and proof.holds else []),
         ])
     if proof is not None and not proof.holds:
         raise ClaimError(f"{file} claims {mechanism.claim.sentence if mechanism.claim else ''}, which was not proved.")
@@ -71,10 +72,10 @@ def _read(released: Path, mechanism: Any) -> tuple[Any, Any]:
 
     A law too large to invert gives no estimate, as in the release itself.
     """
+    from sfumato.drawing.manifest import manifest_path, read_manifest
     from sfumato.errors import InputError
     from sfumato.estimation import estimate
     from sfumato.estimation.models import model_of
-    from sfumato.releasing.manifest import manifest_path, read_manifest
 
     beside = manifest_path(released)
     manifest = read_manifest(beside) if beside.exists() else None

@@ -8,6 +8,7 @@ import click
 
 from sfumato.cli.console import document, pairs
 from sfumato.cli.options import json_option
+from sfumato.decimals import LEVEL, level
 from sfumato.errors import ClaimError
 
 
@@ -28,8 +29,7 @@ def verify(file: Path, as_json: bool) -> None:
     from sfumato.certification.certificate import PROVED
     from sfumato.certification.confirming import confirm
     from sfumato.certification.together import bundle_certificate
-    from sfumato.cli.plan import Plan
-    from sfumato.cli.telling import plan_document, witness
+    from sfumato.cli.wording import mechanism_document, witness
     from sfumato.mechanism import Bundle, load
 
     mechanism = load(file)
@@ -38,24 +38,20 @@ def verify(file: Path, as_json: bool) -> None:
     found = bundle_certificate(mechanism) if isinstance(mechanism, Bundle) else certificate(mechanism)
     at = witness(found)
     if as_json:
-        document({"file": file, **plan_document(Plan(mechanism, found))})
+        document({"file": file, **mechanism_document(mechanism, found)})
     if not found.holds:
         raise ClaimError(
-            f"{file} claims {mechanism.claim.sentence}, but only ε ≤ {found.level:.10g} could be proved"
+            f"{file} claims {mechanism.claim.sentence}, but only {level(found.level, LEVEL)} could be proved"
             f"{'; worst at ' + at if at else ''}. Do not release with it."
         )
     confirm(mechanism)
     if as_json:
         return
-    outside = [(f"at {where}", _level(x)) for where, x in found.elsewhere.items()]
+    outside = [(f"at {where}", level(x)) for where, x in found.elsewhere.items()]
     pairs([
         ("holds", mechanism.claim.sentence),
-        ("proved", f"ε ≤ {found.level:.10g}, from the integers in {file}"),
+        ("proved", f"{level(found.level, LEVEL)}, from the integers in {file}"),
         *([("rests on", found.basis)] if found.basis != PROVED else []),
         *([("worst at", at)] if at else []),
         *outside,
     ])
-
-
-def _level(x: float) -> str:
-    return f"ε ≤ {x:.6g}" if x != float("inf") else "no finite ε"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sfumato.comparing.field import ENTRANTS, PLAIN
 from sfumato.comparing.points import Point
+from sfumato.decimals import BITS, at_least, at_most, percent
 
 CLOSE = 0.02  # figures that differ by less than this share of each other are as good as equal
 
@@ -48,16 +49,18 @@ def advice(points: Sequence[Point]) -> tuple[Advice, ...]:
 def _informative(fair: Sequence[Point]) -> Advice:
     best = max(fair, key=lambda p: p.kept or 0.0)
     rest = [p for p in fair if p.method != best.method and p.kept is not None]
-    reason = f"it keeps {best.kept or 0:.4g} nats of a record" + (f" ({best.nmi:.1%})" if best.nmi is not None else "")
+    share = f" ({percent(best.nmi, 1)})" if best.nmi is not None else ""
+    reason = f"it keeps {at_least(best.kept or 0, BITS)} nats of a record{share}"
     if best.bound is not None and best.kept:
         near = best.bound - best.kept <= 1e-3 * best.bound
         reason += ", which is proved to be the most of its kind" if near else (
-            f", and none of its kind keeps more than {best.bound:.4g}"
+            f", and none of its kind keeps more than {at_most(best.bound, BITS)}"
         )
     if rest:
         second = max(rest, key=lambda p: p.kept or 0.0)
         near = (second.kept or 0.0) >= (1 - CLOSE) * (best.kept or 0.0)
-        reason += f"; {second.method} is {'as good within 2 %' if near else 'next'} with {second.kept:.4g}"
+        how = "as good within 2 %" if near else "next"
+        reason += f"; {second.method} is {how} with {at_least(second.kept or 0, BITS)}"
     return Advice("Most bits", best.method, best.epsilon, reason)
 
 

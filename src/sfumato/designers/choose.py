@@ -92,6 +92,23 @@ def design(
     return finished(task, draft, started)
 
 
+def options_of(method: str) -> tuple[str, ...]:
+    """The options that a method has of its own.
+
+    >>> options_of("grr"), "time_limit" in options_of("auto")
+    ((), True)
+    """
+    if method == "auto":
+        return (*keywords_of(_most_informative), "aim", *_NEARNESS)
+    if method not in methods():
+        raise unknown("a method", method, methods())
+    return keywords_of(_designer(method))
+
+
+def _designer(method: str) -> Callable[..., Draft]:
+    return _DESIGNERS[method] if method in _DESIGNERS else REGISTERED[method]
+
+
 def _set_of(within: Any) -> UncertaintySet:
     """The set itself, or the confidence ball around a joint."""
     if isinstance(within, Joint) or not hasattr(within, "worst"):
@@ -100,8 +117,7 @@ def _set_of(within: Any) -> UncertaintySet:
 
 
 def _draft(method: str, task: Task, options: dict[str, Any]) -> Draft:
-    designer = _DESIGNERS[method] if method in _DESIGNERS else REGISTERED[method]
-    known = keywords_of(designer)
+    designer, known = _designer(method), options_of(method)
     for name in options:
         if name not in known:
             raise unknown(f"an option of {method}", name, known) if known else InputError(

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Alphabet, Column, Floats
-from sfumato.errors import InputError, unknown
+from sfumato.errors import InputError, option, unknown
 
 NUMERIC: dict[str, Callable[[Floats, Floats], Floats]] = {
     "squared": lambda u, y: (u - y) ** 2, "absolute": lambda u, y: np.abs(u - y),
 }
 NAMES = (*NUMERIC, "hamming")
-OTHERWISE = "or give distance= as a matrix or a function of labels"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,13 +100,13 @@ def letters(useful: Alphabet) -> Floats:
     [10.0, 30.0, 50.0, 70.0]
     """
     if len(useful.columns) != 1:
-        raise InputError(f"useful columns {', '.join(useful.names)} are no number together: give values=, {OTHERWISE}.")
+        raise InputError(f"useful columns {', '.join(useful.names)} are no number together: {_way_out(useful)}.")
     column = useful.columns[0]
     if None in column.labels:
-        raise InputError(f"column {column.name!r} has missing values, which are no number: give values=, {OTHERWISE}.")
+        raise InputError(f"column {column.name!r} has missing values, which are no number: {_way_out(useful)}.")
     if column.cuts is not None:
         if len(column.cuts) < 2:
-            raise InputError(f"two bins of {column.name!r} have no middle: give values=, {OTHERWISE}.")
+            raise InputError(f"two bins of {column.name!r} have no middle: {_way_out(useful)}.")
         cuts = np.asarray(column.cuts)
         first, last = 2 * cuts[0] - cuts[1], 2 * cuts[-1] - cuts[-2]
         edges = np.concatenate([[first], cuts, [last]])
@@ -117,8 +116,18 @@ def letters(useful: Alphabet) -> Floats:
     except ValueError:
         found = np.array([np.nan])
     if not np.all(np.isfinite(found)):
-        raise InputError(f"the labels of {column.name!r} are no numbers: give values=, {OTHERWISE}.")
+        raise InputError(f"the labels of {column.name!r} are no numbers: {_way_out(useful)}.")
     return found
+
+
+def _way_out(useful: Alphabet) -> str:
+    """What to do where labels are no numbers."""
+    example = ",".join(f"{useful.text(i)}={i + 1}" for i in range(min(useful.size, 3)))
+    more = ",…" if useful.size > 3 else ""
+    return option(
+        f"say what each stands for (--values '{example}{more}'), or ask for the same label as often as possible "
+        "(--distance hamming)", "give values=, or give distance= as a matrix or a function of labels"
+    )
 
 
 def named(column: str, points: Floats) -> Column:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.alphabet import Column, Floats, Ints
+from sfumato.drawing.bundled import ANSWER, TURN
 from sfumato.errors import InputError, unknown
 from sfumato.estimation.inversion import Inversion
 from sfumato.estimation.scores import PairInversion, PooledInversion, Scores, alike
@@ -21,7 +22,6 @@ from sfumato.estimation.tally import manifest_beside
 from sfumato.mechanism import Bundle
 from sfumato.mechanism.bundle import answer_labels, part_name
 from sfumato.mechanism.bundle_file import record_of
-from sfumato.releasing.bundled import ANSWER, TURN
 from sfumato.sources import open_source
 
 PAIR_COUNTS = 40_000_000  # outputs of two parts that are counted together

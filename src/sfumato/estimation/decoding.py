@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.alphabet import Floats
+from sfumato.drawing.decoding import DECODES
+from sfumato.drawing.posterior import likeliest
 from sfumato.errors import InputError, unknown
 from sfumato.mechanism import Mechanism
-from sfumato.releasing.decoding import DECODES
-from sfumato.releasing.posterior import likeliest
 
 
 def decoded_law(mechanism: Mechanism, decode: str) -> Floats | None:

@@ -10,11 +10,17 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.alphabet import Alphabet, Floats, Ints, find_column
+from sfumato.drawing.manifest import (
+    METADATA_KEY,
+    Manifest,
+    Told,
+    decoded_manifest,
+    manifest_path,
+    read_manifest,
+    told_by,
+)
 from sfumato.errors import DataError, InputError
 from sfumato.mechanism import Mechanism
-from sfumato.releasing.engine import METADATA_KEY
-from sfumato.releasing.manifest import Manifest, decoded_manifest, manifest_path, read_manifest
-from sfumato.releasing.spark import Told, told_by
 from sfumato.sources import Source, open_source
 from sfumato.sources.places import whole_size
 

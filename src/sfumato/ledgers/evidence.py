@@ -6,9 +6,9 @@ import enum
 import os
 from typing import Any
 
+from sfumato.drawing.manifest import manifest_path, read_manifest
 from sfumato.errors import SfumatoError
 from sfumato.ledgers.entry import Entry
-from sfumato.releasing.manifest import manifest_path, read_manifest
 from sfumato.sources import Place, located
 from sfumato.sources.places import whole_size
 

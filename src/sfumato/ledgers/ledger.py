@@ -15,6 +15,8 @@ import msgspec
 
 from sfumato.certification import certificate
 from sfumato.composing import total_levels
+from sfumato.decimals import SHORT, near
+from sfumato.decimals import level as limit
 from sfumato.errors import BudgetError, InputError, checked_epsilon
 from sfumato.ledgers.booking import Reserved
 from sfumato.ledgers.entry import DELIVERED, RESERVED, VOID, Entry, may_be_running, this_process
@@ -176,7 +178,7 @@ def _priced(connection: sqlite3.Connection, entry: Entry, persons: Persons | Non
 
 
 def _refusal(entry: Entry, live: list[Entry], level: float, note: str | None) -> str:
-    total = f"ε ≤ {level:.6g}" if math.isfinite(level) else "no finite ε"
+    total = limit(level)
     open_ = [str(e.id) for e in live if e.state == RESERVED]
     hint = f" Reserved and not settled: {', '.join(open_)} (sfumato ledger settle)." if open_ else ""
     if note is not None:
@@ -188,8 +190,8 @@ def _refusal(entry: Entry, live: list[Entry], level: float, note: str | None) ->
             f"say that those of people in both are unchanged (--same-values).{hint}"
         )
     return (
-        f"the budget of {entry.people!r} is {entry.budget:.6g} ({entry.notion.upper()}), and with this release the "
-        f"{len(live) + 1} that count would allow {total}. Nothing was released.{hint}"
+        f"the budget of {entry.people!r} is {near(entry.budget or 0.0, SHORT)} ({entry.notion.upper()}), and with this "
+        f"release the {len(live) + 1} that count would allow {total}. Nothing was released.{hint}"
     )
 
 

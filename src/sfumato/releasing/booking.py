@@ -36,7 +36,7 @@ def names_of(people: pa.Array, column: str, first_row: int) -> pa.Array:
     """The names of people as text; nobody may be nameless."""
     if people.null_count:
         row = first_row + int(np.flatnonzero(np.asarray(people.is_null()))[0]) + 1
-        raise DataError(f"column {column!r}, row {row}: nobody is named, so that people cannot be told apart.")
+        raise DataError(f"column {column!r}, row {row}: nobody is named, so that people cannot be told apart.", row=row)
     return people.cast(pa.string())
 
 
@@ -94,15 +94,24 @@ class Unbooked:
         return None
 
 
-def booked(
-    ledger: Book | None, flow: Any, target: Any, *, people: str | None, budget: float | None,
-    same_values: bool = False, memoise: str | None = None, person: str | None = None,
-) -> Booking:
-    """The place of a release in the ledger, if there is one."""
-    if ledger is not None:
-        return ledger.booking(
-            flow, target, people=people, budget=budget, same_values=same_values, memoise=memoise, person=person
-        )
-    if any(x is not None for x in (people, budget, memoise, person)):
-        raise InputError("people, budget, memoise and person need a ledger: ledger=sf.Ledger('people.ledger').")
-    return Unbooked()
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Where a release is entered, and under which conditions; nowhere without a ledger."""
+
+    ledger: Book | None = None
+    people: str | None = None
+    budget: float | None = None
+    same_values: bool = False
+    memoise: str | None = None
+    person: str | None = None
+
+    def booking(self, flow: Any, target: Any) -> Booking:
+        """The place of a release in the ledger, if there is one."""
+        if self.ledger is not None:
+            return self.ledger.booking(
+                flow, target, people=self.people, budget=self.budget, same_values=self.same_values,
+                memoise=self.memoise, person=self.person,
+            )
+        if any(x is not None for x in (self.people, self.budget, self.memoise, self.person)):
+            raise InputError("people, budget, memoise and person need a ledger: ledger=sf.Ledger('people.ledger').")
+        return Unbooked()

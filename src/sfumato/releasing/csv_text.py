@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.alphabet import CONTROL
-from sfumato.errors import DataError
+from sfumato.errors import DataError, option
 from sfumato.sources.formulas import guard, guarded
 
 TEXTS = (pa.string(), pa.large_string())
@@ -115,7 +115,8 @@ def check_steering(name: str, column: pa.Array, first_row: int) -> None:
     if len(hit):
         raise DataError(
             f"column {name!r}, row {first_row + int(hit[0]) + 1}: the text has a control character, which may steer a "
-            "terminal. Remove it, or write cells as they are (raw_cells=True, --raw-cells)."
+            f"terminal. Remove it, or write cells as they are ({option('--raw-cells', 'raw_cells=True')}).",
+            row=first_row + int(hit[0]) + 1,
         )
 
 

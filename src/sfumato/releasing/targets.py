@@ -6,7 +6,7 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -216,6 +216,14 @@ def publish_all(made: Sequence[Drafted], *, replace: bool) -> None:
         for draft in named:
             draft.withdraw()
         raise
+
+
+def write_all(contents: Mapping[Path, bytes], *, replace: bool, private: bool = False) -> None:
+    """Several files at once, all of them or none; private ones can be read by their owner alone."""
+    with all_drafted(list(contents)) as made:
+        for draft, content in zip(made, contents.values(), strict=True):
+            draft.fill(content, private=private)
+        publish_all(made, replace=replace)
 
 
 def check_place(target: Where, source: Where | None, *, force: bool, folder: bool = False) -> None:

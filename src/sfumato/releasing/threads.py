@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import enum
 import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
-_END = object()
+
+
+class _Mark(enum.Enum):
+    """What passes when no item does."""
+
+    END = enum.auto()
+    STOP = enum.auto()
+
+
+_END, _STOP = _Mark
 
 
 def ahead(items: Iterable[T], depth: int = 3) -> Iterator[T]:
@@ -53,6 +63,50 @@ def ahead(items: Iterable[T], depth: int = 3) -> Iterator[T]:
     finally:
         stop.set()
         worker.join()
+
+
+class Beside(Generic[R]):
+    """Work on items while they pass on to somewhere else, in a thread of its own and at most `depth` items behind.
+
+    The work is given an iterator of the items, and `result` tells what it returned or raised. An error of the work does
+    not stop the passing; an error of the passing is `Stopped` to the work. The thread does not keep a process alive.
+    """
+
+    def __init__(self, work: Callable[[Iterator[Any]], R], depth: int = 3) -> None:
+        self.box: queue.Queue[Any] = queue.Queue(depth)
+        self.over = False
+        self.future: Future[R] = Future()
+        self.thread = threading.Thread(target=self._run, args=(work,), name="sfumato beside", daemon=True)
+
+    def _run(self, work: Callable[[Iterator[Any]], R]) -> None:
+        try:
+            self.future.set_result(work(self._items()))
+        except BaseException as error:
+            self.future.set_exception(error)
+        while not self.over:  # whoever passes items must not wait for work that has ended early
+            self.over = isinstance(self.box.get(), _Mark)
+
+    def _items(self) -> Iterator[Any]:
+        while not isinstance(item := self.box.get(), _Mark):
+            yield item
+        self.over = True
+        if item is _STOP:
+            raise Stopped
+
+    def __enter__(self) -> Callable[[Any], None]:
+        self.thread.start()
+        return self.box.put
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self.box.put(_END if kind is None else _STOP)
+
+    def result(self) -> R:
+        """What the work returned; its error is raised here."""
+        return self.future.result()
+
+
+class Stopped(Exception):
+    """The items did not all pass."""
 
 
 def in_order(work: Callable[[T], R], items: Iterable[T], workers: int = 2) -> Iterator[R]:

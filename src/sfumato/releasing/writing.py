@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import io
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import pyarrow as pa
 
@@ -131,6 +132,21 @@ class ArrowOutput:
     def close(self) -> None:
         self.writer.close()
         self.file.close()
+
+
+class Through(io.RawIOBase):
+    """A stream of another's as a file that is flushed with every write and never closed."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.stream = stream
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.stream.write(data)
+        self.stream.flush()
+        return len(data)
 
 
 def _check_text(schema: pa.Schema) -> None:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from sfumato.decimals import at_most
+from sfumato.decimals import level as limit
 from sfumato.errors import InputError
 from sfumato.estimation import Estimate, Marginal, numbers
 from sfumato.joint import SMALL, Joint
@@ -180,7 +182,7 @@ def seal_of(mechanism: Mechanism, certificate: Any) -> Seal | None:
         record_of(mechanism).checksum, None if joint is None else joint.fingerprint, mechanism.law.bits or 0,
         mechanism.claim.sentence, "" if certificate is None else certificate.basis,
         () if certificate is None else tuple(
-            f"{c.title or c.notion.upper()}: ε ≤ {c.level:.6g} proved, {c.epsilon:.6g} promised"
+            f"{c.title or c.notion.upper()}: {limit(c.level)} proved, {at_most(c.epsilon)} promised"
             for c in certificate.also
         ),
     )

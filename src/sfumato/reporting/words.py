@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sfumato.decimals import BITS, at_most
 from sfumato.reporting.figures import Facts
 
 METHODS = {
@@ -144,11 +145,11 @@ def _limits(f: Facts) -> tuple[str, ...]:
 def _strength(f: Facts) -> str:
     if f.promise is None:
         return ""
-    factor = f"{f.promise.factor:,.3g}"
+    factor, most = f"{f.promise.factor:,.3g}", at_most(f.promise.epsilon, BITS)
     if f.promise.notion == "mi":
         return (
-            f"On average a released row tells at most {f.promise.epsilon:.4g} nats about {f.secret}. A single row may "
-            "tell much more: this is not a worst-case promise."
+            f"On average a released row tells at most {most} nats about {f.secret}. A single row may tell much more: "
+            "this is not a worst-case promise."
         )
     if f.promise.notion == "pml":
         return f"A released row raises the belief in any value of {f.secret} by at most a factor of {factor}."
@@ -156,7 +157,7 @@ def _strength(f: Facts) -> str:
         return f"A released row changes the belief in any value of {f.secret} by at most a factor of {factor}."
     if f.promise.notion == "leakage":
         about = "the record" if f.promise.within == "everything" else f.secret
-        return f"A released row tells at most {f.promise.epsilon:.4g} nats about {about}, by {f.promise.title}."
+        return f"A released row tells at most {most} nats about {about}, by {f.promise.title}."
     what = "any two records" if f.promise.notion == "ldp" else f"any two values of {f.secret}"
     return f"A released row changes the odds between {what} by at most a factor of {factor} (e to the power ε)."
 

@@ -39,5 +39,5 @@ def _people(values: pa.Array, name: str, first_row: int) -> np.ndarray[tuple[int
     bad = np.flatnonzero(~((found >= 0) & (found == np.floor(found))))
     if bad.size:
         row = first_row + int(bad[0]) + 1
-        raise DataError(f"column {name!r}, row {row}: a count must be a whole number, zero or more.")
+        raise DataError(f"column {name!r}, row {row}: a count must be a whole number, zero or more.", row=row)
     return found.astype(np.int64)

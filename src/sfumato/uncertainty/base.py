@@ -39,6 +39,10 @@ class Pairs:
     mu: Floats = field(default_factory=lambda: np.zeros(0))
     m: Floats = field(default_factory=lambda: np.zeros(0))
 
+    @property
+    def arrays(self) -> tuple[Floats, ...]:
+        return self.ratio, self.first, self.second, self.mu, self.m
+
 
 class UncertaintySet(Protocol):
     """A set F of joint distributions of (S, U), known by its worst cases."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.alphabet import Floats
+from sfumato.alphabet import Floats, Ints
 from sfumato.uncertainty.base import Pairs
 from sfumato.uncertainty.tilting import SPLIT_CLOSE, Mean, best_split
 
@@ -158,16 +158,16 @@ def worst_pairs(
     """
     k = kappa(alpha)
 
-    def sides(w: Floats) -> tuple[Mean, Mean, Floats]:
-        spent = budget / (1 + np.exp(-w)), budget / (1 + np.exp(w))
-        top = greatest_mean(v1, q1, divergence_at(spent[0], ps1, alpha), alpha)
-        bottom = greatest_mean(-v2, q2, divergence_at(spent[1], ps2, alpha), alpha)
+    def sides(w: Floats, at: Ints) -> tuple[Mean, Mean, Floats]:
+        spent, masses = (budget / (1 + np.exp(-w)), budget / (1 + np.exp(w))), (ps1[at], ps2[at])
+        top = greatest_mean(v1[at], q1[at], divergence_at(spent[0], masses[0], alpha), alpha)
+        bottom = greatest_mean(-v2[at], q2[at], divergence_at(spent[1], masses[1], alpha), alpha)
         with np.errstate(divide="ignore", invalid="ignore"):
             slopes = [
                 np.log(np.maximum(side.slope, 0) / np.maximum(mass + k * part, 1e-300) / np.abs(side.value))
-                for side, part, mass in ((top, spent[0], ps1), (bottom, spent[1], ps2))
+                for side, part, mass in zip((top, bottom), spent, masses, strict=True)
             ]
             return top, bottom, np.nan_to_num(slopes[0] - slopes[1], nan=0.0, posinf=1e3, neginf=-1e3)
 
     extra = np.linspace(-WIDEST / 4, WIDEST / 4, GRID) if alpha < 0.5 else ()
-    return best_split(sides, ps1.shape, extra, close)
+    return best_split(sides, len(ps1), extra, close)

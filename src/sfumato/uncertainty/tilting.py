@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.alphabet import Floats
+from sfumato.alphabet import Floats, Ints
 from sfumato.uncertainty.base import Pairs
 from sfumato.uncertainty.exactly import quotient
 
@@ -63,6 +63,10 @@ class Mean:
     slope: Floats
     # log of τ − max v in units of the width: where to start for a spread near this one
     gap: Floats = field(default_factory=lambda: np.zeros(0))
+
+    def at(self, some: slice) -> Mean:
+        """The same of some of them."""
+        return Mean(self.value[some], self.r[some], self.tau[some], self.slope[some], self.gap[some])
 
 
 def greatest_mean(
@@ -164,63 +168,62 @@ def worst_pairs(
     """
 
     n, values, centre = len(ps1), np.concatenate([v1, -v2]), np.concatenate([q1, q2])  # both sides in one search
-    mass, near = np.concatenate([ps1, ps2]), None
+    mass, near = np.concatenate([ps1, ps2]), np.full(2 * len(ps1), np.nan)
 
-    def sides(w: Floats) -> tuple[Mean, Mean, Floats]:
-        nonlocal near
+    def sides(w: Floats, at: Ints) -> tuple[Mean, Mean, Floats]:
+        k, both = len(at), np.concatenate([at, at + n])
         share = 1 / (1 + np.exp(np.concatenate([-w, w])))
         part, log = slack * share, 0.5 * np.log(share)
         # The multiplier grows as the inverse root of the slack: `near` holds it with that taken out.
-        both = greatest_mean(values, centre, spread_of(part, mass), None if near is None else near - log)
-        inside = np.abs(np.concatenate([w, w])) < SPLIT_END
-        near = both.gap + log if near is None else np.where(inside, both.gap + log, near)
+        start = None if np.isnan(near[both]).any() else near[both] - log
+        found = greatest_mean(values[both], centre[both], spread_of(part, mass[both]), start)
+        told = (np.abs(np.concatenate([w, w])) < SPLIT_END) | (start is None)
+        near[both] = np.where(told, found.gap + log, near[both])
         with np.errstate(divide="ignore", invalid="ignore"):
-            slope = np.log(both.slope * (1 + part / mass) / mass / np.abs(both.value))
-            lean = np.nan_to_num(slope[:n] - slope[n:], nan=0.0, posinf=1e3, neginf=-1e3)
-        top, bottom = (
-            Mean(both.value[at], both.r[at], both.tau[at], both.slope[at], both.gap[at])
-            for at in (slice(n), slice(n, None))
-        )
-        return top, bottom, lean
+            slope = np.log(found.slope * (1 + part / mass[both]) / mass[both] / np.abs(found.value))
+            lean = np.nan_to_num(slope[:k] - slope[k:], nan=0.0, posinf=1e3, neginf=-1e3)
+        return found.at(slice(k)), found.at(slice(k, None)), lean
 
-    return best_split(sides, ps1.shape, close=close)
+    return best_split(sides, n, close=close)
 
 
-def best_split(
-    sides: Callable[[Floats], tuple[Mean, Mean, Floats]], shape: tuple[int, ...], extra: Iterable[float] = (),
-    close: float = SPLIT_CLOSE,
-) -> Pairs:
-    """The best split of a budget between two sides; sides(w) gives both at log-odds w and which way to lean.
+Sides = Callable[[Floats, Ints], tuple[Mean, Mean, Floats]]
 
-    The splits in `extra` are tried too, and both ends unless every search surely ended inside.
+
+def best_split(sides: Sides, count: int, extra: Iterable[float] = (), close: float = SPLIT_CLOSE) -> Pairs:
+    """The best split of a budget between two sides; sides(w, at) gives both at log-odds w and which way to lean.
+
+    `at` says which pairs are asked about. The splits in `extra` are tried too, and both ends for every pair whose
+    search did not surely end inside.
     """
-    w, clean = _settled(sides, shape, close)
-    more = tuple(extra)
-    ends = () if clean.all() and not more else (-SPLIT_END, SPLIT_END)
-    tried = [sides(w)[:2], *(sides(np.full(shape, x))[:2] for x in (*ends, *more))]
-    ratios = np.stack([quotient(top.value, -bottom.value) for top, bottom in tried])
-    best = ratios.argmax(0)
+    w, clean = _settled(sides, count, close)
 
-    def chosen(side: int, name: str) -> Floats:
-        options = np.stack([getattr(pair[side], name) for pair in tried])
-        return np.asarray(options[best, np.arange(len(best))])
+    def pairs(w: Floats, at: Ints) -> Pairs:
+        top, bottom, _ = sides(w, at)
+        return Pairs(quotient(top.value, -bottom.value), top.r, bottom.r, top.tau, -bottom.tau)
 
-    return Pairs(ratios.max(0), chosen(0, "r"), chosen(1, "r"), chosen(0, "tau"), -chosen(1, "tau"))
+    best, everyone = pairs(w, np.arange(count)), tuple((x, np.arange(count)) for x in extra)
+    for x, at in ((-SPLIT_END, np.flatnonzero(~clean)), (SPLIT_END, np.flatnonzero(~clean)), *everyone):
+        if at.size:
+            other = pairs(np.full(at.shape, x), at)
+            better = other.ratio > best.ratio[at]
+            for mine, theirs in zip(best.arrays, other.arrays, strict=True):
+                mine[at[better]] = theirs[better]
+    return best
 
 
-def _settled(
-    sides: Callable[[Floats], tuple[Mean, Mean, Floats]], shape: tuple[int, ...], close: float
-) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def _settled(sides: Sides, count: int, close: float) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Log-odds where neither side is leant to, by a secant kept inside a bracket; and where that is sure.
 
     Each side grows as the root of its share while the slack is small, so the first slope is −1/2. An exact zero may
     stand for a lean that is no number, and a search that ran to an end has not met a zero: there nothing is sure.
+    Pairs that have settled are not asked about again.
     """
-    low, high = np.full(shape, -SPLIT_END), np.full(shape, SPLIT_END)
-    w = before = lean = np.zeros(shape)
-    slope, clean = np.full(shape, SPLIT_SLOPE), np.zeros(shape, dtype=np.bool_)
-    for turn in range(SPLIT_STEPS):
-        last, lean = lean, sides(w)[2]
+    out, clean, live = np.zeros(count), np.zeros(count, dtype=np.bool_), np.arange(count)
+    low, high = np.full(count, -SPLIT_END), np.full(count, SPLIT_END)
+    w, before, lean, slope = np.zeros(count), np.zeros(count), np.zeros(count), np.full(count, SPLIT_SLOPE)
+    for turn in range(SPLIT_STEPS if count else 0):
+        last, lean = lean, sides(w, live)[2]
         if turn:
             with np.errstate(divide="ignore", invalid="ignore"):
                 steep = (lean - last) / (w - before)
@@ -228,12 +231,15 @@ def _settled(
         low, high = np.where(lean >= 0, w, low), np.where(lean <= 0, w, high)
         before, ahead = w, np.clip(w - lean / slope, -SPLIT_END, SPLIT_END)
         inside = (ahead >= low) & (ahead <= high) & (turn % SPLIT_PATIENCE < SPLIT_PATIENCE - 1)
-        clean |= (np.abs(lean) <= close) & (lean != 0) & (np.abs(w) < SPLIT_END)
+        clean[live] = (np.abs(lean) <= close) & (lean != 0) & (np.abs(w) < SPLIT_END)
         done = (np.abs(lean) <= close) | (high - low <= close)
         w = np.where(inside | done, np.clip(ahead, low, high), (low + high) / 2)
+        out[live] = w
         if done.all():
             break
-    return w, clean
+        live, keep = live[~done], np.flatnonzero(~done)
+        low, high, w, before, lean, slope = (x[keep] for x in (low, high, w, before, lean, slope))
+    return out, clean
 
 
 def balanced(found: Pairs, v1: Floats, p1: Floats, v2: Floats, p2: Floats) -> tuple[Floats, Floats]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import hashlib
 import os
 from collections.abc import Callable
@@ -16,6 +17,27 @@ from sfumato.mechanism.law import Words
 
 BLOCK_WORDS = 2  # words in a block of the cipher
 ZEROS = bytes(1 << 20)
+
+
+class Lane(enum.Enum):
+    """Every use of the words of one key, as the lanes it may read.
+
+    No two uses share a lane: a word that is used twice would be a privacy bug. A new use is a new line here.
+    """
+
+    DRAW = range(1)  # the answers of a mechanism
+    DECODE = range(1, 2)  # draws from the posterior behind an answer
+    SPLIT = range(1 << 32, (1 << 32) + 1)  # which rows are set aside for the design
+    TURN = range(1 << 34, (1 << 34) + 1)  # which part of a bundle a row answers
+    PART = range((1 << 34) + 1, 1 << 35)  # the answers of part i of a bundle; of whichever has its turn, as part 0
+
+    def __call__(self, part: int = 0) -> int:
+        """The number of the lane.
+
+        >>> Lane.DECODE(), Lane.PART(2) - Lane.PART(0)
+        (1, 2)
+        """
+        return self.value[part]
 
 
 class WordSource(Protocol):

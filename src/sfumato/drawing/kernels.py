@@ -111,7 +111,7 @@ def compiled_kernel(law: Law) -> Kernel:
 
 
 def _table_kernel(law: Any) -> Kernel:
-    from sfumato.releasing.compiled import fill_table
+    from sfumato.drawing.compiled import fill_table
 
     table, bucket_bits, threshold_bits = law.alias
     flat = np.ascontiguousarray(table.reshape(-1))
@@ -123,7 +123,7 @@ def _table_kernel(law: Any) -> Kernel:
 
 
 def _cells_kernel(law: Any) -> Kernel:
-    from sfumato.releasing.compiled import fill_cells
+    from sfumato.drawing.compiled import fill_cells
 
     ends, weights = np.zeros(4, np.int64), np.ones(4, np.int64)
     for i, (weight, copies) in enumerate(zip(law.four, law.copies, strict=True)):
@@ -137,7 +137,7 @@ def _cells_kernel(law: Any) -> Kernel:
 
 
 def _layout_kernel(law: Any) -> Kernel:
-    from sfumato.releasing.compiled import fill_layout
+    from sfumato.drawing.compiled import fill_layout
 
     below, starts, heights = law.search
     guide, guide_shift = _atom_guide(below, law.bits)

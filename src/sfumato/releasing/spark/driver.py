@@ -20,10 +20,10 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.alphabet import Ints
-from sfumato.releasing import spark_work
-from sfumato.releasing.engine import Flow
-from sfumato.releasing.spark_input import answer_keys, counted_first, encoded, job_of, shuffle_parts
-from sfumato.releasing.spark_work import Batches, Job
+from sfumato.releasing.flow import Flow
+from sfumato.releasing.spark import worker
+from sfumato.releasing.spark.reading import answer_keys, counted_first, encoded, job_of, shuffle_parts
+from sfumato.releasing.spark.worker import Batches, Job
 from sfumato.sources.spark import WEIGHT, map_in_arrow
 
 FEW = 1 << 12  # inputs, and outputs: what all tasks send to the driver stays small
@@ -76,7 +76,7 @@ def _draw_shares(job: Job, codes: Ints, counts: Ints, parts: int, batches: Batch
     for batch in batches:
         for share in batch.column(0).to_pylist():
             cells = _cells(codes, counts, total * share // parts, total * (share + 1) // parts)
-            drawn = pa.Table.from_batches(list(spark_work.draw(job, iter([cells]))))
+            drawn = pa.Table.from_batches(list(worker.draw(job, iter([cells]))))
             yield from _summed(drawn, drawn.column_names[:-1]).combine_chunks().to_batches()
 
 
@@ -85,11 +85,11 @@ def _cells(codes: Ints, counts: Ints, low: int, high: int) -> pa.RecordBatch:
     ends = np.cumsum(counts)
     begins = ends - counts
     first, last = np.clip(low - begins, 0, counts), np.clip(high - begins, 0, counts)
-    pieces = -(-(last - first) // spark_work.BLOCK)
+    pieces = -(-(last - first) // worker.BLOCK)
     which = np.repeat(np.arange(len(codes)), pieces)
     turn = np.arange(len(which)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    start = first[which] + turn * spark_work.BLOCK
-    size = np.minimum(spark_work.BLOCK, last[which] - start)
+    start = first[which] + turn * worker.BLOCK
+    size = np.minimum(worker.BLOCK, last[which] - start)
     return pa.record_batch({"x": codes[which], "start": start, "size": size})
 
 

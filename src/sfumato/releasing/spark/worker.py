@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.alphabet import Alphabet, Ints
+from sfumato.drawing.decoding import Decoder, decoder
+from sfumato.drawing.placed import DIGEST, MOST_COPIES, Placed
+from sfumato.drawing.sampling import ROWS_WORTH_NUMBA, Sampler
 from sfumato.mechanism.file import MechanismRecord, mechanism_of
 from sfumato.mechanism.mechanism import Mechanism
-from sfumato.releasing.decoding import Decoder, decoder
-from sfumato.releasing.placed import DIGEST, MOST_COPIES, Placed
-from sfumato.releasing.sampling import ROWS_WORTH_NUMBA, Sampler
 from sfumato.sources.spark import WEIGHT, weights_of, worker_errors
 
 BLOCK = 1 << 18  # rows drawn or written at a time

@@ -33,7 +33,7 @@ class TextCodes:
         self._find_hash(len(labels))
 
     def _find_hash(self, labels: int) -> None:
-        from sfumato.releasing.compiled import place_labels
+        from sfumato.drawing.compiled import place_labels
 
         bits = min(20, max(4, (labels * labels // 2).bit_length()))
         self.shift = 64 - bits
@@ -49,7 +49,7 @@ class TextCodes:
         """Codes of a text array, or None when a value is missing, not a label, or not plain text."""
         if not self.ready or values.type != pa.string() or values.null_count:
             return None
-        from sfumato.releasing.compiled import fill_text_codes
+        from sfumato.drawing.compiled import fill_text_codes
 
         words, ends = _words(values, 8 * self.words.shape[1])
         out = np.empty(len(values), np.int32)

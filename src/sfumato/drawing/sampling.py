@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.alphabet import Ints
+from sfumato.drawing.kernels import Kernel, compiled_kernel, numba_allowed, plain_kernel
+from sfumato.drawing.randomness import Lane, WordSource
 from sfumato.mechanism.law import Law, Words
-from sfumato.releasing.kernels import Kernel, compiled_kernel, numba_allowed, plain_kernel
-from sfumato.releasing.randomness import WordSource
 
 CHUNK_WORDS = 1 << 12  # words drawn at a time: 32 kB, which leaves room in the cache for the table
 ROWS_WORTH_NUMBA = 5_000_000  # from here on loading numba pays
@@ -24,7 +24,7 @@ class Sampler:
 
     law: Law
     stream: WordSource
-    lane: int = 0
+    lane: int = Lane.DRAW()
     kernel: Kernel = field(init=False)
     compiled: bool = field(init=False, default=False)
 

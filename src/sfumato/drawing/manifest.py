@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime
 import os
 from importlib.metadata import version as package_version
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from sfumato import __version__
 from sfumato.errors import FileFormatError, InputError
+from sfumato.mechanism import bundle_file
 from sfumato.mechanism.bundle import Bundle
 from sfumato.mechanism.file import record_of
 from sfumato.mechanism.mechanism import Mechanism
@@ -18,6 +19,8 @@ from sfumato.sources.files import PACKINGS
 from sfumato.sources.places import Place, Where, located, opened
 
 FORMAT, VERSION = "sfumato/manifest", 1
+METADATA_KEY = b"sfumato.manifest"  # under which Arrow tables and frames carry theirs
+SPARK_KEY = "sfumato"  # under which the columns of a Spark frame tell how they came about
 
 
 class OutputColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,21 +57,14 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def manifest_of(
-    mechanism: Mechanism, *, rows: int | None, columns: list[OutputColumn], decode: str, engine: str,
+    mechanism: Mechanism | Bundle, *, rows: int | None, columns: list[OutputColumn], decode: str, engine: str,
     randomness: str, size: int | None = None, entry: str | None = None,
 ) -> Manifest:
-    """The manifest of a release."""
-    return manifest_record(
-        mechanism, record_of(mechanism).checksum, mechanism.law.meaning, rows=rows, columns=columns, decode=decode,
-        engine=engine, randomness=randomness, size=size, entry=entry,
-    )
-
-
-def manifest_record(
-    mechanism: Mechanism | Bundle, checksum: str, meaning: str, *, rows: int | None, columns: list[OutputColumn],
-    decode: str, engine: str, randomness: str, size: int | None, entry: str | None = None,
-) -> Manifest:
-    """The manifest of whatever was released with."""
+    """The manifest of a release, with a mechanism or a bundle."""
+    if isinstance(mechanism, Bundle):
+        checksum, meaning = bundle_file.record_of(mechanism).checksum, "bundle"
+    else:
+        checksum, meaning = record_of(mechanism).checksum, mechanism.law.meaning
     notes = [_SAMPLE_NOTE] if decode == "sample" else []
     kept = [c.name for c in columns if c.role == "kept"]
     if kept:
@@ -125,3 +121,17 @@ def decoded_manifest(data: bytes, where: str) -> Manifest:
             f"this version of sfumato reads {FORMAT!r} version {VERSION}."
         )
     return manifest  # type: ignore[no-any-return]
+
+
+class Told(NamedTuple):
+    """What the columns of a released Spark frame say about themselves."""
+
+    mechanism: str  # the checksum of the mechanism file
+    decode: str
+    randomness: str
+
+
+def told_by(frame: Any) -> Told | None:
+    """What a Spark frame's columns tell, if they were released and nobody dropped it."""
+    said = [field.metadata[SPARK_KEY] for field in frame.schema.fields if SPARK_KEY in (field.metadata or {})]
+    return Told(**said[0]) if said else None

@@ -1,4 +1,5 @@
-"""Which columns are useful when nobody says: those that are categorical and fit into one table with the secret."""
+"""Which columns are useful when nobody says: those that are categorical and fit into one table with the secret, or
+all that are categorical where a bundle takes them."""
 
 from __future__ import annotations
 
@@ -8,23 +9,75 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sfumato.cli.options import Wishes
-from sfumato.errors import DataError, InputError
+from sfumato.alphabet import find_column
+from sfumato.arrow import as_labels
+from sfumato.errors import DataError, InputError, option
+from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source
+from sfumato.tabulation import MOST_CELLS as MOST_OF_A_TABLE
 
-MOST_CELLS = 1_000  # of the table of secret and useful columns
+MOST_CELLS = 1_000  # of the table of secret and useful columns, where nobody named them
 ROWS_IN_A_CELL = 5  # on average at least, or the confidence ball is too wide to be of use
 MOST_LABELS = 64  # of a categorical column
 MOST_COUNTED = 10_000  # labels after which a column is no longer counted
+MANY_COLUMNS = 5  # useful columns from which on their table may be too large for one mechanism
+BINS = option("--bins COL=5", "bins={'COL': 5}")
+USEFUL = option("--useful", "useful=")
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The columns taken, those left out, and the number of cells that was the limit."""
+    """The columns taken, those left out, and the number of cells that was the limit (None: there was none)."""
 
     useful: tuple[str, ...]
     left_out: tuple[str, ...]
-    limit: int
+    limit: int | None = None
+
+
+def chosen(
+    basis: Source, wishes: Wishes, keep: Sequence[str], known: Sequence[str], *, bundle: bool
+) -> tuple[Wishes, Choice | None]:
+    """The wishes with useful columns among the `known` ones, and how they were chosen when none were named.
+
+    Rules for columns that were not taken are dropped, since nobody asked for these columns.
+    """
+    for name in (*wishes.secret, *wishes.useful):
+        find_column(name, basis.columns, basis.name)
+    if wishes.useful:
+        return wishes, None
+    other = [c for c in basis.columns if c in known and c not in wishes.secret and c not in keep]
+    choice = categorical_columns(basis, wishes, other) if bundle else useful_columns(basis, wishes, other)
+    return wishes.about(choice.useful, among=other), choice
+
+
+def as_bundle(basis: Source, wishes: Wishes) -> bool:
+    """Whether the columns are for a bundle of mechanisms: because it was asked for, or their table is too large."""
+    if wishes.columns != "one" and (wishes.columns == "bundle" or wishes.assuming != "nothing"):
+        return True
+    if wishes.assuming != "nothing":
+        single = option("--columns one", "columns='one'")
+        raise InputError(f"{option('--assuming', 'assuming=')} is for a bundle; leave out {single}.")
+    return wishes.columns == "auto" and len(wishes.useful) >= MANY_COLUMNS and not fits_one_table(basis, wishes)
+
+
+def fits_one_table(basis: Source, wishes: Wishes) -> bool:
+    """Whether the columns named make a table that one mechanism can be designed for."""
+    for name in (*wishes.secret, *wishes.useful):
+        find_column(name, basis.columns, basis.name)
+    sizes = label_sizes(basis, wishes, [*wishes.secret, *wishes.useful])
+    return math.prod(size or MOST_LABELS for size in sizes.values()) <= MOST_OF_A_TABLE
+
+
+def categorical_columns(source: Source, wishes: Wishes, other: Sequence[str]) -> Choice:
+    """Every categorical column among `other`."""
+    sizes = label_sizes(source, wishes, other)
+    taken = tuple(c for c in other if (size := sizes[c]) is not None and 2 <= size <= MOST_LABELS)
+    if not taken:
+        raise InputError(
+            f"no other column of {source.name} is categorical. Name the useful columns with {USEFUL}, and bin numeric "
+            f"ones with {BINS}."
+        )
+    return Choice(taken, tuple(c for c in other if c not in taken))
 
 
 def useful_columns(source: Source, wishes: Wishes, other: Sequence[str]) -> Choice:
@@ -50,7 +103,7 @@ def useful_columns(source: Source, wishes: Wishes, other: Sequence[str]) -> Choi
     if not taken:
         raise InputError(
             f"no other column of {source.name} is categorical and fits beside the secret into {limit:,} cells. Name "
-            "the useful columns with --useful, and bin numeric ones with --bins COL=5."
+            f"the useful columns with {USEFUL}, and bin numeric ones with {BINS}."
         )
     return Choice(tuple(n for n in other if n in taken), tuple(n for n in other if n not in taken), limit)
 
@@ -65,9 +118,16 @@ def _too_many(source: Source, wishes: Wishes, sizes: dict[str, int | None], limi
     shown = ", ".join(f"{n} {sizes[n] or f'more than {MOST_COUNTED}'}" for n in wishes.secret)
     return (
         f"the secret has too many distinct values in {source.name} ({shown}) to find useful columns beside it within "
-        f"{limit:,} cells: is it a number or an identifier? Bin it (--bins {wishes.secret[0]}=5), group rare labels "
-        f"(--rare {wishes.secret[0]}=20), or name the useful columns (--useful)."
+        f"{limit:,} cells: is it a number or an identifier? {coarser(wishes.secret[0])}, or name the useful columns "
+        f"({USEFUL})."
     )
+
+
+def coarser(name: str) -> str:
+    """What to do about a column with too many values."""
+    binned = option(f"--bins {name}=5", f"bins={{{name!r}: 5}}")
+    grouped = option(f"--rare {name}=20", f"rare={{{name!r}: 20}}")
+    return f"Bin it ({binned}), group rare labels ({grouped})"
 
 
 def _counts(source: Source, names: Sequence[str]) -> tuple[dict[str, Counter[Any] | None], int]:
@@ -82,8 +142,6 @@ def _counts(source: Source, names: Sequence[str]) -> tuple[dict[str, Counter[Any
 
 
 def _added(known: Counter[Any] | None, values: Any, name: str) -> Counter[Any] | None:
-    from sfumato.arrow import as_labels
-
     if known is None:
         return None
     try:

@@ -16,18 +16,18 @@ import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlparse
 
 import numpy as np
 import pyarrow as pa
 
 from sfumato.atomic import as_output_error, drafts
+from sfumato.drawing.manifest import Manifest, manifest_path
 from sfumato.errors import DataError, InputError, OutputError
-from sfumato.releasing import spark_few, spark_work
-from sfumato.releasing.engine import Flow, Release
-from sfumato.releasing.manifest import manifest_path
-from sfumato.releasing.spark_input import output_names
+from sfumato.releasing.flow import Flow
+from sfumato.releasing.spark import driver, worker
+from sfumato.releasing.spark.reading import output_names
 from sfumato.releasing.writing import GROUP_ROWS
 from sfumato.sources.spark import map_in_arrow, worker_errors
 
@@ -35,9 +35,17 @@ URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 WRITTEN = pa.schema([("file", pa.string()), ("rows", pa.int64())])
 
 
+class Written(NamedTuple):
+    """What was written: where, how many rows, and their manifest."""
+
+    path: Any  # a URL stays text: a Path would lose one of its slashes
+    rows: int
+    manifest: Manifest
+
+
 def write_folder(
     flow: Flow, counts: Callable[[], Any], rows: Callable[[], Any], to: str | os.PathLike[str], *, force: bool
-) -> Release:
+) -> Written:
     """Write counted answers out as rows under a path or a URL, and the manifest beside them."""
     text = os.fspath(to)
     suffix = Path(text).suffix.lower()
@@ -62,11 +70,11 @@ def _check_target(target: Path, frame: Any, *, force: bool) -> None:
         raise OutputError(f"the folder {target.parent} does not exist; create it first.")
 
 
-def _to_path(flow: Flow, counts: Callable[[], Any], target: Path, *, force: bool) -> Release:
+def _to_path(flow: Flow, counts: Callable[[], Any], target: Path, *, force: bool) -> Written:
     with _hidden(target) as (staging, whole):
         work = partial(_write, str(staging), output_names(flow))
-        few = spark_few.suits(flow)
-        told = spark_few.written(flow, work, WRITTEN) if few else map_in_arrow(counts(), work, WRITTEN).toArrow()
+        few = driver.suits(flow)
+        told = driver.written(flow, work, WRITTEN) if few else map_in_arrow(counts(), work, WRITTEN).toArrow()
         total = int(np.asarray(told.column("rows")).sum())
         if not total:
             raise DataError(f"{flow.source.name} has no rows: there is nothing to tabulate or release.")
@@ -83,7 +91,7 @@ def _to_path(flow: Flow, counts: Callable[[], Any], target: Path, *, force: bool
             note.settle()
             note.publish(replace=force)
             _publish(whole, target, force=force)
-    return Release(target, total, manifest)
+    return Written(target, total, manifest)
 
 
 @contextlib.contextmanager
@@ -125,7 +133,7 @@ def _write(staging: str, names: list[tuple[str, str]], batches: Any) -> Iterator
     name, writer, rows = f"{secrets.token_hex(16)}.parquet", None, 0
     path = Path(staging, name)
     with worker_errors(), as_output_error(Path(staging)):
-        for group in _row_groups(spark_work.expand(spark_work.as_codes(batches))):
+        for group in _row_groups(worker.expand(worker.as_codes(batches))):
             part = pa.table([group.column(i) for i, _ in names], names=[n for _, n in names])
             writer = writer or parquet.ParquetWriter(str(path), part.schema)
             writer.write_table(part)
@@ -150,7 +158,7 @@ def _row_groups(batches: Any) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting)
 
 
-def _to_url(flow: Flow, rows: Any, url: str, *, force: bool) -> Release:
+def _to_url(flow: Flow, rows: Any, url: str, *, force: bool) -> Written:
     """By Spark's writer and committer; the manifest as one text file in a folder beside, by the same road."""
     from pyspark.errors import AnalysisException
 
@@ -167,5 +175,4 @@ def _to_url(flow: Flow, rows: Any, url: str, *, force: bool) -> Release:
     note = session.createDataFrame([(manifest.encoded().decode(),)], "value string")
     beside = re.sub(r"(\.parquet)?/*$", ".manifest.json", url, count=1)
     note.coalesce(1).write.mode(mode).text(beside)
-    where: Any = url  # a URL stays text: a Path would lose one of its slashes
-    return Release(where, written, manifest)
+    return Written(url, written, manifest)

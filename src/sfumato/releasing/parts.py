@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,13 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.drawing.randomness import Lane, Stream
 from sfumato.errors import DataError, InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
-from sfumato.releasing.randomness import Stream
 from sfumato.sources import Source
-
-LANE = 1 << 32  # of the stream, away from those that draw and decode
 
 
 def split(source: Source, fraction: float, seed: int | None = None) -> tuple[Source, Source]:
@@ -25,9 +24,22 @@ def split(source: Source, fraction: float, seed: int | None = None) -> tuple[Sou
     streamed, in as many passes as it takes, and nobody can tell afterwards who was in which.
     """
     if not 0 < fraction < 1:
-        raise InputError(f"--split must be a fraction between 0 and 1, got {fraction:g}.")
+        raise InputError(f"split must be a fraction between 0 and 1, got {fraction:g}.")
     stream, edge = Stream.of(seed), np.uint64(int(fraction * 2**64))
     return _part(source, stream, edge, first=True), _part(source, stream, edge, first=False)
+
+
+def _part(source: Source, stream: Stream, edge: np.uint64, *, first: bool) -> Source:
+    def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        row = 0
+        for batch in source.read(coded, kept):
+            words = np.empty(batch.num_rows, np.uint64)
+            stream.words(row, words, lane=Lane.SPLIT())
+            row += batch.num_rows
+            yield batch.filter(pa.array((words < edge) == first))
+
+    part = "set aside for the design" if first else "to be released"
+    return replace(source, name=f"{source.name} (the part {part})", read=read, rows=None)
 
 
 def watched(source: Source, tell: Callable[[int], None]) -> Source:
@@ -41,19 +53,6 @@ def watched(source: Source, tell: Callable[[int], None]) -> Source:
             yield batch
 
     return replace(source, read=read)
-
-
-def _part(source: Source, stream: Stream, edge: np.uint64, *, first: bool) -> Source:
-    def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        row = 0
-        for batch in source.read(coded, kept):
-            words = np.empty(batch.num_rows, np.uint64)
-            stream.words(row, words, lane=LANE)
-            row += batch.num_rows
-            yield batch.filter(pa.array((words < edge) == first))
-
-    part = "set aside for the design" if first else "to be released"
-    return replace(source, name=f"{source.name} (the part {part})", read=read, rows=None)
 
 
 def counted(source: Source, like: Mechanism | Joint, names: dict[str, str], weight: str | None = None) -> Joint:
@@ -81,5 +80,16 @@ def _people(values: Any, name: str, first_row: int) -> np.ndarray[Any, np.dtype[
     bad = np.flatnonzero(~((found >= 0) & (found == np.floor(found))))
     if bad.size:
         row = first_row + int(bad[0]) + 1
-        raise DataError(f"column {name!r}, row {row}: a count must be a whole number, zero or more.")
+        raise DataError(f"column {name!r}, row {row}: a count must be a whole number, zero or more.", row=row)
     return found
+
+
+@contextlib.contextmanager
+def counting_within(part: bool) -> Iterator[None]:
+    """Row numbers of a part of the table are not those of the file: say so."""
+    try:
+        yield
+    except DataError as error:
+        if not part or error.row is None:
+            raise
+        raise error.followed_by("(After a split, rows are counted within their part.)") from None

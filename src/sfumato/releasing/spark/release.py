@@ -14,29 +14,21 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
+from sfumato.drawing.manifest import SPARK_KEY, Told
 from sfumato.mechanism.file import record_of
-from sfumato.releasing import spark_work
-from sfumato.releasing.engine import Flow, Release
-from sfumato.releasing.spark_digest import digest
-from sfumato.releasing.spark_folder import write_folder
-from sfumato.releasing.spark_input import answer_keys, encoded, job_of, kept_fields, output_names, shuffle_parts
+from sfumato.releasing.flow import Flow
+from sfumato.releasing.spark import worker
+from sfumato.releasing.spark.digest import digest
+from sfumato.releasing.spark.folder import write_folder
+from sfumato.releasing.spark.reading import answer_keys, encoded, job_of, kept_fields, output_names, shuffle_parts
 from sfumato.sources.spark import WEIGHT, clear_errors, map_in_arrow
 
 PIECE = 1 << 16  # equal released rows that stay together
-METADATA = "sfumato"  # under this name released columns tell how they came about
 
 
-class Told(NamedTuple):
-    """What the columns of a released Spark frame say about themselves."""
-
-    mechanism: str  # the checksum of the mechanism file
-    decode: str
-    randomness: str
-
-
-def spark_release(flow: Flow, to: str | os.PathLike[str] | None, *, force: bool) -> Release | Any:
+def spark_release(flow: Flow, to: str | os.PathLike[str] | None, *, force: bool) -> Any:
     """The released rows as a lazy Spark data frame, or written to a folder of Parquet files."""
     with clear_errors():
         if to is None:
@@ -54,14 +46,14 @@ def _answers(flow: Flow) -> Any:
     if kept:
         cells = cells.withColumn("d", digest(kept))
     cells = cells.groupBy(*job.names, "x").agg(F.sum(WEIGHT).alias(WEIGHT))
-    cells = _pieces(cells, spark_work.BLOCK, "start", "size")
+    cells = _pieces(cells, worker.BLOCK, "start", "size")
     if not kept:  # a few large cells would be left in one part, because they are few bytes
         cells = cells.repartition(parts, "x", "start")
     keys = answer_keys(flow)
     fields = [StructField("d", BinaryType())] if kept else []
     fields += [StructField(name, field.dataType) for name, field in kept.items()]
     fields += [StructField(name, StringType()) for name in keys]
-    drawn = map_in_arrow(cells, partial(spark_work.draw, job), StructType([*fields, StructField(WEIGHT, LongType())]))
+    drawn = map_in_arrow(cells, partial(worker.draw, job), StructType([*fields, StructField(WEIGHT, LongType())]))
     drawn = drawn.groupBy(*job.names, *keys).agg(F.sum(WEIGHT).alias(WEIGHT))
     first = ["d"] if kept else []
     drawn = _pieces(drawn, PIECE, "start", "size")
@@ -84,16 +76,10 @@ def _rows(flow: Flow) -> Any:
     from pyspark.sql.types import StructType
 
     counts = _answers(flow)
-    rows = map_in_arrow(counts, spark_work.expand, StructType(counts.schema.fields[:-1]))
+    rows = map_in_arrow(counts, worker.expand, StructType(counts.schema.fields[:-1]))
     told = Told(record_of(flow.mechanism).checksum, flow.decode, flow.stream.description)
-    fields, ours = kept_fields(flow), {METADATA: told._asdict()}
+    fields, ours = kept_fields(flow), {SPARK_KEY: told._asdict()}
     return rows.select(*(
         F.col(inner).alias(name, metadata=fields[inner].metadata if inner in fields else ours)
         for inner, name in output_names(flow)
     ))
-
-
-def told_by(frame: Any) -> Told | None:
-    """What a frame's columns tell, if it was released by this engine and nobody dropped it."""
-    said = [field.metadata[METADATA] for field in frame.schema.fields if METADATA in (field.metadata or {})]
-    return Told(**said[0]) if said else None

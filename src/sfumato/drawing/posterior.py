@@ -9,18 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.alphabet import Floats, Ints
+from sfumato.drawing.cells_posterior import CellsPosterior
+from sfumato.drawing.randomness import Lane, WordSource
 from sfumato.errors import InputError
 from sfumato.mechanism.cells import Cells
 from sfumato.mechanism.constant import Constant
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato.mechanism.table import whole_weights
 from sfumato.mechanism.unary import Unary
-from sfumato.releasing.cells_posterior import CellsPosterior
-from sfumato.releasing.randomness import WordSource
 
 LISTED = 4_000_000  # the most entries of a posterior that is listed as [y, x]
 DRAW_BITS = 40  # a listed posterior is drawn with integer weights that sum to 2^40 for each output
-LANE = 1  # of the stream: never the words of the mechanism's own draws
 SET_ROWS = 4096  # records of a unary law decoded at a time
 Drawn = npt.NDArray[Any]
 Turn = Callable[[Drawn, int], Drawn]
@@ -38,12 +37,12 @@ def likeliest(mechanism: Mechanism) -> Turn:
 
 
 def posterior_draw(mechanism: Mechanism, stream: WordSource) -> Turn:
-    """x with probability P(x|y), by one more word of the stream's second lane."""
+    """x with probability P(x|y), by one more word, from the lane for it."""
     law, p = mechanism.law, _prior(mechanism)
 
     def words(first_row: int, rows: int) -> Any:
         out = np.empty(rows, np.uint64)
-        stream.words(first_row, out, lane=LANE)
+        stream.words(first_row, out, lane=Lane.DECODE())
         return out
 
     if isinstance(law, Unary):

@@ -11,11 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.alphabet import Alphabet, Column
+from sfumato.drawing.manifest import OutputColumn
+from sfumato.drawing.posterior import likeliest, posterior_draw
+from sfumato.drawing.randomness import WordSource
 from sfumato.errors import InputError
 from sfumato.mechanism.mechanism import Mechanism
-from sfumato.releasing.manifest import OutputColumn
-from sfumato.releasing.posterior import likeliest, posterior_draw
-from sfumato.releasing.randomness import WordSource
 
 DECODES = ("symbols", "likely", "sample")
 Drawn = npt.NDArray[Any]

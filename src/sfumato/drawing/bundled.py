@@ -1,4 +1,4 @@
-"""Rows through a bundle: every part draws with words of its own, or each row draws the part that it answers."""
+"""Draws of a bundle: every part with words of its own, or each row draws the part that it answers."""
 
 from __future__ import annotations
 
@@ -12,20 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.alphabet import find_column
-from sfumato.errors import InputError
+from sfumato.drawing.decoding import Decoder
+from sfumato.drawing.kernels import Kernel, compiled_kernel, numba_allowed, plain_kernel
+from sfumato.drawing.manifest import OutputColumn
+from sfumato.drawing.randomness import Lane, Stream
+from sfumato.drawing.sampling import ROWS_WORTH_NUMBA, Sampler
 from sfumato.mechanism import Bundle
 from sfumato.mechanism.bundle import answer_labels
-from sfumato.mechanism.bundle_file import record_of
-from sfumato.releasing.decoding import Decoder
-from sfumato.releasing.engine import Flow, Names, _kept, _named, _position
-from sfumato.releasing.kernels import Kernel, compiled_kernel, numba_allowed, plain_kernel
-from sfumato.releasing.manifest import Manifest, OutputColumn, manifest_record
-from sfumato.releasing.randomness import Stream
-from sfumato.releasing.sampling import ROWS_WORTH_NUMBA, Sampler
-from sfumato.sources import Source
 
-LANE = 1 << 34  # of the stream: the turn; the next ones are the parts', or that of whichever part has its turn
 TURN, ANSWER = "part", "answer"  # columns of a table in which each row answers one part
 
 
@@ -43,7 +37,7 @@ class BundleSampler:
         parts = self.bundle.parts
         self.together, self.kernels = [], []
         if self.bundle.turns is None:
-            self.together = [Sampler(part.law, self.stream, LANE + 1 + i) for i, part in enumerate(parts)]
+            self.together = [Sampler(part.law, self.stream, Lane.PART(i)) for i, part in enumerate(parts)]
             return
         laws = {id(part.law): part.law for part in parts}
         shared = {key: plain_kernel(law) for key, law in laws.items()}
@@ -70,8 +64,8 @@ class BundleSampler:
         if first_row + rows > ROWS_WORTH_NUMBA:
             self._compile()
         words = np.empty((2, rows), np.uint64)
-        for lane in (0, 1):
-            self.stream.words(first_row, words[lane], lane=LANE + lane)
+        for own, lane in zip(words, (Lane.TURN(), Lane.PART()), strict=True):
+            self.stream.words(first_row, own, lane=lane)
         turn = self.bundle.drawn_turns(words[0])
         order = np.argsort(turn, kind="stable")
         ends = np.searchsorted(turn[order], np.arange(len(self.bundle.parts) + 1))
@@ -91,50 +85,6 @@ class BundleSampler:
         for column in columns:
             total = total * np.int32(column.size) + codes[column.name][at]
         return np.asarray(total)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BundleFlow(Flow):
-    """A release of a bundle under way; reading, order, writing and atomicity are those of any release."""
-
-    @classmethod
-    def of(  # type: ignore[override]  # a bundle in the place of a mechanism
-        cls, source: Source, bundle: Bundle, decode: str, keep: Sequence[str], secret: Names, useful: Names,
-        stream: Stream,
-    ) -> BundleFlow:
-        if decode != "symbols":
-            raise InputError(f"a bundle's answers are written as they are; decode={decode!r} is for single mechanisms.")
-        private = _named(bundle.secret, secret, "secret"), _named(bundle.useful, useful, "useful")
-        coded = {**(private[0] if bundle.reads == "both" else {}), **private[1]}
-        if len(set(coded.values())) != len(coded):
-            raise InputError(f"one column is read twice: {', '.join(coded.values())}. Name each column once.")
-        for name in coded.values():
-            find_column(name, source.columns, source.name)
-        kept = _kept(keep, source, {**private[0], **private[1]})
-        decoder = decoder_of(bundle)
-        names = [*(c.name for c in decoder.columns), *kept]
-        if len(set(names)) != len(names):
-            raise InputError("a column cannot be kept: the output has a column of that name already.")
-        order = tuple(sorted(range(len(names)), key=lambda i: _position(source, coded.get(names[i], names[i]))))
-        made: Any = cls(source, bundle, decode, coded, kept, BundleSampler(bundle, stream), decoder, order, stream)  # type: ignore[arg-type]
-        return made  # type: ignore[no-any-return]
-
-    def _codes(self, batch: pa.RecordBatch, first_row: int) -> Any:
-        """Codes of every column that some part reads."""
-        bundle: Any = self.mechanism
-        known = {c.name: c for c in (*bundle.secret.columns, *bundle.useful.columns)}
-        return {
-            name: self._column_codes(known[name], batch.column(own), first_row).astype(np.int32, copy=False)
-            for name, own in self.coded.items()
-        }
-
-    def manifest(self, rows: int | None, size: int | None = None, engine: str = "local") -> Manifest:
-        bundle: Any = self.mechanism
-        return manifest_record(
-            bundle, record_of(bundle).checksum, "bundle", rows=rows, columns=self.columns, decode=self.decode,
-            engine=f"{engine}, compiled" if self.sampler.compiled else engine, size=size,
-            randomness=self.stream.description,
-        )
 
 
 def decoder_of(bundle: Bundle) -> Decoder:

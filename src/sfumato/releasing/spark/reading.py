@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 
 from sfumato.mechanism.file import record_of
-from sfumato.releasing import spark_work
-from sfumato.releasing.engine import Flow
+from sfumato.releasing.flow import Flow
+from sfumato.releasing.spark import worker
 from sfumato.sources.spark import WEIGHT, column, grouped, map_in_arrow, plain_columns
 
 
-def job_of(flow: Flow) -> spark_work.Job:
+def job_of(flow: Flow) -> worker.Job:
     """What the workers must know of a release."""
     record = msgspec.json.encode(record_of(flow.mechanism))
-    return spark_work.Job(record, flow.stream.key, flow.decode, len(flow.kept))
+    return worker.Job(record, flow.stream.key, flow.decode, len(flow.kept))
 
 
 def encoded(flow: Flow) -> Any:
@@ -30,7 +30,7 @@ def encoded(flow: Flow) -> Any:
         rows = grouped(frame, coded)
     else:
         rows = frame.select(*plain_columns(coded), *plain_columns(flow.kept, "k"))
-    return map_in_arrow(rows, partial(spark_work.encode, job_of(flow)), schema)
+    return map_in_arrow(rows, partial(worker.encode, job_of(flow)), schema)
 
 
 def counted_first(flow: Flow) -> bool:

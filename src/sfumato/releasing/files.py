@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from sfumato.errors import OutputError
-from sfumato.releasing.manifest import manifest_path
-from sfumato.releasing.targets import Drafted, all_drafted, check_place, publish_all
+import msgspec
+
+from sfumato.drawing.manifest import manifest_path
+from sfumato.errors import InputError, OutputError
+from sfumato.mechanism import Bundle, Mechanism, bundle_file, file
+from sfumato.releasing.targets import Drafted, all_drafted, check_place
 from sfumato.releasing.writing import Made, is_folder, writer_for
 from sfumato.sources import Where
 
@@ -21,22 +25,23 @@ class Files:
 
     table: Where
     manifest: Where
-    mechanism: Where | None
-    report: Where | None
+    mechanism: Where | None = None
+    report: Where | None = None
     private_report: Path | None = None
     partition: tuple[str, ...] = ()
     raw_cells: bool = False
 
     @classmethod
     def beside(
-        cls, table: Where, *, mechanism: bool = True, report: Path | None = None, private_report: Path | None = None,
+        cls, table: Where, *, mechanism: bool = True, report: Path | bool = True, private_report: Path | None = None,
         partition: tuple[str, ...] = (), raw_cells: bool = False,
     ) -> Files:
         """released.csv → released.manifest.json, released.mechanism.json and released.report.html."""
+        writer_for(table, partition)  # says now if the suffix is not known
         manifest = manifest_path(table)
         stem = manifest.name.removesuffix(".manifest.json")
-        page = table.with_name(f"{stem}.report.html") if report is None else report
-        own = table.with_name(f"{stem}.mechanism.json") if mechanism else None
+        page = (table.with_name(f"{stem}.report.html") if report else None) if isinstance(report, bool) else report
+        own = mechanism_beside(table) if mechanism else None
         return cls(table, manifest, own, page, private_report, partition, raw_cells)
 
     @property
@@ -57,12 +62,21 @@ class Files:
         }
         return {name: path for name, path in named.items() if path is not None}
 
-    def check(self, inputs: Sequence[Where], *, force: bool) -> None:
+    def for_what(self, mechanism: Any) -> Files:
+        """The same, without the report where it cannot be written: it is about a single mechanism, not a bundle."""
+        if not isinstance(mechanism, Bundle):
+            return self
+        usual = Files.beside(self.table, partition=self.partition).report
+        if self.report not in (None, usual) or self.private_report is not None:
+            raise InputError("there is no report about a bundle yet; leave it out, and the private one.")
+        return replace(self, report=None)
+
+    def check(self, inputs: Sequence[Where | None], *, force: bool) -> None:
         """Refuse before any work: outputs that exist, are an input, or are the same file."""
         seen: dict[str, str] = {}
         for name, path in self.written.items():
             folder = self.folder and name == "table"
-            for given in inputs:
+            for given in (x for x in inputs if x is not None):
                 check_place(path, given, force=True, folder=folder)
             check_place(path, None, force=force, folder=folder)
             full = os.path.realpath(path) if isinstance(path, Path) else str(path)
@@ -77,11 +91,14 @@ class Files:
             yield dict(zip(self.written, made, strict=True))
 
 
-def fill(draft: Drafted, content: bytes, *, private: bool = False) -> None:
-    """Write a draft; a private one can be read by its owner alone."""
-    draft.fill(content, private=private)
+def mechanism_bytes(mechanism: Mechanism | Bundle) -> bytes:
+    """The content of the file of a mechanism, or of a bundle."""
+    record = bundle_file.record_of(mechanism) if isinstance(mechanism, Bundle) else file.record_of(mechanism)
+    return msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"
 
 
-def publish(made: Mapping[str, Drafted], *, replace: bool) -> None:
-    """Name every draft, the table last; when one cannot be named, take back those that were."""
-    publish_all(list(made.values()), replace=replace)
+def mechanism_beside(table: Where) -> Where:
+    """Where a release puts the mechanism file: released.csv → released.mechanism.json."""
+    manifest = manifest_path(table)
+    found: Where = manifest.with_name(f"{manifest.name.removesuffix('.manifest.json')}.mechanism.json")
+    return found

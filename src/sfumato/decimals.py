@@ -1,0 +1,61 @@
+"""Numbers as text. A limit is rounded to the side on which it still holds: what is promised up, what is kept down.
+
+Read back, the text of a limit is never below it (`at_most`) or above it (`at_least`); 0.1 stays 0.1.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+
+LEVEL = 10  # digits of a level where it is what one came for
+SHORT = 6  # and where it stands among others
+BITS = 4  # of what is kept, and of errors
+
+
+def at_most(x: float, digits: int = SHORT) -> str:
+    """A number that is not exceeded, rounded up.
+
+    >>> at_most(0.12345601), at_most(2.0), at_most(math.inf)
+    ('0.123457', '2', '∞')
+    """
+    return _text(x, digits, ROUND_CEILING)
+
+
+def at_least(x: float, digits: int = SHORT) -> str:
+    """A number that is reached, rounded down.
+
+    >>> at_least(0.12345699), at_least(1e-9, 2)
+    ('0.123456', '1e-09')
+    """
+    return _text(x, digits, ROUND_FLOOR)
+
+
+def near(x: float, digits: int = BITS) -> str:
+    """A number that is measured and limits nothing, rounded to the nearest."""
+    return _text(x, digits, ROUND_HALF_EVEN)
+
+
+def level(x: float, digits: int = SHORT) -> str:
+    """A level of privacy as a sentence has it.
+
+    >>> level(1.0000001), level(math.inf)
+    ('ε ≤ 1.00001', 'no finite ε')
+    """
+    return f"ε ≤ {at_most(x, digits)}" if math.isfinite(x) else "no finite ε"
+
+
+def percent(x: float, digits: int = 2) -> str:
+    """A share as a percentage.
+
+    >>> percent(0.12345), percent(1 / 3, 0)
+    ('12.35 %', '33 %')
+    """
+    return f"{100 * x:.{digits}f} %"
+
+
+def _text(x: float, digits: int, rounding: str) -> str:
+    x = float(x)
+    if not math.isfinite(x):
+        return "∞" if x > 0 else "−∞" if x < 0 else "unknown"
+    return f"{float(Context(prec=digits, rounding=rounding).plus(Decimal(repr(x)))):.{digits}g}"

@@ -1,0 +1,204 @@
+"""Flow: rows through a checked mechanism, batch by batch, each drawn with the words of its row number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sfumato.alphabet import Alphabet, Column, find_column
+from sfumato.drawing.bundled import BundleSampler, decoder_of
+from sfumato.drawing.decoding import Decoder, decoder
+from sfumato.drawing.manifest import METADATA_KEY, Manifest, OutputColumn, manifest_of
+from sfumato.drawing.randomness import Stream
+from sfumato.drawing.sampling import Sampler
+from sfumato.drawing.text_codes import TextCodes
+from sfumato.errors import InputError
+from sfumato.mechanism.bundle import Bundle
+from sfumato.releasing.booking import Booking, Memo
+from sfumato.releasing.checking import Checked
+from sfumato.releasing.threads import ahead, in_order
+from sfumato.sources import Rows, Source
+
+Names = str | Sequence[str] | None
+Progress = Callable[[int], None]  # told the number of rows drawn so far
+Codes = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class DrawOptions:
+    """How rows are read, drawn and written."""
+
+    decode: str = "symbols"
+    keep: Sequence[str] = ()
+    secret: Names = None  # the table's names for the mechanism's columns, when they differ
+    useful: Names = None
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Flow:
+    """One release under way: what is read, how it is randomised, what comes out."""
+
+    source: Source
+    checked: Checked
+    decode: str
+    coded: dict[str, str]  # a column of the mechanism → the source's name for it
+    private: tuple[str, ...]  # the source's names for secret and useful columns, read or not
+    kept: tuple[str, ...]
+    sampler: Any  # a Sampler of codes, or the BundleSampler of codes by column
+    decoder: Decoder
+    order: tuple[int, ...]  # of the output columns, as the source has them
+    stream: Stream
+    text: dict[str, TextCodes] = field(default_factory=dict)
+    memo: Memo | None = None  # answers are remembered rather than drawn anew
+    entry: str | None = None  # the name of this release in a ledger
+
+    @classmethod
+    def of(cls, source: Source, checked: Checked, options: DrawOptions) -> Flow:
+        made, stream = checked.mechanism, Stream.of(options.seed)
+        private = _named(made.secret, options.secret, "secret"), _named(made.useful, options.useful, "useful")
+        coded = {**(private[0] if made.reads == "both" else {}), **private[1]}
+        if len(set(coded.values())) != len(coded):
+            raise InputError(f"one column is read twice: {', '.join(coded.values())}. Name each column once.")
+        for name in coded.values():
+            find_column(name, source.columns, source.name)
+        kept = _kept(options.keep, source, {**private[0], **private[1]})
+        sampler, decoding = _bundle_draws(made, options.decode, stream) if isinstance(made, Bundle) else (
+            Sampler(made.law, stream), decoder(made, options.decode, stream)
+        )
+        names = [c.name for c in decoding.columns]
+        clash = set(names) & set(kept)
+        if clash:
+            raise InputError(f"{min(clash)!r} cannot be kept: the output has a column of that name already.")
+        places = [_position(source, coded.get(n, n)) for n in (*names, *kept)]
+        order = tuple(sorted(range(len(places)), key=lambda i: places[i]))
+        own = (*private[0].values(), *private[1].values())
+        return cls(source, checked, options.decode, coded, own, kept, sampler, decoding, order, stream)
+
+    def at(self, place: Booking) -> Flow:
+        """The same release with its place in a ledger."""
+        return replace(self, memo=place.memo, entry=place.token)
+
+    @property
+    def mechanism(self) -> Any:
+        """The mechanism, or the bundle."""
+        return self.checked.mechanism
+
+    @property
+    def columns(self) -> list[OutputColumn]:
+        found = [*self.decoder.columns, *(OutputColumn(name, "kept") for name in self.kept)]
+        return [found[i] for i in self.order]
+
+    def batches(self, progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
+        """Released batches in order; reading, drawing and what the caller does with them overlap."""
+        rows = 0
+        named = {*self.coded.values(), *self.kept}
+        also = () if self.memo is None or self.memo.column in named else (self.memo.column,)
+        reading = ahead(_numbered(self.source.batches(list(self.coded.values()), (*self.kept, *also))))
+        try:
+            for batch in in_order(self._released, reading):
+                yield batch
+                rows += batch.num_rows
+                if progress is not None:
+                    progress(rows)
+        finally:
+            reading.close()  # type: ignore[attr-defined]
+
+    def _released(self, numbered: tuple[int, pa.RecordBatch]) -> pa.RecordBatch:
+        first_row, batch = numbered
+        codes = self._codes(batch, first_row)
+        if self.memo is None:
+            drawn = self.sampler.draw(codes, first_row)
+        else:
+            words = self.memo.words(batch.column(self.memo.column), codes, self.sampler.law.words, first_row)
+            drawn = self.sampler.drawn(codes, words)
+        arrays = self.decoder.arrays(drawn, first_row)
+        arrays += [batch.column(name) for name in self.kept]
+        names = [c.name for c in self.columns]
+        return pa.RecordBatch.from_arrays([arrays[i] for i in self.order], names=names)
+
+    def _codes(self, batch: pa.RecordBatch, first_row: int) -> Any:
+        """Input codes x = s·|U| + u, narrow where they fit; of a bundle, the codes of each column."""
+        made, both = self.mechanism, self.mechanism.reads == "both"
+        columns = (*(made.secret.columns if both else ()), *made.useful.columns)
+        each = {c.name: self._column_codes(c, batch.column(self.coded[c.name]), first_row) for c in columns}
+        if isinstance(made, Bundle):
+            return {name: codes.astype(np.int32, copy=False) for name, codes in each.items()}
+        kind: Any = np.int64 if made.inputs > np.iinfo(np.int32).max else np.int32
+        total: Any = kind(0)
+        for column in columns:
+            codes = each[column.name]
+            total = total * kind(column.size) + codes if np.ndim(total) else codes.astype(kind, copy=False)
+        return np.asarray(total)
+
+    def _column_codes(self, column: Column, values: pa.Array, first_row: int) -> npt.NDArray[np.int32]:
+        """Codes of one column, by the compiled way for plain text once numba is there."""
+        if self.sampler.compiled and values.type == pa.string():
+            if column.name not in self.text:
+                self.text[column.name] = TextCodes(column)
+            codes = self.text[column.name].encode(values)
+            if codes is not None:
+                return codes
+        return column.encode(values, first_row=first_row)
+
+    def returned(self, progress: Progress | None = None) -> Rows:
+        """The released rows for whoever asked for them, with their manifest."""
+
+        def described(rows: int | None) -> dict[bytes, bytes]:
+            return {METADATA_KEY: self.manifest(rows).encoded()}
+
+        return Rows(self.batches(progress), self.kept, described)
+
+    def manifest(self, rows: int | None, size: int | None = None, engine: str = "local") -> Manifest:
+        compiled = engine == "local" and self.sampler.compiled
+        return manifest_of(
+            self.mechanism, rows=rows, columns=self.columns, decode=self.decode,
+            engine="local, compiled" if compiled else engine, size=size,
+            randomness=self.stream.description, entry=self.entry,
+        )
+
+
+def _bundle_draws(bundle: Bundle, decode: str, stream: Stream) -> tuple[BundleSampler, Decoder]:
+    if decode != "symbols":
+        raise InputError(f"a bundle's answers are written as they are; decode={decode!r} is for single mechanisms.")
+    return BundleSampler(bundle, stream), decoder_of(bundle)
+
+
+def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    first_row = 0
+    for batch in batches:
+        yield first_row, batch
+        first_row += batch.num_rows
+
+
+def _named(alphabet: Alphabet, given: Names, role: str) -> dict[str, str]:
+    """The source's name for each column of an alphabet."""
+    if given is None:
+        return {name: name for name in alphabet.names}
+    names = [given] if isinstance(given, str) else list(given)
+    if len(names) != len(alphabet.names):
+        raise InputError(
+            f"{role} must name {len(alphabet.names)} column(s), one for each of {', '.join(alphabet.names)}; "
+            f"got {len(names)}."
+        )
+    return dict(zip(alphabet.names, names, strict=True))
+
+
+def _kept(keep: Sequence[str], source: Source, private: dict[str, str]) -> tuple[str, ...]:
+    names = [keep] if isinstance(keep, str) else list(keep)
+    for name in names:
+        find_column(name, source.columns, source.name)
+        if name in private.values():
+            raise InputError(f"{name!r} is protected by the mechanism; keeping it untouched would undo that.")
+    if len(set(names)) != len(names):
+        raise InputError(f"a column is named twice in keep ({', '.join(names)}); name each once.")
+    return tuple(names)
+
+
+def _position(source: Source, name: str) -> int:
+    return source.columns.index(name) if name in source.columns else -1

@@ -1,0 +1,89 @@
+"""Notices: what whoever publishes must have been told, such as counts that become public with the mechanism file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sfumato.errors import listed, option
+from sfumato.joint import SMALL, Joint
+from sfumato.mechanism import Bundle, Mechanism
+
+ELSEWHERE = option("--design-from reference.csv", "reference=")
+COARSER = f"{option('--bins', 'bins=')}, {option('--rare', 'rare=')}, fewer {option('--useful', 'useful=')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that nobody may miss. `errors.spelled` chooses how its options are written."""
+
+    title: str
+    paragraphs: tuple[str, ...]
+
+
+def notices_of(mechanism: Mechanism | Bundle, file: str, table: str) -> Iterator[Notice]:
+    """What becomes public with the mechanism file, and what a promise rests on beyond the proof."""
+    if isinstance(mechanism, Bundle):
+        yield from _of_a_bundle(mechanism, file, table)
+        return
+    joint = mechanism.joint
+    if joint is None or mechanism.source not in PUBLIC:
+        return
+    title, first, way_out = PUBLIC[mechanism.source]
+    small, shape = small_cells(joint), f"{joint.shape[0]} × {joint.shape[1]}"
+    people = f"{small:,} of its {joint.p.size:,} cells hold" if small != 1 else f"1 of its {joint.p.size:,} cells holds"
+    warning = [
+        f"! {people} only 1 to {SMALL - 1} people: so small a count may single somebody out. Coarser columns help "
+        f"({COARSER})."
+    ] if small else []
+    yield Notice(title, (first.format(file=file, shape=shape, table=table, n=f"{joint.n:,}"), *warning, way_out))
+
+
+def _of_a_bundle(bundle: Bundle, file: str, table: str) -> Iterator[Notice]:
+    assuming = "nothing" if bundle.claim is None else bundle.claim.assuming
+    if assuming in ("star", "tree"):
+        yield Notice("The promise rests on a model of the columns", (
+            f"It holds if the columns {'are independent given the secret' if assuming == 'star' else 'form a tree'}, "
+            f"which cannot be proved from data. Leave out {option('--assuming', 'assuming=')} for a promise that needs "
+            "no model.",
+        ))
+    if assuming != "nothing" and bundle.source != "reference":
+        yield Notice("Counts of the private table become public with the mechanism file", (
+            f"{file} contains, without noise, the table of counts of {table} for each of its {len(bundle.parts)} "
+            "parts; nobody could verify the promise without them.",
+            f"Assuming nothing (the default) it contains no counts; {ELSEWHERE} keeps private rows out of it.",
+        ))
+
+
+def learned(columns: Sequence[str]) -> tuple[str, ...]:
+    """What a confidence does not cover where labels were found in the rows that were counted."""
+    if not columns:
+        return ()
+    return (
+        f"the labels of {listed(columns)} were found in these rows: the confidence is about labels fixed beforehand "
+        "(the option labels), and says nothing of those that did not occur",
+    )
+
+
+def small_cells(joint: Joint | None) -> int:
+    """Cells with 1 to 4 people."""
+    if joint is None or joint.counts is None:
+        return 0
+    return int(((joint.counts > 0) & (joint.counts < SMALL)).sum())
+
+
+PUBLIC = {
+    "private": (
+        "Counts of the private table become public with the mechanism file",
+        "{file} contains the exact {shape} table of counts of {table} ({n} rows), without noise; nobody could verify "
+        "the promise without it. Whoever gets the file gets the counts.",
+        f"To keep private rows out of it, design from other data ({ELSEWHERE}), or on a random part that is then not "
+        f"released ({option('--split 0.1', 'split=0.1')}).",
+    ),
+    "split": (
+        "Counts of the part set aside become public with the mechanism file",
+        "{file} contains the exact {shape} table of counts of the {n} rows of {table} that were set aside, without "
+        "noise. These rows are not in the release, but whoever gets the file gets their counts.",
+        f"To keep private rows out of it altogether, design from other data ({ELSEWHERE}).",
+    ),
+}

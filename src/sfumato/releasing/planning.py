@@ -1,0 +1,251 @@
+"""Planning: from a table and wishes to a sealed mechanism with its certificate, and what has to be said about both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sfumato.alphabet import Alphabet, find_column
+from sfumato.bundles import bundle
+from sfumato.certification import Certificate
+from sfumato.decimals import BITS, at_least, at_most
+from sfumato.designers import design, options_of
+from sfumato.designers.distances import letters
+from sfumato.errors import InputError, listed, option, unknown
+from sfumato.joint import Joint
+from sfumato.mechanism import Bundle, Mechanism, load
+from sfumato.releasing.columns import Choice, as_bundle, chosen, coarser
+from sfumato.releasing.listening import Listener, Silent
+from sfumato.releasing.notices import Notice, learned, notices_of
+from sfumato.releasing.parts import counted, split, watched
+from sfumato.releasing.wishes import Values, Wishes
+from sfumato.sources import Source, Where, located, open_source
+from sfumato.tabulation import tabulate
+from sfumato.uncertainty import ChiSquareBall
+
+MANY = 100  # labels; when half of the rows have one of their own, the column is no category
+SINGLE = {  # wishes that only a single mechanism can have, with what they are when nobody wishes them
+    "method": "auto", "aim": None, "notion": "rldp", "reads": "both", "time_limit": None, "gap": None, "distance": None,
+    "values": None, "outputs": None,
+}
+ONE, BUNDLE = option("--columns one", "columns='one'"), option("--columns bundle", "columns='bundle'")
+NEARNESS = ("distance", "values", "outputs")  # options of the method distortion
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """A mechanism for a table, where it comes from, and the rows that are left to release with it."""
+
+    source: Source  # the rows to release: the whole table, or what a split left of it
+    mechanism: Mechanism | Bundle
+    certificate: Certificate | None = None  # None: it was loaded, and is proved when it is used
+    notes: tuple[str, ...] = ()
+    choice: Choice | None = None  # of useful columns, where none were named
+    file: str | None = None  # the name of the mechanism file, when it was given
+    part: bool = False  # only a part of the table is released
+    table: str = ""  # the name of the table it was designed for
+
+    def notices(self, file: str = "the mechanism file") -> tuple[Notice, ...]:
+        """What must be said aloud before the mechanism file is given away."""
+        return () if self.file is not None else tuple(notices_of(self.mechanism, file, self.table))
+
+
+def plan(
+    table: Any, secret: str | Sequence[str], epsilon: float, useful: str | Sequence[str] = (), *,
+    keep: Sequence[str] = (), reference: Any = None, split: float | None = None, counts: str | None = None,
+    origin: str = "private", seed: int | None = None, listener: Listener | None = None, **wishes: Any,
+) -> Plan:
+    """Count a table and design for it: one mechanism for secret and useful columns, or a bundle for many.
+
+    Without `useful`, every other categorical column is taken that fits into one table with the secret (`.choice` says
+    which). `split` designs on a random part of the rows, which is then not released; `reference` is another table to
+    design from, and `counts` names the column that says how many people a row of the table is. Further wishes are those
+    of `design` (method, aim, notion, reads, time_limit, gap, distance, values, outputs) and of `tabulate` (bins, rare,
+    missing, unseen, labels), confidence, columns ('auto', 'one' or 'bundle') and assuming (of a bundle).
+
+    `.mechanism` can be saved and released with: release(p.source, p.mechanism, 'released.csv'), or publish(p, …) with
+    its report. `.notices()` are what whoever publishes should have read.
+    """
+    about, kept = ((name,) if isinstance(name, str) else tuple(name) for name in (secret, useful))
+    for name in wishes:
+        if name not in Wishes.__slots__:
+            raise unknown("a wish for a plan", name, Wishes.__slots__)
+    return planned(
+        open_source(table), Wishes(about, kept, epsilon, **wishes), keep=keep, reference=reference, fraction=split,
+        counts=counts, origin=origin, seed=seed, listener=listener or Silent(),
+    )
+
+
+def planned(
+    source: Source, wishes: Wishes, *, keep: Sequence[str] = (), reference: Any = None, fraction: float | None = None,
+    counts: str | None = None, origin: str = "private", seed: int | None = None, listener: Listener,
+) -> Plan:
+    """Choose columns, count, design, seal and certify."""
+    basis, rest = source, source
+    if reference is not None:
+        if fraction is not None:
+            raise InputError("a reference is the design data: it goes without a split.")
+        basis, origin = open_source(reference), "reference"
+    else:
+        basis = rest = source.settled(source.columns)  # several passes are made
+    if fraction is not None:
+        (basis, rest), origin = split(basis, fraction, seed), "split"
+    if counts is None and as_bundle(basis, wishes):
+        return replace(_bundle(basis, wishes, rest, keep, origin, listener), table=source.name)
+    joint, wishes, choice = joint_of(basis, wishes, counts=counts, keep=keep, known=source.columns, listener=listener)
+    made = designed(joint, wishes, listener)
+    told = (*_reached(made, wishes), *made.notes, *learned(joint.learned))
+    mechanism = replace(made.mechanism, source=origin)
+    return Plan(rest, mechanism, made.certificate, told, choice, part=fraction is not None, table=source.name)
+
+
+def given(source: Source, path: Where | str, secret: Sequence[str] = (), useful: Sequence[str] = ()) -> Plan:
+    """A mechanism from a file, for a table that has its columns; its claim is proved before a row is drawn."""
+    where = located(path)
+    made = load(where)
+    for name, asked, own in (("secret", secret, made.secret.names), ("useful", useful, made.useful.names)):
+        for column in asked or (own if name == "useful" or made.reads == "both" else ()):
+            if column not in source.columns:
+                _misses(where.name, made, column, source, name)
+    return Plan(source, made, file=where.name)
+
+
+def _misses(file: str, made: Any, column: str, source: Source, name: str) -> None:
+    """The error for a table without a column of the mechanism."""
+    try:
+        find_column(column, source.columns, source.name)
+    except InputError as error:
+        raise InputError(
+            f"{file} is a mechanism for the columns {listed([*made.secret.names, *made.useful.names])}, but {error} If "
+            f"the table calls it otherwise, say so with {option(f'--{name}', f'{name}=')}."
+        ) from None
+
+
+def joint_of(
+    basis: Source, wishes: Wishes, *, counts: str | None = None, keep: Sequence[str] = (),
+    known: Sequence[str] | None = None, listener: Listener,
+) -> tuple[Joint, Wishes, Choice | None]:
+    """The counts of the columns wished for, or chosen; of people, or of cells with `counts` people in each."""
+    if counts is not None:
+        find_column(counts, basis.columns, basis.name)
+        _check_cells(wishes)
+        keep = (*keep, counts)
+    wishes, choice = chosen(basis, wishes, keep, basis.columns if known is None else known, bundle=False)
+    if choice is not None:
+        listener.say(
+            f"Useful columns: {listed(choice.useful)} (every categorical column that fits into {choice.limit:,} cells; "
+            f"choose others with {option('--useful', 'useful=')}, or take all with {BUNDLE})."
+        )
+    joint = tabulated(basis, wishes, cells=counts is not None, listener=listener)
+    return (joint if counts is None else counted(basis, joint, {}, counts)), wishes, choice
+
+
+def _check_cells(wishes: Wishes) -> None:
+    if wishes.columns == "bundle":
+        raise InputError("a bundle is designed from rows, not from a table of counts.")
+    if wishes.rare is not None or any(isinstance(b, int) for b in (wishes.bins or {}).values()):
+        edges = option("--bins COL=30;65", "bins={'COL': [30, 65]}")
+        raise InputError(f"in a table of counts, group labels and bin columns beforehand, or give edges ({edges}).")
+
+
+def tabulated(source: Source, wishes: Wishes, *, cells: bool = False, listener: Listener) -> Joint:
+    """The counts of the columns wished for; rows are people, or cells of a table of counts."""
+    with listener.step(f"counting {source.name}", source.expected, rows=True) as tell:
+        joint = tabulate(
+            watched(source, tell), list(wishes.secret), list(wishes.useful), missing=wishes.missing, bins=wishes.bins,
+            rare=wishes.rare, unseen=wishes.unseen, labels=wishes.labels,
+        )
+    for column in (*joint.secret.columns, *joint.useful.columns):
+        if not cells and column.size >= MANY and 2 * column.size > (joint.n or 0):
+            raise InputError(
+                f"column {column.name!r} has {column.size:,} distinct values in {joint.n:,} rows: is it a number or an "
+                f"identifier? {coarser(column.name)}, or leave it out."
+            )
+    return joint
+
+
+def designed(joint: Joint, wishes: Wishes, listener: Listener) -> Any:
+    """The design over the confidence ball around the counts."""
+    options: dict[str, Any] = {"notion": wishes.notion, "reads": wishes.reads, **_near(joint, wishes)}
+    if wishes.aim is not None:
+        if wishes.method != "auto":
+            raise InputError(f"{option('--aim', 'aim=')} is for the method auto, not {wishes.method}.")
+        options["aim"] = wishes.aim
+    searches = "time_limit" in options_of(wishes.method)
+    asked = {"time_limit": wishes.time_limit if searches else None, "gap": wishes.gap}
+    options |= {name: x for name, x in asked.items() if x is not None}
+    with listener.step(f"designing for {joint.p.size:,} cells"):
+        ball = ChiSquareBall(joint, confidence=wishes.confidence)
+        made = design(ball, wishes.epsilon, wishes.method, **options)
+    if wishes.time_limit is None or searches:
+        return made
+    return replace(made, notes=(*made.notes, f"the time limit was not needed: {wishes.method} does not search"))
+
+
+def _reached(made: Any, wishes: Wishes) -> tuple[str, ...]:
+    """What was reached, by the unit of what a method minimises."""
+    kind = f"{wishes.distance or 'squared'} " if made.method == "distortion" else ""
+    texts = {
+        "of distance": f"mean {kind}distance {at_most(made.value)}; no mechanism with this promise and these outputs "
+        f"is below {at_least(made.bound)}",
+        "of standard error": f"standard error {at_most(made.value, BITS)} on average over what is estimated; "
+        f"{at_least(made.bound, BITS)} is the least that is not ruled out",
+    }
+    return (texts[made.unit],) if made.unit in texts else ()
+
+
+def _near(joint: Joint, wishes: Wishes) -> dict[str, Any]:
+    """The options of the method distortion, which auto takes when one of them is given; others have none of them."""
+    asked = any(getattr(wishes, name) is not None for name in NEARNESS)
+    if wishes.method not in ("distortion", "auto") and asked:
+        names = listed([option(f"--{name}", f"{name}=") for name in NEARNESS])
+        raise InputError(f"{names} are for the method distortion, not {wishes.method}.")
+    if not asked and wishes.method != "distortion":
+        return {}
+    values, outputs = numbered(wishes.values, joint.useful), None
+    if wishes.distance != "hamming":
+        values = [float(x) for x in letters(joint.useful)] if values is None else values
+        outputs = {"representatives": values, "chosen": "chosen"}.get(wishes.outputs or "labels")
+    elif wishes.outputs in ("representatives", "chosen"):
+        raise InputError(f"the distance hamming compares labels; leave out {option('--outputs', 'outputs=')}.")
+    return {"distance": wishes.distance or "squared", "values": values, "outputs": outputs}
+
+
+def numbered(values: Values | None, useful: Alphabet) -> list[float] | None:
+    """The numbers in the order of the useful labels."""
+    if not isinstance(values, dict):
+        return None if values is None else list(values)
+    labels = [useful.text(i) for i in range(useful.size)]
+    if set(values) != set(labels):
+        off = sorted(set(labels) - set(values)) or sorted(set(values) - set(labels))
+        what = "has no number for" if set(labels) - set(values) else "names what is no useful value:"
+        raise InputError(
+            f"{option('--values', 'values')} {what} {', '.join(map(repr, off[:5]))} (useful values: "
+            f"{', '.join(labels[:20])})."
+        )
+    return [values[label] for label in labels]
+
+
+def _bundle(
+    basis: Source, wishes: Wishes, rest: Source, keep: Sequence[str], origin: str, listener: Listener
+) -> Plan:
+    """A bundle of mechanisms, designed, sealed and certified."""
+    for name, usual in SINGLE.items():
+        if getattr(wishes, name) != usual:
+            spelling = option(f"--{name.replace('_', '-')}", f"{name}=")
+            raise InputError(f"{spelling} is for a single mechanism; leave it out for a bundle.")
+    wishes, choice = chosen(basis, wishes, keep, rest.columns, bundle=True)
+    listener.say(
+        f"A bundle of mechanisms for {listed(wishes.useful)} ({ONE} for a single table)."
+    )
+    with listener.step(f"designing for {len(wishes.useful)} columns"):
+        made = bundle(
+            basis, list(wishes.secret), list(wishes.useful), wishes.epsilon, assuming=wishes.assuming,
+            confidence=wishes.confidence, missing=wishes.missing, bins=wishes.bins, rare=wishes.rare, origin=origin,
+            labels=wishes.labels,
+        )
+    edges = [name for name, rule in (wishes.bins or {}).items() if not isinstance(rule, int)]
+    found = [c for c in (*wishes.secret, *wishes.useful) if c not in edges and c not in (wishes.labels or {})]
+    told = learned(found) if made.bundle.confidence is not None else ()
+    return Plan(rest, made.bundle, made.certificate, (*made.notes, *told), choice, part=origin == "split")

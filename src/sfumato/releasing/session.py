@@ -1,0 +1,257 @@
+"""A session: one release from beginning to end, its steps in the order in which data moves.
+
+    open      whatever holds rows                               Session.open
+    count     the table of secret and useful columns            Session.design
+    design    a mechanism, sealed in integers                   Session.design, or Session.load and Session.use
+    check     its claim, proved from the integers               Session.check: no row is drawn before
+    draw      every row with words of its own                   Drawing, from here on
+    write     the batches, and beside it
+    estimate  from the same batches                             Drawing.written
+    report    what was released, and what it still tells
+    publish   every file gets its name, or none does
+
+Python (`release`, `publish`), the command line, pipes, bundles and Spark all go this way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from sfumato.alphabet import find_column
+from sfumato.atomic import as_output_error
+from sfumato.certification import Certificate
+from sfumato.drawing.manifest import Manifest
+from sfumato.errors import DataError, InputError, OutputError, SfumatoError
+from sfumato.estimation import estimate
+from sfumato.mechanism import Bundle, known
+from sfumato.releasing.booking import Account, Booking
+from sfumato.releasing.checking import Checked
+from sfumato.releasing.files import Files, mechanism_bytes
+from sfumato.releasing.flow import DrawOptions, Flow, Progress
+from sfumato.releasing.listening import Listener, Silent
+from sfumato.releasing.parts import counted, counting_within
+from sfumato.releasing.planning import Plan, given, planned
+from sfumato.releasing.targets import Drafted, publish_all
+from sfumato.releasing.threads import Beside
+from sfumato.releasing.wishes import Wishes
+from sfumato.releasing.writing import Through, output, stream_writer
+from sfumato.reporting import private_report, public_report
+from sfumato.sources import Source, Where, open_source
+
+HALF = "What was written is not the whole table: discard it."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Release:
+    """A released table: where it is, how many rows it has, its manifest, and what else came of it."""
+
+    path: Where
+    rows: int
+    manifest: Manifest
+    files: Mapping[str, Where] = field(default_factory=dict)  # everything that was written, by what it is
+    certificate: Certificate | None = None
+    estimate: Any = None  # of the distribution behind the released rows, where one was asked for and can be made
+    notes: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()  # columns of the table that are not in the release
+    account: Mapping[str, Any] | None = None  # what the ledger says about these people, with this release
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Session:
+    """A table that is about to be released, and the mechanism it will go through, once there is one."""
+
+    source: Source
+    plan: Plan | None = None
+    listener: Listener = field(default_factory=Silent)
+
+    @classmethod
+    def open(cls, table: Any, listener: Listener | None = None) -> Session:
+        """Whatever holds rows; none is read yet."""
+        return cls(open_source(table), listener=listener or Silent())
+
+    def design(
+        self, wishes: Wishes, *, keep: Sequence[str] = (), reference: Any = None, split: float | None = None,
+        seed: int | None = None,
+    ) -> Session:
+        """Count the table, a part of it or a reference, and design for it."""
+        with counting_within(split is not None):
+            plan = planned(
+                self.source, wishes, keep=keep, reference=reference, fraction=split, seed=seed, listener=self.listener
+            )
+        return replace(self, plan=plan)
+
+    def load(self, path: Where | str, secret: Sequence[str] = (), useful: Sequence[str] = ()) -> Session:
+        """A mechanism from its file instead; `secret` and `useful` are the table's names, where they differ."""
+        return replace(self, plan=given(self.source, path, secret, useful))
+
+    def use(self, mechanism: Any) -> Session:
+        """A mechanism, a bundle, a design or a plan that is there already."""
+        plan = mechanism if isinstance(mechanism, Plan) else Plan(self.source, known(mechanism))
+        return replace(self, plan=plan)
+
+    def check(
+        self, options: DrawOptions | None = None, account: Account | None = None, *, allow_unclaimed: bool = False
+    ) -> Drawing:
+        """Prove the claim from the integers, then see that the table has the columns. Nothing is drawn without it."""
+        if self.plan is None:
+            raise InputError("there is nothing to release with yet: design, load or use a mechanism first.")
+        with self.listener.step("certifying the mechanism"):
+            checked = Checked(self.plan.mechanism, allow_unclaimed)
+        flow = Flow.of(self.plan.source, checked, options or DrawOptions())
+        return Drawing(self.plan, flow, account or Account(), self.listener)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drawing:
+    """Rows on their way through a mechanism whose claim has been proved, to wherever they are wanted."""
+
+    plan: Plan
+    flow: Flow
+    account: Account
+    listener: Listener
+
+    @contextlib.contextmanager
+    def written(self, files: Files, *, estimating: bool = True, force: bool = False) -> Iterator[Release]:
+        """Everything is written when the block begins, and named when it ends without an error: all files, or none."""
+        check_partition(files.partition, self.flow)
+        place = self._booked(files.table)
+        flow = self.flow.at(place)
+        with place, files.drafts() as made:
+            rows, found, notes = self._consumed(flow, files, made["table"], estimating)
+            with as_output_error(files.table):
+                made["table"].settle()
+                manifest = flow.manifest(rows, made["table"].size)
+            done = Release(
+                files.table, rows, manifest, files.written, flow.checked.certificate, found,
+                (*self.plan.notes, *notes), self._left_out(), place.account,
+            )
+            made["manifest"].fill(manifest.encoded())
+            for name, content in self._documents(files, done):
+                made[name].fill(content, private=name == "private_report")
+            yield done
+            place.ready(rows)
+            publish_all(list(made.values()), replace=force)  # last: what could still fail has not
+
+    def streamed(self, to: BinaryIO, form: str = "csv", *, raw_cells: bool = False) -> int:
+        """Rows into a pipe as they are drawn, which cannot be all or nothing; their number."""
+        rows, out, writer = 0, Through(to), stream_writer(form, raw_cells)
+        try:
+            with self._step() as tell, output(writer, lambda name: pa.PythonFile(out, "w")) as write:
+                for batch in self.flow.batches(tell):
+                    write(batch)
+                    rows += batch.num_rows
+        except (BrokenPipeError, SfumatoError) as error:  # whoever reads has seen enough, or it is said already
+            if isinstance(error, BrokenPipeError) or not rows:
+                raise
+            raise error.followed_by(HALF) from None
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno else "the system gave no reason"
+            raise OutputError(f"standard output could not be written: {why}. {HALF}") from None
+        return rows
+
+    def returned(self) -> Any:
+        """The rows as what they came in; with a ledger all are drawn before it counts them as delivered."""
+        with self._booked(None) as place, self._step() as tell:
+            rows = self.flow.at(place).returned(tell)
+            if self.account.ledger is not None:
+                batches = list(rows.batches)
+                place.ready(sum(b.num_rows for b in batches))
+                rows = replace(rows, batches=iter(batches))
+            return self.flow.source.back(rows)
+
+    def on_its_cluster(self, to: str | os.PathLike[str] | None, *, force: bool = False) -> Any:
+        """The rows of a Spark frame, released where they are: into a lazy frame, or into a folder."""
+        from sfumato.releasing.spark.release import spark_release
+
+        if isinstance(self.flow.mechanism, Bundle):
+            raise InputError("a bundle is released from files and frames of this machine, not on a cluster.")
+        with self._booked(to) as place:
+            place.ready(None)  # from here on the cluster may name files: what fails now must be settled by a person
+            done = spark_release(self.flow.at(place), to, force=force)
+            return done if to is None else Release(*done)
+
+    def _booked(self, target: Any) -> Booking:
+        if self.account.ledger is None:
+            return self.account.booking(self.flow, target)
+        with self.listener.step("looking into the ledger"):
+            return self.account.booking(self.flow, target)
+
+    def _step(self) -> contextlib.AbstractContextManager[Progress]:
+        made, expected = self.flow.mechanism, self.flow.source.expected
+        if self.plan.certificate is not None and made.source == "private" and not isinstance(made, Bundle):
+            expected = expected if made.joint is None or made.joint.n is None else made.joint.n  # it counted these rows
+        return self.listener.step(f"releasing {self.flow.source.name}", expected, rows=True)
+
+    def _consumed(
+        self, flow: Flow, files: Files, draft: Drafted, estimating: bool
+    ) -> tuple[int, Any, tuple[str, ...]]:
+        """Draw every batch once: one consumer writes it, another counts it for the estimate."""
+        counting = Beside(partial(_estimate, flow)) if estimating else None
+        rows = 0
+        with (
+            counting_within(self.plan.part), counting or contextlib.nullcontext(_ignored) as count,
+            self._step() as tell, output(files.writer, draft.open, draft.target) as write,
+        ):
+            for batch in flow.batches(tell):
+                write(batch)
+                count(batch)
+                rows += batch.num_rows
+        if counting is None:
+            return rows, None, ()
+        try:
+            found = counting.result()
+        except (InputError, MemoryError) as error:
+            if isinstance(error, DataError):
+                raise
+            return rows, None, (f"no estimate was made: {error or 'it needs too much memory'}",)
+        return rows, found, tuple(getattr(found, "notes", ()))
+
+    def _left_out(self) -> tuple[str, ...]:
+        used = {*self.flow.coded.values(), *self.flow.kept, *self.flow.private}  # what is secret is not left by mistake
+        return tuple(name for name in self.flow.source.columns if name not in used)
+
+    def _documents(self, files: Files, done: Release) -> Iterator[tuple[str, bytes]]:
+        """The other files, by name."""
+        mechanism, proof = self.flow.mechanism, self.flow.checked.certificate
+        if files.mechanism is not None:
+            yield "mechanism", mechanism_bytes(mechanism)
+        named: dict[str, Any] = {"manifest": done.manifest}
+        if (law := self.plan.file if files.mechanism is None else files.mechanism.name) is not None:
+            named["file"] = law
+        if files.report is not None:
+            yield "report", public_report(mechanism, proof, done.estimate, **named).encode()
+        if files.private_report is not None:
+            with self.listener.step("comparing with the true table"):
+                truth = counted(self.flow.source, mechanism, self.flow.coded)
+                page = private_report(mechanism, proof, done.estimate, truth, **named)
+            yield "private_report", page.encode()
+
+
+def _ignored(batch: pa.RecordBatch) -> None:
+    return None
+
+
+def _estimate(flow: Flow, batches: Iterator[pa.RecordBatch]) -> Any:
+    """The distribution behind released batches, as they come."""
+
+    def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        return (batch.select([*coded, *kept]) for batch in batches)
+
+    source = Source("the released table", tuple(c.name for c in flow.columns), read, once=True)
+    return estimate(source, flow.mechanism, decode=flow.decode)
+
+
+def check_partition(divided: Sequence[str], flow: Flow) -> None:
+    """Refuse to divide by columns that are not released, before anything is drawn."""
+    names = [c.name for c in flow.columns]
+    for name in divided:
+        find_column(name, names, "the released table")
+    if len(set(divided)) != len(divided):
+        raise InputError(f"a column is named twice in partition ({', '.join(divided)}); name each once.")

@@ -1,0 +1,72 @@
+"""Laws of any correct search over tables that nobody looked at; `make laws` asks them of two thousand tables.
+
+Sealed designs are compared. quick=True ends by its work and not by its time, so that a busy machine sees the same.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sfumato as sf
+from random_tables import random_counts
+from sfumato.errors import InputError
+
+WITHIN = 2e-3  # relative: laws of optima, asked of a search
+NUMBERS = st.integers(0, 10**9)
+FEW_CELLS = NUMBERS.filter(lambda number: random_counts(number)[0].size <= 9)
+
+
+def kept(counts, epsilon, radius=None, **options):
+    """A quick design, or None where the table says in words that there is nothing to design."""
+    try:
+        joint = sf.Joint.from_counts(counts)
+        ball = sf.ChiSquareBall(joint) if radius is None else sf.ChiSquareBall(joint, radius=radius)
+        return sf.design(ball, epsilon, "ballopt", **(options or {"quick": True}))
+    except InputError as error:
+        assert "fewer than two" in str(error), error
+        return None
+
+
+@settings(max_examples=4)
+@given(NUMBERS)
+def test_any_table_gets_a_private_design_below_its_bound_and_above_every_closed_form(number):
+    counts, epsilon = random_counts(number)
+    found = kept(counts, epsilon, time_limit=1.0)
+    if found is None:
+        return
+    assert found.certificate.level <= epsilon
+    assert found.value <= found.bound * (1 + 1e-9) + 1e-12
+    ball = found.mechanism.claim.within
+    for method in ("srr", "ir", "grr", "cr"):
+        assert found.value >= sf.design(ball, epsilon, method).value * (1 - WITHIN) - 1e-9, method
+
+
+@settings(max_examples=4)
+@given(FEW_CELLS, st.integers(0, 100))
+def test_merging_useful_values_or_shrinking_the_promise_never_keeps_more(number, seed):
+    counts, epsilon = random_counts(number)
+    found = kept(counts, epsilon)
+    if found is None:
+        return
+    radius = found.mechanism.claim.within.radius
+    others = [kept(counts, 0.9 * epsilon), kept(counts, epsilon, 1.2 * radius)]
+    if counts.shape[1] > 2:
+        i, j = np.random.default_rng(seed).permutation(counts.shape[1])[:2]
+        merged = counts.copy()
+        merged[:, i] += merged[:, j]
+        others.append(kept(np.delete(merged, j, 1), epsilon, radius))
+    for other in others:
+        assert other is None or other.value <= found.value * (1 + WITHIN) + 1e-9
+
+
+@settings(max_examples=4)
+@given(FEW_CELLS, st.integers(0, 100))
+def test_the_order_of_labels_does_not_matter(number, seed):
+    counts, epsilon = random_counts(number)
+    rng = np.random.default_rng(seed)
+    found = kept(counts, epsilon)
+    mixed = kept(counts[rng.permutation(len(counts))][:, rng.permutation(counts.shape[1])], epsilon)
+    assert (found is None) == (mixed is None)
+    if found is not None:
+        assert mixed.value == pytest.approx(found.value, rel=WITHIN, abs=1e-9)
