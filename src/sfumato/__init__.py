@@ -29,7 +29,7 @@ _HOME = {
     "compose": "composing", "Composition": "composing",
     "bundle": "bundles", "BundleDesign": "bundles", "Bundle": "mechanism", "Promise": "mechanism",
     "release": "releasing", "plan": "releasing", "Plan": "releasing", "publish": "releasing", "Release": "releasing",
-    "estimate": "estimation", "numbers": "estimation", "compare": "comparing",
+    "estimate": "estimation", "synthesise": "estimation", "numbers": "estimation", "compare": "comparing",
     "audit": "auditing",
     "SfumatoError": "errors", "InputError": "errors", "DataError": "errors", "ClaimError": "errors",
     "BudgetError": "errors", "Ledger": "ledgers",

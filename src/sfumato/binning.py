@@ -52,7 +52,12 @@ def automatic_edges(source: Source, names: Sequence[str]) -> dict[str, Floats]:
             else:
                 found[name] = _added(*found[name], x)
         first_row += batch.num_rows
-    return {name: _round(values, counts) for name, (values, counts) in found.items() if len(values) > FEW}
+    return {name: _round(*held) for name, held in found.items() if len(held[0]) > FEW and not _numbering(*held)}
+
+
+def _numbering(values: Floats, counts: Ints) -> bool:
+    """Whether whole numbers, each of them once, number the rows rather than measure something."""
+    return bool(counts.max() == 1 and np.all(values == np.floor(values)))
 
 
 def _numbers(values: pa.Array, name: str, first_row: int) -> Floats | None:

@@ -12,13 +12,15 @@ import numpy as np
 
 from sfumato.alphabet import DATE_PARTS, WEEKDAYS, Alphabet, Column, Floats, Ints, Label, find_column, spelled
 from sfumato.binning import automatic_edges, bin_edges
-from sfumato.errors import DataError, InputError, unknown
+from sfumato.errors import DataError, InputError, option, unknown
+from sfumato.errors import spelled as spelled_for
 from sfumato.grouping import grouped, keys
 from sfumato.joint import Joint
 from sfumato.sources import Source, open_source
 
 MOST_CELLS = 4_000_000  # cells of the table, unless limit= says otherwise
 NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+BINS = option("--bins", "bins=")
 Rare = float | Mapping[str, float] | None
 Bins = Mapping[str, int | str | Sequence[float]] | None
 Unseen = str | Mapping[str, str] | None
@@ -83,8 +85,8 @@ def tabulate(
     cut = [n for n, rule in (bins or {}).items() if not isinstance(rule, (int, str))]
     edges = [n for n in cut if None not in columns[n].labels]
     learned = tuple(n for n in names if n not in edges and n not in (labels or {}))
-    notes = (*opened.said, *_cut(rules, bins or {}), *(x for n in names for x in columns[n].doubts))
-    return replace(Joint.from_counts(table.reshape(s.size, u.size), s, u), learned=learned, notes=notes)
+    notes = map(spelled_for, (*opened.said, *_cut(rules, bins or {}), *(x for n in names for x in columns[n].doubts)))
+    return replace(Joint.from_counts(table.reshape(s.size, u.size), s, u), learned=learned, notes=tuple(notes))
 
 
 def _rules(
@@ -107,7 +109,7 @@ def _cut(rules: Mapping[str, Floats | str], bins: Mapping[str, Any]) -> list[str
     """Where columns were cut that nobody said how to cut."""
     free = {n: rule for n, rule in rules.items() if n not in bins and not isinstance(rule, str)}
     shown = {n: ", ".join(np.format_float_positional(x, trim="-") for x in edges) for n, edges in free.items()}
-    return [f"{name} is cut at {edges} (bins=)" for name, edges in shown.items()]
+    return [f"{name} is cut at {edges} ({BINS})" for name, edges in shown.items()]
 
 
 def _names(given: str | Iterable[str], role: str, source: Source) -> list[str]:

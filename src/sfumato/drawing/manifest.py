@@ -24,7 +24,8 @@ SPARK_KEY = "sfumato"  # under which the columns of a Spark frame tell how they 
 
 
 class OutputColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A column of the released table and its role: 'secret', 'useful', 'symbol', 'bits', 'part', 'answer' or 'kept'."""
+    """A column of the released table and its role: 'secret', 'useful', 'symbol', 'bits', 'part', 'answer', 'guess' or
+    'kept'."""
 
     name: str
     role: str
@@ -69,6 +70,9 @@ def manifest_of(
     kept = [c.name for c in columns if c.role == "kept"]
     if kept:
         notes.append(f"Columns passed through without any protection: {', '.join(kept)}.")
+    guesses = [c.name for c in columns if c.role == "guess"]
+    if guesses:
+        notes.append(f"The likeliest value by the design distribution, for reading only: {', '.join(guesses)}.")
     if mechanism.claim is None:
         notes.append("The mechanism carries no claim: no privacy is promised for this table.")
     return Manifest(

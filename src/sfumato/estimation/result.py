@@ -151,6 +151,12 @@ class Estimate(Framed):
 
         return logistic(self.table(outcome, *([on] if isinstance(on, str) else on)), value)
 
+    def synthesise(self, rows: int, *, seed: int | None = None) -> Any:
+        """Records of the original columns drawn from the estimated table, as an Arrow table that says so."""
+        from sfumato.estimation.synthesis import synthesise
+
+        return synthesise(self, rows, seed=seed)
+
     def records(self, level: float = 0.95) -> Iterator[dict[str, Any]]:
         """One record for each cell, with the interval that holds for all of them at once."""
         low, high = (x.ravel() for x in self.interval(level))

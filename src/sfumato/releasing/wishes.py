@@ -24,7 +24,8 @@ class Wishes:
     notion: str = "rldp"
     reads: str = "both"
     aim: str | None = None  # of the method auto; None: what `design` aims at when nobody says
-    bins: dict[str, int | list[float]] | None = None
+    bins: dict[str, int | str | list[float]] | None = None
+    numbers: str = "bins"  # columns of many numbers that bins do not name are cut, or each number is a label
     rare: float | dict[str, float] | None = None
     missing: str = "category"
     unseen: str | dict[str, str] | None = None
@@ -36,6 +37,7 @@ class Wishes:
     outputs: str | None = None
     columns: str = "auto"  # one mechanism for all, or a bundle
     assuming: str = "nothing"  # by a bundle
+    automatic: tuple[str, ...] = ()  # columns whose bins nobody said
 
     def __post_init__(self) -> None:
         designed_epsilon(self.epsilon)

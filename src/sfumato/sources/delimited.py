@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.errors import DataError
-from sfumato.sources.dialect import COMMENT, Dialect, Said, dialect_of
+from sfumato.sources.dialect import COMMENT, ENCODING, Dialect, Said, dialect_of
 from sfumato.sources.formulas import unguard, unguarded
 from sfumato.sources.places import Where
 from sfumato.sources.source import Source
 
 BLOCK_BYTES = 1 << 20  # of a file read at a time
-ELSE = "Say which encoding it has (encoding='cp1252', for example), or convert it to UTF-8."
+ELSE = f"Say which encoding it has ({ENCODING}), or convert it to UTF-8."
 
 
 def csv_source(

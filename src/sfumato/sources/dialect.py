@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sfumato.errors import InputError, unknown
+from sfumato.errors import InputError, option, unknown
 from sfumato.sources.reading import Reading, looked
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -25,6 +25,7 @@ MARKS = {
     codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16",
 }
 WESTERN = "cp1252"  # what programs of Western Europe write that do not write UTF-8; it holds latin-1
+ENCODING = option("--encoding latin-1, for example", "encoding='latin-1', for example")
 OTHER_SCRIPTS = ("cp1251", "cp1253", "cp1255", "cp1256", "cp932", "gb18030", "big5", "euc_kr")
 
 
@@ -69,7 +70,7 @@ def dialect_of(stream: Any, name: str, own: str, said: Said) -> tuple[Dialect, b
     delimiter = said.delimiter or mark or _delimiter(lines, own, ended)
     header, *records = _records(lines, delimiter, ended)
     if any("\ufffd" in x for x in header):
-        raise InputError(f"the header of {name} is not written in {encoding}. Say which encoding it has (encoding=).")
+        raise InputError(f"the header of {name} is not written in {encoding}. Say which it has ({ENCODING}).")
     skipped = len(re.findall(r"\r\n|\r|\n", text[:at]))
     reading = looked(header, records, said.na, delimiter == ",")
     told = [f"{DELIMITERS.get(delimiter, repr(delimiter))} divide its fields"] if delimiter != own else []

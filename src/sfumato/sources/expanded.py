@@ -30,7 +30,7 @@ def expanded(source: Source, counts: str) -> Source:
                 yield chosen.take(pa.array(at))
 
     left = tuple(name for name in source.columns if name != counts)
-    said = tuple(x for x in source.reading.said if f"counts={counts!r}" not in x)
+    said = tuple(x for x in source.reading.said if "number of people in each row" not in x)
     return replace(source, columns=left, read=read, rows=None, share=None, reading=Reading(said=said))
 
 

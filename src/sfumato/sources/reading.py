@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.errors import option
+
 NA = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", ".", "-")  # missing, unless na= says otherwise
 GAPS = " '’\u00a0\u202f"  # between groups of three digits, beside commas and dots
 PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
@@ -152,7 +154,7 @@ def _said(
         out.append(f"{', '.join(names)}: numbers with {mark}")
     told = {"dmy": "day, month, year", "mdy": "month, day, year", "ymd": "year, month, day"}
     out += [f"{name}: dates as {told[order]}" for name, order in dates.items()]
-    out += [f"missing values are written {', '.join(map(repr, na))} (na=)"] if na else []
+    out += [f"missing values are written {', '.join(map(repr, na))} ({option('--na', 'na=')})"] if na else []
     return (*out, *_counting(columns, records))
 
 
@@ -168,5 +170,6 @@ def _counting(columns: Sequence[str], records: Sequence[Sequence[str]]) -> tuple
         rest = {(*r[:i], *r[i + 1 :]) for r in records}
         whole = all(i < len(r) and re.fullmatch(r"\d+(\.0*)?", r[i]) for r in records)
         if whole and len(rest) == len(records) and len({r[i] for r in records}) > 1:
-            return (f"column {name!r} looks like a number of people in each row: if it is, say counts={name!r}",)
+            said = option(f"--counts {name!r}", f"counts={name!r}")
+            return (f"column {name!r} looks like a number of people in each row: if it is, say {said}",)
     return ()
