@@ -213,8 +213,8 @@ def designing(command: F) -> F:
     for option in reversed((
         click.option("--method", type=Method(), default="auto", show_default=True, help=METHODS_HELP),
         click.option("--aim", type=click.Choice(["estimates", "information", "either"]), help="Of auto: the least "
-                     "errors of whoever estimates from the release, or the most bits of a record.  [default: estimates, "
-                     "also called either]"),
+                     "errors of whoever estimates from the release, or the most bits of a record.  [default: "
+                     "estimates, also called either]"),
         click.option("--confidence", type=float, default=0.95, show_default=True,
                      help="Of the ball of distributions around the counts, in all of which the promise holds."),
         click.option("--notion", type=click.Choice(["rldp", "lip", "pml", "ldp"]), default="rldp", show_default=True,

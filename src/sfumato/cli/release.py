@@ -162,7 +162,9 @@ def _foreseen(session: Session, anyway: bool) -> None:
     told = session.plan.foreseen()
     if told is None:
         return
-    session.listener.say("Estimates from the release: " + "; ".join(told.lines) + ".")
+    session.listener.say("What whoever estimates from the release will know:")
+    for line in told.lines:
+        session.listener.say(f"  {line}")
     if told.little and not anyway:
         raise InputError(
             f"the release would be worth {told.share:.2%} of its {told.n:,} rows to whoever estimates from it. See "
