@@ -89,7 +89,7 @@ def foreseen(mechanism: Mechanism, joint: Joint | None = None, n: int | None = N
         raise InputError("say how many rows will be released (n=).")
     columns = mechanism.useful.columns
     sizes = [c.size for c in columns]
-    errors = _errors(mechanism, joint, sizes)
+    errors = errors_of(mechanism, joint, sizes)
     untouched = untouched_errors(joint, mechanism.reads, sizes)
     names = _names(mechanism)
     size = {"joint": joint.p.size, "useful": joint.shape[1], "secret": joint.shape[0],
@@ -103,7 +103,7 @@ def foreseen(mechanism: Mechanism, joint: Joint | None = None, n: int | None = N
     return Foreseen(rows, tuple(order), tuple(_helps(mechanism, joint)))
 
 
-def _errors(mechanism: Mechanism, joint: Joint, sizes: list[int]) -> dict[str, float]:
+def errors_of(mechanism: Mechanism, joint: Joint, sizes: list[int]) -> dict[str, float]:
     """n times the mean variance of each part; ∞ where nothing is known of it."""
     closed = closed_errors(mechanism.law, joint, mechanism.reads, sizes)
     if closed is not None:

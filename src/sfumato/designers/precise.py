@@ -129,6 +129,7 @@ def _for_each(task: Task, budget: Budget) -> Draft:
         held += [] if own is None else [own]
         errors = [*(aim.of_rows(q) for q in held), *(e for e, *_ in _protocols(task, aim, name))]
         best[name] = min((e for e in errors if e == e), default=math.inf)
+    details["best"] = best
     aim = mean_of(goals, best)
     pool = np.concatenate([pool, *held])
     mixed = remixed(pool, aim, math.exp(task.epsilon), budget.part(EACH))
