@@ -2,8 +2,8 @@
 
 For each table and level, the width of 95 % intervals from as many rows as were counted: of the secret, of the useful
 column and of the whole table, each as the root mean square over its values. Protocols have the same promise (RLDP over
-the 95 % ball); subset selection has ε-LDP of the whole record, which implies it. Designs are compared by what the default
-aims at: the root mean square of the three widths, each relative to the least that any mechanism found has for it.
+the 95 % ball); subset selection has ε-LDP of the whole record, which implies it. Designs are compared by what the
+default aims at: the root mean square of the three widths, each relative to the least that any mechanism found has for it.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def report(tables: dict[str, Any]) -> tuple[str, float]:
     lines = [
         "# The default on twenty real tables", "",
         "Made by `python benchmarks/twenty.py --out docs/twenty.md`. Widths of 95 % intervals in percentage points "
-        "(secret / useful column / cell of the table), from as many rows as were counted; *least* are those of the best "
-        "mechanism found for each of the three by itself. *ratio* compares the default with the best protocol by what "
+        "(secret / useful column / cell of the table), from as many rows as were counted; *least* are those of the "
+        "best mechanism found for each of the three by itself. *ratio* compares the default with the best protocol by what "
         "is aimed at, the root mean square of the three widths in units of the least: below 1 the default is better. A "
         "single one of the three may be wider.", "",
         "| table | rows | cells | ε | least | default | best protocol | its widths | ratio |",

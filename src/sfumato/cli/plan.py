@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -67,8 +66,7 @@ def plan(
         document({"rows": told.n, "share": told.share, "parts": parts, "helps": helps, "notes": list(made.notes)})
         return
     story(f"What whoever estimates from {told.n:,} released rows will know, by {made.mechanism.method}:\n")
-    rows = [[p.name, str(p.values), "nothing" if math.isinf(p.points) else f"± {p.points:.2g} points", f"{p.rows:,.0f}"]
-            for p in told.parts]
+    rows = [[p.name, str(p.values), p.error, f"{p.rows:,.0f}"] for p in told.parts]
     columns(["", "values", "95 % of a share", "worth unprotected rows"], rows, numbers=3)
     story(f"\nIn all it is worth {told.share:.1%} of its rows" + (
         ": less than 1 %, so that a release needs --anyway." if told.little else "."))

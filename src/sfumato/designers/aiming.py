@@ -28,7 +28,7 @@ from sfumato.uncertainty import Anything
 AIMS = ("estimates", "information", "either")  # the last is another name of the first
 AIM = "estimates"  # what `auto` aims at when nobody says, in Python and on the command line
 SEARCHED = 600  # cells up to which the best estimates are searched for
-SOON, LATE, EACH = 3.0, 10.0, 40.0  # seconds of search where nobody says: the first, and the last; cells for one more
+SOON, LATE, EACH = 3.0, 12.0, 25.0  # seconds of search where nobody says: the first, and the last; cells for one more
 CLOSED: dict[str, tuple[Callable[[Task], Draft], ...]] = {"both": (srr, grr, oue, sue, ir), "useful": (grr, oue, sue)}
 
 
@@ -39,8 +39,8 @@ def aimed(task: Task, aim: str, informative: Callable[[], Draft], time_limit: fl
     if aim == "information":
         return informative()
     if _searchable(task):
-        seconds = min(SOON + task.joint.p.size / EACH, LATE) if time_limit is None else time_limit
-        return _noted(precise(task, target="each", time_limit=seconds))
+        working = min(SOON + task.joint.p.size / EACH, LATE)
+        return _noted(precise(task, target="each", time_limit=time_limit, working=working))
     return _best_closed(task) or _blind(informative())
 
 

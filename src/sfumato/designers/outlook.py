@@ -21,6 +21,7 @@ from sfumato.optimise.estimates.goal import parts_of
 from sfumato.uncertainty import ChiSquareBall
 
 Z95 = 1.959963984540054  # of a normal law: 95 % lie within
+EVERYTHING = 100.0  # points
 LITTLE = 0.01  # of the rows: a release that is worth less is made only when asked for once more
 HELPS = 4  # ways that are told
 
@@ -33,6 +34,11 @@ class Part:
     values: int
     points: float  # ± of a share, in percentage points: 95 %, root mean square over the values; ∞ if it is not told
     rows: float  # as many rows without protection would tell as much
+
+    @property
+    def error(self) -> str:
+        """The ± in words: a share cannot be further off than everything."""
+        return f"± {self.points:.2g} points" if self.points < EVERYTHING else "cannot be estimated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +74,7 @@ class Foreseen(Framed):
     @property
     def lines(self) -> list[str]:
         """In words."""
-        out = [f"{p.name}: ± {p.points:.2g} points, worth {p.rows:,.0f} unprotected rows" if p.points < math.inf
-               else f"{p.name}: cannot be estimated" for p in self.parts]
+        out = [f"{p.name}: {p.error}, worth {p.rows:,.0f} unprotected rows" for p in self.parts]
         told = ", ".join(f"{h.what} (± {h.times:.2g} times as large)" for h in self.helps)
         worth = f"worth {self.share:.1%} of {self.n:,} rows"
         return [*out, worth, *([f"what would help most: {told}"] if told else [])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -40,7 +41,8 @@ LISTED = 4_000_000  # numbers in a protocol that is compared by listing it
 
 
 def precise(
-    task: Task, *, target: Any = "joint", time_limit: float | None = None, progress: Progress | None = None
+    task: Task, *, target: Any = "joint", time_limit: float | None = None, progress: Progress | None = None,
+    working: float | None = None,
 ) -> Draft:
     """The least standard error of estimates under ε-RLDP over a set: an A-optimal mixture of private rows (ours).
 
@@ -50,19 +52,20 @@ def precise(
     the squared errors of cells [s, u], or sums [k, s, u] that shall be known; the rest stays identified. d.value is the
     root mean square standard error at as many rows as were counted; d.bound lies below it: no mechanism with this
     promise has a smaller one. Ordinary protocols, of the useful variable alone or with the secret, calibrated to the
-    same promise, compete as whole designs.
+    same promise, compete as whole designs. `working` are seconds of work instead of a time limit, whatever else the
+    machine does.
     """
     _check(task)
     joint = filled(task.within).joint
     if isinstance(target, str) and target == "each":
-        return _for_each(task, _budget(time_limit, progress))
+        return _for_each(task, _budget(time_limit, progress, working))
     whole = isinstance(target, str) and target in ("joint", "table")
     wanted = "useful" if whole and task.reads == "useful" else target
     aim = goal(joint, wanted, task.reads)
     details: dict[str, Any] = {"target": target if isinstance(target, str) else "given"}
     if task.epsilon == 0:
         return _nothing(task, aim, details)
-    budget = _budget(time_limit, progress)
+    budget = _budget(time_limit, progress, working)
     provable = len(aim.p) <= PROVABLE
     found = _found(task, aim, budget.part(1 - PROOF) if provable else budget)
     least = aim.untouched if found is None or not provable else max(aim.untouched, least_error(found, aim, budget))
@@ -216,7 +219,10 @@ def _summing(useful: int, order: int) -> tuple[float, float, float]:
     return even, even, even
 
 
-def _budget(time_limit: float | None, progress: Progress | None) -> Budget:
+def _budget(time_limit: float | None, progress: Progress | None, working: float | None = None) -> Budget:
+    """The time limit by the clock on the wall, or so many seconds of work where there is none."""
+    if time_limit is None and working is not None:
+        return Budget.of(SHARE * working, progress, time.thread_time)
     if time_limit is not None and not time_limit > 0:
         raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}.")
     return Budget.of(SHARE * (SECONDS if time_limit is None else time_limit), progress)
