@@ -169,7 +169,8 @@ def finished(task: Task, draft: Draft, started: float) -> Design:
     value = draft.score(sealed) if draft.score else told.both if told else float("nan")
     ceiling = task.ceiling if draft.score is None else bound  # the bound of a score holds for every mechanism
     if told and told.within > 0:
-        notes = (*notes, f"the information of so many outputs is an enclosure: proved to ± {told.within:.2g} nats")
+        within = told.within / max(told.both, told.within)
+        notes = (*notes, f"the information of so many outputs is an enclosure: proved to within {within:.2g} of itself")
     return Design(
         sealed, proof, value, bound, ceiling, told, notes, time.perf_counter() - started, draft.details,
         draft.unit,

@@ -168,8 +168,9 @@ def _most_informative(
         why += " at every distribution in the set"
     values = [draft.least(task) if robust_utility else draft.value(task) for draft in tried]
     best = tried[max(range(len(tried)), key=lambda i: values[i])]
-    listed = ", ".join(f"{draft.method} {value:.4g}" for draft, value in zip(tried, values, strict=True))
-    return replace(best, notes=(*best.notes, f"auto took {best.method}: {why} (nats: {listed})"))
+    whole = task.joint.entropy if task.reads == "both" else task.joint.entropy_useful
+    listed = ", ".join(f"{x.method} {v / whole if whole else 0.0:.1%}" for x, v in zip(tried, values, strict=True))
+    return replace(best, notes=(*best.notes, f"auto took {best.method}: {why} (of a record: {listed})"))
 
 
 def _optimum(task: Task) -> str | None:
