@@ -39,7 +39,7 @@ def collect() -> None:
 @click.option("--page", type=click.Path(path_type=Path), metavar="FILE",
               help="The page to serve.  [default: the one beside]")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True)
+@click.option("--port", type=click.IntRange(1, 65535), default=8765, show_default=True)
 @click.option("--rate", type=click.IntRange(1), default=60, show_default=True,
               help="Answers a minute from one address.")
 def serve(mechanism: Path, store: Path | None, page: Path | None, host: str, port: int, rate: int) -> None:
