@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sfumato.cli.console import Screen, notice, show_answer, story
+from sfumato.cli.grouping import Grouped
 from sfumato.cli.options import (
     Location,
     Names,
@@ -43,10 +45,11 @@ DESIGN_OPTIONS = (
     "distance", "values", "outputs", "bins", "labels", "rare", "missing", "unseen", "design_from",
     "split", "columns", "assuming", "design", "design_epsilon", "private_labels", "delta", "at_most", "releases",
 )
+UNTOLD = {"seed", "people", "ledger", "memoise", "person", "private_report", "force", "as_json", "publisher"}
 LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise", "person")
 
 
-@click.command()
+@click.command(cls=Grouped)
 @table_argument
 @click.option("--secret", type=Names(), multiple=True, help="The column(s) to protect.")
 @click.option("--epsilon", type=float, help="The privacy level in nats, zero or more; smaller protects more.")
@@ -88,6 +91,7 @@ LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise", "perso
               "whether values are unchanged.  [default: that of --memoise]")
 @click.option("--raw-cells", is_flag=True, help="Write cells of CSV as they are. Without it those that a spreadsheet "
               "would run as a formula have an apostrophe in front, which sfumato takes away when it reads them.")
+@click.option("--publisher", metavar="NAME", help="Who answers for the release; the report and the manifest say it.")
 @click.option("--seed", type=int, help="For tests only: the manifest will say 'not for release'.")
 @force_option
 @json_option
@@ -96,8 +100,8 @@ def release(
     ctx: click.Context, /, table: Where, out: Where, secret: Any, useful: Any, keep: Any, partition: Any,
     design_from: Where | None, split: float | None, mechanism: Where | None, decode: str, report: Path | None,
     private_report: Path | None, form: str | None, people: str | None, budget: float | None, ledger: Path | None,
-    same_values: bool, memoise: str | None, person: str | None, raw_cells: bool, seed: int | None, force: bool,
-    as_json: bool, **design: Any,
+    same_values: bool, memoise: str | None, person: str | None, raw_cells: bool, publisher: str | None,
+    seed: int | None, force: bool, as_json: bool, **design: Any,
 ) -> None:
     """Release TABLE with the secret protected: count, design, certify, randomise, estimate, report.
 
@@ -119,6 +123,7 @@ def release(
           --people 'cohort 7' --budget 2
     """
     from sfumato.alphabet import find_column
+    from sfumato.drawing.manifest import Imprint
     from sfumato.releasing import Session
     from sfumato.releasing.files import Files
     from sfumato.releasing.flow import DrawOptions
@@ -131,7 +136,7 @@ def release(
     for name in joined(keep):
         find_column(name, session.source.columns, session.source.name)
     renamed = (None, None) if wishes is not None else (joined(secret) or None, joined(useful) or None)
-    options = DrawOptions(decode, joined(keep), *renamed, seed)
+    options = DrawOptions(decode, joined(keep), *renamed, seed, Imprint(publisher, command_line(ctx)))
     if is_pipe(out):
         return _stream(session.load(out_of(mechanism), joined(secret), joined(useful)), options, form, raw_cells)
     files = Files.beside(
@@ -148,6 +153,28 @@ def release(
         session = session.design(wishes, keep=joined(keep), reference=design_from, split=split, seed=seed)
     _written(session, files, options, account, force, as_json)
     return None
+
+
+def command_line(ctx: click.Context) -> str:
+    """The command as a reader may see it: names of files without folders, nothing that is for its publisher alone."""
+    words = ["sfumato", ctx.info_name or "release"]
+    for parameter in ctx.command.params:
+        name, value = str(parameter.name), ctx.params.get(str(parameter.name))
+        if ctx.get_parameter_source(name) != click.core.ParameterSource.COMMANDLINE or name in UNTOLD:
+            continue
+        option = [max(parameter.opts, key=len)] if isinstance(parameter, click.Option) else []
+        if isinstance(parameter, click.Option) and parameter.is_flag:
+            words += option
+            continue
+        several = isinstance(parameter, click.Option) and parameter.multiple
+        words += [word for x in (value or () if several else [value]) for word in (*option, _told(x))]
+    return shlex.join(words)
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, (tuple, list)):
+        return ",".join(_told(x) for x in value)
+    return str(value.name) if hasattr(value, "with_name") else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def out_of(mechanism: Where | None) -> Where:

@@ -75,18 +75,17 @@ class Running:
 
 
 def answers(
-    within: UncertaintySet, tasks: Sequence[Task], *, workers: int, n: int | None, time_limit: float | None
+    within: UncertaintySet, tasks: Sequence[Task], workers: int, options: dict[str, Any]
 ) -> Iterator[Answer]:
-    """Every task's answer as it comes. Closing the iterator (or Ctrl-C) ends the processes."""
-    options = {"n": n, "time_limit": time_limit}
+    """Every task's answer as it comes, measured with the options. Closing it (or Ctrl-C) ends the processes."""
     first = _portable((within, options)) if workers > 1 and len(tasks) > 1 else None
     if first is None:
         from sfumato.comparing.measuring import measured
 
         for method, epsilon in tasks:
-            yield (method, epsilon), measured(within, epsilon, method, **options), True  # type: ignore[arg-type]
+            yield (method, epsilon), measured(within, epsilon, method, **options), True
         return
-    yield from _together(first, list(tasks), min(workers, len(tasks)), time_limit)
+    yield from _together(first, list(tasks), min(workers, len(tasks)), options["time_limit"])
 
 
 def _portable(content: Any) -> bytes | None:

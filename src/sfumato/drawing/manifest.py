@@ -31,6 +31,16 @@ class OutputColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     role: str
 
 
+class Imprint(NamedTuple):
+    """Who published a table, and with which command: what a reader wants to know and a program does not."""
+
+    publisher: str | None = None
+    command: str | None = None
+
+
+NO_IMPRINT = Imprint()
+
+
 class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was released, with which mechanism, and how to read it."""
 
@@ -52,6 +62,8 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     packages: dict[str, str] = {}
     size: int | None = None  # bytes of the released file: one of another size is not the one described
     entry: str | None = None  # the random name of this release in its publisher's ledger
+    publisher: str | None = None  # who answers for it, in their own words
+    command: str | None = None  # how it was made, with names of files and without folders
 
     def encoded(self) -> bytes:
         return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
@@ -59,7 +71,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def manifest_of(
     mechanism: Mechanism | Bundle, *, rows: int | None, columns: list[OutputColumn], decode: str, engine: str,
-    randomness: str, size: int | None = None, entry: str | None = None,
+    randomness: str, size: int | None = None, entry: str | None = None, imprint: Imprint = NO_IMPRINT,
 ) -> Manifest:
     """The manifest of a release, with a mechanism or a bundle."""
     if isinstance(mechanism, Bundle):
@@ -81,6 +93,7 @@ def manifest_of(
         meaning, mechanism.method, checksum,
         None if mechanism.claim is None else mechanism.claim.sentence, engine, randomness, mechanism.source,
         notes, {name: package_version(name) for name in ("numpy", "pyarrow", "cryptography")}, size, entry,
+        *imprint,
     )
 
 

@@ -13,6 +13,7 @@ from sfumato.estimation.identifiable import Identifiable
 from sfumato.estimation.intervals import simultaneous
 from sfumato.estimation.inversion import COVARIANCE_CELLS, Inversion
 from sfumato.estimation.simplex import on_simplex
+from sfumato.estimation.summing import Summed
 from sfumato.mechanism import Mechanism
 
 
@@ -50,6 +51,23 @@ class Marginal:
             return simultaneous(self.inversion, level, self.p)
         low, high = self.bounds.interval(self.sums, level)
         return np.minimum(low, self.p), np.maximum(high, self.p)
+
+    def by_column(self) -> tuple[Marginal, ...]:
+        """The same for each column by itself, where the variable is made of several and is small enough to sum."""
+        sizes = [column.size for column in self.alphabet.columns]
+        if len(sizes) < 2 or self.p.size > COVARIANCE_CELLS:
+            return (self,)
+        digits = np.unravel_index(np.arange(self.p.size), sizes)
+        return tuple(
+            self._summed(Alphabet.of(column), np.equal.outer(np.arange(column.size), digit).astype(float))
+            for column, digit in zip(self.alphabet.columns, digits, strict=True)
+        )
+
+    def _summed(self, alphabet: Alphabet, sums: Floats) -> Marginal:
+        inversion = Summed(self.inversion, sums)
+        fitted = np.asarray(sums @ self.p)
+        whole = None if self.sums is None else np.asarray(sums @ self.sums)
+        return Marginal.of(alphabet, inversion, bool((self.p >= 0).all()), fitted, whole, self.bounds)
 
 
 @dataclass(frozen=True, eq=False)

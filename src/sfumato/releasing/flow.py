@@ -13,7 +13,7 @@ import pyarrow as pa
 from sfumato.alphabet import Alphabet, Column, find_column
 from sfumato.drawing.bundled import BundleSampler, decoder_of
 from sfumato.drawing.decoding import Decoder, decoder
-from sfumato.drawing.manifest import METADATA_KEY, Manifest, OutputColumn, manifest_of
+from sfumato.drawing.manifest import METADATA_KEY, NO_IMPRINT, Imprint, Manifest, OutputColumn, manifest_of
 from sfumato.drawing.randomness import Stream
 from sfumato.drawing.sampling import Sampler
 from sfumato.drawing.text_codes import TextCodes
@@ -38,6 +38,7 @@ class DrawOptions:
     secret: Names = None  # the table's names for the mechanism's columns, when they differ
     useful: Names = None
     seed: int | None = None
+    imprint: Imprint = NO_IMPRINT
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +59,7 @@ class Flow:
     text: dict[str, TextCodes] = field(default_factory=dict)
     memo: Memo | None = None  # answers are remembered rather than drawn anew
     entry: str | None = None  # the name of this release in a ledger
+    imprint: Imprint = NO_IMPRINT
 
     @classmethod
     def of(cls, source: Source, checked: Checked, options: DrawOptions) -> Flow:
@@ -81,7 +83,10 @@ class Flow:
         places = [_position(source, coded.get(n, n)) for n in (*names, *kept)]
         order = tuple(sorted(range(len(places)), key=lambda i: places[i]))
         own = (*private[0].values(), *private[1].values())
-        return cls(source, checked, options.decode, coded, own, kept, sampler, decoding, order, stream, compared)
+        return cls(
+            source, checked, options.decode, coded, own, kept, sampler, decoding, order, stream, compared,
+            imprint=options.imprint,
+        )
 
     def at(self, place: Booking) -> Flow:
         """The same release with its place in a ledger."""
@@ -165,7 +170,7 @@ class Flow:
         return manifest_of(
             self.mechanism, rows=rows, columns=self.columns, decode=self.decode,
             engine="local, compiled" if compiled else engine, size=size,
-            randomness=self.stream.description, entry=self.entry,
+            randomness=self.stream.description, entry=self.entry, imprint=self.imprint,
         )
 
 

@@ -16,6 +16,7 @@ from sfumato.designers.distances import letters
 from sfumato.errors import InputError, listed, option, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism, load
+from sfumato.optimise.budget import heard_by
 from sfumato.releasing.basis import Basis, basis_of
 from sfumato.releasing.columns import Choice, as_bundle, chosen, coarser
 from sfumato.releasing.listening import Listener, Silent
@@ -189,7 +190,7 @@ def designed(basis: Basis, wishes: Wishes, listener: Listener) -> Any:
     searches = "time_limit" in options_of(wishes.method)
     asked = {"time_limit": wishes.time_limit if searches else None, "gap": wishes.gap}
     options |= {name: x for name, x in asked.items() if x is not None}
-    with listener.step(f"designing for {joint.p.size:,} cells"):
+    with listener.search(f"designing for {joint.p.size:,} cells") as heard, heard_by(heard):
         made = design(basis.within, basis.epsilon, wishes.method, **options)
     if wishes.time_limit is None or searches:
         return made
@@ -257,7 +258,7 @@ def _bundle(
     listener.say(
         f"A bundle of mechanisms for {listed(wishes.useful)} ({ONE} for a single table)."
     )
-    with listener.step(f"designing for {len(wishes.useful)} columns"):
+    with listener.search(f"designing for {len(wishes.useful)} columns") as heard, heard_by(heard):
         made = bundle(
             basis, list(wishes.secret), list(wishes.useful), wishes.epsilon, assuming=wishes.assuming,
             confidence=wishes.confidence, missing=wishes.missing, bins=wishes.bins, rare=wishes.rare, origin=origin,
