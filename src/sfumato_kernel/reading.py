@@ -169,7 +169,7 @@ def claim(x: Any, at: str) -> dict[str, Any]:
 BITS, WEIGHT, POSITIVE, EPSILON = whole(0, 62), whole(0, GREATEST), whole(1, GREATEST), real(0, 1e6)
 PROBABILITIES, RADIUS, READS = [[real(0, 1)]], real(0, 1e300), among("both", "useful")
 COLUMN = {"name": text, "labels": [label], "other?": text, "cuts?": [real(-1e308, 1e308), 0],
-          "dtype?": among("string", "number", "boolean")}
+          "dtype?": among("string", "number", "boolean", "year", "quarter", "month", "weekday")}
 SIMPLE = {
     "table": {"bits": BITS, "weights": [[WEIGHT]], "meaning": among("symbol", "cell", "useful")},
     "cells": {"bits": BITS, "truth": WEIGHT, "same_secret": WEIGHT, "same_useful": WEIGHT, "neither": WEIGHT},
