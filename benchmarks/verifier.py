@@ -49,24 +49,9 @@ def lines() -> None:
 
 def table() -> None:
     """What the kernel does with an honest file of every law, notion and set."""
-    from tests.mechanism_files import LAWS, PAIRS, data, mechanism
+    from tests import kernel_table, mechanism_files
 
-    import sfumato_kernel as kernel
-    from sfumato.errors import SfumatoError
-
-    pairs = list(dict.fromkeys((notion, within) for _, notion, within in PAIRS))
-    print("| notion | over |", " | ".join(LAWS), "|")
-    print("|---|---|" + "---|" * len(LAWS))
-    for notion, within in pairs:
-        cells = []
-        for law in LAWS:
-            try:
-                kernel.verify(data(mechanism(law, notion, within)[0]))
-                rounded = notion in ("mi", "leakage") or within in ("chi-square-ball", "renyi-ball")
-                cells.append("outward" if rounded else "exact")
-            except (kernel.Refused, SfumatoError):
-                cells.append("refused")
-        print(f"| {notion} | {within or '-'} |", " | ".join(cells), "|")
+    print(kernel_table.table(kernel_table.outcomes(mechanism_files.documents())))
 
 
 def forge(count: int) -> None:

@@ -27,7 +27,7 @@ from sfumato.cli import cli
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-SETUP = ("make ", "git ", "cd ", "pip ", "python", "eval ", "spark-submit", "sfumato completion", "export ", "#", "sfumato ledger settle")
+SETUP = ("make ", "git ", "cd ", "pip ", "python", "eval ", "spark-submit", "sfumato completion", "export ", "#", "sfumato ledger settle", "sfumato collect serve")
 FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ (.*)\n", re.MULTILINE)
 PIECES = re.compile(r"(\d[\d,]*(?:\.\d+)?(?:e-?\d+)?)|(…)|(\s+)")
@@ -126,7 +126,7 @@ def _command(line: str) -> str:
 @contextlib.contextmanager
 def workshop(folder: Path) -> Iterator[None]:
     """A folder with the files that the pages speak of, as the current one."""
-    for path in (ROOT / "examples").glob("*.csv"):
+    for path in [*(ROOT / "examples").glob("*.csv"), *(ROOT / "examples").glob("*.toml")]:
         shutil.copy(path, folder)
     before = Path.cwd()
     os.chdir(folder)

@@ -16,6 +16,7 @@ from sfumato.certification.certificate import proved
 from sfumato.certification.outward import dot_down, down, log_up, up
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Claim, Mechanism, Table
+from sfumato_kernel.verdict import verify
 
 
 def with_joint(**options):
@@ -84,6 +85,17 @@ def test_zero_cells_stay_in_the_worst_case():
     assert p[0, 0] == pytest.approx(ball.radius / (1 + ball.radius), rel=1e-6)  # the most the ball puts there
     assert known == pytest.approx(0, abs=1e-12)
     assert 0.1 < realised(mechanism, p) <= robust
+
+
+def test_levels_are_proved_tightly_where_values_that_never_occur_are_extreme(tmp_path):
+    """Cells without mass at the top of one side and the bottom of the other: both multipliers rest at an edge."""
+    joint = sf.Joint.from_counts([[156, 45, 0], [0, 28, 271]])
+    ball, row = sf.ChiSquareBall(joint), np.array([8.05e-3, 8.05e-3, 4e-8, 0.5311, 2.962e-3, 2.962e-3])
+    found = sealed(Mechanism(Table(np.stack([row, 1 - row]), 2), joint.secret, joint.useful, joint=joint))
+    reached = sf.RLDP(ball).level(found)
+    assert proved_level(found, "rldp", ball) == pytest.approx(reached, abs=1e-9)
+    path = replace(found, claim=Claim("rldp", reached + 1e-9, ball)).save(tmp_path / "m.json")
+    assert verify(path.read_bytes()).proved
 
 
 def test_an_empty_secret_is_free_within_a_ball_and_not_looked_at_when_the_distribution_is_known():

@@ -209,3 +209,46 @@ def test_renyi_levels_just_above_order_one_half_are_tight(alpha):
             assert found == pytest.approx(sf.level(made, sf.RLDP(ball)), abs=2e-6)
 
 
+def test_a_part_of_a_bundle_claims_nothing_false():
+    """The promise of all parts together may hold while a part says more of itself than is true."""
+    import json
+
+    from tests import mechanism_files
+
+    import sfumato_kernel as kernel
+
+    document = json.loads(mechanism_files.data(next(iter(mechanism_files.bundles()))))
+    assert len(kernel.verify(forging.sealed(document)).proved) == 1 + len(document["parts"])
+    document["parts"][1]["claim"] = {"notion": "ldp", "epsilon": 1e-9}
+    with pytest.raises(kernel.Unproved, match="proved only"):
+        kernel.verify(forging.sealed(document))
+
+
+def test_labels_of_a_secret_that_is_not_read_are_compared_with_the_data():
+    """A promise about the labels a and b says nothing of people who are c; without the column nothing can be compared."""
+    import pyarrow as pa
+
+    people = pa.table({"s": ["a", "b", "a", "b"] * 20, "u": ["x", "x", "y", "y"] * 20})
+    joint = sf.tabulate(people, secret="s", useful="u")
+    made = sf.design(sf.ChiSquareBall(joint), 1.0, reads="useful").mechanism
+    assert sf.release(people, made).num_rows == sf.release(people.drop_columns(["s"]), made).num_rows == 80
+    other = people.set_column(0, "s", pa.array(["a", "b", "c", "b"] * 20))
+    with pytest.raises(SfumatoError, match="column 's', row 3"):
+        sf.release(other, made)
+    with pytest.raises(SfumatoError, match="row 3"):
+        sf.release(other.rename_columns(["t", "u"]), made, secret="t")
+
+
+def test_a_small_claim_is_proved_by_the_kernel_and_its_level_found_when_read(monkeypatch):
+    import importlib
+
+    module = importlib.import_module("sfumato.certification.certificate")
+    made = sf.design(sf.ChiSquareBall(JOINT), 1.0, "srr").mechanism
+    asked = []
+    fast = module._ratio
+    monkeypatch.setitem(module._MEASURES, "rldp", lambda *args: asked.append(args) or fast(*args))
+    found = sf.certify(made)
+    assert found.holds and not asked
+    assert found.level == certificate(made).level <= 1.0 and asked
+    with pytest.raises(ClaimError, match="proved only"):
+        sf.certify(made, Claim("rldp", 1e-6, sf.ChiSquareBall(JOINT)))

@@ -1,5 +1,7 @@
 """The kernel proves what the fast proofs prove, samplers draw what it expands, and nothing false is accepted."""
 
+import ast
+import contextlib
 import itertools
 import json
 import math
@@ -7,6 +9,8 @@ import random
 import subprocess
 import sys
 import time
+import tomllib
+import zipfile
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path
@@ -16,7 +20,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests import forging, mechanism_files
+from tests import forging, kernel_table, mechanism_files
 from tests.mechanism_files import LAWS, NOTIONS, PAIRS
 
 import sfumato as sf
@@ -27,7 +31,7 @@ from sfumato.errors import SfumatoError
 from sfumato.mechanism import Mechanism, mechanism
 from sfumato.mechanism.file import record_of
 from sfumato.mechanism.law_records import LawRecord
-from sfumato_kernel import laws, verdict
+from sfumato_kernel import bundles, exact, laws, rounding, verdict
 from sfumato_kernel.rounding import level
 
 DOCUMENTS = mechanism_files.documents()
@@ -75,10 +79,73 @@ def test_the_kernel_and_the_fast_proof_agree(kind, notion, within):
             assert kernel.verify(mechanism_files.data(made)).proved
 
 
+def test_the_page_says_what_the_kernel_does_with_every_law_notion_and_set():
+    found = kernel_table.outcomes(DOCUMENTS)
+    assert set(found) == {(law, *row) for law in LAWS for row in kernel_table.ROWS}
+    page = (Path(__file__).parents[1] / "docs" / "mechanism-file.md").read_text()
+    assert kernel_table.table(found) in page
+
+
+@pytest.mark.parametrize(("notion", "within"), kernel_table.not_made())
+def test_a_notion_over_a_set_that_it_has_no_meaning_for_is_no_claim(notion, within):
+    document = next(d for d in DOCUMENTS if d["law"]["kind"] == "table" and d["claim"]["notion"] == "rldp")
+    sets = {d["claim"]["within"]["kind"]: d["claim"]["within"] for d in DOCUMENTS if (d.get("claim") or {}).get("within")}
+    claim = {"notion": notion, "epsilon": 100.0} | ({"alpha": 2.0, "beta": 1.0} if notion == "leakage" else {})
+    claim |= {} if within is None else {"within": sets.get(within, {"kind": within})}
+    with pytest.raises(kernel.Malformed):
+        kernel.verify(forging.sealed({**document, "claim": claim}))
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_a_second_promise_for_any_distribution_is_proved_exactly_beside_the_first(law):
+    """At the least double whose e^ε is reached, and no longer at half of it."""
+    document = next(d for d in DOCUMENTS if d["law"]["kind"] == law and d["claim"]["notion"] == "mi")
+    found = kernel.admitted(forging.sealed(document))
+    ratio = exact.everywhere(found.law)
+    least = level(ratio)
+    while rounding.exp_below(least) < ratio:
+        least = math.nextafter(least, math.inf)
+    also = {"notion": "rldp", "epsilon": least, "within": {"kind": "anything"}}
+    assert len(kernel.verify(forging.sealed({**document, "claim": {**document["claim"], "also": [also]}})).proved) == 2
+    if ratio > 1:
+        also["epsilon"] = math.nextafter(least, 0) if rounding.exp_below(math.nextafter(least, 0)) < ratio else least / 2
+        assert "proved only" in refused({**document, "claim": {**document["claim"], "also": [also]}})
+
+
+@pytest.mark.parametrize("place", [(), ("claim",), ("claim", "within"), ("law",), ("design",), ("useful", 0)])
+def test_a_field_that_is_not_described_is_refused_wherever_it_stands(place):
+    document = json.loads(json.dumps(next(d for d in DOCUMENTS if d["claim"].get("within"))))
+    node = document
+    for key in place:
+        node = node[key]
+    node["kappa"] = 1.0
+    assert "'kappa', which it must not have" in refused(document)
+
+
 def test_bundles_of_every_kind_are_proved_by_both():
     for made in mechanism_files.bundles():
         assert kernel.verify(mechanism_files.data(made)).proved
         assert sf.certify(made) if isinstance(made, Mechanism) else True
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**48))
+def test_what_a_tree_promises_is_true_where_its_tables_are_the_truth(seed):
+    """s → u → v by enumeration: P(y, z|s) = Σ_u p(u|s) Q(y|u) Σ_v p(v|u) Q(z|v)."""
+    rng = random.Random(seed)
+    columns = [{"name": n, "labels": ["0", "1", "2"][:2 + (n == "u")]} for n in "suv"]
+    weights = [[rng.randrange(1, 64) for _ in c["labels"]] for c in columns[1:]]
+    laws_ = [{"kind": "table", "bits": 6, "weights": [w, [64 - x for x in w]], "meaning": "symbol"} for w in weights]
+    tables = [[[rng.randrange(1, 9) for _ in c["labels"]] for _ in above["labels"]] for above, c in itertools.pairwise(columns)]
+    parts = [{"format": "sfumato/mechanism", "version": 1, "method": "forged", "reads": "useful", "secret": [above], "useful": [c],
+              "law": law, "claim": {"notion": "rldp", "epsilon": 99.0, "within": {"kind": "exactly"}}, "design": {"source": "x", "counts": t}}
+             for (above, c), law, t in zip(itertools.pairwise(columns), laws_, tables, strict=True)]
+    document = {"format": "sfumato/bundle", "version": 1, "secret": [columns[0]], "parts": parts, "promise": {"epsilon": 99.0, "assuming": "tree"}}
+    found = bundles._below(kernel.admitted(forging.sealed(document)), 0)
+    mean = [[Fraction(sum(map(int.__mul__, row, w)), sum(row)) for row in tables[1]] for w in laws_[1]["weights"]]
+    both = [[Fraction(sum(n * q * m for n, q, m in zip(row, w, z, strict=True)), sum(row)) for row in tables[0]]
+            for w in laws_[0]["weights"] for z in mean]
+    assert max(max(row) / min(row) for row in both) <= found
 
 
 def test_a_custom_set_is_not_something_the_kernel_proves():
@@ -154,6 +221,12 @@ def test_the_widest_words_stay_within_int64():
 
 # Forging.
 
+def test_next_to_nothing_is_as_true_of_a_constant_law_as_nothing():
+    document = next(d for d in DOCUMENTS if d["law"]["kind"] == "constant" and d["claim"]["notion"] == "ldp")
+    for epsilon in (0.0, 5e-324, 1e-300, 1e-40):
+        assert kernel.verify(forging.sealed({**document, "claim": {"notion": "ldp", "epsilon": epsilon}})).proved
+
+
 @settings(max_examples=400)
 @given(st.integers(0, 2**48))
 def test_no_forged_file_is_accepted_that_the_oracle_calls_false(seed):
@@ -222,7 +295,52 @@ def test_a_table_of_ten_megabytes_is_answered_within_seconds():
     assert time.perf_counter() - start < 20
 
 
+@pytest.mark.parametrize("change", [
+    {"law": {"kind": "product", "parts": [{"law": {"kind": "cells", "bits": 62, "truth": 2**61 + 1, "same_secret": 2**61 - 1,
+                                                    "same_useful": 0, "neither": 0}, "columns": [0], "reads": "useful", "times": 10**6}]}},
+    {"claim": {"notion": "rldp", "epsilon": 1e6, "within": {"kind": "renyi-ball", "radius": 1.0, "alpha": 0.4}}},
+    {"useful": [{"name": f"u{i}", "labels": ["0", "1"]} for i in range(40)], "design": None,
+     "law": {"kind": "unary", "bits": 2, "on": 3, "off": 1}},
+    {"useful": [{"name": f"u{i}", "labels": ["0", "1"]} for i in range(22)], "design": None,
+     "law": {"kind": "cells", "bits": 62, "truth": 2**62 - 2**22 + 1, "same_secret": 1, "same_useful": 0, "neither": 0}},
+    {"claim": {"notion": "ldp", "epsilon": 9.0, "also": [{"notion": "ldp", "epsilon": 9.0}] * 16}},
+], ids=["a million releases", "a million nats", "2^40 inputs", "2^22 outputs", "seventeen claims"])
+def test_small_files_that_ask_for_great_work_are_answered_within_seconds(change):
+    document = {"format": "sfumato/mechanism", "version": 1, "method": "forged", "reads": "useful",
+                "secret": [{"name": "s", "labels": ["0", "1"]}], "useful": [{"name": "u", "labels": ["0", "1"]}],
+                "law": {"kind": "table", "bits": 2, "weights": [[1, 3], [3, 1]], "meaning": "symbol"},
+                "claim": {"notion": "ldp", "epsilon": 2.0}, "design": {"source": "unstated", "counts": [[3, 1], [1, 2]]}, **change}
+    start = time.process_time()
+    with contextlib.suppress(kernel.Refused):
+        kernel.verify(forging.sealed(document))
+    assert time.process_time() - start < 10
+
+
 # A verifier alone.
+
+def test_the_wheel_holds_all_that_the_verifier_needs(tmp_path):
+    """A zip of what kernel/pyproject.toml names, as a wheel is, proves a file with no other package in reach."""
+    home, files = Path(kernel.__file__).parent, tmp_path / "wheel.zip"
+    described = tomllib.loads((Path(__file__).parents[1] / "kernel" / "pyproject.toml").read_text())["tool"]["setuptools"]
+    data = described["package-data"]["sfumato_kernel"]
+    assert described["packages"] == ["sfumato_kernel"]
+    assert {p.name for p in home.iterdir() if p.is_file()} == {p.name for p in home.glob("*.py")} | set(data)
+    with zipfile.ZipFile(files, "w") as wheel:
+        for path in home.glob("*.py"):
+            wheel.write(path, f"sfumato_kernel/{path.name}")
+    (tmp_path / "m.json").write_bytes(forging.sealed(DOCUMENTS[0]))
+    script = (f"import sys, runpy; sys.path.insert(0, {str(files)!r}); sys.argv[1:] = [{str(tmp_path / 'm.json')!r}]; "
+              "runpy.run_module('sfumato_kernel', run_name='__main__')")
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.startswith("proved: ")
+
+
+def test_the_kernel_imports_itself_and_the_standard_library_alone():
+    for path in Path(kernel.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module] if isinstance(node, ast.ImportFrom) else []
+            assert {n.split(".")[0] for n in names} <= {*sys.stdlib_module_names, "sfumato_kernel"}
+
 
 def test_the_kernel_needs_nothing_but_the_standard_library(tmp_path):
     path = tmp_path / "m.json"

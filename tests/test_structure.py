@@ -15,10 +15,11 @@ from sfumato.utility.information import _BY_KIND
 
 HOME = Path(sf.__file__).parent
 ORDER = [
-    "errors", "decimals", "frames", "plotting", "atomic", "alphabet", "arrow", "joint", "logs", "sources", "binning",
-    "grouping", "tabulation", "datasets",
+    "errors", "decimals", "frames", "plotting", "atomic", "alphabet", "arrow", "joint", "noise", "logs", "sources",
+    "binning", "grouping", "tabulation", "datasets",
     "uncertainty", "mechanism", "optimise", "privacy", "utility", "certification", "designers", "composing", "bundles",
-    "drawing", "estimation", "comparing", "reporting", "releasing", "ledgers", "auditing", "reproduce", "cli",
+    "drawing", "estimation", "comparing", "reporting", "releasing", "ledgers", "auditing", "survey", "collecting",
+    "reproduce", "cli",
 ]
 # alphabet encodes through arrow, loaded when a whole column comes: the one call backwards.
 BACKWARDS = {("alphabet", "arrow")}
@@ -28,14 +29,15 @@ PUBLIC = """
     __version__ Alphabet Anything Arimoto BayesLeakage BudgetError Bundle BundleDesign ChiSquareBall ClaimError
     Column Composition Contraction Custom DataError Design Exactly GainLeakage InputError Joint LDP LIP Leakage
     Ledger MaximalAlphaLeakage MaximalCorrelation MaximalLeakage Mechanism PML Place Plan PointwiseLeakage Polytope
-    Promise RLDP Release RenyiBall RenyiLDP SRLIP SfumatoError Shannon Sibson Tabular TiltedLeakage TotalVariation
-    WorstInputLeakage about_one_person audit bundle certify compare compose datasets design estimate
-    expected_distortion lattice leakage_map least_epsilon least_information least_leakage level load measure methods
-    mutual_information nmi numbers plan publish recovery release seal tabulate tradeoff verify
+    Promise Question RLDP Release RenyiBall RenyiLDP SRLIP SfumatoError Shannon Sibson Tabular TiltedLeakage
+    TotalVariation WorstInputLeakage about_one_person audit bundle certify compare compose covering datasets design
+    estimate expected_distortion lattice leakage_map least_epsilon least_information least_leakage level load
+    load_counts measure methods mutual_information nmi noisy_counts numbers plan promises publish recovery release
+    save_counts seal tabulate tradeoff verify
 """.split()
 MANIFEST = """
     format version sfumato date rows columns decode meaning method mechanism claim engine randomness design_data
-    notes packages size entry
+    notes packages size entry publisher command
 """.split()
 MECHANISM = """
     format version method reads secret useful law claim design answers checksum
@@ -85,7 +87,7 @@ def test_no_package_hides_a_public_function():
 def test_public_names_and_file_formats_are_those_that_others_rely_on():
     assert set(PUBLIC) <= set(sf.__all__)
     assert (manifest.FORMAT, manifest.VERSION) == ("sfumato/manifest", 1)
-    assert (file.FORMAT, file.VERSION) == ('sfumato/mechanism', 1)
+    assert (file.FORMAT, file.VERSIONS) == ('sfumato/mechanism', (1, 2))
     assert (bundle_file.FORMAT, bundle_file.VERSION) == ('sfumato/bundle', 1)
     fields = (manifest.Manifest, MANIFEST), (file.MechanismRecord, MECHANISM), (bundle_file.BundleRecord, BUNDLE)
     for kind, known in fields:

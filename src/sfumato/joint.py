@@ -16,6 +16,7 @@ from sfumato.alphabet import MISSING, Alphabet, Column, Floats, Ints, read_only
 from sfumato.errors import InputError
 from sfumato.frames import Framed, tabled, titled
 
+SAMPLER = "two-sided geometric, exact integers from the system's randomness"
 SHOWN_CELLS = 400  # of a table in a notebook; more are listed
 SMALL = 5  # people; a count below it may single somebody out
 Labels = Iterable[object] | Alphabet | Column | int
@@ -30,6 +31,28 @@ def entropy(p: npt.ArrayLike) -> float:
     q = np.asarray(p, float).ravel()
     q = q[q > 0]
     return float(max(0.0, -(q * np.log(q)).sum()))
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """What was paid for the design counts of a table, and what may be said about the set around them."""
+
+    epsilon: float  # ε_d, about each person's record
+    rows: int  # people in the table, which is public
+    delta: float = 0.0
+    counts: float = 0.0  # the part of ε_d that the counts took; the rest chose the labels
+    coverage: float | None = None  # simulated, of the set that was made around the counts
+    sampler: str = SAMPLER
+
+    @property
+    def scale(self) -> float:
+        """Of the noise of a count: P(X = x) ∝ e^{−|x|/scale}."""
+        return 2.0 / self.counts
+
+    @property
+    def sentence(self) -> str:
+        delta = f", δ = {self.delta:g}" if self.delta else ""
+        return f"design counts with noise, ε_d = {self.epsilon:g}{delta} ({self.sampler}); {self.rows:,} rows"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -47,6 +70,7 @@ class Joint(Framed):
     n: int | None = None  # rows it was counted from, if it was
     counts: Ints | None = None  # the counts themselves, if it was counted
     learned: tuple[str, ...] = ()  # columns whose labels were found in the very rows that were counted
+    noise: Noise | None = None  # of the counts, if they carry any
     notes: tuple[str, ...] = ()  # what was found out about the rows, and what looks odd in them
 
     def __post_init__(self) -> None:
@@ -87,6 +111,13 @@ class Joint(Framed):
         s = Alphabet.named("secret", counts.shape[0] if secret is None else secret)
         u = Alphabet.named("useful", counts.shape[1] if useful is None else useful)
         return cls(s, u, counts / n, n, counts, notes=tuple(x for c in (*s.columns, *u.columns) for x in c.doubts))
+
+    @classmethod
+    def uniform(cls, secret: Labels, useful: Labels) -> Joint:
+        """Labels alone: every cell alike, a weighting that tells nothing about anybody. For sets that hold every
+        distribution, as `Anything` does; no promise may rest on it."""
+        s, u = Alphabet.named("secret", secret), Alphabet.named("useful", useful)
+        return cls(s, u, np.full((s.size, u.size), 1 / (s.size * u.size)))
 
     @classmethod
     def from_probabilities(

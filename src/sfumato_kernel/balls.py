@@ -25,7 +25,8 @@ PAIR, INTERVALS = 100, 20_000  # steps that a pair takes for each of its values;
 NEAR_ONE = Fraction(1, 2**14)  # orders nearer to 1 are proved over the next lower order that is not: a larger ball
 STEPS = (1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-5, 1e-3)  # above what floats find, at which a proof is tried
 HALVINGS = 18  # of an interval of shares, for α < ½
-TINY = 1e-300  # of a share of the budget
+TINY = 1e-300  # of a share of the budget, and of a gain
+FARTHER = 40.0  # ln of how far a share may grow with τ at the edge
 Groups = list[tuple[int, int]]  # (value, mass) of a row given a secret
 Cells = list[tuple[float, float]]  # (distance from the greatest or least value in some unit, mass)
 
@@ -56,23 +57,29 @@ class Ball:
             spent = radius
         self.spent, self.intervals = UP.multiply(spent, n), 0
         self.logs: dict[Fraction, Decimal] = {}
+        self.edge = -75.0 * min(9.0, max(1.0, float(self.alpha)))  # ln of the least distance of τ from max v
 
     # What floats suggest.
 
     def stretch(self, cells: Cells, at: float) -> tuple[float, float, float]:
-        """(e, gain, x) of the share for which τ = max v + t, ln t = `at`, is best: gain = Σ P̂ gap^κ / Σ P̂ gap^{κ−1}."""
-        k, t = float(self.kappa), math.exp(at)
+        """(e, gain, x) of the share for which τ = max v + t, ln t = `at`, is best: gain = Σ P̂ gap^κ / Σ P̂ gap^{κ−1}.
+
+        Where a value without mass is the greatest, τ = max v is best for all larger shares too: below the least ln t
+        the share grows on with τ at rest, so that one variable runs through all of them.
+        """
+        k, t, beyond = float(self.kappa), math.exp(max(at, self.edge)), max(self.edge - at, 0.0)
         gaps, mass = [d + t for d, _ in cells], sum(m for _, m in cells)
         unit = max(gaps) if k > 0 else min(gaps)
         each = [m * (gap / unit) ** k for gap, (_, m) in zip(gaps, cells, strict=True)]
         gain = sum(each) / sum(y / gap for y, gap in zip(each, gaps, strict=True))
         if k:
-            x = sum(each) * (unit / gain) ** k
-            return abs(x - mass), gain, x
-        return sum(m * math.log(gap / gain) for gap, (_, m) in zip(gaps, cells, strict=True)), gain, mass
+            x = sum(each) * (unit / gain) ** k * math.exp(math.copysign(beyond, k))
+            return abs(x - mass), max(gain * math.exp(-beyond / abs(k)), TINY), x
+        e = sum(m * math.log(gap / gain) for gap, (_, m) in zip(gaps, cells, strict=True))
+        return e + mass * beyond, max(gain * math.exp(-beyond), TINY), mass
 
     def solved(self, f: Callable[[float], float], start: float = 0.0) -> float:
-        return solved(f, -75.0 * min(9.0, max(1.0, float(self.alpha))), 60.0, start)
+        return solved(f, self.edge - FARTHER, 60.0, start)
 
     def reach(self, groups: Groups, sign: int, e: float) -> tuple[float, float]:
         """How far beyond max v the best τ for a share e lies, and the bound of P(y|s) that it gives."""

@@ -116,11 +116,11 @@ class Law:
         """Every row that occurs, in order; rows that no input tells from others may be left out."""
         if not self.listable:
             raise Beyond(f"the outputs of this {self.kind} law are too many to list")
-        found, cells = [], 0
+        found, cells = [], self.outputs
         for row in _KINDS[self.kind](self)[2]:
-            cells += sum(max(1, len(p.peaks)) for p in row.parts)
             if cells > LISTED:
                 raise Beyond(f"this {self.kind} law has more than {LISTED:,} weights to compare")
+            cells += sum(len(p.peaks) for p in row.parts)
             if any(any(p.values) for p in row.parts):
                 found.append(row)
         return found

@@ -88,6 +88,9 @@ def mechanism(document: dict[str, Any]) -> Mechanism:
         if not symbols or len(answers["labels"]) != law.outputs:
             bad("the names of the outputs are not those of this law")
     found = Mechanism(document, law, secrets, _design(document["design"], secrets, law.useful))
+    noise = document["design"] and document["design"]["noise"]
+    if noise and (document["version"] < 2 or not 0 < noise["counts"] <= noise["epsilon"] or noise["delta"] == 1):
+        bad("the noise of the design counts is described by numbers that no noise has, or in a file of version 1")
     if len(found.claims) > reading.MANY:
         bad(f"there are more than {reading.MANY} claims")
     for claim in found.claims:
@@ -145,6 +148,8 @@ def _check_claim(m: Mechanism, claim: Claim) -> None:
     for vertex in within.get("vertices", []):
         whole_table(vertex, m.secrets, m.law.useful)
     if within.get("confidence") is not None or within.get("calibration") is not None:
+        if m.document["design"]["noise"]:
+            bad("a confidence follows from counts, and these carry noise")
         check_radius(kind, within["confidence"], within.get("calibration"), within["radius"], within.get("alpha"),
                      m.secrets * m.law.useful, m.document["design"]["counts"])
 
@@ -181,14 +186,10 @@ def check_radius(kind: str, confidence: float | None, calibration: str | None, r
 def proved(m: Mechanism, claim: Claim) -> str:
     """A sentence for a claim that was proved; else Unproved, or Beyond."""
     notion, epsilon, within = claim["notion"], claim["epsilon"], claim["within"]
-    if notion in ("mi", "leakage"):
-        found = nats(m, claim)
-        holds, shown = found is not None and found <= Fraction(epsilon), math.inf if found is None else float(found)
-    else:
-        target = exp_below(epsilon)
-        ratio = bound(m.law, m.table, notion, within, target)
-        holds, shown = ratio is not None and ratio <= target, level(ratio)
-    if not holds:
+    target = exp_below(epsilon)
+    found = nats(m, claim) if notion in ("mi", "leakage") else bound(m.law, m.table, notion, within, target)
+    if found is None or found > (Fraction(epsilon) if notion in ("mi", "leakage") else target):
+        shown = math.inf if found is None else float(found) if notion in ("mi", "leakage") else level(found)
         if notion == "leakage" and claim["beta"] < claim["alpha"] < math.inf and shown <= epsilon * 1.001 + SEARCHED:
             raise Beyond(f"leakage of these orders is searched by steps, which came only as close as {shown:.10g}")
         raise Unproved(f"claimed ε ≤ {epsilon:.10g} ({notion}), proved only ε ≤ {shown:.10g}")
@@ -277,9 +278,10 @@ def _some_together(law: Law, table: Table, notion: str, within: dict[str, Any], 
     rest = exact.power_product((p, times) for p, times in zip(prices, left, strict=True) if times)
     if not chosen or rest is None:
         return best
-    for wanted in {notion, "rldp"} if notion in ("lip", "pml") else {notion}:
-        together = bound(law.subset(chosen), table, wanted, within, max(Fraction(1), floor / rest))
-        best = least(best, None if together is None else together * rest)
+    for wanted in ("rldp", notion) if notion in ("lip", "pml") else (notion,):
+        if best is None or best > floor:
+            together = bound(law.subset(chosen), table, wanted, within, max(Fraction(1), floor / rest))
+            best = least(best, None if together is None else together * rest)
     return best
 
 

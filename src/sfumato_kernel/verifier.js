@@ -5,6 +5,7 @@
 
 (function (home) {
   const LARGEST = 1 << 26, DEEPEST = 64, GREATEST = 1n << 62n;
+  const CLAIMS = 16, INSIDE = 8, INPUTS = 4096; // claims in a file, and inside each other; inputs that are compared in pairs
 
   class Refused extends Error {}
   const refuse = (reason) => { throw new Refused(reason); };
@@ -54,10 +55,11 @@
         members("]", () => out.push(value(depth + 1)));
         return out;
       }
-      const quoted = match(string);
-      if (quoted) return JSON.parse(quoted[0]);
-      for (const [word, meaning] of [["true", true], ["false", false], ["null", null]]) {
-        if (text.startsWith(word, at)) { at += word.length; return meaning; }
+      if (text[at] === '"') return JSON.parse((match(string) || refuse("it is no JSON document"))[0]);
+      if (text[at] > "9") {
+        for (const [word, meaning] of [["true", true], ["false", false], ["null", null]]) {
+          if (text.startsWith(word, at)) { at += word.length; return meaning; }
+        }
       }
       const digits = match(number) || refuse("it is no JSON document");
       if (digits[0].length > 40) refuse("a number has too many digits");
@@ -91,10 +93,16 @@
   const product = (sizes) => sizes.reduce((a, b) => a * b, 1);
   const range = (n) => Array.from({ length: n }, (_, i) => i);
 
+  const FIELDS = {
+    table: ["weights", "meaning"], cells: ["truth", "same_secret", "same_useful", "neither"], constant: [], unary: ["on", "off"],
+    conditional: ["keep", "base"], layout: ["lengths", "heights"], blocks: ["order", "inside", "outside", "other"],
+  };
+
   // Rows of weights [y][x], x = s·|U| + u, each column with the sum 2^bits.
   const LAWS = {
     table: (law, rows, useful) => {
-      fields(law, "kind", "bits", "weights", "meaning");
+      const outputs = { useful, cell: rows * useful, symbol: list(law.get("weights")).length }[law.get("meaning")];
+      if (outputs !== law.get("weights").length) refuse("the outputs are not what their meaning says");
       return list(law.get("weights")).map((row) => list(row).length === rows * useful ? row.map((w) => whole(w)) : refuse("a table of another shape"));
     },
     cells: (law, rows, useful) => {
@@ -152,16 +160,18 @@
   };
 
   // worst(x, z): the greatest Q(y|x) / Q(y|z) over outputs, as [top, bottom]; bottom 0n is infinite.
-  function ratios(law, rows, sizes) {
+  function ratios(law, rows, sizes, inner = false) {
     const useful = product(sizes), kind = law instanceof Map ? law.get("kind") : refuse("a law is missing");
-    if (kind === "product") return releases(law, rows, sizes);
+    if (rows * useful > INPUTS) refuse("too large for this verifier");
+    if (kind === "product" && !inner) return releases(fields(law, "kind", "parts"), rows, sizes);
+    if (typeof kind !== "string" || !Object.hasOwn(FIELDS, kind)) refuse("an unknown law");
+    fields(law, "kind", "bits", ...FIELDS[kind]);
     const bits = whole(law.get("bits"), 62n), total = 1n << bits;
     if (kind === "unary") {
       const on = whole(law.get("on")), off = whole(law.get("off"));
       if (off > on || on > total) refuse("a unary law needs off ≤ on ≤ 2^bits");
       return (x, z) => (x === z ? [1n, 1n] : reduced(on * (total - off), off * (total - on)));
     }
-    if (!Object.hasOwn(LAWS, kind)) refuse("an unknown law");
     const found = LAWS[kind](law, rows, useful, total);
     for (const x of range(rows * useful)) {
       if (found.reduce((sum, row) => sum + row[x], 0n) !== total) refuse("weights do not sum to 2^bits");
@@ -170,17 +180,21 @@
       const buckets = BigInt((found.length - 1 ? Math.floor(Math.log2(found.length - 1)) + 1 : 0));
       if (found.length > 65536 || bits < buckets || bits > buckets + 48n) refuse("bits that are not drawn");
     }
-    return (x, z) => found.reduce((worst, row) => (row[x] ? greater(worst, [row[x], row[z]]) : worst), [0n, 1n]);
+    const worst = (x, z) => found.reduce((most, row) => (row[x] ? greater(most, [row[x], row[z]]) : most), [0n, 1n]);
+    worst.listed = found;
+    return worst;
   }
 
   // Releases of one record: outputs are chosen independently, so the worst ratios of a pair of inputs multiply.
   function releases(law, rows, sizes) {
     const parts = list(law.get("parts")).map((part) => {
-      const columns = part.get("columns").map(Number), times = Number(part.get("times") ?? 1n);
+      fields(part, "law", "columns", "reads", "times");
+      if (!["both", "useful"].includes(part.get("reads"))) refuse("reads is neither both nor useful");
+      const columns = part.get("columns").map((c) => Number(whole(c))), times = Number(part.get("times") ?? 1n);
       if (columns.some((c) => !(c < sizes.length)) || new Set(columns).size < columns.length) refuse("a part reads no such column");
       if (!(times >= 1 && times <= 1e6)) refuse("times out of range");
       const inner = columns.map((c) => sizes[c]), own = part.get("reads") === "both" ? rows : 1;
-      const worst = ratios(part.get("law"), own, inner);
+      const worst = ratios(part.get("law"), own, inner, true);
       return (x, z) => power(worst(code(x), code(z)), times);
       function code(joint) {
         let u = joint % product(sizes), s = Math.floor(joint / product(sizes));
@@ -212,51 +226,138 @@
     return [sum, one];
   }
 
-  const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
+  const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\ud800-\udfff]/;
+  const text = (x) => (typeof x === "string" && x.length <= 10000 && !CONTROL.test(paired(x)) ? x : refuse("something is no text"));
+  const paired = (x) => x.replace(/[\ud800-\udbff][\udc00-\udfff]/g, "");
+  const number = (x, high) => (["number", "bigint"].includes(typeof x) && x >= 0 && x <= high ? Number(x) : refuse("a number out of range"));
   function size(columns) {
     if (!Array.isArray(columns)) refuse("columns are missing");
     return columns.map((column) => {
       const labels = list(fields(column, "name", "labels", "other", "cuts", "dtype").get("labels"));
       if (new Set(labels).size < labels.length) refuse("a label is listed twice");
-      if ([column.get("name"), ...labels].some((x) => x !== null && (typeof x !== "string" || CONTROL.test(x)))) refuse("a label is no text");
+      text(column.get("name"));
+      for (const x of labels) if (x !== null) text(x);
+      const other = column.get("other") ?? null, cuts = column.get("cuts") ?? null;
+      if (other !== null && !labels.includes(text(other))) refuse("the catch-all is no label");
+      if (cuts !== null && labels.filter((x) => x !== null).length !== cuts.length + 1) refuse("bins that are not the labels");
       return labels.length;
     });
   }
 
-  function holds(claim, worst, rows, secrets, useful) {
+  // The greatest ratio over all pairs of inputs or, about the secret, over pairs that differ in it, if the law reads it.
+  function greatest(worst, rows, useful, anywhere) {
+    const apart = anywhere && rows > 1, size = apart ? useful : 1;
+    const block = (x) => Math.floor(x / size), all = range(rows * useful);
+    if (!worst.listed) {
+      const pairs = all.flatMap((x) => all.filter((z) => !apart || block(x) !== block(z)).map((z) => [x, z]));
+      return pairs.reduce((found, [x, z]) => greater(found, worst(x, z)), [1n, 1n]);
+    }
+    let found = [1n, 1n];
+    for (const row of worst.listed) {
+      const tops = [], bottoms = []; // of each block of inputs that are not compared with each other
+      row.forEach((w, x) => {
+        const b = block(x);
+        if (tops[b] === undefined || w > tops[b]) tops[b] = w;
+        if (bottoms[b] === undefined || w < bottoms[b]) bottoms[b] = w;
+      });
+      const high = least(tops, (a, b) => a > b), low = least(bottoms, (a, b) => a < b);
+      for (const i of high) for (const j of low) {
+        if (i !== j && tops[i]) found = greater(found, [tops[i], bottoms[j]]);
+      }
+    }
+    return found;
+  }
+
+  // The places of the first two of a list in an order: with two of each, one pair of different places is extreme.
+  function least(values, before) {
+    let [first, second] = [0, -1];
+    for (let i = 1; i < values.length; i += 1) {
+      if (before(values[i], values[first])) [first, second] = [i, first];
+      else if (second < 0 || before(values[i], values[second])) second = i;
+    }
+    return second < 0 ? [first] : [first, second];
+  }
+
+  // What was paid for the counts: it changes no claim, but must be what noise can be.
+  function noise(found, version) {
+    if (found === null) return;
+    if (version < 2n) refuse("noise of design counts in a file of version 1");
+    text(fields(found, "epsilon", "rows", "counts", "sampler", "delta", "coverage").get("sampler"));
+    const paid = number(found.get("epsilon"), 1e6), own = number(found.get("counts"), 1e6), rows = whole(found.get("rows"));
+    const [delta, coverage] = ["delta", "coverage"].map((name) => number(found.get(name) ?? 0n, 1));
+    if (!(own > 0 && own <= paid && delta < 1 && coverage <= 1) || !(rows > 0n && rows <= GREATEST)) refuse("no noise is like this");
+  }
+
+  // Whether there are design data; what they are only matters to sets that this verifier does not know, but they must be data.
+  function design(found, secrets, useful, version) {
+    if (found === null) return false;
+    text(fields(found, "source", "counts", "probabilities", "n", "fingerprint", "noise").get("source"));
+    noise(found.get("noise") ?? null, version);
+    if ((found.get("fingerprint") ?? null) !== null) text(found.get("fingerprint"));
+    const counts = found.get("counts") ?? null, probabilities = found.get("probabilities") ?? null, n = found.get("n") ?? null;
+    if (counts !== null && probabilities !== null) refuse("counts or probabilities, not both");
+    if (n !== null && !(whole(n) > 0n)) refuse("no rows");
+    const table = counts ?? probabilities;
+    if (table === null) return false;
+    if (list(table).length !== secrets || table.some((row) => list(row).length !== useful)) refuse("design data of another shape");
+    if (counts !== null) {
+      const total = counts.flat().reduce((sum, x) => sum + whole(x), 0n);
+      if (!total || total > GREATEST || (n !== null && n !== total)) refuse("the counts are not n in all");
+    } else {
+      const each = probabilities.flat().map((x) => number(x, 1));
+      if (each.some((x) => x > 0 && x < 1e-150) || Math.abs(each.reduce((a, b) => a + b, 0) - 1) > 1e-9) refuse("no distribution");
+    }
+    return true;
+  }
+
+  function holds(claim, worst, rows, secrets, useful, counted, count = { left: CLAIMS }, depth = 0) {
+    count.left -= 1;
+    if (count.left < 0 || depth > INSIDE) refuse("too many claims");
     fields(claim, "notion", "epsilon", "within", "alpha", "beta", "also");
-    const epsilon = Number(claim.get("epsilon") ?? NaN), notion = claim.get("notion");
+    const epsilon = number(claim.get("epsilon"), 1e6), notion = claim.get("notion");
     const kind = claim.get("within") instanceof Map ? claim.get("within").get("kind") : null;
-    if (!(epsilon >= 0 && epsilon <= 1e6)) refuse("epsilon is no number of nats");
     const anywhere = ["rldp", "lip"].includes(notion) && kind === "anything";
     if (!(notion === "ldp" && kind === null) && !anywhere) refuse("not something this verifier proves");
     if (anywhere) fields(claim.get("within"), "kind");
+    if ((claim.get("alpha") ?? claim.get("beta") ?? null) !== null) refuse("orders are for leakage");
+    if (anywhere && !counted) refuse("a claim about a set needs the design data");
     if (anywhere && secrets < 2) refuse("a claim about the secret needs a secret of two values or more");
-    let found = [1n, 1n];
-    for (const x of range(rows * useful)) {
-      for (const z of range(rows * useful)) {
-        // About the secret, inputs of one secret are not compared, unless the law does not read it.
-        if (anywhere && rows > 1 && Math.floor(x / useful) === Math.floor(z / useful)) continue;
-        found = greater(found, worst(x, z));
-      }
-    }
+    const found = greatest(worst, rows, useful, anywhere);
     const [top, one] = expBelow(epsilon);
     if (found[0] * one > top * found[1]) refuse("the claim is not proved");
-    for (const other of claim.get("also") ?? []) holds(other, worst, rows, secrets, useful);
+    for (const other of claim.get("also") ?? []) holds(other, worst, rows, secrets, useful, counted, count, depth + 1);
   }
 
-  async function verify(text) {
+  // The parts of a document that a proof rests on: how many secrets and useful values, which are read, and the ratios.
+  function read(document) {
+    fields(document, "format", "version", "method", "reads", "secret", "useful", "law", "claim", "design", "answers", "checksum");
+    const version = document.get("version");
+    if (document.get("format") !== "sfumato/mechanism" || (version !== 1n && version !== 2n)) refuse("another format");
+    text(document.get("method"));
+    const secrets = product(size(document.get("secret"))), sizes = size(document.get("useful"));
+    const names = [...document.get("secret"), ...document.get("useful")].map((column) => column.get("name"));
+    if (new Set(names).size < names.length) refuse("a column is named twice");
+    const reads = document.get("reads");
+    if (!["both", "useful"].includes(reads)) refuse("reads is neither both nor useful");
+    const rows = reads === "both" ? secrets : 1;
+    return { secrets, rows, useful: product(sizes), worst: ratios(document.get("law"), rows, sizes) };
+  }
+
+  // What the weights allow whatever is claimed: the greatest ratios, as [top, bottom], about the whole record and about
+  // the secret for any distribution (null where the file names none).
+  function levels(file) {
+    const { secrets, rows, useful, worst } = read(parse(file));
+    return { record: greatest(worst, rows, useful, false), secret: secrets < 2 ? null : greatest(worst, rows, useful, true) };
+  }
+
+  async function verify(file) {
     try {
-      if (text.length > LARGEST) refuse("the file is too large");
-      const document = parse(text);
-      fields(document, "format", "version", "method", "reads", "secret", "useful", "law", "claim", "design", "answers", "checksum");
-      if (document.get("format") !== "sfumato/mechanism" || document.get("version") !== 1n) refuse("another format");
-      await checkSeal(text, document);
-      const secrets = product(size(document.get("secret"))), sizes = size(document.get("useful"));
-      const reads = document.get("reads");
-      if (!["both", "useful"].includes(reads)) refuse("reads is neither both nor useful");
-      const rows = reads === "both" ? secrets : 1, worst = ratios(document.get("law"), rows, sizes);
-      holds(document.get("claim") ?? refuse("it claims nothing"), worst, rows, secrets, product(sizes));
+      if (file.length > LARGEST) refuse("the file is too large");
+      const document = parse(file);
+      const { secrets, rows, useful, worst } = read(document);
+      await checkSeal(file, document);
+      const counted = design(document.get("design") ?? null, secrets, useful, document.get("version"));
+      holds(document.get("claim") ?? refuse("it claims nothing"), worst, rows, secrets, useful, counted);
       return { proved: true };
     } catch (error) {
       if (!(error instanceof Refused)) return { proved: false, reason: `it is no mechanism file (${error.message})` };
@@ -265,8 +366,9 @@
   }
 
   home.sfumatoVerify = verify;
+  home.sfumatoKernel = { parse, levels, expBelow };
   if (typeof module !== "undefined" && module.exports) {
-    module.exports = { verify };
+    module.exports = { verify, parse, levels };
     if (require.main === module) {
       const file = process.argv[2], text = require("fs").readFileSync(file, "utf8");
       verify(text).then((found) => {

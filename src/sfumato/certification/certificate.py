@@ -251,6 +251,8 @@ def elsewhere(mechanism: Mechanism, claim: Claim | None = None) -> dict[str, flo
     if claim is not None and claim.notion == "mi" and claim.within is not None:
         worst = proved(mechanism, "lip", claim.within).ratio
         out["the worst output (LIP)"] = math.inf if worst == math.inf else log_up(worst)
+    if mechanism.secret.size < 2:
+        return out  # nothing is secret but the record itself
     found = about_anything(mechanism).ratio
     out["any distribution"] = math.inf if found == math.inf else log_up(found)
     return out

@@ -26,7 +26,7 @@ BALLS = ("chi-square-ball", "renyi-ball")
 def confirm(made: Any) -> bool:
     """Whether the kernel proves every claim of the mechanism or bundle; not, if that is too much for it or would take
     long. ClaimError if it refuses them, or a claim that is quick to prove."""
-    record = bundle_record(made) if isinstance(made, Bundle) else record_of(made)
+    record: msgspec.Struct = bundle_record(made) if isinstance(made, Bundle) else record_of(made)
     try:
         found = kernel.admitted(msgspec.json.encode(record))
         for part in found.parts if isinstance(made, Bundle) else [found]:

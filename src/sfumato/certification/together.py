@@ -13,7 +13,7 @@ from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
-from sfumato.certification.certificate import PROVED, Certificate, check_confidence, proved, target_of
+from sfumato.certification.certificate import PROVED, Certificate, certificate, check_confidence, proved, target_of
 from sfumato.certification.confirming import confirm
 from sfumato.certification.later import Level
 from sfumato.certification.linear import about_anything, about_input
@@ -149,7 +149,7 @@ def bundle_certificate(bundle: Bundle) -> Certificate:
     outside = {} if claim.assuming == "nothing" else {"any distribution": anyhow}
     witness = {"part": part_name(part)} if bundle.turns is not None and claim.assuming == "nothing" else {}
     basis = MODELS.get(claim.assuming, PROVED)
-    proof = Level(lambda: (level, witness))
+    proof = Level.known(level, witness)
     return Certificate("rldp", claim.assuming, claim.epsilon, proof, outside, claim.title, (), basis)
 
 
@@ -159,12 +159,18 @@ def _about(bundle: Bundle, part: Mechanism) -> Mechanism:
 
 
 def certify_bundle(bundle: Bundle) -> Certificate:
-    """Prove the promise from the integer weights alone, or raise ClaimError."""
+    """Prove the promise from the integer weights alone, and what the parts claim of themselves, or raise ClaimError."""
     made = bundle_certificate(bundle)
     if not made.holds:
         raise ClaimError(
             f"claimed ε ≤ {made.epsilon:.10g} ({made.title}), proved only ε ≤ {made.level:.10g} for all parts "
             f"{bundle.asks}. Nothing was released."
         )
-    confirm(bundle)
+    if not confirm(bundle):
+        for part in bundle.parts:
+            if part.claim is not None and not (found := certificate(part, wider=False)).holds:
+                raise ClaimError(
+                    f"part {part_name(part)!r} claims ε ≤ {found.epsilon:.10g} ({found.title}), proved only ε ≤ "
+                    f"{found.level:.10g}. Nothing was released."
+                )
     return made

@@ -40,6 +40,8 @@ WIDE = 100  # columns of text from which the second table has all of its own
 @click.option("--at", type=float, help="The level that errors and advice are shown at.  [default: the one nearest 1]")
 @click.option("--rows", type=click.IntRange(1), help="Rows that will be released.  [default: as many as were counted]")
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the ball around the counts.")
+@click.option("--at-most", type=float, metavar="NATS", help="A second promise of each mechanism, for any distribution: "
+              "what somebody may learn who knows a person's useful values.")
 @click.option("--time-limit", type=float, default=20.0, show_default=True, metavar="SECONDS", help="For each design.")
 @click.option("--workers", type=click.IntRange(1), help="Processes.  [default: one for each core, up to 8]")
 @click.option("--no-cache", is_flag=True, help="Compute everything anew and keep nothing.")
@@ -50,7 +52,7 @@ WIDE = 100  # columns of text from which the second table has all of its own
 @json_option
 def compare(
     table: Path, secret: Any, useful: Any, epsilon: str, points: int, methods: Any, at: float | None, rows: int | None,
-    confidence: float, time_limit: float, workers: int | None, no_cache: bool, out: Path | None,
+    confidence: float, at_most: float | None, time_limit: float, workers: int | None, no_cache: bool, out: Path | None,
     as_json: bool, **rules: Any,
 ) -> int | None:
     """Compare every mechanism on TABLE over a range of ε: what it keeps, and how well one can estimate from it.
@@ -73,7 +75,7 @@ def compare(
     with ticking(f"comparing {len(names)} methods at {len(grid)} levels", len(names) * len(grid)) as tell:
         found = compared(
             joint, epsilon=grid, methods=names, confidence=confidence, n=rows, time_limit=time_limit, workers=workers,
-            cache=not no_cache, progress=lambda done, of, what: tell(done, what),
+            cache=not no_cache, progress=lambda done, of, what: tell(done, what), at_most=at_most,
         )
     here = min(grid, key=lambda e: abs(math.log((e or 1e-9) / (at or 1.0))))
     files = {} if out is None or not found.points else _written(found, here, out)
@@ -124,8 +126,8 @@ def _written(found: Any, at: float, out: Path) -> dict[str, Path]:
 
     texts = {
         "compare.csv": found.csv(), "compare.json": json.dumps(found.document(), indent=1) + "\n",
-        "kept.svg": kept_picture(found), "errors-useful.svg": error_picture(found),
-        "errors-joint.svg": error_picture(found, "joint"), "compare.html": page(found, at),
+        "kept.svg": kept_picture(found, at), "errors-useful.svg": error_picture(found, at),
+        "errors-joint.svg": error_picture(found, at, "joint"), "compare.html": page(found, at),
     }
     with as_output_error(out):
         out.mkdir(parents=True, exist_ok=True)

@@ -42,7 +42,7 @@ def compose(files: tuple[Path, ...], times: int, out: Path | None, force: bool, 
     if as_json:
         document({
             "releases": len(loaded), "exact": whole.exact, "outputs": whole.mechanism.outputs if whole.exact else None,
-            "levels": [_row(x) for x in whole.levels], "file": out,
+            "levels": [_row(x) for x in whole.levels], "file": out, "sentence": whole.sentence,
         })
         return
     names = ("about the releases", "together", "sum", "the sum is")
@@ -51,6 +51,7 @@ def compose(files: tuple[Path, ...], times: int, out: Path | None, force: bool, 
     ])
     how = "exact" if whole.exact else "bounds, for the joint outputs are too many to list"
     story(f"{len(loaded)} releases of the same rows; the levels are {how}.")
+    story(f"{whole.sentence[0].upper()}{whole.sentence[1:]}")
     if out is not None:
         story(f"saved: {out}")
 

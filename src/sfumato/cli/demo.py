@@ -30,10 +30,12 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
       sfumato demo --out demo
     """
     from sfumato.cli.wording import release_document, release_lines
+    from sfumato.datasets import adult
     from sfumato.releasing import Session, Wishes
     from sfumato.releasing.files import Files
+    from sfumato.releasing.wishes import usual_cap
 
-    wishes = Wishes(("sex",), ("race",), epsilon)
+    wishes = Wishes(("sex",), ("race",), epsilon, design="auto", at_most=usual_cap(epsilon))
     table = out / "adult.csv"
     files = Files.beside(out / "released.csv", private_report=out / "released.private-report.html")
     _folder(out, [table, *files.written.values()], force)
@@ -55,7 +57,7 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     proof = _verified(files.mechanism)
     tell("", f"The claim holds: {level(proof.level, LEVEL)}, proved again from the integers in the file.")
     tell("4. What the released rows still tell", f"sfumato estimate {files.table}")
-    rows = _compared(done.estimate, mechanism.joint)
+    rows = _compared(done.estimate, adult("sex", "race"))
     if as_json:
         document({**release_document(mechanism, done), "estimate": rows, "demo_table": table})
         return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sfumato.cli.console import columns, document, drawing, heading, span, story
+from sfumato.cli.console import columns, document, drawing, heading, span, story, width
 from sfumato.cli.options import (
     Location,
     Names,
@@ -239,6 +239,9 @@ def _show_cells(table: Cells, most: int) -> None:
     _rest(len(rows) - most)
 
 
+LEAST = 20  # cells of a drawn interval; beyond it takes what the window has left
+
+
 def _table(names: list[str], rows: list[list[str]], spans: list[tuple[float, float, float]]) -> None:
     """Estimates with their intervals, drawn beside them where somebody looks and there is room."""
     heads = [*names, "estimate", "from", "to"]
@@ -246,7 +249,9 @@ def _table(names: list[str], rows: list[list[str]], spans: list[tuple[float, flo
         columns(heads, rows, numbers=3)
         return
     top = max((high for _, _, high in spans), default=1.0)
-    drawn = [[*row, span(*three, top)] for row, three in zip(rows, spans, strict=True)]
+    taken = [max(map(len, cells)) + 2 for cells in zip(heads, *rows, strict=True)]
+    cells = max(LEAST, width(wide=True) - sum(taken))
+    drawn = [[*row, span(*three, top, cells)] for row, three in zip(rows, spans, strict=True)]
     columns([*heads, f"0 to {percent(top)}"], drawn, numbers=3, plots=1)
 
 

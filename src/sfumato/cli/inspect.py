@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from sfumato.decimals import percent
 LIKELIEST = 3  # original cells named for an output
 LABELS = 12  # of a column that are listed
 SOURCES = {
-    "private": "the private table itself", "reference": "reference data", "split": "a part of the private table"
+    "private": "the private table itself", "reference": "reference data", "split": "a part of the private table",
+    "noisy": "the private table with noise", "public": "none",
 }
 
 
@@ -31,6 +33,7 @@ def inspect(file: Path, outputs: int, as_json: bool) -> None:
     Example:
       sfumato inspect released.mechanism.json
     """
+    from sfumato.certification import promises
     from sfumato.mechanism import Bundle, load
     from sfumato.mechanism.file import record_of
 
@@ -44,6 +47,7 @@ def inspect(file: Path, outputs: int, as_json: bool) -> None:
         document({
             "file": file, "checksum": record_of(m).checksum, "method": m.method, "reads": m.reads,
             "claim": None if m.claim is None else m.claim.sentence,
+            "promises": [told.sentence for told in promises(m)],
             "secret": [_column_record(c) for c in m.secret.columns],
             "useful": [_column_record(c) for c in m.useful.columns],
             "inputs": m.inputs, "outputs": m.outputs if m.law.meaning != "subset" else None, "bits": m.law.bits,
@@ -55,6 +59,7 @@ def inspect(file: Path, outputs: int, as_json: bool) -> None:
         ("file", str(file)),
         ("method", f"{m.method}, reads {'secret and useful' if m.reads == 'both' else 'useful'} columns"),
         ("claims", m.claim.sentence if m.claim else "nothing"),
+        *(("that is", told.sentence) for told in promises(m)),
         *(("secret", _column(c)) for c in m.secret.columns), *(("useful", _column(c)) for c in m.useful.columns),
         ("law", _law(m)), ("design data", _design(m)), ("checksum", record_of(m).checksum),
     ])
@@ -88,15 +93,22 @@ def _design_record(m: Any) -> dict[str, Any]:
     return {
         "source": m.source, "rows": None if j is None else j.n, "small_cells": small_cells(j),
         "counts": None if j is None or j.counts is None else j.counts,
+        "noise": None if j is None or j.noise is None else asdict(j.noise),
         "fingerprint": None if j is None else j.fingerprint,
     }
 
 
 def _design(m: Any) -> str:
+    from sfumato.certification import design_sentence
+
     if m.joint is None:
         return "none in the file"
+    if m.source == "public":
+        return "none: an even weighting of public labels"
     made = _design_record(m)
     rows = "" if made["rows"] is None else f", {made['rows']:,} rows"
+    if m.joint.noise is not None:
+        return f"{design_sentence(m.joint.noise)}; fingerprint {made['fingerprint'][:16]}…"
     small = f"; {made['small_cells']:,} cells hold 1 to 4 people" if made["small_cells"] else ""
     return f"{SOURCES.get(m.source, 'from where is not stated')}{rows}{small}; fingerprint {made['fingerprint'][:16]}…"
 

@@ -211,6 +211,19 @@ def counting(command: F) -> F:
 def designing(command: F) -> F:
     """How a mechanism is designed."""
     for option in reversed((
+        click.option("--design", type=click.Choice(["auto", "noisy", "exact", "any"]), help="From counts of TABLE with "
+                     "noise, from its exact counts, from none (for any distribution), or from noisy counts or none, "
+                     "whichever suits its size.  [default: auto; exact where that is asked for elsewhere]"),
+        click.option("--design-epsilon", type=float, metavar="EPSILON", help="The part of --epsilon that noisy counts "
+                     "take.  [default: chosen by the numbers of rows and labels]"),
+        click.option("--private-labels", is_flag=True, help="Labels of TABLE are not public: only those that many "
+                     "people have are let in (a stable histogram)."),
+        click.option("--delta", type=float, default=1e-9, show_default=True, help="With --private-labels: the chance "
+                     "that a label tells of one person."),
+        click.option("--at-most", metavar="NATS|none", help="What somebody may learn who knows a person's useful "
+                     "values, whatever the distribution: a second promise.  [default: 3, or twice --epsilon]"),
+        click.option("--releases", type=click.IntRange(1), metavar="K", help="Plan K such releases, which together "
+                     "stay within --budget for any distribution: sets --at-most."),
         click.option("--method", type=Method(), default="auto", show_default=True, help=METHODS_HELP),
         click.option("--aim", type=click.Choice(["estimates", "information", "either"]), help="Of auto: the least "
                      "errors of whoever estimates from the release, or the most bits of a record.  [default: "
@@ -315,7 +328,31 @@ def wishes_of(secret: tuple[str, ...], useful: tuple[str, ...], design: dict[str
         "bins": bins_of(design["bins"]), "rare": rare_of(design["rare"]), "unseen": unseen_of(design["unseen"]),
         "labels": labels_of(design["labels"]),
     }
-    return Wishes(secret, useful, **{**design, **read})
+    kind, cap = design.get("design"), design.get("at_most")
+    made = Wishes(secret, useful, **{**design, **read, "design": kind or "exact", "at_most": None})
+    if made.releases is not None:
+        if cap is not None:
+            raise InputError("--releases sets what --at-most would say; give one of the two.")
+        if made.planned is None:
+            raise InputError("--releases needs the --budget that they shall stay within.")
+        return made if made.searched else replace(made, releases=None, planned=None)
+    made = replace(made, planned=None)
+    return replace(made, at_most=_second(cap, made, safe=kind is not None))
+
+
+def _second(text: str | None, wishes: Wishes, *, safe: bool) -> float | None:
+    """The second promise: what was said, or what is usual where it can be had."""
+    from sfumato.releasing.wishes import usual_cap
+
+    if text is None:
+        usual = safe and wishes.searched and wishes.assuming == "nothing"
+        return usual_cap(wishes.epsilon) if usual else None
+    if text == "none":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"--at-most is a number of nats, or 'none', got {text!r}.") from None
 
 
 table_argument = click.argument("table", type=Location(), metavar="TABLE")

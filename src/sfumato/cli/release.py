@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from sfumato.cli.console import Screen, notice, show_answer, story
+from sfumato.cli.grouping import Grouped
 from sfumato.cli.options import (
     Location,
     Names,
@@ -42,12 +45,13 @@ NOT_ATOMIC = (
 DESIGN_OPTIONS = (
     "epsilon", "method", "aim", "confidence", "notion", "reads", "time_limit", "gap",
     "distance", "values", "outputs", "bins", "numbers", "labels", "rare", "missing", "unseen", "design_from",
-    "split", "columns", "assuming",
+    "split", "columns", "assuming", "design", "design_epsilon", "private_labels", "delta", "at_most", "releases",
 )
+UNTOLD = {"seed", "people", "ledger", "memoise", "person", "private_report", "force", "as_json", "publisher"}
 LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise", "person")
 
 
-@click.command()
+@click.command(cls=Grouped)
 @table_argument
 @click.option("--secret", type=Names(), multiple=True, help="The column(s) to protect.")
 @click.option("--epsilon", type=float, help="The privacy level in nats, zero or more; smaller protects more.")
@@ -93,6 +97,7 @@ LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise", "perso
               "whether values are unchanged.  [default: that of --memoise]")
 @click.option("--raw-cells", is_flag=True, help="Write cells of CSV as they are. Without it those that a spreadsheet "
               "would run as a formula have an apostrophe in front, which sfumato takes away when it reads them.")
+@click.option("--publisher", metavar="NAME", help="Who answers for the release; the report and the manifest say it.")
 @click.option("--seed", type=int, help="For tests only: the manifest will say 'not for release'.")
 @force_option
 @json_option
@@ -101,8 +106,8 @@ def release(
     ctx: click.Context, /, table: Where, out: Where, secret: Any, useful: Any, keep: Any, partition: Any,
     design_from: Where | None, split: float | None, mechanism: Where | None, decode: str, report: Path | None,
     private_report: Path | None, form: str | None, people: str | None, budget: float | None, ledger: Path | None,
-    same_values: bool, memoise: str | None, person: str | None, raw_cells: bool, seed: int | None, force: bool,
-    as_json: bool, anyway: bool, **design: Any,
+    same_values: bool, memoise: str | None, person: str | None, raw_cells: bool, publisher: str | None,
+    seed: int | None, force: bool, as_json: bool, anyway: bool, **design: Any,
 ) -> None:
     """Release TABLE with the secret protected: count, design, certify, randomise, estimate, report.
 
@@ -125,12 +130,13 @@ def release(
           --people 'cohort 7' --budget 2
     """
     from sfumato.alphabet import find_column
+    from sfumato.drawing.manifest import Imprint
     from sfumato.releasing import Session
     from sfumato.releasing.files import Files
     from sfumato.releasing.flow import DrawOptions
 
     read = read_as(design)
-    wishes = _wishes(ctx, joined(secret), joined(useful), mechanism, design)
+    wishes = _wishes(ctx, joined(secret), joined(useful), mechanism, {**design, "planned": budget})
     if design_from is not None and split is not None:
         raise click.UsageError("--design-from and --split exclude each other: the reference is the design data.")
     _check_pipes(ctx, is_pipe(table), is_pipe(out))
@@ -138,7 +144,7 @@ def release(
     for name in joined(keep):
         find_column(name, session.source.columns, session.source.name)
     renamed = (None, None) if wishes is not None else (joined(secret) or None, joined(useful) or None)
-    options = DrawOptions(decode, joined(keep), *renamed, seed)
+    options = DrawOptions(decode, joined(keep), *renamed, seed, Imprint(publisher, command_line(ctx)))
     if is_pipe(out):
         return _stream(session.load(out_of(mechanism), joined(secret), joined(useful)), options, form, raw_cells)
     files = Files.beside(
@@ -146,7 +152,9 @@ def release(
         partition=joined(partition), raw_cells=raw_cells, tables=True,
     )
     files.check([p for p in (table, design_from, mechanism) if p is not None and p.exists()], force=force)
-    account = _account(table, ledger, people, budget, same_values, memoise, person)
+    account = _account(
+        table, ledger, people, budget, same_values, memoise, person, planned=design["releases"] is not None
+    )
     if wishes is None:
         session = session.load(out_of(mechanism), joined(secret), joined(useful))
     else:
@@ -154,6 +162,28 @@ def release(
         _foreseen(session, anyway)
     _written(session, files, options, account, force, as_json)
     return None
+
+
+def command_line(ctx: click.Context) -> str:
+    """The command as a reader may see it: names of files without folders, nothing that is for its publisher alone."""
+    words = ["sfumato", ctx.info_name or "release"]
+    for parameter in ctx.command.params:
+        name, value = str(parameter.name), ctx.params.get(str(parameter.name))
+        if ctx.get_parameter_source(name) != click.core.ParameterSource.COMMANDLINE or name in UNTOLD:
+            continue
+        option = [max(parameter.opts, key=len)] if isinstance(parameter, click.Option) else []
+        if isinstance(parameter, click.Option) and parameter.is_flag:
+            words += option
+            continue
+        several = isinstance(parameter, click.Option) and parameter.multiple
+        words += [word for x in (value or () if several else [value]) for word in (*option, _told(x))]
+    return shlex.join(words)
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, (tuple, list)):
+        return ",".join(_told(x) for x in value)
+    return str(value.name) if hasattr(value, "with_name") else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _foreseen(session: Session, anyway: bool) -> None:
@@ -183,12 +213,16 @@ def _written(
 ) -> None:
     """Notices first, then the release; what is said about it is worded before the first file gets its name."""
     from sfumato.cli.wording import release_document, release_lines
+    from sfumato.mechanism import Mechanism
+    from sfumato.releasing.earlier import beside
 
     assert session.plan is not None
     mechanism = session.plan.mechanism
     for told in session.plan.notices(str(files.mechanism)):
         notice(told)
     files = files.for_what(mechanism)
+    if account.ledger is None and isinstance(mechanism, Mechanism):
+        session = session.use(replace(session.plan, notes=(*session.plan.notes, *beside(files, mechanism))))
     with session.check(options, account).written(files, force=force) as done:
         told_all = release_document(mechanism, done) if as_json else release_lines(mechanism, done)
     show_answer(told_all)
@@ -209,13 +243,15 @@ def _stream(session: Session, options: DrawOptions, form: str | None, raw_cells:
 
 def _account(
     table: Where, ledger: Path | None, people: str | None, budget: float | None, same_values: bool,
-    memoise: str | None, person: str | None,
+    memoise: str | None, person: str | None, planned: bool = False,
 ) -> Account:
     """The place in the ledger that was asked for, if any."""
     from sfumato.releasing.booking import Account
 
     if all(x is None for x in (ledger, people, budget, memoise, person)) and not same_values:
         return Account()
+    if planned and all(x is None for x in (ledger, people, memoise, person)) and not same_values:
+        return Account()  # the budget is that of planned releases, which no ledger counts
     if ledger is None:
         if not isinstance(table, Path):
             raise click.UsageError("the ledger of a table in a store has no place beside it: say --ledger FILE.")
@@ -261,4 +297,7 @@ def _wishes(
         raise click.UsageError("say which column is secret (--secret COL), or give a --mechanism.")
     if design["epsilon"] is None:
         raise click.UsageError("say how strong the promise is (--epsilon 1), or give a --mechanism.")
-    return wishes_of(secret, useful, design)
+    made = wishes_of(secret, useful, {**design, "design": design["design"] or "auto"})
+    if design["design"] is None and not (made.searched or made.notion == "ldp"):
+        return replace(made, design="exact")  # other promises are made at counts: the notice says that they are told
+    return made

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from sfumato.cli.console import document, pairs
+from sfumato.cli.console import document, pairs, story
 from sfumato.cli.options import json_option
 from sfumato.decimals import LEVEL, level
 from sfumato.errors import ClaimError
@@ -25,7 +25,7 @@ def verify(file: Path, as_json: bool) -> None:
     Example:
       sfumato verify released.mechanism.json
     """
-    from sfumato.certification import certificate
+    from sfumato.certification import THEOREM, certificate, design_sentence, promises
     from sfumato.certification.certificate import PROVED
     from sfumato.certification.confirming import confirm
     from sfumato.certification.together import bundle_certificate
@@ -51,7 +51,14 @@ def verify(file: Path, as_json: bool) -> None:
     pairs([
         ("holds", mechanism.claim.sentence),
         ("proved", f"{level(found.level, LEVEL)}, from the integers in {file}"),
+        *([("also", f"{level(other.level, LEVEL)} ({other.within})") for other in found.also]),
         *([("rests on", found.basis)] if found.basis != PROVED else []),
         *([("worst at", at)] if at else []),
         *outside,
     ])
+    if not isinstance(mechanism, Bundle):
+        for told in promises(mechanism, found):
+            story(f"{told.sentence[0].upper()}{told.sentence[1:]}.")
+        if mechanism.joint is not None and mechanism.joint.noise is not None:
+            story(f"The file: {design_sentence(mechanism.joint.noise)}. {THEOREM}")
+

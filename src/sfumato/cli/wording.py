@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from sfumato.certification import Certificate
+from sfumato.certification import Certificate, promises
 from sfumato.decimals import BITS, LEVEL, SHORT, at_least, at_most, level, near, percent
 from sfumato.errors import listed
 from sfumato.mechanism import Bundle
@@ -75,6 +76,7 @@ def promise(mechanism: Any, certificate: Certificate | None) -> Lines:
     where = f"; worst at {at}" if at else ""
     lines = [
         ("promised", f"{mechanism.claim.sentence}. {told.strength}"),
+        *(("that is", one.sentence) for one in promises(mechanism, certificate)),
         ("proved", f"{level(certificate.level, LEVEL)}, from the integers in the file{where}"),
         ("method", f"{mechanism.method}: {told.method}"),
     ]
@@ -104,6 +106,7 @@ def mechanism_document(mechanism: Any, certificate: Certificate | None) -> dict[
     from sfumato.reporting import facts_of
 
     price = facts_of(mechanism, certificate).cost
+    noise = None if mechanism.joint is None else mechanism.joint.noise
     return {
         "method": mechanism.method, "reads": mechanism.reads,
         "secret": list(mechanism.secret.names), "useful": list(mechanism.useful.names),
@@ -111,12 +114,16 @@ def mechanism_document(mechanism: Any, certificate: Certificate | None) -> dict[
             "sentence": mechanism.claim.sentence, "notion": certificate.notion, "within": certificate.within,
             "epsilon": certificate.epsilon, "level": certificate.level, "holds": certificate.holds,
             "witness": certificate.witness, "elsewhere": dict(certificate.elsewhere), "basis": certificate.basis,
+            "also": [{"notion": c.notion, "within": c.within, "epsilon": c.epsilon, "level": c.level}
+                     for c in certificate.also],
         },
+        "promises": [asdict(one) for one in promises(mechanism, certificate)],
         "bits": None if price is None else {
             "kept": price.kept, "whole": price.whole, "ceiling": price.ceiling, "nmi": price.share
         },
         "design_data": {
             "source": mechanism.source, "rows": None if mechanism.joint is None else mechanism.joint.n,
             "cells": mechanism.secret.size * mechanism.useful.size, "small_cells": small_cells(mechanism.joint),
+            "noise": None if noise is None else asdict(noise),
         },
     }

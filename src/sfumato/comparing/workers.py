@@ -76,20 +76,19 @@ class Running:
 
 
 def answers(
-    within: UncertaintySet, tasks: Sequence[Task], *, workers: int, n: int | None, time_limit: float | None
+    within: UncertaintySet, tasks: Sequence[Task], workers: int, options: dict[str, Any]
 ) -> Iterator[Answer]:
-    """Every task's answer as it comes. Closing the iterator (or Ctrl-C) ends the processes."""
-    options = {"n": n, "time_limit": time_limit}
+    """Every task's answer as it comes, measured with the options. Closing it (or Ctrl-C) ends the processes."""
     first = _portable((within, options)) if workers > 1 and len(tasks) > 1 else None
     here = [task for task in tasks if first is None or task[0] in REGISTERED]  # others do not know who registered
     if here:
         from sfumato.comparing.measuring import measured
 
         for method, epsilon in here:
-            yield (method, epsilon), measured(within, epsilon, method, **options), True  # type: ignore[arg-type]
+            yield (method, epsilon), measured(within, epsilon, method, **options), True
     there = [task for task in tasks if task not in here]
     if first is not None and there:
-        yield from _together(first, there, min(workers, len(there)), time_limit)
+        yield from _together(first, there, min(workers, len(there)), options["time_limit"])
 
 
 def _portable(content: Any) -> bytes | None:

@@ -17,6 +17,7 @@ from sfumato.mechanism import Claim, Mechanism, Part, Product
 from sfumato.mechanism.claim_records import claim_record
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 
+TELLING = 6.0  # nats: odds that change four hundredfold are as good as knowing
 ROOM = 1.0  # nats claimed while a level is sought; what is claimed does not matter there
 
 
@@ -72,6 +73,41 @@ class Composition:
     def certificate(self) -> Certificate:
         """Of the first of the levels, with what is left of it elsewhere."""
         return certificate(self.mechanism)
+
+    @property
+    def sentence(self) -> str:
+        """What the releases together mean for a person."""
+        spent = self.designs
+        over, anywhere = self._least(anywhere=False) + spent, self._least(anywhere=True) + spent
+        many = f"these {len(self.releases)} releases together" if len(self.releases) > 1 else "this release"
+        if over > TELLING:
+            return f"{many} tell the secret: odds about it may change by a factor of e^{over:.3g}."
+        if anywhere > TELLING:
+            return (
+                f"{many} change the odds about a secret by a factor of at most {math.exp(over):.3g} for somebody who "
+                f"knows only statistics, and tell it to somebody who knows the person's other values."
+            )
+        more = f", and {math.exp(anywhere):.3g} for somebody who knows the person's other values"
+        return (
+            f"{many} change the odds about a secret by a factor of at most {math.exp(min(over, anywhere)):.3g}"
+            f"{more if anywhere > over else ', whoever looks'}."
+        )
+
+    @property
+    def designs(self) -> float:
+        """ε_d of all the noisy counts that the releases were designed from, each draw once."""
+        drawn = {m.joint.fingerprint: m.joint.noise for m in self.releases if m.joint is not None}
+        return math.fsum(noise.epsilon for noise in drawn.values() if noise is not None)
+
+    def _least(self, anywhere: bool) -> float:
+        """The level about the secret over what is claimed, or for any distribution."""
+        found = [x.level for x in self.levels if x.claim.notion in ("rldp", "ldp") and (
+            x.claim.within is None or isinstance(x.claim.within, Anything)
+        )]
+        if anywhere:
+            return min(found, default=math.inf)
+        own = [x.level for x in self.levels if x.claim.notion == "rldp" and not isinstance(x.claim.within, Exactly)]
+        return max(min([*found, *own[:1]], default=math.inf), 0.0)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

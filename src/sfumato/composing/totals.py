@@ -12,8 +12,8 @@ from sfumato.certification.linear import about_anything, about_input, power_prod
 from sfumato.certification.outward import log_up
 from sfumato.certification.witness import Found
 from sfumato.composing.joining import joined
-from sfumato.mechanism import Mechanism
-from sfumato.uncertainty import Exactly, UncertaintySet
+from sfumato.mechanism import Claim, Mechanism
+from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,11 +120,16 @@ def _sets(whole: Mechanism, group: Sequence[Mechanism]) -> list[UncertaintySet]:
 
     Those of other groups say nothing here: what a set holds of values at one time need not hold of values at another.
     """
-    claims = [c for m in group if m.claim is not None for c in (m.claim, *m.claim.also)]
+    claims = [c for m in group if m.claim is not None for c in (m.claim, *(c for c in m.claim.also if not _capped(c)))]
     return list({
         _key(s): s for s in (c.within for c in reversed(claims))
         if s is not None and s.joint.useful == whole.useful and s.joint.secret == whole.secret
     }.values())[::-1]
+
+
+def _capped(claim: Claim) -> bool:
+    """A second promise for any distribution: it bounds what is released again, and is no set to be believed in."""
+    return claim.notion == "rldp" and isinstance(claim.within, Anything)
 
 
 def _key(within: UncertaintySet) -> tuple[object, ...]:

@@ -24,7 +24,6 @@ from sfumato.errors import ClaimError, InputError, unknown
 from sfumato.mechanism import Mechanism
 from sfumato.optimise.estimates.closed import closed_errors, untouched_errors
 from sfumato.privacy.rldp import compared
-from sfumato.uncertainty import Anything
 
 AIMS = ("estimates", "information", "either")  # the last is another name of the first
 AIM = "estimates"  # what `auto` aims at when nobody says, in Python and on the command line
@@ -108,5 +107,5 @@ def _best_closed(task: Task) -> Draft | None:
 
 
 def _searchable(task: Task) -> bool:
-    fits = task.notion == "rldp" and 0 < task.epsilon <= LARGEST and not isinstance(task.within, Anything)
+    fits = task.notion == "rldp" and 0 < task.epsilon <= LARGEST
     return fits and task.joint.p.size <= SEARCHED and len(compared(task.within)) > 1

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import html
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from sfumato.alphabet import Column
 from sfumato.certification import Certificate, certificate, seal
@@ -15,7 +18,7 @@ from sfumato.errors import InputError, designed_epsilon
 from sfumato.frames import tabled, titled
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Law, Mechanism
-from sfumato.uncertainty import Exactly, UncertaintySet
+from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 from sfumato.utility import Information, LeastInformation, ceiling, information, least_information
 
 
@@ -87,9 +90,15 @@ class Task:
     epsilon: float
     notion: str = "rldp"
     reads: str = "both"
+    at_most: float | None = None  # nats for any distribution, a second promise of the same mechanism
 
     def __post_init__(self) -> None:
         designed_epsilon(self.epsilon)
+        if self.at_most is not None and not self.epsilon <= self.at_most < math.inf:
+            raise InputError(
+                f"at_most must be a finite number of nats, ε = {self.epsilon:g} or more, got {self.at_most!r}: what "
+                "holds for any distribution holds over the set too."
+            )
         if self.reads not in ("both", "useful"):
             raise InputError(f"reads must be 'both' or 'useful', got {self.reads!r}.")
 
@@ -99,7 +108,13 @@ class Task:
 
     @property
     def claim(self) -> Claim:
-        return Claim(self.notion, self.epsilon, None if self.notion == "ldp" else self.within)
+        also = () if self.at_most is None else (Claim("rldp", self.at_most, Anything(self.joint)),)
+        return Claim(self.notion, self.epsilon, None if self.notion == "ldp" else self.within, also=also)
+
+    @property
+    def anywhere(self) -> Task | None:
+        """The second promise as a task of its own."""
+        return None if self.at_most is None else Task(Anything(self.joint), self.at_most, "rldp", self.reads)
 
     @property
     def rows(self) -> int:
@@ -146,13 +161,21 @@ class Draft:
             return float("nan")
 
 
+def _source(joint: Joint) -> str:
+    """Where design data come from, as far as they tell: noise says it, and even weights of labels come from nobody."""
+    if joint.noise is not None:
+        return "noisy"
+    return "public" if joint.n is None and joint.counts is None and not np.ptp(joint.p) else "unstated"
+
+
 def finished(task: Task, draft: Draft, started: float) -> Design:
     """Seal a draft, certify it and measure it."""
     task = task if draft.task is None else draft.task
     joint = task.joint
     task = task if draft.epsilon is None else replace(task, epsilon=draft.epsilon)
     mechanism = Mechanism(
-        draft.law, joint.secret, joint.useful, task.reads, draft.method, joint=joint, answers=draft.answers
+        draft.law, joint.secret, joint.useful, task.reads, draft.method, joint=joint, answers=draft.answers,
+        source=_source(joint),
     )
     claim = task.claim if draft.claim is None else draft.claim
     if mechanism.sealed:  # integers of the designer's own: certified as they are, whether or not the claim holds

@@ -27,7 +27,7 @@ from sfumato.designers.srr import srr
 from sfumato.designers.unary import oue, sue
 from sfumato.errors import InputError, unknown
 from sfumato.joint import Joint, checked_joint
-from sfumato.uncertainty import ChiSquareBall, Custom, Exactly, RenyiBall, UncertaintySet
+from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, RenyiBall, UncertaintySet
 
 _DESIGNERS: dict[str, Callable[..., Draft]] = {
     "grr": grr, "sue": sue, "oue": oue, "srr": srr, "ir": ir, "cr": cr,
@@ -39,6 +39,7 @@ _FUNNEL = {"lip": "lip", "ldp": "rldp", "srlip": "srlip", "srlip-paper": "srlip"
 # The notion that a funnel method implies; all of them read the useful variable alone.
 _POINTWISE = {"nr"}  # methods that are private at P̂ alone and claim no more
 _CLOSED = {"both": ("ir", "srr", "grr", "cr"), "useful": ("grr",)}  # what `auto` always compares
+_CAPPED = {"grr", "sue", "oue", "srr", "ir", "cr", "polyopt", "ballopt", "nr", "precise", "pml", "auto"}
 _NEARNESS = ("distance", "values", "outputs")  # options that only a method with a distance can mean
 _BITS = ("gap", "robust_utility")  # options that only the aim 'information' has
 OPTIMISED_CELLS = 4_000  # cells up to which `auto` optimises
@@ -51,7 +52,8 @@ def methods() -> tuple[str, ...]:
 
 def design(
     within: UncertaintySet | Joint, epsilon: float, method: str = "auto", *, notion: str = "rldp", reads: str = "both",
-    recoverable: bool | float = False, **options: Any,
+    recoverable: bool | float = False, at_most: float | None = None, releases: int | None = None,
+    budget: float | None = None, **options: Any,
 ) -> Design:
     """A sealed and certified mechanism for every distribution in `within`, by a method from `methods()`.
 
@@ -64,11 +66,21 @@ def design(
     the whole table, the secret and each useful column) or 'information' (the most bits). d.unit says what d.value is.
     The funnel methods (lip, ldp, srlip,
     srlip-paper, mi-funnel) imply their notion and read the useful variable alone.
+
+    at_most=κ is a second promise of the same mechanism: a level of at most κ for any distribution, so also for somebody
+    who knows the person's useful value. With at_most=epsilon it is the first promise too: the design is then made for
+    `Anything`, at an even weighting of the labels unless `within` is such a set already, and its file holds no counts.
+    releases=k with budget=B takes the κ with which k such releases of the same people stay within B nats for any
+    distribution, what noisy design counts cost included: levels for any distribution add up.
     """
     started = time.perf_counter()
     within = _set_of(within)
     if method not in methods():
         raise unknown("a method", method, methods())
+    if releases is not None or budget is not None:
+        at_most = _planned(within, epsilon, releases, budget, at_most)
+    if at_most is not None:
+        within, at_most = _second(within, epsilon, at_most, method, notion, options)
     if method in _FUNNEL:
         if recoverable is not False:
             raise InputError(f"{method} has no recoverable variant; use ballopt with reads='useful'.")
@@ -79,17 +91,51 @@ def design(
             raise InputError(f"{method} is not calibrated to pml. Use method='pml', or notion='rldp': it implies pml.")
         if recoverable is not False:
             raise InputError("pml has no recoverable variant; use ballopt, whose promise implies it.")
-        task = Task(within, epsilon, "pml", reads)
+        task = Task(within, epsilon, "pml", reads, at_most)
         if options.pop("aim", "either") == "estimates":
             raise InputError("pml keeps information and has no aim 'estimates'; use notion='rldp', which implies it.")
         return finished(task, _draft("pml", task, options), started)
     if method in _POINTWISE or notion == "lip":
         within = Exactly(within.joint)  # closed forms promise LIP at P̂ and say so
-    task = Task(within, epsilon, notion, reads)
+    task = Task(within, epsilon, notion, reads, at_most)
     draft = _auto(task, options) if method == "auto" else _draft(method, task, options)
     if recoverable is not False:
         draft = made_recoverable(task, draft, SHARE if recoverable is True else recoverable)
     return finished(task, draft, started)
+
+
+def _planned(
+    within: UncertaintySet, epsilon: float, releases: int | None, budget: float | None, at_most: float | None
+) -> float:
+    """The cap of each of several releases that together stay within a budget for any distribution."""
+    if releases is None or budget is None or at_most is not None:
+        raise InputError("planned repetition takes releases= and budget= together, and no at_most=, which they give.")
+    if isinstance(releases, bool) or not isinstance(releases, int) or releases < 1:
+        raise InputError(f"releases must be a whole number, 1 or more, got {releases!r}.")
+    noise = within.joint.noise
+    spent = 0.0 if noise is None else noise.epsilon
+    each = (budget - spent) / releases
+    if not each >= epsilon:
+        beside = f", less ε_d = {spent:g} for the design counts" if spent else ""
+        raise InputError(
+            f"{releases} releases within {budget:g} nats{beside} leave {each:.6g} for each, less than ε = {epsilon:g}."
+            " Plan fewer releases, a larger budget, or a smaller ε."
+        )
+    return each
+
+
+def _second(
+    within: UncertaintySet, epsilon: float, at_most: float, method: str, notion: str, options: dict[str, Any]
+) -> tuple[UncertaintySet, float | None]:
+    """The set and the cap that a second promise leaves: none beside the promise for any distribution, if it is that."""
+    if method not in _CAPPED or any(options.get(name) is not None for name in _NEARNESS):
+        raise InputError(f"{method} has no second promise; at_most goes with {', '.join(sorted(_CAPPED))}.")
+    Task(within, epsilon, at_most=at_most)  # κ is a number, and not less than ε
+    if isinstance(within, Anything):
+        return within, None
+    if at_most == epsilon and notion == "rldp" and method not in ("nr", "pml", "polyopt"):
+        return Anything(Joint.uniform(within.joint.secret, within.joint.useful)), None
+    return within, at_most
 
 
 def options_of(method: str) -> tuple[str, ...]:

@@ -33,6 +33,8 @@ def cr(task: Task) -> Draft:
     if task.reads != "both":
         raise InputError("cr reads the secret; ask for reads='both', or use grr with reads='useful'.")
     keep = {"rldp": _robust, "lip": _lip, "ldp": _input}[task.notion](task)
+    if task.anywhere is not None:
+        keep = min(keep, _robust(task.anywhere))
     strength = math.log(keep) if keep > 0 else -math.inf
     return Draft(response(task, keep), "cr", details={"strength": strength})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from sfumato.designers.base import Draft, Task
 from sfumato.designers.calibration import lip_value, single_cell, single_value
@@ -20,7 +21,9 @@ def response(rows: int, useful: int, t: float) -> Law:
 
 
 def strength(task: Task) -> float:
-    """t = e^α − 1 for the notion asked for."""
+    """t = e^α − 1 for the notion asked for, and for any distribution where a level is promised there too."""
+    if task.anywhere is not None:
+        return min(strength(replace(task, at_most=None)), strength(task.anywhere))
     if task.reads == "both" or task.notion == "ldp":
         if task.notion == "ldp":
             return math.expm1(task.epsilon) if task.rows * task.joint.useful.size > 1 else math.inf

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,13 @@ def total_variation(task: Task) -> float:
 
 
 def strength_rule(task: Task, rule: str) -> Callable[[Any], Any]:
-    """ε₂ ↦ t, how strongly U may be reported when ε₂ of the budget is left for it; takes many ε₂ at once."""
+    """ε₂ ↦ t, how strongly U may be reported when ε₂ of the budget is left for it; takes many ε₂ at once.
+
+    For any distribution the level is ε₁ + log(1 + t), so a cap of κ leaves 1 + t ≤ e^{κ − ε₁}.
+    """
+    if task.at_most is not None and task.joint.useful.size > 1:
+        over_the_set, room = strength_rule(replace(task, at_most=None), rule), task.at_most - task.epsilon
+        return lambda epsilon2: np.minimum(over_the_set(epsilon2), np.expm1(room + np.asarray(epsilon2)))
     if rule not in RULES:
         raise InputError(f"rule must be one of {', '.join(RULES)}, got {rule!r}.")
     if task.notion == "ldp":

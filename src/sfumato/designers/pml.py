@@ -45,7 +45,7 @@ def pml(task: Task, *, time_limit: float = 30.0, gap: float = 1e-6) -> Draft:
     if task.joint.secret.size == 1:
         truth = Table(np.eye(task.joint.useful.size), 1)
         return Draft(truth, "pml", task.joint.entropy, ("one secret: nothing to hide",))
-    if robust:
+    if robust or task.at_most is not None:
         return _over_ball(task, budget)
     if task.reads == "useful":
         found = best_pml(task.joint.p, min(task.epsilon, 700.0), budget, gap=gap)
@@ -61,7 +61,7 @@ def pml(task: Task, *, time_limit: float = 30.0, gap: float = 1e-6) -> Draft:
 def _over_ball(task: Task, budget: Budget) -> Draft:
     """Rows under RLDP and the optimum's at P̂, both private or made so, and what moves find from them."""
     epsilon, joint = min(task.epsilon, LARGEST), task.joint
-    cone = BeliefCone(task.within, epsilon, task.reads)
+    cone = BeliefCone(task.within, epsilon, task.reads, at_most=task.at_most)
     master = Information(cone.coordinates)
     searched = joint.secret.size * len(cone.coordinates.p) ** 2 <= WORK
     if searched:
@@ -81,7 +81,7 @@ def _over_ball(task: Task, budget: Budget) -> Draft:
 
 def _rows_under_odds(task: Task, epsilon: float, budget: Budget) -> Floats:
     """Rows that are private under RLDP over the set."""
-    ratios = RatioCone(task.within, epsilon, task.reads)
+    ratios = RatioCone(task.within, epsilon, task.reads, task.at_most)
     master = Information(ratios.coordinates)
     if task.reads == "both":
         lies = response(*task.joint.shape, epsilon).matrix()
@@ -93,7 +93,7 @@ def _rows_under_odds(task: Task, epsilon: float, budget: Budget) -> Floats:
 
 def _rows_unread(task: Task, epsilon: float, budget: Budget) -> Floats:
     """Rows that do not read the secret: a smaller search, and private rows as they are."""
-    cone = BeliefCone(task.within, epsilon, "useful")
+    cone = BeliefCone(task.within, epsilon, "useful", at_most=task.at_most)
     master = Information(cone.coordinates)
     master.add(repaired(cone, _known(task.with_reads("useful"), cone)))
     moved(cone, master, budget)

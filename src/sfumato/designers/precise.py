@@ -25,7 +25,6 @@ from sfumato.optimise.estimates.goal import Goal, goal, mean_of, parts_of
 from sfumato.optimise.estimates.searching import Found, filled, made_private, remixed, searched
 from sfumato.optimise.estimates.starts import fitting
 from sfumato.privacy.rldp import compared
-from sfumato.uncertainty import Anything
 
 BESIDE = 1e-5  # weight of the whole table beside another target, so that all of it stays identified
 SECONDS = 26.0  # of search, when no time_limit is given
@@ -171,7 +170,7 @@ def _found(task: Task, aim: Goal, budget: Budget, known: Floats | None = None) -
     """The search for a goal, with a little weight on the whole table."""
     beside = goal(filled(task.within).joint, "useful" if task.reads == "useful" else "joint", task.reads)
     mixed = Goal(aim.coordinates, aim.cost + BESIDE * float(np.trace(aim.cost) / np.trace(beside.cost)) * beside.cost)
-    return searched(task.within, task.epsilon, mixed, task.reads, budget, known)
+    return searched(task.within, task.epsilon, mixed, task.reads, budget, known, task.at_most)
 
 
 def _columns(task: Task, rows: Floats) -> Floats:
@@ -231,7 +230,5 @@ def _budget(time_limit: float | None, progress: Progress | None, working: float 
 def _check(task: Task) -> None:
     if task.notion != "rldp":
         raise InputError(f"precise is for notion='rldp', got {task.notion!r}.")
-    if isinstance(task.within, Anything):
-        raise InputError("precise needs a ball, a polytope or a known distribution; over any distribution use srr.")
     if len(compared(task.within)) < 2:
         raise InputError("fewer than two secrets occur in the table: there is nothing to tell apart.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from sfumato.optimise.cone import Coordinates
 from sfumato.optimise.informative import GAP, LISTED, most_informative, widest
 from sfumato.optimise.point import best_at_a_point
 from sfumato.optimise.product.layout import Layout as Arrangement
+from sfumato.optimise.product.profiles import capped
 from sfumato.optimise.product.two_level import Profile
 from sfumato.optimise.simplices import Simplices
 from sfumato.uncertainty import ChiSquareBall, Custom, RenyiBall
@@ -76,7 +78,7 @@ def ballopt(
     _checked(task, "ballopt")
     if isinstance(task.within, Custom):
         raise InputError("ballopt needs a set that names its worst distributions; a custom set only gives ranges.")
-    given = None if profile is None else Profile(*profile)
+    given = None if profile is None else replace(capped(task.epsilon, task.at_most), drop=profile[0], power=profile[1])
     return _drafted(task, "ballopt", task.within, gap, budget_of(task, time_limit, progress), given, quick)
 
 
@@ -110,7 +112,7 @@ def _drafted(
     if listed:
         found = most_informative(
             inner, task.epsilon, search, reads=task.reads, starts=_starts(task), profile=profile, gap=gap,
-            quick=quick,
+            quick=quick, at_most=task.at_most,
         )
         law = Table(found.rows, task.rows)
         value, notes = found.value, found.notes
@@ -143,7 +145,7 @@ def _wide(
     p = task.joint.p
     seen = np.flatnonzero(p.sum(1) > 0)
     smaller = inner.around(Joint.from_probabilities(p[seen], n=task.joint.n))
-    layout, used = widest(smaller, task.epsilon, budget.part(WIDE_SEARCH), profile)
+    layout, used = widest(smaller, task.epsilon, budget.part(WIDE_SEARCH), profile, task.at_most)
     value = layout.value(p[seen])
     if len(seen) < len(p):
         at = {int(s): i for i, s in enumerate(seen)}
@@ -176,6 +178,10 @@ def nr(
     if task.epsilon == 0:
         return Draft(Constant(*task.joint.shape), "nr", notes=("ε = 0: the output ignores the input",))
     p, budget = task.joint.p, budget_of(task, time_limit, progress)
+    note = "private at the design distribution only: use a ball for data whose distribution was estimated"
+    if task.at_most is not None:
+        capped_too = _drafted(task, "nr", task.within, gap, budget, None, quick=False)
+        return replace(capped_too, notes=(*capped_too.notes, note))
     seen = np.flatnonzero(p.sum(1) > 0)
     layout = best_at_a_point(p[seen], task.epsilon, budget.part(SEARCH))
     atoms = dict(zip(seen.tolist(), zip(layout.lengths, layout.heights, strict=True), strict=True))
@@ -183,5 +189,4 @@ def nr(
     both = [atoms.get(s, flat) for s in range(len(p))]
     law = law_of(Arrangement(layout.total, tuple(x for x, _ in both), tuple(h for _, h in both)), p)
     limit = bound(p, task.within, task.epsilon, value=layout.value(p[seen]), gap=gap, budget=budget)
-    note = "private at the design distribution only: use a ball for data whose distribution was estimated"
     return Draft(law, "nr", min(limit.value, task.ceiling), (note,))

@@ -34,7 +34,7 @@ def srr(task: Task, *, fit: bool = False) -> Draft:
     if task.notion == "ldp" and task.joint.useful.size > 1:
         alpha = task.epsilon / 2
     elif fit and task.notion == "rldp":
-        alpha = fitted(task)
+        alpha = fitted(task) if task.at_most is None else min(fitted(task), task.at_most)
     return Draft(response(*task.joint.shape, alpha), "srr", details={"strength": alpha})
 
 

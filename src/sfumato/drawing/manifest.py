@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from sfumato import __version__
+from sfumato.certification.promises import design_sentence, promises
 from sfumato.errors import FileFormatError, InputError
 from sfumato.mechanism import bundle_file
 from sfumato.mechanism.bundle import Bundle
@@ -29,6 +30,16 @@ class OutputColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     role: str
+
+
+class Imprint(NamedTuple):
+    """Who published a table, and with which command: what a reader wants to know and a program does not."""
+
+    publisher: str | None = None
+    command: str | None = None
+
+
+NO_IMPRINT = Imprint()
 
 
 class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -52,6 +63,8 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     packages: dict[str, str] = {}
     size: int | None = None  # bytes of the released file: one of another size is not the one described
     entry: str | None = None  # the random name of this release in its publisher's ledger
+    publisher: str | None = None  # who answers for it, in their own words
+    command: str | None = None  # how it was made, with names of files and without folders
 
     def encoded(self) -> bytes:
         return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
@@ -59,7 +72,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def manifest_of(
     mechanism: Mechanism | Bundle, *, rows: int | None, columns: list[OutputColumn], decode: str, engine: str,
-    randomness: str, size: int | None = None, entry: str | None = None,
+    randomness: str, size: int | None = None, entry: str | None = None, imprint: Imprint = NO_IMPRINT,
 ) -> Manifest:
     """The manifest of a release, with a mechanism or a bundle."""
     if isinstance(mechanism, Bundle):
@@ -70,6 +83,10 @@ def manifest_of(
     kept = [c.name for c in columns if c.role == "kept"]
     if kept:
         notes.append(f"Columns passed through without any protection: {', '.join(kept)}.")
+    if isinstance(mechanism, Mechanism):
+        notes += [f"{told.sentence[0].upper()}{told.sentence[1:]}." for told in promises(mechanism)]
+        if mechanism.joint is not None and mechanism.joint.noise is not None:
+            notes.append(f"The mechanism file holds {design_sentence(mechanism.joint.noise)}.")
     guesses = [c.name for c in columns if c.role == "guess"]
     if guesses:
         notes.append(f"The likeliest value by the design distribution, for reading only: {', '.join(guesses)}.")
@@ -80,6 +97,7 @@ def manifest_of(
         meaning, mechanism.method, checksum,
         None if mechanism.claim is None else mechanism.claim.sentence, engine, randomness, mechanism.source,
         notes, {name: package_version(name) for name in ("numpy", "pyarrow", "cryptography")}, size, entry,
+        *imprint,
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats, read_only
 from sfumato.errors import InputError, unknown
+from sfumato.estimation.answers import checked_answers
 from sfumato.estimation.bounds import LISTED, Bounds
 from sfumato.estimation.bundled import BundleEstimate, estimate_bundle
 from sfumato.estimation.identifiable import identifiable
@@ -51,12 +52,12 @@ def estimate(
 ) -> Any:
     """The distribution of what the mechanism read, from what it released; of a bundle, every one- and two-way table.
 
-    `source` is the released table (a path, a dataframe, Arrow) or an array of counts by output: [y], [s, u] for
-    mechanisms that answer with cells, ones by bit with n= for SUE and OUE; `mechanism` may be the path of its file. How
-    a released file was decoded is read from its manifest; `decode` says it for other sources. 'inverse' is unbiased
-    and, with project=True, moved to the nearest distribution; 'em' is the maximum of the likelihood; 'auto' takes the
-    inverse when it exists, else EM from the design distribution, which where nothing can be identified only repeats it
-    (`.identifiable`).
+    `source` is the released table (a path, a dataframe, Arrow), a list of answers as `respond` gives them, or an array
+    of counts by output: [y], [s, u] for mechanisms that answer with cells, ones by bit with n= for SUE and OUE;
+    `mechanism` may be the path of its file. How a released file was decoded is read from its manifest; `decode` says it
+    for other sources. 'inverse' is unbiased and, with project=True, moved to the nearest distribution; 'em' is the
+    maximum of the likelihood; 'auto' takes the inverse when it exists, else EM from the design distribution, which
+    where nothing can be identified only repeats it (`.identifiable`).
 
     >>> from sfumato import Tabular
     >>> e = estimate([600, 400], Tabular([[0.75, 0.25], [0.25, 0.75]]))
@@ -66,6 +67,7 @@ def estimate(
     if method not in METHODS:
         raise unknown("a method of estimation", method, METHODS)
     mechanism = known(mechanism)
+    source = checked_answers(source, mechanism)
     if isinstance(mechanism, Bundle):
         if method == "em" or decode not in (None, "symbols") or n is not None:
             raise InputError("tables of a bundle are estimated by inversion from answers as they were written.")

@@ -26,13 +26,11 @@ def critical(inversion: Inversion, level: float) -> float:
     sd = np.sqrt(inversion.variance.ravel())
     cells = int(inversion.identified.sum())
     draws = min(DRAWS, SIMULATED_NUMBERS // max(sd.size, 1))
-    if draws < FEWEST_DRAWS:
+    shown = inversion.identified.ravel() & (sd > 0)
+    if draws < FEWEST_DRAWS or not shown.any():  # rows that are all alike show no spread, and are no certainty
         from scipy.special import ndtri
 
         return float(ndtri((1 + level ** (1 / max(cells, 1))) / 2))
-    shown = inversion.identified.ravel() & (sd > 0)
-    if not shown.any():
-        return 0.0
     if sd.size <= FACTORED:
         z = correlated(inversion.covariance()[np.ix_(shown, shown)], draws)
     else:

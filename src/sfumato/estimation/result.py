@@ -62,6 +62,23 @@ class Marginal:
         low, high = self.bounds.interval(self.sums, level)
         return np.minimum(low, self.p), np.maximum(high, self.p)
 
+    def by_column(self) -> tuple[Marginal, ...]:
+        """The same for each column by itself, where the variable is made of several and is small enough to sum."""
+        sizes = [column.size for column in self.alphabet.columns]
+        if len(sizes) < 2 or self.p.size > COVARIANCE_CELLS:
+            return (self,)
+        digits = np.unravel_index(np.arange(self.p.size), sizes)
+        return tuple(
+            self._summed(Alphabet.of(column), np.equal.outer(np.arange(column.size), digit).astype(float))
+            for column, digit in zip(self.alphabet.columns, digits, strict=True)
+        )
+
+    def _summed(self, alphabet: Alphabet, sums: Floats) -> Marginal:
+        inversion = summed(self.inversion, sums, (alphabet.size,))
+        whole = None if self.sums is None else np.asarray(sums @ self.sums)
+        fitted = np.asarray(sums @ self.p)
+        return Marginal.of(alphabet, inversion, bool((self.p >= 0).all()), fitted, whole, self.bounds)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimate(Framed):

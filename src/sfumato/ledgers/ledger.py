@@ -198,7 +198,9 @@ def _refusal(entry: Entry, live: list[Entry], level: float, note: str | None) ->
 def _level(connection: sqlite3.Connection, live: list[Entry], notion: str, target: float) -> float:
     loaded = {c: _mechanism(connection, c) for c in {e.mechanism for e in live}}
     groups = [[loaded[e.mechanism] for e in group] for group in same_inputs(live)]
-    return max(total.level for total in total_levels(groups, notion, target))
+    drawn = {m.joint.fingerprint: m.joint.noise for m in loaded.values() if m.joint is not None}
+    designs = math.fsum(noise.epsilon for noise in drawn.values() if noise is not None)  # each draw of counts once
+    return designs + max(total.level for total in total_levels(groups, notion, target * math.exp(-designs)))
 
 
 def _mechanism(connection: sqlite3.Connection, checksum: str) -> Mechanism:

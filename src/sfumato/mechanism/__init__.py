@@ -5,6 +5,7 @@ from sfumato.mechanism.bundle import Bundle, Promise
 from sfumato.mechanism.cells import Cells
 from sfumato.mechanism.conditional import Conditional
 from sfumato.mechanism.constant import Constant
+from sfumato.mechanism.counts_file import load_counts, save_counts
 from sfumato.mechanism.file import known, load, load_mechanism, save
 from sfumato.mechanism.law import Atoms, Law, Rows, Spikes, Subsets
 from sfumato.mechanism.layout import Layout
@@ -16,5 +17,5 @@ from sfumato.mechanism.unary import Unary
 __all__ = [
     "Atoms", "Blocks", "Bundle", "Cells", "Claim", "Conditional", "Constant", "Law", "Layout", "Mechanism", "Part",
     "Product", "Promise", "Rows", "Spikes", "Subsets", "Table", "Tabular", "Unary", "known", "load",
-    "load_mechanism", "save",
+    "load_counts", "load_mechanism", "save", "save_counts",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 from sfumato.alphabet import Alphabet, Column
 from sfumato.errors import InputError, checked_epsilon, unknown
 from sfumato.mechanism.mechanism import Mechanism
+from sfumato.mechanism.records import joint_code, record_codes
 
 TURN_BITS = 62  # the weights of turns sum to 2^62
 ASSUMING = ("nothing", "tables", "star", "tree")
@@ -173,22 +173,20 @@ class Bundle:
         ends = np.cumsum(np.array(self.turns, np.uint64))
         return np.searchsorted(ends, words & np.uint64(2**TURN_BITS - 1), side="right")
 
-    def respond(self, record: Mapping[str, object]) -> dict[str, Any]:
-        """Randomised answers for one record {column: value}, by the names of the parts, with the system's entropy."""
-        chosen = range(len(self.parts))
-        if self.turns is not None:
-            turn = int(self.drawn_turns(np.frombuffer(os.urandom(8), np.uint64))[0])
-            chosen = range(turn, turn + 1)
-        out = {}
-        for part in (self.parts[i] for i in chosen):
-            code = 0
-            for column in self.reading(part):
-                if column.name not in record:
-                    raise InputError(f"the record has no value for {column.name!r}.")
-                code = code * column.size + column.code(record[column.name])
-            word = np.frombuffer(os.urandom(8), np.uint64)[None, :]
-            out[part_name(part)] = answer_label(part, int(part.law.draw(np.array([code]), word)[0]))
-        return out
+    def respond(self, *values: Any, **named: Any) -> Any:
+        """Randomised answers by the names of the parts, with the system's entropy: records as for a mechanism."""
+        columns = {c.name: c for part in self.parts for c in self.reading(part)}
+        found, alone = record_codes(tuple(columns.values()), values, named)
+        n = len(next(iter(found.values())))
+        turns = None if self.turns is None else self.drawn_turns(np.frombuffer(os.urandom(8 * n), np.uint64))
+        out: list[dict[str, Any]] = [{} for _ in range(n)]
+        for i, part in enumerate(self.parts):
+            at = np.arange(n) if turns is None else np.flatnonzero(turns == i)
+            codes = joint_code([(found[c.name][at], c.size) for c in self.reading(part)])
+            words, labels = np.frombuffer(os.urandom(8 * len(at)), np.uint64)[:, None], answer_labels(part)
+            for row, y in zip(at, part.law.draw(codes, words), strict=True):
+                out[row][part_name(part)] = labels[int(y)]
+        return out[0] if alone else out
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:
         """Write parts, promise and design data as one JSON file."""
@@ -207,13 +205,11 @@ def part_name(part: Mechanism) -> str:
     return "+".join((*(part.secret.names if part.reads == "both" else ()), *part.useful.names))
 
 
-def answer_label(part: Mechanism, y: int) -> Any:
-    """An output as it is written in a table: a label (None: missing), labels joined by ' · ', or a symbol."""
-    return answer_labels(part)[y]
-
-
 def answer_labels(part: Mechanism) -> tuple[Any, ...]:
-    """Every output's text; symbols where labels would not tell outputs apart."""
+    """Every output as it is written in a table: a label (None: missing), labels joined by ' · ', or a symbol.
+
+    Symbols also where labels would not tell outputs apart.
+    """
     if part.law.meaning == "symbol":
         return part.symbols.labels
     columns = (*(part.secret.columns if part.law.meaning == "cell" else ()), *part.useful.columns)

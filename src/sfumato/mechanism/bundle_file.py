@@ -9,7 +9,7 @@ import msgspec
 from sfumato.errors import FileFormatError, SfumatoError
 from sfumato.mechanism.bundle import Bundle, Promise
 from sfumato.mechanism.file import FORMAT as PART_FORMAT
-from sfumato.mechanism.file import VERSION as PART_VERSION
+from sfumato.mechanism.file import VERSIONS as PART_VERSIONS
 from sfumato.mechanism.file import (
     ColumnRecord,
     MechanismRecord,
@@ -56,7 +56,7 @@ def record_of(bundle: Bundle) -> BundleRecord:
 def bundle_of(record: BundleRecord) -> Bundle:
     """The bundle that a file's content describes; every part is checked again on the way in."""
     for part in record.parts:
-        if part.format != PART_FORMAT or part.version != PART_VERSION or part.checksum != checksum(part):
+        if part.format != PART_FORMAT or part.version not in PART_VERSIONS or part.checksum != checksum(part):
             raise FileFormatError("a part of the bundle is of another version or was changed after it was written.")
     promise = None if record.promise is None else Promise(record.promise.epsilon, record.promise.assuming)
     turns = None if record.turns is None else tuple(record.turns)

@@ -89,7 +89,7 @@ def _order(record: float | str | None) -> float | None:
 def claim_record(claim: Claim) -> ClaimRecord:
     """A claim as the file holds it; equal claims have equal records."""
     return ClaimRecord(
-        claim.notion, claim.epsilon, None if claim.within is None else set_record(claim.within),
+        claim.notion, float(claim.epsilon), None if claim.within is None else set_record(claim.within),
         _order_record(claim.alpha), _order_record(claim.beta), [claim_record(c) for c in claim.also],
     )
 

@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ import msgspec
 from sfumato.alphabet import Alphabet, Column
 from sfumato.atomic import as_output_error, check_target, drafts
 from sfumato.errors import FileFormatError, InputError, SfumatoError
-from sfumato.joint import Joint
+from sfumato.joint import Joint, Noise
 from sfumato.mechanism.claim_records import ClaimRecord, claim_of, claim_record
 from sfumato.mechanism.law_records import LawRecord, law_of, law_record
 from sfumato.mechanism.mechanism import Mechanism
@@ -23,7 +24,7 @@ from sfumato_kernel import admitted, reading
 if TYPE_CHECKING:
     from sfumato.sources.places import Place
 
-FORMAT, VERSION = "sfumato/mechanism", 1
+FORMAT, VERSIONS = "sfumato/mechanism", (1, 2)  # a file that says nothing new is written as the older version
 
 
 class ColumnRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
@@ -36,6 +37,18 @@ class ColumnRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=Tru
     dtype: str = "string"
 
 
+class NoiseRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """What the design counts cost: ε_d about a record, the part of it that the counts took, δ of the labels, and the
+    coverage that was simulated for the set around them. New in version 2."""
+
+    epsilon: float
+    rows: int
+    counts: float
+    sampler: str
+    delta: float = 0.0
+    coverage: float | None = None
+
+
 class DesignRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """The design distribution: counts[s][u], or probabilities with the number of rows behind them."""
 
@@ -44,6 +57,7 @@ class DesignRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=Tru
     probabilities: list[list[float]] | None = None
     n: int | None = None
     fingerprint: str | None = None
+    noise: NoiseRecord | None = None
 
 
 class MechanismRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
@@ -100,15 +114,30 @@ def record_of(mechanism: Mechanism) -> MechanismRecord:
         counted = joint.counts is not None
         design = DesignRecord(
             mechanism.source, joint.counts.tolist() if joint.counts is not None else None,
-            None if counted else joint.p.tolist(), joint.n, joint.fingerprint,
+            None if counted else joint.p.tolist(), joint.n, joint.fingerprint, _noise_record(joint.noise),
         )
     record = MechanismRecord(
-        FORMAT, VERSION, mechanism.method, mechanism.reads, _columns(mechanism.secret), _columns(mechanism.useful),
+        FORMAT, VERSIONS[0 if design is None or design.noise is None else 1], mechanism.method, mechanism.reads,
+        _columns(mechanism.secret), _columns(mechanism.useful),
         law_record(mechanism.law),
         None if claim is None else claim_record(claim),
         design, None if mechanism.answers is None else _column(mechanism.answers),
     )
     return msgspec.structs.replace(record, checksum=checksum(record))
+
+
+def _noise_record(noise: Noise | None) -> NoiseRecord | None:
+    if noise is None:
+        return None
+    return NoiseRecord(noise.epsilon, noise.rows, noise.counts, noise.sampler, noise.delta, noise.coverage)
+
+
+def _noise(record: NoiseRecord | None) -> Noise | None:
+    if record is None:
+        return None
+    if not (0 < record.counts <= record.epsilon and 0 <= record.delta < 1 and record.rows > 0):
+        raise FileFormatError("the noise of the design counts is described by numbers that no noise has.")
+    return Noise(record.epsilon, record.rows, record.delta, record.counts, record.coverage, record.sampler)
 
 
 def mechanism_of(record: MechanismRecord) -> Mechanism:
@@ -122,6 +151,8 @@ def mechanism_of(record: MechanismRecord) -> Mechanism:
             joint = Joint.from_counts(d.counts, secret, useful)
         elif d.probabilities is not None:
             joint = Joint.from_probabilities(d.probabilities, secret, useful, d.n)
+        if joint is not None and d.noise is not None:
+            joint = replace(joint, noise=_noise(d.noise))
     claim = None if record.claim is None else claim_of(record.claim, joint)
     source = record.design.source if record.design is not None else "unstated"
     answers = None if record.answers is None else _column_of(record.answers)
@@ -134,6 +165,7 @@ def save(mechanism: Mechanism, path: str | os.PathLike[str], *, force: bool = Fa
 
 
 def save_record(record: msgspec.Struct, path: str | os.PathLike[str], *, force: bool = False) -> Path:
+    """Write a document that the kernel admits."""
     target = Path(path)
     check_target(target, None, force=force)
     text = msgspec.json.format(msgspec.json.encode(record), indent=1)
@@ -221,11 +253,13 @@ def _decoded(data: bytes, path: str | os.PathLike[str] | Place) -> Mechanism:
         record = msgspec.json.decode(data, type=MechanismRecord)
     except msgspec.DecodeError as error:
         raise FileFormatError(f"{path} is not a mechanism file: {error}.") from None
-    if record.format != FORMAT or record.version != VERSION:
+    if record.format != FORMAT or record.version not in VERSIONS:
         raise FileFormatError(
             f"{path} has format {record.format!r} version {record.version}; "
-            f"this version of sfumato reads {FORMAT!r} version {VERSION}."
+            f"this version of sfumato reads {FORMAT!r} versions {VERSIONS[0]} to {VERSIONS[-1]}."
         )
+    if record.version == VERSIONS[0] and record.design is not None and record.design.noise is not None:
+        raise FileFormatError(f"{path} has version 1, which knows no noise of design counts.")
     if record.checksum != checksum(record):
         raise FileFormatError(
             f"{path} was changed after it was written: the checksum does not match. "

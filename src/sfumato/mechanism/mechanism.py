@@ -15,6 +15,7 @@ from sfumato.alphabet import Alphabet, Column, Floats
 from sfumato.errors import InputError, checked_epsilon
 from sfumato.joint import Joint
 from sfumato.mechanism.law import Law, scale
+from sfumato.mechanism.records import joint_code, record_codes
 from sfumato.mechanism.table import Table
 from sfumato.uncertainty import UncertaintySet
 
@@ -154,26 +155,31 @@ class Mechanism:
         total = weight.sum((1, 2), keepdims=True)
         return np.asarray(np.divide(weight, total, out=np.broadcast_to(joint.p, weight.shape).copy(), where=total > 0))
 
-    def respond(self, *record: object, memo: bytes | None = None) -> Any:
-        """One randomised answer for one record, with the system's entropy: `respond(secret, useful)`.
+    @property
+    def reading(self) -> tuple[Column, ...]:
+        """The columns that make up an input, in the order of its code."""
+        return (*(self.secret.columns if self.reads == "both" else ()), *self.useful.columns)
 
-        A mechanism that reads U alone takes the useful value alone. Variables of several columns are tuples.
-        The answer is a label (or a pair of labels), a symbol 'y17', or a set of labels for SUE and OUE.
+    def respond(self, *values: Any, memo: bytes | None = None, **named: Any) -> Any:
+        """A randomised answer, with the system's entropy: `respond(drug="yes", age=34)`.
+
+        A record may also be a dictionary, or a value for each column in order (those of the secret first, if it is
+        read). A list of dictionaries, or a list of values for each name, gets a list of answers. An answer is a label
+        (or a pair of labels), a symbol 'y17', or a set of labels for SUE and OUE; `sf.estimate` takes a list of them.
         With `memo`, a secret key that the respondent keeps (secrets.token_bytes(32)), the same record gets the same
         answer from this mechanism whenever it is asked: then asking again tells nothing more, and a changed answer
         tells that the record has changed.
         """
         if not self.sealed:
             raise InputError("only a sealed mechanism can answer; design() and seal() return sealed ones.")
-        wanted = 2 if self.reads == "both" else 1
-        if len(record) != wanted:
-            raise InputError(f"this mechanism reads {self.reads}: give {wanted} value(s), got {len(record)}.")
-        code = self.useful.code(record[-1])
-        if self.reads == "both":
-            code += self.secret.code(record[0]) * self.useful.size
-        drawn = os.urandom(8 * self.law.words) if memo is None else self._remembered(memo, code)
-        words = np.frombuffer(drawn, np.uint64)[None, :]
-        return self.answer(self.law.draw(np.array([code]), words)[0])
+        found, alone = record_codes(self.reading, values, named)
+        codes = joint_code([(found[c.name], c.size) for c in self.reading])
+        if memo is not None and not alone:
+            raise InputError("a memo is the key of one respondent: give one record with it.")
+        drawn = os.urandom(8 * self.law.words * len(codes)) if memo is None else self._remembered(memo, int(codes[0]))
+        words = np.frombuffer(drawn, np.uint64).reshape(len(codes), self.law.words)
+        answers = self.told(self.law.draw(codes, words))
+        return answers[0] if alone else answers
 
     def _remembered(self, memo: bytes, code: int) -> bytes:
         from sfumato.mechanism.file import record_of
@@ -183,12 +189,16 @@ class Mechanism:
 
     def answer(self, drawn: Any) -> Any:
         """The label of an output as a person reads it."""
+        return self.told(np.asarray(drawn)[None])[0]
+
+    def told(self, drawn: Any) -> list[Any]:
+        """The labels of many outputs, [i], or [i, x] where an output is a set of inputs."""
         if self.law.meaning == "subset":
-            return tuple(self._input_label(int(i)) for i in np.flatnonzero(drawn))
-        y = int(drawn)
-        if self.law.meaning == "symbol":
-            return self.symbols.labels[y]
-        return self._input_label(y)
+            names = [self.input_label(x) for x in range(self.inputs)]
+            return [tuple(names[x] for x in np.flatnonzero(row)) for row in drawn]
+        symbols = self.symbols.labels if self.law.meaning == "symbol" else None
+        known = {y: self.input_label(y) if symbols is None else symbols[y] for y in np.unique(drawn).tolist()}
+        return [known[y] for y in np.asarray(drawn).tolist()]
 
     @property
     def symbols(self) -> Column:
@@ -202,7 +212,8 @@ class Mechanism:
         s, u = divmod(x, self.useful.size)
         return self.useful.text(u) if self.law.rows == 1 else f"{self.secret.text(s)} · {self.useful.text(u)}"
 
-    def _input_label(self, x: int) -> Any:
+    def input_label(self, x: int) -> Any:
+        """An input (or an output that is one) as `respond` gives it."""
         s, u = divmod(x, self.useful.size)
         useful = _plain(self.useful.label(u))
         alone = self.law.rows == 1 or self.law.meaning == "useful"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.optimise.arrays import Floats, Ints
-from sfumato.optimise.cone import Coordinates, Cuts
+from sfumato.optimise.cone import Cap, Coordinates, Cuts
 from sfumato.uncertainty import ChiSquareBall, UncertaintySet
 from sfumato.uncertainty.shifts import CLOSE, ROUGH, Search, Shifts, others, worst_shifts
 
@@ -22,7 +22,10 @@ class BeliefCone:
     MARGIN = 2e-6  # nats: less than a proof by intervals can be relied on to find
     DOUBT = 1e-2  # of a unit row: by how much a rough search may miss the worst case
 
-    def __init__(self, within: UncertaintySet, epsilon: float, reads: str = "both", *, below: bool = False) -> None:
+    def __init__(
+        self, within: UncertaintySet, epsilon: float, reads: str = "both", *, below: bool = False,
+        at_most: float | None = None,
+    ) -> None:
         joint = within.joint
         self.within, self.reads, self.coordinates = within, reads, Coordinates.of(joint, reads)
         self.E = float(np.exp(epsilon - min(self.MARGIN, epsilon / 2)))
@@ -33,8 +36,13 @@ class BeliefCone:
         self.secrets = np.concatenate([seen, empty[:1]]) if self.ball else seen
         self.secrets = self.secrets if joint.secret.size > 1 else self.secrets[:0]
         self.fixed = None if self.ball else self._fixed()
+        self.cap = None if at_most is None else Cap.of(joint, self.coordinates, at_most, reads)
 
     def cuts(self, x: Floats, *, loose: bool = False, room: float = 0.0) -> Cuts:
+        found = self._over_the_set(x, loose, room)
+        return found if self.cap is None else found.and_also(self.cap.cuts(x, self.rise, room))
+
+    def _over_the_set(self, x: Floats, loose: bool, room: float) -> Cuts:
         if self.fixed is not None:
             excess = x @ self.fixed.T
             y, k = np.nonzero(excess > -room)

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 Progress = Callable[[str, float, float], None]
 """(stage, value, proved bound or ±∞), called at least once per outer iteration."""
+
+
+Heard = Callable[[str, float, float, float], None]
+"""The same, and the seconds left: for whoever shows it to people."""
+_HEARD: ContextVar[Heard | None] = ContextVar("heard", default=None)
+
+
+@contextlib.contextmanager
+def heard_by(listener: Heard | None) -> Iterator[None]:
+    """Searches inside tell how they go, whichever designer began them: a person waits for all of them alike."""
+    token = _HEARD.set(listener)
+    try:
+        yield
+    finally:
+        _HEARD.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +62,8 @@ class Budget:
     def tell(self, stage: str, value: float, bound: float = float("inf")) -> None:
         if self.progress is not None:
             self.progress(stage, float(value), float(bound))
+        if (listener := _HEARD.get()) is not None:
+            listener(stage, float(value), float(bound), self.left)
 
 
 FREE = Budget()  # no deadline, no listener

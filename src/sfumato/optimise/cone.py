@@ -6,6 +6,7 @@ What the search needs of a promise is here; what is sealed is proved elsewhere, 
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,6 +15,7 @@ from scipy import sparse
 
 from sfumato.joint import Joint
 from sfumato.optimise.arrays import Floats, Ints
+from sfumato.uncertainty.anything import Anything
 from sfumato.uncertainty.base import UncertaintySet
 
 MARGIN = 1e-8  # nats left for the sealing of weights into integers
@@ -82,11 +84,65 @@ class Cuts:
         k = np.flatnonzero(self.excess > least)
         return Cuts(self.y[k], self.normals[k], self.excess[k])
 
+    def and_also(self, more: Cuts) -> Cuts:
+        return Cuts(*(np.concatenate([getattr(self, k), getattr(more, k)]) for k in ("y", "normals", "excess")))
+
     def greatest(self, count: int) -> Floats:
         """Per row the greatest excess; 0 where no cut was found."""
         out = np.zeros(count)
         np.maximum.at(out, self.y, self.excess)
         return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cap:
+    """Level ≤ κ for any distribution: v_i ≤ K·v_j, K = e^κ, for numbers i and j of different secrets.
+
+    Cells that never occur count too. Those of a secret that occurs are means of its other cells, hence between them;
+    secrets that never occur share one number. A mechanism that reads the useful variable alone shows every number with
+    every secret.
+    """
+
+    K: float
+    numbers: tuple[Ints, ...]  # of each secret
+
+    @staticmethod
+    def of(joint: Joint, coordinates: Coordinates, kappa: float, reads: str) -> Cap:
+        S, U = joint.shape
+        if reads == "useful":
+            return Cap(float(np.exp(kappa - MARGIN)), (np.arange(U),) * min(S, 2))  # any two secrets are alike
+        own = coordinates.cell // U
+        return Cap(float(np.exp(kappa - MARGIN)), tuple(np.flatnonzero(own == s) for s in np.unique(own)))
+
+    def extremes(self, x: Floats) -> tuple[Ints, Ints]:
+        """Per row and secret the number that is greatest and the one that is least [y, s]."""
+        top = [n[x[:, n].argmax(1)] for n in self.numbers]
+        low = [n[x[:, n].argmin(1)] for n in self.numbers]
+        return np.stack(top, 1), np.stack(low, 1)
+
+    def cuts(self, x: Floats, rise: float, room: float) -> Cuts:
+        """For every secret of a row its greatest number against the least of another, and the other way round; scaled
+        so that adding the constant row once takes `rise` from each, as from all cuts of the cone."""
+        if len(self.numbers) < 2:
+            return Cuts(np.zeros(0, int), np.zeros((0, x.shape[1])), np.zeros(0))
+        at, y = self.extremes(x), np.arange(len(x))[:, None]
+        high, low = x[y, at[0]], x[y, at[1]]
+        gap = high[:, :, None] - self.K * low[:, None, :]
+        gap[:, np.arange(len(self.numbers)), np.arange(len(self.numbers))] = -np.inf
+        worst = (gap == gap.max(2, keepdims=True)) | (gap == gap.max(1, keepdims=True))
+        scale = rise / (self.K - 1.0)
+        k, s1, s2 = np.nonzero(worst & np.isfinite(gap) & (scale * gap > -room))
+        normals, each = np.zeros((len(k), x.shape[1])), np.arange(len(k))
+        normals[each, at[0][k, s1]] += scale
+        normals[each, at[1][k, s2]] -= scale * self.K
+        return Cuts(k, normals, scale * gap[k, s1, s2])
+
+    def inequalities(self, size: int) -> Floats:
+        """All of them [k, i]."""
+        pairs = {(int(i), int(j)) for a, b in itertools.permutations(range(len(self.numbers)), 2)
+                 for i in self.numbers[a] for j in self.numbers[b] if i != j}
+        one = np.eye(size)
+        return np.array([one[i] - self.K * one[j] for i, j in sorted(pairs)]).reshape(-1, size)
 
 
 class Cone(Protocol):
@@ -117,18 +173,17 @@ def repaired(cone: Cone, x: Floats, *, loose: bool = False) -> Floats:
 
 
 def settled(cone: Cone, x: Floats) -> Floats:
-    """Rows of mass 1 on the boundary of the cone: repaired, and where there is room less of the constant row.
+    """Rows of mass 1 on the boundary of the cone: as much of the constant row as they need, or less of it.
 
     A row is a mixture of the steeper one and the constant, so an aim that is convex in rows does not lose.
     """
-    x = repaired(cone, x)
+    x = cone.coordinates.unit(x)
     worst = cone.cuts(x, room=np.inf)
     excess = np.full(len(x), -np.inf)
     np.maximum.at(excess, worst.y, worst.excess)
-    less = np.minimum(np.maximum(-excess, 0.0) / cone.rise * (1 - SPARE), x.min(1))
-    less = np.where(np.isfinite(less), less, 0.0)[:, None]
-    steep = np.where(less < 1, (x - less) / np.maximum(1 - less, 1e-12), x)
-    return repaired(cone, np.maximum(steep, 0.0))
+    odds = np.where(np.isfinite(excess), excess, 0.0) / cone.rise * (1.0 + SPARE * np.sign(excess))
+    odds = np.maximum(odds, np.maximum(-x.min(1), -0.999))[:, None]
+    return repaired(cone, np.maximum(x + odds, 0.0))
 
 
 class RatioCone:
@@ -144,11 +199,16 @@ class RatioCone:
     NEARLY = 1e-2  # of the split, for loose pairs: a pair near the worst is as good a cut
     DOUBT = 2e-2  # nats by which the screen may be off
 
-    def __init__(self, within: UncertaintySet, epsilon: float, reads: str = "both") -> None:
+    def __init__(
+        self, within: UncertaintySet, epsilon: float, reads: str = "both", at_most: float | None = None
+    ) -> None:
         joint = within.joint
         self.within, self.reads, self.coordinates = within, reads, Coordinates.of(joint, reads)
         self.E = float(np.exp(epsilon - MARGIN))
         self.rise = self.E - 1.0
+        self.free = isinstance(within, Anything)  # then the cap is the promise
+        kappa = epsilon if self.free else at_most
+        self.cap = None if kappa is None else Cap.of(joint, self.coordinates, kappa, reads)
         seen, empty = np.flatnonzero(joint.p_secret > 0), np.flatnonzero(joint.p_secret <= 0)
         self.screening, spread = hasattr(within, "means"), getattr(within, "budget", 0.0) > 0.0
         empty = empty[:1] if spread else empty[:0]
@@ -161,6 +221,12 @@ class RatioCone:
         return self.coordinates.full(x).reshape(-1, *self.within.joint.shape)
 
     def cuts(self, x: Floats, *, loose: bool = False, room: float = 0.0) -> Cuts:
+        if self.cap is None:
+            return self._over_the_set(x, loose, room)
+        capped = self.cap.cuts(x, self.rise, room)
+        return capped if self.free else capped.and_also(self._over_the_set(x, loose, room))
+
+    def _over_the_set(self, x: Floats, loose: bool, room: float) -> Cuts:
         S, U = self.within.joint.shape
         v = self.cells(x)
         y, s1, s2 = self._pairs(x, self.MOST if loose else 2 * self.MOST, room)

@@ -8,24 +8,26 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from sfumato.joint import Joint
-from sfumato.optimise.arrays import Floats
+from sfumato.optimise.anywhere import FreeRows
+from sfumato.optimise.arrays import Floats, xlogx
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.coarser import merged
-from sfumato.optimise.cone import MARGIN, Cone, RatioCone, repaired, settled
+from sfumato.optimise.cone import MARGIN, RatioCone, repaired, settled
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
 from sfumato.optimise.master import Information, mixed_again
+from sfumato.optimise.moves import mover
 from sfumato.optimise.outside import NUMBERS, RAYS, meet
 from sfumato.optimise.product.designs import safe, two_level
 from sfumato.optimise.product.layout import Layout
 from sfumato.optimise.product.moves import ProductMover
-from sfumato.optimise.product.profiles import ranked
+from sfumato.optimise.product.profiles import capped, ranked
 from sfumato.optimise.product.two_level import Profile
 from sfumato.optimise.search import Move, Tangents, improve
 
@@ -36,8 +38,11 @@ SEEN = 0.7  # of the time: the table without secrets that never occur
 FEW_RAYS = 12_000  # where the work shall be small and the same on every machine
 QUICK_RAYS = 20_000  # where no smaller gap is asked for
 PLAIN = (0.1, 0.3, 0.55)  # drops of further profiles, relative to E − 1
+SPIKES, ROUNDS = 600, 2  # sets that rows under a cap begin from, and how often prices are taken anew in between
+LIFTS = (0.25, 0.75, 0.1, 0.9)  # how low the floor of further profiles lies under a cap
 MANY = 2  # useful values for each pair of secrets from which coarser tables are begun with
 NEAR = (0.3, 0.15, 0.07)  # relative steps of a profile's drop and power around the best one
+CALM, GAIN = 4, 1e-4  # profiles in turn that gain less than this, relative, after which no more are tried at first
 PRICED = 3  # profiles under which rows are made by price
 
 
@@ -57,13 +62,13 @@ class Chain:
 
     def __init__(
         self, within: Any, epsilon: float, reads: str, budget: Budget, *, gap: float = GAP,
-        profile: Profile | None = None, quick: bool = False,
+        profile: Profile | None = None, quick: bool = False, at_most: float | None = None,
     ) -> None:
-        self.quick = quick
+        self.quick, self.at_most = quick, at_most
         self.within, self.epsilon, self.reads, self.budget, self.gap = within, epsilon, reads, budget, gap
         self.bound = float("inf")
         spare = MARGIN if hasattr(within, "extreme") else 0.0  # simplices enclose the set: room enough for sealing
-        self.cone: Cone = RatioCone(within, epsilon + spare, reads)
+        self.cone = RatioCone(within, epsilon + spare, reads, at_most)
         self.coordinates = self.cone.coordinates
         self.master = Information(self.coordinates)
         self.stages: dict[str, float] = {}
@@ -90,6 +95,8 @@ class Chain:
             if not self.given:
                 if self.values:
                     self._try("prices", lambda: improve(self.master, [self._priced], self.budget.part(PRODUCT)))
+                if self.at_most is not None:
+                    self._try("spikes", self._spikes)
                 self._try("outside", self._outside)
                 if not self.quick and self.bound - self.master.value > self.gap * self.master.value:
                     self._try("coarser", self._coarser)
@@ -109,46 +116,58 @@ class Chain:
         self.budget.tell(name, self.master.value)
 
     def _pool(self, rows: Floats) -> None:
-        """Rows over all cells, made private and steep."""
+        """Rows over all cells that are private already; on small tables, where it costs nothing, made steep."""
         x = self.coordinates.taken(rows)
         x = x[x @ self.coordinates.p > 0]
         if len(x):
-            self.master.add(settled(self.cone, x))
+            self.master.add(settled(self.cone, x) if len(self.coordinates.p) <= NUMBERS else x)
 
     def _products(self) -> None:
         """Two-level designs under the profile that a relaxation likes and under none."""
         if self.given:
             self._under(self.profiles[0])
             return
-        budget, profiles = self.budget.part(PRODUCT), [Profile(0.0)]
+        budget, profiles = self.budget.part(PRODUCT), [capped(self.epsilon, self.at_most)]
         if self.within.budget > 0:
-            profiles = [ranked(self.within, self.within.joint.p, self.epsilon)[0], *profiles]
+            profiles = [ranked(self.within, self.within.joint.p, self.epsilon, self.at_most)[0], *profiles]
         for profile in profiles:
             if not self.values or not budget.over:
                 self._under(profile)
+        best, calm = self.master.solve(), 0
+        more = self.within.budget > 0 and len(self.coordinates.p) > NUMBERS  # smaller ones are met from outside
+        while more and calm < CALM and not budget.over and len(self._other_profile(best, budget)):
+            calm = 0 if self.master.solve() > best * (1 + GAIN) else calm + 1
+            best = self.master.value
 
     def _under(self, profile: Profile) -> Floats:
-        """The best two-level design found under a profile; its rows join the pool, private up to the nodes' spacing."""
-        p = self.within.joint.p
-        layout = two_level(self.within, p, self.epsilon, profile, self.budget)
-        self.values[profile] = layout.value(p)
-        x = self.coordinates.taken(layout.rows())
-        x = self.coordinates.unit(x[x @ self.coordinates.p > 0])
-        if len(self.coordinates.p) <= NUMBERS:  # where the last digits count
-            x = repaired(self.cone, x)
-        self.master.add(x)
-        return x
+        """The best two-level design found under a profile; its rows join the pool as steep as their own pairs allow.
 
-    def _other_profile(self, _: Floats, __: Budget) -> Floats:
+        A profile asks more than privacy does, of most rows. A row is (1 − l) of the steeper one and l of the constant,
+        so a design of rows θv is one of rows θ(1 − l)/(1 − Σθl) of the steeper ones.
+        """
+        p = self.within.joint.p
+        x = self.coordinates.taken(two_level(self.within, p, self.epsilon, profile, self.budget).rows())
+        theta = x @ self.coordinates.p
+        x, theta = self.coordinates.unit(x[theta > 0]), theta[theta > 0]
+        steep = settled(self.cone, x)
+        at = np.abs(steep - 1.0).argmax(1)[:, None]
+        away = np.take_along_axis(steep - 1.0, at, 1)[:, 0]
+        keep = np.divide(np.take_along_axis(x - 1.0, at, 1)[:, 0], away, out=np.zeros(len(x)), where=away != 0.0)
+        self.values[profile] = float(theta * keep @ (xlogx(steep) @ self.coordinates.p) / (theta @ keep))
+        self.master.add(steep)
+        return steep
+
+    def _other_profile(self, _: object, __: Budget) -> Floats:
         """A design under a profile that was not tried: steps around the best, plain ones, smaller steps."""
         E = float(np.exp(self.epsilon))
         best = max(self.values, key=lambda x: self.values[x])
-        plain = [Profile(part * (E - 1)) for part in PLAIN]
+        plain = [replace(best, drop=part * (E - 1), power=0.5) for part in PLAIN]
+        lifts = [capped(self.epsilon, self.at_most, part) for part in LIFTS] if self.at_most else []
         first, *others = (
-            [Profile(best.drop * a, best.power * c) for a, c in ((1, k), (1, 1 / k), (1 / k, 1), (k, 1))]
+            [best.beside(a, c) for a, c in ((1, k), (1, 1 / k), (1 / k, 1), (k, 1))]
             for k in (1 + x for x in NEAR)
         )
-        for profile in itertools.chain(first, plain, *others):
+        for profile in itertools.chain(first, plain, lifts, *others):
             if profile not in self.values and 1 + profile.drop < 0.99 * E:
                 return self._under(profile)
         return np.zeros((0, len(self.coordinates.p)))
@@ -157,14 +176,17 @@ class Chain:
         """Rows of few numbers: cuts from outside, which also bound every private mechanism."""
         if hasattr(self.within, "inequalities"):  # a polyhedral cone: all its extreme rows, where they are few
             if len(self.coordinates.p) == self.within.joint.p.size <= NUMBERS:
+                facets = self.within.inequalities(self.cone.rise + 1.0)
+                if self.cone.cap is not None:
+                    facets = np.concatenate([facets, self.cone.cap.inequalities(len(self.coordinates.p))])
                 found = extreme_rays(
-                    self.within.inequalities(self.cone.rise + 1.0), dimension=len(self.coordinates.p), limit=QUICK_RAYS,
-                    budget=self.budget.part(OUTSIDE),
+                    facets, dimension=len(self.coordinates.p), limit=QUICK_RAYS, budget=self.budget.part(OUTSIDE)
                 )
                 self.master.add(repaired(self.cone, found.vectors))
                 self.bound = self.master.solve()  # of the cone: nothing is missing
             return
-        outer = RatioCone(self.within, self.epsilon + MARGIN, self.reads)
+        cap = None if self.at_most is None else self.at_most + MARGIN
+        outer = RatioCone(self.within, self.epsilon + MARGIN, self.reads, cap)
         limit = FEW_RAYS if self.quick else RAYS if self.gap < GAP else QUICK_RAYS
         self.bound = meet(self.cone, outer, self.master, self.budget.part(OUTSIDE), gap=self.gap, limit=limit)
 
@@ -174,10 +196,12 @@ class Chain:
         cells, secrets = int((joint.p > 0).sum()), len(self.seen)
         if self.reads != "both" or cells <= 2 * secrets + 2 or not hasattr(self.within, "around"):
             return
-        if cells < MANY * secrets**2:  # merging useful values pays where a secret has many
+        if cells < MANY * secrets**2 or (self.at_most and cells <= NUMBERS):  # merging pays where a secret has many
             return
         groups = merged(joint, (cells - secrets) // 2)
-        below = Chain(self.within.around(groups.joint), self.epsilon, self.reads, self.budget.part(COARSE))
+        below = Chain(
+            self.within.around(groups.joint), self.epsilon, self.reads, self.budget.part(COARSE), at_most=self.at_most
+        )
         below._coarser()
         below._moves()
         self.notes += below.notes
@@ -185,9 +209,37 @@ class Chain:
 
     def _moves(self) -> None:
         moves: list[Move] = [Tangents(self.cone, self.master)]
-        if self.values:
+        if self.cone.free and self.cone.cap is not None:
+            free = FreeRows(self.cone.cap, self.coordinates.p)
+            moves = [lambda _, budget: free.rows(self.master.prices, budget)]
+        elif self.values:
             moves = [self._priced, *([self._other_profile] if self.within.budget > 0 else []), *moves]
         improve(self.master, moves, self.budget)
+
+    def _spikes(self) -> None:
+        """Under a cap rows have one tall number or a few, and which is for no slope to find: rows that are tall on sets
+        of one secret, or on two numbers, are begun with, as far as they are few."""
+        cap, n = self.cone.cap, len(self.coordinates.p)
+        if cap is None or self.cone.free:
+            return
+        sets = [*np.eye(n, dtype=bool), *~np.eye(n, dtype=bool)]
+        for size in range(2, n):
+            more = [c for own in cap.numbers for c in itertools.islice(itertools.combinations(own, size), SPIKES)]
+            more += itertools.islice(itertools.combinations(range(n), 2), SPIKES) if size == 2 else []
+            if not more or len(sets) + len(more) > SPIKES:
+                break
+            sets += [np.isin(np.arange(n), c) for c in more]
+        bases = self.coordinates.unit(np.where(np.unique(np.array(sets), axis=0), cap.K, 1.0))
+        floors = np.full((len(bases), 1), 1e-5)
+        for _ in range(ROUNDS):
+            self.master.steer()
+            found = mover(self.cone).rows(
+                lambda v, at: self.master.slopes(v, floors[at]), bases, self.budget.part(COARSE)
+            )
+            if len(found):
+                self.master.add(repaired(self.cone, found, loose=True))
+                self.master.solve()
+                self.master.learn()
 
     def _priced(self, _: Floats, budget: Budget) -> Floats:
         """Rows of product form for the master's prices, under the best profiles."""
@@ -210,9 +262,10 @@ class Chain:
 
 def most_informative(
     within: Any, epsilon: float, budget: Budget, *, reads: str = "both", starts: Sequence[Floats] = (),
-    profile: Profile | None = None, gap: float = GAP, quick: bool = False,
+    profile: Profile | None = None, gap: float = GAP, quick: bool = False, at_most: float | None = None,
 ) -> Found:
-    """Rows that keep most of I(X;Y) under ε-RLDP over the set; starts are rows over all inputs, private or not.
+    """Rows that keep most of I(X;Y) under ε-RLDP over the set and at_most-RLDP over any distribution; starts are rows
+    over all inputs, private or not.
 
     The table is put into an order of its own first, so that the answer does not depend on the order of its labels.
     """
@@ -229,30 +282,33 @@ def most_informative(
     first = [ordered(x, s, u) for x in starts]
     seen = within.joint.p_secret > 0
     if reads == "both" and 1 < seen.sum() < S and hasattr(within, "around"):
-        first.append(_without_empty(within, seen, epsilon, budget.part(SEEN), first, profile))
-    found = Chain(within, epsilon, reads, budget, gap=gap, profile=profile, quick=quick).run(first)
+        first.append(_without_empty(within, seen, epsilon, budget.part(SEEN), first, profile, at_most))
+    found = Chain(within, epsilon, reads, budget, gap=gap, profile=profile, quick=quick, at_most=at_most).run(first)
     rows = found.rows if reads == "both" else found.rows[:, :U]
     found.rows = ordered(rows, np.argsort(s), np.argsort(u))
     return found
 
 
 def _without_empty(
-    within: Any, seen: Any, epsilon: float, budget: Budget, starts: Sequence[Floats], profile: Profile | None
+    within: Any, seen: Any, epsilon: float, budget: Budget, starts: Sequence[Floats], profile: Profile | None,
+    at_most: float | None,
 ) -> Floats:
     """Rows for the secrets that occur, the others answering as if they did not know: a start for the whole table."""
     joint, (S, U) = within.joint, within.joint.shape
     smaller = within.around(Joint.from_probabilities(joint.p[seen], n=joint.n))
     some = [x.reshape(-1, S, U)[:, seen].reshape(len(x), -1) for x in starts]
-    found = Chain(smaller, epsilon, "both", budget, profile=profile).run(some)
+    found = Chain(smaller, epsilon, "both", budget, profile=profile, at_most=at_most).run(some)
     out = np.repeat((found.rows @ joint.p[seen].ravel())[:, None], S * U, axis=1).reshape(-1, S, U)
     out[:, seen] = found.rows.reshape(len(found.rows), -1, U)
     return np.asarray(out.reshape(len(out), -1))
 
 
-def widest(within: Any, epsilon: float, budget: Budget, profile: Profile | None = None) -> tuple[Layout, Profile]:
+def widest(
+    within: Any, epsilon: float, budget: Budget, profile: Profile | None = None, at_most: float | None = None
+) -> tuple[Layout, Profile]:
     """A layout for a table whose rows cannot be listed: two-level blocks under the profile that a relaxation likes."""
     p = within.joint.p
-    chosen = ranked(within, p, epsilon)[0] if profile is None else profile
+    chosen = ranked(within, p, epsilon, at_most)[0] if profile is None else profile
     return safe(two_level(within, p, epsilon, chosen, budget), within, p, epsilon), chosen
 
 

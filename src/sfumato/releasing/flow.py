@@ -13,7 +13,7 @@ import pyarrow as pa
 from sfumato.alphabet import Alphabet, Column, find_column
 from sfumato.drawing.bundled import BundleSampler, decoder_of
 from sfumato.drawing.decoding import GUESS, Decoder, decoder
-from sfumato.drawing.manifest import METADATA_KEY, Manifest, OutputColumn, manifest_of
+from sfumato.drawing.manifest import METADATA_KEY, NO_IMPRINT, Imprint, Manifest, OutputColumn, manifest_of
 from sfumato.drawing.randomness import Stream
 from sfumato.drawing.sampling import Sampler
 from sfumato.drawing.text_codes import TextCodes
@@ -38,6 +38,7 @@ class DrawOptions:
     secret: Names = None  # the table's names for the mechanism's columns, when they differ
     useful: Names = None
     seed: int | None = None
+    imprint: Imprint = NO_IMPRINT
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,9 +55,11 @@ class Flow:
     decoder: Decoder
     order: tuple[int, ...]  # of the output columns, as the source has them
     stream: Stream
+    compared: dict[str, str] = field(default_factory=dict)  # of a secret that is promised about and not read
     text: dict[str, TextCodes] = field(default_factory=dict)
     memo: Memo | None = None  # answers are remembered rather than drawn anew
     entry: str | None = None  # the name of this release in a ledger
+    imprint: Imprint = NO_IMPRINT
 
     @classmethod
     def of(cls, source: Source, checked: Checked, options: DrawOptions) -> Flow:
@@ -65,7 +68,9 @@ class Flow:
         coded = {**(private[0] if made.reads == "both" else {}), **private[1]}
         if len(set(coded.values())) != len(coded):
             raise InputError(f"one column is read twice: {', '.join(coded.values())}. Name each column once.")
-        for name in coded.values():
+        about = made.reads != "both" and getattr(getattr(made, "claim", None), "within", None) is not None
+        compared = {own: n for own, n in private[0].items() if about and (options.secret or n in source.columns)}
+        for name in (*coded.values(), *compared.values()):
             find_column(name, source.columns, source.name)
         kept = _kept(options.keep, source, {**private[0], **private[1]})
         told = "symbols" if options.decode == GUESS else options.decode  # guesses stand beside what is estimated from
@@ -82,7 +87,9 @@ class Flow:
         listed = {x for c in (*made.secret.columns, *made.useful.columns) for x in c.labels if x is not None}
         meant = replace(source.reading, na=tuple(x for x in source.reading.na if x not in listed))
         source = replace(source, reading=meant) if meant.na != source.reading.na else source  # a label is no gap
-        return cls(source, checked, told, coded, own, kept, sampler, decoding, order, stream)
+        return cls(
+            source, checked, told, coded, own, kept, sampler, decoding, order, stream, compared, imprint=options.imprint
+        )
 
     def at(self, place: Booking) -> Flow:
         """The same release with its place in a ledger."""
@@ -101,9 +108,9 @@ class Flow:
     def batches(self, progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
         """Released batches in order; reading, drawing and what the caller does with them overlap."""
         rows = 0
-        named = {*self.coded.values(), *self.kept}
-        also = () if self.memo is None or self.memo.column in named else (self.memo.column,)
-        reading = ahead(_numbered(self.source.batches(list(self.coded.values()), (*self.kept, *also))))
+        private = list(dict.fromkeys((*self.coded.values(), *self.compared.values())))
+        also = () if self.memo is None or self.memo.column in (*private, *self.kept) else (self.memo.column,)
+        reading = ahead(_numbered(self.source.batches(private, (*self.kept, *also))))
         try:
             for batch in in_order(self._released, reading):
                 yield batch
@@ -115,6 +122,9 @@ class Flow:
 
     def _released(self, numbered: tuple[int, pa.RecordBatch]) -> pa.RecordBatch:
         first_row, batch = numbered
+        for column in self.mechanism.secret.columns:  # a promise about other labels than these says nothing of these
+            if column.name in self.compared:
+                self._column_codes(column, batch.column(self.compared[column.name]), first_row)
         codes = self._codes(batch, first_row)
         if self.memo is None:
             drawn = self.sampler.draw(codes, first_row)
@@ -163,7 +173,7 @@ class Flow:
         return manifest_of(
             self.mechanism, rows=rows, columns=self.columns, decode=self.decode,
             engine="local, compiled" if compiled else engine, size=size,
-            randomness=self.stream.description, entry=self.entry,
+            randomness=self.stream.description, entry=self.entry, imprint=self.imprint,
         )
 
 

@@ -67,7 +67,7 @@ def learned(columns: Sequence[str]) -> tuple[str, ...]:
 
 def small_cells(joint: Joint | None) -> int:
     """Cells with 1 to 4 people."""
-    if joint is None or joint.counts is None:
+    if joint is None or joint.counts is None or joint.noise is not None:
         return 0
     return int(((joint.counts > 0) & (joint.counts < SMALL)).sum())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from sfumato.alphabet import Alphabet, find_column
@@ -17,6 +18,8 @@ from sfumato.designers.precise import RELATIVE
 from sfumato.errors import InputError, listed, option, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism, load
+from sfumato.optimise.budget import heard_by
+from sfumato.releasing.basis import Basis, basis_of
 from sfumato.releasing.columns import Choice, as_bundle, chosen, coarser, cut
 from sfumato.releasing.listening import Listener, Silent
 from sfumato.releasing.notices import Notice, learned, notices_of
@@ -24,12 +27,11 @@ from sfumato.releasing.parts import split, watched
 from sfumato.releasing.wishes import Values, Wishes
 from sfumato.sources import Source, Where, located, open_source
 from sfumato.tabulation import tabulate
-from sfumato.uncertainty import ChiSquareBall
 
 MANY = 100  # labels; when half of the rows have one of their own, the column is no category
 SINGLE = {  # wishes that only a single mechanism can have, with what they are when nobody wishes them
     "method": "auto", "aim": None, "notion": "rldp", "reads": "both", "time_limit": None, "gap": None, "distance": None,
-    "values": None, "outputs": None,
+    "values": None, "outputs": None, "releases": None,
 }
 ONE, BUNDLE = option("--columns one", "columns='one'"), option("--columns bundle", "columns='bundle'")
 NEARNESS = ("distance", "values", "outputs")  # options of the method distortion
@@ -47,6 +49,7 @@ class Plan:
     file: str | None = None  # the name of the mechanism file, when it was given
     part: bool = False  # only a part of the table is released
     table: str = ""  # the name of the table it was designed for
+    kept: tuple[Joint, Path] | None = None  # noisy counts that were drawn, and where they are to be kept
 
     def foreseen(self) -> Foreseen | None:
         """What estimates from the release will be worth; None for a bundle, and where there is no design to ask."""
@@ -70,9 +73,11 @@ def plan(
     Without `useful`, every other categorical column is taken that fits into one table with the secret (`.choice` says
     which). `split` designs on a random part of the rows, which is then not released; `reference` is another table to
     design from, and `counts` names the column that says how many people a row of the table is. Further wishes are those
-    of `design` (method, aim, notion, reads, time_limit, gap, distance, values, outputs) and of `tabulate` (bins, rare,
-    missing, unseen, labels), numbers ('bins' cuts columns of many numbers, 'labels' does not), confidence, columns
-    ('auto', 'one' or 'bundle') and assuming (of a bundle).
+    of `design` (method, aim, notion, reads, time_limit, gap, distance, values, outputs, at_most) and of `tabulate`
+    (bins, rare, missing, unseen, labels), numbers ('bins' cuts columns of many numbers, 'labels' does not), confidence,
+    columns ('auto', 'one' or 'bundle'), assuming (of a bundle), and design: 'exact' takes the counts as they are,
+    'noisy' adds noise to them (design_epsilon of ε, private_labels, delta), 'any' takes none, and 'auto' one of the
+    two, chosen by the numbers of rows and labels alone.
 
     `.mechanism` can be saved and released with: release(p.source, p.mechanism, 'released.csv'), or publish(p, …) with
     its report. `.notices()` are what whoever publishes should have read.
@@ -107,10 +112,17 @@ def planned(
     if as_bundle(basis, wishes):
         return replace(_bundle(basis, wishes, rest, keep, origin, listener), table=source.name)
     joint, wishes, choice = joint_of(basis, wishes, keep=keep, known=source.columns, listener=listener)
-    made = designed(joint, wishes, listener)
-    told = (*_reached(made, wishes), *made.notes, *learned(joint.learned))
-    mechanism = replace(made.mechanism, source=origin)
-    return Plan(rest, mechanism, made.certificate, told, choice, part=fraction is not None, table=source.name)
+    private = reference is None and fraction is None and origin == "private"
+    basis_for = replace(wishes, design=wishes.design if private else "exact")
+    found = basis_of(joint, basis_for, source, seed)
+    made = designed(found, wishes, listener)
+    exact = found.source is None and found.within.joint.noise is None
+    told = (*found.notes, *_reached(made, wishes), *made.notes, *(learned(joint.learned) if exact else ()))
+    mechanism = replace(made.mechanism, source=origin if exact else found.source or made.mechanism.source)
+    kept = None if found.kept is None else (found.within.joint, found.kept)
+    return Plan(
+        rest, mechanism, made.certificate, told, choice, part=fraction is not None, table=source.name, kept=kept
+    )
 
 
 def given(source: Source, path: Where | str, secret: Sequence[str] = (), useful: Sequence[str] = ()) -> Plan:
@@ -171,9 +183,12 @@ def tabulated(source: Source, wishes: Wishes, *, listener: Listener) -> Joint:
     return replace(joint, learned=(*joint.learned, *free))
 
 
-def designed(joint: Joint, wishes: Wishes, listener: Listener) -> Any:
-    """The design over the confidence ball around the counts."""
+def designed(basis: Basis, wishes: Wishes, listener: Listener) -> Any:
+    """The design over the set around the counts, with its second promise."""
+    joint = basis.within.joint
     options: dict[str, Any] = {"notion": wishes.notion, "reads": wishes.reads, **_near(joint, wishes)}
+    second = {"at_most": wishes.at_most, "releases": wishes.releases, "budget": wishes.planned}
+    options |= {name: x for name, x in second.items() if x is not None}
     if wishes.aim is not None:
         if wishes.method != "auto":
             raise InputError(f"{option('--aim', 'aim=')} is for the method auto, not {wishes.method}.")
@@ -181,9 +196,8 @@ def designed(joint: Joint, wishes: Wishes, listener: Listener) -> Any:
     searches = "time_limit" in options_of(wishes.method)
     asked = {"time_limit": wishes.time_limit if searches else None, "gap": wishes.gap}
     options |= {name: x for name, x in asked.items() if x is not None}
-    with listener.step(f"designing for {joint.p.size:,} cells"):
-        ball = ChiSquareBall(joint, confidence=wishes.confidence)
-        made = design(ball, wishes.epsilon, wishes.method, **options)
+    with listener.search(f"designing for {joint.p.size:,} cells") as heard, heard_by(heard):
+        made = design(basis.within, basis.epsilon, wishes.method, **options)
     if wishes.time_limit is None or searches:
         return made
     return replace(made, notes=(*made.notes, f"the time limit was not needed: {wishes.method} does not search"))
@@ -243,17 +257,23 @@ def _bundle(
         if getattr(wishes, name) != usual:
             spelling = option(f"--{name.replace('_', '-')}", f"{name}=")
             raise InputError(f"{spelling} is for a single mechanism; leave it out for a bundle.")
+    if wishes.at_most is not None and wishes.assuming != "nothing":
+        raise InputError(
+            f"a bundle that assumes {wishes.assuming} has no second promise; one that assumes nothing needs none: "
+            f"leave out {option('--assuming', 'assuming=')} or {option('--at-most', 'at_most=')}."
+        )
     wishes, choice = chosen(basis, wishes, keep, rest.columns, bundle=True)
     listener.say(
         f"A bundle of mechanisms for {listed(wishes.useful)} ({ONE} for a single table)."
     )
-    with listener.step(f"designing for {len(wishes.useful)} columns"):
+    with listener.search(f"designing for {len(wishes.useful)} columns") as heard, heard_by(heard):
         made = bundle(
             basis, list(wishes.secret), list(wishes.useful), wishes.epsilon, assuming=wishes.assuming,
             confidence=wishes.confidence, missing=wishes.missing, bins=wishes.bins, rare=wishes.rare, origin=origin,
             labels=wishes.labels,
         )
-    edges = [name for name, rule in (wishes.bins or {}).items() if not isinstance(rule, int)]
+    said = {name: rule for name, rule in (wishes.bins or {}).items() if name not in wishes.automatic}
+    edges = [name for name, rule in said.items() if not isinstance(rule, (int, str))]
     found = [c for c in (*wishes.secret, *wishes.useful) if c not in edges and c not in (wishes.labels or {})]
     told = learned(found) if made.bundle.confidence is not None else ()
     return Plan(rest, made.bundle, made.certificate, (*made.notes, *told), choice, part=origin == "split")

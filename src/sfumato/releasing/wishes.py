@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from sfumato.errors import designed_epsilon
+from sfumato.errors import InputError, designed_epsilon, option, unknown
+from sfumato.noise import DELTA
 
 V = TypeVar("V")
+DESIGNS = ("exact", "noisy", "any", "auto")
+TWO = ("auto", "ballopt", "precise", "grr", "srr", "ir", "cr", "sue", "oue")  # methods of two promises over any set
 Values = tuple[float, ...] | dict[str, float]  # numbers in the order of labels, or by label
 
 
@@ -37,10 +41,32 @@ class Wishes:
     outputs: str | None = None
     columns: str = "auto"  # one mechanism for all, or a bundle
     assuming: str = "nothing"  # by a bundle
+    design: str = "exact"  # from the counts of the table as they are, 'noisy' ones, 'any' (none), or what suits: 'auto'
+    design_epsilon: float | None = None  # the part of ε that noisy counts take; None: chosen without looking
+    private_labels: bool = False  # labels found in the rows are not public: only common ones are let in
+    delta: float = DELTA  # chance that a label tells of a single person, where they are not
+    at_most: float | None = None  # nats for any distribution, as a second promise
+    releases: int | None = None  # planned, which stay within `planned` together
+    planned: float | None = None
     automatic: tuple[str, ...] = ()  # columns whose bins nobody said
 
     def __post_init__(self) -> None:
         designed_epsilon(self.epsilon)
+        if self.design not in DESIGNS:
+            raise unknown("something to design from", self.design, DESIGNS)
+        if not 0 < self.confidence < 1:
+            raise InputError(f"confidence must lie strictly between 0 and 1, got {self.confidence!r}.")
+        if self.at_most is not None and not self.epsilon <= self.at_most < math.inf:
+            raise InputError(
+                f"{option('--at-most', 'at_most')} must be a finite number of nats, ε = {self.epsilon:g} or more, got "
+                f"{self.at_most:g}: what holds for any distribution holds over the set too."
+            )
+
+    @property
+    def searched(self) -> bool:
+        """Whether the mechanism can have two promises, over a set around noisy counts."""
+        near = any(x is not None for x in (self.distance, self.values, self.outputs))
+        return self.notion == "rldp" and self.method in TWO and not near
 
     def about(self, useful: tuple[str, ...], *, among: Collection[str]) -> Wishes:
         """The same for useful columns that were chosen `among` some: what was said of the others is dropped."""
@@ -49,6 +75,11 @@ class Wishes:
         rare = _without(self.rare, dropped) if isinstance(self.rare, dict) else self.rare
         bins, labels = _without(self.bins, dropped), _without(self.labels, dropped)
         return replace(self, useful=useful, bins=bins, rare=rare, unseen=unseen, labels=labels)
+
+
+def usual_cap(epsilon: float) -> float:
+    """The second promise of a release where nobody says one: odds of twenty to one, or the square of the first."""
+    return max(3.0, 2 * epsilon)
 
 
 def _without(rules: Mapping[str, V] | None, dropped: set[str]) -> dict[str, V] | None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from sfumato.certification import promises
 from sfumato.decimals import at_most
 from sfumato.decimals import level as limit
 from sfumato.errors import InputError
@@ -23,6 +24,7 @@ from sfumato.reporting.figures import (
     Curve,
     DesignData,
     Facts,
+    Glance,
     Leak,
     Number,
     Precision,
@@ -33,8 +35,11 @@ from sfumato.reporting.figures import (
     Side,
     Value,
 )
+from sfumato.reporting.glance import guessers_of, imprint_of
+from sfumato.reporting.glance import worth_of as glanced_worth
 from sfumato.reporting.heat import heat_of
 from sfumato.reporting.precision import precision_of
+from sfumato.uncertainty import Anything
 from sfumato.utility import ceiling, mutual_information
 
 BIT = math.log(2)
@@ -61,6 +66,8 @@ def promise_of(mechanism: Mechanism, certificate: Any) -> Promise | None:
         tuple((b, worst_belief(b, claim.epsilon, claim.notion)) for b in PRIORS) if bounded(claim.notion) else (),
         tuple((where, float(x), _exp(float(x))) for where, x in elsewhere.items()),
         tuple((str(k), _text(v)) for k, v in witness.items()), claim.title,
+        tuple(f"{told.sentence[0].upper()}{told.sentence[1:]}." for told in promises(mechanism, certificate)),
+        next((c.epsilon for c in claim.also if c.notion == "rldp" and isinstance(c.within, Anything)), None),
     )
 
 
@@ -94,7 +101,7 @@ def design_data(mechanism: Mechanism, joint: Joint) -> DesignData:
     counts = joint.counts
     if counts is None:
         return DesignData(mechanism.source, joint.n, joint.p.size, False, 0, None, int((joint.p == 0).sum()))
-    small = counts[(counts > 0) & (counts < SMALL)]
+    small = counts[(counts > 0) & (counts < SMALL) & (joint.noise is None)]  # noisy counts are of nobody
     positive = counts[counts > 0]
     return DesignData(
         mechanism.source, joint.n, joint.p.size, True, int(small.size), int(positive.min()), int((counts == 0).sum())
@@ -215,6 +222,11 @@ def facts_of(
     attack, leaks, exact, curve = (
         (None, (), (), None) if joint is None or cost is None else worth_of(mechanism, joint, cost, released)
     )
+    sides = () if released is None else tuple(side_of(m, "useful", level) for m in released.useful.by_column())
+    table = () if manifest is None else tuple(c.name for c in manifest.columns)
+    glance = Glance(
+        guessers_of(mechanism, joint, certificate), sides, glanced_worth(exact), table, imprint_of(manifest)
+    )
     return Facts(
         title or f"Release of {useful} with {secret} protected", mechanism.method, mechanism.reads, secret, useful,
         mechanism.secret.size, mechanism.useful.size, promise_of(mechanism, certificate), cost,
@@ -222,5 +234,5 @@ def facts_of(
         heat_of(mechanism), None if released is None else rows_of(released, level, truth), tuple(columns),
         manifest is not None and manifest.randomness != "system", file, attack, leaks, LDP().level(mechanism), exact,
         curve, seal_of(mechanism, certificate),
-        None if truth is None else private_part(mechanism, truth, released, level),
+        glance, None if truth is None else private_part(mechanism, truth, released, level),
     )

@@ -3,6 +3,7 @@
 from sfumato.uncertainty.anything import Anything
 from sfumato.uncertainty.base import Extreme, UncertaintySet, Worst
 from sfumato.uncertainty.chi_square import ChiSquareBall
+from sfumato.uncertainty.covering import covering
 from sfumato.uncertainty.custom import Custom
 from sfumato.uncertainty.exactly import Exactly
 from sfumato.uncertainty.polytope import Polytope
@@ -10,4 +11,5 @@ from sfumato.uncertainty.renyi import RenyiBall
 
 __all__ = [
     "Anything", "ChiSquareBall", "Custom", "Exactly", "Extreme", "Polytope", "RenyiBall", "UncertaintySet", "Worst",
+    "covering",
 ]

@@ -97,6 +97,8 @@ def _divergence_along(depth: Floats, q: Floats, x: Floats, alpha: float) -> tupl
     D = log M_κ/(α−1) + log M_{κ−1} with M_r = Σ q g^r; relative to the mean of g and by expm1 when they are close, so
     that small divergences and orders near 1 lose no digits.
     """
+    if alpha == 0.5:
+        return _hellinger_along(depth, q, x)
     k, g = kappa(alpha), depth + x[..., None]
     middle = (q * depth).sum(-1, keepdims=True)
     off = (depth - middle) / (middle + x[..., None])
@@ -117,6 +119,17 @@ def _divergence_along(depth: Floats, q: Floats, x: Floats, alpha: float) -> tupl
         low, mid, high = (_log_sum(q, (k - j) * logs) for j in (2, 1, 0))
         slope = (np.exp(mid - high) - np.exp(low - mid)) / alpha * x / (middle[..., 0] + x)
     return np.maximum(first + second, 0.0), slope
+
+
+def _hellinger_along(depth: Floats, q: Floats, x: Floats) -> tuple[Floats, Floats]:
+    """The same at order ½, where all powers are whole: D = log M₋₂ − 2 log M₋₁, from the variance of 1/g."""
+    over = x[..., None] / (depth + x[..., None])  # x/g: between 0 and 1 however small x is
+    first = (q * over).sum(-1)
+    spread = (q * (over - first[..., None]) ** 2).sum(-1)
+    second, third = spread + first**2, (q * over**3).sum(-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        d = np.where(spread < 0.5 * second, -np.log1p(-spread / second), np.log(second) - 2 * np.log(first))
+        return np.maximum(d, 0.0), 2 * (second / first - third / second)
 
 
 def _gap(depth: Floats, q: Floats, target: Floats, alpha: float) -> tuple[Floats, Floats]:

@@ -20,7 +20,7 @@ from sfumato.uncertainty.exactly import quotient
 
 NEWTON = 40  # steps for a multiplier; Newton needs about six, the bisection behind it more
 GAP_CLOSE = 1e-8  # of a step: Newton is quadratic, so the next one would be lost in rounding
-RAISING = 60  # halvings for a multiplier that its own side does not determine
+SETTING = 60  # halvings for a multiplier that its own side does not determine
 LEAST_GAP = -75.0  # log of the least τ − max v looked at, in units of the width
 SPLIT_STEPS = 60  # for the split of the slack; the secant needs about five
 SPLIT_SLOPE, SPLIT_FLAT = -0.5, 1e-3  # of the lean in the log-odds: at first, and where it is too flat to be followed
@@ -246,7 +246,8 @@ def balanced(found: Pairs, v1: Floats, p1: Floats, v2: Floats, p2: Floats) -> tu
     """(μ, m) with l₁²/h₁³ = ratio·l₂²/h₂³, the condition under which the dual point of a pair is tight.
 
     Inside the split it holds already. At an end one side has no use for slack (a secret that always has one value,
-    say): its multiplier is not determined by its own ball and is moved until it matches the other. p1, p2 are P̂(s, u).
+    say): its multiplier is not determined by its own ball, may lie anywhere beyond its values, and is set to match the
+    other. p1, p2 are P̂(s, u).
     """
 
     def size(p: Floats, r: Floats) -> Floats:
@@ -255,15 +256,17 @@ def balanced(found: Pairs, v1: Floats, p1: Floats, v2: Floats, p2: Floats) -> tu
     def length(p: Floats, depth: Floats) -> Floats:
         return inner(p, np.sqrt(np.maximum(depth, 0.0)))
 
+    h1, h2 = size(p1, found.first), size(p2, found.second)
     l1, l2 = length(p1, found.mu[:, None] - v1), length(p2, v2 - found.m[:, None])
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        scale = np.sqrt(found.ratio * (size(p1, found.first) / size(p2, found.second)) ** 3)
+        scale = np.sqrt(found.ratio * (h1 / h2) ** 3)
         want1, want2 = (np.nan_to_num(x, nan=0.0, posinf=0.0) for x in (scale * l2, l1 / scale))
+    idle = h1 - p1.sum(-1) < h2 - p2.sum(-1)  # the first side has less of the slack
     mu, m = found.mu.copy(), found.m.copy()
-    for want, have, p, v, sign, out in ((want1, l1, p1, v1, 1.0, mu), (want2, l2, p2, -v2, -1.0, m)):
-        i = np.flatnonzero((have < want * (1 - 1e-6)) & (p.sum(-1) > 0))
+    for want, of, p, v, sign, out in ((want1, idle, p1, v1, 1.0, mu), (want2, ~idle, p2, -v2, -1.0, m)):
+        i = np.flatnonzero(of & (want > 0) & (p.sum(-1) > 0))
         low, high = v[i].max(-1), v[i].max(-1) + (want[i] / np.maximum(p[i].sum(-1), 1e-300)) ** 2
-        for _ in range(RAISING if i.size else 0):
+        for _ in range(SETTING if i.size else 0):
             middle = (low + high) / 2
             over = length(p[i], middle[:, None] - v[i]) > want[i]
             low, high = np.where(over, low, middle), np.where(over, middle, high)

@@ -17,8 +17,8 @@ from sfumato.optimise.estimates.goal import Goal
 from sfumato.optimise.estimates.master import FINE, USED, Estimates
 from sfumato.optimise.estimates.starts import of_cells, of_values, steep
 from sfumato.optimise.moves.barrier import EMPTY
-from sfumato.optimise.product.profiles import ranked
-from sfumato.optimise.product.two_level import Ball, Profile
+from sfumato.optimise.product.profiles import capped, ranked
+from sfumato.optimise.product.two_level import Ball
 from sfumato.optimise.search import moved
 from sfumato.uncertainty import ChiSquareBall, Exactly, RenyiBall, UncertaintySet
 
@@ -58,16 +58,16 @@ def filled(within: UncertaintySet) -> UncertaintySet:
 
 def searched(
     within: UncertaintySet, epsilon: float, goal: Goal, reads: str = "both", budget: Budget = FREE,
-    known: Floats | None = None,
+    known: Floats | None = None, at_most: float | None = None,
 ) -> Found | None:
     """The best mixture found within the time; None where not even one mixture fits into it.
 
     `known` are private rows over the coordinates that join the pool.
     """
     near = filled(within)
-    cone, exact = RatioCone(near, epsilon, reads), RatioCone(within, epsilon, reads)
-    exact.coordinates, exact.secrets = cone.coordinates, cone.secrets
-    search = _Search(cone, epsilon)
+    cone, exact = RatioCone(near, epsilon, reads, at_most), RatioCone(within, epsilon, reads)
+    exact.coordinates, exact.secrets, exact.cap = cone.coordinates, cone.secrets, cone.cap
+    search = _Search(cone, epsilon, at_most)
     working = budget.part(1 - AFTER, max(budget.left - search.seconds(budget.clock), SEARCH * budget.left))
     master = Estimates(goal, working)
     if not search.begin(master, known):
@@ -97,7 +97,7 @@ def made_private(within: UncertaintySet, epsilon: float, reads: str, rows: Float
 class _Search:
     """The starts of one cone, and climbs from them."""
 
-    def __init__(self, cone: RatioCone, epsilon: float) -> None:
+    def __init__(self, cone: RatioCone, epsilon: float, at_most: float | None = None) -> None:
         self.cone, self.rng = cone, np.random.default_rng(1)
         within = cone.within
         ball = cast(Ball, within) if isinstance(within, (ChiSquareBall, RenyiBall)) else None
@@ -106,8 +106,9 @@ class _Search:
         self.movers: list[BlockMover] = []
         if ball is not None and cone.reads == "both":
             p = within.joint.p
-            profiles = [] if ball.budget == 0 else ranked(ball, p[p.sum(1) > 0], epsilon)[:1]
-            self.movers = [BlockMover(ball, cone, epsilon, x) for x in dict.fromkeys([Profile(), *profiles])]
+            profiles = [] if ball.budget == 0 else ranked(ball, p[p.sum(1) > 0], epsilon, at_most)[:1]
+            plain = capped(epsilon, at_most)
+            self.movers = [BlockMover(ball, cone, epsilon, x) for x in dict.fromkeys([plain, *profiles])]
         shape = within.joint.shape
         self.sets = of_cells(cone.coordinates, shape, epsilon, cone.reads)
         self.common = of_values(shape[1], epsilon)[:, cone.coordinates.cell % shape[1]]  # the same whatever s is

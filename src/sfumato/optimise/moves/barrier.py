@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ import numpy as np
 from sfumato.optimise.arrays import Bools, Floats, Ints
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import RatioCone, repaired
+from sfumato.optimise.moves.roofs import Roofs
 from sfumato.uncertainty import ChiSquareBall, RenyiBall
 
 COLD, HOT, HEATING = 50.0, 1e5, 8.0  # weight of the aim against the barrier: first, last, and its growth
@@ -59,14 +60,15 @@ class State:
     v: Floats  # [y, i]
     mu: Floats  # [y, k]
     m: Floats
+    z: Floats  # roofs and floors [y, 2S] of a cap, none without one
 
     def moved(self, step: Floats, t: Floats) -> State:
         n, k = self.v.shape[1], self.mu.shape[1]
-        dv, dmu, dm = np.split(t[:, None] * step, [n, n + k], axis=1)
-        return State(self.v + dv, self.mu + dmu, self.m + dm)
+        dv, dmu, dm, dz = np.split(t[:, None] * step, [n, n + k, n + 2 * k], axis=1)
+        return State(self.v + dv, self.mu + dmu, self.m + dm, self.z + dz)
 
     def where(self, at: Bools) -> State:
-        return State(self.v[at], self.mu[at], self.m[at])
+        return State(self.v[at], self.mu[at], self.m[at], self.z[at])
 
 
 class Barrier:
@@ -93,6 +95,8 @@ class Barrier:
         """Φ − μ + E·m of every constraint [y, j]; and whether a row is strictly inside."""
         a, d, l1, l2 = self.lengths(x)
         fine = np.asarray((a > 0).all((1, 2)) & (d > 0).all((1, 2)) & (x.v > 0).all(1))
+        if self.e.roofs is not None and x.z.size:
+            fine &= self.e.roofs.inside(x.v, x.z)
         with np.errstate(invalid="ignore", divide="ignore"):
             s = self.e.phi(l1, l2, self.share)[0] - np.tile(x.mu - self.e.E * x.m, self.e.kinds)
         s = np.where(fine[:, None], s, -1.0)
@@ -104,6 +108,8 @@ class Barrier:
         logs = np.log(np.where(inside[:, None], s, 1.0)).sum(1)
         logs += DOMAIN * np.log(np.where(inside[:, None, None], a * d, 1.0)).sum((1, 2))
         logs += ZEROS * np.log(np.where(inside[:, None], x.v, 1.0)).sum(1)
+        if self.e.roofs is not None:
+            logs += self.e.roofs.value(x.v, x.z, inside)
         return np.where(inside, heat * (costs * x.v).sum(1) + logs, -np.inf)
 
     def newton(self, x: State, costs: Floats, heat: Floats) -> tuple[Floats, Floats]:
@@ -157,12 +163,25 @@ class Barrier:
         self._scatter(first[:, :, 0], self.at1, -c1)
         self._scatter(first[:, :, 1], self.at2, c2)
         own += first.sum((1, 2))
-        gradient = own - np.einsum("ykan,yka->yn", Z, np.einsum("ykba,ykb->yka", cross, solved[..., 4]))
-        both = np.linalg.solve(hessian, np.stack([gradient, np.broadcast_to(self.e.p, gradient.shape)], 2))
-        dv = both[..., 0] - (both[..., 0] @ self.e.p / (both[..., 1] @ self.e.p))[:, None] * both[..., 1]
-        moved = solved[..., 4] - np.einsum("ykba,yka->ykb", solved[..., :4], np.einsum("ykan,yn->yka", Z, dv))
-        step = np.concatenate([dv, moved[..., 0], moved[..., 1]], 1)
-        return step, (own * dv).sum(1) + (pull[..., 4:] * moved).sum((1, 2))
+        slope = own - np.einsum("ykan,yka->yn", Z, np.einsum("ykba,ykb->yka", cross, solved[..., 4]))
+        dw, gained = self._solved(x, hessian, slope)
+        moved = solved[..., 4] - np.einsum("ykba,yka->ykb", solved[..., :4], np.einsum("ykan,yn->yka", Z, dw[:, :n]))
+        step = np.concatenate([dw[:, :n], moved[..., 0], moved[..., 1], dw[:, n:]], 1)
+        return step, (own * dw[:, :n]).sum(1) + gained + (pull[..., 4:] * moved).sum((1, 2))
+
+    def _solved(self, x: State, hessian: Floats, slope: Floats) -> tuple[Floats, Floats]:
+        """The step of rows, and of roofs and floors, that keeps the mass; and what it gains under the cap's barrier."""
+        n, mass, gain = x.v.shape[1], np.broadcast_to(self.e.p, slope.shape), np.zeros(x.v.shape)
+        if self.e.roofs is not None:
+            cap, each = self.e.roofs.push(x.v, x.z), np.arange(n)
+            hessian[:, each, each] += cap.own
+            hessian = np.block([[hessian, cap.cross], [cap.cross.transpose(0, 2, 1), cap.both]])
+            gain = np.concatenate([cap.v, cap.z], 1)
+            slope, mass = np.pad(slope, ((0, 0), (0, x.z.shape[1]))) + gain, np.pad(mass, ((0, 0), (0, x.z.shape[1])))
+        both = np.linalg.solve(hessian, np.stack([slope, mass], 2))
+        p = mass[0]
+        dw = both[..., 0] - (both[..., 0] @ p / (both[..., 1] @ p))[:, None] * both[..., 1]
+        return dw, np.asarray((gain * dw).sum(1))
 
     def _scatter(self, out: Floats, at: Ints, values: Floats) -> None:
         """Values of a secret's cells to their coordinates; places beyond its cells hold 0 and add nothing."""
@@ -180,6 +199,7 @@ class BallMover:
         self.kappa = (alpha - 1) / alpha
         self.kinds = 1 if self.kappa > 0 else 2
         self.budget = within.budget if isinstance(within, RenyiBall) else 2 * within.slack  # T(B): b = κT(B) for χ²
+        self.roofs = None if cone.cap is None or len(cone.cap.numbers) < 2 else Roofs(cone.cap, len(self.p))
         self._layout(cone)
 
     def _layout(self, cone: RatioCone) -> None:
@@ -286,6 +306,9 @@ class BallMover:
         v = 0.9 * v + 0.1
         for _ in range(40):
             x, fine = self._multipliers(barrier, v)
+            if self.roofs is not None:
+                z, room = self.roofs.begun(v)
+                x, fine = replace(x, z=z), fine & room
             if fine.all():
                 break
             v = np.where(fine[:, None], v, 0.7 * v + 0.3)
@@ -295,12 +318,12 @@ class BallMover:
         y = np.arange(len(v))[:, None, None]
         top = np.where(barrier.p1 > 0, v[y, barrier.at1], -np.inf).max(2)
         low = np.where(barrier.p2 > 0, v[y, barrier.at2], np.inf).min(2)
-        best, mu, m = np.full(top.shape, -np.inf), top, low
+        best, mu, m, none = np.full(top.shape, -np.inf), top, low, np.zeros((len(v), 0))
         for above, lean in itertools.product(GRID, LEANS):
-            x = State(v, top + above, low - above * lean)
+            x = State(v, top + above, low - above * lean, none)
             s = barrier.slack(x)[0].reshape(len(v), self.kinds, -1).min(1)
             mu, m, best = np.where(s > best, x.mu, mu), np.where(s > best, x.m, m), np.maximum(best, s)
-        return State(v, mu, m), np.asarray((best > 0).all(1))
+        return State(v, mu, m, none), np.asarray((best > 0).all(1))
 
 
 def _searched(

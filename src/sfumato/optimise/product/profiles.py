@@ -8,7 +8,7 @@ That bounds G_s(T) and is nearly attained where many sets have the mass it asks 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -72,29 +72,47 @@ def possible(q: Floats) -> Floats:
     return np.unique(((np.arange(1 << len(q))[:, None] >> np.arange(len(q)) & 1) @ q).clip(0.0, 1.0).round(12))
 
 
-def ranked(ball: Ball, p: Floats, epsilon: float) -> list[Profile]:
+def capped(epsilon: float, at_most: float | None, lift: float = 0.5) -> Profile:
+    """The profile without drop; under a cap the floor lies between e^{ε−κ} (lift 1) and 1 (lift 0)."""
+    if at_most is None:
+        return Profile()
+    room = max(at_most - epsilon, 0.0) * lift
+    return Profile(0.0, 0.5, math.exp(-room), math.exp(at_most - room))
+
+
+def ranked(ball: Ball, p: Floats, epsilon: float, at_most: float | None = None) -> list[Profile]:
     """Profiles, the greatest relaxation first."""
-    E, shares = math.exp(epsilon), p.sum(1)
+    found = _scored(ball, p, epsilon, at_most)
+    return sorted(found, key=lambda x: -found[x])
+
+
+def relaxed_value(ball: Ball, p: Floats, epsilon: float, at_most: float | None = None) -> float:
+    """About what the best two-level rows keep of a table, in nats."""
+    return max(_scored(ball, p, epsilon, at_most).values())
+
+
+def _scored(ball: Ball, p: Floats, epsilon: float, at_most: float | None) -> dict[Profile, float]:
+    E, shares, plain = math.exp(epsilon), p.sum(1), capped(epsilon, at_most)
+    least = 0.0 if at_most is None else math.exp(epsilon - at_most) * (1 - 1e-9)
     order = np.argsort(shares)
     chosen = order[np.unique(np.linspace(0, len(shares) - 1, min(SAMPLE, len(shares))).round().astype(int))]
     some, grids = shares[chosen], [possible(p[s] / shares[s]) for s in chosen]
     seen: dict[Profile, float] = {}
 
     def score(x: Profile) -> None:
-        if x not in seen and 1 + x.drop < 0.99 * E:
+        if x not in seen and 1 + x.drop < 0.99 * E and least <= x.floor <= 1 + 1e-9:
             each = zip(chosen, some, grids, strict=True)
             heights = [Heights(ball, int(i), float(s), E, x, 17, w) for i, s, w in each]
             seen[x] = relaxed(heights, some / some.sum(), 1 / E, 1 / (1 + x.drop))[2]
 
     for part in DROPS:
-        score(Profile(part * (E - 1.0)))
+        score(replace(plain, drop=part * (E - 1.0)))
     for step in FINER:
-        for name in ("power", "drop"):
+        for name in ("power", "drop") if at_most is None else ("power", "drop", "lift"):
             here = max(seen, key=lambda x: seen[x])
             for factor in (1 + step, 1 / (1 + step)):
-                by = (1.0, factor) if name == "power" else (factor, 1.0)
-                score(Profile(here.drop * by[0], here.power * by[1]))
-    return sorted(seen, key=lambda x: -seen[x])
+                score(here.beside(**{name: factor}))
+    return seen
 
 
 def windows(q: Floats, masses: Floats, rng: np.random.Generator) -> Floats:

@@ -28,11 +28,17 @@ class Profile:
     """f(b') = 1 + drop·(1 − (b'/b)^power) on [0, b]: decreasing with f(b) = 1; drop = 0 is the product set (ours).
 
     Asking m_s(v; b') ≥ f(b') and M_s(v; b') ≤ E·f(b − b') for every b' makes any pair private, because budgets add
-    [002, Thm 3].
+    [002, Thm 3]. Under a cap of κ for any distribution heights lie between `floor` and e^κ·floor = `roof` as well.
     """
 
     drop: float = 0.0
     power: float = 0.5
+    floor: float = 0.0
+    roof: float = float("inf")
+
+    def beside(self, drop: float = 1.0, power: float = 1.0, lift: float = 1.0) -> Profile:
+        """Another one near it, by factors; the floor stays where constants between 1 and e^ε are allowed."""
+        return Profile(self.drop * drop, self.power * power, self.floor * lift, self.roof * lift)
 
     def __call__(self, part: Floats) -> Floats:
         """f at part = b'/b."""
@@ -69,6 +75,10 @@ class Heights:
             low, high = self.ball.masses_of(self.s, self.w[:, None])
         else:
             low, high = self.ball.masses(self.w[:, None], self.share, self.ball.budget * part[None, :])
+        if self.profile.floor > 0:  # lo ≥ floor and lo + d ≤ roof, as two more nodes
+            low, high = np.broadcast_to(low, (len(self.w), len(part))), np.broadcast_to(high, (len(self.w), len(part)))
+            floor, roof = np.append(floor, self.profile.floor), np.append(roof, self.profile.roof)
+            low, high = np.pad(low, ((0, 0), (0, 1))), np.pad(high, ((0, 0), (0, 1)), constant_values=1.0)
         self.least, self.most = float(floor.max()), float(roof.min())  # constants
         d, at = (roof / np.maximum(high, 1e-12)).min(axis=1), np.arange(len(self.w))
         for _ in range(60):

@@ -1,0 +1,126 @@
+"""What two promises cost: tables for docs/two-promises.md.
+
+    python benchmarks/promises.py caps       # NMI under a cap: sex × race and four more pairs
+    python benchmarks/promises.py anywhere [cells]   # any distribution beside SRR, on every Adult pair up to a size
+    python benchmarks/promises.py twice      # two releases, composed and proved
+    python benchmarks/promises.py noise      # errors of estimates with noisy and with exact design counts
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+import sfumato as sf
+from sfumato.designers.splitting import split
+
+CAPS = (2.0, 3.0, 4.0, 6.0, 8.0)
+LEVELS = (0.5, 1.5)
+TRIAL = {0.5: (0.0388, 0.2316, 0.3523, 0.4207, 0.4700, 0.4793), 1.5: (0.2650, 0.3570, 0.4803, 0.5585, 0.6107, 0.6180)}
+PAIRS = (("sex", "race"), ("income", "race"), ("race", "sex"), ("sex", "relationship"), ("sex", "occupation"))
+SEARCHED = 1_000  # cells up to which SRR is compared with a search
+SECONDS = 400.0  # at most; searches of small tables end by themselves after a few
+SIZES = (500, 5_000, 32_561)
+RUNS = 12
+
+
+def free(joint: sf.Joint) -> sf.Anything:
+    """Any distribution, weighted as the table is."""
+    return sf.Anything(sf.Joint.from_probabilities(joint.p, joint.secret, joint.useful))
+
+
+def kept(within: sf.Anything | sf.ChiSquareBall, joint: sf.Joint, epsilon: float, method: str, **options: Any) -> float:
+    design = sf.design(within, epsilon, method, **options)
+    assert design.certificate.holds
+    return float(sf.nmi(design.mechanism, joint))
+
+
+def caps(seconds: float = SECONDS) -> None:
+    heads = " | ".join(f"κ = {k:g}" for k in CAPS)
+    print(f"| pair | ε | SRR | κ = ε | {heads} | no cap |\n|---|---|---|---|{'---|' * len(CAPS)}---|")
+    for pair in PAIRS:
+        joint = sf.datasets.adult(*pair)
+        ball = sf.ChiSquareBall(joint, confidence=0.95)
+        for epsilon in LEVELS if pair == PAIRS[0] else LEVELS[:1]:
+            found = [kept(ball, joint, epsilon, "srr")]
+            found.append(kept(free(joint), joint, epsilon, "ballopt", time_limit=seconds))
+            found += [kept(ball, joint, epsilon, "ballopt", at_most=k, time_limit=seconds) for k in CAPS]
+            found.append(kept(ball, joint, epsilon, "ballopt", time_limit=seconds))
+            print(f"| {' × '.join(pair)} | {epsilon:g} | " + " | ".join(f"{x:.4f}" for x in found) + " |", flush=True)
+            if pair == PAIRS[0]:
+                assert all(x >= 0.99 * y for x, y in zip(found[1:-1], TRIAL[epsilon], strict=True)), found
+
+
+def anywhere(most: int = SEARCHED, seconds: float = SECONDS) -> None:
+    least: dict[float, tuple[float, str]] = {}
+    count = 0
+    for pair in sf.datasets.adult_pairs():
+        joint = sf.datasets.adult(*pair)
+        if joint.p.size > most:
+            continue
+        count += 1
+        for epsilon in (0.1, *LEVELS):
+            ours = kept(free(joint), joint, epsilon, "ballopt", time_limit=seconds)
+            gain = ours / kept(free(joint), joint, epsilon, "srr") - 1
+            assert gain > 0, (pair, epsilon, gain)
+            least[epsilon] = min(least.get(epsilon, (np.inf, "")), (gain, " × ".join(pair)))
+        print(pair, {e: f"{100 * g:.1f} %" for e, (g, _) in least.items()}, file=sys.stderr, flush=True)
+    print("| ε | least gain over SRR | on |\n|---|---|---|")
+    for epsilon, (gain, pair) in least.items():
+        print(f"| {epsilon:g} | {100 * gain:.2g} % | {pair} |")
+    print(f"\n{count} pairs of columns with at most {most:,} cells.")
+
+
+def twice() -> None:
+    joint = sf.datasets.adult("sex", "race")
+    ball = sf.ChiSquareBall(joint, confidence=0.95)
+    print("| κ | one, over the ball | one, any | two, over the ball | two, any |\n|---|---|---|---|---|")
+    for cap in (1.0, 2.0, 3.0, 4.0, None):
+        made = sf.design(ball, 0.5, "ballopt", at_most=cap, time_limit=20).mechanism
+        one, two = sf.compose(made), sf.compose(made, made)
+        levels = [x.level("rldp", f) for x in (one, two) for f in (ball, sf.Anything(joint))]
+        assert cap is None or levels[3] <= 2 * cap
+        named = "none" if cap is None else f"{cap:g}"
+        print(f"| {named} | " + " | ".join(f"{x:.3f}" for x in levels) + " |", flush=True)
+
+
+def error(mechanism: sf.Mechanism, joint: sf.Joint, n: int) -> float:
+    """The root mean square standard error of the cells, estimated from n released rows."""
+    found = sf.recovery(mechanism, joint)
+    if found is None or found.standard_errors is None:
+        return float("nan")
+    return float(np.sqrt((np.asarray(found.standard_errors) ** 2).mean() * (joint.n or 1) / n))
+
+
+def noise() -> None:
+    """Root mean square errors of the estimated joint table, in points, at the same total ε and the same cap."""
+    print("| pair | n | total ε | exact counts | noisy counts | ε_d | any distribution |")
+    print("|---|---|---|---|---|---|---|")
+    for pair in (("sex", "race"), ("sex", "occupation")):
+        joint = sf.datasets.adult(*pair)
+        for n in SIZES:
+            for epsilon in (1.0, 2.0):
+                cap, rng = max(3.0, 2 * epsilon), np.random.default_rng(n)
+                errors: dict[str, list[float]] = {"exact": [], "noisy": [], "any": []}
+                chosen = split(n, *joint.shape, epsilon, cap)
+                spent = chosen.counts or 0.25 * epsilon
+                for _ in range(RUNS):
+                    sample = sf.Joint.from_counts(rng.multinomial(n, joint.p.ravel()).reshape(joint.shape))
+                    for name, within, level in (
+                        ("exact", sf.ChiSquareBall(sample, confidence=0.95), epsilon),
+                        ("noisy", sf.covering(sf.noisy_counts(sample, spent)), epsilon - spent),
+                        ("any", free(sf.Joint.uniform(*joint.shape)), epsilon),
+                    ):
+                        options = {} if name == "any" else {"at_most": cap}
+                        design = sf.design(within, level, aim="estimates", time_limit=3, **options)
+                        errors[name].append(100 * error(design.mechanism, joint, n))
+                shown = " | ".join(f"{np.median(errors[k]):.2f}" for k in ("exact", "noisy"))
+                print(f"| {' × '.join(pair)} | {n:,} | {epsilon:g} | {shown} | {spent:.3g} | "
+                      f"{np.median(errors['any']):.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    made = {"caps": caps, "anywhere": anywhere, "twice": twice, "noise": noise}[sys.argv[1]]
+    made(*map(int, sys.argv[2:]))

@@ -1,0 +1,75 @@
+"""Promises in plain words: who learns how much from a released row, and in all where the design counts were noisy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sfumato.certification.certificate import Certificate
+from sfumato.joint import Noise
+from sfumato.mechanism import Claim, Mechanism
+
+STATISTICS = "somebody who knows only statistics about such people"
+THEOREM = (
+    "Let the design counts be ε_d-differentially private and a row ε-private over the set given the file. Then whoever "
+    "sees the file and all released rows learns at most ε + ε_d about a person's secret, if the distribution lies in "
+    "the set and this person is independent of the others given it. Every further table of noisy counts costs its own "
+    "ε_d."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How much somebody learns about the secret, in nats: ∞ where nothing is promised and nothing could be proved."""
+
+    who: str
+    promised: float | None  # None: proved of these integers, but promised by nobody
+    proved: float | None  # None: not looked at
+    total: float  # with what the design counts tell
+
+    @property
+    def sentence(self) -> str:
+        if self.promised is None:
+            level = f"up to {self.total:.4g} nats" if self.total < float("inf") else "possibly everything"
+            return f"{self.who} learns {level}: nothing is promised there"
+        beside = f", {self.total:.4g} with what the design counts tell" if self.total > self.promised else ""
+        return f"{self.who} learns at most {self.promised:.4g} nats about the secret{beside}"
+
+
+def promises(mechanism: Mechanism, proof: Certificate | None = None) -> tuple[Told, ...]:
+    """Both promises about the secret, the second as what is proved where none was made; nothing for other notions.
+
+    Without a proof it says what is promised, and nothing about the second where that is nothing.
+    """
+    claim, noise = mechanism.claim, None if mechanism.joint is None else mechanism.joint.noise
+    if claim is None or claim.notion not in ("rldp", "lip", "pml"):
+        return ()
+    spent = 0.0 if noise is None else noise.epsilon
+    knowing = f"somebody who knows this person's {listed(mechanism.useful.names)}"
+    if _anywhere(claim):
+        whoever = f"anybody, even {knowing},"
+        return (Told(whoever, claim.epsilon, None if proof is None else proof.level, claim.epsilon + spent),)
+    first = Told(STATISTICS, claim.epsilon, None if proof is None else proof.level, claim.epsilon + spent)
+    for i, other in enumerate(claim.also):
+        if _anywhere(other):
+            found = None if proof is None else proof.also[i].level
+            return first, Told(knowing, other.epsilon, found, other.epsilon + spent)
+    if proof is None:
+        return (first,)
+    level = proof.elsewhere.get("any distribution", float("inf"))
+    return first, Told(knowing, None, level, level + spent)
+
+
+def design_sentence(noise: Noise) -> str:
+    """What was paid for the design counts, and what is said about the set around them."""
+    if noise.coverage is None:
+        return noise.sentence
+    return f"{noise.sentence}; in simulations the set around them covers the truth {noise.coverage:.0%} of the time"
+
+
+def listed(names: tuple[str, ...]) -> str:
+    """'town', 'town and age', 'town, age and sex'."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _anywhere(claim: Claim) -> bool:
+    return claim.notion == "rldp" and claim.within is not None and claim.within.kind == "anything"

@@ -1,0 +1,79 @@
+"""How to spend ε where nothing exact may be told: on noisy counts and rows, or on rows for any distribution.
+
+Looking at the table costs ε_d, so this is decided from the number of rows, the numbers of labels and ε alone: what the
+best two-level rows would keep is estimated on a table of the same size that stands in for it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sfumato.alphabet import Floats
+from sfumato.designers.srr import response
+from sfumato.errors import InputError
+from sfumato.joint import Joint, Noise
+from sfumato.mechanism import Mechanism
+from sfumato.optimise.product.profiles import relaxed_value
+from sfumato.uncertainty import RenyiBall
+from sfumato.uncertainty.covering import distances
+from sfumato.utility import information
+
+SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)  # of ε, that the counts may take
+CLEARLY = 1.25  # times what rows for any distribution keep, at least, for counts to be worth their noise
+ALIKE = 0.99  # of the best: the least ε_d that keeps as much is taken
+TIE = 0.5  # how far the secret moves the odds between useful values in the table that stands in, in nats
+DRAWS, COVERAGE = 200, 0.95
+STANDING = 40  # labels of each side of the table that stands in, at most
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """ε_d for the design counts, 0 for none, and what is left for the rows."""
+
+    counts: float
+    rows: float
+    why: str
+
+
+def split(n: int, secrets: int, useful: int, epsilon: float, at_most: float) -> Split:
+    """How to spend ε in all on a table of n rows."""
+    if not epsilon > 0:
+        raise InputError(f"there is nothing to split: epsilon must be positive, got {epsilon!r}.")
+    p = standing(min(secrets, STANDING), min(useful, STANDING))
+    few = max(1, round(n * p.size / (secrets * useful)))  # rows for so many cells
+    kept = {part: _kept(p, few, part * epsilon, (1 - part) * epsilon, at_most) for part in SHARES}
+    best = min(part for part in SHARES if kept[part] >= ALIKE * max(kept.values()))
+    free = _free(p, epsilon)
+    shown = f"{n:,} rows in {secrets:,} × {useful:,} cells"
+    if kept[best] < CLEARLY * free:
+        return Split(0.0, epsilon, f"{shown} are few for noisy counts: designed for any distribution, from none")
+    counts = round(best * epsilon, 6)
+    return Split(counts, epsilon - counts, f"{shown}: ε_d = {counts:g} of {epsilon:g} goes to noisy counts")
+
+
+def _free(p: Floats, epsilon: float) -> float:
+    """About what rows for any distribution keep: secret randomised response, or a response to all cells alike, of which
+    κ − 1 − log κ, κ = ε/(1 − e^{−ε}), is the most for cells that are all rare [Kairouz et al.]."""
+    joint = Joint.from_probabilities(p)
+    rows, useful = joint.shape
+    lies = information(Mechanism(response(rows, useful, epsilon), joint.secret, joint.useful), joint).both
+    kappa = epsilon / -math.expm1(-epsilon)
+    return max(lies, min(joint.entropy, kappa - 1 - math.log(kappa)))
+
+
+def standing(secrets: int, useful: int) -> Floats:
+    """A table with evenly many people of every secret, and useful values that depend on it a little."""
+    sign = np.where((np.arange(secrets)[:, None] + np.arange(useful)) % 2, 1.0, -1.0)
+    weight = np.exp(0.5 * TIE * sign) / (1.0 + np.arange(useful))  # the commonest value is the first, as often in life
+    return np.asarray(weight / weight.sum(1, keepdims=True) / secrets)
+
+
+def _kept(p: Floats, n: int, spent: float, left: float, at_most: float) -> float:
+    noise = Noise(spent, n, counts=spent)
+    radius = float(np.quantile(distances(p.ravel(), noise, np.random.default_rng(1), DRAWS), COVERAGE))
+    ball: Any = RenyiBall(Joint.from_probabilities(p), alpha=0.5, radius=radius)
+    return relaxed_value(ball, p, left, at_most)

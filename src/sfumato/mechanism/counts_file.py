@@ -1,0 +1,74 @@
+"""The file of noisy counts: drawn once for a table and kept, because another draw would cost its ε_d once more."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from sfumato.atomic import as_output_error, check_target, drafts
+from sfumato.errors import FileFormatError, InputError, SfumatoError
+from sfumato.joint import Joint
+from sfumato.mechanism.file import ColumnRecord, NoiseRecord, _alphabet, _columns, _noise, _noise_record, checksum
+
+FORMAT, VERSION = "sfumato/counts", 1
+
+
+class CountsRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """Noisy counts with their labels and what they cost."""
+
+    format: str
+    version: int
+    secret: list[ColumnRecord]
+    useful: list[ColumnRecord]
+    counts: list[list[int]]
+    noise: NoiseRecord
+    checksum: str = ""
+
+
+def save_counts(joint: Joint, path: str | os.PathLike[str], *, force: bool = False) -> Path:
+    """Write noisy counts, to be used again by every design for this table; they may be shown to anybody."""
+    if joint.noise is None or joint.counts is None:
+        raise InputError("only noisy counts are kept in such a file; exact ones stay with the table.")
+    noise = _noise_record(replace(joint.noise, coverage=None))
+    assert noise is not None
+    record = CountsRecord(
+        FORMAT, VERSION, _columns(joint.secret), _columns(joint.useful), joint.counts.tolist(), noise
+    )
+    record = msgspec.structs.replace(record, checksum=checksum(record))
+    target = Path(path)
+    check_target(target, None, force=force)
+    with drafts(target) as (draft,), as_output_error(target):
+        Path(draft.path).write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
+        draft.settle()
+        draft.publish(replace=force)
+    return target
+
+
+def load_counts(path: str | os.PathLike[str]) -> Joint:
+    """The noisy counts in a file."""
+    return counts_of(read_counts(path), path)
+
+
+def read_counts(path: str | os.PathLike[str]) -> CountsRecord:
+    try:
+        record = msgspec.json.decode(Path(path).read_bytes(), type=CountsRecord)
+    except OSError as error:
+        raise InputError(f"the noisy counts {path} could not be read: {error.strerror}.") from None
+    except msgspec.DecodeError as error:
+        raise FileFormatError(f"{path} is not a file of noisy counts: {error}.") from None
+    if record.format != FORMAT or record.version != VERSION or record.checksum != checksum(record):
+        raise FileFormatError(f"{path} is of another version, or was changed after it was written.")
+    return record
+
+
+def counts_of(record: CountsRecord, path: str | os.PathLike[str]) -> Joint:
+    try:
+        joint = Joint.from_counts(record.counts, _alphabet(record.secret), _alphabet(record.useful))
+        return replace(joint, noise=_noise(record.noise))
+    except FileFormatError:
+        raise
+    except (SfumatoError, ValueError, OverflowError) as error:
+        raise FileFormatError(f"{path} does not describe noisy counts: {error}") from None

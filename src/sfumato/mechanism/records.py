@@ -1,0 +1,76 @@
+"""Records as respondents and their scripts give them: values in order, by name, in a dictionary, or many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sfumato.alphabet import Column, Ints
+from sfumato.errors import InputError, did_you_mean
+
+
+def record_codes(
+    columns: Sequence[Column], values: tuple[Any, ...], named: Mapping[str, Any]
+) -> tuple[dict[str, Ints], bool]:
+    """Codes [i] of every column by its name, and whether it was a single record.
+
+    One record: `"yes", 34`, a value for each column in order, `drug="yes", age=34`, or one dictionary. Many: a list of
+    dictionaries, or a list or array of values for each name. Names that are not read are not looked at.
+    """
+    if values and named:
+        raise InputError("give a record by the names of its columns or as values in their order, not both.")
+    if len(values) == 1 and isinstance(values[0], Mapping):
+        named, values = values[0], ()
+    if len(values) == 1 and _many(values[0]):
+        return {c.name: _column_codes(c, _each(values[0], c.name)) for c in columns}, False
+    if values:
+        if len(values) != len(columns):
+            names = ", ".join(c.name for c in columns)
+            raise InputError(f"this mechanism reads {names}: give {len(columns)} value(s), got {len(values)}.")
+        named = dict(zip((c.name for c in columns), values, strict=True))
+    found = {c.name: _value(named, c.name) for c in columns}
+    lists = [name for name, x in found.items() if _many(x)]
+    if not lists:
+        return {c.name: np.array([c.code(found[c.name])]) for c in columns}, True
+    if len(lists) < len(found) or len({len(x) for x in found.values()}) > 1:
+        raise InputError("give every column one value, or every column a list of values of the same length.")
+    return {c.name: _column_codes(c, found[c.name]) for c in columns}, False
+
+
+def _many(x: Any) -> bool:
+    return isinstance(x, (Sequence, np.ndarray)) and not isinstance(x, (str, bytes, tuple))
+
+
+def _each(records: Sequence[Any], name: str) -> Iterator[Any]:
+    for i, record in enumerate(records):
+        if not isinstance(record, Mapping):
+            raise InputError(f"record {i + 1} is a {type(record).__name__}; many records are a list of dictionaries.")
+        yield _value(record, name)
+
+
+def _value(record: Mapping[str, Any], name: str) -> Any:
+    if name not in record:
+        raise InputError(f"the record has no value for {name!r}.{did_you_mean(name, map(str, record))}")
+    return record[name]
+
+
+def _column_codes(column: Column, values: Any) -> Ints:
+    """Codes of many values; equal values are looked up once."""
+    known: dict[Any, int] = {}
+    out = []
+    for value in values.tolist() if isinstance(values, np.ndarray) else values:
+        key = type(value), value  # 1 and True are equal, and spelled differently
+        if key not in known:
+            known[key] = column.code(value)
+        out.append(known[key])
+    return np.array(out, np.int64)
+
+
+def joint_code(codes: Sequence[tuple[Ints, int]]) -> Ints:
+    """Codes of several columns, each with its size, as one code in row-major order."""
+    total = np.zeros(len(codes[0][0]) if codes else 1, np.int64)
+    for own, size in codes:
+        total = total * size + own
+    return total

@@ -1,0 +1,59 @@
+"""Rows that are private for any distribution: two kinds of extreme rows, found by price (ours).
+
+Let a be the least number of a row, in secret i, and b the least of the other secrets. v ≤ K·v' between secrets says
+that secret i lies in [a, K·b], the others in [b, K·a]. A row at these ends is linear in b ∈ [a, K·a], so the extreme
+rows are those with b = a, all numbers 1 or K, and those with b = K·a: one secret at 1/K or K, all others at 1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sfumato.optimise.arrays import Bools, Floats, xlogx
+from sfumato.optimise.budget import Budget
+from sfumato.optimise.cone import Cap
+
+FLIPPED = 8  # sets of each kind of which all that differ in one number are tried too
+
+
+class FreeRows:
+    """New rows by price. What a row gains depends on its set through two sums, the mass and the price, so for each
+    mass the best sets begin the order of price by mass, up to a number."""
+
+    def __init__(self, cap: Cap, p: Floats) -> None:
+        self.K, self.p, every = cap.K, p, np.ones(len(p), bool)
+        owned = [] if len(cap.numbers) < 2 or cap.numbers[0] is cap.numbers[1] else cap.numbers
+        self.kinds = [(every, 1.0, self.K)]  # where the two levels are, and what they are; 1 elsewhere
+        self.kinds += [(np.isin(np.arange(len(p)), own), 1 / self.K, self.K) for own in owned]
+
+    def rows(self, prices: Floats, budget: Budget) -> Floats:
+        """Rows of mass 1, the best for the prices first, as many as there are numbers."""
+        found, worth = [], []
+        for at, low, high in self.kinds:
+            if budget.over:
+                break
+            sets = self._prefixes(prices, at)
+            gain = self._worth(sets, at, low, high, prices)
+            best = sets[np.argsort(-gain)[:FLIPPED]]
+            flipped = (best[:, None, :] ^ np.eye(len(self.p), dtype=bool)[at][None]).reshape(-1, len(self.p))
+            sets = np.unique(np.concatenate([sets, flipped]), axis=0)
+            found.append(np.where(at, np.where(sets, high, low), 1.0))
+            worth.append(self._worth(sets, at, low, high, prices))
+        if not found:
+            return np.zeros((0, len(self.p)))
+        order = np.argsort(-np.concatenate(worth), kind="stable")[: len(self.p)]
+        rows = np.concatenate(found)[order]
+        return np.asarray(rows / (rows @ self.p)[:, None])
+
+    def _prefixes(self, prices: Floats, at: Bools) -> Bools:
+        key = np.where(at, prices / np.maximum(self.p, 1e-300), np.inf)
+        rank = np.argsort(np.argsort(key, kind="stable"))
+        return np.asarray((rank < np.arange(1, at.sum())[:, None]) & at)
+
+    def _worth(self, sets: Bools, at: Bools, low: float, high: float, prices: Floats) -> Floats:
+        """(Σ pφ(v) − φ(z) − λ·v)/z of each row: what it gains for the mass that it takes."""
+        w, own, rest = sets @ self.p, float(self.p[at].sum()), float(prices.sum() - prices[at].sum())
+        z = low * (own - w) + high * w + self.p.sum() - own
+        inside = sets @ prices
+        cost = rest + low * (prices[at].sum() - inside) + high * inside
+        return np.asarray((xlogx(np.array(low)) * (own - w) + xlogx(np.array(high)) * w - xlogx(z) - cost) / z)
