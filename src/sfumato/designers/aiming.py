@@ -17,6 +17,7 @@ from sfumato.designers.base import Draft, Task
 from sfumato.designers.grr import grr
 from sfumato.designers.ir import ir
 from sfumato.designers.precise import RELATIVE, precise
+from sfumato.designers.robust import LARGEST
 from sfumato.designers.srr import srr
 from sfumato.designers.unary import oue, sue
 from sfumato.errors import ClaimError, InputError, unknown
@@ -106,5 +107,5 @@ def _best_closed(task: Task) -> Draft | None:
 
 
 def _searchable(task: Task) -> bool:
-    fits = task.notion == "rldp" and task.epsilon > 0
+    fits = task.notion == "rldp" and 0 < task.epsilon <= LARGEST
     return fits and task.joint.p.size <= SEARCHED and len(compared(task.within)) > 1
