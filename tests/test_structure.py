@@ -37,7 +37,7 @@ PUBLIC = """
 """.split()
 MANIFEST = """
     format version sfumato date rows columns decode meaning method mechanism claim engine randomness design_data
-    notes packages size entry
+    notes packages size entry publisher command
 """.split()
 MECHANISM = """
     format version method reads secret useful law claim design answers checksum
