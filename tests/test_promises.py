@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 from tests.strategies import joints
 
 import sfumato as sf
+import sfumato_kernel as kernel
 from sfumato.certification import certificate
 from sfumato.cli.app import cli
 from sfumato.designers.choose import _CAPPED
 from sfumato.designers.splitting import split
 from sfumato.joint import Noise
 from sfumato.mechanism import Claim
-from sfumato.mechanism.file import checksum, plain, record_of
+from sfumato.mechanism.file import checksum, record_of
 from sfumato.noise import _two_sided, projected, threshold
 from sfumato.optimise.budget import FREE
 from sfumato.optimise.cone import Cap, Coordinates, RatioCone, repaired
@@ -175,6 +176,13 @@ def test_second_promises_that_make_no_sense_are_refused(ball, options, said):
         sf.design(ball, EPSILON, **options)
 
 
+def test_a_comparison_under_a_second_promise_leaves_out_who_has_none(ball):
+    found = sf.compare(ball, epsilon=[0.5], methods=["srr", "ir", "hamming"], at_most=2, cache=False, workers=1)
+
+    assert {p.method for p in found.points} == {"ir", "srr"} and [m.method for m in found.missing] == ["hamming"]
+    assert all("at most 2 for any distribution" in p.promise for p in found.points)
+
+
 def test_methods_without_a_second_promise_are_named():
     assert set(sf.methods()) - _CAPPED == {
         "leakage", "distortion", "hamming", "lip", "ldp", "srlip", "srlip-paper", "mi-funnel"
@@ -309,7 +317,21 @@ def test_noise_in_a_file_of_the_older_version_is_refused(noisy_design, tmp_path)
     path.write_bytes(msgspec.json.encode(msgspec.structs.replace(forged, checksum=checksum(forged))))
     with pytest.raises(sf.SfumatoError, match="version 1"):
         sf.load(path)
-    assert plain(record).design.noise is None and plain(plain(record)) == plain(record)
+
+
+def test_the_kernel_reads_noise_and_lets_no_confidence_rest_on_it(noisy_design):
+    record = record_of(noisy_design.mechanism)
+
+    def written(record):
+        return msgspec.json.encode(msgspec.structs.replace(record, checksum=checksum(record)))
+
+    assert kernel.verify(written(record)).proved
+    noise, claim = record.design.noise, record.claim
+    sure = msgspec.structs.replace(claim, within=msgspec.structs.replace(claim.within, confidence=0.95))
+    cheap = msgspec.structs.replace(record.design, noise=msgspec.structs.replace(noise, counts=2 * noise.epsilon))
+    for forged in (msgspec.structs.replace(record, claim=sure), msgspec.structs.replace(record, design=cheap)):
+        with pytest.raises(kernel.Refused, match="noise"):
+            kernel.verify(written(forged))
 
 
 def test_noisy_counts_are_kept_and_found_again(noisy_design, tmp_path):

@@ -14,9 +14,8 @@ import msgspec
 import sfumato_kernel as kernel
 from sfumato.errors import ClaimError
 from sfumato.mechanism import Bundle
-from sfumato.mechanism.bundle_file import plain as plain_bundle
 from sfumato.mechanism.bundle_file import record_of as bundle_record
-from sfumato.mechanism.file import plain, record_of
+from sfumato.mechanism.file import record_of
 
 EXACT_CELLS = 20_000  # outputs × inputs for which rationals take about a tenth of a second
 PROVED_PAIRS = 64  # outputs × secrets² that may each need a dual point of some milliseconds
@@ -27,7 +26,7 @@ BALLS = ("chi-square-ball", "renyi-ball")
 def confirm(made: Any) -> bool:
     """Whether the kernel proves every claim of the mechanism or bundle; not, if that is too much for it or would take
     long. ClaimError if it refuses them, or a claim that is quick to prove."""
-    record: msgspec.Struct = plain_bundle(bundle_record(made)) if isinstance(made, Bundle) else plain(record_of(made))
+    record: msgspec.Struct = bundle_record(made) if isinstance(made, Bundle) else record_of(made)
     try:
         found = kernel.admitted(msgspec.json.encode(record))
         for part in found.parts if isinstance(made, Bundle) else [found]:

@@ -10,7 +10,17 @@ from typing import Any
 import click
 
 from sfumato.cli.console import Screen, columns, document, heading, pairs, spark, story, ticking, width
-from sfumato.cli.options import Names, counting, joined, json_option, table_argument, table_source, wishes_of
+from sfumato.cli.options import (
+    Names,
+    counting,
+    joined,
+    json_option,
+    read_as,
+    reading,
+    table_argument,
+    table_source,
+    wishes_of,
+)
 from sfumato.errors import listed
 
 INTERRUPTED = 130
@@ -30,17 +40,19 @@ WIDE = 100  # columns of text from which the second table has all of its own
 @click.option("--at", type=float, help="The level that errors and advice are shown at.  [default: the one nearest 1]")
 @click.option("--rows", type=click.IntRange(1), help="Rows that will be released.  [default: as many as were counted]")
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the ball around the counts.")
-@click.option("--counts", metavar="COL", help="TABLE is a table of counts: this column says how many people a row is.")
+@click.option("--at-most", type=float, metavar="NATS", help="A second promise of each mechanism, for any distribution: "
+              "what somebody may learn who knows a person's useful values.")
 @click.option("--time-limit", type=float, default=20.0, show_default=True, metavar="SECONDS", help="For each design.")
 @click.option("--workers", type=click.IntRange(1), help="Processes.  [default: one for each core, up to 8]")
 @click.option("--no-cache", is_flag=True, help="Compute everything anew and keep nothing.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
               help="Write table, pictures and a page into this folder; files of an earlier comparison are replaced.")
 @counting
+@reading
 @json_option
 def compare(
     table: Path, secret: Any, useful: Any, epsilon: str, points: int, methods: Any, at: float | None, rows: int | None,
-    confidence: float, counts: str | None, time_limit: float, workers: int | None, no_cache: bool, out: Path | None,
+    confidence: float, at_most: float | None, time_limit: float, workers: int | None, no_cache: bool, out: Path | None,
     as_json: bool, **rules: Any,
 ) -> int | None:
     """Compare every mechanism on TABLE over a range of ε: what it keeps, and how well one can estimate from it.
@@ -59,11 +71,11 @@ def compare(
 
     grid = levels(epsilon, points)
     names = entrants(joined(methods) or None)
-    joint = _joint(table, joined(secret), joined(useful), counts, rules, quiet=as_json)
+    joint = _joint(table, joined(secret), joined(useful), read_as(rules), rules, quiet=as_json)
     with ticking(f"comparing {len(names)} methods at {len(grid)} levels", len(names) * len(grid)) as tell:
         found = compared(
             joint, epsilon=grid, methods=names, confidence=confidence, n=rows, time_limit=time_limit, workers=workers,
-            cache=not no_cache, progress=lambda done, of, what: tell(done, what),
+            cache=not no_cache, progress=lambda done, of, what: tell(done, what), at_most=at_most,
         )
     here = min(grid, key=lambda e: abs(math.log((e or 1e-9) / (at or 1.0))))
     files = {} if out is None or not found.points else _written(found, here, out)
@@ -78,21 +90,25 @@ def compare(
 
 
 def _joint(
-    table: Path, secret: tuple[str, ...], useful: tuple[str, ...], counts: str | None, rules: dict[str, Any], *,
+    table: Path, secret: tuple[str, ...], useful: tuple[str, ...], read: dict[str, Any], rules: dict[str, Any], *,
     quiet: bool,
 ) -> Any:
+    from sfumato.releasing.columns import cut
     from sfumato.releasing.planning import joint_of
 
-    if str(table) == "adult" and not table.exists() and counts is None:
+    if str(table) == "adult" and not table.exists() and not any(read.values()):
         from sfumato.datasets import adult
 
         if len(secret) != 1 or len(useful) != 1:
             raise click.UsageError("adult has pairs of columns: give one --secret and one --useful.")
         return adult(secret[0], useful[0])
     wished = wishes_of(secret, useful, {"epsilon": 1.0, **rules})
-    source = table_source(table)
+    source = table_source(table, **read)
     source = source.settled(source.columns)  # several passes are made; what comes through a pipe is held in memory
-    return joint_of(source, wished, counts=counts, listener=Screen(quiet=quiet))[0]
+    screen = Screen(quiet=quiet)
+    for line in source.said:
+        screen.say(f"{source.name}: {line}.")
+    return joint_of(source, cut(source, wished, ()), listener=screen)[0]
 
 
 def _advice(found: Any, at: float) -> list[dict[str, Any]]:

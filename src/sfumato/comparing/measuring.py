@@ -17,22 +17,26 @@ from sfumato.uncertainty import Exactly, UncertaintySet
 
 
 def measured(
-    within: UncertaintySet, epsilon: float, method: str, *, n: int | None, time_limit: float | None = None
+    within: UncertaintySet, epsilon: float, method: str, *, n: int | None, time_limit: float | None = None,
+    at_most: float | None = None,
 ) -> Point | Missing:
     """The design of one method at one ε with its figures, or the reason why there is none."""
     entrant = ENTRANTS[method]
     try:
         if entrant.designer == "olh":
             return _olh(within.joint, epsilon, method, n)
-        return _designed(within, epsilon, method, entrant, n, time_limit)
+        return _designed(within, epsilon, method, entrant, n, time_limit, at_most)
     except SfumatoError as error:
         return Missing(method, epsilon, str(error))
 
 
 def _designed(
-    within: UncertaintySet, epsilon: float, method: str, entrant: Entrant, n: int | None, time_limit: float | None
+    within: UncertaintySet, epsilon: float, method: str, entrant: Entrant, n: int | None, time_limit: float | None,
+    at_most: float | None,
 ) -> Point:
     options = dict(entrant.options)
+    if at_most is not None:
+        options["at_most"] = at_most
     if time_limit is not None and entrant.timed:
         options["time_limit"] = time_limit
     joint = within.joint
@@ -54,7 +58,8 @@ def _promise(made: Any) -> str:
              "chi-square-ball": "in the ball", "renyi-ball": "in the Rényi ball"}
     kind = None if claim.within is None else claim.within.kind
     about = {"ldp": "record", "leakage": "record" if kind is None else "secret"}.get(claim.notion, "secret")
-    return f"{claim.title} of the {about}, {where.get(kind, 'in the set')}"
+    second = "".join(f"; at most {c.epsilon:g} for any distribution" for c in claim.also if c.notion == "rldp")
+    return f"{claim.title} of the {about}, {where.get(kind, 'in the set')}{second}"
 
 
 def _olh(joint: Joint, epsilon: float, method: str, n: int | None) -> Point:

@@ -25,7 +25,8 @@ SPARK_KEY = "sfumato"  # under which the columns of a Spark frame tell how they 
 
 
 class OutputColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A column of the released table and its role: 'secret', 'useful', 'symbol', 'bits', 'part', 'answer' or 'kept'."""
+    """A column of the released table and its role: 'secret', 'useful', 'symbol', 'bits', 'part', 'answer', 'guess' or
+    'kept'."""
 
     name: str
     role: str
@@ -86,6 +87,9 @@ def manifest_of(
         notes += [f"{told.sentence[0].upper()}{told.sentence[1:]}." for told in promises(mechanism)]
         if mechanism.joint is not None and mechanism.joint.noise is not None:
             notes.append(f"The mechanism file holds {design_sentence(mechanism.joint.noise)}.")
+    guesses = [c.name for c in columns if c.role == "guess"]
+    if guesses:
+        notes.append(f"The likeliest value by the design distribution, for reading only: {', '.join(guesses)}.")
     if mechanism.claim is None:
         notes.append("The mechanism carries no claim: no privacy is promised for this table.")
     return Manifest(

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sfumato.alphabet import Alphabet, Column, find_column
 from sfumato.drawing.bundled import BundleSampler, decoder_of
-from sfumato.drawing.decoding import Decoder, decoder
+from sfumato.drawing.decoding import GUESS, Decoder, decoder
 from sfumato.drawing.manifest import METADATA_KEY, NO_IMPRINT, Imprint, Manifest, OutputColumn, manifest_of
 from sfumato.drawing.randomness import Stream
 from sfumato.drawing.sampling import Sampler
@@ -73,7 +73,8 @@ class Flow:
         for name in (*coded.values(), *compared.values()):
             find_column(name, source.columns, source.name)
         kept = _kept(options.keep, source, {**private[0], **private[1]})
-        sampler, decoding = _bundle_draws(made, options.decode, stream) if isinstance(made, Bundle) else (
+        told = "symbols" if options.decode == GUESS else options.decode  # guesses stand beside what is estimated from
+        sampler, decoding = _bundle_draws(made, told, stream) if isinstance(made, Bundle) else (
             Sampler(made.law, stream), decoder(made, options.decode, stream)
         )
         names = [c.name for c in decoding.columns]
@@ -83,9 +84,11 @@ class Flow:
         places = [_position(source, coded.get(n, n)) for n in (*names, *kept)]
         order = tuple(sorted(range(len(places)), key=lambda i: places[i]))
         own = (*private[0].values(), *private[1].values())
+        listed = {x for c in (*made.secret.columns, *made.useful.columns) for x in c.labels if x is not None}
+        meant = replace(source.reading, na=tuple(x for x in source.reading.na if x not in listed))
+        source = replace(source, reading=meant) if meant.na != source.reading.na else source  # a label is no gap
         return cls(
-            source, checked, options.decode, coded, own, kept, sampler, decoding, order, stream, compared,
-            imprint=options.imprint,
+            source, checked, told, coded, own, kept, sampler, decoding, order, stream, compared, imprint=options.imprint
         )
 
     def at(self, place: Booking) -> Flow:

@@ -28,7 +28,8 @@ class Wishes:
     notion: str = "rldp"
     reads: str = "both"
     aim: str | None = None  # of the method auto; None: what `design` aims at when nobody says
-    bins: dict[str, int | list[float]] | None = None
+    bins: dict[str, int | str | list[float]] | None = None
+    numbers: str = "bins"  # columns of many numbers that bins do not name are cut, or each number is a label
     rare: float | dict[str, float] | None = None
     missing: str = "category"
     unseen: str | dict[str, str] | None = None
@@ -47,11 +48,14 @@ class Wishes:
     at_most: float | None = None  # nats for any distribution, as a second promise
     releases: int | None = None  # planned, which stay within `planned` together
     planned: float | None = None
+    automatic: tuple[str, ...] = ()  # columns whose bins nobody said
 
     def __post_init__(self) -> None:
         designed_epsilon(self.epsilon)
         if self.design not in DESIGNS:
             raise unknown("something to design from", self.design, DESIGNS)
+        if not 0 < self.confidence < 1:
+            raise InputError(f"confidence must lie strictly between 0 and 1, got {self.confidence!r}.")
         if self.at_most is not None and not self.epsilon <= self.at_most < math.inf:
             raise InputError(
                 f"{option('--at-most', 'at_most')} must be a finite number of nats, ε = {self.epsilon:g} or more, got "
