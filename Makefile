@@ -5,7 +5,7 @@ BENCH_VENV ?= .venv-bench
 BIN := $(VENV)/bin
 PIP := -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test check bench laws docs reproduce kernel forge survey clean
+.PHONY: demo test check bench figures laws docs pictures reproduce kernel forge agree survey clean
 
 $(VENV)/run.stamp: requirements/run.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("sfumato needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
@@ -22,7 +22,7 @@ demo: $(VENV)/run.stamp  ## the whole road on real counts; leaves files to look 
 	$(BIN)/sfumato demo --out demo --force
 
 check: $(VENV)/test.stamp
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks docs
 	$(BIN)/mypy
 
 test: check  ## what CI runs
@@ -36,6 +36,11 @@ $(BENCH_VENV)/stamp: requirements/run.txt requirements/bench.txt pyproject.toml
 
 bench: $(BENCH_VENV)/stamp  ## times as ratios, with peers, into docs/benchmarks.md
 	$(BENCH_VENV)/bin/python benchmarks/run.py
+	$(BENCH_VENV)/bin/python docs/pictures/draw.py benchmarks columns
+
+figures: $(VENV)/test.stamp  ## the default on twenty tables, and how often an analyst's intervals hold: half an hour
+	$(BIN)/python benchmarks/twenty.py --out docs/twenty.md
+	$(BIN)/python benchmarks/analysis.py --runs 500 --out docs/coverage.md
 
 laws: $(VENV)/test.stamp  ## the laws of a correct search over two thousand random tables: hours; COUNT=40 for a look
 	$(BIN)/python benchmarks/engine.py laws $(or $(COUNT),2000)
@@ -46,6 +51,10 @@ $(VENV)/docs.stamp: $(VENV)/test.stamp requirements/docs.txt
 
 docs: $(VENV)/docs.stamp  ## the documentation as a site that opens from its folder: site/index.html
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs site
+	$(BIN)/python -m tests.site site
+
+pictures: $(VENV)/test.stamp  ## the pictures of the pages, drawn anew from the library
+	$(BIN)/python docs/pictures/draw.py
 
 kernel: $(VENV)/test.stamp  ## the verifier alone, as a wheel of its own in dist/
 	rm -rf build/kernel && mkdir -p build/kernel && cp -r src/sfumato_kernel LICENSE build/kernel/
@@ -58,6 +67,10 @@ forge: $(VENV)/test.stamp  ## wrong files against the verifier, a million of the
 
 survey: $(VENV)/test.stamp  ## survey pages and their intake at full size: vectors, answers, rates, 200 kill -9, 5,000 people; a quarter hour
 	$(BIN)/python benchmarks/survey.py
+
+AGREED ?= 100000
+agree: $(VENV)/test.stamp  ## random laws under every notion and set through the kernel and the fast proofs
+	$(BIN)/python benchmarks/verifier.py agree $(AGREED)
 
 reproduce: $(VENV)/test.stamp  ## figures and tables of the papers, quick versions, into docs/
 	$(BIN)/sfumato reproduce all --out docs/figures --page docs/reproduced.md

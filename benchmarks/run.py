@@ -25,6 +25,8 @@ Written by `make bench`. Every figure is a median of repeats taken in turns; a r
 beside a time is what the timed code computed. A copy uses the reader and the writer of the release, its threads and its
 fsync. The first release of five million rows or more in a process also loads numba, which is left to the run that goes
 before the timed ones. `make bench` runs all sections but Spark's; `python benchmarks/run.py NAME` runs some.
+
+![What was measured as a share of its limit, nearest to the limit first.](pictures/benchmarks.svg)
 """
 SIZED = ("files", "funnel")  # modules that have a larger version
 Text = tuple[str, bool]  # of a section, and whether every limit holds

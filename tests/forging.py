@@ -370,18 +370,29 @@ def information(q, p):
 
 
 def bundle_is_false(document, rng):
-    """Under 'nothing': the product, or the greatest, of what each part allows any distribution."""
-    secrets, each = math.prod(len(c["labels"]) for c in document["secret"]), []
+    """Under 'nothing': the product, or the greatest, of what each part allows any distribution; where parts are about the
+    secret and independent given it, or answered in turn, of what they tell of a pair of secrets somewhere in their sets."""
+    secrets, assuming = math.prod(len(c["labels"]) for c in document["secret"]), document["promise"]["assuming"]
+    limit = math.exp(min(document["promise"]["epsilon"], 700)) * (1 + 1e-12)
+    pairs, each = list(itertools.permutations(range(secrets), 2)), []
     for part in document["parts"]:
         sizes = tuple(len(c["labels"]) for c in part["useful"])
         try:
             q, _ = weights(part["law"], secrets if part["reads"] == "both" else 1, sizes)
         except (ValueError, IndexError, KeyError, TypeError) as error:
             return f"no law: {error}"
-        each.append(max(quotient(max(y[s if len(y) > 1 else 0]), min(y[t if len(y) > 1 else 0]))
-                        for y in q for s in range(secrets) for t in range(secrets) if s != t))
-    if document["promise"]["assuming"] != "nothing":
-        return None
-    limit = math.exp(min(document["promise"]["epsilon"], 700)) * (1 + 1e-12)
-    worst = max(each) if document.get("turns") else math.prod(each)
+        if part.get("claim") and (reason := is_false(part, rng)):
+            return f"in a part: {reason}"
+        if assuming == "nothing":
+            each.append([max(quotient(max(y[s if len(y) > 1 else 0]), min(y[t if len(y) > 1 else 0])) for y in q) for s, t in pairs])
+        elif part["secret"] == document["secret"]:
+            found = [whole(p) for p in members(part, part["claim"]["within"], rng)]
+            each.append([max([told(y, p, s, t) for y in q for p in found if sum(p[s]) and sum(p[t])], default=Fraction(1)) for s, t in pairs])
+    together = max if document.get("turns") else math.prod
+    worst = max(together(ratios) for ratios in zip(*each, strict=True)) if each else 1
     return f"a bundle at {worst}" if worst > limit else None
+
+
+def told(y, p, s, t):
+    """P(y|s) / P(y|t)."""
+    return apart(*((sum(map(int.__mul__, p[a], y[a if len(y) > 1 else 0])), sum(p[a])) for a in (s, t)))

@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 import sfumato as sf
+from sfumato.estimation.foreseen import foreseen
+from sfumato.optimise.estimates.closed import closed_errors
+from sfumato.optimise.estimates.goal import parts_of
 
 
 @pytest.fixture(scope="module")
@@ -15,6 +18,53 @@ def lopsided():
 
 def identified(design, joint):
     return sf.recovery(design.mechanism, joint).standard_errors is not None
+
+
+def test_the_least_mean_error_is_aimed_at_and_said(lopsided):
+    made = sf.design(lopsided, 1.0, time_limit=4)
+
+    assert made.unit == "times the least standard errors" and 1 - 1e-9 <= made.value < 2 and made.bound <= made.value
+    assert sf.design(lopsided, 1.0, "grr").foreseen().share < made.foreseen().share
+    assert sf.design(lopsided, 1.0, aim="information").unit == "nats"
+    assert sf.design(lopsided, 1.0, gap=0.5).unit == "nats"  # a gap is about bits
+
+
+@pytest.mark.parametrize("useful", [3, 4, 5])
+def test_auto_never_walks_into_the_hole_of_srr(useful):
+    """Where |U| ≈ e^ε + 1, SRR multiplies the effects of the secret by almost nothing."""
+    joint = sf.Joint.from_counts(np.full((3, useful), 1000 // useful))
+    points = {p.name: p.points for p in sf.design(joint, 1.0, time_limit=2).foreseen().parts}
+    blind = {p.name: p.points for p in sf.design(joint, 1.0, "srr").foreseen().parts}
+
+    assert points["secret"] < 25 and (useful != 4 or blind["secret"] > 50)
+    assert sf.design(sf.Anything(joint), 1.0).method in ("grr", "oue")
+
+
+def test_what_is_foreseen_is_what_estimates_say():
+    joint = sf.datasets.adult("sex", "race")
+    for method in ("srr", "oue", "grr"):
+        made = sf.design(joint, 1.0, method)
+        told = {p.name: p for p in made.foreseen().parts}
+        inversion = foreseen(made.mechanism, joint, joint.n)
+        for name, axis in (("sex", 0), ("race", 1)):
+            mean = inversion.marginal(axis).variance.mean()
+            assert told[name].points == pytest.approx(196 * np.sqrt(mean), rel=2e-3)
+    helps = made.foreseen().helps
+    assert [h.times for h in helps] == sorted(h.times for h in helps) and all(0 < h.times < 1 for h in helps)
+    assert any("ε = 2 instead of 1" in h.what for h in helps)
+
+
+@pytest.mark.parametrize("method", ["srr", "grr", "oue", "sue", "ir"])
+@pytest.mark.parametrize("reads", ["both", "useful"])
+def test_errors_of_closed_forms_are_those_of_their_matrices(method, reads):
+    useful = sf.Alphabet.of(sf.Column.of("a", ["x", "y"]), sf.Column.of("b", ["u", "v", "w"]))
+    joint = sf.Joint.from_counts(np.random.default_rng(0).integers(5, 50, (3, 6)), 3, useful)
+    if reads == "useful" and method in ("srr", "ir"):
+        return
+    law = sf.design(joint, 1.0, method, reads=reads).mechanism.law
+    listed = {name: goal.of_law(law) for name, goal in parts_of(joint, reads, [2, 3]).items()}
+
+    assert closed_errors(law, joint, reads, [2, 3]) == pytest.approx(listed, rel=1e-6)
 
 
 def test_either_never_gives_a_release_from_which_nothing_can_be_estimated(lopsided):
@@ -36,6 +86,7 @@ def test_estimates_are_better_when_aimed_at_and_information_when_that_is(lopside
 
     assert kept[0] >= kept[1]
     assert sf.recovery(errors.mechanism, lopsided).standard_errors.mean() <= grr
+    assert sf.design(ball, 1.0, time_limit=3).method == errors.method
 
 
 def test_large_tables_and_other_notions_get_the_best_closed_form():

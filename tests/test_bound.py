@@ -15,7 +15,8 @@ from sfumato.optimise.arrays import entropy, xlogx
 from sfumato.optimise.bound import bound
 from sfumato.optimise.bound.pricing import Block, Queries
 from sfumato.optimise.bound.slack import reach
-from sfumato.optimise.budget import Budget
+from sfumato.optimise.bound.strand import Strand
+from sfumato.optimise.budget import FREE, Budget
 from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean
 
 SECONDS = 0.6
@@ -140,9 +141,36 @@ def test_pricing_bounds_every_block_with_both_sides(values, order, seed):
     scale = np.minimum(1.0, np.minimum((levels[0, 0] - 1) / (top - 1), (1 - levels[0, 1]) / (1 - low)))[:, None]
     w = 1 + scale * (w - 1)
 
-    for first in (0, 1):
-        found = Block(q, order, above, below).price(y, Queries(levels, np.array([first])), np.array([-np.inf]), 6)
-        assert (xlogx(w) @ q - w @ (q * y)).max() <= found.value[0] + 1e-9
+    for first, tilt in ((0, 0.0), (1, 0.7)):
+        asked = Queries(levels, np.ones((1, 2)), np.array([first]), np.array([tilt]))
+        found = Block(q, order, above, below).price(y, asked, np.array([-np.inf]), 6)
+        assert (xlogx(w) @ q - w @ (q * (y + tilt))).max() <= found.value[0] + 1e-9
+
+
+@settings(max_examples=25)
+@given(st.integers(2, 6), st.sampled_from([-1.0, 0.0, 0.5]), st.integers(0, 2**31))
+def test_a_tree_of_prices_serves_for_other_prices_higher_floors_and_higher_roofs(values, order, seed):
+    """Random blocks in {m ≥ floor, M ≤ roof}, means and all, are never worth more than what a tree of {1, E} proves."""
+    rng = np.random.default_rng(seed)
+    q, alpha, E = rng.dirichlet(np.ones(values)) * 0.98 + 0.02 / values, 1 / (1 - order), 1 + 10 ** rng.uniform(-1, 0.5)
+    above, below = 10 ** rng.uniform(-3, -0.3, 2)
+    strand, y = Strand(q, order, above, below, E), rng.normal(size=values) * 2
+    strand.table(rng.normal(size=values), 1.0, E, -np.inf, 5, FREE)
+    tree, limits = strand.found.items, [divergence_at(k, 1.0, alpha) for k in (above, below)]
+
+    for floor, roof in ((1.0, E), (1.0 + 0.3 * (E - 1.0), E), (1.0, E * 1.3)):
+        v = rng.dirichlet(np.full(values, 0.4), size=200) / q
+        many, middle = np.broadcast_to(q, v.shape), rng.uniform(floor, roof, len(v))
+        top = greatest_mean(v, many, np.full(len(v), limits[0]), alpha).value - 1
+        low = 1 + greatest_mean(-v, many, np.full(len(v), limits[1]), alpha).value
+        steep = np.minimum(middle, np.minimum((roof - middle) / top, (middle - floor) / low))[:, None]
+        v = middle[:, None] + steep * (v - 1)
+
+        table = strand.table(y, floor, roof, -np.inf, 1, FREE, tree)
+
+        for worth, mean in zip(xlogx(np.maximum(v, 0)) @ q - v @ (q * y), middle, strict=True):
+            holds = (table[:, 0] <= mean + 1e-12) & (mean <= table[:, 1] + 1e-12)
+            assert worth <= table[holds, 2].max() + 1e-9
 
 
 @given(st.floats(0.01, 0.99), st.floats(1e-4, 3.0), st.sampled_from([-2.0, -1.0, 0.0, 0.5, 0.8]))

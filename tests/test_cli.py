@@ -25,7 +25,7 @@ from sfumato.releasing.parts import split
 from sfumato.sources import open_source
 
 FAST = ["--notion", "ldp", "--method", "srr"]  # proved without a ball: quick where the design does not matter
-WRITTEN = ["out.csv", "out.manifest.json", "out.mechanism.json", "out.report.html"]
+WRITTEN = ["out.csv", "out.manifest.json", "out.mechanism.json", "out.report.html", "out.tables.csv"]
 
 
 def run(*args, code=0, **options):
@@ -199,7 +199,11 @@ def test_the_two_parts_of_a_split_are_the_table_whatever_is_read():
 def test_useful_columns_are_found_and_listed(people, out):
     done = release(people, out)
 
-    assert "Useful columns: town (every categorical column that fits into 40 cells" in " ".join(done.stderr.split())
+    said = " ".join(done.stderr.split())
+
+    assert "Useful columns: town and age (every categorical column that fits into 40 cells" in said
+    assert "age is cut at" in said and out.read_text().startswith("sex,town,age\n")
+    release(people, out, "--numbers", "labels", "--force")
     assert out.read_text().startswith("sex,town\n")
 
 
@@ -234,10 +238,10 @@ def test_a_given_mechanism_is_used_and_not_written_again(people, out, tmp_path):
     said = json.loads(run("release", people, "--mechanism", given, "--out", again, "--json").stdout)
 
     assert sorted(os.listdir(out.parent)) == sorted(
-        [*WRITTEN, "again.manifest.json", "again.parquet", "again.report.html"]
+        [*WRITTEN, "again.manifest.json", "again.parquet", "again.report.html", "again.tables.csv"]
     )
     assert pq.read_table(again).num_rows == said["rows"] == 200
-    assert set(said["files"]) == {"table", "manifest", "report"}
+    assert set(said["files"]) == {"table", "tables", "manifest", "report"}
 
 
 def test_a_given_mechanism_excludes_design_options(people, out):
@@ -282,7 +286,7 @@ def test_json_is_one_document_on_stdout(people, out):
 
 
 def test_epsilon_zero_releases_rows_that_ignore_the_input(people, out):
-    run("release", people, "--secret", "sex", "--useful", "town", "--epsilon", 0, "--out", out, *FAST)
+    run("release", people, "--secret", "sex", "--useful", "town", "--epsilon", 0, "--out", out, "--anyway", *FAST)
 
     said = json.loads(run("verify", out.parent / "out.mechanism.json", "--json").stdout)
     assert said["claim"]["level"] == 0
@@ -332,7 +336,10 @@ def test_estimate_shows_intervals_and_writes_every_cell(people, out, tmp_path):
     shown = run("estimate", out, "--csv", cells).stdout
     said = json.loads(run("estimate", out, "--mechanism", out.parent / "out.mechanism.json", "--json").stdout)
 
-    assert "estimate" in shown and "sex × town" in shown
+    assert "estimate" in shown and "sex × town" not in shown
+    assert "sex × town" in run("estimate", out, "--joint").stdout
+    within = run("estimate", out, "--table", "sex,town").stdout
+    assert "sex within town" in within and "independent" in within
     rows = table(cells)
     assert list(rows[0]) == ["sex", "town", "estimate", "low", "high", "error"]
     assert len(rows) == len(said["cells"]) == 6
@@ -390,7 +397,7 @@ def test_the_demo_leaves_files_to_look_at_and_overwrites_nothing(tmp_path, monke
     files = sorted(name for name in os.listdir(folder) if not name.endswith(".counts.json"))
     assert files == sorted([
         "adult.csv", "released.csv", "released.manifest.json", "released.mechanism.json", "released.private-report.html",
-        "released.report.html",
+        "released.report.html", "released.tables.csv",
     ])
     assert len((folder / "released.csv").read_text().splitlines()) == 32562
     assert "The claim holds" in told

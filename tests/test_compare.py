@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import hashlib
 import io
 import itertools
 import json
 import math
 import os
+import re
 import stat
 import xml.etree.ElementTree as ElementTree
 
@@ -28,7 +31,7 @@ from sfumato.comparing.olh import covariance
 from sfumato.comparing.page import page
 from sfumato.comparing.pictures import error_picture, kept_picture
 from sfumato.comparing.precision import precision, untouched
-from sfumato.comparing.recommending import advice
+from sfumato.comparing.recommending import advice, recommended
 from sfumato.comparing.store import cache_folder
 from sfumato.comparing.truths import realised
 
@@ -287,12 +290,29 @@ def test_advice_weighs_only_mechanisms_with_the_same_promise():
 
 def test_pictures_are_well_formed_described_and_finite():
     found = quick([*CLOSED, "nr"], [0.1, 1.0, 3.0])
-    for text in (kept_picture(found), error_picture(found), error_picture(found, "joint")):
+    for text in (kept_picture(found, 1.0), error_picture(found, 1.0), error_picture(found, 1.0, "joint")):
         tree = ElementTree.fromstring(text)
         names = [e.tag.split("}")[1] for e in tree]
         assert names[:2] == ["title", "desc"] and "best with" in tree[1].text
         assert "nan" not in text and "inf" not in text.replace("information", "")
-    assert "<script" not in page(found, 1.0) and "http://www.w3.org/2000/svg" in page(found, 1.0)
+    text = page(found, 1.0)
+    script = re.search(r"<script>(.*)</script>", text, re.S)[1]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in text
+    assert text.count("http") == text.count("http://www.w3.org/2000/svg") == 2
+
+
+def test_three_methods_are_recommended_in_fixed_colours_and_every_name_is_explained():
+    found = quick([*CLOSED, "nr"], [0.5, 1.0, 3.0])
+    chosen = recommended(found.at(1.0))
+    text = page(found, 1.0)
+
+    assert len(chosen) == 3 and "nr" not in chosen
+    for picture in (kept_picture(found, 1.0), error_picture(found, 1.0)):
+        for i, name in enumerate(chosen):
+            assert f'class="c{i} n"' not in picture or re.search(rf'class="c{i} n"[^>]*>{name}<', picture)
+    for method in found.methods:
+        assert re.search(rf">{method}</th><td class=\"what\">[A-Z]", text), method
 
 
 @pytest.mark.parametrize("points", [(), ((1.0, 0.5),), ((1.0, 0.0), (2.0, 0.0)), ((1.0, math.inf), (2.0, 0.1))])

@@ -11,7 +11,7 @@ from tests.documents import PAGES, ROOT, SETUP, blocks, steps, workshop
 import sfumato as sf
 
 CODE = ("python", "console", "output", "sh", "text", "json", "{toctree}", "{eval-rst}")
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 
 
 def title(path):

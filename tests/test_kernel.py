@@ -31,7 +31,7 @@ from sfumato.errors import SfumatoError
 from sfumato.mechanism import Mechanism, mechanism
 from sfumato.mechanism.file import record_of
 from sfumato.mechanism.law_records import LawRecord
-from sfumato_kernel import exact, laws, rounding, verdict
+from sfumato_kernel import bundles, exact, laws, rounding, verdict
 from sfumato_kernel.rounding import level
 
 DOCUMENTS = mechanism_files.documents()
@@ -128,6 +128,26 @@ def test_bundles_of_every_kind_are_proved_by_both():
         assert sf.certify(made) if isinstance(made, Mechanism) else True
 
 
+@settings(max_examples=40)
+@given(st.integers(0, 2**48))
+def test_what_a_tree_promises_is_true_where_its_tables_are_the_truth(seed):
+    """s → u → v by enumeration: P(y, z|s) = Σ_u p(u|s) Q(y|u) Σ_v p(v|u) Q(z|v)."""
+    rng = random.Random(seed)
+    columns = [{"name": n, "labels": ["0", "1", "2"][:2 + (n == "u")]} for n in "suv"]
+    weights = [[rng.randrange(1, 64) for _ in c["labels"]] for c in columns[1:]]
+    laws_ = [{"kind": "table", "bits": 6, "weights": [w, [64 - x for x in w]], "meaning": "symbol"} for w in weights]
+    tables = [[[rng.randrange(1, 9) for _ in c["labels"]] for _ in above["labels"]] for above, c in itertools.pairwise(columns)]
+    parts = [{"format": "sfumato/mechanism", "version": 1, "method": "forged", "reads": "useful", "secret": [above], "useful": [c],
+              "law": law, "claim": {"notion": "rldp", "epsilon": 99.0, "within": {"kind": "exactly"}}, "design": {"source": "x", "counts": t}}
+             for (above, c), law, t in zip(itertools.pairwise(columns), laws_, tables, strict=True)]
+    document = {"format": "sfumato/bundle", "version": 1, "secret": [columns[0]], "parts": parts, "promise": {"epsilon": 99.0, "assuming": "tree"}}
+    found = bundles._below(kernel.admitted(forging.sealed(document)), 0)
+    mean = [[Fraction(sum(map(int.__mul__, row, w)), sum(row)) for row in tables[1]] for w in laws_[1]["weights"]]
+    both = [[Fraction(sum(n * q * m for n, q, m in zip(row, w, z, strict=True)), sum(row)) for row in tables[0]]
+            for w in laws_[0]["weights"] for z in mean]
+    assert max(max(row) / min(row) for row in both) <= found
+
+
 def test_a_custom_set_is_not_something_the_kernel_proves():
     document = json.loads(json.dumps(next(d for d in DOCUMENTS if d.get("claim", {}).get("within"))))
     document["claim"]["within"] = {"kind": "custom", "name": "mine"}
@@ -200,6 +220,12 @@ def test_the_widest_words_stay_within_int64():
 
 
 # Forging.
+
+def test_next_to_nothing_is_as_true_of_a_constant_law_as_nothing():
+    document = next(d for d in DOCUMENTS if d["law"]["kind"] == "constant" and d["claim"]["notion"] == "ldp")
+    for epsilon in (0.0, 5e-324, 1e-300, 1e-40):
+        assert kernel.verify(forging.sealed({**document, "claim": {"notion": "ldp", "epsilon": epsilon}})).proved
+
 
 @settings(max_examples=400)
 @given(st.integers(0, 2**48))

@@ -27,8 +27,14 @@ def file(tmp_path_factory):
     return made.mechanism.save(tmp_path_factory.mktemp("leak") / "m.json")
 
 
-def test_leak_prints_every_measure_and_the_lattice(file):
+def test_leak_fits_one_screen_and_says_how_to_see_the_rest(file):
     said = run("leak", file)
+    assert said.exit_code == 0 and len(said.output.splitlines()) <= 24
+    assert "odds between two values" in said.output and "--all" in said.output
+
+
+def test_leak_prints_every_measure_and_the_lattice(file):
+    said = run("leak", file, "--all")
     assert said.exit_code == 0, said.output
     for name in ("local differential privacy", "maximal leakage", "mutual information", "RLDP over the claimed set",
                  "What Y tells about the secret", "is at most"):

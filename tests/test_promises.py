@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 from tests.strategies import joints
 
 import sfumato as sf
+import sfumato_kernel as kernel
 from sfumato.certification import certificate
 from sfumato.cli.app import cli
 from sfumato.designers.choose import _CAPPED
 from sfumato.designers.splitting import split
 from sfumato.joint import Noise
 from sfumato.mechanism import Claim
-from sfumato.mechanism.file import checksum, plain, record_of
+from sfumato.mechanism.file import checksum, record_of
 from sfumato.noise import _two_sided, projected, threshold
 from sfumato.optimise.budget import FREE
 from sfumato.optimise.cone import Cap, Coordinates, RatioCone, repaired
@@ -323,7 +324,21 @@ def test_noise_in_a_file_of_the_older_version_is_refused(noisy_design, tmp_path)
     path.write_bytes(msgspec.json.encode(msgspec.structs.replace(forged, checksum=checksum(forged))))
     with pytest.raises(sf.SfumatoError, match="version 1"):
         sf.load(path)
-    assert plain(record).design.noise is None and plain(plain(record)) == plain(record)
+
+
+def test_the_kernel_reads_noise_and_lets_no_confidence_rest_on_it(noisy_design):
+    record = record_of(noisy_design.mechanism)
+
+    def written(record):
+        return msgspec.json.encode(msgspec.structs.replace(record, checksum=checksum(record)))
+
+    assert kernel.verify(written(record)).proved
+    noise, claim = record.design.noise, record.claim
+    sure = msgspec.structs.replace(claim, within=msgspec.structs.replace(claim.within, confidence=0.95))
+    cheap = msgspec.structs.replace(record.design, noise=msgspec.structs.replace(noise, counts=2 * noise.epsilon))
+    for forged in (msgspec.structs.replace(record, claim=sure), msgspec.structs.replace(record, design=cheap)):
+        with pytest.raises(kernel.Refused, match="noise"):
+            kernel.verify(written(forged))
 
 
 def test_noisy_counts_are_kept_and_found_again(noisy_design, tmp_path):

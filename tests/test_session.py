@@ -24,6 +24,7 @@ from sfumato.cli.app import cli
 from sfumato.decimals import at_least, at_most
 from sfumato.designers import choose
 from sfumato.designers.aiming import AIM, AIMS
+from sfumato.designers.srr import srr
 from sfumato.drawing.randomness import Lane
 from sfumato.errors import option, spelled
 from sfumato.mechanism.file import record_of
@@ -272,7 +273,8 @@ def test_counts_can_be_planned_from(people):
 def test_what_is_published_is_what_the_command_line_writes(people, tmp_path):
     sf.publish(sf.plan(people, "health", 1.0, "town", method="srr"), tmp_path / "out.csv")
 
-    assert sorted(os.listdir(tmp_path)) == ["out.csv", "out.manifest.json", "out.mechanism.json", "out.report.html"]
+    assert sorted(os.listdir(tmp_path)) == [
+        "out.csv", "out.manifest.json", "out.mechanism.json", "out.report.html", "out.tables.csv"]
     assert sf.verify(tmp_path / "out.mechanism.json").holds
 
 
@@ -285,7 +287,7 @@ def test_a_wish_that_nobody_knows_is_named():
 
 def test_the_aim_of_python_is_that_of_the_command_line(people, tmp_path, monkeypatch):
     aims = []
-    monkeypatch.setattr(choose, "aimed", lambda task, aim, best, named, limit: aims.append(aim) or named("srr", {}))
+    monkeypatch.setattr(choose, "aimed", lambda task, aim, best, limit: aims.append(aim) or srr(task))
     csv.write_csv(people, tmp_path / "people.csv")
 
     sf.design(sf.ChiSquareBall(sf.tabulate(people, "health", "town")), 1.0)

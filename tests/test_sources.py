@@ -113,10 +113,11 @@ def refusal(make, match, error=sf.InputError):
     ("near.csv", b"sex,raec\nF,x\n", "'race' is not a column of near.csv .*Did you mean 'raec'"),
     ("twice.csv", b"sex,race,sex\nF,x,M\n", "more than one column named 'sex'"),
     ("ragged.csv", b"sex,race\nF,x\nM,s3cret,y\nF,x\n", "ragged.csv.*2 fields expected, 3 found"),
-    ("bytes.csv", b"sex,race\nF,s3cret\xff\xfe\nM,x\n", "bytes.csv.*not UTF-8"),
-    ("header8.csv", b"s\xffx,race\nF,s3cret\n", "header of header8.csv is not UTF-8"),
+    ("bytes.csv", b"sex,race\nF,s3cret\xff\x81\nM,x\n", "bytes.csv is not written in cp1252 throughout.*encoding="),
     ("not.parquet", b"PAR1 s3cret, no it is not", "not.parquet is not a Parquet file"),
-    ("what.xlsx", b"s3cret", "cannot tell the format of what.xlsx"),
+    ("what.doc", b"s3cret", "cannot tell the format of what.doc"),
+    ("what.xlsx", b"s3cret", "what.xlsx is not a workbook"),
+    ("what.dta", b"s3cret", "what.dta is not a file of dta"),
     ("bad.csv.gz", b"sex,race\nF,s3cret\n", "bad.csv.gz could not be read"),
 ])
 def test_bad_files_are_refused_without_their_content(name, content, match, tmp_path):

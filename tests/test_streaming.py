@@ -103,7 +103,7 @@ def test_a_packed_file_that_was_cut_short_leaves_nothing(packed, people, folder,
 
 def test_the_header_is_not_blamed_for_the_body(tmp_path):
     (tmp_path / "body.csv").write_bytes(b"note,ill,town\nx,no,A\nx,yes,\xff\xfe" + PRIVATE.encode() + b"\n")
-    source = open_source(tmp_path / "body.csv")
+    source = open_source(tmp_path / "body.csv", encoding="utf-8")
 
     assert source.columns == ("note", "ill", "town")
     with pytest.raises(sf.DataError, match=r"body\.csv, column 'town': a value is not UTF-8") as caught:

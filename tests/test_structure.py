@@ -15,8 +15,8 @@ from sfumato.utility.information import _BY_KIND
 
 HOME = Path(sf.__file__).parent
 ORDER = [
-    "errors", "decimals", "atomic", "alphabet", "arrow", "joint", "noise", "logs", "sources", "binning", "tabulation",
-    "datasets",
+    "errors", "decimals", "frames", "plotting", "atomic", "alphabet", "arrow", "joint", "noise", "logs", "sources",
+    "binning", "grouping", "tabulation", "datasets",
     "uncertainty", "mechanism", "optimise", "privacy", "utility", "certification", "designers", "composing", "bundles",
     "drawing", "estimation", "comparing", "reporting", "releasing", "ledgers", "auditing", "survey", "collecting",
     "reproduce", "cli",
@@ -37,7 +37,7 @@ PUBLIC = """
 """.split()
 MANIFEST = """
     format version sfumato date rows columns decode meaning method mechanism claim engine randomness design_data
-    notes packages size entry
+    notes packages size entry publisher command
 """.split()
 MECHANISM = """
     format version method reads secret useful law claim design answers checksum

@@ -152,6 +152,15 @@ def test_a_mechanism_becomes_a_survey_and_bad_questions_are_refused():
         made.page(collector="javascript:alert(1)")
 
 
+def test_the_page_proves_a_cap_for_any_distribution_beside_a_promise_over_a_ball():
+    ball = sf.ChiSquareBall(sf.datasets.adult("sex", "race"))
+
+    capped = Survey.of_mechanism(sf.design(ball, 1.0, "grr", at_most=1.5).mechanism)
+
+    assert '"claim":{"about":"secret","epsilon":1.5}' in capped.page()
+    assert '"claim":null' in Survey.of_mechanism(sf.design(ball, 1.0, "grr").mechanism).page()
+
+
 def test_german_words_fill_the_same_gaps_as_english_ones(tmp_path):
     english, german = (msgspec.structs.asdict(words_in(x)) for x in ("en", "de"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -21,6 +22,9 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Label = str | None  # None: the value is missing
 MISSING = "(missing)"  # how None is shown
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+DATE_PARTS = ("year", "quarter", "month", "weekday")  # what a date may be taken for
+SUMS = ("total", "all", "sum", "subtotal", "overall", "grand total")  # labels of rows that add up others
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # may steer a terminal; tabs and line ends do not
 
 
@@ -32,7 +36,8 @@ class Column:
     `other` takes every value that is not listed; without it an unseen value is refused.
     `cuts` bins a numeric column into (−∞, c₁), [c₁, c₂), …, [c_k, ∞).
     `dtype` says whether '1.0' and '1' (number) or 'True' and 'true' (boolean) are the same label, as they are
-    when one column comes once from CSV and once from Parquet.
+    when one column comes once from CSV and once from Parquet, or which part of a date is the label (year, quarter,
+    month, weekday).
 
     >>> Column.of("age", cuts=[30, 65]).labels
     ('< 30', '30 to < 65', '≥ 65')
@@ -83,6 +88,23 @@ class Column:
     @property
     def size(self) -> int:
         return len(self.labels)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Labels that look alike, or like a sum of others: most often slips of the keyboard, or rows of totals.
+
+        >>> Column.of("town", ["Delft", "delft ", "Total"]).doubts[0]
+        "column 'town': the labels 'Delft' and 'delft ' differ only in case or spaces"
+        """
+        alike: dict[str, list[str]] = {}
+        for label in self.labels if self.cuts is None else ():
+            if label is not None:
+                alike.setdefault(" ".join(label.split()).casefold(), []).append(label)
+        same = [f"column {self.name!r}: the labels {x[0]!r} and {x[1]!r} differ only in case or spaces"
+                for x in alike.values() if len(x) > 1]
+        sums = [f"column {self.name!r} has the label {alike[x][0]!r}: if its rows add up others, remove them"
+                for x in SUMS if x in alike and len(alike) > 2]
+        return (*same, *sums)
 
     def code(self, value: object) -> int:
         """The code of one raw value, for a respondent's record. The error never repeats the value."""
@@ -191,9 +213,11 @@ class Alphabet:
 def spelled(text: str, dtype: str) -> str:
     """The one spelling of a value that may be written in several ways; other text stays as it is.
 
-    >>> spelled("1.0", "number"), spelled("True", "boolean"), spelled("01", "string")
-    ('1', 'true', '01')
+    >>> spelled("1.0", "number"), spelled("True", "boolean"), spelled("01", "string"), spelled("2026-02-01", "weekday")
+    ('1', 'true', '01', 'Sunday')
     """
+    if dtype in DATE_PARTS:
+        return _part_of(text, dtype)
     if dtype == "boolean":
         return text.strip().lower()
     if dtype == "number":
@@ -207,6 +231,16 @@ def spelled(text: str, dtype: str) -> str:
             return text
         return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
     return text
+
+
+def _part_of(text: str, part: str) -> str:
+    """The year (2026), quarter (2026-Q1), month (2026-01) or weekday of a date as ISO writes it; else the text."""
+    try:
+        day = datetime.date.fromisoformat(text[:10])
+    except ValueError:
+        return text
+    told = {"year": f"{day:%Y}", "quarter": f"{day:%Y}-Q{(day.month + 2) // 3}", "month": f"{day:%Y-%m}"}
+    return told.get(part) or WEEKDAYS[day.weekday()]
 
 
 def find_column(name: str, columns: Sequence[str], where: str) -> str:

@@ -6,12 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.arrow import numbers_of
 from sfumato.errors import DataError, InputError
 from sfumato.sources import Source
 
+FEW = 20  # distinct numbers up to which each stays a label of its own
+BINS = 5  # that numbers are cut into when nobody says how
+MOST_DIGITS = 17  # of a float
+CODE = r"^[+-]?0[0-9]"  # numbers with leading zeros are codes
 
 def bin_edges(source: Source, name: str, rule: int | Sequence[float]) -> Floats:
     """The inner edges of a column's bins: as given, or so that the bins hold about equally many rows."""
@@ -25,13 +30,73 @@ def bin_edges(source: Source, name: str, rule: int | Sequence[float]) -> Floats:
     values, counts = _value_counts(source, name)
     if not len(values):
         raise DataError(f"column {name!r} holds no numbers, so it has no quantiles.")
-    ranks = np.ceil(counts.sum() * np.arange(1, rule) / rule)
-    below = np.searchsorted(np.cumsum(counts), ranks, side="left")  # the value at which each share is reached
-    edges = np.unique(values[np.minimum(below + 1, len(values) - 1)])
-    edges = edges[edges > values[0]]
+    edges = _quantiles(values, counts, rule)
     if not len(edges):
         raise InputError(f"column {name!r} has a single value, so it cannot be cut into {rule} bins.")
-    return np.asarray(edges)
+    return edges
+
+
+def automatic_edges(source: Source, names: Sequence[str]) -> dict[str, Floats]:
+    """Edges of every column of more than FEW different numbers, so that about BINS bins hold about equally many rows.
+
+    Quantiles are rounded to the fewest digits that leave all bins apart and none with less than half of its rows:
+    edges that a person would choose, and less of a particular row in them.
+    """
+    found: dict[str, tuple[Floats, Ints]] = {name: (np.zeros(0), np.zeros(0, np.int64)) for name in names}
+    first_row = 0
+    for batch in source.batches(list(names)) if names else ():
+        for name in list(found):
+            x = _numbers(batch.column(name), name, first_row)
+            if x is None:
+                del found[name]
+            else:
+                found[name] = _added(*found[name], x)
+        first_row += batch.num_rows
+    return {name: _round(*held) for name, held in found.items() if len(held[0]) > FEW and not _numbering(*held)}
+
+
+def _numbering(values: Floats, counts: Ints) -> bool:
+    """Whether whole numbers, each of them once, number the rows rather than measure something."""
+    return bool(counts.max() == 1 and np.all(values == np.floor(values)))
+
+
+def _numbers(values: pa.Array, name: str, first_row: int) -> Floats | None:
+    """A column as numbers, or None where it is no column of numbers."""
+    if pa.types.is_boolean(values.type) or pa.types.is_temporal(values.type):
+        return None
+    try:
+        plain = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+        text = plain.type in (pa.string(), pa.large_string())
+        if text and pc.any(pc.match_substring_regex(plain, CODE)).as_py():
+            return None
+        return numbers_of(plain, name, first_row)
+    except DataError:
+        return None
+
+
+def _round(values: Floats, counts: Ints) -> Floats:
+    exact = _quantiles(values, counts, BINS)
+    held = np.histogram(values, [-np.inf, *exact, np.inf], weights=counts)[0]
+    for digits in range(1, MOST_DIGITS):
+        edges = np.array([float(np.format_float_scientific(x, digits - 1)) for x in exact])
+        if np.all(np.diff(edges) > 0):
+            now = np.histogram(values, [-np.inf, *edges, np.inf], weights=counts)[0]
+            if np.all(2 * now >= held):
+                return edges
+    return exact
+
+
+def _quantiles(values: Floats, counts: Ints, bins: int) -> Floats:
+    ranks = np.ceil(counts.sum() * np.arange(1, bins) / bins)
+    below = np.searchsorted(np.cumsum(counts), ranks, side="left")  # the value at which each share is reached
+    edges = np.unique(values[np.minimum(below + 1, len(values) - 1)])
+    return np.asarray(edges[edges > values[0]])
+
+
+def _added(values: Floats, counts: Ints, x: Floats) -> tuple[Floats, Ints]:
+    new, n = np.unique(x[np.isfinite(x)], return_counts=True)
+    values, inverse = np.unique(np.concatenate([values, new]), return_inverse=True)
+    return values, np.bincount(inverse, np.concatenate([counts, n]), len(values)).astype(np.int64)
 
 
 def _value_counts(source: Source, name: str) -> tuple[Floats, Ints]:
@@ -43,9 +108,7 @@ def _value_counts(source: Source, name: str) -> tuple[Floats, Ints]:
     for batch in source.batches([name]):
         x = numbers_of(batch.column(name), name, first_row)
         first_row += batch.num_rows
-        new, n = np.unique(x[np.isfinite(x)], return_counts=True)
-        values, inverse = np.unique(np.concatenate([values, new]), return_inverse=True)
-        counts = np.bincount(inverse, np.concatenate([counts, n]), len(values)).astype(np.int64)
+        values, counts = _added(values, counts, x)
     return values, counts
 
 

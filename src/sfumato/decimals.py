@@ -45,6 +45,25 @@ def level(x: float, digits: int = SHORT) -> str:
     return f"ε ≤ {at_most(x, digits)}" if math.isfinite(x) else "no finite ε"
 
 
+def share_at_most(x: float, digits: int = 1) -> str:
+    """A share that is not exceeded, as a percentage rounded up; no share is above 100 %.
+
+    >>> share_at_most(0.99994), share_at_most(0.7311), share_at_most(0.5)
+    ('100.0 %', '73.2 %', '50.0 %')
+    """
+    up = (100 * Decimal(repr(min(float(x), 1.0)))).quantize(Decimal(1).scaleb(-digits), rounding=ROUND_CEILING)
+    return f"{up} %"
+
+
+def in_a_hundred(x: float) -> int:
+    """How many of a hundred, of a share that is not exceeded.
+
+    >>> in_a_hundred(0.7311), in_a_hundred(0.73), in_a_hundred(1.2)
+    (74, 73, 100)
+    """
+    return min(int((100 * Decimal(repr(float(x)))).to_integral_value(rounding=ROUND_CEILING)), 100)
+
+
 def percent(x: float, digits: int = 2) -> str:
     """A share as a percentage.
 

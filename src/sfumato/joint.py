@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.alphabet import Alphabet, Column, Floats, Ints, read_only
+from sfumato.alphabet import MISSING, Alphabet, Column, Floats, Ints, read_only
 from sfumato.errors import InputError
+from sfumato.frames import Framed, tabled, titled
 
 SAMPLER = "two-sided geometric, exact integers from the system's randomness"
+SHOWN_CELLS = 400  # of a table in a notebook; more are listed
 SMALL = 5  # people; a count below it may single somebody out
 Labels = Iterable[object] | Alphabet | Column | int
 
@@ -52,8 +55,8 @@ class Noise:
         return f"design counts with noise, ε_d = {self.epsilon:g}{delta} ({self.sampler}); {self.rows:,} rows"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Joint:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Joint(Framed):
     """The distribution p(s, u) of a secret and a useful variable, with the labels of both.
 
     >>> joint = Joint.from_counts([[3, 1], [2, 4]], secret=["ill", "well"], useful=["no", "yes"])
@@ -68,6 +71,7 @@ class Joint:
     counts: Ints | None = None  # the counts themselves, if it was counted
     learned: tuple[str, ...] = ()  # columns whose labels were found in the very rows that were counted
     noise: Noise | None = None  # of the counts, if they carry any
+    notes: tuple[str, ...] = ()  # what was found out about the rows, and what looks odd in them
 
     def __post_init__(self) -> None:
         p = read_only(self.p)
@@ -85,12 +89,19 @@ class Joint:
         object.__setattr__(self, "p", p)
 
     @classmethod
-    def from_counts(cls, table: npt.ArrayLike, secret: Labels | None = None, useful: Labels | None = None) -> Joint:
-        """From a table of counts, rows = secret."""
+    def from_counts(cls, table: Any, secret: Labels | None = None, useful: Labels | None = None) -> Joint:
+        """From a table of counts, rows = secret; a pandas crosstab keeps the names and labels of both sides."""
+        if hasattr(table, "index") and hasattr(table, "columns") and hasattr(table, "to_numpy"):
+            secret = _labelled("secret", table.index) if secret is None else secret
+            useful = _labelled("useful", table.columns) if useful is None else useful
+            table = table.to_numpy()
         raw = np.asarray(table)
         if raw.ndim != 2:
             raise InputError(f"counts are a 2-D table, rows = secret values, got {raw.ndim} dimension(s).")
-        values = np.asarray(raw, float)
+        try:
+            values = np.asarray(raw, float)
+        except (TypeError, ValueError):
+            raise InputError("counts must be numbers; for a table of people use sf.tabulate.") from None
         if not np.all(np.isfinite(values)) or np.any(values < 0) or np.any(values != np.floor(values)):
             raise InputError("counts must be whole numbers, zero or more.")
         counts = read_only(raw, np.int64)
@@ -99,7 +110,7 @@ class Joint:
             raise InputError("the table holds no rows: all counts are zero.")
         s = Alphabet.named("secret", counts.shape[0] if secret is None else secret)
         u = Alphabet.named("useful", counts.shape[1] if useful is None else useful)
-        return cls(s, u, counts / n, n, counts)
+        return cls(s, u, counts / n, n, counts, notes=tuple(x for c in (*s.columns, *u.columns) for x in c.doubts))
 
     @classmethod
     def uniform(cls, secret: Labels, useful: Labels) -> Joint:
@@ -169,6 +180,29 @@ class Joint:
         """I(S; U) = H(S) + H(U) − H(S, U)."""
         return max(0.0, self.entropy_secret + self.entropy_useful - self.entropy)
 
+    def records(self) -> Iterator[dict[str, Any]]:
+        """One record for each cell: its labels, its share, and its count where there is one."""
+        sides = (self.secret, self.useful)
+        names = [name for side in sides for name in side.names]
+        for s, u in np.ndindex(*self.shape):
+            labels = [MISSING if x is None else x for side, i in zip(sides, (s, u), strict=True) for x in side.label(i)]
+            count = {} if self.counts is None else {"count": int(self.counts[s, u])}
+            yield {**dict(zip(names, labels, strict=True)), "share": float(self.p[s, u]), **count}
+
+    def __repr__(self) -> str:
+        rows = "" if self.n is None else f", {self.n:,} rows"
+        names = [", ".join(side.names) for side in (self.secret, self.useful)]
+        return f"<Joint of the secret {names[0]} ({self.shape[0]}) and {names[1]} ({self.shape[1]}){rows}>"
+
+    def _repr_html_(self) -> str:
+        if self.p.size > SHOWN_CELLS:
+            return titled(repr(self), tabled(self.records()))
+        held = self.p if self.counts is None else self.counts
+        side, texts = ", ".join(self.secret.names), [self.useful.text(u) for u in range(self.useful.size)]
+        rows = ({side: self.secret.text(s), **dict(zip(texts, row, strict=True))}
+                for s, row in enumerate(held.tolist()))
+        return titled(repr(self), tabled(rows))
+
     def weights(self) -> tuple[npt.NDArray[np.object_], int]:
         """p as exact integers over a common total: the counts, or the floats as the rationals they are."""
         if self.counts is not None:
@@ -185,3 +219,25 @@ class Joint:
         exact, _ = self.weights()
         text = repr((self.secret.columns, self.useful.columns, [int(x) for x in exact.ravel()]))
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _labelled(side: str, index: Any) -> Alphabet:
+    """An index of pandas as an alphabet: its names and labels; several levels are several columns."""
+    levels = getattr(index, "levels", None)
+    if levels is None:
+        return Alphabet.of(Column.of(str(index.name) if index.name is not None else side, list(index)))
+    names = [str(name) if name is not None else f"{side}{i}" for i, name in enumerate(index.names)]
+    columns = Alphabet.of(*(Column.of(n, list(level)) for n, level in zip(names, levels, strict=True)))
+    if [tuple(map(str, x)) for x in index] != [columns.label(i) for i in range(columns.size)]:
+        raise InputError("a crosstab by several columns must have every combination, in order: use sf.tabulate.")
+    return columns
+
+
+def checked_joint(joint: Any, what: str) -> Joint:
+    """A joint, or an error that says how one is made."""
+    if isinstance(joint, Joint):
+        return joint
+    raise InputError(
+        f"{what} needs a joint of the secret and the useful columns, got a {type(joint).__name__}: make one with "
+        "sf.tabulate(table, secret, useful), or with sf.Joint.from_counts(counts)."
+    )

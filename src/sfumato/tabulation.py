@@ -9,35 +9,34 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from sfumato.alphabet import Alphabet, Column, Floats, Ints, Label, find_column, spelled
-from sfumato.arrow import as_labels, encode_column
-from sfumato.binning import bin_edges
-from sfumato.errors import DataError, InputError
+from sfumato.alphabet import DATE_PARTS, WEEKDAYS, Alphabet, Column, Floats, Ints, Label, find_column, spelled
+from sfumato.binning import automatic_edges, bin_edges
+from sfumato.errors import DataError, InputError, option, unknown
+from sfumato.errors import spelled as spelled_for
+from sfumato.grouping import grouped, keys
 from sfumato.joint import Joint
 from sfumato.sources import Source, open_source
 
-MOST_LABELS = 100_000  # distinct values in one column; more is almost surely a mistake
 MOST_CELLS = 4_000_000  # cells of the table, unless limit= says otherwise
-MERGE_ROWS = 1 << 20  # partial counts are merged when they reach this many rows
 NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+BINS = option("--bins", "bins=")
 Rare = float | Mapping[str, float] | None
-Bins = Mapping[str, int | Sequence[float]] | None
+Bins = Mapping[str, int | str | Sequence[float]] | None
 Unseen = str | Mapping[str, str] | None
 Labels = Mapping[str, Sequence[Any]] | None
 
 
 def tabulate(
     source: Any, secret: str | Iterable[str], useful: str | Iterable[str], *, missing: str = "category",
-    bins: Bins = None, rare: Rare = None, other: str = "other", unseen: Unseen = None, labels: Labels = None,
-    limit: int = MOST_CELLS,
+    bins: Bins = None, automatic: bool = False, rare: Rare = None, other: str = "other", unseen: Unseen = None,
+    labels: Labels = None, limit: int = MOST_CELLS, na: str | Iterable[str] | None = None, counts: str | None = None,
 ) -> Joint:
     """The joint counts of secret and useful columns, in one pass over any source (two for quantile bins).
 
     missing: 'category' gives missing values a label of their own where they occur, 'refuse' makes an error.
-    bins: for a numeric column the number of quantile bins, or a list of inner edges.
+    bins: for a numeric column the number of quantile bins, or a list of inner edges; for dates 'year', 'quarter',
+    'month' or 'weekday'. automatic=True cuts every other column of many numbers into bins of about equal size.
     rare: labels with fewer rows than this (below 1: than this fraction of rows) are grouped under `other`;
     a number for all columns, or a number for each column named.
     unseen: the label that takes values which these data do not have, when others are encoded later; one for all
@@ -45,12 +44,15 @@ def tabulate(
     labels: for columns named, all labels they have, fixed before a row is seen (None for missing values); others are
     refused, or counted as `unseen`. A finite-sample confidence holds for fixed labels alone: what a column has no label
     for, because it did not occur, no ball around the counts allows for. `.learned` names the columns without.
+    na, counts: the spellings of missing values, and the column that says how many people a row is (`open_source`).
+    What was found out about a file, and labels that look alike, are in `.notes`.
 
+    >>> import pyarrow as pa
     >>> people = pa.table({"sex": ["F", "M", "F"], "age": [20, 40, 70]})
     >>> tabulate(people, "sex", "age", bins={"age": [30, 65]}).counts.tolist()
     [[1, 0, 1], [0, 1, 0]]
     """
-    opened = open_source(source)
+    opened = open_source(source, na=na, counts=counts)
     secrets, usefuls = _names(secret, "secret", opened), _names(useful, "useful", opened)
     names = [*secrets, *usefuls]
     _check_names(secrets, usefuls)
@@ -62,18 +64,16 @@ def tabulate(
                 known = ", ".join(names)
                 raise InputError(f"{what} names {name!r}, which is neither secret nor useful ({known}).")
     _check_fixed(labels or {}, bins or {}, rare)
-    if any(isinstance(b, int) for b in (bins or {}).values()):
-        opened = opened.settled(names)
-    cuts = {name: bin_edges(opened, name, rule) for name, rule in (bins or {}).items()}
-    groups = _counted(opened, names, cuts, missing)
+    rules, found = _rules(opened, names, bins or {}, labels or {}, automatic)
+    groups = grouped(found, names, rules, missing)
     rows = groups.column("n").to_numpy()
     columns, codes = {}, {}
-    for key, name in zip(_keys(names), names, strict=True):
-        found, least = groups.column(key).to_pylist(), _threshold(rare, name, rows)
+    for key, name in zip(keys(names), names, strict=True):
+        held, least = groups.column(key).to_pylist(), _threshold(rare, name, rows)
         if labels is not None and name in labels:
-            columns[name], codes[name] = _fixed(name, labels[name], found, unseen)
+            columns[name], codes[name] = _fixed(name, labels[name], held, unseen)
         else:
-            columns[name], codes[name] = _coded(name, found, rows, cuts.get(name), least, other)
+            columns[name], codes[name] = _coded(name, held, rows, rules.get(name), least, other)
     columns = _catching(columns, unseen)
     s, u = (Alphabet.of(*(columns[n] for n in part)) for part in (secrets, usefuls))
     _check_size(s, u, limit, int(rows.sum()), opened.name)
@@ -82,9 +82,34 @@ def tabulate(
     for name in names:
         at = at * columns[name].size + codes[name]
     np.add.at(table, at, rows)
-    edges = [n for n, rule in (bins or {}).items() if not isinstance(rule, int) and None not in columns[n].labels]
+    cut = [n for n, rule in (bins or {}).items() if not isinstance(rule, (int, str))]
+    edges = [n for n in cut if None not in columns[n].labels]
     learned = tuple(n for n in names if n not in edges and n not in (labels or {}))
-    return replace(Joint.from_counts(table.reshape(s.size, u.size), s, u), learned=learned)
+    notes = map(spelled_for, (*opened.said, *_cut(rules, bins or {}), *(x for n in names for x in columns[n].doubts)))
+    return replace(Joint.from_counts(table.reshape(s.size, u.size), s, u), learned=learned, notes=tuple(notes))
+
+
+def _rules(
+    source: Source, names: list[str], bins: Mapping[str, Any], labels: Mapping[str, Any], automatic: bool
+) -> tuple[dict[str, Floats | str], Source]:
+    """For binned columns their inner edges or the part of their dates, and a source that can be read once more."""
+    for rule in bins.values():
+        if isinstance(rule, str) and rule not in DATE_PARTS:
+            raise unknown("a part of dates", rule, DATE_PARTS)
+    free = [n for n in names if n not in bins and n not in labels] if automatic and source.sums is None else []
+    if free or any(isinstance(b, int) for b in bins.values()):
+        source = source.settled(names)
+    told: dict[str, Floats | str] = {
+        n: rule if isinstance(rule, str) else bin_edges(source, n, rule) for n, rule in bins.items()
+    }
+    return {**told, **(automatic_edges(source, free) if free else {})}, source
+
+
+def _cut(rules: Mapping[str, Floats | str], bins: Mapping[str, Any]) -> list[str]:
+    """Where columns were cut that nobody said how to cut."""
+    free = {n: rule for n, rule in rules.items() if n not in bins and not isinstance(rule, str)}
+    shown = {n: ", ".join(np.format_float_positional(x, trim="-") for x in edges) for n, edges in free.items()}
+    return [f"{name} is cut at {edges} ({BINS})" for name, edges in shown.items()]
 
 
 def _names(given: str | Iterable[str], role: str, source: Source) -> list[str]:
@@ -120,95 +145,6 @@ def _check_size(s: Alphabet, u: Alphabet, limit: int, rows: int, where: str) -> 
         )
 
 
-def _counted(source: Source, names: list[str], cuts: dict[str, Floats], missing: str) -> pa.Table:
-    """Distinct combinations with their counts: columns k0, k1, … in the order of the names, and 'n'."""
-    if source.sums is not None:
-        return _counted_there(source, names, cuts, missing)
-    parts: list[pa.Table] = []
-    first_row = pending = 0
-    for batch in source.batches(names):
-        labels = [_labels(batch.column(n), n, cuts.get(n), missing == "refuse", first_row) for n in names]
-        parts.append(_grouped(pa.table(labels, names=_keys(names)), len(names)))
-        pending += parts[-1].num_rows
-        first_row += batch.num_rows
-        if pending > MERGE_ROWS:
-            parts = [_merged(parts, names)]
-            pending = parts[0].num_rows
-    return _merged(parts, names)
-
-
-def _counted_there(source: Source, names: list[str], cuts: dict[str, Floats], missing: str) -> pa.Table:
-    """The same counts of rows that live on a cluster."""
-    kinds = [pa.int32() if n in cuts else pa.string() for n in names]
-    keys = pa.schema([*zip(_keys(names), kinds, strict=True), ("n", pa.int64())])
-
-    def part(batch: pa.RecordBatch, weights: Ints) -> pa.Table:
-        labels = [_labels(batch.column(n), n, cuts.get(n), missing == "refuse", 0) for n in names]
-        table = pa.table([*labels, pa.array(weights)], names=keys.names)
-        return _as_text(table.group_by(keys.names[:-1], use_threads=False).aggregate([("n", "sum")]), len(names))
-
-    found = source.sums(names, part, keys, few=not cuts)
-    if not found.num_rows:
-        raise DataError(f"{source.name} has no rows: there is nothing to tabulate or release.")
-    return _merged([found], names)
-
-
-def _keys(names: list[str]) -> list[str]:
-    return [f"k{i}" for i in range(len(names))]
-
-
-def _grouped(table: pa.Table, keys: int) -> pa.Table:
-    grouped = table.group_by(table.column_names[:keys], use_threads=False).aggregate([([], "count_all")])
-    return _as_text(grouped, keys)
-
-
-def _as_text(table: pa.Table, keys: int) -> pa.Table:
-    """Group columns as plain text, so that counts of different batches can be put together."""
-    text = [c.cast(pa.string()) if pa.types.is_dictionary(c.type) else c for c in table.columns[:keys]]
-    return pa.table([*text, table.columns[keys]], names=[*table.column_names[:keys], "n"])
-
-
-def _merged(parts: list[pa.Table], names: list[str]) -> pa.Table:
-    keys = _keys(names)
-    out = pa.concat_tables(parts).group_by(keys, use_threads=False).aggregate([("n", "sum")])
-    for key, name in zip(keys, names, strict=True):
-        distinct = pc.count_distinct(out.column(key), mode="all").as_py()
-        if distinct > MOST_LABELS:
-            raise InputError(
-                f"column {name!r} has more than {MOST_LABELS:,} distinct values ({distinct:,} so far): is it "
-                f"a number or an identifier? Bin it (bins={{{name!r}: 10}}) or leave it out."
-            )
-    return out.rename_columns([*keys, "n"])
-
-
-def _labels(values: pa.Array, name: str, cuts: Floats | None, refuse: bool, first_row: int) -> pa.Array:
-    """The batch's labels as text with null for missing; bin numbers for a binned column."""
-    if cuts is not None:
-        rule = Column.of(name, cuts=cuts.tolist(), missing=True)
-        codes = pa.array(encode_column(rule, values, first_row))
-        out = pc.if_else(pc.equal(codes, rule.size - 1), pa.scalar(None, pa.int32()), codes)
-    else:
-        out = _blank_as_null(values, name)
-    if refuse and out.null_count:
-        at = int(np.flatnonzero(np.asarray(pc.is_null(out)))[0])
-        raise DataError(
-            f"column {name!r}, row {first_row + at + 1}: the value is missing. "
-            "Make missing values a category (missing='category') or remove the row.", row=first_row + at + 1,
-        )
-    return out
-
-
-def _blank_as_null(values: pa.Array, name: str) -> pa.Array:
-    if pa.types.is_dictionary(values.type):
-        inner = _blank_as_null(values.dictionary, name)
-        if inner.null_count:
-            return inner.take(values.indices)
-        return pa.DictionaryArray.from_arrays(values.indices, inner)
-    text = as_labels(values, name)
-    blank = pc.equal(text, "")
-    return pc.if_else(blank, pa.scalar(None, text.type), text) if pc.any(blank).as_py() else text
-
-
 def _threshold(rare: Rare, name: str, rows: Ints) -> float:
     """The fewest rows a label of this column needs to keep its name."""
     least = rare.get(name) if isinstance(rare, Mapping) else rare
@@ -220,17 +156,17 @@ def _threshold(rare: Rare, name: str, rows: Ints) -> float:
 
 
 def _coded(
-    name: str, groups: list[Any], rows: Ints, cuts: Floats | None, least: float, other: str
+    name: str, groups: list[Any], rows: Ints, rule: Floats | str | None, least: float, other: str
 ) -> tuple[Column, Ints]:
     """The column's rule, and the code of each group."""
-    if cuts is not None:
-        column = Column.of(name, cuts=cuts.tolist(), missing=None in groups, dtype="number")
+    if rule is not None and not isinstance(rule, str):
+        column = Column.of(name, cuts=rule.tolist(), missing=None in groups, dtype="number")
         return column, np.array([column.size - 1 if x is None else x for x in groups], np.int64)
     totals: dict[Label, int] = {}
     for label, n in zip(groups, rows.tolist(), strict=True):
         totals[label] = totals.get(label, 0) + n
     texts = [x for x in totals if x is not None]
-    dtype = dtype_of(texts)
+    dtype = rule or dtype_of(texts)
     rare = {x for x in texts if totals[x] < least}
     if rare and other in totals and other not in rare:
         raise InputError(f"column {name!r} has a label {other!r} already; choose another with other=.")
@@ -294,4 +230,6 @@ def dtype_of(labels: Sequence[str]) -> str:
 
 
 def _sorted(labels: list[str], dtype: str) -> list[str]:
+    if dtype == "weekday":
+        return sorted(labels, key=WEEKDAYS.index)
     return sorted(labels, key=float) if dtype == "number" else sorted(labels)

@@ -169,7 +169,7 @@ def claim(x: Any, at: str) -> dict[str, Any]:
 BITS, WEIGHT, POSITIVE, EPSILON = whole(0, 62), whole(0, GREATEST), whole(1, GREATEST), real(0, 1e6)
 PROBABILITIES, RADIUS, READS = [[real(0, 1)]], real(0, 1e300), among("both", "useful")
 COLUMN = {"name": text, "labels": [label], "other?": text, "cuts?": [real(-1e308, 1e308), 0],
-          "dtype?": among("string", "number", "boolean")}
+          "dtype?": among("string", "number", "boolean", "year", "quarter", "month", "weekday")}
 SIMPLE = {
     "table": {"bits": BITS, "weights": [[WEIGHT]], "meaning": among("symbol", "cell", "useful")},
     "cells": {"bits": BITS, "truth": WEIGHT, "same_secret": WEIGHT, "same_useful": WEIGHT, "neither": WEIGHT},
@@ -187,8 +187,11 @@ SETS = {
 }
 CLAIM = {"notion": among("ldp", "lip", "rldp", "srlip", "pml", "mi", "leakage"), "epsilon": EPSILON,
          "within?": tagged(SETS), "alpha?": order, "beta?": order, "also?": [claim, 0]}
-DESIGN = {"source": text, "counts?": [[WEIGHT]], "probabilities?": PROBABILITIES, "n?": POSITIVE, "fingerprint?": text}
-MECHANISM = {"format": among("sfumato/mechanism"), "version": whole(1, 1), "method": text, "reads": READS,
+NOISE = {"epsilon": EPSILON, "rows": POSITIVE, "counts": EPSILON, "sampler": text, "delta?": real(0, 1),
+         "coverage?": real(0, 1)}
+DESIGN = {"source": text, "counts?": [[WEIGHT]], "probabilities?": PROBABILITIES, "n?": POSITIVE, "fingerprint?": text,
+          "noise?": NOISE}
+MECHANISM = {"format": among("sfumato/mechanism"), "version": whole(1, 2), "method": text, "reads": READS,
              "secret": [column, 0], "useful": [column, 0], "law": tagged({**SIMPLE, "product": {"parts": [PART]}}),
              "claim?": claim, "design?": DESIGN, "answers?": column, "checksum": text}
 PROMISE = {"epsilon": EPSILON, "assuming": among("nothing", "tables", "star", "tree")}

@@ -71,7 +71,7 @@ def power(x: Decimal, r: Fraction, way: Context) -> Decimal:
 
 def exp_below(epsilon: float) -> Fraction:
     """A rational at or below e^ε, and at most 2^1001: no ratio beyond 2^1000 is proved."""
-    return Fraction(exp(Decimal(min(epsilon, 693.8)), DOWN)) if epsilon else Fraction(1)
+    return Fraction(max(ONE, exp(Decimal(min(epsilon, 693.8)), DOWN)))
 
 
 def level(ratio: Fraction | None) -> float:

@@ -88,6 +88,9 @@ def mechanism(document: dict[str, Any]) -> Mechanism:
         if not symbols or len(answers["labels"]) != law.outputs:
             bad("the names of the outputs are not those of this law")
     found = Mechanism(document, law, secrets, _design(document["design"], secrets, law.useful))
+    noise = document["design"] and document["design"]["noise"]
+    if noise and (document["version"] < 2 or not 0 < noise["counts"] <= noise["epsilon"] or noise["delta"] == 1):
+        bad("the noise of the design counts is described by numbers that no noise has, or in a file of version 1")
     if len(found.claims) > reading.MANY:
         bad(f"there are more than {reading.MANY} claims")
     for claim in found.claims:
@@ -145,6 +148,8 @@ def _check_claim(m: Mechanism, claim: Claim) -> None:
     for vertex in within.get("vertices", []):
         whole_table(vertex, m.secrets, m.law.useful)
     if within.get("confidence") is not None or within.get("calibration") is not None:
+        if m.document["design"]["noise"]:
+            bad("a confidence follows from counts, and these carry noise")
         check_radius(kind, within["confidence"], within.get("calibration"), within["radius"], within.get("alpha"),
                      m.secrets * m.law.useful, m.document["design"]["counts"])
 

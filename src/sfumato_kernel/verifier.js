@@ -164,7 +164,7 @@
     const useful = product(sizes), kind = law instanceof Map ? law.get("kind") : refuse("a law is missing");
     if (rows * useful > INPUTS) refuse("too large for this verifier");
     if (kind === "product" && !inner) return releases(fields(law, "kind", "parts"), rows, sizes);
-    if (!Object.hasOwn(FIELDS, kind)) refuse("an unknown law");
+    if (typeof kind !== "string" || !Object.hasOwn(FIELDS, kind)) refuse("an unknown law");
     fields(law, "kind", "bits", ...FIELDS[kind]);
     const bits = whole(law.get("bits"), 62n), total = 1n << bits;
     if (kind === "unary") {
@@ -226,13 +226,20 @@
     return [sum, one];
   }
 
-  const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
+  const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\ud800-\udfff]/;
+  const text = (x) => (typeof x === "string" && x.length <= 10000 && !CONTROL.test(paired(x)) ? x : refuse("something is no text"));
+  const paired = (x) => x.replace(/[\ud800-\udbff][\udc00-\udfff]/g, "");
+  const number = (x, high) => (["number", "bigint"].includes(typeof x) && x >= 0 && x <= high ? Number(x) : refuse("a number out of range"));
   function size(columns) {
     if (!Array.isArray(columns)) refuse("columns are missing");
     return columns.map((column) => {
       const labels = list(fields(column, "name", "labels", "other", "cuts", "dtype").get("labels"));
       if (new Set(labels).size < labels.length) refuse("a label is listed twice");
-      if ([column.get("name"), ...labels].some((x) => x !== null && (typeof x !== "string" || CONTROL.test(x)))) refuse("a label is no text");
+      text(column.get("name"));
+      for (const x of labels) if (x !== null) text(x);
+      const other = column.get("other") ?? null, cuts = column.get("cuts") ?? null;
+      if (other !== null && !labels.includes(text(other))) refuse("the catch-all is no label");
+      if (cuts !== null && labels.filter((x) => x !== null).length !== cuts.length + 1) refuse("bins that are not the labels");
       return labels.length;
     });
   }
@@ -271,28 +278,65 @@
     return second < 0 ? [first] : [first, second];
   }
 
-  function holds(claim, worst, rows, secrets, useful, count = { left: CLAIMS }, depth = 0) {
+  // What was paid for the counts: it changes no claim, but must be what noise can be.
+  function noise(found, version) {
+    if (found === null) return;
+    if (version < 2n) refuse("noise of design counts in a file of version 1");
+    text(fields(found, "epsilon", "rows", "counts", "sampler", "delta", "coverage").get("sampler"));
+    const paid = number(found.get("epsilon"), 1e6), own = number(found.get("counts"), 1e6), rows = whole(found.get("rows"));
+    const [delta, coverage] = ["delta", "coverage"].map((name) => number(found.get(name) ?? 0n, 1));
+    if (!(own > 0 && own <= paid && delta < 1 && coverage <= 1) || !(rows > 0n && rows <= GREATEST)) refuse("no noise is like this");
+  }
+
+  // Whether there are design data; what they are only matters to sets that this verifier does not know, but they must be data.
+  function design(found, secrets, useful, version) {
+    if (found === null) return false;
+    text(fields(found, "source", "counts", "probabilities", "n", "fingerprint", "noise").get("source"));
+    noise(found.get("noise") ?? null, version);
+    if ((found.get("fingerprint") ?? null) !== null) text(found.get("fingerprint"));
+    const counts = found.get("counts") ?? null, probabilities = found.get("probabilities") ?? null, n = found.get("n") ?? null;
+    if (counts !== null && probabilities !== null) refuse("counts or probabilities, not both");
+    if (n !== null && !(whole(n) > 0n)) refuse("no rows");
+    const table = counts ?? probabilities;
+    if (table === null) return false;
+    if (list(table).length !== secrets || table.some((row) => list(row).length !== useful)) refuse("design data of another shape");
+    if (counts !== null) {
+      const total = counts.flat().reduce((sum, x) => sum + whole(x), 0n);
+      if (!total || total > GREATEST || (n !== null && n !== total)) refuse("the counts are not n in all");
+    } else {
+      const each = probabilities.flat().map((x) => number(x, 1));
+      if (each.some((x) => x > 0 && x < 1e-150) || Math.abs(each.reduce((a, b) => a + b, 0) - 1) > 1e-9) refuse("no distribution");
+    }
+    return true;
+  }
+
+  function holds(claim, worst, rows, secrets, useful, counted, count = { left: CLAIMS }, depth = 0) {
     count.left -= 1;
     if (count.left < 0 || depth > INSIDE) refuse("too many claims");
     fields(claim, "notion", "epsilon", "within", "alpha", "beta", "also");
-    const epsilon = Number(claim.get("epsilon") ?? NaN), notion = claim.get("notion");
+    const epsilon = number(claim.get("epsilon"), 1e6), notion = claim.get("notion");
     const kind = claim.get("within") instanceof Map ? claim.get("within").get("kind") : null;
-    if (!(epsilon >= 0 && epsilon <= 1e6)) refuse("epsilon is no number of nats");
     const anywhere = ["rldp", "lip"].includes(notion) && kind === "anything";
     if (!(notion === "ldp" && kind === null) && !anywhere) refuse("not something this verifier proves");
     if (anywhere) fields(claim.get("within"), "kind");
+    if ((claim.get("alpha") ?? claim.get("beta") ?? null) !== null) refuse("orders are for leakage");
+    if (anywhere && !counted) refuse("a claim about a set needs the design data");
     if (anywhere && secrets < 2) refuse("a claim about the secret needs a secret of two values or more");
     const found = greatest(worst, rows, useful, anywhere);
     const [top, one] = expBelow(epsilon);
     if (found[0] * one > top * found[1]) refuse("the claim is not proved");
-    for (const other of claim.get("also") ?? []) holds(other, worst, rows, secrets, useful, count, depth + 1);
+    for (const other of claim.get("also") ?? []) holds(other, worst, rows, secrets, useful, counted, count, depth + 1);
   }
 
   // The parts of a document that a proof rests on: how many secrets and useful values, which are read, and the ratios.
   function read(document) {
     fields(document, "format", "version", "method", "reads", "secret", "useful", "law", "claim", "design", "answers", "checksum");
-    if (document.get("format") !== "sfumato/mechanism" || document.get("version") !== 1n) refuse("another format");
+    const version = document.get("version");
+    if (document.get("format") !== "sfumato/mechanism" || (version !== 1n && version !== 2n)) refuse("another format");
+    text(document.get("method"));
     const secrets = product(size(document.get("secret"))), sizes = size(document.get("useful"));
+    const names = [...document.get("secret"), ...document.get("useful")].map((column) => column.get("name"));
+    if (new Set(names).size < names.length) refuse("a column is named twice");
     const reads = document.get("reads");
     if (!["both", "useful"].includes(reads)) refuse("reads is neither both nor useful");
     const rows = reads === "both" ? secrets : 1;
@@ -301,18 +345,19 @@
 
   // What the weights allow whatever is claimed: the greatest ratios, as [top, bottom], about the whole record and about
   // the secret for any distribution (null where the file names none).
-  function levels(text) {
-    const { secrets, rows, useful, worst } = read(parse(text));
+  function levels(file) {
+    const { secrets, rows, useful, worst } = read(parse(file));
     return { record: greatest(worst, rows, useful, false), secret: secrets < 2 ? null : greatest(worst, rows, useful, true) };
   }
 
-  async function verify(text) {
+  async function verify(file) {
     try {
-      if (text.length > LARGEST) refuse("the file is too large");
-      const document = parse(text);
+      if (file.length > LARGEST) refuse("the file is too large");
+      const document = parse(file);
       const { secrets, rows, useful, worst } = read(document);
-      await checkSeal(text, document);
-      holds(document.get("claim") ?? refuse("it claims nothing"), worst, rows, secrets, useful);
+      await checkSeal(file, document);
+      const counted = design(document.get("design") ?? null, secrets, useful, document.get("version"));
+      holds(document.get("claim") ?? refuse("it claims nothing"), worst, rows, secrets, useful, counted);
       return { proved: true };
     } catch (error) {
       if (!(error instanceof Refused)) return { proved: false, reason: `it is no mechanism file (${error.message})` };

@@ -120,7 +120,7 @@ def _as_written(alphabets: list[Alphabet]) -> Alphabet:
 
 
 def _codes(table: Any, alphabet: Alphabet) -> Ints:
-    source = open_source(os.fspath(table) if isinstance(table, os.PathLike) else table)
+    source = open_source(os.fspath(table) if isinstance(table, os.PathLike) else table).verbatim()
     parts, row = [], 0
     for batch in source.batches(list(alphabet.names)):
         parts.append(np.asarray(alphabet.encode(batch, first_row=row), np.int64))

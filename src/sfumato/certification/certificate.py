@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ from sfumato.certification.side_channels import about_side_channels, known_text
 from sfumato.certification.vertices import over_vertices
 from sfumato.certification.witness import Found
 from sfumato.errors import ClaimError, InputError
+from sfumato.frames import Framed
 from sfumato.mechanism import Bundle, Claim, Mechanism, Product, load
 from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, Polytope, RenyiBall, UncertaintySet
 from sfumato_kernel import Refused, check_radius
@@ -37,8 +38,8 @@ BELIEFS = ("lip", "pml")  # notions about P(y|s)/P(y), which RLDP implies at eve
 WIDER = (2.0, 4.0)  # times the radius, at which the level is stated as well
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
+@dataclass(frozen=True, slots=True, repr=False)
+class Certificate(Framed):
     """A proved statement about a sealed mechanism: its level is at most `level` nats."""
 
     notion: str
@@ -64,6 +65,17 @@ class Certificate:
     def holds(self) -> bool:
         proved = self.proof.confirmed is not None or self.level <= self.epsilon
         return proved and all(other.holds for other in self.also)
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """One record for each promise: what is claimed, and what is proved."""
+        for one in (self, *self.also):
+            yield {"notion": one.title or one.notion.upper(), "within": one.within, "claimed": one.epsilon,
+                   "proved": one.level, "holds": one.level <= one.epsilon, "basis": one.basis}
+
+    def __repr__(self) -> str:
+        state = "holds" if self.holds else "does NOT hold"
+        return (f"<Certificate: {self.title or self.notion.upper()} {state}, ε = {self.epsilon:g} nats claimed, "
+                f"{self.level:.6g} {self.basis}, {self.within}>")
 
 
 def _over_exactly(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:

@@ -14,9 +14,8 @@ import msgspec
 import sfumato_kernel as kernel
 from sfumato.errors import ClaimError
 from sfumato.mechanism import Bundle, Mechanism
-from sfumato.mechanism.bundle_file import plain as plain_bundle
 from sfumato.mechanism.bundle_file import record_of as bundle_record
-from sfumato.mechanism.file import plain, record_of
+from sfumato.mechanism.file import record_of
 from sfumato.uncertainty import RenyiBall
 from sfumato.uncertainty.covering import simulated_radius
 
@@ -30,7 +29,7 @@ BALLS = ("chi-square-ball", "renyi-ball")
 def confirm(made: Any) -> bool:
     """Whether the kernel proves every claim of the mechanism or bundle; not, if that is too much for it or would take
     long. ClaimError if it refuses them, or a claim that is quick to prove."""
-    record: msgspec.Struct = plain_bundle(bundle_record(made)) if isinstance(made, Bundle) else plain(record_of(made))
+    record: msgspec.Struct = bundle_record(made) if isinstance(made, Bundle) else record_of(made)
     for part in made.parts if isinstance(made, Bundle) else (made,):
         check_coverage(part)
     try:

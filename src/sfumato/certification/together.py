@@ -149,7 +149,7 @@ def bundle_certificate(bundle: Bundle) -> Certificate:
     outside = {} if claim.assuming == "nothing" else {"any distribution": anyhow}
     witness = {"part": part_name(part)} if bundle.turns is not None and claim.assuming == "nothing" else {}
     basis = MODELS.get(claim.assuming, PROVED)
-    proof = Level(lambda: (level, witness))
+    proof = Level.known(level, witness)
     return Certificate("rldp", claim.assuming, claim.epsilon, proof, outside, claim.title, (), basis)
 
 

@@ -20,6 +20,7 @@ from sfumato.errors import SfumatoError, did_you_mean
 
 COMMANDS = {
     "release": "Release a table with a secret column protected: the main job, end to end.",
+    "plan": "Say what estimates from a release will be worth, and what would help, before it is made.",
     "design": "Design a mechanism from a table or from counts, and save it.",
     "verify": "Prove the claim of a mechanism file anew, from the file alone.",
     "compose": "Prove what several releases of the same rows tell together.",
@@ -28,6 +29,7 @@ COMMANDS = {
     "collect": "Collect randomised answers: a small server, invitations, a table at the end.",
     "respond": "Draw randomised answers for scripts, on the respondent's side.",
     "estimate": "Estimate the true distribution from a released table, with intervals.",
+    "synthesise": "Draw records of the original columns from the distribution estimated from a release.",
     "inspect": "Show what a mechanism file is, promises and means.",
     "compare": "Compare every mechanism over a range of ε: what it keeps, what one can estimate.",
     "report": "Make the public page again, from the mechanism file and the released rows alone.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,22 @@ def _show(mechanism: Any, found: Any) -> None:
         rows.append(("guessing", f"the secret is guessed right at least {g.accuracy:.2%} of the time, "
                      f"blindly at most {g.blind:.2%}: a gain of {at_least(g.leakage, 4)} nats or more"))
     pairs(rows)
+    story(_meaning(found))
+
+
+def _meaning(found: Any) -> str:
+    """What the attack shows, in a sentence."""
+    if found.refuted:
+        return "The promise, or the file, is refuted: do not rely on it."
+    about = [j for j in found.judgements if j.attack.startswith("odds")]
+    if not about:
+        return "No attack went beyond the promise. That does not prove it: sfumato verify does."
+    best = max(about, key=lambda j: j.found)
+    return (
+        f"The best attack changes the odds between two possibilities by a factor of "
+        f"{at_least(math.exp(best.found), 3)} or more; {at_most(math.exp(min(best.claimed, 700.0)), 3)} is allowed. "
+        "No attack went beyond the promise, which does not prove it: sfumato verify does."
+    )
 
 
 def _document(file: Path, found: Any) -> dict[str, Any]:

@@ -10,7 +10,17 @@ from typing import Any
 import click
 
 from sfumato.cli.console import Screen, columns, document, heading, pairs, spark, story, ticking, width
-from sfumato.cli.options import Names, counting, joined, json_option, table_argument, table_source, wishes_of
+from sfumato.cli.options import (
+    Names,
+    counting,
+    joined,
+    json_option,
+    read_as,
+    reading,
+    table_argument,
+    table_source,
+    wishes_of,
+)
 from sfumato.errors import listed
 
 INTERRUPTED = 130
@@ -32,18 +42,18 @@ WIDE = 100  # columns of text from which the second table has all of its own
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the ball around the counts.")
 @click.option("--at-most", type=float, metavar="NATS", help="A second promise of each mechanism, for any distribution: "
               "what somebody may learn who knows a person's useful values.")
-@click.option("--counts", metavar="COL", help="TABLE is a table of counts: this column says how many people a row is.")
 @click.option("--time-limit", type=float, default=20.0, show_default=True, metavar="SECONDS", help="For each design.")
 @click.option("--workers", type=click.IntRange(1), help="Processes.  [default: one for each core, up to 8]")
 @click.option("--no-cache", is_flag=True, help="Compute everything anew and keep nothing.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
               help="Write table, pictures and a page into this folder; files of an earlier comparison are replaced.")
 @counting
+@reading
 @json_option
 def compare(
     table: Path, secret: Any, useful: Any, epsilon: str, points: int, methods: Any, at: float | None, rows: int | None,
-    confidence: float, at_most: float | None, counts: str | None, time_limit: float, workers: int | None,
-    no_cache: bool, out: Path | None, as_json: bool, **rules: Any,
+    confidence: float, at_most: float | None, time_limit: float, workers: int | None, no_cache: bool, out: Path | None,
+    as_json: bool, **rules: Any,
 ) -> int | None:
     """Compare every mechanism on TABLE over a range of ε: what it keeps, and how well one can estimate from it.
 
@@ -61,7 +71,7 @@ def compare(
 
     grid = levels(epsilon, points)
     names = entrants(joined(methods) or None)
-    joint = _joint(table, joined(secret), joined(useful), counts, rules, quiet=as_json)
+    joint = _joint(table, joined(secret), joined(useful), read_as(rules), rules, quiet=as_json)
     with ticking(f"comparing {len(names)} methods at {len(grid)} levels", len(names) * len(grid)) as tell:
         found = compared(
             joint, epsilon=grid, methods=names, confidence=confidence, n=rows, time_limit=time_limit, workers=workers,
@@ -80,21 +90,25 @@ def compare(
 
 
 def _joint(
-    table: Path, secret: tuple[str, ...], useful: tuple[str, ...], counts: str | None, rules: dict[str, Any], *,
+    table: Path, secret: tuple[str, ...], useful: tuple[str, ...], read: dict[str, Any], rules: dict[str, Any], *,
     quiet: bool,
 ) -> Any:
+    from sfumato.releasing.columns import cut
     from sfumato.releasing.planning import joint_of
 
-    if str(table) == "adult" and not table.exists() and counts is None:
+    if str(table) == "adult" and not table.exists() and not any(read.values()):
         from sfumato.datasets import adult
 
         if len(secret) != 1 or len(useful) != 1:
             raise click.UsageError("adult has pairs of columns: give one --secret and one --useful.")
         return adult(secret[0], useful[0])
     wished = wishes_of(secret, useful, {"epsilon": 1.0, **rules})
-    source = table_source(table)
+    source = table_source(table, **read)
     source = source.settled(source.columns)  # several passes are made; what comes through a pipe is held in memory
-    return joint_of(source, wished, counts=counts, listener=Screen(quiet=quiet))[0]
+    screen = Screen(quiet=quiet)
+    for line in source.said:
+        screen.say(f"{source.name}: {line}.")
+    return joint_of(source, cut(source, wished, ()), listener=screen)[0]
 
 
 def _advice(found: Any, at: float) -> list[dict[str, Any]]:
@@ -112,8 +126,8 @@ def _written(found: Any, at: float, out: Path) -> dict[str, Path]:
 
     texts = {
         "compare.csv": found.csv(), "compare.json": json.dumps(found.document(), indent=1) + "\n",
-        "kept.svg": kept_picture(found), "errors-useful.svg": error_picture(found),
-        "errors-joint.svg": error_picture(found, "joint"), "compare.html": page(found, at),
+        "kept.svg": kept_picture(found, at), "errors-useful.svg": error_picture(found, at),
+        "errors-joint.svg": error_picture(found, at, "joint"), "compare.html": page(found, at),
     }
     with as_output_error(out):
         out.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sfumato.decimals import BITS, at_most, near
 from sfumato.errors import spelled
 
 if TYPE_CHECKING:
@@ -24,19 +25,19 @@ if TYPE_CHECKING:
 WIDEST = 110  # lines of prose longer than this are hard to read
 
 
-def screen(*, err: bool = False) -> Console:
-    """A console on stdout or stderr as they are now; plain when piped."""
+def screen(*, err: bool = False, wide: bool = False) -> Console:
+    """A console on stdout or stderr as they are now; plain when piped. Tables are `wide` and use the whole window."""
     from rich.console import Console
 
     console = Console(file=sys.stderr if err else sys.stdout, highlight=False, emoji=False, markup=False)
-    return console if console.width <= WIDEST else Console(
+    return console if wide or console.width <= WIDEST else Console(
         file=console.file, highlight=False, emoji=False, markup=False, width=WIDEST
     )
 
 
-def show(content: Any, *, err: bool = False) -> None:
+def show(content: Any, *, err: bool = False, wide: bool = False) -> None:
     """Print something of rich; lines are not padded when they go to a file or a pipe."""
-    console = screen(err=err)
+    console = screen(err=err, wide=wide)
     if console.is_terminal:
         console.print(content)
         return
@@ -101,12 +102,15 @@ def columns(names: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int
     for i, name in enumerate(names):
         right = len(names) - numbers - plots <= i < len(names) - plots
         whole = i >= len(names) - numbers - plots
-        table.add_column(written(name), justify="right" if right else "left", no_wrap=whole, overflow="fold")
+        longest = max((len(word) for cell in (name, *(row[i] for row in rows)) for word in cell.split()), default=1)
+        table.add_column(written(name), justify="right" if right else "left", no_wrap=whole, overflow="fold",
+                         min_width=None if whole else min(longest, WORD))
     for row in rows:
         table.add_row(*(written(cell) for cell in row))
-    show(table)
+    show(table, wide=True)
 
 
+WORD = 24  # letters of a word that is not broken over lines
 ROOM = 76  # columns of text from which a table has room for a plot
 BLOCKS = "▁▂▃▄▅▆▇█"
 
@@ -131,16 +135,17 @@ def span(low: float, at: float, high: float, top: float, cells: int = 20) -> str
     '  ├──●──┤  '
     """
     a, m, b = (round(min(max(x / top if top > 0 else 0.0, 0.0), 1.0) * (cells - 1)) for x in (low, at, high))
+    m = min(max(m, 1), cells - 2)  # so that both whiskers are seen
+    a, b = min(a, m - 1), max(b, m + 1)
     line = [" "] * cells
     line[a : b + 1] = "─" * (b + 1 - a)
-    line[a], line[b] = "├", "┤"
-    line[min(max(m, a), b)] = "●"
+    line[a], line[b], line[m] = "├", "┤", "●"
     return "".join(line)
 
 
-def width() -> int:
-    """Columns of text that fit."""
-    return screen().width
+def width(*, wide: bool = False) -> int:
+    """Columns of text that fit, in prose or in a table."""
+    return screen(wide=wide).width
 
 
 def drawing() -> bool:
@@ -178,6 +183,33 @@ def progress(what: str, total: Total = None, *, rows: bool = False) -> Iterator[
         yield tell
 
 
+@contextlib.contextmanager
+def searching(what: str) -> Iterator[Callable[[str, float, float, float], None] | None]:
+    """A line on stderr while a search runs: its stage, its value, what is out of reach, the time left."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    with Progress(
+        SpinnerColumn(), TextColumn("{task.description}", markup=False),
+        TextColumn("{task.fields[told]}", markup=False), TimeElapsedColumn(), console=screen(err=True), transient=True,
+    ) as running:
+        task = running.add_task(printable(what), total=None, told="")
+        yield lambda *heard: running.update(task, told=search_words(*heard))
+
+
+def search_words(stage: str, value: float, bound: float, left: float) -> str:
+    """How a search goes, in a few words.
+
+    >>> search_words("rows", 0.61234, 0.67, 12.3), search_words("blocks", 0.5, math.inf, math.inf)
+    ('rows: 0.6123 of at most 0.67, 13 s left', 'blocks: 0.5')
+    """
+    most = f" of at most {at_most(bound, BITS)}" if math.isfinite(bound) else ""
+    time_left = f", {math.ceil(left)} s left" if math.isfinite(left) else ""
+    return f"{stage}: {near(value, BITS)}{most}{time_left}"
+
+
 @dataclass(frozen=True, slots=True)
 class Screen:
     """The terminal as a listener of a release."""
@@ -186,6 +218,9 @@ class Screen:
 
     def step(self, what: str, total: Total = None, *, rows: bool = False) -> AbstractContextManager[Tell]:
         return progress(what, total, rows=rows)
+
+    def search(self, what: str) -> AbstractContextManager[Any]:
+        return searching(what)
 
     def say(self, text: str) -> None:
         if not self.quiet:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sfumato.cli.console import Screen, notice, show_answer
+from sfumato.cli.grouping import Grouped
 from sfumato.cli.options import (
     Names,
     bundling,
@@ -17,6 +18,8 @@ from sfumato.cli.options import (
     format_option,
     joined,
     json_option,
+    read_as,
+    reading,
     table_argument,
     table_source,
     wishes_of,
@@ -26,26 +29,26 @@ if TYPE_CHECKING:
     from sfumato.sources import Where
 
 
-@click.command()
+@click.command(cls=Grouped)
 @table_argument
 @click.option("--secret", type=Names(), multiple=True, required=True, help="The column(s) to protect.")
 @click.option("--useful", type=Names(), multiple=True,
               help="The columns to keep informative. Without it: every other categorical column that fits.")
 @click.option("--epsilon", type=float, required=True, help="The privacy level in nats; smaller protects more.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="FILE", help="The mechanism file.")
-@click.option("--counts", metavar="COL", help="TABLE is a table of counts: this column says how many people a row is.")
 @click.option("--budget", type=float, metavar="EPSILON", help="With --releases: what they shall stay within together.")
 @click.option("--source", "origin", type=click.Choice(["private", "reference"]), default="private", show_default=True,
               help="What TABLE is: its counts will be in the mechanism file.")
 @designing
 @counting
+@reading
 @format_option
 @bundling
 @force_option
 @json_option
 def design(
-    table: Where, secret: Any, useful: Any, out: Path, counts: str | None, budget: float | None, origin: str,
-    form: str | None, force: bool, as_json: bool, **wishes: Any,
+    table: Where, secret: Any, useful: Any, out: Path, budget: float | None, origin: str, form: str | None, force: bool,
+    as_json: bool, **wishes: Any,
 ) -> None:
     """Design a mechanism from TABLE, certify it and save it.
 
@@ -59,9 +62,10 @@ def design(
     from sfumato.cli.wording import mechanism_document, promise
     from sfumato.releasing.planning import planned
 
+    read = read_as(wishes)
     wished = wishes_of(joined(secret), joined(useful), {**wishes, "planned": budget})
     check_target(out, table if isinstance(table, Path) else None, force=force)
-    plan = planned(table_source(table, form), wished, counts=counts, origin=origin, listener=Screen(quiet=as_json))
+    plan = planned(table_source(table, form, **read), wished, origin=origin, listener=Screen(quiet=as_json))
     for told in plan.notices(str(out)):
         notice(told)
     made, proof = plan.mechanism, plan.certificate

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sfumato.cli.console import columns, document, drawing, heading, span, story
+from sfumato.cli.console import columns, document, drawing, heading, span, story, width
 from sfumato.cli.options import (
     Location,
+    Names,
     force_option,
     format_option,
     json_option,
@@ -37,6 +38,9 @@ Cells = tuple[list[str], list[list[Any]]]  # head and rows of the table of estim
               help="How the rows were written, when there is no manifest beside them.")
 @click.option("--rows", "most", type=click.IntRange(1), default=30, show_default=True,
               help="Rows to show of each table.")
+@click.option("--table", "wanted", type=Names(), multiple=True, metavar="A,B", help="Show the table of these columns "
+              "together, with the shares of the first within the others; may be repeated.")
+@click.option("--joint", is_flag=True, help="Show also the table of all columns together.")
 @click.option("--csv", "csv_file", type=click.Path(path_type=Path), metavar="FILE",
               help="Write every cell to a CSV file.")
 @values_option
@@ -45,22 +49,26 @@ Cells = tuple[list[str], list[list[Any]]]  # head and rows of the table of estim
 @json_option
 def estimate(
     released: Where, mechanism: Where | None, confidence: float, method: str, decode: str | None, most: int,
-    csv_file: Path | None, values: Values | None, form: str | None, force: bool, as_json: bool,
+    wanted: tuple[tuple[str, ...], ...], joint: bool, csv_file: Path | None, values: Values | None, form: str | None,
+    force: bool, as_json: bool,
 ) -> None:
-    """Estimate the distribution behind a RELEASED table, with intervals that hold for all cells at once.
+    """Estimate the distribution behind a RELEASED table, with intervals that hold for all cells of a table at once.
+
+    Shows every column by itself; tables of several with --table and --joint.
 
     \b
-    Example:
-      sfumato estimate released.csv --mechanism released.mechanism.json --csv estimates.csv
+    Examples:
+      sfumato estimate released.csv
+      sfumato estimate released.csv --table income,sex --csv estimates.csv
     """
     from sfumato.cli.console import progress
     from sfumato.estimation import estimate as estimated
-    from sfumato.mechanism import Bundle, load
+    from sfumato.mechanism import Bundle
     from sfumato.releasing.parts import watched
 
     if not 0 < confidence < 1:
         raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence:g}.")
-    law = load(_mechanism_beside(released) if mechanism is None else mechanism)
+    law = mechanism_of(released, mechanism)
     if csv_file is not None:
         from sfumato.atomic import check_target
 
@@ -79,10 +87,18 @@ def estimate(
     story(f"Estimated from {found.n:,} released rows ({found.method}); all intervals of a table hold at once with "
           f"{confidence:.0%} confidence.")
     for side in (found.secret, found.useful):
-        if side is not None:
+        if side is not None and len(side.alphabet.columns) == 1:
             _show_side(side, confidence, most)
+        elif side is not None:
+            for column in side.alphabet.columns:
+                _show_table(found.table(column.name), confidence, most)
     _show_numbers(found, told)
-    _show_cells(table, most)
+    for names in wanted:
+        _show_table(found.table(*names), confidence, most)
+    if joint:
+        _show_cells(table, most)
+    elif len(table[0]) > 5:
+        story("\nAll columns together: --joint; two of them: --table A,B.")
     if not found.identifiable:
         story("\nFigures in brackets cannot be identified from the released rows: there the estimate follows "
               "the design distribution, and only the interval is known.")
@@ -114,6 +130,13 @@ def _estimate_bundle(
     show_tables(found, rows, most)
     if csv_file is not None:
         story(f"All cells: {csv_file}")
+
+
+def mechanism_of(released: Where, mechanism: Where | None) -> Any:
+    """The mechanism of a release: in the file named, or in the one beside it."""
+    from sfumato.mechanism import load
+
+    return load(_mechanism_beside(released) if mechanism is None else mechanism)
 
 
 def _mechanism_beside(released: Where) -> Where:
@@ -158,6 +181,26 @@ def _show_side(side: Any, confidence: float, most: int) -> None:
     _rest(len(order) - most)
 
 
+def _show_table(table: Any, confidence: float, most: int) -> None:
+    """A table of some columns, the largest shares first; of two or more, with the shares within the last columns."""
+    low, high = (x.ravel() for x in table.interval(confidence))
+    p, records = table.p.ravel(), list(table.records(confidence))
+    order = sorted(range(p.size), key=lambda i: -p[i])[:most]
+    names = list(table.names)
+    heading("\n" + " × ".join(names))
+    rows = [[*(str(records[i][n]) for n in names), _figure(p[i], table.identified), percent(low[i]), percent(high[i])]
+            for i in order]
+    _table(names, rows, [(low[i], p[i], high[i]) for i in order])
+    _rest(p.size - most)
+    if len(names) == 2 and table.identified:
+        within = table.shares(names[1], confidence, together=True)
+        heading(f"\n{names[0]} within {names[1]}")
+        rows = [[*(str(x[n]) for n in names), percent(e), percent(a), percent(b)] for x, e, a, b in zip(
+            within.labels, within.estimate, within.low, within.high, strict=True) if e == e][:most]
+        columns([*names, "estimate", "from", "to"], rows, numbers=3)
+        story(repr(table.independence()).strip("<>"))
+
+
 def _numbers(found: Any, confidence: float, values: Values | None) -> Any:
     """Mean and quantiles, when the useful values are numbers or some are given for them."""
     from sfumato.estimation import numbers
@@ -196,6 +239,9 @@ def _show_cells(table: Cells, most: int) -> None:
     _rest(len(rows) - most)
 
 
+LEAST = 20  # cells of a drawn interval; beyond it takes what the window has left
+
+
 def _table(names: list[str], rows: list[list[str]], spans: list[tuple[float, float, float]]) -> None:
     """Estimates with their intervals, drawn beside them where somebody looks and there is room."""
     heads = [*names, "estimate", "from", "to"]
@@ -203,7 +249,9 @@ def _table(names: list[str], rows: list[list[str]], spans: list[tuple[float, flo
         columns(heads, rows, numbers=3)
         return
     top = max((high for _, _, high in spans), default=1.0)
-    drawn = [[*row, span(*three, top)] for row, three in zip(rows, spans, strict=True)]
+    taken = [max(map(len, cells)) + 2 for cells in zip(heads, *rows, strict=True)]
+    cells = max(LEAST, width(wide=True) - sum(taken))
+    drawn = [[*row, span(*three, top, cells)] for row, three in zip(rows, spans, strict=True)]
     columns([*heads, f"0 to {percent(top)}"], drawn, numbers=3, plots=1)
 
 

@@ -9,8 +9,17 @@ import click
 
 from sfumato.cli.console import columns, document, heading, story, width
 from sfumato.cli.options import Location, force_option, json_option
-from sfumato.decimals import SHORT, at_least, at_most, near
+from sfumato.decimals import BITS, SHORT, at_least, at_most, near
 
+MEANINGS = {  # of the measures that everybody should see: what one released row changes or gives at most
+    "local differential privacy": "odds between two values",
+    "local information privacy": "the belief in a value",
+    "pointwise maximal leakage": "any guess, by one output",
+    "maximal leakage": "any guess, on average",
+    "min-entropy leakage": "one guess at the value",
+    "mutual information": "what is told, on average",
+    "largest total variation": "telling two values apart",
+}
 REASONS = 70  # columns of text from which the inequalities between measures come with their reasons
 
 
@@ -22,12 +31,16 @@ REASONS = 70  # columns of text from which the inequalities between measures com
               help="Draw the map over (α, β) to a .png, .svg or .pdf file.")
 @click.option("--points", type=click.IntRange(2, 200), default=25, show_default=True,
               help="Orders on each axis of the map.")
+@click.option("--all", "everything", is_flag=True, help="Every measure, about the record too, and how they relate.")
 @force_option
 @json_option
-def leak(file: Path, table: Path | None, picture: Path | None, points: int, force: bool, as_json: bool) -> None:
+def leak(
+    file: Path, table: Path | None, picture: Path | None, points: int, everything: bool, force: bool, as_json: bool
+) -> None:
     """Measure what the mechanism in FILE leaks: every measure, at the data's distribution and at the worst one.
 
-    The worst case is over all distributions of the record; about the secret, that of the rest given the secret is held.
+    One screen says what matters most; --all shows every measure and the inequalities between them. The worst case is
+    over all distributions of the record; about the secret, that of the rest given the secret is held.
 
     \b
     Examples:
@@ -50,7 +63,7 @@ def leak(file: Path, table: Path | None, picture: Path | None, points: int, forc
     if as_json:
         document(_document(file, mechanism, found, drawn, picture))
         return
-    _show(mechanism, found)
+    _show(mechanism, found) if everything else _show_few(mechanism, found)
     if picture is not None:
         story(f"\nMap over (α, β): {picture}" if drawn is not None else "\nNo map: the outputs are too many to list.")
 
@@ -72,6 +85,29 @@ def _draw(drawn: Any, picture: Path, mechanism: Any, force: bool) -> None:
         raise InputError(f"a map is drawn to a .png, .svg or .pdf file, got {picture.name}.")
     title = f"{mechanism.method}: {mechanism.inputs:,} inputs, {mechanism.outputs:,} outputs"
     write_all({picture: order_picture(drawn, title, kind)}, replace=force)
+
+
+def _show_few(mechanism: Any, found: Any) -> None:
+    """What matters most about the secret, with what each number means, in one screen."""
+    if mechanism.claim is not None:
+        story(f"Claimed: {mechanism.claim.sentence}.")
+    heading("\nLevels (nats)")
+    columns(["notion", "level"], [[name, near(x, SHORT)] for name, x in found.levels.items()], numbers=1)
+    about = "secret" if any(line.about == "secret" for line in found.lines) else "record"
+    by_name = {line.name: line for line in found.lines if line.about == about}
+    told = [by_name[name] for name in MEANINGS if name in by_name]
+    if told:
+        heading(f"\nWhat one released row tells about the {about}")
+        shown = width() >= REASONS
+        columns(["measure", *(["limits"] if shown else []), "at the data", "at worst"], [
+            [line.name, *([MEANINGS[line.name]] if shown else []), _at(line.at_joint), _worst(line.worst, BITS)]
+            for line in told
+        ], numbers=2)
+    left, held = len(found.lines) - len(told), sum(len(x.sides) for x in found.lattices.values())
+    if left or held:
+        story(f"{left} more measures and {held} inequalities between them: --all. As a map over (α, β): --map FILE.")
+    for note in found.notes:
+        story(f"Note: {note}")
 
 
 def _show(mechanism: Any, found: Any) -> None:
@@ -97,9 +133,13 @@ def _show(mechanism: Any, found: Any) -> None:
         story(f"Note: {note}")
 
 
-def _worst(reading: Any) -> str:
-    found = near(reading.value, SHORT)
-    return found if reading.gap <= 1e-6 else f"{at_least(reading.value)} … {at_most(reading.bound)}"
+def _at(reading: Any) -> str:
+    return "" if reading is None else near(reading.value, BITS)
+
+
+def _worst(reading: Any, digits: int = SHORT) -> str:
+    found = near(reading.value, digits)
+    return found if reading.gap <= 1e-6 else f"{at_least(reading.value, digits)} … {at_most(reading.bound, digits)}"
 
 
 def _document(file: Path, mechanism: Any, found: Any, drawn: Any, picture: Path | None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem, split_arg_string
 
-from sfumato.alphabet import MISSING
+from sfumato.alphabet import DATE_PARTS, MISSING
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -92,22 +92,24 @@ def joined(parts: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(name for part in parts for name in part)
 
 
-def bins_of(texts: Sequence[str]) -> dict[str, int | list[float]] | None:
-    """COL=5 is five quantile bins, COL=30;65 are edges, COL=30; is one edge.
+def bins_of(texts: Sequence[str]) -> dict[str, int | str | list[float]] | None:
+    """COL=5 is five quantile bins, COL=30;65 are edges, COL=30; is one edge, COL=year is a part of dates.
 
-    >>> bins_of(["age=30;65", "income=4"])
-    {'age': [30.0, 65.0], 'income': 4}
+    >>> bins_of(["age=30;65", "income=4", "seen=month"])
+    {'age': [30.0, 65.0], 'income': 4, 'seen': 'month'}
     """
-    out: dict[str, int | list[float]] = {}
+    out: dict[str, int | str | list[float]] = {}
     for text in texts:
         name, _, rule = text.rpartition("=")
         try:
-            out[name] = [float(x) for x in rule.split(";") if x.strip()] if ";" in rule else int(rule)
+            edges = [float(x) for x in rule.split(";") if x.strip()] if ";" in rule else None
+            out[name] = edges if edges is not None else rule if rule in DATE_PARTS else int(rule)
         except ValueError:
             name = ""
         if not name:
             raise click.BadParameter(
-                f"{text!r}: write COL=5 for five bins of about equal size, or COL=30;65 for edges.", param_hint="--bins"
+                f"{text!r}: write COL=5 for five bins of about equal size, COL=30;65 for edges, or COL=year, quarter, "
+                "month or weekday for dates.", param_hint="--bins",
             )
     return out or None
 
@@ -189,8 +191,11 @@ values_option = click.option(
 def counting(command: F) -> F:
     """How columns become categories."""
     for option in reversed((
-        click.option("--bins", multiple=True, metavar="COL=5|COL=30;65", help="Bin a numeric column: a number of "
-                     "quantile bins, or edges."),
+        click.option("--bins", multiple=True, metavar="COL=5|COL=30;65|COL=year", help="Bin a numeric column: a number "
+                     "of quantile bins, or edges; dates: year, quarter, month or weekday."),
+        click.option("--numbers", type=click.Choice(["bins", "labels"]), default="bins", show_default=True,
+                     help="Whether columns of many numbers are cut into bins of about equal size where --bins does not "
+                     "say how, or each number is a label."),
         click.option("--labels", multiple=True, metavar="COL=A;B;C", help="All labels of a column, fixed before a row "
                      "is seen, as a confidence needs them; others go to --unseen, or are refused."),
         click.option("--rare", multiple=True, metavar="COL=20", help="Group labels with fewer rows as 'other'."),
@@ -220,9 +225,9 @@ def designing(command: F) -> F:
         click.option("--releases", type=click.IntRange(1), metavar="K", help="Plan K such releases, which together "
                      "stay within --budget for any distribution: sets --at-most."),
         click.option("--method", type=Method(), default="auto", show_default=True, help=METHODS_HELP),
-        click.option("--aim", type=click.Choice(["either", "information", "estimates"]), help="Of auto: keep most bits "
-                     "of a record, or let distributions be estimated best. [default: either, which is bits unless "
-                     "nothing could then be estimated]"),
+        click.option("--aim", type=click.Choice(["estimates", "information", "either"]), help="Of auto: the least "
+                     "errors of whoever estimates from the release, or the most bits of a record.  [default: "
+                     "estimates, also called either]"),
         click.option("--confidence", type=float, default=0.95, show_default=True,
                      help="Of the ball of distributions around the counts, in all of which the promise holds."),
         click.option("--notion", type=click.Choice(["rldp", "lip", "pml", "ldp"]), default="rldp", show_default=True,
@@ -268,19 +273,49 @@ def is_pipe(where: Any) -> bool:
     return str(where) == PIPE
 
 
-def table_source(where: Any, form: str | None = None) -> Source:
+def reading(command: F) -> F:
+    """How the text of a table is read, where that should not be found out."""
+    for option in reversed((
+        click.option("--na", multiple=True, metavar="TEXT", help="What missing values are written as, instead of "
+                     "empty, NA, N/A, n/a, #N/A, NaN, nan, NULL, null, . and -; may be repeated."),
+        click.option("--counts", metavar="COL", help="TABLE is a table of counts: this column says how many people a "
+                     "row is."),
+        click.option("--delimiter", metavar="CHAR", help="Between fields.  [default: found out]"),
+        click.option("--encoding", metavar="NAME", help="Of text.  [default: found out]"),
+        click.option("--sheet", metavar="NAME", help="Of a workbook.  [default: the first]"),
+    )):
+        command = option(command)
+    return command
+
+
+READING = ("na", "counts", "delimiter", "encoding", "sheet")
+
+
+def read_as(given: dict[str, Any]) -> dict[str, Any]:
+    """Takes the options of `reading` out of those given, as `open_source` has them."""
+    found = {name: given.pop(name, None) for name in READING}
+    mark = found["delimiter"]
+    return {**found, "na": found["na"] or None, "delimiter": "\t" if mark in ("\\t", "tab") else mark}
+
+
+def table_source(where: Any, form: str | None = None, **read: Any) -> Source:
     """A table on the command line: a file, a folder, an address, or '-' for standard input, which is read once."""
     import pyarrow as pa
 
     from sfumato.sources import open_source
     from sfumato.sources.delimited import stream_source
+    from sfumato.sources.dialect import Said
 
     if not is_pipe(where):
-        return open_source(where)
+        return open_source(where, **read)
+    counts, na = read.get("counts"), read.get("na")
     if form != "arrow":
-        return stream_source(sys.stdin.buffer, {"csv": ",", "tsv": "\t"}[form or "csv"])
+        said = Said(read.get("delimiter"), read.get("encoding"), na)
+        comes = stream_source(sys.stdin.buffer, {"csv": ",", "tsv": "\t"}[form or "csv"], said=said)
+        return open_source(comes, counts=counts)
     try:
-        return replace(open_source(pa.ipc.open_stream(sys.stdin.buffer)), name="standard input")
+        opened = open_source(pa.ipc.open_stream(sys.stdin.buffer), na=na, counts=counts)
+        return replace(opened, name="standard input")
     except pa.ArrowInvalid:
         raise InputError("standard input is not a stream of Arrow's. Is it CSV? Then leave out --format.") from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sfumato.cli.console import Screen, notice, show_answer, story
+from sfumato.cli.grouping import Grouped
 from sfumato.cli.options import (
     Location,
     Names,
@@ -21,6 +23,8 @@ from sfumato.cli.options import (
     is_pipe,
     joined,
     json_option,
+    read_as,
+    reading,
     table_argument,
     table_source,
     wishes_of,
@@ -40,13 +44,14 @@ NOT_ATOMIC = (
 )
 DESIGN_OPTIONS = (
     "epsilon", "method", "aim", "confidence", "notion", "reads", "time_limit", "gap",
-    "distance", "values", "outputs", "bins", "labels", "rare", "missing", "unseen", "design_from",
+    "distance", "values", "outputs", "bins", "numbers", "labels", "rare", "missing", "unseen", "design_from",
     "split", "columns", "assuming", "design", "design_epsilon", "private_labels", "delta", "at_most", "releases",
 )
+UNTOLD = {"seed", "people", "ledger", "memoise", "person", "private_report", "force", "as_json", "publisher"}
 LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise", "person")
 
 
-@click.command()
+@click.command(cls=Grouped)
 @table_argument
 @click.option("--secret", type=Names(), multiple=True, help="The column(s) to protect.")
 @click.option("--epsilon", type=float, help="The privacy level in nats, zero or more; smaller protects more.")
@@ -61,15 +66,19 @@ LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise", "perso
 @designing
 @counting
 @bundling
+@reading
 @click.option("--design-from", type=Location(), metavar="FILE",
               help="Design from this reference table, so that no private row enters the mechanism file.")
 @click.option("--split", type=float, metavar="FRACTION",
               help="Design on a random part of the rows, which is then not released.")
 @click.option("--mechanism", type=Location(), metavar="FILE",
               help="Use this mechanism file instead of designing one.")
-@click.option("--decode", type=click.Choice(["symbols", "likely", "sample"]), default="symbols", show_default=True,
-              help="Write outputs as they are, as the likeliest original values, or as draws from the posterior "
-              "(these follow the design distribution, and echo it where the rows do not).")
+@click.option("--decode", type=click.Choice(["guess", "symbols", "likely", "sample"]), default="guess",
+              show_default=True, help="Write outputs with the likeliest value of every useful column beside them, as "
+              "they are, as the likeliest original values, or as draws from the posterior (these follow the design "
+              "distribution, and echo it where the rows do not).")
+@click.option("--anyway", is_flag=True, help="Release also what is worth less than 1 % of its rows to whoever "
+              "estimates from it.")
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE",
               help="Where the public report goes.  [default: beside the table]")
 @click.option("--private-report", type=click.Path(path_type=Path), metavar="FILE",
@@ -88,6 +97,7 @@ LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise", "perso
               "whether values are unchanged.  [default: that of --memoise]")
 @click.option("--raw-cells", is_flag=True, help="Write cells of CSV as they are. Without it those that a spreadsheet "
               "would run as a formula have an apostrophe in front, which sfumato takes away when it reads them.")
+@click.option("--publisher", metavar="NAME", help="Who answers for the release; the report and the manifest say it.")
 @click.option("--seed", type=int, help="For tests only: the manifest will say 'not for release'.")
 @force_option
 @json_option
@@ -96,13 +106,14 @@ def release(
     ctx: click.Context, /, table: Where, out: Where, secret: Any, useful: Any, keep: Any, partition: Any,
     design_from: Where | None, split: float | None, mechanism: Where | None, decode: str, report: Path | None,
     private_report: Path | None, form: str | None, people: str | None, budget: float | None, ledger: Path | None,
-    same_values: bool, memoise: str | None, person: str | None, raw_cells: bool, seed: int | None, force: bool,
-    as_json: bool, **design: Any,
+    same_values: bool, memoise: str | None, person: str | None, raw_cells: bool, publisher: str | None,
+    seed: int | None, force: bool, as_json: bool, anyway: bool, **design: Any,
 ) -> None:
     """Release TABLE with the secret protected: count, design, certify, randomise, estimate, report.
 
     Writes the released table and, beside it, NAME.mechanism.json (the randomisation, its claim and the data it was
-    designed from: anyone can verify it), NAME.manifest.json and NAME.report.html. All files appear, or none.
+    designed from: anyone can verify it), NAME.tables.csv (estimates with intervals, for a spreadsheet),
+    NAME.manifest.json and NAME.report.html. All files appear, or none. First it says what estimates will be worth.
     Columns that are neither secret, useful nor kept are left out.
 
     TABLE and --out may be '-': rows go from pipe to pipe with a given --mechanism, and nothing else is written. A pipe
@@ -119,24 +130,26 @@ def release(
           --people 'cohort 7' --budget 2
     """
     from sfumato.alphabet import find_column
+    from sfumato.drawing.manifest import Imprint
     from sfumato.releasing import Session
     from sfumato.releasing.files import Files
     from sfumato.releasing.flow import DrawOptions
 
+    read = read_as(design)
     wishes = _wishes(ctx, joined(secret), joined(useful), mechanism, {**design, "planned": budget})
     if design_from is not None and split is not None:
         raise click.UsageError("--design-from and --split exclude each other: the reference is the design data.")
     _check_pipes(ctx, is_pipe(table), is_pipe(out))
-    session = Session.open(table_source(table, form), Screen(quiet=as_json))
+    session = Session.open(table_source(table, form, **read), Screen(quiet=as_json))
     for name in joined(keep):
         find_column(name, session.source.columns, session.source.name)
     renamed = (None, None) if wishes is not None else (joined(secret) or None, joined(useful) or None)
-    options = DrawOptions(decode, joined(keep), *renamed, seed)
+    options = DrawOptions(decode, joined(keep), *renamed, seed, Imprint(publisher, command_line(ctx)))
     if is_pipe(out):
         return _stream(session.load(out_of(mechanism), joined(secret), joined(useful)), options, form, raw_cells)
     files = Files.beside(
         out, mechanism=mechanism is None, report=True if report is None else report, private_report=private_report,
-        partition=joined(partition), raw_cells=raw_cells,
+        partition=joined(partition), raw_cells=raw_cells, tables=True,
     )
     files.check([p for p in (table, design_from, mechanism) if p is not None and p.exists()], force=force)
     account = _account(
@@ -146,8 +159,47 @@ def release(
         session = session.load(out_of(mechanism), joined(secret), joined(useful))
     else:
         session = session.design(wishes, keep=joined(keep), reference=design_from, split=split, seed=seed)
+        _foreseen(session, anyway)
     _written(session, files, options, account, force, as_json)
     return None
+
+
+def command_line(ctx: click.Context) -> str:
+    """The command as a reader may see it: names of files without folders, nothing that is for its publisher alone."""
+    words = ["sfumato", ctx.info_name or "release"]
+    for parameter in ctx.command.params:
+        name, value = str(parameter.name), ctx.params.get(str(parameter.name))
+        if ctx.get_parameter_source(name) != click.core.ParameterSource.COMMANDLINE or name in UNTOLD:
+            continue
+        option = [max(parameter.opts, key=len)] if isinstance(parameter, click.Option) else []
+        if isinstance(parameter, click.Option) and parameter.is_flag:
+            words += option
+            continue
+        several = isinstance(parameter, click.Option) and parameter.multiple
+        words += [word for x in (value or () if several else [value]) for word in (*option, _told(x))]
+    return shlex.join(words)
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, (tuple, list)):
+        return ",".join(_told(x) for x in value)
+    return str(value.name) if hasattr(value, "with_name") else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _foreseen(session: Session, anyway: bool) -> None:
+    """Say what the release will be worth before it is made; refuse what is worth next to nothing."""
+    assert session.plan is not None
+    told = session.plan.foreseen()
+    if told is None:
+        return
+    session.listener.say("What whoever estimates from the release will know:")
+    for line in told.lines:
+        session.listener.say(f"  {line}")
+    if told.little and not anyway:
+        raise InputError(
+            f"the release would be worth {told.share:.2%} of its {told.n:,} rows to whoever estimates from it. See "
+            "what would help (sfumato plan), or release it all the same (--anyway)."
+        )
 
 
 def out_of(mechanism: Where | None) -> Where:

@@ -16,7 +16,7 @@ from sfumato.releasing.notices import small_cells
 if TYPE_CHECKING:
     from sfumato.releasing import Release
 
-SHOWN = ("table", "mechanism", "manifest", "report", "private_report")  # the order in which files are listed
+SHOWN = ("table", "tables", "mechanism", "manifest", "report", "private_report")  # the order in which files are listed
 Lines = list[tuple[str, str]]
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-WIDTH, HEIGHT = 860, 440
-LEFT, RIGHT, TOP, BOTTOM = 64, 150, 30, 48
+WIDTH, HEIGHT = 640, 400
+LEFT, RIGHT, TOP, BOTTOM = 58, 142, 30, 48
 SPACE = 15.0  # between the names at the right
 # Told apart by most eyes, on light and on dark paper; the ninth curve and on have hollow marks, what is aside is grey.
 COLOURS = (
@@ -19,11 +19,13 @@ COLOURS = (
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A named curve; `aside` is drawn thin and dashed, for what does not compete."""
+    """A named curve; `aside` is drawn thin and dashed, for limits and scales; `other` is grey, for what stands back."""
 
     name: str
     points: tuple[tuple[float, float], ...]  # (x, y), by x
     aside: bool = False
+    colour: int | None = None  # among COLOURS, for a curve that has the same in several charts
+    other: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ def chart(axes: Axes, lines: Sequence[Line], described: str) -> str:
     body += _names(shown, looks, y)
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        f'aria-labelledby="chart-title chart-text" font-family="system-ui, sans-serif" font-size="12">'
+        f'aria-labelledby="chart-title chart-text" font-family="system-ui, sans-serif" font-size="13">'
         f'<title id="chart-title">{escape(axes.title)}</title><desc id="chart-text">{escape(described)}</desc>'
     )
     paper = f'<rect class="paper" width="{WIDTH}" height="{HEIGHT}"/>'
@@ -57,12 +59,12 @@ def chart(axes: Axes, lines: Sequence[Line], described: str) -> str:
 
 def _looks(lines: Sequence[Line]) -> list[str]:
     """The classes of each curve: a colour, hollow marks from the second time a colour is used, grey aside."""
-    own = [line for line in lines if not line.aside]
-    place = {line.name: i for i, line in enumerate(own)}
+    own = [line for line in lines if not line.aside and not line.other]
+    place = {line.name: i if line.colour is None else line.colour for i, line in enumerate(own)}
     hollow = len(COLOURS)
     return [
-        "gone" if line.aside else f"c{place[line.name] % hollow}{' hollow' if place[line.name] >= hollow else ''}"
-        for line in lines
+        "gone" if line.aside else "other" if line.other
+        else f"c{place[line.name] % hollow}{' hollow' if place[line.name] >= hollow else ''}" for line in lines
     ]
 
 
@@ -71,11 +73,12 @@ def _style() -> str:
     dark = "".join(f".c{i}{{stroke:{c[1]};color:{c[1]}}}" for i, c in enumerate(COLOURS))
     return (
         ".paper{fill:#fff}text{fill:#1d2430}.soft{fill:#545e6e}.grid{stroke:#d9d6cd}.line{fill:none;stroke-width:2}"
+        ".other{stroke:#b5b1a6;color:#6b7280}.line.other{stroke-width:1.2}"
         ".gone{stroke:#7b8493;color:#545e6e}.aside{stroke-width:1.2;stroke-dasharray:5 4}"
         "text.n{fill:currentColor;stroke:none}circle{fill:currentColor;"
         f"stroke:none}}circle.hollow{{fill:#fff;stroke:currentColor;stroke-width:1.6}}.lead{{stroke-width:.7;fill:none}}{light}"
         "@media(prefers-color-scheme:dark){.paper{fill:#1c2027}text{fill:#e7e9ee}.soft{fill:#a9b2c0}"
-        f".gone{{stroke:#8d96a5;color:#a9b2c0}}circle.hollow{{fill:#1c2027}}.grid{{stroke:#363d49}}{dark}}}"
+        f".gone{{stroke:#8d96a5;color:#a9b2c0}}.other{{stroke:#4b5361;color:#98a1b0}}circle.hollow{{fill:#1c2027}}.grid{{stroke:#363d49}}{dark}}}"
     )
 
 
@@ -145,10 +148,10 @@ def _drawn(line: Line, look: str, x: tuple[Scale, list[float]], y: tuple[Scale, 
             continue
         if len(run) > 1:
             parts.append(f'<polyline {kind} points="{" ".join(f"{u:.1f},{v:.1f}" for u, v in run)}"/>')
-        if not line.aside:
+        if not line.aside and not line.other:
             parts += [f'<circle class="{look}" cx="{u:.1f}" cy="{v:.1f}" r="2.6"/>' for u, v in run]
         run = []
-    return f"<g><title>{escape(line.name)}</title>{''.join(parts)}</g>"
+    return f'<g class="{look}"><title>{escape(line.name)}</title>{"".join(parts)}</g>'
 
 
 def _names(lines: Sequence[Line], looks: Sequence[str], y: tuple[Scale, list[float]]) -> list[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.comparing.points import Missing, Point, record
+from sfumato.frames import Framed, tabled, titled
 from sfumato.joint import Joint
 
 COLUMNS = (
@@ -18,8 +19,8 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Comparison(Framed):
     """Every method at every ε, and those that have no design, with the reason."""
 
     joint: Joint
@@ -52,6 +53,21 @@ class Comparison:
                 told |= {f"error_{side}": part.get("standard_error"), f"distance_{side}": part.get("distance")}
             told |= {f"realised_{k}": v for k, v in (told.get("realised") or {}).items()}
             yield {name: told.get(name) for name in COLUMNS}
+
+    def plot(self, of: str = "error", axes: Any = None) -> Any:
+        """What each method reaches over ε ('error', 'error_secret', 'error_joint' or 'kept'), as matplotlib's axes."""
+        from sfumato.plotting import plot_tradeoff
+
+        return plot_tradeoff(self, of, axes)
+
+    def __repr__(self) -> str:
+        cut = "" if self.complete else ", interrupted"
+        return (f"<Comparison of {len(self.methods)} methods at {len(self.epsilons)} levels of ε, {len(self.points)} "
+                f"designs, {len(self.missing)} without{cut}>")
+
+    def _repr_html_(self) -> str:
+        told = ("method", "epsilon", "nmi", "error_useful", "error_secret", "error_joint", "promise")
+        return titled(repr(self), tabled({k: r[k] for k in told} for r in self.records() if not r["why"]))
 
     def csv(self) -> str:
         """The records as CSV, full precision; empty where there is nothing to say."""

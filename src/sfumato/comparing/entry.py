@@ -12,6 +12,7 @@ from sfumato.comparing.grid import POINTS, levels
 from sfumato.comparing.points import Missing, Point
 from sfumato.comparing.questions import Question, question
 from sfumato.comparing.store import Store, cache_folder, digest
+from sfumato.designers.registry import REGISTERED
 from sfumato.errors import InputError
 
 SECONDS = 20.0  # for one design that searches
@@ -80,7 +81,8 @@ def _answered(
         task: digest({**common, "entrant": repr(ENTRANTS[task[0]]), "method": task[0], "epsilon": task[1]})
         for task in tasks
     } if store.folder is not None else dict.fromkeys(tasks, "")
-    found = {task: point for task in tasks if (point := store.read(key[task])) is not None}
+    kept = [task for task in tasks if task[0] not in REGISTERED]  # what others register may change at any time
+    found = {task: point for task in kept if (point := store.read(key[task])) is not None}
     left = [task for task in tasks if task not in found]
     if not left:
         return found, True
@@ -90,7 +92,7 @@ def _answered(
     try:
         for task, point, lasting in coming:
             found[task] = point
-            if lasting:
+            if lasting and task in kept:
                 store.write(key[task], point)
             if progress is not None:
                 progress(len(found), len(tasks), f"{task[0]} at ε = {task[1]:g}")

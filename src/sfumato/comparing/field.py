@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sfumato.designers.registry import REGISTERED, keywords_of
 from sfumato.errors import InputError, unknown
 
 
@@ -21,7 +23,7 @@ class Entrant:
     comparable: bool = True  # it promises ε about the secret over the whole set
 
 
-ENTRANTS = {
+_OWN = {
     "ballopt": Entrant("ballopt", timed=True), "polyopt": Entrant("polyopt", timed=True),
     "precise": Entrant("precise", informs=False, timed=True),
     "precise-useful": Entrant("precise", {"target": "useful"}, informs=False, timed=True),
@@ -38,6 +40,22 @@ ENTRANTS = {
     "plain-grr": Entrant("grr", {"notion": "ldp"}), "plain-oue": Entrant("oue", {"notion": "ldp"}),
     "plain-olh": Entrant("olh"),
 }
+
+
+class _Registered(Mapping[str, Entrant]):
+    """Methods of others, by the names that they were registered under."""
+
+    def __getitem__(self, name: str) -> Entrant:
+        return Entrant(name, informs=False, timed="time_limit" in keywords_of(REGISTERED[name]))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(REGISTERED)
+
+    def __len__(self) -> int:
+        return len(REGISTERED)
+
+
+ENTRANTS: Mapping[str, Entrant] = ChainMap(_OWN, _Registered())  # type: ignore[arg-type]  # it is only read
 # All of methods() but auto, which is the best of the others. The plain ones are ε-LDP about the whole record, as they
 # are used elsewhere: more than is asked for here, so they show what knowing the secret is worth.
 PLAIN = ("plain-grr", "plain-oue", "plain-olh")
@@ -50,7 +68,7 @@ def entrants(names: Sequence[str] | None = None) -> tuple[str, ...]:
     ('ir', 'srr')
     """
     if names is None:
-        return tuple(ENTRANTS)
+        return (*_OWN, *REGISTERED)
     if isinstance(names, str):
         names = [names]
     for name in names:
@@ -60,4 +78,4 @@ def entrants(names: Sequence[str] | None = None) -> tuple[str, ...]:
             raise unknown("a method to compare", name, ENTRANTS)
     if not names:
         raise InputError("there is no method to compare.")
-    return tuple(name for name in ENTRANTS if name in names)
+    return tuple(name for name in (*_OWN, *REGISTERED) if name in names)

@@ -1,66 +1,114 @@
-"""The page of a comparison: pictures, recommendation and table in one file that needs no network."""
+"""The page of a comparison: three methods recommended, two panels, and a table, in one file that needs no network."""
 
 from __future__ import annotations
 
-from html import escape
+import base64
+import hashlib
+import json
+import math
+from functools import cache
+from importlib.resources import files
+from typing import Any
 
+from sfumato.comparing.chart import BOTTOM, COLOURS, HEIGHT, LEFT, RIGHT, WIDTH
 from sfumato.comparing.comparison import Comparison
 from sfumato.comparing.field import ENTRANTS, PLAIN
 from sfumato.comparing.pictures import error_picture, kept_picture
 from sfumato.comparing.points import Point
-from sfumato.comparing.recommending import advice
+from sfumato.comparing.recommending import advice, recommended
+from sfumato.designers.sentences import METHODS
 
-STYLE = (
-    ":root{color-scheme:light dark;--ink:#1d2430;--soft:#545e6e;--line:#d9d6cd;--paper:#fbfaf7}"
-    "@media(prefers-color-scheme:dark){:root{--ink:#e7e9ee;--soft:#a9b2c0;--line:#363d49;--paper:#14171c}}"
-    "body{margin:0 auto;max-width:62rem;padding:1rem;background:var(--paper);color:var(--ink);"
-    "font:16px/1.5 system-ui,sans-serif}h1{font-size:1.6rem}h2{font-size:1.15rem;margin-top:2rem}"
-    "svg{width:100%;height:auto;border:1px solid var(--line);border-radius:.5rem}.soft{color:var(--soft)}"
-    ".scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.9rem}"
-    "th,td{padding:.25rem .7rem .25rem 0;border-bottom:1px solid var(--line);text-align:right;font-weight:400;"
-    "white-space:nowrap}th:first-child,td:last-child,th:last-child{text-align:left}thead th{color:var(--soft)}"
-)
+BIT = math.log(2)
+SCALES = {
+    "plain-grr": "Randomised response of the whole record, as it is used elsewhere: it promises more, and keeps less.",
+    "plain-oue": "Unary encoding of the whole record, as it is used elsewhere: it promises more, and keeps less.",
+    "plain-olh": "Local hashing of the whole record, as it is used elsewhere; a formula, nothing is released with it.",
+    "precise-useful": "A table of probabilities from which the useful columns can be estimated as well as possible.",
+}
 
 
 def page(found: Comparison, at: float) -> str:
-    """The page, with the table at one ε."""
-    names = f"{', '.join(found.joint.secret.names)} (secret) and {', '.join(found.joint.useful.names)} (useful)"
-    rows = "" if found.n is None else f", errors for {found.n:,} released rows"
-    told = "".join(f"<li>{escape(a.sentence)}</li>" for a in advice(found.at(at)))
+    """The page, with the advice and the table at one ε."""
+    chosen = recommended(found.at(at))
+    script = _text("compare.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     missing = {m.method: m.why for m in reversed(found.missing)}
-    absent = "".join(f"<li><b>{escape(m)}</b>: {escape(why)}</li>" for m, why in missing.items())
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>Mechanisms compared</title><style>{STYLE}</style></head><body><main>"
-        f'<h1>Mechanisms for {escape(names)}</h1><p class="soft">{found.joint.shape[0]} × {found.joint.shape[1]} cells'
-        f"{rows}. Drawn firmly: ε about the secret over the whole set. Dashed: other promises, limits and scales.</p>"
-        f"<h2>At ε = {at:.3g}</h2><ul>{told}</ul>{_table(found.at(at))}"
-        f"<h2>What is kept</h2>{kept_picture(found)}"
-        f"<h2>How well the useful columns can be estimated</h2>{_own(error_picture(found), 'useful')}"
-        f"<h2>How well the whole table can be estimated</h2>{_own(error_picture(found, 'joint'), 'joint')}"
-        + (f"<h2>Without a design</h2><ul>{absent}</ul>" if absent else "") + "</main></body></html>\n"
-    )
+    return str(_template().render(
+        joint=found.joint, n=found.n, at=at, colours=COLOURS, script=script, script_hash=f"sha256-{digest}",
+        methods=[(name, _advised(found, at, name), sentence(name)) for name in chosen], data=_data(found, chosen),
+        errors=error_picture(found, at), kept=_own(kept_picture(found, at)), rows=_rows(found.at(at), chosen),
+        missing=missing.items(), levels=len(found.epsilons),
+        chosen=found.epsilons.index(at) if at in found.epsilons else 0,
+    ))
 
 
-def _own(svg: str, name: str) -> str:
+def sentence(name: str) -> str:
+    """What a method does, in one sentence."""
+    return SCALES.get(name) or METHODS.get(name, "")
+
+
+def _advised(found: Comparison, at: float, name: str) -> str:
+    """What a method is recommended for, with the reason."""
+    told = [f"{a.aim}: {a.reason}" for a in advice(found.at(at)) if a.method == name]
+    return (". ".join(told) or "Also with this promise, and next in what it keeps") + "."
+
+
+def _data(found: Comparison, chosen: tuple[str, ...]) -> str:
+    """What the script says at each level, for the recommended methods."""
+
+    def told(name: str, epsilon: float) -> list[str]:
+        p = next((p for p in found.of(name) if p.epsilon == epsilon), None)
+        return ["–", "–"] if p is None else [_bits(p), _points(p, "useful")]
+
+    content = {
+        "epsilons": list(found.epsilons), "methods": list(chosen), "left": LEFT, "right": WIDTH - RIGHT, "width": WIDTH,
+        "bottom": HEIGHT - BOTTOM,
+        "told": [[told(name, e) for name in chosen] for e in found.epsilons],
+    }
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False)
+    for mark in "<>&":
+        text = text.replace(mark, f"\\u{ord(mark):04x}")
+    return text
+
+
+def _own(svg: str) -> str:
     """Ids of their own for a further picture on the page."""
-    return svg.replace("chart-", f"chart-{name}-")
+    return svg.replace("chart-", "chart-kept-")
 
 
-def _table(points: tuple[Point, ...]) -> str:
-    heads = ("method", "kept", "error useful", "error secret", "error joint", "level at resampled truths", "promise")
-    head = "".join(f'<th scope="col">{h}</th>' for h in heads)
-    ordered = sorted(points, key=lambda p: (not ENTRANTS[p.method].comparable, p.method in PLAIN, -(p.nmi or 0.0)))
-    body = "".join(f"<tr>{_row(p)}</tr>" for p in ordered)
-    return (
-        f'<div class="scroll" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-    )
+def _rows(points: tuple[Point, ...], chosen: tuple[str, ...]) -> list[dict[str, Any]]:
+    """The table: recommended ones first, then the others by what they keep, then other promises."""
+
+    def rank(p: Point) -> tuple[bool, int, bool, float]:
+        place = chosen.index(p.method) if p.method in chosen else len(chosen)
+        return not ENTRANTS[p.method].comparable, place, p.method in PLAIN, -(p.kept or 0.0)
+
+    return [
+        {
+            "name": p.method, "what": sentence(p.method), "kept": _bits(p), "useful": _points(p, "useful"),
+            "joint": _points(p, "joint"), "promise": p.promise,
+            "colour": chosen.index(p.method) if p.method in chosen else None,
+        } for p in sorted(points, key=rank)
+    ]
 
 
-def _row(p: Point) -> str:
-    told = (p.error(of) for of in ("useful", "secret", "joint"))
-    errors = ("not told" if x == float("inf") else f"{x:.2g}" for x in told)
-    kept = "–" if p.nmi is None else f"{p.nmi:.1%}"
-    truths = "–" if p.realised is None else f"{p.realised.median:.3f} (95 %: {p.realised.high:.3f})"
-    cells = (kept, *errors, truths, escape(p.promise))
-    return f'<th scope="row">{escape(p.method)}</th>' + "".join(f"<td>{c}</td>" for c in cells)
+def _bits(p: Point) -> str:
+    return "–" if p.kept is None else f"{p.kept / BIT:.2f}"
+
+
+def _points(p: Point, of: str) -> str:
+    error = p.error(of)
+    return "not fixed" if math.isinf(error) else f"± {100 * error:.2g}"
+
+
+@cache
+def _text(name: str) -> str:
+    return files(__package__).joinpath(name).read_text("utf-8")
+
+
+@cache
+def _template() -> Any:
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(_text("compare.html"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from sfumato.comparing.field import ENTRANTS, PLAIN
 from sfumato.comparing.points import Point
 from sfumato.decimals import BITS, at_least, at_most, percent
 
+BIT = math.log(2)
 CLOSE = 0.02  # figures that differ by less than this share of each other are as good as equal
 
 
@@ -46,31 +48,38 @@ def advice(points: Sequence[Point]) -> tuple[Advice, ...]:
     return tuple(told)
 
 
+def recommended(points: Sequence[Point], most: int = 3) -> tuple[str, ...]:
+    """The methods of the advice, each once, and the next most informative ones up to three."""
+    named = [a.method for a in advice(points)]
+    rest = sorted(comparable(points), key=lambda p: -(p.kept or 0.0))
+    return tuple(dict.fromkeys([*named, *(p.method for p in rest)]))[:most]
+
+
 def _informative(fair: Sequence[Point]) -> Advice:
     best = max(fair, key=lambda p: p.kept or 0.0)
     rest = [p for p in fair if p.method != best.method and p.kept is not None]
     share = f" ({percent(best.nmi, 1)})" if best.nmi is not None else ""
-    reason = f"it keeps {at_least(best.kept or 0, BITS)} nats of a record{share}"
+    reason = f"it keeps {at_least((best.kept or 0) / BIT, BITS)} bits of a record{share}"
     if best.bound is not None and best.kept:
         near = best.bound - best.kept <= 1e-3 * best.bound
         reason += ", which is proved to be the most of its kind" if near else (
-            f", and none of its kind keeps more than {at_most(best.bound, BITS)}"
+            f", and none of its kind keeps more than {at_most(best.bound / BIT, BITS)}"
         )
     if rest:
         second = max(rest, key=lambda p: p.kept or 0.0)
         near = (second.kept or 0.0) >= (1 - CLOSE) * (best.kept or 0.0)
         how = "as good within 2 %" if near else "next"
-        reason += f"; {second.method} is {how} with {at_least(second.kept or 0, BITS)}"
+        reason += f"; {second.method} is {how} with {at_least((second.kept or 0) / BIT, BITS)}"
     return Advice("Most bits", best.method, best.epsilon, reason)
 
 
 def _precise(known: Sequence[Point], plain: Sequence[Point], of: str, aim: str) -> Advice:
     least = min(p.error(of) for p in known)
     best = max((p for p in known if p.error(of) <= (1 + CLOSE) * least), key=lambda p: p.kept or 0.0)  # of equals
-    reason = f"its standard errors are {best.error(of):.2g} on average"
+    reason = f"its standard errors are {100 * best.error(of):.2g} points on average"
     usual = [p for p in plain if p.error(of) < float("inf")]
     if usual:
         other = min(usual, key=lambda p: p.error(of))
         name = other.method.removeprefix("plain-").upper()
-        reason += f" where {name} with ε-LDP of the record has {other.error(of):.2g}"
+        reason += f" where {name} with ε-LDP of the record has {100 * other.error(of):.2g}"
     return Advice(aim, best.method, best.epsilon, reason)

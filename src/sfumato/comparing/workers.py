@@ -15,6 +15,7 @@ from typing import Any
 
 from sfumato.comparing.points import Missing, Point
 from sfumato.comparing.worker import receive, send
+from sfumato.designers.registry import REGISTERED
 from sfumato.uncertainty import UncertaintySet
 
 GRACE = 3.0  # times the limit that a design may take in all, with sealing and certifying, before it is ended
@@ -79,13 +80,15 @@ def answers(
 ) -> Iterator[Answer]:
     """Every task's answer as it comes, measured with the options. Closing it (or Ctrl-C) ends the processes."""
     first = _portable((within, options)) if workers > 1 and len(tasks) > 1 else None
-    if first is None:
+    here = [task for task in tasks if first is None or task[0] in REGISTERED]  # others do not know who registered
+    if here:
         from sfumato.comparing.measuring import measured
 
-        for method, epsilon in tasks:
+        for method, epsilon in here:
             yield (method, epsilon), measured(within, epsilon, method, **options), True
-        return
-    yield from _together(first, list(tasks), min(workers, len(tasks)), options["time_limit"])
+    there = [task for task in tasks if task not in here]
+    if first is not None and there:
+        yield from _together(first, there, min(workers, len(there)), options["time_limit"])
 
 
 def _portable(content: Any) -> bytes | None:

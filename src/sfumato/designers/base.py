@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from sfumato.alphabet import Column
 from sfumato.certification import Certificate, certificate, seal
 from sfumato.certification.sealing import FINE, MARGINS
 from sfumato.errors import InputError, designed_epsilon
+from sfumato.frames import tabled, titled
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Law, Mechanism
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
@@ -55,6 +57,22 @@ class Design:
     @property
     def method(self) -> str:
         return self.mechanism.method
+
+    def foreseen(self, n: int | None = None) -> Any:
+        """What estimates from n released rows will be worth, by column, and what would help most."""
+        from sfumato.designers.outlook import foreseen
+
+        return foreseen(self.mechanism, n=n)
+
+    def plot(self, axes: Any = None) -> Any:
+        """The mechanism as a picture of Q(y|x); returns matplotlib's axes."""
+        return self.mechanism.plot(axes)
+
+    def _repr_html_(self) -> str:
+        told = {"method": self.method, f"value ({self.unit})": self.value, "bound": self.bound,
+                "outputs": self.mechanism.outputs, "seconds": self.seconds}
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
+        return titled(repr(self), tabled([told]), tabled(self.certificate.records()), notes)
 
     def __repr__(self) -> str:
         return (
@@ -174,7 +192,8 @@ def finished(task: Task, draft: Draft, started: float) -> Design:
     value = draft.score(sealed) if draft.score else told.both if told else float("nan")
     ceiling = task.ceiling if draft.score is None else bound  # the bound of a score holds for every mechanism
     if told and told.within > 0:
-        notes = (*notes, f"the information of so many outputs is an enclosure: proved to ± {told.within:.2g} nats")
+        within = told.within / max(told.both, told.within)
+        notes = (*notes, f"the information of so many outputs is an enclosure: proved to within {within:.2g} of itself")
     return Design(
         sealed, proof, value, bound, ceiling, told, notes, time.perf_counter() - started, draft.details,
         draft.unit,

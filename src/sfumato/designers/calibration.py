@@ -14,6 +14,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.designers.base import Task
+from sfumato.optimise.arrays import greatest_gap
 from sfumato.privacy.rldp import compared
 from sfumato.uncertainty import Anything, ChiSquareBall
 from sfumato.uncertainty.base import UncertaintySet
@@ -24,20 +25,6 @@ def least_quotient(top: Any, bottom: Any) -> float:
     top, bottom = np.broadcast_arrays(np.asarray(top, float), np.asarray(bottom, float))
     positive = bottom > 0
     return float((top[positive] / bottom[positive]).min()) if positive.any() else math.inf
-
-
-def greatest_gap(high: Floats, low: Floats, factor: Any) -> Floats:
-    """For each column max over i ≠ j of high[i] − factor·low[j]: the worst pair of secrets for each useful value.
-
-    A factor of shape (…, 1) gives the gaps of many factors at once, (…, columns).
-    """
-    i, j = np.argmax(high, 0), np.argmin(low, 0)
-    at = np.arange(high.shape[1])
-    direct = high[i, at] - factor * low[j, at]
-    top, bottom = high.copy(), low.copy()
-    top[i, at], bottom[j, at] = -np.inf, np.inf
-    crossed = np.maximum(top.max(0) - factor * low[j, at], high[i, at] - factor * bottom.min(0))
-    return np.asarray(np.where(i == j, crossed, direct))
 
 
 def single_value(within: UncertaintySet, epsilon: float) -> float:

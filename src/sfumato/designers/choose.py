@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,12 +20,13 @@ from sfumato.designers.pml import pml
 from sfumato.designers.precise import precise
 from sfumato.designers.recoverable import SHARE
 from sfumato.designers.recoverable import recoverable as made_recoverable
+from sfumato.designers.registry import REGISTERED, keywords_of
 from sfumato.designers.robust import LARGEST, ballopt, nr, polyopt
 from sfumato.designers.srlip import srlip, srlip_paper
 from sfumato.designers.srr import srr
 from sfumato.designers.unary import oue, sue
 from sfumato.errors import InputError, unknown
-from sfumato.joint import Joint
+from sfumato.joint import Joint, checked_joint
 from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, RenyiBall, UncertaintySet
 
 _DESIGNERS: dict[str, Callable[..., Draft]] = {
@@ -41,27 +41,30 @@ _POINTWISE = {"nr"}  # methods that are private at P̂ alone and claim no more
 _CLOSED = {"both": ("ir", "srr", "grr", "cr"), "useful": ("grr",)}  # what `auto` always compares
 _CAPPED = {"grr", "sue", "oue", "srr", "ir", "cr", "polyopt", "ballopt", "nr", "precise", "pml", "auto"}
 _NEARNESS = ("distance", "values", "outputs")  # options that only a method with a distance can mean
+_BITS = ("gap", "robust_utility")  # options that only the aim 'information' has
 OPTIMISED_CELLS = 4_000  # cells up to which `auto` optimises
 
 
 def methods() -> tuple[str, ...]:
     """The method names that `design` takes."""
-    return (*_DESIGNERS, "auto")
+    return (*_DESIGNERS, *REGISTERED, "auto")
 
 
 def design(
-    within: UncertaintySet, epsilon: float, method: str = "auto", *, notion: str = "rldp", reads: str = "both",
+    within: UncertaintySet | Joint, epsilon: float, method: str = "auto", *, notion: str = "rldp", reads: str = "both",
     recoverable: bool | float = False, at_most: float | None = None, releases: int | None = None,
     budget: float | None = None, **options: Any,
 ) -> Design:
     """A sealed and certified mechanism for every distribution in `within`, by a method from `methods()`.
 
+    A joint stands for the ball of all distributions that a χ² test at 95 % would not reject by its counts.
     notion is 'rldp' (about the secret, over the set), 'lip' (about the secret, at P̂), 'pml' (no belief about the
     secret rises too far; the method 'pml') or 'ldp' (about the input). reads='useful' designs a mechanism that never
     sees the secret. recoverable=True (or a share of the answers) makes sure that the whole distribution can be
     estimated from what is released. Further options go to the designer; those of 'auto' are time_limit, gap (relative,
-    to what is proved to be out of reach) and aim: 'information', 'estimates' (least standard errors), or 'either' (the
-    default: the first unless the distribution could then not be estimated). The funnel methods (lip, ldp, srlip,
+    to what is proved to be out of reach) and aim: 'estimates' (the default, also called 'either': the least errors of
+    the whole table, the secret and each useful column) or 'information' (the most bits). d.unit says what d.value is.
+    The funnel methods (lip, ldp, srlip,
     srlip-paper, mi-funnel) imply their notion and read the useful variable alone.
 
     at_most=κ is a second promise of the same mechanism: a level of at most κ for any distribution, so also for somebody
@@ -71,6 +74,7 @@ def design(
     distribution, what noisy design counts cost included: levels for any distribution add up.
     """
     started = time.perf_counter()
+    within = _set_of(within)
     if method not in methods():
         raise unknown("a method", method, methods())
     if releases is not None or budget is not None:
@@ -141,24 +145,34 @@ def options_of(method: str) -> tuple[str, ...]:
     ((), True)
     """
     if method == "auto":
-        return (*_keywords(_most_informative), "aim", *_NEARNESS)
-    if method not in _DESIGNERS:
+        return (*keywords_of(_most_informative), "aim", *_NEARNESS)
+    if method not in methods():
         raise unknown("a method", method, methods())
-    return _keywords(_DESIGNERS[method])
+    return keywords_of(_designer(method))
 
 
-def _keywords(designer: Callable[..., Draft]) -> tuple[str, ...]:
-    return tuple(p.name for p in inspect.signature(designer).parameters.values() if p.kind is p.KEYWORD_ONLY)
+def _designer(method: str) -> Callable[..., Draft]:
+    return _DESIGNERS[method] if method in _DESIGNERS else REGISTERED[method]
+
+
+def _set_of(within: Any) -> UncertaintySet:
+    """The set itself, or the confidence ball around a joint."""
+    if isinstance(within, Joint) or not hasattr(within, "worst"):
+        return ChiSquareBall(checked_joint(within, "a design"))
+    return within  # type: ignore[no-any-return]
 
 
 def _draft(method: str, task: Task, options: dict[str, Any]) -> Draft:
-    designer, known = _DESIGNERS[method], options_of(method)
+    designer, known = _designer(method), options_of(method)
     for name in options:
         if name not in known:
             raise unknown(f"an option of {method}", name, known) if known else InputError(
                 f"{method} takes no options, got {name!r}."
             )
-    return designer(task, **options)
+    made = designer(task, **options)
+    if not isinstance(made, Draft):
+        raise InputError(f"the designer {method!r} returned a {type(made).__name__} instead of a sf.Draft.")
+    return made
 
 
 def _auto(task: Task, options: dict[str, Any]) -> Draft:
@@ -166,12 +180,9 @@ def _auto(task: Task, options: dict[str, Any]) -> Draft:
     near = [name for name in _NEARNESS if options.get(name) is not None]
     if not near:
         given = {k: v for k, v in options.items() if k not in _NEARNESS}
-        aim = given.pop("aim", AIM)
+        aim = given.pop("aim", "information" if any(given.get(name) for name in _BITS) else AIM)
 
-        def named(method: str, chosen: dict[str, float]) -> Draft:
-            return _draft(method, task, chosen)
-
-        return aimed(task, aim, lambda: _most_informative(task, **given), named, given.get("time_limit"))
+        return aimed(task, aim, lambda: _most_informative(task, **given), given.get("time_limit"))
     options = {k: v for k, v in options.items() if k != "aim"}
     draft = _draft("distortion", task, options)
     asked = ", ".join(f"{name}=" for name in near)
@@ -203,8 +214,9 @@ def _most_informative(
         why += " at every distribution in the set"
     values = [draft.least(task) if robust_utility else draft.value(task) for draft in tried]
     best = tried[max(range(len(tried)), key=lambda i: values[i])]
-    listed = ", ".join(f"{draft.method} {value:.4g}" for draft, value in zip(tried, values, strict=True))
-    return replace(best, notes=(*best.notes, f"auto took {best.method}: {why} (nats: {listed})"))
+    whole = task.joint.entropy if task.reads == "both" else task.joint.entropy_useful
+    listed = ", ".join(f"{x.method} {v / whole if whole else 0.0:.1%}" for x, v in zip(tried, values, strict=True))
+    return replace(best, notes=(*best.notes, f"auto took {best.method}: {why} (of a record: {listed})"))
 
 
 def _optimum(task: Task) -> str | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +19,10 @@ from sfumato.designers.unary import oue, sue
 from sfumato.errors import InputError, SfumatoError
 from sfumato.mechanism import Blocks, Constant, Law, Mechanism, Table
 from sfumato.optimise.budget import Budget, Progress
+from sfumato.optimise.cone import Coordinates
 from sfumato.optimise.estimates.bound import least_error
-from sfumato.optimise.estimates.goal import TARGETS, Goal, goal
-from sfumato.optimise.estimates.searching import Found, filled, searched
+from sfumato.optimise.estimates.goal import Goal, goal, mean_of, parts_of
+from sfumato.optimise.estimates.searching import Found, filled, made_private, remixed, searched
 from sfumato.optimise.estimates.starts import fitting
 from sfumato.privacy.rldp import compared
 
@@ -29,63 +32,127 @@ SHARE = 0.85  # of the time limit: the rest is for sealing and certifying
 PROOF = 0.2  # of the search, for the proof that little more is possible
 PROVABLE = 60  # numbers to estimate beyond which branch and bound proves nothing within minutes: no time is spent on it
 NEAR = 1e-3  # of the error: a design this close to the untouched table needs no other bound
+FIRST = 0.4  # of the time, for the whole table, where each part shall be estimated well
+EACH = 0.1  # of what is left, for the best of each part
+MIXED = 300  # inputs up to which protocols are mixed with what is found
+RELATIVE = "times the least standard errors"
 LISTED = 4_000_000  # numbers in a protocol that is compared by listing it
 
 
 def precise(
-    task: Task, *, target: Any = "joint", time_limit: float | None = None, progress: Progress | None = None
+    task: Task, *, target: Any = "joint", time_limit: float | None = None, progress: Progress | None = None,
+    working: float | None = None,
 ) -> Draft:
     """The least standard error of estimates under ε-RLDP over a set: an A-optimal mixture of private rows (ours).
 
-    target is what shall be estimated well: the 'joint' table, the 'useful' or the 'secret' marginal, 'each' of them
-    (each divided by its own best error; d.value is then the root mean square of these ratios), weights of these as a
-    mapping, weights of the squared errors of cells [s, u], or sums [k, s, u] that shall be known; the rest stays
-    identified. d.value is the root mean square standard error at as many rows as were counted;
-    d.bound lies below it: no mechanism with this promise has a smaller one. Ordinary protocols, of the useful variable
-    alone or with the secret, calibrated to the same promise, compete as whole designs.
+    target is what shall be estimated well: the 'joint' table, the 'useful' or the 'secret' marginal, 'each' of the
+    whole table, the secret and every useful column (variances relative to the best found for each, so that none is
+    ruined; d.value is then the root mean square of these ratios), weights of the first three as a mapping, weights of
+    the squared errors of cells [s, u], or sums [k, s, u] that shall be known; the rest stays identified. d.value is the
+    root mean square standard error at as many rows as were counted; d.bound lies below it: no mechanism with this
+    promise has a smaller one. Ordinary protocols, of the useful variable alone or with the secret, calibrated to the
+    same promise, compete as whole designs. `working` are seconds of work instead of a time limit, whatever else the
+    machine does.
     """
     _check(task)
     joint = filled(task.within).joint
+    if isinstance(target, str) and target == "each":
+        return _for_each(task, _budget(time_limit, progress, working))
     whole = isinstance(target, str) and target in ("joint", "table")
     wanted = "useful" if whole and task.reads == "useful" else target
-    budget = _budget(time_limit, progress)
-    first = goal(joint, _parts_of(wanted, task), task.reads)
+    aim = goal(joint, wanted, task.reads)
     details: dict[str, Any] = {"target": target if isinstance(target, str) else "given"}
     if task.epsilon == 0:
-        law = Constant(task.rows, joint.useful.size)
-        bound = math.sqrt(first.untouched / (joint.n or 1))
-        return Draft(law, "precise", bound, details=details, score=lambda m: math.inf, unit="of standard error")
-    aim, known = _each(task, budget) if _is_each(wanted) else (first, None)
-    return _draft(task, aim, wanted, known, budget, details)
-
-
-def _draft(task: Task, aim: Goal, wanted: Any, known: Floats | None, budget: Budget, details: dict[str, Any]) -> Draft:
-    joint = filled(task.within).joint
+        return _nothing(task, aim, details)
+    budget = _budget(time_limit, progress, working)
     provable = len(aim.p) <= PROVABLE
-    found = _found(task, aim, budget.part(1 - PROOF) if provable else budget, known)
+    found = _found(task, aim, budget.part(1 - PROOF) if provable else budget)
+    least = aim.untouched if found is None or not provable else max(aim.untouched, least_error(found, aim, budget))
+    rows = [] if found is None else [found.rows]
+    return _draft(task, aim, rows, least, joint.n or 1, wanted, budget, details, "of standard error")
+
+
+def _nothing(task: Task, aim: Goal, details: dict[str, Any]) -> Draft:
+    """At ε = 0 nothing can be estimated that depends on the secret, and here nothing is."""
+    bound = math.sqrt(aim.untouched / (task.joint.n or 1))
+    law = Constant(task.rows, task.joint.useful.size)
+    return Draft(law, "precise", bound, details=details, score=lambda m: math.inf, unit="of standard error")
+
+
+def _draft(
+    task: Task, aim: Goal, rows: Sequence[Floats], least: float, n: float, wanted: Any, budget: Budget,
+    details: dict[str, Any], unit: str,
+) -> Draft:
+    """The best of the private rows that were found and of the protocols, by the error of the aim."""
     laws: list[tuple[float, Law, str, str]] = []
-    if found is not None:
-        table = Table(_columns(found), task.rows)
+    for q in rows:
+        table = Table(_columns(task, q), task.rows)
         laws.append((aim.of_law(table), table, "precise", task.reads))
     laws += [(error, law, name, reads) for error, law, name, reads in _protocols(task, aim, wanted) if error == error]
     laws.sort(key=lambda x: x[0])
     error, law, name, reads = next(x for x in laws if x[2] in ("precise", "srr") or _sealable(task, x[1], x[3]))
-    least = aim.untouched if found is None or not provable else max(aim.untouched, least_error(found, aim, budget))
     of = "(s, u)" if reads == "both" else "u alone"
     notes = [] if name == "precise" else [f"{name} of {of} has the least error found"]
     if budget.over:
         notes.append("stopped at the time limit: the best design so far")
     if least <= aim.untouched < error * (1 - NEAR):
         notes.append("only the error of the untouched table is proved to be out of reach within the time")
-    measured = aim if reads == task.reads else goal(joint, "useful", "useful")
+    measured = aim if reads == task.reads else goal(filled(task.within).joint, "useful", "useful")
 
     def score(mechanism: Mechanism) -> float:
-        return math.sqrt(measured.of_law(mechanism.law) / (joint.n or 1))
+        return math.sqrt(measured.of_law(mechanism.law) / n)
 
-    bound = math.sqrt(min(least, error) / (joint.n or 1))
     other = None if reads == task.reads else task.with_reads(reads)
-    details = {**details, "origin": name}
-    return Draft(law, "precise", bound, tuple(notes), details, score=score, unit="of standard error", task=other)
+    bound = math.sqrt(min(least, error) / n)
+    return Draft(
+        law, "precise", bound, tuple(notes), {**details, "origin": name}, score=score, unit=unit, task=other
+    )
+
+
+def _for_each(task: Task, budget: Budget) -> Draft:
+    """The least mean of variances, each relative to the best found for its own: C = Σ C_k / (K f*_k) (ours).
+
+    The best for one part is sought among all mixtures of what the search for the whole table and the protocols bring;
+    then all of these are mixed, and searched on, for the mean. Any mixture of K designs with equal weights has at most
+    about K times each one's own best, so that nothing is ruined however little time there is.
+    """
+    joint = filled(task.within).joint
+    goals = parts_of(joint, task.reads, [c.size for c in task.joint.useful.columns])
+    whole = next(iter(goals.values()))
+    details: dict[str, Any] = {"target": "each"}
+    if task.epsilon == 0:
+        return replace(_nothing(task, whole, details), unit=RELATIVE)
+    found = _found(task, whole, budget.part(FIRST))
+    held = [] if found is None else [found.rows]  # whole designs
+    pool = np.concatenate([*held, *_listed(task)])  # rows to mix
+    best = {}
+    for name, aim in goals.items():
+        own = remixed(pool, aim, math.exp(task.epsilon), budget.part(EACH))
+        held += [] if own is None else [own]
+        errors = [*(aim.of_rows(q) for q in held), *(e for e, *_ in _protocols(task, aim, name))]
+        best[name] = min((e for e in errors if e == e), default=math.inf)
+    details["best"] = best
+    aim = mean_of(goals, best)
+    pool = np.concatenate([pool, *held])
+    mixed = remixed(pool, aim, math.exp(task.epsilon), budget.part(EACH))
+    last = _found(task, aim, budget, pool)
+    rows = [*held, *(q for q in (mixed, None if last is None else last.rows) if q is not None)]
+    rows += [np.concatenate(held) / len(held)] if held else []
+    return _draft(task, aim, rows, aim.untouched, 1.0, "each", budget, details, RELATIVE)
+
+
+def _listed(task: Task) -> list[Floats]:
+    """Rows of protocols that can be mixed with others, over the coordinates: those of u alone too, lifted."""
+    cell = Coordinates.of(filled(task.within).joint, task.reads).cell
+    out = [np.ones((1, len(cell)))]
+    for reads in (("both", "useful") if task.reads == "both" else ("useful",)):
+        asked = task.with_reads(reads)
+        for make in (grr, srr) if reads == "both" else (grr,):
+            q = make(asked).law.matrix() if asked.rows * task.joint.useful.size <= MIXED else None
+            if q is not None:
+                rows = np.asarray(q, float)[:, cell if reads == task.reads else cell % task.joint.useful.size]
+                out.append(made_private(task.within, task.epsilon, task.reads, rows))
+    return out
 
 
 def _sealable(task: Task, law: Law, reads: str) -> bool:
@@ -106,37 +173,11 @@ def _found(task: Task, aim: Goal, budget: Budget, known: Floats | None = None) -
     return searched(task.within, task.epsilon, mixed, task.reads, budget, known, task.at_most)
 
 
-def _columns(found: Found) -> Floats:
+def _columns(task: Task, rows: Floats) -> Floats:
     """Rows over all inputs, columns that sum to 1."""
-    coordinates = found.cone.coordinates
-    rows = found.rows if found.cone.reads == "useful" else coordinates.full(found.rows)
-    return np.asarray(rows / rows.sum(0))
-
-
-def _is_each(target: Any) -> bool:
-    return isinstance(target, str) and target == "each"
-
-
-def _parts_of(target: Any, task: Task) -> Any:
-    if _is_each(target):
-        return "useful" if task.reads == "useful" else dict.fromkeys(TARGETS, 1.0)
-    return target
-
-
-def _each(task: Task, budget: Budget) -> tuple[Goal, Floats | None]:
-    """Σ C_k / f*_k: each target divided by the best error found for it, so that none is ruined; and the rows found."""
-    joint = filled(task.within).joint
-    if task.reads == "useful":
-        return goal(joint, "useful", "useful"), None
-    best, rows = {}, []
-    for i, name in enumerate(TARGETS):
-        aim = goal(joint, name)
-        found = _found(task, aim, budget.part(1 / (len(TARGETS) + 2 - i)))
-        errors = [e for e, *_ in _protocols(task, aim, name)] if found is None else [aim.of_rows(found.rows)]
-        best[name] = min(e for e in errors if e == e)
-        rows += [] if found is None else [found.rows]
-    weights = {name: (task.joint.n or 1) / (len(TARGETS) * e) if 0 < e < math.inf else 0.0 for name, e in best.items()}
-    return goal(joint, weights if any(weights.values()) else "joint"), np.concatenate(rows) if rows else None
+    coordinates = Coordinates.of(filled(task.within).joint, task.reads)
+    full = rows if task.reads == "useful" else coordinates.full(rows)
+    return np.asarray(full / full.sum(0))
 
 
 def _protocols(task: Task, aim: Goal, wanted: Any) -> Iterator[tuple[float, Law, str, str]]:
@@ -177,7 +218,10 @@ def _summing(useful: int, order: int) -> tuple[float, float, float]:
     return even, even, even
 
 
-def _budget(time_limit: float | None, progress: Progress | None) -> Budget:
+def _budget(time_limit: float | None, progress: Progress | None, working: float | None = None) -> Budget:
+    """The time limit by the clock on the wall, or so many seconds of work where there is none."""
+    if time_limit is None and working is not None:
+        return Budget.of(SHARE * working, progress, time.thread_time)
     if time_limit is not None and not time_limit > 0:
         raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}.")
     return Budget.of(SHARE * (SECONDS if time_limit is None else time_limit), progress)

@@ -36,6 +36,8 @@ def recoverable(task: Task, draft: Draft, share: float = SHARE) -> Draft:
     law = Table(np.vstack([(1 - share) * first, share * second]), rows)
     kept, other = draft.value(task), Draft(plain, "").value(task)
     cost = share * (kept - other)
-    note = f"recoverable: {share:.0%} of the answers come from grr, at a cost of {cost:.4g} nats"
-    bound = None if draft.bound is None else (1 - share) * draft.bound + share * other
+    lost = cost / kept if kept > 0 else 0.0
+    note = f"recoverable: {share:.0%} of the answers come from grr, at a cost of {lost:.2%} of what is kept"
+    mixed = None if draft.bound is None else (1 - share) * draft.bound + share * other
+    bound = mixed if draft.score is None else draft.bound  # of another objective, which holds for every mechanism
     return replace(draft, law=law, bound=bound, notes=(*draft.notes, note), details={**draft.details, "cost": cost})

@@ -18,6 +18,7 @@ from sfumato.errors import InputError
 from sfumato.mechanism.mechanism import Mechanism
 
 DECODES = ("symbols", "likely", "sample")
+GUESS = "guess"  # symbols, and beside each the likeliest value of every useful column
 Drawn = npt.NDArray[Any]
 Turn = Callable[[Drawn, int], Drawn]  # (outputs, first row) → inputs or outputs
 Codes = npt.NDArray[np.int32]
@@ -33,9 +34,11 @@ class Decoder:
 
 def decoder(mechanism: Mechanism, decode: str, stream: WordSource) -> Decoder:
     """The decoder of a mechanism: its own outputs, the likeliest input, or a draw from the posterior."""
-    if decode not in DECODES:
-        raise InputError(f"decode must be one of {', '.join(DECODES)}, got {decode!r}.")
+    if decode not in (*DECODES, GUESS):
+        raise InputError(f"decode must be one of {', '.join((*DECODES, GUESS))}, got {decode!r}.")
     meaning = mechanism.law.meaning
+    if decode == GUESS:
+        return _guessing(mechanism, decoder(mechanism, "symbols", stream))
     if decode == "symbols":
         special = SPECIAL.get(meaning)
         if special is not None:
@@ -68,6 +71,41 @@ def _labelled(mechanism: Mechanism, with_secret: bool, turn: Turn) -> Decoder:
         ]
 
     return Decoder(tuple(OutputColumn(c.name, role) for role, c in columns), arrays)
+
+
+def _guessing(mechanism: Mechanism, own: Decoder) -> Decoder:
+    """Outputs, and beside each the likeliest value of every useful column under the design distribution.
+
+    Outputs that are labels themselves need no guess. The guess follows from the output and the mechanism file, so it
+    tells nothing more; estimates are made from the outputs alone.
+    """
+    if mechanism.joint is None or mechanism.law.meaning in ("cell", "useful") or mechanism.answers is not None:
+        return own
+    columns = mechanism.useful.columns
+    posterior = mechanism.posterior() if mechanism.law.meaning == "symbol" else None
+    if posterior is None:
+        turn, digits = likeliest(mechanism), _digits([mechanism.law.rows, *(c.size for c in columns)])[1:]
+    else:
+        turn = _same
+        shaped = posterior.sum(1).reshape(len(posterior), *(c.size for c in columns))
+        axes = range(1, shaped.ndim)
+        digits = [
+            np.ascontiguousarray(shaped.sum(tuple(j for j in axes if j != i)).argmax(1), np.int32) for i in axes
+        ]
+    words = [pa.array([x for x in c.labels if x is not None], pa.string()) for c in columns]
+    places = [_place(c) for c in columns]
+
+    def arrays(drawn: Drawn, first_row: int) -> list[pa.Array]:
+        codes = turn(drawn, first_row)
+        guesses = [_dictionary(np.take(d, codes, mode="clip"), place, w)
+                   for d, place, w in zip(digits, places, words, strict=True)]
+        return [*own.arrays(drawn, first_row), *guesses]
+
+    return Decoder((*own.columns, *(OutputColumn(f"{c.name} (guess)", "guess") for c in columns)), arrays)
+
+
+def _same(drawn: Drawn, first_row: int) -> Drawn:
+    return drawn
 
 
 def _digits(sizes: list[int]) -> list[Codes]:

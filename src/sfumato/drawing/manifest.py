@@ -25,10 +25,21 @@ SPARK_KEY = "sfumato"  # under which the columns of a Spark frame tell how they 
 
 
 class OutputColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A column of the released table and its role: 'secret', 'useful', 'symbol', 'bits', 'part', 'answer' or 'kept'."""
+    """A column of the released table and its role: 'secret', 'useful', 'symbol', 'bits', 'part', 'answer', 'guess' or
+    'kept'."""
 
     name: str
     role: str
+
+
+class Imprint(NamedTuple):
+    """Who published a table, and with which command: what a reader wants to know and a program does not."""
+
+    publisher: str | None = None
+    command: str | None = None
+
+
+NO_IMPRINT = Imprint()
 
 
 class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -52,6 +63,8 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     packages: dict[str, str] = {}
     size: int | None = None  # bytes of the released file: one of another size is not the one described
     entry: str | None = None  # the random name of this release in its publisher's ledger
+    publisher: str | None = None  # who answers for it, in their own words
+    command: str | None = None  # how it was made, with names of files and without folders
 
     def encoded(self) -> bytes:
         return msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
@@ -59,7 +72,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def manifest_of(
     mechanism: Mechanism | Bundle, *, rows: int | None, columns: list[OutputColumn], decode: str, engine: str,
-    randomness: str, size: int | None = None, entry: str | None = None,
+    randomness: str, size: int | None = None, entry: str | None = None, imprint: Imprint = NO_IMPRINT,
 ) -> Manifest:
     """The manifest of a release, with a mechanism or a bundle."""
     if isinstance(mechanism, Bundle):
@@ -74,6 +87,9 @@ def manifest_of(
         notes += [f"{told.sentence[0].upper()}{told.sentence[1:]}." for told in promises(mechanism)]
         if mechanism.joint is not None and mechanism.joint.noise is not None:
             notes.append(f"The mechanism file holds {design_sentence(mechanism.joint.noise)}.")
+    guesses = [c.name for c in columns if c.role == "guess"]
+    if guesses:
+        notes.append(f"The likeliest value by the design distribution, for reading only: {', '.join(guesses)}.")
     if mechanism.claim is None:
         notes.append("The mechanism carries no claim: no privacy is promised for this table.")
     return Manifest(
@@ -81,6 +97,7 @@ def manifest_of(
         meaning, mechanism.method, checksum,
         None if mechanism.claim is None else mechanism.claim.sentence, engine, randomness, mechanism.source,
         notes, {name: package_version(name) for name in ("numpy", "pyarrow", "cryptography")}, size, entry,
+        *imprint,
     )
 
 

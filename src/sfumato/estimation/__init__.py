@@ -1,13 +1,16 @@
 """Estimation: from released rows back to distributions, with intervals that hold for all cells at once."""
 
-from sfumato.estimation.bundled import BundleEstimate, TableEstimate
+from sfumato.estimation.bundled import BundleEstimate
 from sfumato.estimation.entry import estimate
 from sfumato.estimation.identifiable import Identifiable
 from sfumato.estimation.numbers import Figure, Numbers, numbers
 from sfumato.estimation.result import Estimate, Marginal
 from sfumato.estimation.simplex import on_simplex
+from sfumato.estimation.synthesis import synthesise
+from sfumato.estimation.tables import TableEstimate
+from sfumato.estimation.tidy import tidy, tidy_csv
 
 __all__ = [
     "BundleEstimate", "Estimate", "Figure", "Identifiable", "Marginal", "Numbers", "TableEstimate", "estimate",
-    "numbers", "on_simplex",
+    "numbers", "on_simplex", "synthesise", "tidy", "tidy_csv",
 ]

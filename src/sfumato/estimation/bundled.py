@@ -14,10 +14,10 @@ import pyarrow as pa
 from sfumato.alphabet import Column, Floats, Ints
 from sfumato.drawing.bundled import ANSWER, TURN
 from sfumato.errors import InputError, unknown
-from sfumato.estimation.intervals import simultaneous
 from sfumato.estimation.inversion import Inversion
 from sfumato.estimation.scores import PairInversion, PooledInversion, Scores, alike
 from sfumato.estimation.simplex import on_simplex
+from sfumato.estimation.tables import TableEstimate
 from sfumato.estimation.tally import manifest_beside
 from sfumato.mechanism import Bundle
 from sfumato.mechanism.bundle import answer_labels, part_name
@@ -25,40 +25,6 @@ from sfumato.mechanism.bundle_file import record_of
 from sfumato.sources import open_source
 
 PAIR_COUNTS = 40_000_000  # outputs of two parts that are counted together
-
-
-@dataclass(frozen=True, eq=False)
-class TableEstimate:
-    """The distribution of one column, or of two together."""
-
-    columns: tuple[Column, ...]
-    p: Floats  # with an axis for each column
-    n: int  # rows it rests on
-    inversion: Inversion = field(repr=False)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(c.name for c in self.columns)
-
-    @property
-    def raw(self) -> Floats:
-        """The unbiased estimate before projection; some values may be negative."""
-        return self.inversion.raw.reshape(self.p.shape)
-
-    @property
-    def error(self) -> Floats:
-        """The standard error of each value of `raw`."""
-        return np.sqrt(self.inversion.variance).reshape(self.p.shape)
-
-    @property
-    def identified(self) -> bool:
-        return bool(self.inversion.identified.all())
-
-    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """(low, high) that hold for all cells of this table at once."""
-        p = self.p.reshape(self.inversion.raw.shape)
-        low, high = simultaneous(self.inversion, level, p)
-        return low.reshape(self.p.shape), high.reshape(self.p.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +162,7 @@ def _counted_together(source: Any, bundle: Bundle, written: Sequence[Column]) ->
     alone: list[Ints] = [np.zeros(c.size, np.int64) for c in written]
     both = {(a, b): np.zeros(written[a].size * written[b].size, np.int64) for a, b in pairs}
     rows = 0
-    for batch in open_source(source).batches([c.name for c in written]):
+    for batch in open_source(source).verbatim().batches([c.name for c in written]):
         codes = [c.encode(batch.column(c.name), first_row=rows).astype(np.int64) for c in written]
         rows += batch.num_rows
         for i, code in enumerate(codes):
@@ -213,7 +179,7 @@ def _counted_in_turn(source: Any, bundle: Bundle, written: Sequence[Column]) -> 
     turns = Column(TURN, bundle.names)
     totals: list[Ints] = [np.zeros(c.size, np.int64) for c in written]
     rows = 0
-    for batch in open_source(source).batches([TURN, ANSWER]):
+    for batch in open_source(source).verbatim().batches([TURN, ANSWER]):
         turn = turns.encode(batch.column(TURN), first_row=rows)
         order = np.argsort(turn, kind="stable")
         answers = batch.column(ANSWER).take(pa.array(order))

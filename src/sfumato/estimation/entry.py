@@ -94,7 +94,7 @@ def estimate(
         p, seen.n, method, seen.decode, what,
         None if secret is None else Marginal.of(mechanism.secret, secret, project, p.sum(1), by_s, limits),
         Marginal.of(mechanism.useful, useful, project, p.sum(0) if both else p, by_u, limits),
-        notes, mechanism, whole, limits,
+        notes, mechanism, whole, limits, project,
     )
 
 

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import html
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations, product
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sfumato.alphabet import Alphabet, Floats
-from sfumato.errors import InputError
+from sfumato.alphabet import MISSING, Alphabet, Column, Floats
+from sfumato.errors import InputError, unknown
 from sfumato.estimation.bounds import Bounds
 from sfumato.estimation.identifiable import Identifiable
 from sfumato.estimation.intervals import simultaneous
 from sfumato.estimation.inversion import COVARIANCE_CELLS, Inversion
+from sfumato.estimation.scores import sums
 from sfumato.estimation.simplex import on_simplex
+from sfumato.estimation.summed import summed
+from sfumato.estimation.tables import TableEstimate
+from sfumato.frames import Framed, tabled, titled
 from sfumato.mechanism import Mechanism
+
+if TYPE_CHECKING:
+    from sfumato.estimation.regression import Regression
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +62,26 @@ class Marginal:
         low, high = self.bounds.interval(self.sums, level)
         return np.minimum(low, self.p), np.maximum(high, self.p)
 
+    def by_column(self) -> tuple[Marginal, ...]:
+        """The same for each column by itself, where the variable is made of several and is small enough to sum."""
+        sizes = [column.size for column in self.alphabet.columns]
+        if len(sizes) < 2 or self.p.size > COVARIANCE_CELLS:
+            return (self,)
+        digits = np.unravel_index(np.arange(self.p.size), sizes)
+        return tuple(
+            self._summed(Alphabet.of(column), np.equal.outer(np.arange(column.size), digit).astype(float))
+            for column, digit in zip(self.alphabet.columns, digits, strict=True)
+        )
 
-@dataclass(frozen=True, eq=False)
-class Estimate:
+    def _summed(self, alphabet: Alphabet, sums: Floats) -> Marginal:
+        inversion = summed(self.inversion, sums, (alphabet.size,))
+        whole = None if self.sums is None else np.asarray(sums @ self.sums)
+        fitted = np.asarray(sums @ self.p)
+        return Marginal.of(alphabet, inversion, bool((self.p >= 0).all()), fitted, whole, self.bounds)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Estimate(Framed):
     """p[s, u] (or p[u] when the mechanism reads U alone) estimated from n released rows."""
 
     p: Floats
@@ -67,6 +95,7 @@ class Estimate:
     mechanism: Mechanism = field(repr=False)
     inversion: Inversion = field(repr=False)
     bounds: Bounds | None = field(default=None, repr=False)  # when not everything is identified
+    projected: bool = True  # estimates are moved to the nearest distribution
 
     @property
     def raw(self) -> Floats:
@@ -98,6 +127,74 @@ class Estimate:
             return simultaneous(self.inversion, level, self.p)
         low, high = self.bounds.interval(np.eye(self.p.size), level)
         return np.minimum(low.reshape(self.p.shape), self.p), np.maximum(high.reshape(self.p.shape), self.p)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that the released rows tell of, the secret first if the mechanism read it."""
+        secret = self.mechanism.secret.columns if self.secret is not None else ()
+        return (*secret, *self.mechanism.useful.columns)
+
+    def table(self, *names: str) -> TableEstimate:
+        """The estimated distribution of some of the columns together, in this order.
+
+        >>> from sfumato import Tabular, estimate
+        >>> estimate([600, 400], Tabular([[0.75, 0.25], [0.25, 0.75]])).table("useful").p.round(6).tolist()
+        [0.7, 0.3]
+        """
+        known = {c.name: c for c in self.columns}
+        for name in names:
+            if name not in known:
+                raise unknown("a column of this estimate", name, known)
+        if not names or len(set(names)) != len(names):
+            raise InputError(f"a table has one or more different columns, got {names}.")
+        shape = tuple(known[name].size for name in names)
+        m = sums(self.columns, names)
+        inversion = summed(self.inversion, m, shape)
+        if inversion.identified.all():
+            p = on_simplex(inversion.raw) if self.projected else inversion.raw
+        else:
+            p = (m @ self.p.ravel()).reshape(shape)
+        return TableEstimate(tuple(known[name] for name in names), p, self.n, inversion)
+
+    @property
+    def tables(self) -> Iterator[TableEstimate]:
+        """The table of every column, and of every two of them."""
+        names = [c.name for c in self.columns]
+        return (self.table(*some) for size in (1, 2) for some in combinations(names, size))
+
+    def logistic(self, outcome: str, on: str | Sequence[str], value: str | None = None) -> Regression:
+        """The logistic regression of one column's value on other columns, as if their true table were known."""
+        from sfumato.estimation.regression import logistic
+
+        return logistic(self.table(outcome, *([on] if isinstance(on, str) else on)), value)
+
+    def synthesise(self, rows: int, *, seed: int | None = None) -> Any:
+        """Records of the original columns drawn from the estimated table, as an Arrow table that says so."""
+        from sfumato.estimation.synthesis import synthesise
+
+        return synthesise(self, rows, seed=seed)
+
+    def records(self, level: float = 0.95) -> Iterator[dict[str, Any]]:
+        """One record for each cell, with the interval that holds for all of them at once."""
+        low, high = (x.ravel() for x in self.interval(level))
+        names = [c.name for c in self.columns]
+        for i, labels in enumerate(product(*(c.labels for c in self.columns))):
+            told = {name: MISSING if label is None else label for name, label in zip(names, labels, strict=True)}
+            yield {**told, "share": float(self.p.ravel()[i]), "low": float(low[i]), "high": float(high[i])}
+
+    def plot(self, *names: str, level: float = 0.95, axes: Any = None) -> Any:
+        """The table of the columns named, or the whole, with its intervals; returns matplotlib's axes."""
+        return self.table(*(names or [c.name for c in self.columns])).plot(level, axes)
+
+    def __repr__(self) -> str:
+        names = " × ".join(c.name for c in self.columns)
+        what = "" if self.identifiable else "; not everything can be identified"
+        return f"<Estimate of {names} from {self.n:,} released rows ({self.method}){what}>"
+
+    def _repr_html_(self) -> str:
+        parts = [f"<p>{html.escape(' × '.join(t.names))}</p>{tabled(t.records())}" for t in map(self.table, (
+            c.name for c in self.columns))]
+        return titled(repr(self), *parts)
 
     @property
     def error(self) -> float:

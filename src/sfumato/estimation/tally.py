@@ -38,7 +38,7 @@ def tally(source: Any, mechanism: Mechanism, *, decode: str | None = None, n: in
     """Counts of a released table, or the given counts checked."""
     if isinstance(source, (list, tuple, np.ndarray)):
         return _given(source, mechanism, decode or "symbols", n)
-    source = open_source(source)
+    source = open_source(source).verbatim()
     manifest = manifest_beside(source)
     if manifest is not None:
         _check(manifest, mechanism, decode)
@@ -80,7 +80,12 @@ def _check(manifest: Manifest | Told, mechanism: Mechanism, decode: str | None) 
 
 
 def _given(given: Any, mechanism: Mechanism, decode: str, n: int | None) -> Tally:
-    counts = np.asarray(given, float).ravel()
+    try:
+        counts = np.asarray(given, float).ravel()
+    except (TypeError, ValueError):
+        raise InputError(
+            "a list must hold the count of every output, in their order; give released rows as a table or its path."
+        ) from None
     if not np.all(np.isfinite(counts)) or np.any(counts < 0):
         raise InputError("counts must be finite numbers, zero or more.")
     if mechanism.law.meaning == "subset" and decode == "symbols":

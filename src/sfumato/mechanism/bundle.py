@@ -190,11 +190,10 @@ class Bundle:
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:
         """Write parts, promise and design data as one JSON file."""
-        from sfumato.mechanism.bundle_file import plain, record_of
+        from sfumato.mechanism.bundle_file import record_of
         from sfumato.mechanism.file import save_record
 
-        record = record_of(self)
-        return save_record(record, path, force=force, kernel_view=plain(record))
+        return save_record(record_of(self), path, force=force)
 
     def __repr__(self) -> str:
         promise = f", {self.claim.sentence}" if self.claim else ""

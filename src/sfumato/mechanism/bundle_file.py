@@ -18,7 +18,6 @@ from sfumato.mechanism.file import (
     checksum,
     mechanism_of,
 )
-from sfumato.mechanism.file import plain as plain_part
 from sfumato.mechanism.file import record_of as part_record
 
 FORMAT, VERSION = "sfumato/bundle", 1
@@ -54,12 +53,6 @@ def record_of(bundle: Bundle) -> BundleRecord:
     return msgspec.structs.replace(record, checksum=checksum(record))
 
 
-def plain(record: BundleRecord) -> BundleRecord:
-    """The bundle with parts of version 1."""
-    bare = msgspec.structs.replace(record, parts=[plain_part(part) for part in record.parts])
-    return msgspec.structs.replace(bare, checksum=checksum(bare))
-
-
 def bundle_of(record: BundleRecord) -> Bundle:
     """The bundle that a file's content describes; every part is checked again on the way in."""
     for part in record.parts:
@@ -70,9 +63,8 @@ def bundle_of(record: BundleRecord) -> Bundle:
     return Bundle(tuple(map(mechanism_of, record.parts)), _alphabet(record.secret), turns, promise, record.source)
 
 
-def decoded(data: bytes, path: Any) -> tuple[Bundle, BundleRecord | None]:
-    """The bundle in the bytes of a file, after format, checksums and weights were checked; and what the kernel is to
-    see of it where that is not the bytes themselves."""
+def decoded(data: bytes, path: Any) -> Bundle:
+    """The bundle in the bytes of a file, after format, checksums and weights were checked."""
     where = str(path)
     try:
         record = msgspec.json.decode(data, type=BundleRecord)
@@ -89,8 +81,7 @@ def decoded(data: bytes, path: Any) -> tuple[Bundle, BundleRecord | None]:
             "Ask its author for the original; do not release with this one."
         )
     try:
-        newer = any(part.version != PART_VERSIONS[0] for part in record.parts)
-        return bundle_of(record), plain(record) if newer else None
+        return bundle_of(record)
     except FileFormatError as error:
         raise FileFormatError(f"{where}: {error}") from None
     except (SfumatoError, ValueError, OverflowError) as error:

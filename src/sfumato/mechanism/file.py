@@ -140,15 +140,6 @@ def _noise(record: NoiseRecord | None) -> Noise | None:
     return Noise(record.epsilon, record.rows, record.delta, record.counts, record.coverage, record.sampler)
 
 
-def plain(record: MechanismRecord) -> MechanismRecord:
-    """A file of version 2 as one of version 1: what its claims are about, without what was paid for the counts."""
-    if record.version == VERSIONS[0]:
-        return record
-    design = None if record.design is None else msgspec.structs.replace(record.design, noise=None)
-    bare = msgspec.structs.replace(record, version=VERSIONS[0], design=design)
-    return msgspec.structs.replace(bare, checksum=checksum(bare))
-
-
 def mechanism_of(record: MechanismRecord) -> Mechanism:
     """The mechanism a file's content describes; every part is checked again on the way in."""
     secret, useful = _alphabet(record.secret), _alphabet(record.useful)
@@ -170,20 +161,16 @@ def mechanism_of(record: MechanismRecord) -> Mechanism:
 
 def save(mechanism: Mechanism, path: str | os.PathLike[str], *, force: bool = False) -> Path:
     """Write the mechanism file; an existing file is only replaced with force=True, and never half."""
-    record = record_of(mechanism)
-    return save_record(record, path, force=force, kernel_view=plain(record))
+    return save_record(record_of(mechanism), path, force=force)
 
 
-def save_record(
-    record: msgspec.Struct, path: str | os.PathLike[str], *, force: bool = False,
-    kernel_view: msgspec.Struct | None = None,
-) -> Path:
-    """Write a document that the kernel admits, as it is or as it sees it."""
+def save_record(record: msgspec.Struct, path: str | os.PathLike[str], *, force: bool = False) -> Path:
+    """Write a document that the kernel admits."""
     target = Path(path)
     check_target(target, None, force=force)
     text = msgspec.json.format(msgspec.json.encode(record), indent=1)
     try:
-        admitted(text if kernel_view is None else msgspec.json.encode(kernel_view))
+        admitted(text)
     except reading.Malformed as error:
         raise InputError(f"this mechanism cannot be saved, for no verifier would read it: {error}.") from None
     except reading.Refused:
@@ -213,9 +200,9 @@ def load(path: str | os.PathLike[str] | Place) -> Any:
         kind = FORMAT  # what is wrong with it is said by the reader of mechanisms
     from sfumato.mechanism import bundle_file
 
-    made, seen = bundle_file.decoded(data, path) if kind == bundle_file.FORMAT else _decoded(data, path)
+    made = bundle_file.decoded(data, path) if kind == bundle_file.FORMAT else _decoded(data, path)
     with _as_format_error(path):
-        admitted(data if seen is None else msgspec.json.encode(seen))
+        admitted(data)
     return made
 
 
@@ -261,8 +248,7 @@ def _content(path: Any) -> bytes:
         return bytes(file.read())
 
 
-def _decoded(data: bytes, path: str | os.PathLike[str] | Place) -> tuple[Mechanism, MechanismRecord | None]:
-    """The mechanism, and what the kernel is to see of it where that is not the bytes themselves."""
+def _decoded(data: bytes, path: str | os.PathLike[str] | Place) -> Mechanism:
     try:
         record = msgspec.json.decode(data, type=MechanismRecord)
     except msgspec.DecodeError as error:
@@ -280,7 +266,7 @@ def _decoded(data: bytes, path: str | os.PathLike[str] | Place) -> tuple[Mechani
             "Ask its author for the original; do not release with this one."
         )
     try:
-        return mechanism_of(record), None if record.version == VERSIONS[0] else plain(record)
+        return mechanism_of(record)
     except FileFormatError:
         raise
     except (SfumatoError, ValueError, OverflowError) as error:

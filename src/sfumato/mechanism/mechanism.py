@@ -228,6 +228,12 @@ class Mechanism:
     def with_claim(self, claim: Claim) -> Mechanism:
         return replace(self, claim=claim)
 
+    def plot(self, axes: Any = None) -> Any:
+        """Q(y|x) as a picture; returns matplotlib's axes."""
+        from sfumato.plotting import plot_mechanism
+
+        return plot_mechanism(self, axes)
+
     def __repr__(self) -> str:
         state = f"sealed to {self.law.bits} bits" if self.sealed else "not sealed"
         promise = f", {self.claim.sentence}" if self.claim else ""

@@ -1,6 +1,8 @@
-"""Array aliases and the two scalar functions every designer shares."""
+"""Array aliases and the functions of arrays that every designer shares."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,3 +21,17 @@ def xlogx(x: Floats) -> Floats:
 def entropy(p: Floats) -> float:
     """H(p) = −Σ p log p in nats."""
     return -float(xlogx(p).sum())
+
+
+def greatest_gap(high: Floats, low: Floats, factor: Any) -> Floats:
+    """For each column max over i ≠ j of high[i] − factor·low[j]: the worst pair of secrets for each useful value.
+
+    A factor of shape (…, 1) gives the gaps of many factors at once, (…, columns).
+    """
+    i, j = np.argmax(high, 0), np.argmin(low, 0)
+    at = np.arange(high.shape[1])
+    direct = high[i, at] - factor * low[j, at]
+    top, bottom = high.copy(), low.copy()
+    top[i, at], bottom[j, at] = -np.inf, np.inf
+    crossed = np.maximum(top.max(0) - factor * low[j, at], high[i, at] - factor * bottom.min(0))
+    return np.asarray(np.where(i == j, crossed, direct))

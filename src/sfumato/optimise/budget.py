@@ -2,42 +2,68 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 Progress = Callable[[str, float, float], None]
 """(stage, value, proved bound or ±∞), called at least once per outer iteration."""
 
 
+Heard = Callable[[str, float, float, float], None]
+"""The same, and the seconds left: for whoever shows it to people."""
+_HEARD: ContextVar[Heard | None] = ContextVar("heard", default=None)
+
+
+@contextlib.contextmanager
+def heard_by(listener: Heard | None) -> Iterator[None]:
+    """Searches inside tell how they go, whichever designer began them: a person waits for all of them alike."""
+    token = _HEARD.set(listener)
+    try:
+        yield
+    finally:
+        _HEARD.reset(token)
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A deadline on the monotonic clock and a listener; ∞ is a search that ends by its gap alone."""
+    """A deadline on a clock and a listener; ∞ is a search that ends by its gap alone.
+
+    The clock is that of the wall where somebody set a limit; a search that nobody limited may count the time it works
+    (`time.thread_time`), so that what it finds does not depend on what else the machine does.
+    """
 
     deadline: float = float("inf")
     progress: Progress | None = None
+    clock: Callable[[], float] = time.monotonic
 
     @staticmethod
-    def of(seconds: float | None, progress: Progress | None = None) -> Budget:
+    def of(
+        seconds: float | None, progress: Progress | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> Budget:
         """So many seconds from now; None is as long as it takes."""
-        return Budget(float("inf") if seconds is None else time.monotonic() + seconds, progress)
+        return Budget(float("inf") if seconds is None else clock() + seconds, progress, clock)
 
     @property
     def left(self) -> float:
         """Seconds until the deadline, never negative."""
-        return max(self.deadline - time.monotonic(), 0.0)
+        return max(self.deadline - self.clock(), 0.0)
 
     @property
     def over(self) -> bool:
-        return time.monotonic() >= self.deadline
+        return self.clock() >= self.deadline
 
     def part(self, share: float, most: float = float("inf")) -> Budget:
         """A stage that may take this share of what is left, and no more seconds than `most`."""
-        return Budget(min(self.deadline, time.monotonic() + min(share * self.left, most)), self.progress)
+        return Budget(min(self.deadline, self.clock() + min(share * self.left, most)), self.progress, self.clock)
 
     def tell(self, stage: str, value: float, bound: float = float("inf")) -> None:
         if self.progress is not None:
             self.progress(stage, float(value), float(bound))
+        if (listener := _HEARD.get()) is not None:
+            listener(stage, float(value), float(bound), self.left)
 
 
 FREE = Budget()  # no deadline, no listener

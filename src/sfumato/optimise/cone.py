@@ -173,18 +173,17 @@ def repaired(cone: Cone, x: Floats, *, loose: bool = False) -> Floats:
 
 
 def settled(cone: Cone, x: Floats) -> Floats:
-    """Rows of mass 1 on the boundary of the cone: repaired, and where there is room less of the constant row.
+    """Rows of mass 1 on the boundary of the cone: as much of the constant row as they need, or less of it.
 
     A row is a mixture of the steeper one and the constant, so an aim that is convex in rows does not lose.
     """
-    x = repaired(cone, x)
+    x = cone.coordinates.unit(x)
     worst = cone.cuts(x, room=np.inf)
     excess = np.full(len(x), -np.inf)
     np.maximum.at(excess, worst.y, worst.excess)
-    less = np.minimum(np.maximum(-excess, 0.0) / cone.rise * (1 - SPARE), x.min(1))
-    less = np.where(np.isfinite(less), less, 0.0)[:, None]
-    steep = np.where(less < 1, (x - less) / np.maximum(1 - less, 1e-12), x)
-    return repaired(cone, np.maximum(steep, 0.0))
+    odds = np.where(np.isfinite(excess), excess, 0.0) / cone.rise * (1.0 + SPARE * np.sign(excess))
+    odds = np.maximum(odds, np.maximum(-x.min(1), -0.999))[:, None]
+    return repaired(cone, np.maximum(x + odds, 0.0))
 
 
 class RatioCone:

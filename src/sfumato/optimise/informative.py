@@ -16,7 +16,7 @@ import numpy as np
 
 from sfumato.joint import Joint
 from sfumato.optimise.anywhere import FreeRows
-from sfumato.optimise.arrays import Floats
+from sfumato.optimise.arrays import Floats, xlogx
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.coarser import merged
 from sfumato.optimise.cone import MARGIN, RatioCone, repaired, settled
@@ -42,6 +42,7 @@ SPIKES, ROUNDS = 600, 2  # sets that rows under a cap begin from, and how often 
 LIFTS = (0.25, 0.75, 0.1, 0.9)  # how low the floor of further profiles lies under a cap
 MANY = 2  # useful values for each pair of secrets from which coarser tables are begun with
 NEAR = (0.3, 0.15, 0.07)  # relative steps of a profile's drop and power around the best one
+CALM, GAIN = 4, 1e-4  # profiles in turn that gain less than this, relative, after which no more are tried at first
 PRICED = 3  # profiles under which rows are made by price
 
 
@@ -115,11 +116,11 @@ class Chain:
         self.budget.tell(name, self.master.value)
 
     def _pool(self, rows: Floats) -> None:
-        """Rows over all cells, made private and steep."""
+        """Rows over all cells that are private already; on small tables, where it costs nothing, made steep."""
         x = self.coordinates.taken(rows)
         x = x[x @ self.coordinates.p > 0]
         if len(x):
-            self.master.add(settled(self.cone, x))
+            self.master.add(settled(self.cone, x) if len(self.coordinates.p) <= NUMBERS else x)
 
     def _products(self) -> None:
         """Two-level designs under the profile that a relaxation likes and under none."""
@@ -132,20 +133,31 @@ class Chain:
         for profile in profiles:
             if not self.values or not budget.over:
                 self._under(profile)
+        best, calm = self.master.solve(), 0
+        more = self.within.budget > 0 and len(self.coordinates.p) > NUMBERS  # smaller ones are met from outside
+        while more and calm < CALM and not budget.over and len(self._other_profile(best, budget)):
+            calm = 0 if self.master.solve() > best * (1 + GAIN) else calm + 1
+            best = self.master.value
 
     def _under(self, profile: Profile) -> Floats:
-        """The best two-level design found under a profile; its rows join the pool, private up to the nodes' spacing."""
-        p = self.within.joint.p
-        layout = two_level(self.within, p, self.epsilon, profile, self.budget)
-        self.values[profile] = layout.value(p)
-        x = self.coordinates.taken(layout.rows())
-        x = self.coordinates.unit(x[x @ self.coordinates.p > 0])
-        if len(self.coordinates.p) <= NUMBERS:  # where the last digits count
-            x = repaired(self.cone, x)
-        self.master.add(x)
-        return x
+        """The best two-level design found under a profile; its rows join the pool as steep as their own pairs allow.
 
-    def _other_profile(self, _: Floats, __: Budget) -> Floats:
+        A profile asks more than privacy does, of most rows. A row is (1 − l) of the steeper one and l of the constant,
+        so a design of rows θv is one of rows θ(1 − l)/(1 − Σθl) of the steeper ones.
+        """
+        p = self.within.joint.p
+        x = self.coordinates.taken(two_level(self.within, p, self.epsilon, profile, self.budget).rows())
+        theta = x @ self.coordinates.p
+        x, theta = self.coordinates.unit(x[theta > 0]), theta[theta > 0]
+        steep = settled(self.cone, x)
+        at = np.abs(steep - 1.0).argmax(1)[:, None]
+        away = np.take_along_axis(steep - 1.0, at, 1)[:, 0]
+        keep = np.divide(np.take_along_axis(x - 1.0, at, 1)[:, 0], away, out=np.zeros(len(x)), where=away != 0.0)
+        self.values[profile] = float(theta * keep @ (xlogx(steep) @ self.coordinates.p) / (theta @ keep))
+        self.master.add(steep)
+        return steep
+
+    def _other_profile(self, _: object, __: Budget) -> Floats:
         """A design under a profile that was not tried: steps around the best, plain ones, smaller steps."""
         E = float(np.exp(self.epsilon))
         best = max(self.values, key=lambda x: self.values[x])

@@ -11,6 +11,7 @@ from sfumato.optimise.cone import Cone, Coordinates, repaired
 from sfumato.optimise.linear import INFINITY, PRIMAL, LinearProgramme
 
 USED = 1e-10  # weight below which a row is not in use
+BESIDE = 64  # rows that are mended for the last mixture although they are not in use
 KEPT = 32  # rows kept for each coordinate: those that price out best
 BUNDLE, FEWEST = 3, 300  # of these, and rows at least, in the programme that finds prices
 FLAT = 1e-5  # entries of a row below this count as this where a slope is taken, so that zeros are not final
@@ -60,10 +61,10 @@ class Information:
         return self.rows[on], self.theta[on]
 
     def nearly_used(self) -> Floats:
-        """Rows in use and as many again that the programme would take next: for a last mixture after a repair."""
+        """Rows in use and some more that the programme would take next: for a last mixture after a repair."""
         worth = self.gains - self.rows @ self.dual
         worth[self.theta > USED] = np.inf
-        return self.rows[np.argsort(-worth)[: 2 * len(self.p)]]
+        return self.rows[np.argsort(-worth)[: len(self.p) + min(len(self.p), BESIDE)]]
 
     def steer(self) -> Floats:
         """New prices, and the rows from which moves begin."""

@@ -6,11 +6,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sfumato.alphabet import find_column
+from sfumato.alphabet import find_column, spelled
 from sfumato.arrow import as_labels
+from sfumato.binning import automatic_edges
 from sfumato.errors import DataError, InputError, option
 from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source
@@ -32,6 +33,20 @@ class Choice:
     useful: tuple[str, ...]
     left_out: tuple[str, ...]
     limit: int | None = None
+
+
+def cut(basis: Source, wishes: Wishes, keep: Sequence[str]) -> Wishes:
+    """The wishes with bins for every column of many numbers, where nobody said how to cut them."""
+    if wishes.numbers != "bins":
+        if wishes.numbers != "labels":
+            raise InputError(f"numbers must be 'bins' or 'labels', got {wishes.numbers!r}.")
+        return wishes
+    ruled = {*(wishes.bins or {}), *(wishes.labels or {}), *(wishes.rare if isinstance(wishes.rare, Mapping) else ())}
+    named = {*wishes.secret, *wishes.useful} if wishes.useful else set(basis.columns) - {*keep}
+    free = [name for name in basis.columns if name in named and name not in ruled]
+    edges = automatic_edges(basis, free) if basis.sums is None else {}
+    bins = {**(wishes.bins or {}), **{name: found.tolist() for name, found in edges.items()}}
+    return replace(wishes, bins=bins or None, automatic=tuple(edges))
 
 
 def chosen(
@@ -159,10 +174,18 @@ def _size(labels: Counter[Any] | None, wishes: Wishes, name: str, rows: int) -> 
         return len((wishes.labels or {})[name])
     rule = (wishes.bins or {}).get(name)
     if rule is not None:
-        return (rule if isinstance(rule, int) else len(rule) + 1) + (labels is not None and None in labels)
+        own = rule if isinstance(rule, int) else len(_dated(labels, rule)) if isinstance(rule, str) else len(rule) + 1
+        return own + (labels is not None and None in labels)
     if labels is None:
         return None
     least = wishes.rare.get(name, 0) if isinstance(wishes.rare, Mapping) else wishes.rare or 0
     least = least * rows if 0 < least < 1 else least
     kept = [x for x, n in labels.items() if x is None or n >= least]
     return len(kept) + (len(kept) < len(labels))
+
+
+def _dated(labels: Counter[Any] | None, part: str) -> set[str]:
+    """The parts of dates among labels; where they are too many to have been counted, as many as there may be."""
+    if labels is None:
+        return {str(i) for i in range(MOST_LABELS)}
+    return {spelled(x, part) for x in labels if x is not None}

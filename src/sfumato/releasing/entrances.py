@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, overload
 
+from sfumato.drawing.manifest import Imprint
 from sfumato.errors import InputError
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.releasing.booking import Account, Book
@@ -90,26 +91,30 @@ def release(
 
 
 def publish(
-    plan: Plan, to: str | os.PathLike[str] | Place, *, decode: str = "symbols", keep: Sequence[str] = (),
+    plan: Plan, to: str | os.PathLike[str] | Place, *, decode: str = "guess", keep: Sequence[str] = (),
     partition: Sequence[str] = (), report: str | os.PathLike[str] | bool = True,
     private_report: str | os.PathLike[str] | None = None, seed: int | None = None, force: bool = False,
     progress: Progress | None = None, ledger: Book | None = None, people: str | None = None,
     budget: float | None = None, same_values: bool = False, memoise: str | None = None, person: str | None = None,
-    raw_cells: bool = False,
+    raw_cells: bool = False, publisher: str | None = None,
 ) -> Release:
     """Release the rows of a plan into files that may be given away, as `sfumato release` does.
 
-    Beside the table there are its manifest, the mechanism (anyone can verify it) and the public report; the estimate
-    from the released rows is in what is returned. All files appear, or none. `private_report` compares with the true
-    table and is not for publication. Read `plan.notices()` first: they say what becomes public.
+    Beside the table there are its manifest, the mechanism (anyone can verify it), the public report and the estimated
+    tables for a spreadsheet; the estimate is in what is returned. Symbols have the likeliest value of every useful
+    column beside them (decode='symbols' leaves it out). All files appear, or none. `private_report` compares with the
+    true table and is not for publication; `publisher` is who answers for the release, named on the page. Read
+    `plan.notices()` first: they say what becomes public.
     """
     divided = (partition,) if isinstance(partition, str) else tuple(partition)
     files = Files.beside(
         located(to), mechanism=plan.file is None, report=report if isinstance(report, bool) else Path(report),
         private_report=None if private_report is None else Path(private_report), partition=divided, raw_cells=raw_cells,
+        tables=True,
     ).for_what(plan.mechanism)
     files.check([plan.source.path], force=force)
     account = Account(ledger, people, budget, same_values, memoise, person)
     session = Session(plan.source, plan, Silent(progress))
-    with session.check(DrawOptions(decode, keep, seed=seed), account).written(files, force=force) as done:
+    options = DrawOptions(decode, keep, seed=seed, imprint=Imprint(publisher))
+    with session.check(options, account).written(files, force=force) as done:
         return done

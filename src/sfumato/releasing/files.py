@@ -30,19 +30,21 @@ class Files:
     private_report: Path | None = None
     partition: tuple[str, ...] = ()
     raw_cells: bool = False
+    tables: Where | None = None  # of estimates, for a spreadsheet
 
     @classmethod
     def beside(
         cls, table: Where, *, mechanism: bool = True, report: Path | bool = True, private_report: Path | None = None,
-        partition: tuple[str, ...] = (), raw_cells: bool = False,
+        partition: tuple[str, ...] = (), raw_cells: bool = False, tables: bool = False,
     ) -> Files:
-        """released.csv → released.manifest.json, released.mechanism.json and released.report.html."""
+        """released.csv → released.manifest.json, .mechanism.json, .report.html and .tables.csv."""
         writer_for(table, partition)  # says now if the suffix is not known
         manifest = manifest_path(table)
         stem = manifest.name.removesuffix(".manifest.json")
         page = (table.with_name(f"{stem}.report.html") if report else None) if isinstance(report, bool) else report
         own = mechanism_beside(table) if mechanism else None
-        return cls(table, manifest, own, page, private_report, partition, raw_cells)
+        figures = table.with_name(f"{stem}.tables.csv") if tables else None
+        return cls(table, manifest, own, page, private_report, partition, raw_cells, figures)
 
     @property
     def folder(self) -> bool:
@@ -58,6 +60,7 @@ class Files:
         """Every file by its name, in the order in which they appear: the table is last."""
         named = {
             "mechanism": self.mechanism, "report": self.report, "private_report": self.private_report,
+            "tables": self.tables,
             "manifest": self.manifest, "table": self.table,
         }
         return {name: path for name, path in named.items() if path is not None}

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from sfumato.alphabet import Alphabet, Column, find_column
 from sfumato.drawing.bundled import BundleSampler, decoder_of
-from sfumato.drawing.decoding import Decoder, decoder
-from sfumato.drawing.manifest import METADATA_KEY, Manifest, OutputColumn, manifest_of
+from sfumato.drawing.decoding import GUESS, Decoder, decoder
+from sfumato.drawing.manifest import METADATA_KEY, NO_IMPRINT, Imprint, Manifest, OutputColumn, manifest_of
 from sfumato.drawing.randomness import Stream
 from sfumato.drawing.sampling import Sampler
 from sfumato.drawing.text_codes import TextCodes
@@ -38,6 +38,7 @@ class DrawOptions:
     secret: Names = None  # the table's names for the mechanism's columns, when they differ
     useful: Names = None
     seed: int | None = None
+    imprint: Imprint = NO_IMPRINT
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +59,7 @@ class Flow:
     text: dict[str, TextCodes] = field(default_factory=dict)
     memo: Memo | None = None  # answers are remembered rather than drawn anew
     entry: str | None = None  # the name of this release in a ledger
+    imprint: Imprint = NO_IMPRINT
 
     @classmethod
     def of(cls, source: Source, checked: Checked, options: DrawOptions) -> Flow:
@@ -71,7 +73,8 @@ class Flow:
         for name in (*coded.values(), *compared.values()):
             find_column(name, source.columns, source.name)
         kept = _kept(options.keep, source, {**private[0], **private[1]})
-        sampler, decoding = _bundle_draws(made, options.decode, stream) if isinstance(made, Bundle) else (
+        told = "symbols" if options.decode == GUESS else options.decode  # guesses stand beside what is estimated from
+        sampler, decoding = _bundle_draws(made, told, stream) if isinstance(made, Bundle) else (
             Sampler(made.law, stream), decoder(made, options.decode, stream)
         )
         names = [c.name for c in decoding.columns]
@@ -81,7 +84,12 @@ class Flow:
         places = [_position(source, coded.get(n, n)) for n in (*names, *kept)]
         order = tuple(sorted(range(len(places)), key=lambda i: places[i]))
         own = (*private[0].values(), *private[1].values())
-        return cls(source, checked, options.decode, coded, own, kept, sampler, decoding, order, stream, compared)
+        listed = {x for c in (*made.secret.columns, *made.useful.columns) for x in c.labels if x is not None}
+        meant = replace(source.reading, na=tuple(x for x in source.reading.na if x not in listed))
+        source = replace(source, reading=meant) if meant.na != source.reading.na else source  # a label is no gap
+        return cls(
+            source, checked, told, coded, own, kept, sampler, decoding, order, stream, compared, imprint=options.imprint
+        )
 
     def at(self, place: Booking) -> Flow:
         """The same release with its place in a ledger."""
@@ -165,7 +173,7 @@ class Flow:
         return manifest_of(
             self.mechanism, rows=rows, columns=self.columns, decode=self.decode,
             engine="local, compiled" if compiled else engine, size=size,
-            randomness=self.stream.description, entry=self.entry,
+            randomness=self.stream.description, entry=self.entry, imprint=self.imprint,
         )
 
 

@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from sfumato.optimise.budget import Heard
+
 Tell = Callable[[int], None]  # told the number of rows done so far
 Total = int | Callable[[int], int | None] | None  # rows there are, or a guess from those done
 
@@ -17,6 +19,9 @@ class Listener(Protocol):
 
     def step(self, what: str, total: Total = None, *, rows: bool = False) -> AbstractContextManager[Tell]:
         """Something that takes a while; with `rows` it tells how many are done."""
+
+    def search(self, what: str) -> AbstractContextManager[Heard | None]:
+        """A search that may take long: told its stage, its value, a proved bound and the seconds left, or nothing."""
 
     def say(self, text: str) -> None:
         """A choice that was made where none was asked for."""
@@ -31,6 +36,9 @@ class Silent:
     @contextlib.contextmanager
     def step(self, what: str, total: Total = None, *, rows: bool = False) -> Iterator[Tell]:
         yield self.rows if rows and self.rows is not None else lambda done: None
+
+    def search(self, what: str) -> AbstractContextManager[Heard | None]:
+        return contextlib.nullcontext()
 
     def say(self, text: str) -> None:
         return None

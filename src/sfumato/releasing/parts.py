@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -55,33 +54,17 @@ def watched(source: Source, tell: Callable[[int], None]) -> Source:
     return replace(source, read=read)
 
 
-def counted(source: Source, like: Mechanism | Joint, names: dict[str, str], weight: str | None = None) -> Joint:
-    """The table of counts under the alphabets of a mechanism or a joint; `names` gives the source's column names.
-
-    With `weight` each row stands for as many people as that column says.
-    """
+def counted(source: Source, like: Mechanism | Joint, names: dict[str, str]) -> Joint:
+    """The table of counts under the alphabets of a mechanism or a joint; `names` gives the source's column names."""
     wanted = [names.get(n, n) for n in (*like.secret.names, *like.useful.names)]
     own = [*like.secret.names, *like.useful.names]
-    totals, row = np.zeros(like.secret.size * like.useful.size), 0
-    for batch in source.batches([*wanted, *([weight] if weight else [])]):
+    totals, row = np.zeros(like.secret.size * like.useful.size, np.int64), 0
+    for batch in source.batches(wanted):
         part = batch.select(wanted).rename_columns(own)
         codes = like.secret.encode(part, first_row=row) * like.useful.size + like.useful.encode(part, first_row=row)
-        people = _people(batch.column(weight), weight, row) if weight else None
-        totals += np.bincount(codes, people, len(totals))
+        totals += np.bincount(codes, minlength=len(totals))
         row += batch.num_rows
-    table = np.rint(totals).astype(np.int64).reshape(like.secret.size, like.useful.size)
-    return Joint.from_counts(table, like.secret, like.useful)
-
-
-def _people(values: Any, name: str, first_row: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    from sfumato.arrow import numbers_of
-
-    found = numbers_of(values, name, first_row)
-    bad = np.flatnonzero(~((found >= 0) & (found == np.floor(found))))
-    if bad.size:
-        row = first_row + int(bad[0]) + 1
-        raise DataError(f"column {name!r}, row {row}: a count must be a whole number, zero or more.", row=row)
-    return found
+    return Joint.from_counts(totals.reshape(like.secret.size, like.useful.size), like.secret, like.useful)
 
 
 @contextlib.contextmanager

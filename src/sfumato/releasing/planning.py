@@ -10,17 +10,20 @@ from typing import Any
 from sfumato.alphabet import Alphabet, find_column
 from sfumato.bundles import bundle
 from sfumato.certification import Certificate
-from sfumato.decimals import BITS, at_least, at_most
+from sfumato.decimals import BITS, SHORT, at_least, at_most
 from sfumato.designers import design, options_of
 from sfumato.designers.distances import letters
+from sfumato.designers.outlook import Foreseen, foreseen
+from sfumato.designers.precise import RELATIVE
 from sfumato.errors import InputError, listed, option, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism, load
+from sfumato.optimise.budget import heard_by
 from sfumato.releasing.basis import Basis, basis_of
-from sfumato.releasing.columns import Choice, as_bundle, chosen, coarser
+from sfumato.releasing.columns import Choice, as_bundle, chosen, coarser, cut
 from sfumato.releasing.listening import Listener, Silent
 from sfumato.releasing.notices import Notice, learned, notices_of
-from sfumato.releasing.parts import counted, split, watched
+from sfumato.releasing.parts import split, watched
 from sfumato.releasing.wishes import Values, Wishes
 from sfumato.sources import Source, Where, located, open_source
 from sfumato.tabulation import tabulate
@@ -48,6 +51,13 @@ class Plan:
     table: str = ""  # the name of the table it was designed for
     kept: tuple[Joint, Path] | None = None  # noisy counts that were drawn, and where they are to be kept
 
+    def foreseen(self) -> Foreseen | None:
+        """What estimates from the release will be worth; None for a bundle, and where there is no design to ask."""
+        made = self.mechanism
+        if isinstance(made, Bundle) or made.joint is None or not (rows := self.source.rows or made.joint.n):
+            return None
+        return foreseen(made, n=rows)
+
     def notices(self, file: str = "the mechanism file") -> tuple[Notice, ...]:
         """What must be said aloud before the mechanism file is given away."""
         return () if self.file is not None else tuple(notices_of(self.mechanism, file, self.table))
@@ -64,9 +74,10 @@ def plan(
     which). `split` designs on a random part of the rows, which is then not released; `reference` is another table to
     design from, and `counts` names the column that says how many people a row of the table is. Further wishes are those
     of `design` (method, aim, notion, reads, time_limit, gap, distance, values, outputs, at_most) and of `tabulate`
-    (bins, rare, missing, unseen, labels), confidence, columns ('auto', 'one' or 'bundle'), assuming (of a bundle), and
-    design: 'exact' takes the counts as they are, 'noisy' adds noise to them (design_epsilon of ε, private_labels,
-    delta), 'any' takes none, and 'auto' one of the two, chosen by the numbers of rows and labels alone.
+    (bins, rare, missing, unseen, labels), numbers ('bins' cuts columns of many numbers, 'labels' does not), confidence,
+    columns ('auto', 'one' or 'bundle'), assuming (of a bundle), and design: 'exact' takes the counts as they are,
+    'noisy' adds noise to them (design_epsilon of ε, private_labels, delta), 'any' takes none, and 'auto' one of the
+    two, chosen by the numbers of rows and labels alone.
 
     `.mechanism` can be saved and released with: release(p.source, p.mechanism, 'released.csv'), or publish(p, …) with
     its report. `.notices()` are what whoever publishes should have read.
@@ -76,16 +87,18 @@ def plan(
         if name not in Wishes.__slots__:
             raise unknown("a wish for a plan", name, Wishes.__slots__)
     return planned(
-        open_source(table), Wishes(about, kept, epsilon, **wishes), keep=keep, reference=reference, fraction=split,
-        counts=counts, origin=origin, seed=seed, listener=listener or Silent(),
+        open_source(table, counts=counts), Wishes(about, kept, epsilon, **wishes), keep=keep, reference=reference,
+        fraction=split, origin=origin, seed=seed, listener=listener or Silent(),
     )
 
 
 def planned(
     source: Source, wishes: Wishes, *, keep: Sequence[str] = (), reference: Any = None, fraction: float | None = None,
-    counts: str | None = None, origin: str = "private", seed: int | None = None, listener: Listener,
+    origin: str = "private", seed: int | None = None, listener: Listener,
 ) -> Plan:
     """Choose columns, count, design, seal and certify."""
+    for line in source.said:
+        listener.say(f"{source.name}: {line}.")
     basis, rest = source, source
     if reference is not None:
         if fraction is not None:
@@ -95,9 +108,10 @@ def planned(
         basis = rest = source.settled(source.columns)  # several passes are made
     if fraction is not None:
         (basis, rest), origin = split(basis, fraction, seed), "split"
-    if counts is None and as_bundle(basis, wishes):
+    wishes = cut(basis, wishes, keep)
+    if as_bundle(basis, wishes):
         return replace(_bundle(basis, wishes, rest, keep, origin, listener), table=source.name)
-    joint, wishes, choice = joint_of(basis, wishes, counts=counts, keep=keep, known=source.columns, listener=listener)
+    joint, wishes, choice = joint_of(basis, wishes, keep=keep, known=source.columns, listener=listener)
     private = reference is None and fraction is None and origin == "private"
     basis_for = replace(wishes, design=wishes.design if private else "exact")
     found = basis_of(joint, basis_for, source, seed)
@@ -134,46 +148,39 @@ def _misses(file: str, made: Any, column: str, source: Source, name: str) -> Non
 
 
 def joint_of(
-    basis: Source, wishes: Wishes, *, counts: str | None = None, keep: Sequence[str] = (),
-    known: Sequence[str] | None = None, listener: Listener,
+    basis: Source, wishes: Wishes, *, keep: Sequence[str] = (), known: Sequence[str] | None = None, listener: Listener,
 ) -> tuple[Joint, Wishes, Choice | None]:
-    """The counts of the columns wished for, or chosen; of people, or of cells with `counts` people in each."""
-    if counts is not None:
-        find_column(counts, basis.columns, basis.name)
-        _check_cells(wishes)
-        keep = (*keep, counts)
+    """The counts of the columns wished for, or chosen."""
     wishes, choice = chosen(basis, wishes, keep, basis.columns if known is None else known, bundle=False)
     if choice is not None:
         listener.say(
             f"Useful columns: {listed(choice.useful)} (every categorical column that fits into {choice.limit:,} cells; "
             f"choose others with {option('--useful', 'useful=')}, or take all with {BUNDLE})."
         )
-    joint = tabulated(basis, wishes, cells=counts is not None, listener=listener)
-    return (joint if counts is None else counted(basis, joint, {}, counts)), wishes, choice
+    return tabulated(basis, wishes, listener=listener), wishes, choice
 
 
-def _check_cells(wishes: Wishes) -> None:
-    if wishes.columns == "bundle":
-        raise InputError("a bundle is designed from rows, not from a table of counts.")
-    if wishes.rare is not None or any(isinstance(b, int) for b in (wishes.bins or {}).values()):
-        edges = option("--bins COL=30;65", "bins={'COL': [30, 65]}")
-        raise InputError(f"in a table of counts, group labels and bin columns beforehand, or give edges ({edges}).")
-
-
-def tabulated(source: Source, wishes: Wishes, *, cells: bool = False, listener: Listener) -> Joint:
-    """The counts of the columns wished for; rows are people, or cells of a table of counts."""
+def tabulated(source: Source, wishes: Wishes, *, listener: Listener) -> Joint:
+    """The counts of the columns wished for, with what looks odd in them said."""
     with listener.step(f"counting {source.name}", source.expected, rows=True) as tell:
         joint = tabulate(
             watched(source, tell), list(wishes.secret), list(wishes.useful), missing=wishes.missing, bins=wishes.bins,
             rare=wishes.rare, unseen=wishes.unseen, labels=wishes.labels,
         )
     for column in (*joint.secret.columns, *joint.useful.columns):
-        if not cells and column.size >= MANY and 2 * column.size > (joint.n or 0):
+        if column.size >= MANY and 2 * column.size > (joint.n or 0):
             raise InputError(
                 f"column {column.name!r} has {column.size:,} distinct values in {joint.n:,} rows: is it a number or an "
                 f"identifier? {coarser(column.name)}, or leave it out."
             )
-    return joint
+    columns = (*joint.secret.columns, *joint.useful.columns)
+    free = {c.name: c for c in columns if c.name in wishes.automatic and c.cuts is not None}
+    for name, column in free.items():
+        shown = ", ".join(f"{x:g}" for x in column.cuts or ())
+        listener.say(f"{name} is cut at {shown} (others: {option(f'--bins {name}=', f'bins={{{name!r}: …}}')}).")
+    for doubt in (x for c in columns for x in c.doubts):
+        listener.say(f"{doubt}.")
+    return replace(joint, learned=(*joint.learned, *free))
 
 
 def designed(basis: Basis, wishes: Wishes, listener: Listener) -> Any:
@@ -189,7 +196,7 @@ def designed(basis: Basis, wishes: Wishes, listener: Listener) -> Any:
     searches = "time_limit" in options_of(wishes.method)
     asked = {"time_limit": wishes.time_limit if searches else None, "gap": wishes.gap}
     options |= {name: x for name, x in asked.items() if x is not None}
-    with listener.step(f"designing for {joint.p.size:,} cells"):
+    with listener.search(f"designing for {joint.p.size:,} cells") as heard, heard_by(heard):
         made = design(basis.within, basis.epsilon, wishes.method, **options)
     if wishes.time_limit is None or searches:
         return made
@@ -204,6 +211,8 @@ def _reached(made: Any, wishes: Wishes) -> tuple[str, ...]:
         f"is below {at_least(made.bound)}",
         "of standard error": f"standard error {at_most(made.value, BITS)} on average over what is estimated; "
         f"{at_least(made.bound, BITS)} is the least that is not ruled out",
+        RELATIVE: f"standard errors are {at_most(made.value, SHORT)} times the least found for each column and the "
+        "whole table by itself, on average",
     }
     return (texts[made.unit],) if made.unit in texts else ()
 
@@ -257,7 +266,7 @@ def _bundle(
     listener.say(
         f"A bundle of mechanisms for {listed(wishes.useful)} ({ONE} for a single table)."
     )
-    with listener.step(f"designing for {len(wishes.useful)} columns"):
+    with listener.search(f"designing for {len(wishes.useful)} columns") as heard, heard_by(heard):
         made = bundle(
             basis, list(wishes.secret), list(wishes.useful), wishes.epsilon, assuming=wishes.assuming,
             confidence=wishes.confidence, missing=wishes.missing, bins=wishes.bins, rare=wishes.rare, origin=origin,

@@ -29,7 +29,7 @@ from sfumato.atomic import as_output_error
 from sfumato.certification import Certificate
 from sfumato.drawing.manifest import Manifest
 from sfumato.errors import DataError, InputError, OutputError, SfumatoError
-from sfumato.estimation import estimate
+from sfumato.estimation import estimate, tidy_csv
 from sfumato.mechanism import Bundle, known, save_counts
 from sfumato.releasing.booking import Account, Booking
 from sfumato.releasing.checking import Checked
@@ -227,6 +227,8 @@ class Drawing:
         named: dict[str, Any] = {"manifest": done.manifest}
         if (law := self.plan.file if files.mechanism is None else files.mechanism.name) is not None:
             named["file"] = law
+        if files.tables is not None:
+            yield "tables", tidy_csv(done.estimate).encode()
         if files.report is not None:
             yield "report", public_report(mechanism, proof, done.estimate, **named).encode()
         if files.private_report is not None:

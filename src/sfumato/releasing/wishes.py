@@ -28,7 +28,8 @@ class Wishes:
     notion: str = "rldp"
     reads: str = "both"
     aim: str | None = None  # of the method auto; None: what `design` aims at when nobody says
-    bins: dict[str, int | list[float]] | None = None
+    bins: dict[str, int | str | list[float]] | None = None
+    numbers: str = "bins"  # columns of many numbers that bins do not name are cut, or each number is a label
     rare: float | dict[str, float] | None = None
     missing: str = "category"
     unseen: str | dict[str, str] | None = None
@@ -47,6 +48,7 @@ class Wishes:
     at_most: float | None = None  # nats for any distribution, as a second promise
     releases: int | None = None  # planned, which stay within `planned` together
     planned: float | None = None
+    automatic: tuple[str, ...] = ()  # columns whose bins nobody said
 
     def __post_init__(self) -> None:
         designed_epsilon(self.epsilon)

@@ -24,6 +24,7 @@ from sfumato.reporting.figures import (
     Curve,
     DesignData,
     Facts,
+    Glance,
     Leak,
     Number,
     Precision,
@@ -34,6 +35,8 @@ from sfumato.reporting.figures import (
     Side,
     Value,
 )
+from sfumato.reporting.glance import guessers_of, imprint_of
+from sfumato.reporting.glance import worth_of as glanced_worth
 from sfumato.reporting.heat import heat_of
 from sfumato.reporting.precision import precision_of
 from sfumato.uncertainty import Anything
@@ -219,6 +222,11 @@ def facts_of(
     attack, leaks, exact, curve = (
         (None, (), (), None) if joint is None or cost is None else worth_of(mechanism, joint, cost, released)
     )
+    sides = () if released is None else tuple(side_of(m, "useful", level) for m in released.useful.by_column())
+    table = () if manifest is None else tuple(c.name for c in manifest.columns)
+    glance = Glance(
+        guessers_of(mechanism, joint, certificate), sides, glanced_worth(exact), table, imprint_of(manifest)
+    )
     return Facts(
         title or f"Release of {useful} with {secret} protected", mechanism.method, mechanism.reads, secret, useful,
         mechanism.secret.size, mechanism.useful.size, promise_of(mechanism, certificate), cost,
@@ -226,5 +234,5 @@ def facts_of(
         heat_of(mechanism), None if released is None else rows_of(released, level, truth), tuple(columns),
         manifest is not None and manifest.randomness != "system", file, attack, leaks, LDP().level(mechanism), exact,
         curve, seal_of(mechanism, certificate),
-        None if truth is None else private_part(mechanism, truth, released, level),
+        glance, None if truth is None else private_part(mechanism, truth, released, level),
     )

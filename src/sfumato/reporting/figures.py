@@ -8,6 +8,7 @@ from typing import Any
 from sfumato.reporting.heat import Heat
 
 VAGUE = 0.9  # an interval of a share this wide says nothing
+LITTLE = 0.1  # of the rows: a release that is worth less is worth little, and the page says so
 
 
 @dataclass(frozen=True)
@@ -208,6 +209,45 @@ class Private:
 
 
 @dataclass(frozen=True)
+class Guesser:
+    """Of a hundred guesses at the secret: how many are right before a released row, and at most after it."""
+
+    knows: str
+    before: int
+    after: int | None  # None: nothing is promised about a single row
+    level: float
+
+
+@dataclass(frozen=True)
+class Worth:
+    """What the released rows are worth to an analyst, in rows without protection."""
+
+    name: str
+    n: int
+    equal: float | None  # None: not worked out
+    fixed: bool  # whether the rows fix the shares at all
+
+    @property
+    def share(self) -> float:
+        return 0.0 if self.equal is None else self.equal / self.n
+
+    @property
+    def little(self) -> bool:
+        return not self.fixed or (self.equal is not None and self.share < LITTLE)
+
+
+@dataclass(frozen=True)
+class Glance:
+    """The four answers."""
+
+    guessers: tuple[Guesser, ...]
+    columns: tuple[Side, ...]
+    worth: Worth | None
+    table: tuple[str, ...]  # columns of the released table
+    imprint: tuple[tuple[str, str], ...]  # date, publisher and command, as the manifest has them
+
+
+@dataclass(frozen=True)
 class Facts:
     """All of it; `asdict` makes it JSON."""
 
@@ -232,6 +272,7 @@ class Facts:
     precision: tuple[Precision, ...]
     curve: Curve | None
     seal: Seal | None
+    glance: Glance
     private: Private | None = None
 
     def as_dict(self) -> dict[str, Any]:

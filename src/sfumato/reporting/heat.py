@@ -64,7 +64,7 @@ def heat_of(mechanism: Mechanism) -> Heat:
     if law.meaning == "symbol":
         order = np.lexsort((-values.max(1), values.argmax(1)))  # symbols have no order of their own: near a diagonal
         rows, values = rows[order], values[order]
-    labels = [_output_text(mechanism, int(y)) for y in rows]
+    labels = _output_texts(mechanism, rows)
     seen = () if mean is None else tuple(mean[rows].tolist())
     if len(rows) < mechanism.outputs:
         values = np.vstack([values, np.maximum(0.0, 1 - values.sum(0))])
@@ -105,9 +105,21 @@ def _input_text(mechanism: Mechanism, x: int) -> str:
     return f"{mechanism.secret.text(s)} · {useful}" if mechanism.reads == "both" else useful
 
 
-def _output_text(mechanism: Mechanism, y: int) -> str:
-    if mechanism.law.meaning == "symbol":
-        return str(mechanism.symbols.labels[y])
+def _output_texts(mechanism: Mechanism, rows: Ints) -> list[str]:
+    """Outputs by what they stand for: a cell, a value, or the input that a symbol most often comes from."""
     if mechanism.law.meaning == "useful":
-        return mechanism.useful.text(y)
-    return _input_text(mechanism, y)
+        return [mechanism.useful.text(int(y)) for y in rows]
+    if mechanism.law.meaning != "symbol":
+        return [_input_text(mechanism, int(y)) for y in rows]
+    names = [str(mechanism.symbols.labels[int(y)]) for y in rows]
+    if mechanism.joint is None or not all(name == f"y{y}" for name, y in zip(names, rows, strict=True)):
+        return names  # nothing is known of where they come from, or they have names of their own
+    p = mechanism.input_law(mechanism.joint)
+    return [f"{stands_for(mechanism, np.asarray(mechanism.law.row(int(y)), float).ravel() * p)} ({name})"
+            for y, name in zip(rows, names, strict=True)]
+
+
+def stands_for(mechanism: Mechanism, weights: Floats) -> str:
+    """The input that an output most often comes from, with how often, by the weights Q(y|x) p(x)."""
+    best = int(weights.argmax())
+    return f"{_input_text(mechanism, best)} {100 * weights[best] / weights.sum():.0f} %"

@@ -14,13 +14,12 @@
     if (x === "unlimited" || x >= 1) return "does not fix the shares of " + facts.useful;
     return "shares of " + facts.useful + " to \u00b1\u00a0" + String(+(100 * x).toPrecision(2)) + " points";
   }
-  function number(x) { return x >= 1000 ? Math.round(x).toLocaleString("en") : x.toPrecision(3); }
 
   function lines(curve, stop, prior) {
-    var out = [[curve.change, "\u00d7\u00a0" + number(Math.exp(curve.stops[stop]))]];
+    var out = [[curve.change, curve.factors[stop]]];
     if (!curve.priors.length) out = [];
-    else out.push(["Belief after a row, from " + percent(curve.priors[prior][1]), "at most " + percent(curve.beliefs[prior][stop])]);
-    out.push(["No mechanism keeps more than", percent(curve.limit[stop] / curve.whole)]);
+    else out.push(["Belief after a row, from " + percent(curve.priors[prior][1]), "at most " + curve.beliefs[prior][stop]]);
+    out.push(["No mechanism keeps more than", curve.most[stop]]);
     curve.series.forEach(function (s) {
       if (s.bits[stop] === null) return;
       out.push(["Kept by " + s.label, percent(s.bits[stop] / curve.whole), error(s.errors[stop])]);
@@ -103,6 +102,21 @@
     say.hidden = false;
   }
 
+  function oneAtATime(parts) {
+    if (parts.length < 2) return;
+    var choice = document.createElement("select"), label = document.createElement("label");
+    label.textContent = "Column ";
+    parts.forEach(function (part, i) { choice.add(new Option(part.dataset.name, i)); });
+    function show() { parts.forEach(function (part, i) { part.hidden = i !== +choice.value; }); }
+    choice.addEventListener("change", show);
+    label.appendChild(choice);
+    parts[0].parentNode.insertBefore(label, parts[0]);
+    show();
+    window.addEventListener("beforeprint", function () { parts.forEach(function (part) { part.hidden = false; }); });
+    window.addEventListener("afterprint", show);
+  }
+
+  oneAtATime(Array.prototype.slice.call(document.querySelectorAll("#answer-analyst .column")));
   if (facts.curve) panel(facts.curve);
   heat(facts.heat);
   var closed = [];

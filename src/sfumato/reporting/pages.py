@@ -10,12 +10,16 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from sfumato.decimals import BITS, at_most, share_at_most
 from sfumato.estimation import Estimate
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.reporting.facts import facts_of
 from sfumato.reporting.figures import VAGUE, Curve, Facts
 from sfumato.reporting.words import words
+
+FEW = 6  # values of a column on the first screen
+UNLIMITED = 1000.0  # a change of the odds by more than this limits nothing that anybody would notice
 
 
 def public_report(
@@ -42,7 +46,7 @@ def page(found: Facts) -> str:
     script = _text("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return str(_template().render(
-        f=found, w=words(found), vague=VAGUE, data=_data(found), script=script, style=_text("page.css"),
+        f=found, w=words(found), vague=VAGUE, few=FEW, data=_data(found), script=script, style=_text("page.css"),
         script_hash=f"sha256-{digest}"
     ))
 
@@ -61,7 +65,9 @@ def _data(found: Facts) -> str:
             "stops": c.stops, "chosen": c.chosen, "whole": c.whole, "limit": c.limit, "kept": c.kept,
             "error": _told(c.error), "own": any(s.key == "own" for s in c.series),
             "series": [{"label": s.label, "bits": s.bits, "errors": [_told(x) for x in s.errors]} for s in c.series],
-            "priors": c.priors, "beliefs": c.beliefs, "change": words(found).change,
+            "priors": c.priors, "beliefs": [[most(x) for x in row] for row in c.beliefs],
+            "most": [most(x / c.whole) for x in c.limit], "factors": [factor(math.exp(x)) for x in c.stops],
+            "change": words(found).change,
         },
     }
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -95,7 +101,8 @@ def _template() -> Any:
     )
     environment.filters.update(
         percent=percent, number=number, short=short, count=count, trimmed=trimmed, finite=math.isfinite, points=points,
-        rows=rows, leak=leak, heatcell=heatcell, ticks=ticks, curve_words=curve_words,
+        most=most, level=level, factor=factor, rows=rows, leak=leak, heatcell=heatcell, ticks=ticks,
+        curve_words=curve_words,
     )
     return environment.get_template("page.html")
 
@@ -110,6 +117,21 @@ def percent(x: float | None) -> str:
     if 0 < shown < 0.01:
         return "<\u00a00.01\u00a0%"
     return f"{shown:.2f}\u00a0%" if shown < 1 else f"{shown:.1f}\u00a0%"
+
+
+def most(x: float) -> str:
+    """A share that is a limit, rounded up."""
+    return share_at_most(x).replace(" ", "\u00a0")
+
+
+def level(x: float, digits: int = BITS) -> str:
+    """A number that is a limit, rounded up."""
+    return "unlimited" if math.isinf(x) else at_most(x, digits)
+
+
+def factor(x: float) -> str:
+    """A factor that is a limit; one that lets everything through is not spelled out."""
+    return "practically unlimited" if x > UNLIMITED else f"×\u00a0{at_most(x, 3)}"
 
 
 def number(x: float | None, digits: int = 3) -> str:

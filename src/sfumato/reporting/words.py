@@ -5,29 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sfumato.decimals import BITS, at_most
+from sfumato.designers.sentences import METHODS
 from sfumato.reporting.figures import Facts
 
-METHODS = {
-    "grr": "Randomised response: the true cell with a set probability, else any other cell, all alike.",
-    "sue": "Symmetric unary encoding: a list of yes/no answers, one for each value, each flipped at random.",
-    "oue": "Optimised unary encoding: a list of yes/no answers, one for each value, each flipped at random.",
-    "distortion": "The released value stays as near to the true one as the promise allows.",
-    "hamming": "A response to the value that lies as seldom as the promise allows.",
-    "ballopt": "The most informative answers found that keep the promise for every distribution in the set.",
-    "polyopt": "The most informative mixture of a fixed list of answers that keep the promise for every distribution.",
-    "nr": "The most informative answers that keep the promise at the design distribution.",
-    "srr": "Secret randomised response: a lie about the secret is likelier than one about the rest alone.",
-    "ir": "Independent reporting: the secret and the rest are randomised one by one.",
-    "pml": "The most informative answers found that raise no belief about the secret too far.",
-    "lip": "The most informative answers on the rest alone that move no belief about the secret too far.",
-    "ldp": "The most informative answers on the rest alone that move no odds of the secret too far.",
-    "srlip": "Answers on several columns, safe also against readers who know some of these columns.",
-    "srlip-paper": "Answers column by column as in the paper, whose composition theorem does not hold.",
-    "mi-funnel": "Answers on the rest alone that tell little about the secret on average.",
-    "leakage": "A table of probabilities with the least expected distortion that its limits on leakage allow.",
-    "precise": "A table of probabilities from which the true distribution can be estimated as well as possible.",
-    "cr": "Conditional reporting: the rest is kept, or drawn anew as if the secret were another.",
-}
 WITHIN = {
     "everything": "whatever the distribution of the data is",
     "anything": "whatever the distribution of the data is",
@@ -65,6 +45,18 @@ DECODES = {
 }
 
 
+GLOSSARY = (
+    ("ε", "The level of the promise, in nats. Odds between two values of the secret change by a factor of e^ε at most; "
+     "smaller protects more."),
+    ("Secret and useful", "The column that must not be guessed, and the columns that the release is for."),
+    ("Output", "What a row was turned into. It is named here by what it most often stands for, with how often."),
+    ("Odds", "How many times likelier one value is than another: 2 to 1 is 67 in 100."),
+    ("Interval", "A range that holds the true share, for all values of a column at once, in 95 of 100 releases."),
+    ("Confidence ball", "All distributions that the design counts do not rule out. The promise holds for every one of "
+     "them, and says nothing about others: for these the level for any distribution counts."),
+    ("Certificate", "The proof of the promise from the whole numbers in the mechanism file. Anybody can repeat it."),
+    ("Bit", "What one answer to a yes/no question tells when both are equally likely; 1.44 bits are one nat."),
+)
 WHOM = (
     "Anyone who holds the released rows and the mechanism file: readers, researchers, buyers, other agencies, "
     "whatever computing power they have."
@@ -83,7 +75,6 @@ class Words:
     limits: tuple[str, ...]
     strength: str
     change: str
-    tile: str
     odds: str
     before: str
     prior: str
@@ -95,12 +86,13 @@ class Words:
     worth: tuple[str, ...]
     leaks: str
     contents: tuple[tuple[str, str], ...]
+    glossary: tuple[tuple[str, str], ...] = GLOSSARY
 
 
 def words(f: Facts) -> Words:
     return Words(
         METHODS.get(f.method, "A table of probabilities, one row for each output and one column for each input."),
-        _protected(f), _others(f), WHOM, _limits(f), _strength(f), _change(f), _tile(f), _odds(f), *_before(f),
+        _protected(f), _others(f), WHOM, _limits(f), _strength(f), _change(f), _odds(f), *_before(f),
         _condition(f),
         SOURCES.get(f.design.source, SOURCES["unstated"]) if f.design else "The mechanism file holds no design data.",
         f.design is not None and f.design.source not in HARMLESS,
@@ -155,7 +147,7 @@ def _limits(f: Facts) -> tuple[str, ...]:
 def _strength(f: Facts) -> str:
     if f.promise is None:
         return ""
-    factor, most = f"{f.promise.factor:,.3g}", at_most(f.promise.epsilon, BITS)
+    factor, most = at_most(f.promise.factor, 3), at_most(f.promise.epsilon, BITS)
     if f.promise.notion == "mi":
         return (
             f"On average a released row tells at most {most} nats about {f.secret}. A single row may tell much more: "
@@ -189,23 +181,13 @@ def _change(f: Facts) -> str:
     return "A belief changes by at most" if about_belief else "Odds change by at most"
 
 
-def _tile(f: Facts) -> str:
-    if f.promise is None:
-        return ""
-    if f.promise.notion == "leakage":
-        return f.promise.title
-    if f.promise.notion == "mi":
-        return f"nats about {f.secret}, on average"
-    return f"{_change(f)} ×\u00a0{f.promise.factor:,.3g}"
-
-
 def _odds(f: Facts) -> str:
     """ε in words: what it does to odds of one to one."""
     if f.promise is None:
         return ""
     if f.promise.notion in ("mi", "leakage"):
         return f"{_strength(f)} It bounds no single belief, so there is no greatest change to state."
-    factor = f"{f.promise.factor:,.3g}"
+    factor = at_most(f.promise.factor, 3)
     if f.promise.notion in ("lip", "srlip", "pml"):
         least = "" if f.promise.notion == "pml" else f", and at least {1 / f.promise.factor:.3g} in 100"
         return (
@@ -268,6 +250,6 @@ def _contents(f: Facts) -> tuple[tuple[str, str], ...]:
         ("cost", "What it costs", f.cost is not None), ("law", "The mechanism", True),
         ("analyst", "What can be estimated", True), ("truth", "Compared with the truth", f.private is not None),
         ("leaks", "What it leaks", True), ("public", "What became public", True),
-        ("proof", "Certificate", f.promise is not None),
+        ("proof", "Certificate", f.promise is not None), ("words", "Glossary", True),
     )
     return tuple((key, name) for key, name, there in parts if there)

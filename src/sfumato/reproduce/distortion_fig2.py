@@ -14,24 +14,25 @@ from sfumato.designers import design
 from sfumato.joint import Joint
 from sfumato.optimise.loss.cones import solve_by_cones
 from sfumato.optimise.loss.problem import LossProblem
-from sfumato.reproduce.drawing import draw, verdict, write_csv
+from sfumato.reproduce.drawing import OTHERS, draw, verdict, write_csv
 from sfumato.uncertainty import ChiSquareBall
 
 SECRETS, USEFUL, EPSILON = 3, 5, 0.5
 PROBLEMS = {"NUNP": (False, False), "RUNP": (False, True), "NURP": (True, False), "RURP": (True, True)}
 SIZES = (5, 20, 100, 1000)  # n = size · |S||U|
 SHOWN = (0.01, 10.0)  # levels of the picture: constant mechanisms have none, and some of the others are infinite
+COLOUR = dict(zip(PROBLEMS, OTHERS, strict=False))
 MARKERS = {"NUNP": "o", "RUNP": "x", "NURP": "s", "RURP": "+"}  # points of two problems often coincide
 Row = dict[str, Any]
 
 
 def run(out: Path, *, full: bool = False, sizes: tuple[int, ...] = SIZES) -> str:
-    """Data (one row for each instance, size and problem) and picture in 002-fig2.csv and .png."""
+    """Data (one row for each instance, size and problem) and picture in 002-fig2.csv and .svg."""
     instances = 100 if full else 8
     rng = np.random.default_rng(2)
     rows = [row for size in sizes for _ in range(instances) for row in _instance(rng, size)]
     write_csv(out / "002-fig2.csv", list(rows[0]), [list(r.values()) for r in rows])
-    remark = draw(out / "002-fig2.png", 4, lambda axes: _paint(axes, rows, sizes))
+    remark = draw(out / "002-fig2.svg", 4, lambda axes: _paint(axes, rows, sizes))
     return _verdict(rows, remark)
 
 
@@ -89,20 +90,19 @@ def _paint(axes: Sequence[Any], rows: list[Row], sizes: tuple[int, ...]) -> None
             mine = [r for r in rows if r["problem"] == name and r["n"] == size * SECRETS * USEFUL]
             levels = np.clip([r["level"] for r in mine], *SHOWN)
             spent = [r["distortion"] for r in mine]
-            axes[panel].scatter(levels, spent, s=22, alpha=0.8, marker=MARKERS[name], label=name)
+            axes[panel].scatter(levels, spent, s=26, alpha=0.8, marker=MARKERS[name], color=COLOUR[name], label=name)
         axes[panel].set(title=f"n = {size * SECRETS * USEFUL}", ylabel="D*", xscale="log")
         axes[panel].set(xlabel=f"ε* at the truth, those outside [{SHOWN[0]:g}, {SHOWN[1]:g}] at its ends")
         axes[panel].axvline(EPSILON, color="grey", linewidth=1)
-        axes[panel].legend()
+    axes[0].figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False)
     for panel, key in ((2, "level"), (3, "distortion")):
         for name in PROBLEMS:
             n = [s * SECRETS * USEFUL for s in sizes]
             means = [_mean([r[key] for r in rows if r["problem"] == name and r["n"] == x]) for x in n]
-            axes[panel].plot(n, means, marker=MARKERS[name], label=name)
+            axes[panel].plot(n, means, marker=MARKERS[name], color=COLOUR[name], label=name)
         axes[panel].set(xscale="log", xlabel="n", ylabel="mean ε*" if key == "level" else "mean D*")
         if key == "level":
             axes[panel].axhline(EPSILON, color="grey", linewidth=1)
-        axes[panel].legend()
 
 
 def _mean(values: list[float]) -> float:

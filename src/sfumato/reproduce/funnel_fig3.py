@@ -23,6 +23,13 @@ def tables(shape: tuple[int, ...], count: int) -> list[Floats]:
     return [p / p.sum() for p in out]
 
 
+def kept_and_spent(path: Path, kept: dict[str, list[float]], spent: dict[str, list[float]]) -> str:
+    """The two halves of the paper's picture, which draws one against the other, side by side against ε."""
+    value: dict[str, Line] = {name: (EPSILONS, x) for name, x in kept.items()}
+    seconds: dict[str, Line] = {name: (EPSILONS, x) for name, x in spent.items()}
+    return lines(path, [("what is kept", "ε", "I(X;Y), nats", value), ("time", "ε", "seconds", seconds)])
+
+
 def run(out: Path, *, full: bool) -> str:
     joints = [Joint.from_probabilities(p) for p in tables((2, 5), 100 if full else 10)]
     rows = []
@@ -38,9 +45,9 @@ def run(out: Path, *, full: bool) -> str:
     def mean(name: str, column: int) -> list[float]:
         return [float(np.mean([r[column] for r in rows if r[0] == name and r[1] == e])) for e in EPSILONS]
 
-    series: dict[str, Line] = {name: (mean(name, 5), mean(name, 3)) for name in ("lip", "ldp", "ldp/2")}
-    remark = lines(out / "001-fig3.png", [("Figure 3", "seconds", "I(X;Y), nats", series)])
-    values = {name: np.array(mean(name, 3)) for name in series}
+    names = ("lip", "ldp", "ldp/2")
+    remark = kept_and_spent(out / "001-fig3.svg", {n: mean(n, 3) for n in names}, {n: mean(n, 5) for n in names})
+    values = {name: np.array(mean(name, 3)) for name in names}
     ordered = bool(np.all(values["lip"] >= values["ldp"] - 1e-9) and np.all(values["ldp"] >= values["ldp/2"] - 1e-9))
     text = (
         f"LIP keeps {values['lip'][0]:.4f} and LDP {values['ldp'][0]:.4f} nats at ε = 0.5 (LIP ≥ LDP: {ordered}); "

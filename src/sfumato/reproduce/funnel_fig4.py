@@ -10,8 +10,8 @@ import numpy as np
 from sfumato.alphabet import Alphabet, Column
 from sfumato.designers import design
 from sfumato.joint import Joint
-from sfumato.reproduce.drawing import Line, lines, verdict, write_csv
-from sfumato.reproduce.funnel_fig3 import EPSILONS, tables
+from sfumato.reproduce.drawing import verdict, write_csv
+from sfumato.reproduce.funnel_fig3 import EPSILONS, kept_and_spent, tables
 from sfumato.uncertainty import Exactly
 
 SIZES = (3, 3, 4)
@@ -35,8 +35,7 @@ def run(out: Path, *, full: bool) -> str:
     def mean(method: str, column: int) -> list[float]:
         return [float(np.mean([r[column] for r in rows if r[0] == method and r[1] == e])) for e in EPSILONS]
 
-    series: dict[str, Line] = {m: (mean(m, 6), mean(m, 3)) for m in METHODS}
-    remark = lines(out / "001-fig4.png", [("Figure 4", "seconds", "I(X;Y), nats", series)])
+    remark = kept_and_spent(out / "001-fig4.svg", {m: mean(m, 3) for m in METHODS}, {m: mean(m, 6) for m in METHODS})
     values = {m: np.array(mean(m, 3)) for m in METHODS}
     ordered = bool(np.all(values["lip"] >= values["srlip"] - 1e-6) and np.all(values["srlip"] >= values["srlip-paper"]))
     kept = all(r[5] <= r[1] for r in rows if r[0] == "srlip")

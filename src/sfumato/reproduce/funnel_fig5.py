@@ -36,7 +36,7 @@ def run(out: Path, *, full: bool) -> str:
         panels.append((f"{secret}, {useful}", "ε (LIP)", "I(X;Y), nats", series))
     header = ("secret", "useful", "method", "epsilon", "value", "bound", "gap", "seconds")
     write_csv(out / "001-fig5.csv", header, rows)
-    remark = lines(out / "001-fig5.png", panels)
+    remark = lines(out / "001-fig5.svg", panels)
     solved = [r for r in rows if r[2] == "lip"]
     gaps, slowest = max(r[6] for r in solved), max(r[7] for r in solved)
     best = all(

@@ -45,7 +45,7 @@ def run(out: Path, *, full: bool) -> str:
         panels.append((f"a = {a}, c = {c}", "ε (LIP)", "I(X;Y) / H(X)", series))
         gains[a, c] = float(np.mean(np.array(series["cr"][1]) - np.array(series["grr"][1])))
     write_csv(out / "001-fig6.csv", ("a", "c", "method", "epsilon", "mean", "deviation"), rows)
-    remark = lines(out / "001-fig6.png", panels)
+    remark = lines(out / "001-fig6.svg", panels)
     rising = gains[20, 5] > gains[5, 5] > gains[5, 20]
     listed = ", ".join(f"a={a} c={c}: {gain:+.3f}" for (a, c), gain in gains.items())
     text = f"CR gains on GRR as a grows against c: {rising} (mean difference of I/H: {listed}; {count} tables each)"

@@ -30,7 +30,7 @@ def run(out: Path, *, full: bool) -> str:
         series: dict[str, Line] = {"tables": (alpha, gain)}
         panels.append((f"ε = {epsilon:g}, ρ = {found[-1]:.4f}", "α_CR − α_GRR", "difference of I/H", series))
     write_csv(out / "001-fig7.csv", ("epsilon", "table", "alpha_cr", "alpha_grr", "kept_cr", "kept_grr"), rows)
-    remark = lines(out / "001-fig7.png", panels, style="o")
+    remark = lines(out / "001-fig7.svg", panels, style="o")
     text = (
         f"correlations {', '.join(f'{x:.4f}' for x in found)} at ε = {', '.join(f'{e:g}' for e in EPSILONS)} "
         f"(printed {', '.join(map(str, PRINTED))}, ε not stated)"

@@ -37,7 +37,7 @@ def run(out: Path, *, full: bool) -> str:
         agree = float(np.mean([h == b for h, b in zip(higher, better, strict=True)]))
         told.append((f"{secret} × {useful}", float(np.mean(higher)), agree))
     write_csv(out / "001-fig8.csv", ("secret", "useful", "method", "epsilon", "alpha", "value"), rows)
-    remark = lines(out / "001-fig8.png", panels)
+    remark = lines(out / "001-fig8.svg", panels)
     monotone = all(np.all(np.diff(p[3][m][1]) >= -1e-12) for p in panels for m in ("grr", "cr"))
     text = "; ".join(
         f"{name}: α_GRR > α_CR at {share:.0%} of ε, the larger α has the larger utility at {agree:.0%}"

@@ -27,5 +27,6 @@ def both_leakages(name: str, sources: Floats, budgets: Floats, title: str, folde
     rows = list(zip(at, dp, told, [x.bound for x in found], strict=True))
     write_csv(folder / f"{name}.csv", ("distortion", "epsilon", "information", "bound"), rows)
     curves = {"DP leakage": (at, dp), "MI leakage": (at, told)}
-    remark = lines(folder / f"{name}.png", [(title, "Hamming distortion D", "leakage (nats)", curves)], style="-")
+    panel = (title, "Hamming distortion D", "leakage (nats)", curves)
+    remark = lines(folder / f"{name}.svg", [panel], style="-", ends=False)
     return verdict(name, {"mutual information stays below ε": below}, text, remark)

@@ -8,5 +8,5 @@ from sfumato.reproduce.hamming_sets import SIX, leakage_curves
 
 
 def run(out: Path, *, full: bool = False) -> str:
-    """Data and picture in 003-fig4.csv and .png."""
+    """Data and picture in 003-fig4.csv and .svg."""
     return leakage_curves("003-fig4", SIX, out, 199 if full else 49)

@@ -8,5 +8,5 @@ from sfumato.reproduce.hamming_sets import TEN, leakage_curves
 
 
 def run(out: Path, *, full: bool = False) -> str:
-    """Data and picture in 003-fig5.csv and .png."""
+    """Data and picture in 003-fig5.csv and .svg."""
     return leakage_curves("003-fig5", TEN, out, 199 if full else 49)

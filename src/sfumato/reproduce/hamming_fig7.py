@@ -11,6 +11,6 @@ from sfumato.reproduce.hamming_sets import TEN
 
 
 def run(out: Path, *, full: bool = False) -> str:
-    """Data and picture in 003-fig7.csv and .png."""
+    """Data and picture in 003-fig7.csv and .svg."""
     points = 45 if full else 15
     return both_leakages("003-fig7", TEN, np.linspace(0.02, 0.72, points), "Class II, M = 10", out)

@@ -80,7 +80,7 @@ def leakage_curves(name: str, base: Floats, folder: Path, points: int) -> str:
     at = budgets.tolist()
     write_csv(folder / f"{name}.csv", ["distortion", *curves], list(zip(at, *curves.values(), strict=True)))
     panel = (f"M = {m}", "Hamming distortion D", "least ε (nats)", {k: (at, y) for k, y in curves.items()})
-    remark = lines(folder / f"{name}.png", [panel], style="-")
+    remark = lines(folder / f"{name}.svg", [panel], style="-", ends=False)
     return verdict(name, {"the order of the classes": _ordered(curves)}, text, remark, corrected=True)
 
 

@@ -41,7 +41,7 @@ def run(
     header = ("secret", "useful", "epsilon", "method", "nmi", "bound", "ceiling", "certified", "seconds")
     write_csv(out / "000-fig2.csv", header, rows)
     panels = {panel: {m: _line(nmi, panel, m) for m in METHODS} for panel in map(" × ".join, pairs)}
-    remark = lines(out / "000-fig2.png", [(t, "ε", "NMI", s) for t, s in panels.items()])
+    remark = lines(out / "000-fig2.svg", [(t, "ε", "NMI", s) for t, s in panels.items()])
     told = ", ".join(
         f"{panel} " + " / ".join(f"{nmi[panel, m, 1.5]:.4f}" for m in ("polyopt", "ballopt", "nr")) for panel in panels
     )

@@ -44,7 +44,7 @@ def run(
         }
         for shape in shapes
     }
-    remark = lines(out / "000-fig3.png", [(t, "ε", "NMI", s) for t, s in panels.items()])
+    remark = lines(out / "000-fig3.svg", [(t, "ε", "NMI", s) for t, s in panels.items()])
     below = sum(
         b[5] < a[5] - 1e-6 for a in rows if a[4] == "polyopt" for b in rows if b[:4] == a[:4] and b[4] == "ballopt"
     )

@@ -42,7 +42,7 @@ def run(
                     rows.append((*shape, epsilon, i, one.covered, name, level, found.certificate.level))
     header = ("secrets", "useful", "epsilon", "draw", "truth in F", "method", "realised", "certified over F")
     write_csv(out / "000-fig4.csv", header, rows)
-    remark = _picture(out / "000-fig4.png", rows, shapes)
+    remark = _picture(out / "000-fig4.svg", rows, shapes)
     robust = [r for r in rows if r[5] in ROBUST]
     inside = [r for r in robust if r[4]]
     broken = [r for r in inside if r[6] > r[2] + SLIP]

@@ -42,7 +42,7 @@ def run(
     panels = {
         titled(s): {m: [r[6] for r in rows if r[:3] == (*s, m)] for m in METHODS} for s in shapes
     }
-    remark = boxes(out / "000-fig5.png", panels, "(I_P̂ − I_P*) / I_P̂")
+    remark = boxes(out / "000-fig5.svg", panels, "(I_P̂ − I_P*) / I_P̂")
     theirs = [(abs(r[6]), abs(r[7])) for r in rows if r[2] in THEIRS]
     within = float(np.mean([x < LIMIT for x, _ in theirs]))
     largest = ", ".join(

@@ -57,7 +57,7 @@ def run(
     mean = {(r[:2], r[2], r[3]): r[4] for r in rows}
     at = {(s, m): [b for b in BETAS if (s, m, b) in mean] for s in shapes for m in NAMES}
     panels = {titled(s): {m: (at[s, m], [mean[s, m, b] for b in at[s, m]]) for m in NAMES} for s in shapes}
-    remark = lines(out / "000-tab2.png", [(t, "β", "NMI", s) for t, s in panels.items()])
+    remark = lines(out / "000-tab2.svg", [(t, "β", "NMI", s) for t, s in panels.items()])
 
     def row(name: str) -> str:
         return ", ".join(f"{mean[s, name, 0.1]:.3f}" for s in shapes)

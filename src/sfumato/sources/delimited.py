@@ -1,8 +1,7 @@
-"""CSV as a source, from files and streams. Arrow's own messages quote rows, so none of them is passed on."""
+"""Delimited text as a source, from files and streams. Arrow's own messages quote rows, so none of them is passed on."""
 
 from __future__ import annotations
 
-import csv
 import io
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -11,22 +10,21 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.errors import DataError, InputError
+from sfumato.errors import DataError
+from sfumato.sources.dialect import COMMENT, ENCODING, Dialect, Said, dialect_of
 from sfumato.sources.formulas import unguard, unguarded
 from sfumato.sources.places import Where
 from sfumato.sources.source import Source
 
-BLOCK_BYTES = 1 << 20  # of a CSV file read at a time
-HEAD_BYTES = 1 << 16  # read at a time until the header is whole
-LONGEST_HEADER = 1 << 24
-CONVERT = "Convert the file to UTF-8 first, for example with iconv."
+BLOCK_BYTES = 1 << 20  # of a file read at a time
+ELSE = f"Say which encoding it has ({ENCODING}), or convert it to UTF-8."
 
 
 def csv_source(
     name: str, opened: Callable[[], Any], delimiter: str, *, packing: str | None = None, path: Where | None = None,
-    size: int | None = None,
+    size: int | None = None, said: Said | None = None,
 ) -> Source:
-    """A file of CSV that can be opened again and again."""
+    """A file of delimited text that can be opened again and again."""
     meter = Meter(size)
 
     def unpacked() -> Any:
@@ -34,8 +32,8 @@ def csv_source(
         return meter.raw if packing is None else pa.CompressedInputStream(meter.raw, packing)
 
     with unpacked() as stream:
-        columns, _ = header_of(stream, delimiter, name)
-    table = Text(name, columns, delimiter)
+        dialect, _ = dialect_of(stream, name, delimiter, said or Said())
+    table = Text(name, dialect)
 
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
         try:
@@ -46,18 +44,21 @@ def csv_source(
             meter.advance()
             yield batch
 
-    return Source(name, table.names, read, path, share=None if size is None else lambda: meter.share)
+    share = None if size is None else lambda: meter.share
+    return Source(name, table.names, read, path, share=share, reading=dialect.reading)
 
 
-def stream_source(stream: Any, delimiter: str = ",", name: str = "standard input") -> Source:
-    """CSV that comes once, through a pipe."""
-    columns, head = header_of(stream, delimiter, name)
-    table, whole = Text(name, columns, delimiter), Joined(head, stream)
+def stream_source(
+    stream: Any, delimiter: str = ",", name: str = "standard input", said: Said | None = None
+) -> Source:
+    """Delimited text that comes once, through a pipe."""
+    dialect, head = dialect_of(stream, name, delimiter, said or Said())
+    table, whole = Text(name, dialect), Joined(head, stream)
 
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
         return table.batches(pa.PythonFile(whole, "r"), [*coded, *kept])
 
-    return Source(name, table.names, read, once=True)
+    return Source(name, table.names, read, once=True, reading=dialect.reading)
 
 
 @dataclass(slots=True)
@@ -90,47 +91,17 @@ class Joined(io.RawIOBase):
         return bytes(self.rest.read(size))
 
 
-def header_of(stream: Any, delimiter: str, name: str) -> tuple[tuple[str, ...], bytes]:
-    """The names in the first record, and what had to be read to see it whole. Nothing behind it is decoded."""
-    data, end = b"", -1
-    take = getattr(stream, "read1", stream.read)  # what has come through a pipe, without waiting for more
-    try:
-        while end < 0 and len(data) < LONGEST_HEADER:
-            part = bytes(take(HEAD_BYTES))
-            data += part
-            end = _end_of_record(data) if part else len(data)
-    except OSError:
-        raise InputError(f"{name} could not be read: the file is damaged or cut short.") from None
-    if not data:
-        raise InputError(f"{name} is empty: it has neither a header nor rows.")
-    if end < 0:
-        raise InputError(f"the header of {name} does not end within {LONGEST_HEADER:,} bytes. Is a quote left open?")
-    try:
-        text = data[:end].decode("utf-8-sig")
-        row = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
-    except (UnicodeDecodeError, csv.Error):
-        raise InputError(f"the header of {name} is not UTF-8 text. {CONVERT}") from None
-    if not row:
-        raise InputError(f"{name} is empty: its first line must name the columns.")
-    return tuple(row), data
-
-
-def _end_of_record(data: bytes) -> int:
-    """Where the first line break outside quotes is, or −1."""
-    for found in re.finditer(rb"[\r\n]", data):
-        if data.count(b'"', 0, found.start()) % 2 == 0:
-            return found.start()
-    return -1
-
-
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Rows of CSV: every column as text, empty fields as missing, formulas without their guard; whatever else a field
-    holds stays as it is."""
+    """Rows of delimited text: every column as text, empty fields as missing, formulas without their guard; whatever
+    else a field holds stays as it is. Lines that begin with # and do not have the fields of a row are comments."""
 
     name: str
-    columns: tuple[str, ...]  # as they are written
-    delimiter: str
+    dialect: Dialect
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.dialect.columns
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -145,8 +116,12 @@ class Text:
             with stream:
                 for batch in arrow_csv.open_csv(
                     stream,
-                    read_options=arrow_csv.ReadOptions(block_size=BLOCK_BYTES),
-                    parse_options=arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+                    read_options=arrow_csv.ReadOptions(
+                        block_size=BLOCK_BYTES, encoding=self.dialect.encoding, skip_rows=self.dialect.skipped
+                    ),
+                    parse_options=arrow_csv.ParseOptions(
+                        delimiter=self.dialect.delimiter, newlines_in_values=True, invalid_row_handler=_passed_over
+                    ),
                     convert_options=arrow_csv.ConvertOptions(
                         column_types={name: pa.string() for name in written}, include_columns=written,
                         strings_can_be_null=True, null_values=[""],
@@ -156,6 +131,8 @@ class Text:
         except pa.ArrowInvalid as error:
             if "Empty CSV" not in str(error):
                 raise self._error(str(error)) from None
+        except UnicodeDecodeError:
+            raise DataError(f"{self.name} is not written in {self.dialect.encoding} throughout. {ELSE}") from None
         except OSError:
             raise DataError(f"{self.name} could not be read to its end: it is damaged or cut short.") from None
 
@@ -170,7 +147,11 @@ class Text:
         if "UTF8" in text or "UTF-8" in text:
             at = re.search(r"CSV column #(\d+)", text)
             where = f", column {self.columns[int(at[1])]!r}" if at and int(at[1]) < len(self.columns) else ""
-            return DataError(f"{self.name}{where}: a value is not UTF-8 text. {CONVERT}")
+            return DataError(f"{self.name}{where}: a value is not UTF-8 text. {ELSE}")
         if "straddling" in text:
             return DataError(f"{self.name}: a row is longer than {BLOCK_BYTES:,} bytes. Is a quote left open?")
         return DataError(f"{self.name} could not be parsed as CSV. Check quotes and delimiters.")
+
+
+def _passed_over(row: Any) -> str:
+    return "skip" if row.text.startswith(COMMENT) else "error"

@@ -12,7 +12,9 @@ import pyarrow as pa
 
 from sfumato.alphabet import find_column
 from sfumato.errors import DataError, InputError
+from sfumato.sources.dialect import Said
 from sfumato.sources.places import Place, Where, located
+from sfumato.sources.reading import VERBATIM, Reading
 
 BATCH_ROWS = 1 << 17  # large enough to forget the cost of a call, small enough to keep memory flat
 Reader = Callable[[Sequence[str], Sequence[str]], Iterable[pa.RecordBatch]]
@@ -47,7 +49,8 @@ class Rows:
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
     """Rows by column name. `read(coded, kept)` gives batches: coded columns as text or dictionaries where the
-    source has a choice, kept columns as they are. `back` makes of released rows what the source is."""
+    source has a choice, kept columns as they are; `batches` gives the text of coded columns its meaning. `back` makes
+    of released rows what the source is."""
 
     name: str  # as messages call it
     columns: tuple[str, ...]
@@ -60,6 +63,7 @@ class Source:
     share: Callable[[], float] | None = None  # else, how much of it has been read, from 0 to 1
     sums: Any = None  # where rows live on a cluster: (columns, part, keys, few=) → keys with their summed weights
     cluster: Any = None  # the cluster's own frame
+    reading: Reading = VERBATIM  # what the text of coded columns means
 
     def __post_init__(self) -> None:
         odd = [c for c in self.columns if not isinstance(c, str)]
@@ -77,9 +81,25 @@ class Source:
         for batch in self.read(coded, kept):
             if batch.num_rows:
                 rows += batch.num_rows
-                yield batch
+                yield batch if self.reading is VERBATIM else self._meant(batch, set(coded))
         if not rows:
             raise DataError(f"{self.name} has no rows: there is nothing to tabulate or release.")
+
+    def _meant(self, batch: pa.RecordBatch, coded: set[str]) -> pa.RecordBatch:
+        names = batch.schema.names
+        held = zip(names, batch.columns, strict=True)
+        return pa.RecordBatch.from_arrays(
+            [self.reading.meant(x, name) if name in coded else x for name, x in held], names=names
+        )
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """What was found out about the file, for whoever gave it."""
+        return self.reading.said
+
+    def verbatim(self) -> Source:
+        """The same rows with nothing but empty fields missing, as released tables are read."""
+        return replace(self, reading=VERBATIM)
 
     def expected(self, done: int) -> int | None:
         """How many rows there will be, told or guessed from the share that `done` rows were."""
@@ -95,17 +115,34 @@ class Source:
         return table_source(pa.Table.from_batches(list(self.batches(columns))), self.name)
 
 
-def open_source(source: Any) -> Source:
-    """Whatever holds rows, as a Source: a path or address of a .csv, .tsv or .parquet file (CSV also packed, as .gz,
-    .zst or .bz2) or of a folder of Parquet files; a pandas or Polars frame; an Arrow table, batch, reader or dataset,
-    or anything else that streams Arrow; a DuckDB relation or the result of a query; a Spark data frame.
+def open_source(
+    source: Any, *, na: str | Iterable[str] | None = None, delimiter: str | None = None, encoding: str | None = None,
+    sheet: str | None = None, counts: str | None = None,
+) -> Source:
+    """Whatever holds rows, as a Source: a path or address of a .csv, .tsv, .txt or .parquet file (text also packed, as
+    .gz, .zst or .bz2), of a spreadsheet (.xlsx, .ods), of a file of Stata, SPSS or SAS, or of a folder of Parquet
+    files; a pandas or Polars frame; an Arrow table, batch, reader or dataset, or anything else that streams Arrow; a
+    DuckDB relation or the result of a query; a Spark data frame.
+
+    What text means is found out and said (`.said`): delimiter and encoding, decimal commas, dates, missing values.
+    na are the spellings of missing values instead of '', 'NA', 'N/A', 'n/a', '#N/A', 'NaN', 'nan', 'NULL', 'null', '.'
+    and '-' (typed sources have nulls of their own, so that for them only na= counts); counts names the column of a
+    table that is counted already: each of its rows is then as many people.
 
     >>> open_source(pa.table({"sex": ["F", "M"]})).columns
     ('sex',)
     """
+    spelled = None if na is None else (na,) if isinstance(na, str) else tuple(na)
+    said = Said(delimiter, encoding, spelled)
     for fits, opened in OPENERS:
         if fits(source):
-            return opened(source)
+            path = opened is _path_source
+            if not path and not isinstance(source, Source) and (delimiter, encoding, sheet) != (None, None, None):
+                raise InputError("delimiter=, encoding= and sheet= are for files; leave them out.")
+            found = _path_source(source, said, sheet) if path else opened(source)
+            if spelled is not None and not path:
+                found = replace(found, reading=replace(found.reading, na=("", *spelled)))
+            return found if counts is None else _expanded(found, counts)
     kind = type(source)
     raise InputError(
         f"cannot read rows from a {kind.__module__}.{kind.__qualname__}: give a path to a .csv, .tsv or .parquet file "
@@ -168,10 +205,16 @@ def _stream_source(stream: Any) -> Source:
     return _reader_source(pa.RecordBatchReader.from_stream(stream), f"the {type(stream).__name__}")
 
 
-def _path_source(path: Any) -> Source:
+def _path_source(path: Any, said: Said | None = None, sheet: str | None = None) -> Source:
     from sfumato.sources.files import file_source
 
-    return file_source(located(path))
+    return file_source(located(path), said or Said(), sheet)
+
+
+def _expanded(source: Source, counts: str) -> Source:
+    from sfumato.sources.expanded import expanded
+
+    return expanded(source, counts)
 
 
 def _source_itself(source: Source) -> Source:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from sfumato.errors import InputError
-from sfumato.mechanism import Bundle, Mechanism, bundle_file, file
+from sfumato.mechanism import Bundle, Mechanism, Promise, bundle_file, file
 from sfumato.survey.answers import parts_of, survey_id
 from sfumato.survey.words import Words
 
@@ -85,16 +85,19 @@ def _data(survey: Survey, words: Words, collector: str | None) -> str:
 
 
 def _claim(survey: Survey) -> dict[str, Any] | None:
-    """What the page must prove before it asks: the level of the record, or of the secret for any distribution."""
+    """What the page must prove before it asks: the level of the record, or of the secret for any distribution, be it
+    the first promise or a cap beside one over a set."""
     claim = survey.mechanism.claim
     if claim is None:
         return None
-    if isinstance(survey.mechanism, Bundle):
-        return {"about": "record" if survey.whole else "secret", "epsilon": claim.epsilon}
-    if claim.notion == "ldp":  # type: ignore[union-attr]
-        return {"about": "record", "epsilon": claim.epsilon}
-    within = claim.within  # type: ignore[union-attr]
-    return {"about": "secret", "epsilon": claim.epsilon} if within is not None and within.kind == "anything" else None
+    if isinstance(claim, Promise):
+        about = {"about": "record" if survey.whole else "secret", "epsilon": claim.epsilon}
+        return about if claim.assuming == "nothing" else None
+    for one in (claim, *claim.also):
+        anywhere = one.notion in ("rldp", "lip") and one.within is not None and one.within.kind == "anything"
+        if one.notion == "ldp" or anywhere:
+            return {"about": "record" if one.notion == "ldp" else "secret", "epsilon": one.epsilon}
+    return None
 
 
 def _file(mechanism: Mechanism | Bundle) -> str:

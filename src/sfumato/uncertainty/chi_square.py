@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError, unknown
-from sfumato.joint import Joint
+from sfumato.joint import Joint, checked_joint
 from sfumato.uncertainty.base import Extreme, Pairs, Worst
 from sfumato.uncertainty.tilting import (
     GAP_CLOSE,
@@ -56,6 +56,7 @@ class ChiSquareBall:
         self, joint: Joint, *, confidence: float | None = None, radius: float | None = None,
         calibration: str | None = None, seed: int = 0,
     ) -> None:
+        checked_joint(joint, "a ball")
         if radius is None:
             level, calibration = 0.95 if confidence is None else confidence, calibration or "asymptotic"
             if not 0 < level < 1:

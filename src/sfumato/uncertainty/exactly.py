@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
-from sfumato.joint import Joint
+from sfumato.joint import Joint, checked_joint
 from sfumato.uncertainty.base import Extreme, Pairs, Worst
 
 
@@ -25,6 +25,9 @@ class Exactly:
 
     joint: Joint
     kind: ClassVar[str] = "exactly"
+
+    def __post_init__(self) -> None:
+        checked_joint(self.joint, "a known distribution")
 
     def worst(self, row: Floats, s1: int, s2: int) -> Worst:
         q = self.joint.useful_given_secret

@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
-from sfumato.joint import Joint
+from sfumato.joint import Joint, checked_joint
 from sfumato.uncertainty.base import Extreme, Pairs, Worst
 from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, price, worst_pairs
 from sfumato.uncertainty.tilting import SPLIT_CLOSE
@@ -45,6 +45,7 @@ class RenyiBall:
     def __init__(
         self, joint: Joint, *, alpha: float, radius: float | None = None, confidence: float | None = None
     ) -> None:
+        checked_joint(joint, "a ball")
         if not (math.isfinite(alpha) and alpha > 0):
             raise InputError(f"alpha must be positive and finite, got {alpha!r}.")
         if (radius is None) == (confidence is None):

@@ -1,6 +1,6 @@
 """What one secret's block of a row may be worth, bounded over all rows, two-level or not, for any number of values.
 
-Blocks are scaled to q·w = 1 and have two *sides*: M(w; k) ≤ L and m(w; k') ≥ l, the worst means over the conditionals
+Blocks have a mean q·w in [c₁, c₂] and two *sides*: M(w; k) ≤ L and m(w; k') ≥ l, the worst means over the conditionals
 that spend at most k and k'. With h(x) = (x^κ − 1)/κ and x = 1 − ϰ(w − L) the first holds iff w ≤ L or, for some ϰ > 0,
 w ≤ L + 1/ϰ and Σ q h(x) ≥ k (Hölder: docs/robust.md, section 14); the second is its mirror image. For fixed ϰ each is
 one separable concave constraint, and weak duality bounds the worth Σ q(φ(w) − y·w) by scalar maxima.
@@ -17,33 +17,36 @@ from sfumato.optimise.arrays import Bools, Floats, Ints, xlogx
 from sfumato.optimise.bound.slack import curve, reach
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.linear import INFINITY, LinearProgramme
+from sfumato.optimise.tolerances import DUST
 
 NODES = 32  # at which the scalar functions are known; between them they lie below a chord and a stated bump
 RATIO, FAR_RATIO, TURNING = 1.5, 2.2, 40.0  # of cells of ϰ: near its least value, and beyond so many times it
 LAST = 40.0  # times 1/|L − 1|: from this ϰ on only the box w ≤ L + 1/ϰ is kept
 TAIL, UNUSED = -1.0, -2.0  # for ρ: beyond the last cell, and a side that is not looked at (yet)
-STEPS, CHECK = 30, 6  # of the ellipsoid method over the multipliers, any of which are valid; and between looks
+STEPS, FEWER, CHECK = 30, 14, 6  # of the ellipsoid method over the multipliers, any of which are valid: at first, for
+# items whose multipliers are known, and between looks
 AGAIN = 0.15  # of the first ellipsoid, for parts of an item whose multipliers are known
 FAR = 200.0  # from where the multiplier of q·w = 1 is looked for
 PLACES = 4800  # items times values in memory at once
 LEAST = 0.0025  # of x: below it h is replaced by its value there, which is larger
 TIED = 0.15  # nats within which two places of a value count as equally good
 TAKEN = 40  # items with the greatest bounds that are cut at a time
-WIDE, LITTLE = 0.3, 0.02  # ρ above which a cell is cut first, and spread of q·w below which no value is worth a cut
-PARTS = 3  # a value that is cut is cut into so many
+COARSE = 0.6  # ρ above which a cell is cut first, before the other side is looked at
+CELLS = 0.1  # a cell that loses this part of what a value loses is cut first: all values gain by it
 SIGN = np.array([1.0, -1.0])  # of the two sides, M first
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Items:
-    """Cells [ϰ, ϰ(1 + ρ)] of one or both sides of a query, with a box for w."""
+    """Cells [ϰ, ϰ(1 + ρ)] of one or both sides of a query, with a box for w and a range for its mean."""
 
     query: Ints
+    mean: Floats  # [i, end]
     kappa: Floats  # [i, side]
     rho: Floats
     low: Floats  # [i, u]
     high: Floats
-    x: Floats  # [i, 3] multipliers: of the sides, and of q·w = 1 with the slopes of h taken out
+    x: Floats  # [i, 3] multipliers: of the sides, and of the mean with the slopes of h taken out, NaN if not known
     value: Floats
 
     def take(self, which: Ints | Bools) -> Items:
@@ -56,10 +59,17 @@ class Items:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Queries:
-    """Blocks to be priced: levels L and l, and which side is looked at first."""
+    """Blocks to be priced: levels L and l, the range of q·w, which side is looked at first, and the mean's own price.
+
+    What is priced is v = 1 + stretch·(w − 1) ≥ 0: {m(v) ≥ 1, M(v) ≤ L'} is {m(w) ≥ 1, M(w) ≤ L}, stretched by
+    (L' − 1)/(L − 1).
+    """
 
     level: Floats  # [query, side]
+    mean: Floats  # [query, end]
     first: Ints
+    tilt: Floats
+    stretch: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,17 +91,21 @@ class Block:
             low, high = reach(q, float(k), order)
             self.rates.append((np.maximum((high - q) / one, 1e-300), np.maximum((q - low) / one, 1e-300)))
 
-    def box(self, asked: Queries) -> tuple[Floats, Floats]:
-        """Limits of each w_u by the laws (1 − r)q + r·e_u, r of either sign, and by q·w = 1, w ≥ 0."""
-        up, down = asked.level[:, :1] - 1.0, 1.0 - asked.level[:, 1:]
-        high = 1.0 + np.minimum(up / self.rates[0][0], down / self.rates[1][1])
-        low = 1.0 - np.minimum(down / self.rates[1][0], up / self.rates[0][1])
+    def box(self, level: Floats, mean: Floats) -> tuple[Floats, Floats]:
+        """Limits of each w_u by the laws (1 − r)q + r·e_u, r of either sign, and by w ≥ 0: affine in the mean."""
+        high, low = [], []
+        for c in (mean[:, :1], mean[:, 1:]):
+            up, down = level[:, :1] - c, c - level[:, 1:]
+            high.append((c + up / self.rates[0][0], c + down / self.rates[1][1]))
+            low.append((c - down / self.rates[1][0], c - up / self.rates[0][1]))
+        top = np.minimum(np.maximum(high[0][0], high[1][0]), np.maximum(high[0][1], high[1][1]))
+        bottom = np.maximum(np.minimum(low[0][0], low[1][0]), np.minimum(low[0][1], low[1][1]))
         wide = 1.0 + 1e-9  # rounding, outward
-        return np.maximum(low - 1e-9, 0.0), np.minimum(high * wide, wide / self.q)
+        return np.maximum(bottom - 1e-9, 0.0), np.minimum(top, mean[:, 1:] / self.q) * wide
 
-    def _chain(self, side: int, level: float) -> tuple[Floats, Floats]:
-        """Every ϰ that a row may need: none below k/|L − 1|, because h(x) ≤ x − 1."""
-        k, gap = float(self.k[side]), max(float(SIGN[side]) * (level - 1.0), 1e-9)
+    def _chain(self, side: int, level: float, mean: Floats) -> tuple[Floats, Floats]:
+        """Every ϰ that a row may need: none below k/|L − c|, because h(x) ≤ x − 1."""
+        k, gap = float(self.k[side]), max(float(SIGN[side]) * (level - float(mean[side])), 1e-9)
         if self.order < 0 and k >= -1.0 / self.order:  # such a conditional may be anything: w itself is bounded
             edges = np.array([1e12 / gap])
         else:
@@ -100,22 +114,28 @@ class Block:
 
     def cells(self, asked: Queries) -> Items:
         """The cells of the side that each query looks at first."""
-        (low, high), parts = self.box(asked), []
+        (low, high), parts = self.box(asked.level, asked.mean), []
         for i, side in enumerate(asked.first):
-            at, rho = self._chain(int(side), float(asked.level[i, side]))
+            at, rho = self._chain(int(side), float(asked.level[i, side]), asked.mean[i])
             n = len(at)
-            kappas, rhos, x = np.ones((n, 2)), np.full((n, 2), UNUSED), np.zeros((n, 3))
+            kappas, rhos, x = np.ones((n, 2)), np.full((n, 2), UNUSED), np.tile([0.0, 0.0, np.nan], (n, 1))
             kappas[:, side], rhos[:, side], x[:, side] = at, rho, 2.0 / max(float(self.k[side]), 1e-12)
-            parts.append(Items(np.full(n, i), kappas, rhos, low[[i] * n], high[[i] * n], x, np.full(n, np.inf)))
+            many, none = np.full(n, i), np.full(n, np.inf)
+            parts.append(Items(many, asked.mean[many], kappas, rhos, low[many], high[many], x, none))
         return Items.together(parts)
 
-    def price(self, y: Floats, asked: Queries, floor: Floats, rounds: int = 2, budget: Budget = FREE) -> Priced:
-        """Upper bounds on Σ q(φ(w) − y·w), q·w = 1, one per query; those below `floor` need not be good.
+    def price(
+        self, y: Floats, asked: Queries, floor: Floats, rounds: int = 2, budget: Budget = FREE,
+        tree: Items | None = None,
+    ) -> Priced:
+        """Upper bounds on Σ q(φ(w) − (y + tilt)·w), one per query; those below `floor` need not be good.
 
-        Branch and bound: the items with the greatest bounds are cut, in ϰ, by the other side, or in the value of w
-        that is furthest from being settled. A part is bounded by its own dual and by that of the whole.
+        Branch and bound: the items with the greatest bounds are cut, in ϰ, by the other side, in a value of w or in
+        the mean. A part is bounded by its own dual and by that of the whole. `tree` are items to go on from, of other
+        prices or of a wider set: a lower l or a higher L with the same means.
         """
-        every = self._valued(self.cells(asked), y, asked, floor, budget)
+        start = self.cells(asked) if tree is None else self._again(tree, asked)
+        every = self._valued(start, y, asked, floor, budget)
         for _ in range(rounds):
             open_ = np.flatnonzero(every.value > floor[every.query])
             if not len(open_) or budget.over:
@@ -130,33 +150,44 @@ class Block:
         np.maximum.at(top, every.query, every.value)
         return Priced(top, every)
 
+    def _again(self, items: Items, asked: Queries) -> Items:
+        """Items whose cells and boxes still cover everything, to be valued again from the multipliers they have."""
+        low, high = self.box(asked.level[items.query], items.mean)
+        low, high = np.maximum(items.low, low), np.minimum(items.high, high)
+        return replace(items, low=low, high=high, value=np.full(len(low), np.inf))
+
     def _split(self, items: Items, y: Floats, asked: Queries) -> Items:
-        """Where the relaxed block lies in several places at once, or breaks the side not looked at, is the loss."""
-        spread = _Dual(self, items, asked).spread(y) * self.q
-        widest = items.rho.argmax(1)
-        rho = items.rho.max(1)
-        wide = (rho > WIDE) | ((rho > 0.0) & (spread.max(1) < LITTLE) & (items.rho != UNUSED).all(1))
+        """Each item in parts, where it loses most: the side not looked at, a cell, a value that lies in two places at
+        once, or its mean."""
+        cell, depth, where = _Dual(self, items, asked).losses(y)
+        depth, wide = depth * self.q, items.rho.max(1) > COARSE
         alone = ~wide & (items.rho == UNUSED).any(1)
-        cut = ~wide & ~alone
-        parts = [_halved(items.take(wide), widest[wide]), self._cut(items.take(cut), spread[cut].argmax(1))]
+        halve = wide | (~alone & (cell.max(1) > np.maximum(CELLS * depth.max(1), DUST)))
+        mean = ~halve & ~alone & (depth.max(1) < DUST)
+        cut = ~(halve | mean | alone)
+        side, u = np.where(wide, items.rho.argmax(1), cell.argmax(1)), depth.argmax(1)
+        parts = [
+            _halved(items.take(halve), side[halve]), _cut(items.take(cut), u[cut], where[cut, u[cut]]),
+            self._narrowed(items.take(mean), asked),
+        ]
         return Items.together(parts + [self._both(items.take(np.array([i])), asked) for i in np.flatnonzero(alone)])
 
     def _both(self, item: Items, asked: Queries) -> Items:
         """One item with every cell of the side that it did not look at."""
         side = int((item.rho[0] == UNUSED).argmax())
-        at, rho = self._chain(side, float(asked.level[item.query[0], side]))
+        at, rho = self._chain(side, float(asked.level[item.query[0], side]), item.mean[0])
         many = item.take(np.zeros(len(at), dtype=np.int64))
         many.kappa[:, side], many.rho[:, side] = at, rho
         return many
 
-    def _cut(self, items: Items, at: Ints) -> Items:
-        """The box of one value of each item in parts."""
-        rows, parts = np.arange(len(items.query)), []
-        edges = np.linspace(items.low[rows, at], items.high[rows, at], PARTS + 1)
-        for i in range(PARTS):
-            low, high = items.low.copy(), items.high.copy()
-            low[rows, at], high[rows, at] = edges[i], edges[i + 1]
-            parts.append(replace(items, low=low, high=high))
+    def _narrowed(self, items: Items, asked: Queries) -> Items:
+        """The range of the mean in two, each with its own box."""
+        middle, parts = items.mean.mean(1), []
+        for end in (0, 1):
+            mean = items.mean.copy()
+            mean[:, 1 - end] = middle
+            low, high = self.box(asked.level[items.query], mean)
+            parts.append(replace(items, mean=mean, low=np.maximum(items.low, low), high=np.minimum(items.high, high)))
         return Items.together(parts)
 
     def _valued(self, items: Items, y: Floats, asked: Queries, floor: Floats, budget: Budget) -> Items:
@@ -186,6 +217,13 @@ def _edges(first: float, last: float, order: float) -> Floats:
     return edges
 
 
+def _cut(items: Items, u: Ints, where: Floats) -> Items:
+    """The box of one value of each item in two."""
+    rows, low, high = np.arange(len(items.query)), items.low.copy(), items.high.copy()
+    low[rows, u], high[rows, u] = where, where
+    return Items.together([replace(items, low=low), replace(items, high=high)])
+
+
 def _halved(items: Items, side: Ints) -> Items:
     """The cell of one side of each item in two."""
     rows = np.arange(len(side))
@@ -207,29 +245,32 @@ class _Dual:
     """
 
     def __init__(self, block: Block, items: Items, asked: Queries) -> None:
-        self.q, self.items = block.q, items
+        self.q, self.items, self.price = block.q, items, asked.tilt[items.query]
         level, first = asked.level[items.query], asked.first[items.query]
-        low, high = items.low, items.high
+        low, high = np.maximum(items.low, 1.0 - 1.0 / asked.stretch), items.high
+        self.mean = 1.0 + asked.stretch * (items.mean - 1.0)
         for side, sign in enumerate(SIGN):
             used = items.rho[:, side] != UNUSED
             limit = np.where(used, level[:, side] + sign / items.kappa[:, side], sign * np.inf)[:, None]
             low, high = (low, np.minimum(high, limit)) if sign > 0 else (np.maximum(low, limit), high)
-        self.empty = (low > high).any(1) | (low @ self.q > 1.0) | (high @ self.q < 1.0)
+        self.empty = (low > high).any(1) | (low @ self.q > items.mean[:, 1]) | (high @ self.q < items.mean[:, 0])
         self.w = _nodes(low, np.maximum(low, high), items, level, first)
-        self.phi = xlogx(self.w)
-        on = items.rho >= 0.0
+        self.v = np.maximum(1.0 + asked.stretch * (self.w - 1.0), 0.0)
+        self.phi = xlogx(self.v)
+        self.on = on = items.rho >= 0.0
+        self.level, self.order = level, block.order
         self.h, self.k = np.zeros((2, *self.w.shape)), np.where(on, block.k, 0.0)
         for side in (0, 1):
             at = np.flatnonzero(on[:, side])
             slope = -SIGN[side] * items.kappa[at, side][:, None, None]
             x = np.maximum(1.0 + slope * (self.w[at] - level[at, side][:, None, None]), LEAST)
             self.h[side, at] = _far_end(x, items.rho[at, side][:, None, None], block.order)
-        self.tilt = np.where(on, SIGN * items.kappa, 0.0)
+        self.tilt = np.where(on, SIGN * items.kappa, 0.0) / asked.stretch
 
     def _worth(self, x: Floats, y: Floats, which: Ints) -> tuple[Floats, Floats]:
         """φ − (y + η)w + ωH at the nodes, and η = η' − Σ ωϰ·sign."""
         eta = x[:, 2] - (x[:, :2] * self.tilt[which]).sum(1)
-        worth = self.phi[which] - (y + eta[:, None])[:, :, None] * self.w[which]
+        worth = self.phi[which] - (y + (eta + self.price[which])[:, None])[:, :, None] * self.v[which]
         for side in (0, 1):
             if x[:, side].any():
                 worth += x[:, side][:, None, None] * self.h[side, which]
@@ -239,8 +280,9 @@ class _Dual:
         """Values of the dual at multipliers and a subgradient."""
         worth, eta = self._worth(x, y, which)
         best = worth.argmax(-1)[..., None]
-        value = np.take_along_axis(worth, best, -1)[..., 0] @ self.q - (x[:, :2] * self.k[which]).sum(1) + eta
-        rest = 1.0 - np.take_along_axis(self.w[which], best, -1)[..., 0] @ self.q
+        end = self.mean[which, (eta > 0.0).astype(np.int64)]
+        value = np.take_along_axis(worth, best, -1)[..., 0] @ self.q - (x[:, :2] * self.k[which]).sum(1) + eta * end
+        rest = end - np.take_along_axis(self.v[which], best, -1)[..., 0] @ self.q
         slopes = [
             np.take_along_axis(h[which], best, -1)[..., 0] @ self.q - k - tilt * rest
             for h, k, tilt in zip(self.h, self.k[which].T, self.tilt[which].T, strict=True)
@@ -253,9 +295,9 @@ class _Dual:
         value, best, own = items.value.copy(), items.x.copy(), np.full(len(items.value), np.inf)
         value[self.empty] = -np.inf
         on = np.flatnonzero(~self.empty & (value > floor))
-        fresh, middle = np.isinf(value[on]), 1.8 - float(self.q @ y)
+        fresh, middle = np.isnan(items.x[on, 2]), 1.8 + np.log(self.mean[on, 0]) - float(self.q @ y) - self.price[on]
         x, shape = items.x[on], np.zeros((len(on), 3, 3))
-        x[fresh, 2] += middle
+        x[fresh, 2] = middle[fresh]
         scale = np.where(self.k[on] > 0, 1.0 / np.maximum(self.k[on], 1e-12), 0.0)
         size = np.where(fresh[:, None] | (x[:, :2] == 0.0), 1.0, AGAIN)
         shape[:, [0, 1], [0, 1]] = (2.5 * size * scale) ** 2
@@ -275,30 +317,43 @@ class _Dual:
             own[on], value[on] = np.minimum(own[on], f), np.minimum(value[on], f)
             x, shape = _shrunk(x, shape, g, deep)
             x = np.clip(x, *ends)
-            if step % CHECK == CHECK - 1:
-                keep = value[on] > floor[on]
-                on, x, shape, ends = on[keep], x[keep], shape[keep], (ends[0][keep], ends[1][keep])
+            if step == 0 or step % CHECK == CHECK - 1:
+                keep = (value[on] > floor[on]) & (fresh | (step < FEWER))
+                on, x, shape, fresh = on[keep], x[keep], shape[keep], fresh[keep]
+                ends = ends[0][keep], ends[1][keep]
         return replace(items, x=best, value=value)
 
-    def spread(self, y: Floats) -> Floats:
-        """How far apart the best nodes of each value lie at the multipliers found."""
+    def losses(self, y: Floats) -> tuple[Floats, Floats, Floats]:
+        """What an item loses, in nats: by the width of its cells [i, side]; by each value that lies in two places,
+        how deep the valley between them is, and where."""
         worth, _ = self._worth(self.items.x, y, np.arange(len(self.w)))
-        near = worth >= worth.max(-1, keepdims=True) - TIED
-        return np.asarray(np.where(near, self.w, -np.inf).max(-1) - np.where(near, self.w, np.inf).min(-1))
+        top, best = worth.max(-1), worth.argmax(-1)[..., None]
+        near = worth >= top[..., None] - TIED
+        first, last = near.argmax(-1)[..., None], NODES - 1 - near[..., ::-1].argmax(-1)[..., None]
+        between = (np.arange(NODES) >= first) & (np.arange(NODES) <= last)
+        valley = np.where(between, worth, np.inf)
+        where = np.take_along_axis(self.w, valley.argmin(-1)[..., None], -1)[..., 0]
+        cell, w = np.zeros((len(top), 2)), np.take_along_axis(self.w, best, -1)[..., 0]
+        for side, sign in enumerate(SIGN):
+            at = np.flatnonzero(self.on[:, side])
+            far = sign * (self.items.kappa[at, side] * (1.0 + self.items.rho[at, side]))[:, None]
+            true = curve(np.maximum(1.0 - far * (w[at] - self.level[at, side][:, None]), LEAST), self.order)
+            tangent = np.take_along_axis(self.h[side, at], best[at], -1)[..., 0]
+            cell[at, side] = self.items.x[at, side] * ((tangent - true) @ self.q)
+        return cell, top - valley.min(-1), where
 
     def primal(self, y: Floats) -> tuple[Floats, float] | None:
         """The linear programme whose dual was minimised, of the first item: weights on the nodes of each value."""
-        w, phi, values = self.w[0], self.phi[0], len(self.q)
+        w, phi, values = self.v[0], self.phi[0], len(self.q)
         weight = np.repeat(self.q, NODES)
-        lp = LinearProgramme(
-            -weight * (phi - y[:, None] * w).ravel(), np.zeros(w.size), np.full(w.size, INFINITY), warm=True
-        )
+        worth = phi - (y + self.price[0])[:, None] * w
+        lp = LinearProgramme(-weight * worth.ravel(), np.zeros(w.size), np.full(w.size, INFINITY), warm=True)
         means = (weight * x.ravel() for x in (w, self.h[0, 0], self.h[1, 0]))
         rows = [sparse.kron(sparse.eye(values), np.ones((1, NODES))), *means]
-        one = np.ones(values + 1)
+        one, mean = np.ones(values), self.mean[0]
         lp.add(
             sparse.vstack([sparse.csr_matrix(r) for r in rows]),
-            np.append(one, self.k[0]), np.append(one, [INFINITY] * 2),
+            np.concatenate([one, mean[:1], self.k[0]]), np.concatenate([one, mean[1:], [INFINITY] * 2]),
         )
         found = lp.solve()
         if not found.optimal:

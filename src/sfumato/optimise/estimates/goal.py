@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,6 +88,28 @@ def goal(joint: Joint, target: Any, reads: str = "both") -> Goal:
     if isinstance(target, str):
         return Goal(coordinates, _named(target, at, joint.shape, reads))
     return Goal(coordinates, _given(target, at, joint.shape, reads))
+
+
+def parts_of(joint: Joint, reads: str = "both", columns: Sequence[int] = ()) -> dict[str, Goal]:
+    """What a reader of a release looks at: the whole table, the secret, and each useful column by itself.
+
+    `columns` are the sizes of the useful columns, whose codes together are those of the useful variable.
+    """
+    coordinates = Coordinates.of(joint, reads)
+    u = coordinates.cell[coordinates.p > 0] % joint.shape[1]
+    digits = np.unravel_index(u, tuple(columns)) if len(columns) > 1 else (u,)
+    whole = {name: goal(joint, name) for name in ("joint", "secret")} if reads == "both" else {}
+    if reads == "useful" and len(columns) > 1:
+        whole = {"useful": goal(joint, "useful", "useful")}
+    sums = ((digit == np.unique(digit)[:, None]).astype(float) for digit in digits)
+    return whole | {f"column {i}": Goal(coordinates, m.T @ m / len(m)) for i, m in enumerate(sums)}
+
+
+def mean_of(goals: Mapping[str, Goal], best: Mapping[str, float]) -> Goal:
+    """The mean of the errors, each in units of the best one of its own: C = Σ C_k / (K f*_k)."""
+    parts = [goals[name].cost / (len(best) * f) for name, f in best.items() if 0 < f < float("inf")]
+    first = next(iter(goals.values()))
+    return Goal(first.coordinates, np.asarray(sum(parts)) if parts else first.cost)
 
 
 def _named(target: str, at: Any, shape: tuple[int, int], reads: str) -> Floats:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
 from sfumato.optimise.arrays import Floats
@@ -63,9 +61,10 @@ class Estimates:
         rows, theta = self._pool()
         if self.seconds(len(rows)) > self.budget.left:
             return self.value
-        began = time.monotonic()
+        began = self.budget.clock()
         found = best_mixture(rows, self.goal.cost, theta, settled, None if self.seen.all() else self.seen)
-        self.pace = max(time.monotonic() - began, 1e-4) / (len(rows) ** 2 * (len(rows) / 3 + 2 * len(self.p)) * STEPS)
+        took = max(self.budget.clock() - began, 1e-4)
+        self.pace = took / (len(rows) ** 2 * (len(rows) / 3 + 2 * len(self.p)) * STEPS)
         self._take(rows, found)
         return self.value
 

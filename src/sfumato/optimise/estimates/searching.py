@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
@@ -68,7 +68,7 @@ def searched(
     cone, exact = RatioCone(near, epsilon, reads, at_most), RatioCone(within, epsilon, reads)
     exact.coordinates, exact.secrets, exact.cap = cone.coordinates, cone.secrets, cone.cap
     search = _Search(cone, epsilon, at_most)
-    working = budget.part(1 - AFTER, max(budget.left - search.seconds(), SEARCH * budget.left))
+    working = budget.part(1 - AFTER, max(budget.left - search.seconds(budget.clock), SEARCH * budget.left))
     master = Estimates(goal, working)
     if not search.begin(master, known):
         return None
@@ -77,6 +77,21 @@ def searched(
     if not working.over:
         moved(cone, master, working)
     return _settled(exact, master, budget)
+
+
+def remixed(rows: Floats, goal: Goal, ratio: float, budget: Budget = FREE) -> Floats | None:
+    """The best mixture Q[y, i] of private rows for a goal: a sum of private rows is private. None without the time."""
+    master = Estimates(goal, budget)
+    master.add(rows)
+    master.solve(FINE)
+    return _gathered(*master.best, ratio) if np.isfinite(master.value) else None
+
+
+def made_private(within: UncertaintySet, epsilon: float, reads: str, rows: Floats) -> Floats:
+    """Rows over the coordinates of the filled set, each mixed with a constant until it is private over the set."""
+    cone = RatioCone(within, epsilon, reads)
+    cone.coordinates = RatioCone(filled(within), epsilon, reads).coordinates
+    return repaired(cone, cone.coordinates.unit(rows))
 
 
 class _Search:
@@ -98,13 +113,13 @@ class _Search:
         self.sets = of_cells(cone.coordinates, shape, epsilon, cone.reads)
         self.common = of_values(shape[1], epsilon)[:, cone.coordinates.cell % shape[1]]  # the same whatever s is
 
-    def seconds(self) -> float:
+    def seconds(self, clock: Callable[[], float]) -> float:
         """What it will take to make the rows of a mixture private exactly, by what a few take."""
         n, some = self.sets.shape[1], self.sets[:: max(1, len(self.sets) // TIMED)][:TIMED]
         self.cone.cuts(self.cone.coordinates.unit(steep(some[:1])))  # the first call loads what it needs
-        began = time.monotonic()
+        began = clock()
         self.cone.cuts(self.cone.coordinates.unit(steep(some)))
-        return float(ROWS * n / TIMED * (time.monotonic() - began))
+        return float(ROWS * n / TIMED * (clock() - began))
 
     def begin(self, master: Estimates, known: Floats | None) -> bool:
         """A first mixture: single cells, which tell everything, and some of all other sets; then the rest by price."""

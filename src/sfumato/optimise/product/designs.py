@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sfumato.optimise.arrays import Floats
+from sfumato.optimise.arrays import Floats, greatest_gap
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.product.layout import Layout
 from sfumato.optimise.product.levelling import level
@@ -58,13 +58,3 @@ def safe(layout: Layout, ball: Ball, p: Floats, epsilon: float) -> Layout:
     share = odds / (1.0 + odds)
     heights = tuple((1.0 - share) * h + share / layout.total for h in layout.heights)
     return Layout(layout.total, layout.lengths, heights)
-
-
-def greatest_gap(high: Floats, low: Floats, factor: float) -> Floats:
-    """For each column max over i ≠ j of high[i] − factor·low[j]."""
-    i, j, at = np.argmax(high, 0), np.argmin(low, 0), np.arange(high.shape[1])
-    direct = high[i, at] - factor * low[j, at]
-    top, bottom = high.copy(), low.copy()
-    top[i, at], bottom[j, at] = -np.inf, np.inf
-    crossed = np.maximum(top.max(0) - factor * low[j, at], high[i, at] - factor * bottom.min(0))
-    return np.asarray(np.where(i == j, crossed, direct))

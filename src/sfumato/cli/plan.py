@@ -1,0 +1,74 @@
+"""sfumato plan: what a release will be worth, before it is made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sfumato.cli.console import Screen, columns, document, story
+from sfumato.cli.options import (
+    Location,
+    Names,
+    bundling,
+    counting,
+    designing,
+    format_option,
+    joined,
+    json_option,
+    read_as,
+    reading,
+    table_argument,
+    table_source,
+    wishes_of,
+)
+from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from sfumato.sources import Where
+
+
+@click.command()
+@table_argument
+@click.option("--secret", type=Names(), multiple=True, required=True, help="The column(s) to protect.")
+@click.option("--useful", type=Names(), multiple=True,
+              help="The columns to keep informative. Without it: every other categorical column that fits.")
+@click.option("--epsilon", type=float, required=True, help="The privacy level in nats; smaller protects more.")
+@click.option("--design-from", type=Location(), metavar="FILE", help="Design from this reference table.")
+@designing
+@counting
+@reading
+@bundling
+@format_option
+@json_option
+def plan(
+    table: Where, secret: Any, useful: Any, design_from: Where | None, form: str | None, as_json: bool, **wishes: Any
+) -> None:
+    """Say what estimates from a release of TABLE will be worth: errors, rows, and what would help. Writes nothing.
+
+    \b
+    Example:
+      sfumato plan people.csv --secret diagnosis --epsilon 1
+    """
+    from sfumato.releasing.planning import planned
+
+    read = read_as(wishes)
+    wished = wishes_of(joined(secret), joined(useful), wishes)
+    made = planned(
+        table_source(table, form, **read), wished, reference=design_from, listener=Screen(quiet=as_json)
+    )
+    told = made.foreseen()
+    if told is None:
+        raise InputError("what a bundle will be worth is not foreseen; name fewer useful columns, or --columns one.")
+    if as_json:
+        helps = [{"what": h.what, "times": h.times} for h in told.helps]
+        parts = [{"table": p.name, "values": p.values, "points": p.points, "rows": p.rows} for p in told.parts]
+        document({"rows": told.n, "share": told.share, "parts": parts, "helps": helps, "notes": list(made.notes)})
+        return
+    story(f"What whoever estimates from {told.n:,} released rows will know, by {made.mechanism.method}:\n")
+    rows = [[p.name, str(p.values), p.error, f"{p.rows:,.0f}"] for p in told.parts]
+    columns(["", "values", "95 % of a share", "worth unprotected rows"], rows, numbers=3)
+    story(f"\nIn all it is worth {told.share:.1%} of its rows" + (
+        ": less than 1 %, so that a release needs --anyway." if told.little else "."))
+    for one in told.helps:
+        story(f"  {one.what}: errors {one.times:.2g} times as large")

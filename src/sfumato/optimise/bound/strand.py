@@ -1,0 +1,214 @@
+"""One secret's part of a bound: prices y of its values, found on two-level blocks first and then on any blocks.
+
+min q·y + T·r with r ≥ Σ q(φ(h) − y·h) for every block h in K = {m ≥ 1, M ≤ E} (docs/robust.md, section 3). Two-level
+blocks give a start; the blocks at which the bound on r is attained, relaxed ones, are what the prices learn from then.
+The programme's own y are a degenerate vertex at which other blocks are worth far more, so a proximal bundle is begun at
+y = 1 + Σ_h θ_h φ(h), what each value tells; the 1 makes r about −1/T, as the total asks for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import clarabel
+import numpy as np
+from scipy import sparse
+
+from sfumato.optimise.arrays import Floats, xlogx
+from sfumato.optimise.bound.pricing import Block, Items, Priced, Queries
+from sfumato.optimise.bound.slack import reach
+from sfumato.optimise.budget import FREE, Budget
+from sfumato.optimise.linear import DUAL, INFINITY, LinearProgramme
+
+PAIRED = 24  # values up to which exchanges of two are tried
+LISTED = 12  # values whose subsets are listed
+EXCHANGES, STARTS = 3, 6  # of sets of more values: rounds of exchanges, and sets they begin at
+SETTLED = 1e-3  # nats: blocks worth less than this more are not looked for
+LEARNT = 2  # blocks of the mean from which prices learn at a time
+BUNDLE = 20  # blocks for each value in the programme of prices
+SERIOUS, TRUSTED = 0.1, 0.5  # shares of the promised fall at which prices are taken, and boldness grows
+BOLDER, SHYER = 2.0, 0.6
+CLOSE = 2e-3  # of the value: what prices may still gain when they are left
+
+
+STRAND = 0.02  # seconds that a secret takes at least, for each of its values
+
+
+class Strand:
+    """One secret with shares q of its values, the slack of its two sides, and E."""
+
+    MEANS = 4  # blocks of log c
+    tree: Items | None = None  # what branch and bound knows of K
+    true = 0  # blocks that are in K: the first ones
+
+    def __init__(self, q: Floats, order: float, above: float, below: float, E: float) -> None:
+        self.q, self.E = q, E
+        self.block = Block(q, order, above, below) if len(q) > 1 else None
+        far = np.full(len(q), 2.0 / q.min() + 40.0)
+        self.lp = LinearProgramme(np.append(1.0, q), np.append(-INFINITY, -far), np.append(INFINITY, far), warm=True)
+        self.blocks, self.gain = np.zeros((0, len(q))), np.zeros(0)
+        grid = np.sin(np.linspace(0.0, np.pi / 2, 257)) ** 2
+        self.reach = grid, reach(grid, below, order)[0], reach(grid, above, order)[1]
+        eye = np.eye(len(q))
+        self.sets = np.concatenate([eye, 1.0 - eye]) if len(q) > 2 else eye
+        if 2 < len(q) <= LISTED:
+            self.sets = (np.arange(1, (1 << len(q)) - 1)[:, None] >> np.arange(len(q)) & 1).astype(float)
+        self._add(np.outer([1.0, E], np.ones(len(q))))
+        if len(q) > 1:
+            self._add(np.concatenate(self._corners(np.concatenate([eye, 1.0 - eye]))))
+
+    def _gained(self, blocks: Floats, gain: Floats) -> tuple[Floats, Floats]:
+        """Blocks and their gains as the programme takes them."""
+        return blocks, gain
+
+    def _add(self, blocks: Floats, gain: Floats | None = None) -> None:
+        blocks, gain = self._gained(blocks, xlogx(blocks) @ self.q if gain is None else gain)
+        self.blocks, self.gain = np.concatenate([self.blocks, blocks]), np.concatenate([self.gain, gain])
+        self.lp.add(np.column_stack([np.ones(len(gain)), blocks * self.q]), gain, np.full(len(gain), INFINITY))
+
+    def _levels(self, mass: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+        """(low, step) of the two corners of lo + d·1_H in K: the steepest, or 0 off H and d = E/r₊ or 1/r₋."""
+        low, high = (np.interp(mass, self.reach[0], x) for x in self.reach[1:])
+        d = (self.E - 1.0) / np.maximum(high - low, 1e-300)
+        flat = 1.0 - d * low < 0.0
+        one, two = self.E / np.maximum(high, 1e-300), 1.0 / np.maximum(low, 1e-300)
+        start = np.where(flat, 0.0, 1.0 - d * low)
+        return (start, np.where(flat, one, d)), (start, np.where(flat, two, d))
+
+    def _corners(self, sets: Floats) -> list[Floats]:
+        return [low[:, None] + d[:, None] * sets for low, d in self._levels(np.minimum(sets @ self.q, 1.0))]
+
+    def _best(self, y: Floats) -> tuple[Floats, Floats]:
+        """The sets worth most at y, and what they are worth."""
+        sets, count = self.sets, len(self.q)
+        if count > LISTED:
+            sets, flips = (np.argsort(np.argsort(y))[None] < np.arange(1, count)[:, None]).astype(float), np.eye(count)
+            for _ in range(EXCHANGES):
+                best = sets[np.argsort(-self._worth(sets, y))[:STARTS]]
+                near = np.abs(best[:, None] - flips).reshape(-1, count)
+                swaps = np.abs(near[: 2 * count, None] - flips).reshape(-1, count)
+                near = np.concatenate([near, swaps]) if count <= PAIRED else near
+                near = near[(near.sum(1) > 0) & (near.sum(1) < count)]
+                sets = np.concatenate([best, near[np.argsort(-self._worth(near, y))[: 6 * count]]])
+            sets = np.unique(sets, axis=0)
+        worth = self._worth(sets, y)
+        top = np.argsort(-worth)[: 4 + count // 2]
+        return sets[top], worth[top]
+
+    def _worth(self, sets: Floats, y: Floats) -> Floats:
+        mass, priced, whole = np.minimum(sets @ self.q, 1.0), sets @ (self.q * y), float(self.q @ y)
+        return np.asarray(np.max([
+            self._weighed(low + d * mass, mass * xlogx(low + d) + (1 - mass) * xlogx(low), low * whole + d * priced)
+            for low, d in self._levels(mass)
+        ], axis=0))
+
+    def _weighed(self, mean: Floats, gain: Floats, priced: Floats) -> Floats:
+        return gain - priced
+
+    def solve(self, T: float, turns: int = 0, budget: Budget = FREE) -> None:
+        """The programme at this length, with two-level blocks added for so many turns: r, y at a vertex, and θ."""
+        self.lp.cost(np.array([T]))
+        for turn in range(turns + 1):
+            found = self.lp.solve(DUAL)
+            if not found.optimal:
+                return
+            self.r, self.vertex, self.theta = float(found.x[0]), found.x[1:], found.row_dual
+            if turn == turns or len(self.q) == 1 or budget.over:
+                return
+            sets, worth = self._best(self.vertex)
+            if worth[0] < self.r + SETTLED:
+                return
+            self._add(np.concatenate(self._corners(sets)))
+
+    def queries(self, floor: float, roof: float) -> Queries:
+        """Blocks of the mean c; below their middle m binds more, above it M."""
+        edges = np.geomspace(floor, roof, self.MEANS + 1)
+        mean, first = np.column_stack([edges[:-1], edges[1:]]), np.arange(self.MEANS) < self.MEANS // 2
+        level = np.tile([roof, floor], (self.MEANS, 1))
+        return Queries(level, mean, first.astype(np.int64), np.zeros(self.MEANS))
+
+    def table(
+        self, y: Floats, floor: float, roof: float, least: float, rounds: int, budget: Budget, tree: Items | None = None
+    ) -> Floats:
+        """Rows (c₁, c₂, B): Σ q(φ(v) − y·v) ≤ B for blocks with m(v) ≥ floor, M(v) ≤ roof and q·v in [c₁, c₂].
+
+        What is below `least` need not be good. `tree` is what is known of K: floor or roof are 1 or E then.
+        """
+        if self.block is None:
+            edges = np.linspace(floor, roof, 9)
+            ends = xlogx(edges) - float(y[0]) * edges  # convex
+            return np.column_stack([edges[:-1], edges[1:], np.maximum(ends[:-1], ends[1:])])
+        asked = self.queries(floor, roof)
+        if tree is not None:  # a narrower set, or K stretched to a higher roof
+            known = self.queries(1.0, self.E)
+            asked = replace(known, level=asked.level) if roof == self.E else replace(
+                known, stretch=(roof - 1.0) / (self.E - 1.0)
+            )
+        self.asked, enough = asked, self._enough(asked, least + SETTLED)
+        self.found: Priced = self.block.price(y, asked, enough, rounds, budget, tree)
+        return self._listed(asked, np.maximum(self.found.value, enough))
+
+    def _enough(self, asked: Queries, least: float) -> Floats:
+        """Per query, what need not be good."""
+        return np.full(len(asked.first), least)
+
+    def _listed(self, asked: Queries, value: Floats) -> Floats:
+        return np.column_stack([1.0 + asked.stretch * (asked.mean - 1.0), value])
+
+    def _learn(self, y: Floats) -> None:
+        """The relaxed blocks at the worst places of the last table."""
+        assert self.block is not None
+        items = self.found.items
+        for query in np.argsort(-self.found.value)[:LEARNT]:
+            at = np.flatnonzero(items.query == query)
+            row = self.block.relaxed(y, self.asked, items.take(at[[int(items.value[at].argmax())]]))
+            if row is not None:
+                self._add(row[0][None], np.array([row[1]]))
+
+    def improve(self, T: float, turns: int, rounds: int, budget: Budget) -> Floats:
+        """Better prices, kept as y, and their table at floor 1 and roof E; r is what it proves."""
+        if not self.true:
+            self.true = len(self.gain)
+            self.y = self.vertex if self.block is None else np.asarray(self.theta @ xlogx(self.blocks)) + 1.0
+        kept, bold, model, best, true, y = np.zeros((0, 3)), 1.0, -np.inf, np.inf, self.true, self.y
+        for turn in range(turns):
+            least = float((self.gain[:true] - self.blocks[:true] @ (self.q * y)).max())
+            # a table is needed whatever time is left, more of them may stop anywhere
+            more = 0 if budget.over else 1 if self.tree else rounds
+            table = self.table(y, 1.0, self.E, least, more, budget if turn else FREE, self.tree)
+            value = float(self.q @ y) + T * float(height(table).max())
+            promised = best - model
+            if value < best - SERIOUS * promised or not turn:
+                bold *= BOLDER if turn and value < best - TRUSTED * promised else 1.0
+                best, self.y, kept = value, y, table
+            else:
+                bold *= SHYER
+            if self.block is None:
+                break
+            self.tree = self.found.items
+            if budget.over:
+                break
+            self._learn(y)
+            y, model = self._proximal(T, bold)
+            if best - model < CLOSE * abs(best) and turn:
+                break
+        self.r = float(height(kept).max())
+        return kept
+
+    def _proximal(self, T: float, bold: float) -> tuple[Floats, float]:
+        """min q·y + T·r + Σ q(y − c)²/(2·bold) over the blocks worth most at the centre c, and its model's value."""
+        q, count = self.q, BUNDLE * len(self.q)
+        near = np.argsort(-(self.gain - self.blocks @ (q * self.y)))[:count]
+        settings = clarabel.DefaultSettings()
+        settings.verbose, settings.tol_gap_rel, settings.tol_feas = False, 1e-6, 1e-7
+        quadratic = sparse.diags(np.append(q / bold, 0.0)).tocsc()
+        matrix = sparse.csc_matrix(np.column_stack([-self.blocks[near] * q, -np.ones(len(near))]))
+        cone = [clarabel.NonnegativeConeT(len(near))]
+        linear = np.append(q - q * self.y / bold, T)
+        x = np.array(clarabel.DefaultSolver(quadratic, linear, matrix, -self.gain[near], cone, settings).solve().x)
+        return x[:-1], float(q @ x[:-1] + T * x[-1])
+
+
+def height(table: Floats, tilt: float = 0.0) -> Floats:
+    """The greatest B − tilt·c of each block of a table."""
+    return np.asarray(table[:, 2] - np.minimum(tilt * table[:, 0], tilt * table[:, 1]))

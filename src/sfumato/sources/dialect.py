@@ -1,0 +1,192 @@
+"""Dialect: how a file of delimited text is written, found out from its beginning."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sfumato.errors import InputError, option, unknown
+from sfumato.sources.reading import Reading, looked
+
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+SAMPLE = 1 << 22  # bytes read for the encoding: all of most files, a moment of the largest
+RECORDS = 5_000  # looked at for the delimiter and for spellings
+LONGEST_HEADER = 1 << 24
+CHUNK = 1 << 16
+COMMENT = "#"
+MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32", codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16",
+}
+WESTERN = "cp1252"  # what programs of Western Europe write that do not write UTF-8; it holds latin-1
+ENCODING = option("--encoding latin-1, for example", "encoding='latin-1', for example")
+OTHER_SCRIPTS = ("cp1251", "cp1253", "cp1255", "cp1256", "cp932", "gb18030", "big5", "euc_kr")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a caller knows about a file; None is found out."""
+
+    delimiter: str | None = None
+    encoding: str | None = None
+    na: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.delimiter is not None and len(self.delimiter) != 1:
+            raise InputError(f"a delimiter is one character, such as ; or a tab, got {self.delimiter!r}.")
+        try:
+            if self.encoding is not None:
+                codecs.lookup(self.encoding)
+        except LookupError:
+            raise unknown("an encoding", self.encoding or "", ("utf-8", "utf-16", "cp1252", "latin-1")) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a file is written, and what its text means."""
+
+    encoding: str
+    delimiter: str
+    skipped: int  # lines before the header
+    columns: tuple[str, ...]  # as they are written
+    reading: Reading
+
+
+def dialect_of(stream: Any, name: str, own: str, said: Said) -> tuple[Dialect, bytes]:
+    """The dialect of a file or pipe whose suffix stands for the delimiter `own`, and the bytes read to find it."""
+    data, ended = _beginning(stream, name)
+    encoding = said.encoding or _encoding(data, ended)
+    text = codecs.getincrementaldecoder(encoding)(errors="replace").decode(data).removeprefix("\ufeff")
+    at, mark = _preamble(text, said.delimiter)
+    lines = text[at:]
+    if not lines.strip():
+        raise InputError(f"{name} is empty: its first line must name the columns.")
+    delimiter = said.delimiter or mark or _delimiter(lines, own, ended)
+    header, *records = _records(lines, delimiter, ended)
+    if any("\ufffd" in x for x in header):
+        raise InputError(f"the header of {name} is not written in {encoding}. Say which it has ({ENCODING}).")
+    skipped = len(re.findall(r"\r\n|\r|\n", text[:at]))
+    reading = looked(header, records, said.na, delimiter == ",")
+    told = [f"{DELIMITERS.get(delimiter, repr(delimiter))} divide its fields"] if delimiter != own else []
+    told += [f"it is read as {encoding}"] if encoding != "utf-8" else []
+    told += [f"{skipped} lines above the header are passed over"] if skipped > 1 else []
+    told += ["1 line above the header is passed over"] if skipped == 1 else []
+    return Dialect(
+        encoding, delimiter, skipped, tuple(header), replace(reading, said=(*told, *reading.said))
+    ), data
+
+
+def _beginning(stream: Any, name: str) -> tuple[bytes, bool]:
+    """The first bytes, with the header whole, and whether that is all. A pipe is not waited for beyond its header."""
+    data, take = b"", getattr(stream, "read1", None)
+    try:
+        while len(data) < (LONGEST_HEADER if _open(data) else SAMPLE):
+            part = bytes((take or stream.read)(CHUNK))
+            data += part
+            if not part or (take is not None and not _open(data)):
+                break
+    except OSError:
+        raise InputError(f"{name} could not be read: the file is damaged or cut short.") from None
+    if not data:
+        raise InputError(f"{name} is empty: it has neither a header nor rows.")
+    if len(data) >= LONGEST_HEADER and _open(data):
+        raise InputError(f"the header of {name} does not end within {LONGEST_HEADER:,} bytes. Is a quote left open?")
+    return data, not part
+
+
+def _open(data: bytes) -> bool:
+    """Whether no line break stands outside quotes yet."""
+    return not any(data.count(b'"', 0, found.start()) % 2 == 0 for found in re.finditer(rb"[\r\n]", data))
+
+
+def _encoding(data: bytes, ended: bool) -> str:
+    """By its mark, else UTF-8 where that is possible, else UTF-16 without a mark, another script, or Western."""
+    for mark, name in MARKS.items():
+        if data.startswith(mark):
+            return name
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(data, final=ended)
+        if b"\0" not in data:
+            return "utf-8"
+    except UnicodeDecodeError:
+        pass
+    for at, name in ((1, "utf-16-le"), (0, "utf-16-be")):
+        if len(data) > 1 and 2 * data[at::2].count(0) > len(data[at::2]):
+            return name
+    from charset_normalizer import from_bytes
+
+    telling = b"\n".join(line for line in data.splitlines() if not line.isascii())[:CHUNK]
+    best = from_bytes(telling, cp_isolation=[WESTERN, "cp1250", *OTHER_SCRIPTS]).best()
+    return best.encoding if best is not None and best.encoding in OTHER_SCRIPTS and _one_script(str(best)) else WESTERN
+
+
+def _one_script(text: str) -> bool:
+    """Whether words with other letters than ASCII's have no Latin ones: accents stand among these, a script alone."""
+    words = [word for word in re.findall(r"[^\W\d_]{2,}", text) if not word.isascii()]
+    return bool(words) and not any(unicodedata.name(c, "").startswith("LATIN") for word in words for c in word)
+
+
+def _preamble(text: str, delimiter: str | None) -> tuple[int, str | None]:
+    """Where the header begins, behind comments, blank lines and Excel's sep=; and the delimiter that this says.
+
+    A line that begins with # is a comment unless it has as many fields as the first line that does not: it is then the
+    header of a file whose first column is so named.
+    """
+    at, mark = 0, delimiter
+    passed: list[tuple[int, str]] = []
+    for line in text.splitlines(keepends=True):
+        bare = line.strip().lower()
+        if bare.startswith("sep=") and len(bare) == 5:
+            mark = mark or line.strip()[4]
+        elif bare and not bare.startswith(COMMENT):
+            if passed and any(line.count(d) == passed[-1][1].count(d) > 0 for d in ([mark] if mark else DELIMITERS)):
+                return passed[-1][0], mark
+            return at, mark
+        if bare.startswith(COMMENT):
+            passed.append((at, line))
+        at += len(line)
+    return (passed[0][0], mark) if passed and at == len(text) else (at, mark)
+
+
+def _delimiter(text: str, own: str, ended: bool) -> str:
+    """The one that the suffix stands for where it divides all records alike; else the one that makes most fields so.
+
+    A guess from the frequency of characters, as that of Python's csv module, is misled by commas in quotes and in
+    numbers; fields are counted here as they will be read.
+    """
+    widths = {mark: {len(r) for r in _records(text, mark, ended)} for mark in (own, *DELIMITERS)}
+    even = {mark: max(found) for mark, found in widths.items() if len(found) == 1 and max(found) > 1}
+    if own in even or not even:
+        return own
+    return max(even, key=lambda mark: even[mark])
+
+
+def _records(text: str, delimiter: str, ended: bool) -> list[list[str]]:
+    """The first records as they are read, the header in front; comments and the last one, which may be cut, are not."""
+    found = list(_parsed(text, delimiter))
+    if not ended and len(found) > 2 and len(found) <= RECORDS:
+        del found[-1]
+    return found or [[]]
+
+
+def _parsed(text: str, delimiter: str) -> Iterator[list[str]]:
+    lines: Iterable[str] = io.StringIO(text, newline="")
+    rows = csv.reader(lines, delimiter=delimiter)
+    width, told = None, 0
+    try:
+        for row in rows:
+            if not row or (width is not None and row[0].startswith(COMMENT) and len(row) != width):
+                continue
+            width = width or len(row)
+            yield row
+            told += 1
+            if told > RECORDS:
+                return
+    except csv.Error:
+        return

@@ -1,0 +1,82 @@
+"""What people see in a terminal: words that stay whole, intervals with both ends, options in groups."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sfumato as sf
+from sfumato.cli import cli, console
+from sfumato.cli.grouping import GROUPS
+from sfumato.cli.release import release
+from sfumato.optimise.budget import heard_by
+from sfumato.releasing.listening import Silent
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1), st.integers(5, 80))
+def test_an_interval_has_whiskers_on_both_sides_and_the_width_it_was_given(a, b, c, cells):
+    low, at, high = sorted((a, b, c))
+    line = console.span(low, at, high, 1.0, cells)
+    assert len(line) == cells and re.fullmatch(r" *├─*●─*┤ *", line)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 140])
+def test_labels_are_not_broken_inside_a_word(columns, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    labels = ["Married-civ-spouse", "Never married before", "Separated"]
+    console.columns(["marital status", "what it means in this release and in others", "share"],
+                    [[x, "a sentence that is long enough to be wrapped " * 3, "12.34 %"] for x in labels], numbers=1)
+    printed = capsys.readouterr().out
+
+    assert max(map(len, printed.splitlines())) <= columns
+    for word in " ".join(labels).split():
+        assert word in printed
+
+
+def test_margins_come_first_in_an_estimate(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    joint = sf.datasets.adult("sex", "race")
+    made = sf.design(sf.ChiSquareBall(joint), 1.0, "srr").mechanism
+    made.save("out.mechanism.json")
+    sf.release(sf.datasets.rows(joint, seed=1), made, "out.csv", seed=1)
+
+    said = CliRunner().invoke(cli, ["estimate", "out.csv"]).output
+
+    heads = [line for line in said.splitlines() if line in ("sex", "race", "sex × race")]
+    assert heads == ["sex", "race", "sex × race"]
+
+
+def test_options_are_listed_in_groups_each_once():
+    said = CliRunner().invoke(cli, ["release", "--help"]).output
+    for title in ("Columns and files:", "The promise:", "How values are read:", "Releasing more than once:", "Other options:"):
+        assert said.count(f"\n{title}\n") == 1
+    for option in release.params:
+        for name in [o for o in option.opts if o.startswith("--")]:
+            assert len(re.findall(rf"^  (?:-\w, )?{name}\b", said, re.MULTILINE)) == 1, name
+    named = [name for names in GROUPS.values() for name in names]
+    assert len(named) == len(set(named))
+
+
+def test_a_search_tells_its_stage_value_bound_and_time():
+    told = []
+    with heard_by(lambda *heard: told.append(heard)):
+        made = sf.design(sf.ChiSquareBall(sf.datasets.adult("sex", "race")), 1.0, "ballopt")
+    with Silent().search("designing") as nobody:
+        assert nobody is None
+
+    stages, values, _, left = zip(*told, strict=True)
+    assert set(stages) and np.isfinite(values).all() and min(left) >= 0
+    assert max(values) >= 0.9 * made.value
+    assert console.search_words(*told[-1]).startswith(f"{stages[-1]}: ")
+
+
+def test_an_audit_says_what_its_number_means(tmp_path):
+    sf.design(sf.ChiSquareBall(sf.datasets.adult("sex", "race")), 1.0, "srr").mechanism.save(tmp_path / "m.json")
+    said = CliRunner().invoke(cli, ["audit", str(tmp_path / "m.json"), "--records", "20000", "--seed", "1"]).output
+    assert "changes the odds between two possibilities" in " ".join(said.split())
+    assert "2.72 is allowed" in " ".join(said.split())

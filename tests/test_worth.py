@@ -1,0 +1,107 @@
+"""What a release is worth, said before; something to open, after."""
+
+import csv
+import json
+import os
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from click.testing import CliRunner
+
+import sfumato as sf
+from sfumato.cli import cli
+from sfumato.estimation import tidy
+
+USEFUL = sf.Alphabet.of(sf.Column.of("town", ["A", "B"]), sf.Column.of("job", ["none", "some", "much"]))
+JOINT = sf.Joint.from_counts([[300, 150, 90, 120, 80, 60], [100, 200, 150, 90, 160, 100]], sf.Column.of("ill", ["no", "yes"]), USEFUL)
+MINE = sf.design(JOINT, 1.5, "precise", target="each", working=1.5).mechanism
+
+
+@pytest.fixture
+def people(tmp_path):
+    sf.datasets.rows(JOINT).to_pandas().to_csv(tmp_path / "people.csv", index=False)
+    return tmp_path / "people.csv"
+
+
+def run(*args, code=0):
+    done = CliRunner().invoke(cli, [str(x) for x in args])
+    assert done.exit_code == code, done.output + done.stderr
+    return done
+
+
+def test_guesses_stand_beside_symbols_and_change_no_estimate(tmp_path):
+    rows = sf.datasets.rows(JOINT)
+    out = {decode: sf.release(rows, MINE, tmp_path / f"{decode}.csv", decode=decode, seed=1) for decode in ("symbols", "guess")}
+    table = pa.csv.read_csv(tmp_path / "guess.csv")
+
+    assert [(c.name, c.role) for c in out["guess"].manifest.columns] == [
+        ("symbol", "symbol"), ("town (guess)", "guess"), ("job (guess)", "guess")]
+    assert out["guess"].manifest.decode == "symbols" and "for reading only" in " ".join(out["guess"].manifest.notes)
+    assert table["symbol"].to_pylist() == pa.csv.read_csv(tmp_path / "symbols.csv")["symbol"].to_pylist()
+    found = [sf.estimate(tmp_path / f"{decode}.csv", MINE).p for decode in out]
+    assert np.array_equal(*found)
+
+
+def test_a_guess_is_the_likeliest_value_of_its_column():
+    table = sf.release(sf.datasets.rows(JOINT), MINE, decode="guess", seed=1).to_pandas()
+    posterior = MINE.posterior().sum(1).reshape(-1, 2, 3)
+    jobs = {f"y{y}": USEFUL.columns[1].labels[p.sum(0).argmax()] for y, p in enumerate(posterior)}
+
+    assert (table["job (guess)"] == table["symbol"].map(jobs)).all()
+
+
+def test_outputs_that_are_labels_need_no_guess():
+    mechanism = sf.design(JOINT, 1.0, "grr").mechanism
+
+    assert sf.release(sf.datasets.rows(JOINT), mechanism, decode="guess").column_names == ["ill", "town", "job"]
+
+
+def test_the_tables_of_a_release_are_its_estimates(people):
+    run("release", people, "--secret", "ill", "--useful", "town,job", "--epsilon", 2, "--method", "grr", "--out",
+        people.with_name("out.csv"))
+    with open(people.with_name("out.tables.csv"), newline="") as file:
+        rows = list(csv.DictReader(file))
+    found = sf.estimate(people.with_name("out.csv"), people.with_name("out.mechanism.json"))
+    known = list(tidy(found))
+
+    assert {r["columns"] for r in rows} == {"ill", "town", "job", "ill × town", "ill × job", "town × job"}
+    assert [(r["columns"], r["values"]) for r in rows] == [(k["columns"], k["values"]) for k in known]
+    assert [float(r["share"]) for r in rows] == pytest.approx([k["share"] for k in known], abs=1e-5)
+    assert all(float(r["low"]) <= float(r["share"]) <= float(r["high"]) for r in rows)
+
+
+def test_plan_says_what_a_release_will_be_worth_and_writes_nothing(people):
+    words = ("plan", people, "--secret", "ill", "--useful", "town,job", "--epsilon", 1, "--method", "grr")
+    shown, told = run(*words).stdout, json.loads(run(*words, "--json").stdout)
+
+    assert "worth unprotected rows" in shown and "ε = 2 instead of 1" in shown and "leaving out" in shown
+    assert [p["table"] for p in told["parts"]] == ["ill", "town", "job", "ill × town × job"]
+    assert told["share"] == pytest.approx(sf.design(JOINT, 1.0, "grr").foreseen().share, rel=1e-6)
+    assert os.listdir(people.parent) == ["people.csv"]
+
+
+def test_a_release_that_is_worth_nothing_is_made_only_when_asked_for_once_more(people):
+    words = ("release", people, "--secret", "ill", "--useful", "job", "--epsilon", 0.01, "--method", "grr", "--out",
+             people.with_name("out.csv"))
+    refused = run(*words, code=2)
+
+    assert "--anyway" in refused.stderr and "ill:" in refused.stderr and os.listdir(people.parent) == ["people.csv"]
+    run(*words, "--anyway")
+    assert people.with_name("out.tables.csv").exists()
+
+
+def test_synthetic_records_follow_the_estimate_and_say_what_they_are(people):
+    run("release", people, "--secret", "ill", "--useful", "town,job", "--epsilon", 3, "--method", "grr", "--out",
+        people.with_name("out.csv"))
+    made = people.with_name("made.csv")
+    run("synthesise", people.with_name("out.csv"), "--rows", 20_000, "--out", made, "--seed", 1)
+    found = sf.estimate(people.with_name("out.csv"), people.with_name("out.mechanism.json"))
+    manifest = json.loads(people.with_name("made.manifest.json").read_text())
+    drawn = sf.tabulate(made, "ill", ["town", "job"])
+
+    assert manifest["format"] == "sfumato/synthetic" and manifest["estimated_from"] == JOINT.n and "drawn" in manifest["note"]
+    assert np.abs(drawn.p - found.p).max() < 0.02
+    assert b"sfumato.synthetic" in found.synthesise(5).schema.metadata
+    run("synthesise", people.with_name("out.csv"), "--rows", 10, "--out", made, code=6)
