@@ -76,4 +76,4 @@ reproduce: $(VENV)/test.stamp  ## figures and tables of the papers, quick versio
 	$(BIN)/sfumato reproduce all --out docs/figures --page docs/reproduced.md
 
 clean:
-	rm -rf $(VENV) $(BENCH_VENV) demo site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(BENCH_VENV) demo site jupyter_execute .mypy_cache .ruff_cache .pytest_cache .hypothesis
