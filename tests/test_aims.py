@@ -37,7 +37,7 @@ def test_auto_never_walks_into_the_hole_of_srr(useful):
     blind = {p.name: p.points for p in sf.design(joint, 1.0, "srr").foreseen().parts}
 
     assert points["secret"] < 25 and (useful != 4 or blind["secret"] > 50)
-    assert sf.design(sf.Anything(joint), 1.0).method in ("grr", "oue")
+    assert sf.design(sf.Anything(joint), 1.0, time_limit=2).mechanism.method == "precise"
 
 
 def test_what_is_foreseen_is_what_estimates_say():
@@ -91,7 +91,7 @@ def test_estimates_are_better_when_aimed_at_and_information_when_that_is(lopside
 
 def test_large_tables_and_other_notions_get_the_best_closed_form():
     joint = sf.datasets.adult("sex", "race")
-    assert sf.design(sf.Anything(joint), 1.0, aim="estimates").method in ("srr", "grr")
+    assert sf.design(sf.Anything(joint), 20.0, aim="estimates").method in ("srr", "grr", "oue")
     ball = sf.ChiSquareBall(joint)
     searched = sf.design(ball, 1.0, aim="estimates", reads="useful", time_limit=3)
     closed = sf.design(ball, 1.0, "grr", reads="useful")

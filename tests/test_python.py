@@ -76,8 +76,8 @@ def test_a_crosstab_keeps_its_labels():
     (lambda: sf.design(np.eye(2), 1.0), "needs a joint.*got a ndarray"),
     (lambda: sf.ChiSquareBall(pd.DataFrame({"a": [1]})), "needs a joint.*sf.tabulate"),
     (lambda: sf.Exactly(np.eye(2)), "needs a joint"), (lambda: sf.RenyiBall([[1]], alpha=2, radius=1), "needs a joint"),
-    (lambda: sf.estimate(["a", "b"], RESULTS["design"]), "count of every output"),
-    (lambda: sf.estimate([[1], [1, 2]], RESULTS["design"]), "count of every output"),
+    (lambda: sf.estimate(["a", "b"], RESULTS["design"]), "answer 1 has"),
+    (lambda: sf.estimate([[1], [1, 2]], RESULTS["design"]), "count of every output|answer 1 has"),
     (lambda: sf.Joint.from_counts([["a", "b"], ["c", "d"]]), "counts must be numbers.*sf.tabulate"),
     (lambda: RESULTS["comparison"].plot("nothing"), "'nothing' is not a figure to plot"),
 ])

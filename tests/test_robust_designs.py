@@ -200,10 +200,13 @@ def test_the_least_information_is_enclosed(joint, seed):
 
 def test_auto_says_what_it_took_and_why():
     joint = sf.datasets.adult("sex", "race")
-    design = sf.design(sf.ChiSquareBall(joint), 0.5)
+    bits = {"aim": "information"}
+    design = sf.design(sf.ChiSquareBall(joint), 0.5, **bits)
     assert design.method == "ballopt" and "auto took ballopt" in design.notes[-1]
-    assert sf.design(sf.Anything(joint), 0.5, time_limit=2).value >= sf.design(sf.Anything(joint), 0.5, "srr").value
-    assert sf.design(sf.Exactly(joint), 0.5).method == "nr"
+    anything = sf.Anything(joint)
+    assert sf.design(anything, 0.5, time_limit=2, **bits).value >= sf.design(anything, 0.5, "srr").value
+    assert sf.design(sf.Exactly(joint), 0.5, **bits).method == "nr"
+    assert "auto took precise" in sf.design(sf.ChiSquareBall(joint), 0.5, time_limit=1).notes[-1]
 
 
 @pytest.mark.parametrize(("options", "message"), [
@@ -321,8 +324,9 @@ def test_a_level_beyond_the_optimisers_is_refused_and_auto_does_without(method):
     ball = sf.ChiSquareBall(joint, confidence=0.95)
     with pytest.raises(InputError, match="up to ε = 12"):
         sf.design(ball, epsilon=20, method=method)
-    found = sf.design(ball, epsilon=20)
+    found = sf.design(ball, epsilon=20, aim="information")
     assert found.certificate.holds and any("auto optimises up to ε = 12" in note for note in found.notes)
+    assert "closed forms" in sf.design(ball, epsilon=20).notes[-1]
 
 
 def test_polyopt_takes_many_useful_values():

@@ -17,10 +17,12 @@ from sfumato.designers.base import Draft, Task
 from sfumato.designers.grr import grr
 from sfumato.designers.ir import ir
 from sfumato.designers.precise import RELATIVE, precise
+from sfumato.designers.robust import LARGEST
 from sfumato.designers.srr import srr
 from sfumato.designers.unary import oue, sue
 from sfumato.errors import ClaimError, InputError, unknown
 from sfumato.mechanism import Mechanism
+from sfumato.optimise.budget import patience
 from sfumato.optimise.estimates.closed import closed_errors, untouched_errors
 from sfumato.privacy.rldp import compared
 
@@ -38,7 +40,7 @@ def aimed(task: Task, aim: str, informative: Callable[[], Draft], time_limit: fl
     if aim == "information":
         return informative()
     if _searchable(task):
-        working = min(SOON + task.joint.p.size / EACH, LATE)
+        working = patience() * min(SOON + task.joint.p.size / EACH, LATE)
         return _noted(precise(task, target="each", time_limit=time_limit, working=working))
     return _best_closed(task) or _blind(informative())
 
@@ -106,5 +108,5 @@ def _best_closed(task: Task) -> Draft | None:
 
 
 def _searchable(task: Task) -> bool:
-    fits = task.notion == "rldp" and task.epsilon > 0
+    fits = task.notion == "rldp" and 0 < task.epsilon <= LARGEST
     return fits and task.joint.p.size <= SEARCHED and len(compared(task.within)) > 1

@@ -18,7 +18,7 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.optimise.estimates.closed import closed_errors, untouched_errors
 from sfumato.optimise.estimates.goal import parts_of
-from sfumato.uncertainty import ChiSquareBall
+from sfumato.uncertainty import Anything, ChiSquareBall
 
 Z95 = 1.959963984540054  # of a normal law: 95 % lie within
 EVERYTHING = 100.0  # points
@@ -128,25 +128,29 @@ def _names(mechanism: Mechanism) -> dict[str, str]:
 def _helps(mechanism: Mechanism, joint: Joint) -> list[Help]:
     """Ways to smaller errors, the best first, each by the best closed form with and without it."""
     claim = mechanism.claim
-    if claim is None or not isinstance(claim.within, ChiSquareBall) or claim.within.confidence is None or not joint.n:
-        return []
-    task = Task(ChiSquareBall(joint, confidence=claim.within.confidence), claim.epsilon, claim.notion, mechanism.reads)
+    if claim is None or claim.within is None:
+        return [Help("twice as many rows", math.sqrt(0.5))]
+    task = Task(claim.within, claim.epsilon, claim.notion, mechanism.reads)
     tried = {f"ε = {2 * task.epsilon:g} instead of {task.epsilon:g}": replace(task, epsilon=2 * task.epsilon)}
     for i, column in enumerate(joint.useful.columns):
-        if len(joint.useful.columns) > 1:
-            tried[f"leaving out {column.name}"] = _about(task, _without(joint, i))
-        if column.size > 3:
-            half = (column.size + 1) // 2
-            tried[f"{half} instead of {column.size} values of {column.name}"] = _about(task, _coarser(joint, i))
+        if len(joint.useful.columns) > 1 and (other := _around(task, _without(joint, i))) is not None:
+            tried[f"leaving out {column.name}"] = other
+        if column.size > 3 and (other := _around(task, _coarser(joint, i))) is not None:
+            tried[f"{(column.size + 1) // 2} instead of {column.size} values of {column.name}"] = other
     now = _least(task)
-    found = [Help(what, times) for what, other in tried.items() if (times := _times(now, _least(other))) < 1]
+    found = [Help(what, times) for what, one in tried.items() if (times := _times(now, _least(one))) < 1]
     found.append(Help("twice as many rows", math.sqrt(0.5)))
     return sorted(found, key=lambda h: h.times)[:HELPS]
 
 
-def _about(task: Task, joint: Joint) -> Task:
-    assert isinstance(task.within, ChiSquareBall)
-    return replace(task, within=ChiSquareBall(joint, confidence=task.within.confidence))
+def _around(task: Task, joint: Joint) -> Task | None:
+    """The same promise about another table; None where the set says too little of itself to be moved."""
+    within = task.within
+    if isinstance(within, Anything):
+        return replace(task, within=Anything(joint))
+    if isinstance(within, ChiSquareBall) and within.confidence is not None and joint.n is not None:
+        return replace(task, within=ChiSquareBall(joint, radius=within.radius))
+    return None
 
 
 def _least(task: Task) -> dict[str, float]:
@@ -172,18 +176,16 @@ def _times(now: Mapping[str, float], then: Mapping[str, float]) -> float:
 def _without(joint: Joint, i: int) -> Joint:
     """The table without one useful column."""
     columns = joint.useful.columns
-    counts = np.asarray(joint.counts if joint.counts is not None else np.rint(joint.p * (joint.n or 1)), np.int64)
-    shaped = counts.reshape(joint.shape[0], *(c.size for c in columns)).sum(i + 1)
+    shaped = joint.p.reshape(joint.shape[0], *(c.size for c in columns)).sum(i + 1)
     rest = Alphabet.of(*(c for j, c in enumerate(columns) if j != i))
-    return Joint.from_counts(shaped.reshape(joint.shape[0], -1), joint.secret, rest)
+    return Joint.from_probabilities(shaped.reshape(joint.shape[0], -1), joint.secret, rest, n=joint.n)
 
 
 def _coarser(joint: Joint, i: int) -> Joint:
     """The table with every two neighbouring values of one useful column in one."""
     columns = joint.useful.columns
-    counts = np.asarray(joint.counts if joint.counts is not None else np.rint(joint.p * (joint.n or 1)), np.int64)
-    shaped = counts.reshape(joint.shape[0], *(c.size for c in columns))
+    shaped = joint.p.reshape(joint.shape[0], *(c.size for c in columns))
     merged = np.add.reduceat(shaped, np.arange(0, columns[i].size, 2), axis=i + 1)
     own = Column.of(columns[i].name, range(merged.shape[i + 1]))
     rest = Alphabet.of(*(own if j == i else c for j, c in enumerate(columns)))
-    return Joint.from_counts(merged.reshape(joint.shape[0], -1), joint.secret, rest)
+    return Joint.from_probabilities(merged.reshape(joint.shape[0], -1), joint.secret, rest, n=joint.n)

@@ -49,14 +49,16 @@ class Plan:
     file: str | None = None  # the name of the mechanism file, when it was given
     part: bool = False  # only a part of the table is released
     table: str = ""  # the name of the table it was designed for
+    rows: int | None = None  # that were counted
     kept: tuple[Joint, Path] | None = None  # noisy counts that were drawn, and where they are to be kept
 
     def foreseen(self) -> Foreseen | None:
-        """What estimates from the release will be worth; None for a bundle, and where there is no design to ask."""
+        """What estimates from the release will be worth, by what the mechanism file tells anybody; None for a bundle,
+        and where there is no design to ask."""
         made = self.mechanism
-        if isinstance(made, Bundle) or made.joint is None or not (rows := self.source.rows or made.joint.n):
+        if isinstance(made, Bundle) or made.joint is None or not (n := self.rows or self.source.rows or made.joint.n):
             return None
-        return foreseen(made, n=rows)
+        return foreseen(made, n=n)
 
     def notices(self, file: str = "the mechanism file") -> tuple[Notice, ...]:
         """What must be said aloud before the mechanism file is given away."""
@@ -121,7 +123,8 @@ def planned(
     mechanism = replace(made.mechanism, source=origin if exact else found.source or made.mechanism.source)
     kept = None if found.kept is None else (found.within.joint, found.kept)
     return Plan(
-        rest, mechanism, made.certificate, told, choice, part=fraction is not None, table=source.name, kept=kept
+        rest, mechanism, made.certificate, told, choice, part=fraction is not None, table=source.name, kept=kept,
+        rows=joint.n if reference is None and fraction is None else None,
     )
 
 
@@ -272,7 +275,8 @@ def _bundle(
             confidence=wishes.confidence, missing=wishes.missing, bins=wishes.bins, rare=wishes.rare, origin=origin,
             labels=wishes.labels,
         )
-    edges = [name for name, rule in (wishes.bins or {}).items() if not isinstance(rule, int)]
+    said = {name: rule for name, rule in (wishes.bins or {}).items() if name not in wishes.automatic}
+    edges = [name for name, rule in said.items() if not isinstance(rule, (int, str))]
     found = [c for c in (*wishes.secret, *wishes.useful) if c not in edges and c not in (wishes.labels or {})]
     told = learned(found) if made.bundle.confidence is not None else ()
     return Plan(rest, made.bundle, made.certificate, (*made.notes, *told), choice, part=origin == "split")

@@ -100,7 +100,7 @@ def _scored(ball: Ball, p: Floats, epsilon: float, at_most: float | None) -> dic
     seen: dict[Profile, float] = {}
 
     def score(x: Profile) -> None:
-        if x not in seen and 1 + x.drop < 0.99 * E and least <= x.floor <= 1 + 1e-9:
+        if x not in seen and x.drop < 0.99 * (E - 1) and least <= x.floor <= 1 + 1e-9:
             each = zip(chosen, some, grids, strict=True)
             heights = [Heights(ball, int(i), float(s), E, x, 17, w) for i, s, w in each]
             seen[x] = relaxed(heights, some / some.sum(), 1 / E, 1 / (1 + x.drop))[2]
