@@ -1,10 +1,12 @@
 """One profile for all property tests: deterministic, no deadlines, because machines are busy; and a cache of their own."""
 
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+os.environ.setdefault("SFUMATO_PATIENCE", "0.1")  # default searches are quick here, in processes of their own too
 settings.register_profile(
     "sfumato", deadline=None, derandomize=True, max_examples=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],

@@ -270,7 +270,7 @@ def test_projected_counts_are_the_nearest_with_the_right_sum(counts, total):
 
 
 def test_noisy_counts_hold_only_labels_that_many_people_have():
-    people = sf.Joint.from_counts([[4000, 3000, 1], [2500, 3500, 0]], ["well", "ill"], ["north", "south", "moon"])
+    people = sf.Joint.from_counts([[5000, 3000, 1], [2500, 3500, 0]], ["well", "ill"], ["north", "south", "moon"])
     noisy = sf.noisy_counts(replace(people, learned=("useful",)), 1.0, delta=1e-6)
 
     assert noisy.useful.columns[0].labels == ("north", "south") and noisy.useful.columns[0].other == "north"
@@ -302,6 +302,13 @@ def test_a_file_of_noisy_counts_says_what_they_cost_and_is_verified(noisy_design
     assert again.joint.noise == noisy_design.mechanism.joint.noise and again.joint.noise.coverage == 0.95
     assert sf.verify(path).holds
     assert [round(x.total, 6) for x in sf.promises(again)] == [EPSILON + 0.3, KAPPA + 0.3]
+
+
+def test_a_set_too_small_for_its_coverage_is_refused(noisy_design):
+    made = noisy_design.mechanism
+    small = sf.RenyiBall(made.joint, alpha=0.5, radius=made.claim.within.radius / 3)
+    with pytest.raises(sf.ClaimError, match=r"coverage of 0\.95"):
+        sf.certify(made.with_claim(replace(made.claim, within=small)))
 
 
 def test_a_file_without_noise_is_written_and_read_as_before(capped, tmp_path):

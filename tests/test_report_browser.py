@@ -122,16 +122,18 @@ def test_four_answers_stand_on_the_first_screen(opened):
     parts = [f"#answer-{name}" for name in ("attacker", "analyst", "worth", "public")]
     for name in ("race", "occupation", "private"):
         page = opened(name, 1440)
-        for width, height, most in ((1440, 900, 900), (820, 1180, 1180), (390, 844, 2 * 844)):
+        for width, height, most in ((1440, 900, 900), (820, 1180, 1180), (640, 1100, 1100), (390, 844, 2 * 844)):
             page.set_viewport_size({"width": width, "height": height})
             ends = page.evaluate("ids => ids.map(id => document.querySelector(id).getBoundingClientRect().bottom)", parts)
             assert max(ends) <= most, (name, width, ends)
             hidden = page.evaluate(OVERFLOWING)
             assert hidden == [], (name, width, hidden)
+        page.emulate_media(media="print")
+        assert page.evaluate(OVERFLOWING) == [] and page.locator("#glance circle").count() == 200
 
 
 OVERFLOWING = """() => [...document.querySelectorAll('#glance section')].filter(
-  s => s.scrollWidth > s.clientWidth + 1 || [...s.querySelectorAll('p, li, figcaption')].some(
+  s => s.scrollWidth > s.clientWidth + 1 || [...s.querySelectorAll('p, li, li *, figcaption')].some(
     e => e.getBoundingClientRect().right > s.getBoundingClientRect().right + 1)).map(s => s.id)"""
 
 

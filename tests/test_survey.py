@@ -1,8 +1,10 @@
 """Surveys: what a page draws is what Python draws, and what labels alone can promise is proved."""
 
 import json
+import math
 import re
 import subprocess
+from fractions import Fraction
 
 import msgspec
 import numpy as np
@@ -12,8 +14,10 @@ from tests import sampler_vectors as vectors
 
 import sfumato as sf
 import sfumato_kernel as kernel
+from sfumato.certification.linear import about_anything, about_input
 from sfumato.errors import InputError
 from sfumato.mechanism import Unary
+from sfumato.mechanism.file import record_of
 from sfumato.survey import Form, Malformed, Question, Survey, Words, asked, words_in
 from sfumato.survey.page import LAWS
 
@@ -65,6 +69,20 @@ def test_the_page_draws_what_python_draws_from_full_words(tmp_path):
         expected.append(vectors.plain(law, law.draw(codes, words)))
 
     assert vectors.drawn_in_node(sent, tmp_path) == expected
+
+
+@needs_node
+def test_the_levels_that_a_page_shows_are_the_exact_ratios_of_the_integers(tmp_path):
+    made = [vectors.mechanism(law) for bits in (7, 62) for law in vectors.laws(np.random.default_rng(4), bits)]
+    files = [msgspec.json.encode(record_of(m)).decode() for m in made]
+    script = f"require({str(vectors.SCRIPTS[0])!r}); const show = (r) => r.map(String); console.log(JSON.stringify({json.dumps(files)}" \
+        ".map((f) => sfumatoKernel.levels(f)).map((x) => [show(x.record), show(x.secret)])))"
+
+    found = json.loads(subprocess.run([vectors.node(), "-e", script], capture_output=True, text=True, check=True).stdout)
+
+    for m, levels in zip(made, found, strict=True):
+        for (top, bottom), proved in zip(levels, (about_input(m).ratio, about_anything(m).ratio), strict=True):
+            assert (Fraction(int(top), int(bottom)) if int(bottom) else math.inf) == proved
 
 
 @needs_node

@@ -13,13 +13,16 @@ import msgspec
 
 import sfumato_kernel as kernel
 from sfumato.errors import ClaimError
-from sfumato.mechanism import Bundle
+from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle_file import record_of as bundle_record
 from sfumato.mechanism.file import record_of
+from sfumato.uncertainty import RenyiBall
+from sfumato.uncertainty.covering import simulated_radius
 
 EXACT_CELLS = 20_000  # outputs × inputs for which rationals take about a tenth of a second
 PROVED_PAIRS = 64  # outputs × secrets² that may each need a dual point of some milliseconds
 LEAKING = 400  # outputs × inputs², each a power of 40 digits
+REPEATED = 0.95  # of a simulated radius: other versions of NumPy may draw otherwise, and then quantiles differ a little
 BALLS = ("chi-square-ball", "renyi-ball")
 
 
@@ -27,6 +30,8 @@ def confirm(made: Any) -> bool:
     """Whether the kernel proves every claim of the mechanism or bundle; not, if that is too much for it or would take
     long. ClaimError if it refuses them, or a claim that is quick to prove."""
     record: msgspec.Struct = bundle_record(made) if isinstance(made, Bundle) else record_of(made)
+    for part in made.parts if isinstance(made, Bundle) else (made,):
+        check_coverage(part)
     try:
         found = kernel.admitted(msgspec.json.encode(record))
         for part in found.parts if isinstance(made, Bundle) else [found]:
@@ -38,6 +43,20 @@ def confirm(made: Any) -> bool:
     except kernel.Refused as error:
         raise ClaimError(f"{error}. Nothing was released.") from None
     return True
+
+
+def check_coverage(mechanism: Mechanism) -> None:
+    """Whether the set around noisy counts is as large as the simulation of its coverage asks for, repeated here."""
+    claim, noise = mechanism.claim, None if mechanism.joint is None else mechanism.joint.noise
+    if claim is None or noise is None or noise.coverage is None or not isinstance(claim.within, RenyiBall):
+        return
+    counts = claim.within.joint.counts
+    asked = 0.0 if counts is None else simulated_radius(counts.astype(float), noise, noise.coverage)
+    if claim.within.alpha != 0.5 or claim.within.radius < REPEATED * asked:
+        raise ClaimError(
+            f"the set around the noisy counts has the radius {claim.within.radius:.4g}; for a coverage of "
+            f"{noise.coverage:g} simulations ask for {asked:.4g}. Nothing was released."
+        )
 
 
 def _quick(part: Any, claim: dict[str, Any]) -> bool:

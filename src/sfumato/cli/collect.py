@@ -39,7 +39,7 @@ def collect() -> None:
 @click.option("--page", type=click.Path(path_type=Path), metavar="FILE",
               help="The page to serve.  [default: the one beside]")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True)
+@click.option("--port", type=click.IntRange(1, 65535), default=8765, show_default=True)
 @click.option("--rate", type=click.IntRange(1), default=60, show_default=True,
               help="Answers a minute from one address.")
 def serve(mechanism: Path, store: Path | None, page: Path | None, host: str, port: int, rate: int) -> None:
@@ -50,7 +50,7 @@ def serve(mechanism: Path, store: Path | None, page: Path | None, host: str, por
     except ImportError:
         raise InputError("the intake needs starlette and uvicorn: pip install 'sfumato[collect]'.") from None
     page = _page_beside(mechanism) if page is None else page
-    content = page.read_bytes() if page.exists() else None
+    content = page.read_bytes() if page.is_file() else None
     with _opened(mechanism, store) as (made, opened):
         pairs([("page", f"http://{host}:{port}/" if content else "none: answers are posted to /answer"),
                ("estimates", f"http://{host}:{port}/estimates?key={opened.key}"),
@@ -82,7 +82,7 @@ def invite(mechanism: Path, store: Path | None, count: int, link: str, out: Path
 
 @collect.command()
 @mechanism_argument
-@click.argument("lines", type=click.File("r"))
+@click.argument("lines", type=click.File("r", errors="replace"))
 @store_option
 @json_option
 def add(mechanism: Path, lines: Any, store: Path | None, as_json: bool) -> None:

@@ -16,7 +16,9 @@ GROUPS = {
     "How it is designed": (
         "method", "aim", "time_limit", "gap", "distance", "values", "outputs", "columns", "assuming",
     ),
-    "How values are read": ("bins", "labels", "rare", "missing", "unseen"),
+    "How values are read": (
+        "bins", "labels", "rare", "missing", "unseen", "numbers", "na", "delimiter", "encoding", "sheet",
+    ),
     "Releasing more than once": ("people", "budget", "ledger", "same_values", "memoise", "person"),
 }
 

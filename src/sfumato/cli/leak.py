@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from sfumato.cli.console import columns, document, heading, story, width
+from sfumato.cli.console import columns, document, heading, progress, story, width
 from sfumato.cli.options import Location, force_option, json_option
 from sfumato.decimals import BITS, SHORT, at_least, at_most, near
 
@@ -56,8 +56,9 @@ def leak(
 
         check_target(picture, file, force=force)
     joint = mechanism.joint if table is None else _joint(table, mechanism)
-    found = overview(mechanism, joint)
-    drawn = None if picture is None and not as_json else map_of(mechanism, points) if found.lines else None
+    with progress(f"measuring {file.name}"):
+        found = overview(mechanism, joint)
+        drawn = None if picture is None and not as_json else map_of(mechanism, points) if found.lines else None
     if picture is not None and drawn is not None:
         _draw(drawn, picture, mechanism, force)
     if as_json:

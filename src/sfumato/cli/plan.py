@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sfumato.cli.console import Screen, columns, document, story
+from sfumato.cli.grouping import Grouped
 from sfumato.cli.options import (
     Location,
     Names,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from sfumato.sources import Where
 
 
-@click.command()
+@click.command(cls=Grouped)
 @table_argument
 @click.option("--secret", type=Names(), multiple=True, required=True, help="The column(s) to protect.")
 @click.option("--useful", type=Names(), multiple=True,

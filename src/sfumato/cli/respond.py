@@ -14,7 +14,7 @@ from sfumato.errors import DataError, InputError
 @click.command()
 @click.argument("mechanism", type=click.Path(path_type=Path))
 @click.argument("values", nargs=-1, metavar="[COLUMN=VALUE]...")
-@click.option("--records", type=click.File("r"), metavar="FILE",
+@click.option("--records", type=click.File("r", errors="replace"), metavar="FILE",
               help="Many records, a JSON object in each line; - is stdin.")
 @click.option("--memo", type=click.Path(path_type=Path), metavar="FILE",
               help="A key that stays with the respondent: the same record gets the same answer. Made when absent.")

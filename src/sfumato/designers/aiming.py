@@ -22,6 +22,7 @@ from sfumato.designers.srr import srr
 from sfumato.designers.unary import oue, sue
 from sfumato.errors import ClaimError, InputError, unknown
 from sfumato.mechanism import Mechanism
+from sfumato.optimise.budget import patience
 from sfumato.optimise.estimates.closed import closed_errors, untouched_errors
 from sfumato.privacy.rldp import compared
 
@@ -39,7 +40,7 @@ def aimed(task: Task, aim: str, informative: Callable[[], Draft], time_limit: fl
     if aim == "information":
         return informative()
     if _searchable(task):
-        working = min(SOON + task.joint.p.size / EACH, LATE)
+        working = patience() * min(SOON + task.joint.p.size / EACH, LATE)
         return _noted(precise(task, target="each", time_limit=time_limit, working=working))
     return _best_closed(task) or _blind(informative())
 

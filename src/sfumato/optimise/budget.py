@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+from sfumato.errors import InputError
+
+PATIENCE = "SFUMATO_PATIENCE"  # environment: a factor for the seconds of default searches, 1 unless set
 Progress = Callable[[str, float, float], None]
 """(stage, value, proved bound or ±∞), called at least once per outer iteration."""
 
@@ -15,6 +19,17 @@ Progress = Callable[[str, float, float], None]
 Heard = Callable[[str, float, float, float], None]
 """The same, and the seconds left: for whoever shows it to people."""
 _HEARD: ContextVar[Heard | None] = ContextVar("heard", default=None)
+
+
+def patience() -> float:
+    """By how much the seconds that a default search works are stretched or cut short (SFUMATO_PATIENCE)."""
+    try:
+        found = float(os.environ.get(PATIENCE, "1"))
+    except ValueError:
+        found = 0.0
+    if not 0 < found < float("inf"):
+        raise InputError(f"{PATIENCE} in the environment must be a positive number, got {os.environ[PATIENCE]!r}.")
+    return found
 
 
 @contextlib.contextmanager

@@ -43,6 +43,7 @@ LIFTS = (0.25, 0.75, 0.1, 0.9)  # how low the floor of further profiles lies und
 MANY = 2  # useful values for each pair of secrets from which coarser tables are begun with
 NEAR = (0.3, 0.15, 0.07)  # relative steps of a profile's drop and power around the best one
 CALM, GAIN = 4, 1e-4  # profiles in turn that gain less than this, relative, after which no more are tried at first
+LAST = 120  # pairs of a row that are searched exactly before it is sealed, and as many again
 PRICED = 3  # profiles under which rows are made by price
 
 
@@ -67,8 +68,8 @@ class Chain:
         self.quick, self.at_most = quick, at_most
         self.within, self.epsilon, self.reads, self.budget, self.gap = within, epsilon, reads, budget, gap
         self.bound = float("inf")
-        spare = MARGIN if hasattr(within, "extreme") else 0.0  # simplices enclose the set: room enough for sealing
-        self.cone = RatioCone(within, epsilon + spare, reads, at_most)
+        self.spare = MARGIN if hasattr(within, "extreme") else 0.0  # simplices enclose the set: room enough for sealing
+        self.cone = RatioCone(within, epsilon + self.spare, reads, at_most)
         self.coordinates = self.cone.coordinates
         self.master = Information(self.coordinates)
         self.stages: dict[str, float] = {}
@@ -142,18 +143,14 @@ class Chain:
     def _under(self, profile: Profile) -> Floats:
         """The best two-level design found under a profile; its rows join the pool as steep as their own pairs allow.
 
-        A profile asks more than privacy does, of most rows. A row is (1 − l) of the steeper one and l of the constant,
-        so a design of rows θv is one of rows θ(1 − l)/(1 − Σθl) of the steeper ones.
+        A profile asks more than privacy does, of most rows.
         """
         p = self.within.joint.p
         x = self.coordinates.taken(two_level(self.within, p, self.epsilon, profile, self.budget).rows())
         theta = x @ self.coordinates.p
         x, theta = self.coordinates.unit(x[theta > 0]), theta[theta > 0]
         steep = settled(self.cone, x)
-        at = np.abs(steep - 1.0).argmax(1)[:, None]
-        away = np.take_along_axis(steep - 1.0, at, 1)[:, 0]
-        keep = np.divide(np.take_along_axis(x - 1.0, at, 1)[:, 0], away, out=np.zeros(len(x)), where=away != 0.0)
-        self.values[profile] = float(theta * keep @ (xlogx(steep) @ self.coordinates.p) / (theta @ keep))
+        self.values[profile] = float(_weights(theta, x, steep) @ (xlogx(steep) @ self.coordinates.p))
         self.master.add(steep)
         return steep
 
@@ -254,10 +251,24 @@ class Chain:
 
     def _finished(self) -> Found:
         """The rows in use, private to the last pair, mixed once more beside those that nearly were in use."""
-        last = mixed_again(self.cone, self.master)
-        x, theta = last.used()
+        x, theta = mixed_again(self.cone, self.master).used()
+        if isinstance(self.cone, RatioCone):  # pairs that the screen misses would cost a coarser sealing
+            last = RatioCone(self.within, self.epsilon + self.spare, self.reads, self.at_most)
+            last.MOST = LAST
+            before, x = x, repaired(last, x)
+            theta = _weights(theta, before, x)
         rows = self.coordinates.full(theta[:, None] * x)
-        return Found(rows / rows.sum(0), last.value, self.bound, self.stages, self.notes)
+        value = float(theta @ (xlogx(x) @ self.coordinates.p))
+        return Found(rows / rows.sum(0), value, self.bound, self.stages, self.notes)
+
+
+def _weights(theta: Floats, x: Floats, y: Floats) -> Floats:
+    """Weights of unit rows y for which Σ is the constant that Σθx is, where each x is a mixture of y and the constant
+    or y one of x and the constant: x − 1 = k(y − 1), so the weights are θk/Σθk."""
+    at = np.abs(y - 1.0).argmax(1)[:, None]
+    away = np.take_along_axis(y - 1.0, at, 1)[:, 0]
+    k = np.divide(np.take_along_axis(x - 1.0, at, 1)[:, 0], away, out=np.ones(len(x)), where=away != 0.0)
+    return np.asarray(theta * k / (theta @ k))
 
 
 def most_informative(

@@ -230,7 +230,9 @@ class Drawing:
         if files.tables is not None:
             yield "tables", tidy_csv(done.estimate).encode()
         if files.report is not None:
-            yield "report", public_report(mechanism, proof, done.estimate, **named).encode()
+            with self.listener.step("writing the report"):
+                page = public_report(mechanism, proof, done.estimate, **named)
+            yield "report", page.encode()
         if files.private_report is not None:
             with self.listener.step("comparing with the true table"):
                 truth = counted(self.flow.source, mechanism, self.flow.coded)

@@ -104,7 +104,8 @@ def design_data(mechanism: Mechanism, joint: Joint) -> DesignData:
     small = counts[(counts > 0) & (counts < SMALL) & (joint.noise is None)]  # noisy counts are of nobody
     positive = counts[counts > 0]
     return DesignData(
-        mechanism.source, joint.n, joint.p.size, True, int(small.size), int(positive.min()), int((counts == 0).sum())
+        mechanism.source, joint.n, joint.p.size, True, int(small.size), int(positive.min()), int((counts == 0).sum()),
+        None if joint.noise is None else joint.noise.epsilon,
     )
 
 

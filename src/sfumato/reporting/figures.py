@@ -142,6 +142,7 @@ class DesignData:
     small: int  # cells with a few people
     smallest: int | None
     empty: int
+    noise: float | None = None  # ε of the noise that the counts carry, for every person
 
 
 @dataclass(frozen=True)

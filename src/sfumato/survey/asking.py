@@ -67,6 +67,8 @@ class Survey:
             return cls(asked, two.mechanism, title, introduction, two, wave or "1")
         if epsilon is None or once is not None or forever is not None:
             raise InputError("say epsilon=, or both once= and forever= for repeated waves.")
+        if wave:
+            raise InputError("a wave is named where people are asked again: say once= and forever=, not epsilon=.")
         made = design_for(asked, epsilon, protects=protects, asks=asks)
         return cls(asked, made.mechanism, title, introduction, note=made.note, whole=isinstance(made.mechanism, Bundle))
 

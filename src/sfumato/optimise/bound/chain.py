@@ -68,8 +68,8 @@ class Detail(Strand):
         table = self.improve(1.0, PRICES, ROUNDS, budget.part(0.7))
         best = float(height(table).max())
         if not budget.over:
-            least = float((self.gain[: self.true] - self.blocks[: self.true] @ (self.q * self.y)).max())
-            best = min(best, float(height(self.table(self.y, 1.0, self.E, least, LAST, budget, self.tree)).max()))
+            table = self.table(self.y, 1.0, self.E, self.attained, LAST, budget, self.tree)
+            best = min(best, float(height(table).max()))
         return float(self.q @ self.y) + best
 
 

@@ -116,6 +116,8 @@ class Families:
         floor, roof = (1.0, split.E * float(self.t[k + 1])) if kind else (float(self.t[k]), split.E)
         strand = split.strands[s]
         least = self.top[s] - (0.0 if kind else WORTH * (float(self.t[k]) - 1.0))
+        if (kind, k) == (0, 0):  # as good as can be: every family rests on it
+            least = strand.attained
         tree = strand.tree if kind == 0 or self.t[k + 1] < NEAR else None
         return strand.table(strand.y, floor, roof, least, rounds, budget, tree)
 

@@ -165,6 +165,11 @@ class Strand:
             if row is not None:
                 self._add(row[0][None], np.array([row[1]]))
 
+    @property
+    def attained(self) -> float:
+        """The worth of the best block known to be in K, at the prices that are kept."""
+        return float((self.gain[: self.true] - self.blocks[: self.true] @ (self.q * self.y)).max())
+
     def improve(self, T: float, turns: int, rounds: int, budget: Budget) -> Floats:
         """Better prices, kept as y, and their table at floor 1 and roof E; r is what it proves."""
         if not self.true:
