@@ -36,11 +36,12 @@ BOUND = 0.6  # of what the search leaves
 
 
 def budget_of(task: Task, time_limit: float | None, progress: Progress | None) -> Budget:
-    """The time of a whole design."""
+    """The time of a whole design: by the clock on the wall where somebody says it, else of work."""
     if time_limit is not None and not time_limit > 0:
         raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}.")
-    usual = min(SECONDS + EACH * task.rows * task.joint.useful.size, MOST)
-    return Budget.of(usual if time_limit is None else time_limit, progress)
+    if time_limit is not None:
+        return Budget.of(time_limit, progress)
+    return Budget.of(min(SECONDS + EACH * task.rows * task.joint.useful.size, MOST), progress, time.thread_time)
 
 
 def _checked(task: Task, method: str) -> None:
@@ -107,7 +108,7 @@ def _drafted(
     if task.epsilon == 0:
         law: Law = Constant(task.rows, task.joint.useful.size)
         return Draft(law, method, notes=("ε = 0: the output ignores the input",))
-    started, search = time.monotonic(), FREE if quick else budget.part(SEARCH)
+    started, search = budget.clock(), FREE if quick else budget.part(SEARCH)
     listed = task.reads == "useful" or len(Coordinates.of(task.joint).p) <= LISTED
     if listed:
         found = most_informative(
@@ -124,7 +125,7 @@ def _drafted(
         own = float("inf")
     if search.over:
         notes = [*notes, "stopped at the time limit: the best design so far"]
-    most = 1.0 + (time.monotonic() - started)  # no longer than the search took, and a second
+    most = 1.0 + (budget.clock() - started)  # no longer than the search took, and a second
     details["family" if inner is not task.within else "outside"] = own
     own = own if inner is task.within else float("inf")  # over a larger set it bounds the family alone
     close = own - value <= max(gap, 1e-5) * value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -61,13 +60,13 @@ class Tangents:
         some = rows if len(rows) <= most else rows[self.rng.permutation(len(rows))[: max(4, int(most))]]
         bases, floors = _bases(some, self.cone.coordinates.p, self.turn, self.rng)
         self.turn += 1
-        started = time.monotonic()
+        started = budget.clock()
 
         def slopes(v: Floats, at: Ints) -> Floats:
             return self.master.slopes(v, floors[at])
 
         found = self.mover.rows(slopes, bases, budget)
-        self.pace = (time.monotonic() - started) / max(len(found), 1)
+        self.pace = (budget.clock() - started) / max(len(found), 1)
         if not len(found):
             return found
         found = repaired(self.cone, found, loose=True)
@@ -92,7 +91,7 @@ def improve(
     budget.tell("rows", history[0])
     while trials and not budget.over:
         trial = min(trials, key=lambda x: x.wasted)
-        started = time.monotonic()
+        started = budget.clock()
         found = trial.move(master.steer(), budget)
         if not len(found):
             trials.remove(trial)
@@ -100,7 +99,7 @@ def improve(
         master.add(found)
         value = master.solve()
         master.learn()
-        trial.wasted = 0.0 if value > history[-1] + TINY * abs(value) else trial.wasted + time.monotonic() - started
+        trial.wasted = 0.0 if value > history[-1] + TINY * abs(value) else trial.wasted + budget.clock() - started
         history.append(value)
         budget.tell("rows", value)
         window = calm * len(trials)
