@@ -13,7 +13,7 @@ DOWN = Context(prec=DIGITS, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX, 
 UP = Context(prec=DIGITS, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
 ZERO, ONE, INFINITE = Decimal(0), Decimal(1), Decimal("Infinity")
 ROOT_OF_PI = Decimal("1.7724538509055161")  # or a little less
-CLOSE = 1e-8  # of a suggestion, whose error counts only squared
+CLOSE = 1e-10  # of a suggestion, whose error counts only squared
 Number = int | float | Fraction | Decimal
 
 
