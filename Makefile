@@ -51,7 +51,7 @@ $(VENV)/docs.stamp: $(VENV)/test.stamp requirements/docs.txt
 
 docs: $(VENV)/docs.stamp  ## the documentation as a site that opens from its folder: site/index.html
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs site
-	$(BIN)/python -m tests.site site
+	$(BIN)/python -m tests.site_pages site
 
 pictures: $(VENV)/test.stamp  ## the pictures of the pages, drawn anew from the library
 	$(BIN)/python docs/pictures/draw.py

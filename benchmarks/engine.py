@@ -17,8 +17,11 @@ from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+
+from tests.random_tables import random_counts
+
 import sfumato as sf
-from random_tables import random_counts
 from sfumato.errors import InputError
 
 OLD = pathlib.Path(__file__).with_name("old_routes.json")

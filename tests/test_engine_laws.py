@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.random_tables import random_counts
 
 import sfumato as sf
-from random_tables import random_counts
 from sfumato.errors import InputError
 
 WITHIN = 2e-3  # relative: laws of optima, asked of a search

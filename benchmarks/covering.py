@@ -1,6 +1,6 @@
 """How often the set around noisy counts covers the truth: ten tables, with and without empty cells, 1,000 draws each.
 
-    python benchmarks/coverage.py [draws [which,which,…]]
+    python benchmarks/covering.py [draws [which,which,…]]
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The built site, looked at in a browser: `python -m tests.site site`, the last step of `make docs`.
+"""The built site, looked at in a browser: `python -m tests.site_pages site`, the last step of `make docs`.
 
 It has to open from its folder without a network, set every formula, say nothing in the console, and be usable by
 everyone: axe finds nothing serious on the pages that newcomers see, in light and in dark.
