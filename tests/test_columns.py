@@ -512,7 +512,7 @@ def test_the_commands_walk_the_road_with_a_bundle(tmp_path):
     csv.write_csv(people(3_000, columns=8, labels=8), table)
     done = run("release", table, "--secret", "secret", "--useful", ",".join(EIGHT[:8]), "--epsilon", 1, "--out", out)
     assert "for every distribution of all columns" in " ".join(done.stdout.split())
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["out.csv", "out.manifest.json", "out.mechanism.json", "people.csv"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out.csv", "out.manifest.json", "out.mechanism.json", "out.tables.csv", "people.csv"]
     assert "holds" in run("verify", tmp_path / "out.mechanism.json").stdout
     told = json.loads(run("estimate", out, "--json", "--csv", tmp_path / "e.csv").stdout)
     assert told["n"] == 3_000 and len(told["cells"]) == len((tmp_path / "e.csv").read_text().splitlines()) - 1

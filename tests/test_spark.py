@@ -260,7 +260,7 @@ def test_bad_requests_are_refused_before_any_job(people, tmp_path, spark):
     for arguments, match in (
         (dict(to=tmp_path / "out.csv"), "folder of Parquet files"), (dict(to=tmp_path / "no" / "out"), "does not exist"),
         (dict(keep=["ill"]), "protected"), (dict(keep=["idd"]), "'idd' is not a column of the Spark data frame"),
-        (dict(decode="guess"), "decode must be one of"), (dict(seed="x"), "seed must be"),
+        (dict(decode="guesses"), "decode must be one of"), (dict(seed="x"), "seed must be"),
     ):
         with pytest.raises(sf.SfumatoError, match=match):
             sf.release(people, SRR, **arguments)

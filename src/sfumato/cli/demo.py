@@ -31,13 +31,15 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     """
     from sfumato.cli.wording import release_document, release_lines
     from sfumato.datasets import adult
+    from sfumato.drawing.decoding import GUESS
     from sfumato.releasing import Session, Wishes
     from sfumato.releasing.files import Files
+    from sfumato.releasing.flow import DrawOptions
     from sfumato.releasing.wishes import usual_cap
 
     wishes = Wishes(("sex",), ("race",), epsilon, design="auto", at_most=usual_cap(epsilon))
     table = out / "adult.csv"
-    files = Files.beside(out / "released.csv", private_report=out / "released.private-report.html")
+    files = Files.beside(out / "released.csv", private_report=out / "released.private-report.html", tables=True)
     _folder(out, [table, *files.written.values()], force)
     tell = _silent if as_json else _tell
     tell("1. A private table", f"{table}: 32,561 people, their sex and race, with the counts of the UCI Adult data.")
@@ -49,7 +51,7 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     mechanism = plan.mechanism
     for told in plan.notices(str(files.mechanism)):
         notice(told)
-    with session.check().written(files, force=force) as done:
+    with session.check(DrawOptions(GUESS)).written(files, force=force) as done:
         lines = release_lines(mechanism, done)
     if not as_json:
         pairs(lines)
@@ -62,8 +64,8 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
         document({**release_document(mechanism, done), "estimate": rows, "demo_table": table})
         return
     _show(rows)
-    tell("5. Look at it", f"{files.report} is the page for everyone; {files.private_report} compares with the "
-         "truth and is not for publication.")
+    tell("5. Look at it", f"{files.report} is the page for everyone, {files.tables} opens in a spreadsheet; "
+         f"{files.private_report} compares with the truth and is not for publication.")
 
 
 def _silent(title: str, text: str) -> None:
