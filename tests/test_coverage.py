@@ -182,7 +182,7 @@ def test_given_labels_are_the_alphabet_whatever_occurs():
 def test_the_commands_say_where_labels_came_from(tmp_path):
     table = tmp_path / "chain.csv"
     pa.csv.write_csv(chain(), table)
-    road = ["release", table, "--secret", "s", "--useful", "a", "--epsilon", "1", "--method", "srr"]
+    road = ["release", table, "--secret", "s", "--useful", "a", "--epsilon", "1", "--method", "srr", "--design", "exact"]
     found = CliRunner().invoke(cli, [*map(str, road), "--out", str(tmp_path / "1.csv")])
     given = CliRunner().invoke(cli, [
         *map(str, road), "--out", str(tmp_path / "2.csv"), "--labels", "s=0;1", "--labels", "a=0;1;2"])
