@@ -119,7 +119,7 @@ def test_the_order_of_secrets_and_values_does_not_matter(counts):
     joint, epsilon = sf.Joint.from_counts(counts), 1.0
     s, u = ([*range(1, k), 0] for k in joint.shape)
     other = sf.Joint.from_counts(np.rint(joint.p * joint.n).astype(int)[np.ix_(s, u)])
-    first, second = (sf.design(sf.ChiSquareBall(j), epsilon, "precise", time_limit=5).value for j in (joint, other))
+    first, second = (sf.design(sf.ChiSquareBall(j), epsilon, "precise", working=6).value for j in (joint, other))
     assert first == pytest.approx(second, rel=1e-2)
 
 
@@ -133,8 +133,8 @@ def test_a_table_with_useful_values_merged_is_not_estimated_better(table):
     group = np.minimum(np.arange(joint.shape[1]), coarse.shape[1] - 1)
     for k, (s, g) in enumerate(np.ndindex(coarse.shape)):
         sums[k, s, group == g] = 1.0
-    fine = sf.design(ball, epsilon, "precise", time_limit=5, target=sums).value
-    merged = sf.design(small, epsilon, "precise", time_limit=5).value
+    fine = sf.design(ball, epsilon, "precise", working=6, target=sums).value
+    merged = sf.design(small, epsilon, "precise", working=6).value
     assert fine <= merged * (1 + 1e-2)
 
 
@@ -189,8 +189,6 @@ def test_what_it_cannot_do_is_said(options, words):
 
 
 def test_sets_and_tables_it_is_not_for_are_refused():
-    with pytest.raises(sf.InputError, match="over any distribution"):
-        sf.design(sf.Anything(JOINT), 1.0, "precise")
     with pytest.raises(sf.InputError, match="two secrets"):
         sf.design(sf.Exactly(sf.Joint.from_counts([[3, 5], [0, 0]])), 1.0, "precise")
 
