@@ -95,7 +95,7 @@ def test_the_input_is_never_the_output(source, alias, tmp_path):
 REFUSED = {
     "folder": (dict(to="nowhere/out.csv"), "does not exist"),
     "suffix": (dict(to="out.xlsx"), "suffix must be one of"),
-    "decode": (dict(decode="guess"), "decode must be one of"),
+    "decode": (dict(decode="guesses"), "decode must be one of"),
     "no design": (dict(decode="likely"), "needs the design distribution"),
     "keep a secret": (dict(keep=["ill"]), "'ill' is protected"),
     "keep unknown": (dict(keep=["twon"]), "'twon' is not a column.*Did you mean 'town'"),
