@@ -1,6 +1,7 @@
 """One profile for all property tests: deterministic, no deadlines, because machines are busy; and a cache of their own."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,14 @@ def no_cache_of_ours(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def no_methods_of_others():
+    """What a test or a page registers is gone after it."""
+    yield
+    if (registry := sys.modules.get("sfumato.designers.registry")) is not None:
+        registry.REGISTERED.clear()
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -21,7 +21,7 @@ from sfumato.optimise.estimates.searching import filled, searched
 JOINT = sf.datasets.adult("sex", "race")
 
 
-@settings(max_examples=4)
+@settings(max_examples=3)
 @given(joints(secrets=(2, 3), useful=(2, 4), empty_cells=False), epsilons(0.2, 2.0))
 def test_it_keeps_the_promise_and_is_no_worse_than_the_protocols(joint, epsilon):
     ball = sf.ChiSquareBall(joint)
@@ -38,7 +38,7 @@ def test_it_keeps_the_promise_and_is_no_worse_than_the_protocols(joint, epsilon)
 
 def test_each_target_is_estimated_best_by_its_own_design():
     ball = sf.ChiSquareBall(JOINT)
-    made = {t: sf.design(ball, 0.5, "precise", time_limit=5, target=t) for t in ("joint", "useful", "secret")}
+    made = {t: sf.design(ball, 0.5, "precise", time_limit=3, target=t) for t in ("joint", "useful", "secret")}
     for target in made:
         error = {t: getattr(precision(d.mechanism, JOINT, JOINT.n), target).standard_error for t, d in made.items()}
         assert min(error, key=error.get) == target
@@ -87,7 +87,7 @@ def errors(mechanism, joint, target, reads="both"):
     return goal(filled(sf.ChiSquareBall(joint)).joint, target, reads).of_law(mechanism.law)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(joints(secrets=(2, 5), useful=(2, 6)), epsilons(0.2, 2.5), st.sampled_from(["joint", "useful", "secret"]))
 def test_no_protocol_with_the_same_promise_is_better(joint, epsilon, target):
     ball = sf.ChiSquareBall(joint)
@@ -102,7 +102,7 @@ def test_no_protocol_with_the_same_promise_is_better(joint, epsilon, target):
             assert found <= errors(told, joint, "useful", "useful") * (1 + 1e-6)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(joints(secrets=(2, 4), useful=(2, 5)), epsilons(0.2, 2.0), st.integers(0, 2**32 - 1))
 def test_it_is_private_at_every_edge_of_the_ball(joint, epsilon, seed):
     ball = sf.ChiSquareBall(joint)
@@ -143,7 +143,7 @@ def test_a_table_with_useful_values_merged_is_not_estimated_better(table):
 ], ids=lambda w: f"{w.kind} {getattr(w, 'alpha', '')}")
 @pytest.mark.parametrize("reads", ["both", "useful"])
 def test_every_set_and_reading_is_designed_for(within, reads):
-    made = sf.design(within, 0.5, "precise", reads=reads, time_limit=5)
+    made = sf.design(within, 0.5, "precise", reads=reads, time_limit=2)
     assert made.certificate.holds and made.bound <= made.value < math.inf
     usual = sf.design(within, 0.5, "grr", reads=reads).mechanism
     assert made.value**2 * JOINT.n <= errors(usual, JOINT, "useful" if reads == "useful" else "joint", reads) * (1 + 1e-9)

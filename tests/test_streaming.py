@@ -613,7 +613,7 @@ def test_the_command_reads_and_writes_folders(tmp_path, folder):
 
     assert done.exit_code == 0, done.stderr
     assert sorted(os.listdir(folder)) == [
-        "released", "released.manifest.json", "released.mechanism.json", "released.report.html"]
+        "released", "released.manifest.json", "released.mechanism.json", "released.report.html", "released.tables.csv"]
     again = CliRunner().invoke(cli, ["estimate", str(folder / "released"), "--json"])
     assert json.loads(again.stdout)["n"] == 400
 
@@ -634,7 +634,8 @@ def test_the_command_takes_addresses(people, folder):
         "release", people.as_uri(), "--secret", "ill", "--useful", "town", *FAST, "--out", (folder / "o.csv.gz").as_uri()])
 
     assert done.exit_code == 0, done.stderr
-    assert sorted(os.listdir(folder)) == ["o.csv.gz", "o.manifest.json", "o.mechanism.json", "o.report.html"]
+    assert sorted(os.listdir(folder)) == [
+        "o.csv.gz", "o.manifest.json", "o.mechanism.json", "o.report.html", "o.tables.csv"]
 
 
 def test_unseen_labels_go_where_they_are_told(tmp_path, folder):

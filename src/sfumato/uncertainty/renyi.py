@@ -88,7 +88,9 @@ class RenyiBall:
         q, limit = np.broadcast_arrays(np.clip(q, 0, 1), limit)
         if self.alpha == 0.5 and self.joint.useful.size > 1:  # √(wR) + √((1−w)(1−R)) is the cosine of an angle
             angle, turn = np.arccos(np.sqrt(q)), np.arccos(np.exp(-limit / 2))
-            return np.cos(np.minimum(angle + turn, np.pi / 2)) ** 2, np.cos(np.maximum(angle - turn, 0.0)) ** 2
+            far = angle + turn
+            low = np.where(far < np.pi / 2, np.cos(far) ** 2, 0.0)  # the cosine of a right angle is no zero in floats
+            return low, np.cos(np.maximum(angle - turn, 0.0)) ** 2
         cells, one = np.stack([q, 1 - q], -1), np.broadcast_to([1.0, 0.0], (*q.shape, 2))
         low = 0.0 - greatest_mean(-one, cells, limit, self.alpha).value
         high = greatest_mean(one, cells, limit, self.alpha).value
