@@ -29,7 +29,7 @@ SOURCES = {
     ),
     "noisy": (
         "The mechanism was designed from counts of the private table with noise, which are themselves differentially "
-        "private for every person: the file holds these, and nothing exact about the table."
+        "private for every person: the file holds these, and no exact count of the table."
     ),
     "public": "The mechanism was designed for an even weighting of public labels. No row went into the mechanism file.",
     "unstated": (
