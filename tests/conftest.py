@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests import chromium
 
 os.environ.setdefault("SFUMATO_PATIENCE", "0.1")  # default searches are quick here, in processes of their own too
 settings.register_profile(
@@ -38,6 +39,17 @@ def no_cache_of_ours(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium for the pages of one module."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as engine:
+        running = engine.chromium.launch(executable_path=chromium.path(), args=chromium.ARGUMENTS)
+        yield running
+        running.close()
 
 
 @pytest.fixture(autouse=True)

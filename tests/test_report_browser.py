@@ -59,16 +59,6 @@ def pages(race, tmp_path_factory):
     return {name: (home / f"{name}.html").as_uri() for name in made}
 
 
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as engine:
-        running = engine.chromium.launch(executable_path=chromium.path(), args=chromium.ARGUMENTS)
-        yield running
-        running.close()
-
-
 @pytest.fixture
 def opened(browser, pages):
     """Open a page; at the end nothing may have been asked of a network or complained about."""

@@ -48,16 +48,6 @@ def home(surveys, tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as engine:
-        running = engine.chromium.launch(executable_path=chromium.path(), args=chromium.ARGUMENTS)
-        yield running
-        running.close()
-
-
 @pytest.fixture
 def opened(browser, home):
     """Open a page on a phone without a network; at the end nothing may have been asked for or complained about."""
