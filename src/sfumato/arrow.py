@@ -70,7 +70,8 @@ def encode_column(column: Column, values: pa.Array | pa.ChunkedArray, first_row:
 
 
 def _missing_code(column: Column) -> np.int32:
-    return np.int32(column.labels.index(None) if None in column.labels else -2)
+    takes = None if None in column.labels else column.other
+    return np.int32(column.labels.index(takes) if takes in column.labels else -2)
 
 
 def _label_codes(column: Column, values: pa.Array) -> npt.NDArray[np.int32]:
@@ -141,7 +142,7 @@ def _encode_binned(column: Column, values: pa.Array, first_row: int) -> npt.NDAr
     absent = np.isnan(x)
     if absent.any():
         codes[absent] = _missing_code(column)
-        if None not in column.labels:
+        if codes.min() < 0:
             raise unfit_row(column, absent, absent, first_row)
     return codes
 

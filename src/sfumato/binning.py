@@ -27,7 +27,7 @@ def bin_edges(source: Source, name: str, rule: int | Sequence[float]) -> Floats:
         return edges
     if isinstance(rule, bool) or rule < 2:
         raise InputError(f"column {name!r} needs at least two bins, got {rule!r}.")
-    values, counts = _value_counts(source, name)
+    values, counts = value_counts(source, name)
     if not len(values):
         raise DataError(f"column {name!r} holds no numbers, so it has no quantiles.")
     edges = _quantiles(values, counts, rule)
@@ -40,8 +40,13 @@ def automatic_edges(source: Source, names: Sequence[str]) -> dict[str, Floats]:
     """Edges of every column of more than FEW different numbers, so that about BINS bins hold about equally many rows.
 
     Quantiles are rounded to the fewest digits that leave all bins apart and none with less than half of its rows:
-    edges that a person would choose, and less of a particular row in them.
+    edges that a person would choose. They are exact facts about the rows.
     """
+    return {name: _round(*held) for name, held in many_numbers(source, names).items()}
+
+
+def many_numbers(source: Source, names: Sequence[str]) -> dict[str, tuple[Floats, Ints]]:
+    """The columns of more than FEW different numbers, each number with how often it occurs."""
     found: dict[str, tuple[Floats, Ints]] = {name: (np.zeros(0), np.zeros(0, np.int64)) for name in names}
     first_row = 0
     for batch in source.batches(list(names)) if names else ():
@@ -52,7 +57,7 @@ def automatic_edges(source: Source, names: Sequence[str]) -> dict[str, Floats]:
             else:
                 found[name] = _added(*found[name], x)
         first_row += batch.num_rows
-    return {name: _round(*held) for name, held in found.items() if len(held[0]) > FEW and not _numbering(*held)}
+    return {name: held for name, held in found.items() if len(held[0]) > FEW and not _numbering(*held)}
 
 
 def _numbering(values: Floats, counts: Ints) -> bool:
@@ -99,7 +104,7 @@ def _added(values: Floats, counts: Ints, x: Floats) -> tuple[Floats, Ints]:
     return values, np.bincount(inverse, np.concatenate([counts, n]), len(values)).astype(np.int64)
 
 
-def _value_counts(source: Source, name: str) -> tuple[Floats, Ints]:
+def value_counts(source: Source, name: str) -> tuple[Floats, Ints]:
     """Every finite value of a numeric column with its count, in order."""
     if source.sums is not None:
         return _value_counts_there(source, name)

@@ -108,7 +108,7 @@ def _joint(
     screen = Screen(quiet=quiet)
     for line in source.said:
         screen.say(f"{source.name}: {line}.")
-    return joint_of(source, cut(source, wished, ()), listener=screen)[0]
+    return joint_of(source, cut(source, wished, ()), listener=screen)
 
 
 def _advice(found: Any, at: float) -> list[dict[str, Any]]:

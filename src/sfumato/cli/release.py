@@ -45,7 +45,7 @@ NOT_ATOMIC = (
 DESIGN_OPTIONS = (
     "epsilon", "method", "aim", "confidence", "notion", "reads", "time_limit", "gap",
     "distance", "values", "outputs", "bins", "numbers", "labels", "rare", "missing", "unseen", "design_from",
-    "split", "columns", "assuming", "design", "design_epsilon", "private_labels", "delta", "at_most", "releases",
+    "split", "columns", "assuming", "design", "design_epsilon", "public", "delta", "at_most", "releases",
 )
 UNTOLD = {"seed", "people", "ledger", "memoise", "person", "private_report", "force", "as_json", "publisher"}
 NEAR = ("distortion", "hamming", "leakage")
@@ -137,9 +137,10 @@ def release(
     from sfumato.releasing.flow import DrawOptions
 
     read = read_as(design)
-    wishes = _wishes(ctx, joined(secret), joined(useful), mechanism, {**design, "planned": budget})
     if design_from is not None and split is not None:
         raise click.UsageError("--design-from and --split exclude each other: the reference is the design data.")
+    private = design_from is None and split is None
+    wishes = _wishes(ctx, joined(secret), joined(useful), mechanism, {**design, "planned": budget}, private)
     _check_pipes(ctx, is_pipe(table), is_pipe(out))
     session = Session.open(table_source(table, form, **read), Screen(quiet=as_json))
     for name in joined(keep):
@@ -286,7 +287,7 @@ def _check_pipes(ctx: click.Context, comes: bool, goes: bool) -> None:
 
 def _wishes(
     ctx: click.Context, secret: tuple[str, ...], useful: tuple[str, ...], mechanism: Where | None,
-    design: dict[str, Any],
+    design: dict[str, Any], private: bool,
 ) -> Wishes | None:
     """What to design, or None when a mechanism is given."""
     if mechanism is not None:
@@ -299,7 +300,4 @@ def _wishes(
         raise click.UsageError("say which column is secret (--secret COL), or give a --mechanism.")
     if design["epsilon"] is None:
         raise click.UsageError("say how strong the promise is (--epsilon 1), or give a --mechanism.")
-    made = wishes_of(secret, useful, {**design, "design": design["design"] or "auto"})
-    if design["design"] is None and not (made.searched or made.notion == "ldp"):
-        return replace(made, design="exact")  # other promises are made at counts: the notice says that they are told
-    return made
+    return wishes_of(secret, useful, design, private=private)

@@ -163,7 +163,7 @@ class Draft:
 
 def _source(joint: Joint) -> str:
     """Where design data come from, as far as they tell: noise says it, and even weights of labels come from nobody."""
-    if joint.noise is not None:
+    if joint.noise is not None and joint.counts is not None:
         return "noisy"
     return "public" if joint.n is None and joint.counts is None and not np.ptp(joint.p) else "unstated"
 

@@ -134,7 +134,7 @@ def _second(
     if isinstance(within, Anything):
         return within, None
     if at_most == epsilon and notion == "rldp" and method not in ("nr", "pml", "polyopt"):
-        return Anything(Joint.uniform(within.joint.secret, within.joint.useful)), None
+        return Anything(within.joint.evened), None
     return within, at_most
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from sfumato.alphabet import Alphabet, find_column
@@ -17,9 +16,10 @@ from sfumato.designers.outlook import Foreseen, foreseen
 from sfumato.designers.precise import RELATIVE
 from sfumato.errors import InputError, listed, option, unknown
 from sfumato.joint import Joint
-from sfumato.mechanism import Bundle, Mechanism, load
+from sfumato.mechanism import Bundle, Mechanism, load, save_counts
 from sfumato.optimise.budget import heard_by
-from sfumato.releasing.basis import Basis, basis_of
+from sfumato.releasing.alphabets import learnt, unsaid
+from sfumato.releasing.basis import Basis, Kept, basis_of, exact_basis
 from sfumato.releasing.columns import Choice, as_bundle, chosen, coarser, cut
 from sfumato.releasing.listening import Listener, Silent
 from sfumato.releasing.notices import Notice, learned, notices_of
@@ -50,7 +50,7 @@ class Plan:
     part: bool = False  # only a part of the table is released
     table: str = ""  # the name of the table it was designed for
     rows: int | None = None  # that were counted
-    kept: tuple[Joint, Path] | None = None  # noisy counts that were drawn, and where they are to be kept
+    kept: Kept | None = None  # what was drawn of the table, and where it is to be kept
 
     def foreseen(self) -> Foreseen | None:
         """What estimates from the release will be worth, by what the mechanism file tells anybody; None for a bundle,
@@ -59,6 +59,11 @@ class Plan:
         if isinstance(made, Bundle) or made.joint is None or not (n := self.rows or self.source.rows or made.joint.n):
             return None
         return foreseen(made, n=n)
+
+    def keep(self) -> None:
+        """Keep what was drawn of the table, so that it is paid for once; before anything that tells it."""
+        if self.kept is not None:
+            save_counts(self.kept.joint, self.kept.place, force=self.kept.again)
 
     def notices(self, file: str = "the mechanism file") -> tuple[Notice, ...]:
         """What must be said aloud before the mechanism file is given away."""
@@ -72,14 +77,15 @@ def plan(
 ) -> Plan:
     """Count a table and design for it: one mechanism for secret and useful columns, or a bundle for many.
 
-    Without `useful`, every other categorical column is taken that fits into one table with the secret (`.choice` says
-    which). `split` designs on a random part of the rows, which is then not released; `reference` is another table to
-    design from, and `counts` names the column that says how many people a row of the table is. Further wishes are those
-    of `design` (method, aim, notion, reads, time_limit, gap, distance, values, outputs, at_most) and of `tabulate`
-    (bins, rare, missing, unseen, labels), numbers ('bins' cuts columns of many numbers, 'labels' does not), confidence,
+    Without `useful`, categorical columns are taken as long as the release is worth something (`.choice` says which).
+    `split` designs on a random part of the rows, which is then not released; `reference` is another table to design
+    from, and `counts` names the column that says how many people a row of the table is. Further wishes are those of
+    `design` (method, aim, notion, reads, time_limit, gap, distance, values, outputs, at_most) and of `tabulate` (bins,
+    rare, missing, unseen, labels), numbers ('bins' cuts columns of many numbers, 'labels' does not), confidence,
     columns ('auto', 'one' or 'bundle'), assuming (of a bundle), and design: 'exact' takes the counts as they are,
-    'noisy' adds noise to them (design_epsilon of ε, private_labels, delta), 'any' takes none, and 'auto' one of the
-    two, chosen by the numbers of rows and labels alone.
+    'noisy' adds noise to them (design_epsilon of ε), 'any' takes none, and 'auto' one of the two, chosen by the numbers
+    of rows and labels alone; labels of columns that are not `public` are then let in where many people have them
+    (delta), and edges of bins are noisy quantiles.
 
     `.mechanism` can be saved and released with: release(p.source, p.mechanism, 'released.csv'), or publish(p, …) with
     its report. `.notices()` are what whoever publishes should have read.
@@ -110,20 +116,20 @@ def planned(
         basis = rest = source.settled(source.columns)  # several passes are made
     if fraction is not None:
         (basis, rest), origin = split(basis, fraction, seed), "split"
-    wishes = cut(basis, wishes, keep)
+    told_all = wishes.design == "exact" or reference is not None or fraction is not None or origin != "private"
+    wishes = cut(basis, wishes, keep, exact=told_all)
     if as_bundle(basis, wishes):
-        return replace(_bundle(basis, wishes, rest, keep, origin, listener), table=source.name)
-    joint, wishes, choice = joint_of(basis, wishes, keep=keep, known=source.columns, listener=listener)
-    private = reference is None and fraction is None and origin == "private"
-    basis_for = replace(wishes, design=wishes.design if private else "exact")
-    found = basis_of(joint, basis_for, source, seed)
+        return replace(_bundle(basis, wishes, rest, keep, origin, told_all, listener), table=source.name)
+    wishes, choice = _chosen(basis, wishes, keep=keep, known=source.columns, listener=listener)
+    told = None if told_all else learnt(source, wishes, seed)
+    joint = tabulated(basis, wishes if told is None else told.wishes, listener=listener)
+    found = exact_basis(joint, wishes) if told is None else basis_of(joint, told, seed)
     made = designed(found, wishes, listener)
     exact = found.source is None and found.within.joint.noise is None
-    told = (*found.notes, *_reached(made, wishes), *made.notes, *(learned(joint.learned) if exact else ()))
+    notes = (*found.notes, *_reached(made, wishes), *made.notes, *(learned(joint.learned) if exact else ()))
     mechanism = replace(made.mechanism, source=origin if exact else found.source or made.mechanism.source)
-    kept = None if found.kept is None else (found.within.joint, found.kept)
     return Plan(
-        rest, mechanism, made.certificate, told, choice, part=fraction is not None, table=source.name, kept=kept,
+        rest, mechanism, made.certificate, notes, choice, part=fraction is not None, table=source.name, kept=found.kept,
         rows=joint.n if reference is None and fraction is None else None,
     )
 
@@ -150,17 +156,19 @@ def _misses(file: str, made: Any, column: str, source: Source, name: str) -> Non
         ) from None
 
 
-def joint_of(
+def joint_of(basis: Source, wishes: Wishes, *, listener: Listener) -> Joint:
+    """The exact counts of the columns wished for, or chosen."""
+    return tabulated(basis, _chosen(basis, wishes, listener=listener)[0], listener=listener)
+
+
+def _chosen(
     basis: Source, wishes: Wishes, *, keep: Sequence[str] = (), known: Sequence[str] | None = None, listener: Listener,
-) -> tuple[Joint, Wishes, Choice | None]:
-    """The counts of the columns wished for, or chosen."""
+) -> tuple[Wishes, Choice | None]:
+    """The columns wished for, or chosen, which is said."""
     wishes, choice = chosen(basis, wishes, keep, basis.columns if known is None else known, bundle=False)
     if choice is not None:
-        listener.say(
-            f"Useful columns: {listed(choice.useful)} (every categorical column that fits into {choice.limit:,} cells; "
-            f"choose others with {option('--useful', 'useful=')}, or take all with {BUNDLE})."
-        )
-    return tabulated(basis, wishes, listener=listener), wishes, choice
+        listener.say(f"{choice.sentence} All: {BUNDLE}.")
+    return wishes, choice
 
 
 def tabulated(source: Source, wishes: Wishes, *, listener: Listener) -> Joint:
@@ -253,7 +261,7 @@ def numbered(values: Values | None, useful: Alphabet) -> list[float] | None:
 
 
 def _bundle(
-    basis: Source, wishes: Wishes, rest: Source, keep: Sequence[str], origin: str, listener: Listener
+    basis: Source, wishes: Wishes, rest: Source, keep: Sequence[str], origin: str, told_all: bool, listener: Listener,
 ) -> Plan:
     """A bundle of mechanisms, designed, sealed and certified."""
     for name, usual in SINGLE.items():
@@ -266,6 +274,13 @@ def _bundle(
             f"leave out {option('--assuming', 'assuming=')} or {option('--at-most', 'at_most=')}."
         )
     wishes, choice = chosen(basis, wishes, keep, rest.columns, bundle=True)
+    if not told_all and (open_yet := list(unsaid(wishes))):
+        raise InputError(
+            f"a bundle takes labels and edges as they are found, and nobody said that those of {listed(open_yet)} are "
+            f"public. Say so ({option('--public-labels all', 'public=')}), list them ({option('--labels', 'labels=')}, "
+            f"{option('--bins', 'bins=')} with edges), or ask for them exactly "
+            f"({option('--design exact', 'design=exact')})."
+        )
     listener.say(
         f"A bundle of mechanisms for {listed(wishes.useful)} ({ONE} for a single table)."
     )

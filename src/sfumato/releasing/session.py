@@ -30,7 +30,7 @@ from sfumato.certification import Certificate
 from sfumato.drawing.manifest import Manifest
 from sfumato.errors import DataError, InputError, OutputError, SfumatoError
 from sfumato.estimation import estimate, tidy_csv
-from sfumato.mechanism import Bundle, known, save_counts
+from sfumato.mechanism import Bundle, known
 from sfumato.releasing.booking import Account, Booking
 from sfumato.releasing.checking import Checked
 from sfumato.releasing.files import Files, mechanism_bytes
@@ -137,8 +137,7 @@ class Drawing:
                 made[name].fill(content, private=name == "private_report")
             yield done
             place.ready(rows)
-            if self.plan.kept is not None:
-                save_counts(*self.plan.kept)  # first: rows from counts that are not kept would be paid for twice
+            self.plan.keep()  # first: rows from counts that are not kept would be paid for twice
             publish_all(list(made.values()), replace=force)  # last: what could still fail has not
 
     def streamed(self, to: BinaryIO, form: str = "csv", *, raw_cells: bool = False) -> int:
