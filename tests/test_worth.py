@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 import sfumato as sf
 from sfumato.cli import cli
+from sfumato.designers.outlook import foreseen as foreseen_by
 from sfumato.estimation import tidy
 
 USEFUL = sf.Alphabet.of(sf.Column.of("town", ["A", "B"]), sf.Column.of("job", ["none", "some", "much"]))
@@ -73,7 +74,8 @@ def test_the_tables_of_a_release_are_its_estimates(people):
 
 
 def test_plan_says_what_a_release_will_be_worth_and_writes_nothing(people):
-    words = ("plan", people, "--secret", "ill", "--useful", "town,job", "--epsilon", 1, "--method", "grr")
+    words = ("plan", people, "--secret", "ill", "--useful", "town,job", "--epsilon", 1, "--method", "grr", "--design",
+             "exact")
     shown, told = run(*words).stdout, json.loads(run(*words, "--json").stdout)
 
     assert "worth unprotected rows" in shown and "ε = 2 instead of 1" in shown and "leaving out" in shown
@@ -82,9 +84,20 @@ def test_plan_says_what_a_release_will_be_worth_and_writes_nothing(people):
     assert os.listdir(people.parent) == ["people.csv"]
 
 
+def test_a_plan_and_its_release_share_what_was_paid_for(people):
+    asked = (people, "--secret", "ill", "--useful", "town", "--epsilon", 2, "--method", "grr")
+    foreseen = json.loads(run("plan", *asked, "--json").stdout)
+    kept = list(people.parent.glob("people.*.counts.json"))
+    run("release", *asked, "--out", people.with_name("out.csv"))
+
+    made = sf.load(people.with_name("out.mechanism.json"))
+    assert len(kept) == 1 and foreseen["share"] == pytest.approx(foreseen_by(made, n=JOINT.n).share)
+    assert made.joint.fingerprint == sf.load_counts(kept[0]).fingerprint
+
+
 def test_a_release_that_is_worth_nothing_is_made_only_when_asked_for_once_more(people):
-    words = ("release", people, "--secret", "ill", "--useful", "job", "--epsilon", 0.01, "--method", "grr", "--out",
-             people.with_name("out.csv"))
+    words = ("release", people, "--secret", "ill", "--useful", "job", "--epsilon", 0.01, "--method", "grr",
+             "--public-labels", "all", "--out", people.with_name("out.csv"))
     refused = run(*words, code=2)
 
     assert "--anyway" in refused.stderr and "ill:" in refused.stderr and os.listdir(people.parent) == ["people.csv"]

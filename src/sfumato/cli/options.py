@@ -349,7 +349,7 @@ def wishes_of(
 
 def _at_counts(wishes: Wishes) -> str:
     """Why a method is not for what a private table may tell of itself."""
-    what = f"the method {wishes.method}" if wishes.method != "auto" else f"the notion {wishes.notion}"
+    what = f"the method {wishes.method}" if wishes.notion == "rldp" else f"the notion {wishes.notion}"
     if any(x is not None for x in (wishes.distance, wishes.values, wishes.outputs)):
         what = "the method distortion"
     return (

@@ -14,7 +14,6 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.designers.srr import response
-from sfumato.errors import InputError
 from sfumato.joint import Joint, Noise
 from sfumato.mechanism import Mechanism
 from sfumato.optimise.product.profiles import relaxed_value
@@ -42,7 +41,7 @@ class Split:
 def split(n: int, secrets: int, useful: int, epsilon: float, at_most: float) -> Split:
     """How to spend ε in all on a table of n rows."""
     if not epsilon > 0:
-        raise InputError(f"there is nothing to split: epsilon must be positive, got {epsilon!r}.")
+        return Split(0.0, 0.0, "nothing may be told at ε = 0: designed for any distribution, from no counts")
     p = standing(min(secrets, STANDING), min(useful, STANDING))
     few = max(1, round(n * p.size / (secrets * useful)))  # rows for so many cells
     kept = {part: _kept(p, few, part * epsilon, (1 - part) * epsilon, at_most) for part in SHARES}

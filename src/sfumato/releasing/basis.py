@@ -51,7 +51,7 @@ def basis_of(joint: Joint, told: Learnt, seed: int | None) -> Basis:
             f"{told.place} holds noisy counts of another table. If the table has changed, remove the file: new ones "
             "are drawn then, at their own ε_d."
         )
-    if paid >= wishes.epsilon:
+    if 0 < paid >= wishes.epsilon:
         raise _nothing_left(told, paid)
     if wishes.design == "any" or wishes.notion == "ldp":
         return _free(joint, told, "designed for any distribution, from no counts")
@@ -112,9 +112,9 @@ def _again(found: Joint, told: Learnt) -> Basis:
 
 def _nothing_left(told: Learnt, spent: float) -> InputError:
     return InputError(
-        f"what is told of the table in {told.place} took ε_d = {spent:g}, which leaves nothing of ε = "
-        f"{told.wishes.epsilon:g} for the rows. Ask for more, or for a design without counts "
-        f"({option('--design any', 'design=any')})."
+        f"what is told of the table takes ε_d = {spent:g}, which leaves nothing of ε = {told.wishes.epsilon:g} for the "
+        f"rows. Ask for more, for a design without counts ({option('--design any', 'design=any')}), or say which labels "
+        f"are public ({option('--public-labels', 'public=')})."
     )
 
 
