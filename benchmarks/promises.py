@@ -43,7 +43,7 @@ def caps(seconds: float = SECONDS) -> None:
     for pair in PAIRS:
         joint = sf.datasets.adult(*pair)
         ball = sf.ChiSquareBall(joint, confidence=0.95)
-        for epsilon in LEVELS if pair == PAIRS[0] else LEVELS[:1]:
+        for epsilon in LEVELS:
             found = [kept(ball, joint, epsilon, "srr")]
             found.append(kept(free(joint), joint, epsilon, "ballopt", time_limit=seconds))
             found += [kept(ball, joint, epsilon, "ballopt", at_most=k, time_limit=seconds) for k in CAPS]

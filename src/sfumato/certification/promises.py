@@ -11,9 +11,9 @@ from sfumato.mechanism import Claim, Mechanism
 STATISTICS = "somebody who knows only statistics about such people"
 THEOREM = (
     "Let what the file tells of the table be ε_d-differentially private, but for a chance of δ, and a row ε-private "
-    "over the set given the file. Then whoever sees the file and all released rows learns at most ε + ε_d about a person's "
-    "secret, if the distribution lies in the set and this person is independent of the others given it. Every further "
-    "table of noisy counts costs its own ε_d."
+    "over the set given the file. Then whoever sees the file and all released rows learns at most ε + ε_d about a "
+    "person's secret, if the distribution lies in the set and this person is independent of the others given it. Every "
+    "further table of noisy counts costs its own ε_d."
 )
 
 

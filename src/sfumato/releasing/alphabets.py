@@ -45,9 +45,9 @@ class Learnt:
     counts: Joint | None = None  # what was kept there before
 
 
-def learnt(source: Source, wishes: Wishes, seed: int | None) -> Learnt:
-    """What the table tells of its labels and edges, or told before."""
-    place = _place(source, wishes) if seed is None else None
+def learnt(source: Source, wishes: Wishes, seed: int | None, path: Any = None) -> Learnt:
+    """What the table tells of its labels and edges, or told before, if it is a file and that is kept beside it."""
+    place = _place(path, wishes) if seed is None and isinstance(path, Path) else None
     told = _said(wishes)
     if place is not None and place.exists():
         kept = load_counts(place)
@@ -188,11 +188,8 @@ def _with(wishes: Wishes, columns: Mapping[str, Column]) -> Wishes:
     return replace(wishes, labels={**(wishes.labels or {}), **columns} or None, bins=bins or None, rare=rare)
 
 
-def _place(table: Source, wishes: Wishes) -> Path | None:
+def _place(path: Path, wishes: Wishes) -> Path:
     """people.csv → people.3f9a0c12.counts.json, for these columns and the way they are counted."""
-    path: Any = table.path
-    if not isinstance(path, Path):
-        return None
     asked = repr((wishes.secret, wishes.useful, wishes.bins, wishes.rare, wishes.labels, wishes.missing, wishes.public))
     mark = hashlib.sha256(asked.encode()).hexdigest()[:8]
     return path.with_name(f"{path.name.split('.')[0]}.{mark}.counts.json")

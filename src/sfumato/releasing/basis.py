@@ -113,8 +113,8 @@ def _again(found: Joint, told: Learnt) -> Basis:
 def _nothing_left(told: Learnt, spent: float) -> InputError:
     return InputError(
         f"what is told of the table takes ε_d = {spent:g}, which leaves nothing of ε = {told.wishes.epsilon:g} for the "
-        f"rows. Ask for more, for a design without counts ({option('--design any', 'design=any')}), or say which labels "
-        f"are public ({option('--public-labels', 'public=')})."
+        f"rows. Ask for more, for a design without counts ({option('--design any', 'design=any')}), or say which "
+        f"labels are public ({option('--public-labels', 'public=')})."
     )
 
 

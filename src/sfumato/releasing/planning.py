@@ -121,7 +121,7 @@ def planned(
     if as_bundle(basis, wishes):
         return replace(_bundle(basis, wishes, rest, keep, origin, told_all, listener), table=source.name)
     wishes, choice = _chosen(basis, wishes, keep=keep, known=source.columns, listener=listener)
-    told = None if told_all else learnt(source, wishes, seed)
+    told = None if told_all else learnt(basis, wishes, seed, source.path)
     joint = tabulated(basis, wishes if told is None else told.wishes, listener=listener)
     found = exact_basis(joint, wishes) if told is None else basis_of(joint, told, seed)
     made = designed(found, wishes, listener)
@@ -272,6 +272,11 @@ def _bundle(
         raise InputError(
             f"a bundle that assumes {wishes.assuming} has no second promise; one that assumes nothing needs none: "
             f"leave out {option('--assuming', 'assuming=')} or {option('--at-most', 'at_most=')}."
+        )
+    if not told_all and wishes.assuming != "nothing":
+        raise InputError(
+            f"a bundle that assumes {wishes.assuming} has exact counts of the table in its file. Ask for that by name "
+            f"({option('--design exact', 'design=exact')}), or assume nothing."
         )
     wishes, choice = chosen(basis, wishes, keep, rest.columns, bundle=True)
     if not told_all and (open_yet := list(unsaid(wishes))):
