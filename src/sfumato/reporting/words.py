@@ -31,7 +31,10 @@ SOURCES = {
         "The mechanism was designed from counts of the private table with noise, which are themselves differentially "
         "private for every person: the file holds these, and no exact count of the table."
     ),
-    "public": "The mechanism was designed for an even weighting of public labels. No row went into the mechanism file.",
+    "public": (
+        "The mechanism was designed for an even weighting of its labels, which are public or many people have. No count "
+        "of the table went into the mechanism file."
+    ),
     "unstated": (
         "Where the design data come from was not stated. Their counts are in the mechanism file, without noise: if "
         "they are private rows, whoever gets the file learns these counts."
