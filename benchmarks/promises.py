@@ -1,6 +1,6 @@
 """What two promises cost: tables for docs/two-promises.md.
 
-    python benchmarks/promises.py caps       # NMI under a cap: sex × race and four more pairs
+    python benchmarks/promises.py caps [seconds [first]]   # NMI under a cap: sex × race and four more pairs, from a place on
     python benchmarks/promises.py anywhere [cells]   # any distribution beside SRR, on every Adult pair up to a size
     python benchmarks/promises.py twice      # two releases, composed and proved
     python benchmarks/promises.py noise      # errors of estimates with noisy and with exact design counts
@@ -37,10 +37,10 @@ def kept(within: sf.Anything | sf.ChiSquareBall, joint: sf.Joint, epsilon: float
     return float(sf.nmi(design.mechanism, joint))
 
 
-def caps(seconds: float = SECONDS) -> None:
+def caps(seconds: float = SECONDS, first: int = 0) -> None:
     heads = " | ".join(f"κ = {k:g}" for k in CAPS)
     print(f"| pair | ε | SRR | κ = ε | {heads} | no cap |\n|---|---|---|---|{'---|' * len(CAPS)}---|")
-    for pair in PAIRS:
+    for pair in PAIRS[first:]:
         joint = sf.datasets.adult(*pair)
         ball = sf.ChiSquareBall(joint, confidence=0.95)
         for epsilon in LEVELS:

@@ -32,8 +32,8 @@ SOURCES = {
         "private for every person: the file holds these, and no exact count of the table."
     ),
     "public": (
-        "The mechanism was designed for an even weighting of its labels, which are public or many people have. No count "
-        "of the table went into the mechanism file."
+        "The mechanism was designed for an even weighting of its labels, which are public or many people have. No "
+        "count of the table went into the mechanism file."
     ),
     "unstated": (
         "Where the design data come from was not stated. Their counts are in the mechanism file, without noise: if "
