@@ -1,19 +1,26 @@
 """What two promises cost: tables for docs/two-promises.md.
 
-    python benchmarks/promises.py caps [seconds [first]]   # NMI under a cap: sex × race and four more pairs, from a place on
-    python benchmarks/promises.py anywhere [cells]   # any distribution beside SRR, on every Adult pair up to a size
+    python benchmarks/promises.py caps [seconds [first]]     # NMI under a cap: sex × race and four more pairs
+    python benchmarks/promises.py anywhere [cells [above [seconds]]]   # any distribution beside SRR, on all Adult pairs
+    python benchmarks/promises.py even       # the same at even weights, where the optimum is known
     python benchmarks/promises.py twice      # two releases, composed and proved
     python benchmarks/promises.py noise      # errors of estimates with noisy and with exact design counts
+
+--write puts what is printed into the page.
 """
 
 from __future__ import annotations
 
+import math
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import sfumato as sf
+from parts import run
 from sfumato.designers.splitting import split
 
 CAPS = (2.0, 3.0, 4.0, 6.0, 8.0)
@@ -53,12 +60,12 @@ def caps(seconds: float = SECONDS, first: int = 0) -> None:
                 assert all(x >= 0.99 * y for x, y in zip(found[1:-1], TRIAL[epsilon], strict=True)), found
 
 
-def anywhere(most: int = SEARCHED, seconds: float = SECONDS) -> None:
+def anywhere(most: int = SEARCHED, above: int = 0, seconds: float = SECONDS) -> None:
     least: dict[float, tuple[float, str]] = {}
     count = 0
     for pair in sf.datasets.adult_pairs():
         joint = sf.datasets.adult(*pair)
-        if joint.p.size > most:
+        if not above < joint.p.size <= most:
             continue
         count += 1
         for epsilon in (0.1, *LEVELS):
@@ -70,7 +77,33 @@ def anywhere(most: int = SEARCHED, seconds: float = SECONDS) -> None:
     print("| ε | least gain over SRR | on |\n|---|---|---|")
     for epsilon, (gain, pair) in least.items():
         print(f"| {epsilon:g} | {100 * gain:.2g} % | {pair} |")
-    print(f"\n{count} pairs of columns with at most {most:,} cells.")
+    print(f"\n{count} pairs of columns with {above + 1:,} to {most:,} cells.")
+
+
+def gain(parts: list[tuple[int, float]]) -> float:
+    """Nats that an output tells whose row has these (number of cells, weight), at even weights of the cells."""
+    cells, total = sum(n for n, _ in parts), sum(n * w for n, w in parts)
+    return math.fsum(n * w / total * math.log(w / total * cells) for n, w in parts if n)
+
+
+def even() -> None:
+    """The optimum for any distribution at even weights: the best extreme row, moved by all exchanges of labels."""
+    print("| table | ε | optimum | SRR | ratio | cells that an output makes likelier |\n|---|---|---|---|---|---|")
+    for s, u in ((2, 2), (2, 5), (2, 15), (5, 5)):
+        for epsilon in (0.1, *LEVELS, 2.0):
+            K = math.exp(epsilon)
+            told = {b: gain([(b, K), (u - b, 1 / K), ((s - 1) * u, 1.0)]) for b in range(1, u + 1)}
+            one, some = max(told, key=lambda b: told[b]), {a: gain([(a, K), (s * u - a, 1.0)]) for a in range(1, s * u)}
+            any_cells = max(some, key=lambda a: some[a])
+            optimum = max(told[one], some[any_cells])
+            rows = f"{one} of a secret" if told[one] >= optimum else f"{any_cells} of all"
+            srr = sf.design(sf.Anything(sf.Joint.uniform(s, u)), epsilon, "srr").value
+            assert abs(told[1] - srr) < 1e-6
+            if s * u <= 10:
+                found = sf.design(sf.Anything(sf.Joint.uniform(s, u)), epsilon, "ballopt", time_limit=10)
+                assert found.value <= optimum + 1e-9 and abs(found.value / optimum - 1) < 1e-4
+                assert found.bound >= optimum - 1e-9
+            print(f"| {s} × {u} | {epsilon:g} | {optimum:.5f} | {srr:.5f} | {optimum / srr:.3f} | {rows} |", flush=True)
 
 
 def twice() -> None:
@@ -121,6 +154,11 @@ def noise() -> None:
                       f"{np.median(errors['any']):.2f} |", flush=True)
 
 
+MADE: dict[str, Callable[..., None]] = {
+    "caps": caps, "anywhere": anywhere, "even": even, "twice": twice, "noise": noise,
+}
+
+
 if __name__ == "__main__":
-    made = {"caps": caps, "anywhere": anywhere, "twice": twice, "noise": noise}[sys.argv[1]]
-    made(*map(int, sys.argv[2:]))
+    name, *given = [word for word in sys.argv[1:] if word != "--write"]
+    run(name, partial(MADE[name], *map(int, given)), write="--write" in sys.argv)
