@@ -129,9 +129,9 @@ def error(mechanism: sf.Mechanism, joint: sf.Joint, n: int) -> float:
 
 def noise() -> None:
     """Root mean square errors of the estimated joint table, in points, at the same total ε and the same cap."""
-    print("| pair | n | total ε | exact counts | noisy counts | ε_d | any distribution |")
-    print("|---|---|---|---|---|---|---|")
-    for pair in (("sex", "race"), ("sex", "occupation")):
+    print("| pair | n | total ε | exact counts | noisy counts | ε_d | any distribution | the command takes |")
+    print("|---|---|---|---|---|---|---|---|")
+    for pair in (("sex", "race"), ("income", "race"), ("sex", "occupation")):
         joint = sf.datasets.adult(*pair)
         for n in SIZES:
             for epsilon in (1.0,):
@@ -151,7 +151,7 @@ def noise() -> None:
                         errors[name].append(100 * error(design.mechanism, joint, n))
                 shown = " | ".join(f"{np.median(errors[k]):.2f}" for k in ("exact", "noisy"))
                 print(f"| {' × '.join(pair)} | {n:,} | {epsilon:g} | {shown} | {spent:.3g} | "
-                      f"{np.median(errors['any']):.2f} |", flush=True)
+                      f"{np.median(errors['any']):.2f} | {'noisy counts' if chosen.counts else 'none'} |", flush=True)
 
 
 MADE: dict[str, Callable[..., None]] = {

@@ -9,6 +9,7 @@ where it is little. The mean over the secret, the useful value and both together
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -37,8 +38,10 @@ class Split:
     counts: float
     rows: float
     why: str
+    times: float = 1.0  # what is kept, in units of what rows for any distribution keep
 
 
+@functools.lru_cache(maxsize=1_000)
 def split(n: int, secrets: int, useful: int, epsilon: float, at_most: float) -> Split:
     """How to spend ε in all on a table of n rows."""
     if not epsilon > 0:
@@ -46,20 +49,22 @@ def split(n: int, secrets: int, useful: int, epsilon: float, at_most: float) -> 
     p = standing(min(secrets, STANDING), min(useful, STANDING))
     few = max(1, round(n * p.size / (secrets * useful)))  # rows for so many cells
     free = _free(p, epsilon)
-    errors = {part: _error(p, few, epsilon, part, at_most, free) for part in SHARES}
+    kept = {part: _kept(p, few, part * epsilon, (1 - part) * epsilon, at_most) / free for part in SHARES}
+    errors = {part: _error(epsilon, part, kept[part]) for part in SHARES}
     best = min(SHARES, key=lambda part: errors[part])
     shown = f"{n:,} rows in {secrets:,} × {useful:,} cells"
     if errors[best] >= 1:
         return Split(0.0, epsilon, f"{shown} are few for noisy counts: designed for any distribution, from none")
     counts = round(best * epsilon, 6)
-    return Split(counts, epsilon - counts, f"{shown}: ε_d = {counts:g} of {epsilon:g} goes to noisy counts")
+    why = f"{shown}: ε_d = {counts:g} of {epsilon:g} goes to noisy counts"
+    return Split(counts, epsilon - counts, why, kept[best])
 
 
-def _error(p: Floats, n: int, epsilon: float, part: float, at_most: float, free: float) -> float:
-    """The mean variance, in units of that of rows for any distribution, where counts take this part of ε."""
-    kept = _kept(p, n, part * epsilon, (1 - part) * epsilon, at_most)
+def _error(epsilon: float, part: float, times: float) -> float:
+    """The mean variance, in units of that of rows for any distribution, where counts take this part of ε and so many
+    times the information is kept."""
     secret = (math.tanh(epsilon / 2) / math.tanh((1 - part) * epsilon / 2)) ** 2
-    return (secret + 2 * free / max(kept, 1e-300)) / 3
+    return (secret + 2 / times) / 3 if times > 0 else math.inf
 
 
 def _free(p: Floats, epsilon: float) -> float:

@@ -18,6 +18,7 @@ from sfumato.binning import BINS, automatic_edges, many_numbers
 from sfumato.designers.aiming import Closed
 from sfumato.designers.base import Task
 from sfumato.designers.outlook import LITTLE
+from sfumato.designers.splitting import split
 from sfumato.errors import DataError, InputError, listed, option
 from sfumato.joint import Joint
 from sfumato.noise import LABELS
@@ -144,7 +145,7 @@ def useful_columns(source: Source, wishes: Wishes, other: Sequence[str]) -> Choi
     for name in sorted(other, key=lambda n: sizes[n] or MOST_COUNTED):
         if _categorical(sizes[name]):
             table, few = [sizes[n] or 0 for n in (*taken, name)], math.prod(secrets)
-            if few * math.prod(table) <= limit and (not taken or worth(few, table, wishes) >= LITTLE):
+            if few * math.prod(table) <= limit and (not taken or worth(rows, few, table, wishes) >= LITTLE):
                 taken.append(name)
     if not taken:
         raise InputError(
@@ -159,16 +160,20 @@ def _categorical(size: int | None) -> bool:
     return size is not None and 2 <= size <= MOST_LABELS
 
 
-def worth(secrets: int, useful: Sequence[int], wishes: Wishes) -> float:
+def worth(rows: int, secrets: int, useful: Sequence[int], wishes: Wishes) -> float:
     """The share of their rows that all columns of these sizes are worth, at least, to whoever estimates: by the closed
-    form for any distribution that is best for the worst of them, at even weights. A search for a table finds more."""
+    form for any distribution that is best for the worst of them, at even weights, times what counts with noise bring
+    where there are rows enough for them."""
     columns = (Column.of(str(i), range(k)) for i, k in enumerate(useful))
     joint = Joint.uniform(Alphabet.named("secret", secrets), Alphabet.of(*columns))
     epsilon = wishes.epsilon * (1 - LABELS if wishes.design != "exact" else 1)
     plain = untouched_errors(joint, wishes.reads, list(useful))
     parts = [k for k in plain if k not in ("joint", "useful")]
     found = Closed.of(Task(Anything(joint), epsilon, reads=wishes.reads)).drafts.values()
-    return max((min(plain[k] / errors[k] for k in parts) for _, errors in found), default=0.0)
+    least = max((min(plain[k] / errors[k] for k in parts) for _, errors in found), default=0.0)
+    if least >= LITTLE or wishes.design == "any" or not wishes.searched or not epsilon:
+        return least
+    return least * split(rows, *joint.shape, epsilon, max(wishes.at_most or epsilon, epsilon)).times
 
 
 def label_sizes(source: Source, wishes: Wishes, names: Sequence[str]) -> dict[str, int | None]:
