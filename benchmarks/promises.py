@@ -53,8 +53,9 @@ def caps(seconds: float = SECONDS, first: int = 0) -> None:
         for epsilon in LEVELS:
             found = [kept(ball, joint, epsilon, "srr")]
             found.append(kept(free(joint), joint, epsilon, "ballopt", time_limit=seconds))
-            found += [kept(ball, joint, epsilon, "ballopt", at_most=k, time_limit=seconds) for k in CAPS]
-            found.append(kept(ball, joint, epsilon, "ballopt", time_limit=seconds))
+            for cap in (*CAPS, None):  # what keeps a smaller cap keeps a larger one
+                here = kept(ball, joint, epsilon, "ballopt", at_most=cap, time_limit=seconds)
+                found.append(max(here, *found[1:]) if found[1:] else here)
             print(f"| {' × '.join(pair)} | {epsilon:g} | " + " | ".join(f"{x:.4f}" for x in found) + " |", flush=True)
             if pair == PAIRS[0]:
                 assert all(x >= 0.99 * y for x, y in zip(found[1:-1], TRIAL[epsilon], strict=True)), found

@@ -94,7 +94,7 @@ def report(tables: dict[str, Any], levels: Sequence[float]) -> tuple[str, float]
             lines.append(f"| {name} | {joint.n:,} | {joint.p.size} | {epsilon:g} | {cells[0]} | {cells[1]} | {best} | "
                          f"{cells[2]} | {ratio:.3f} | {each:.3f} |")
             print(lines[-1], flush=True)
-    lines += ["", f"The largest ratio is {worst:.3f}, the widest interval {widest:.3f} times the narrowest of a protocol."]
+    lines += ["", f"The largest ratio is {worst:.3f}, the widest interval {widest:.3f} times the narrowest."]
     return "\n".join(lines), max(worst, widest)
 
 
