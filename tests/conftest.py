@@ -41,12 +41,6 @@ def no_cache_of_ours(tmp_path_factory):
         yield
 
 
-@pytest.fixture
-def patient(monkeypatch):
-    """Searches as long as a user's: for laws of what a whole search finds."""
-    monkeypatch.setenv("SFUMATO_PATIENCE", "1")
-
-
 @pytest.fixture(scope="module")
 def browser():
     """Chromium for the pages of one module."""

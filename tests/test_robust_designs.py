@@ -16,7 +16,6 @@ from sfumato.errors import InputError
 
 EXAMPLE = sf.Joint.from_counts([[7, 10], [26, 57]])  # paper 000, Examples 1 to 5
 LOG2 = math.log(2)
-pytestmark = pytest.mark.usefixtures("patient")  # what whole searches find
 
 
 def paper_cone(ball, epsilon, same_secret=True):

@@ -17,7 +17,7 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Law, Layout, Table
 from sfumato.optimise.bound import bound
-from sfumato.optimise.budget import FREE, Budget, Progress, patience
+from sfumato.optimise.budget import FREE, Budget, Progress
 from sfumato.optimise.cone import Coordinates
 from sfumato.optimise.informative import GAP, LISTED, most_informative, widest
 from sfumato.optimise.point import best_at_a_point
@@ -40,7 +40,7 @@ def budget_of(task: Task, time_limit: float | None, progress: Progress | None) -
         raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}.")
     if time_limit is not None:
         return Budget.of(time_limit, progress)
-    return Budget.of_work(patience() * min(SECONDS + EACH * task.rows * task.joint.useful.size, MOST), progress)
+    return Budget.of_work(min(SECONDS + EACH * task.rows * task.joint.useful.size, MOST), progress)
 
 
 def _checked(task: Task, method: str) -> None:
