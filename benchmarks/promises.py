@@ -30,7 +30,7 @@ PAIRS = (("sex", "race"), ("income", "race"), ("race", "sex"), ("sex", "relation
 SEARCHED = 1_000  # cells up to which SRR is compared with a search
 SECONDS = 400.0  # at most; searches of small tables end by themselves after a few
 SIZES = (500, 5_000, 32_561)
-RUNS = 5
+RUNS = 3
 
 
 def free(joint: sf.Joint) -> sf.Anything:

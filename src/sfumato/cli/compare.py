@@ -102,7 +102,7 @@ def _joint(
         if len(secret) != 1 or len(useful) != 1:
             raise click.UsageError("adult has pairs of columns: give one --secret and one --useful.")
         return adult(secret[0], useful[0])
-    wished = wishes_of(secret, useful, {"epsilon": 1.0, **rules})
+    wished = wishes_of(secret, useful, {"epsilon": 1.0, **rules}, private=False)
     source = table_source(table, **read)
     source = source.settled(source.columns)  # several passes are made; what comes through a pipe is held in memory
     screen = Screen(quiet=quiet)

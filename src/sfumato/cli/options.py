@@ -344,7 +344,7 @@ def wishes_of(
             raise InputError("--releases needs the --budget that they shall stay within.")
         return made if made.searched else replace(made, releases=None, planned=None)
     made = replace(made, planned=None)
-    return replace(made, at_most=_second(cap, made, safe=private))
+    return replace(made, at_most=_second(cap, made))
 
 
 def _at_counts(wishes: Wishes) -> str:
@@ -359,13 +359,12 @@ def _at_counts(wishes: Wishes) -> str:
     )
 
 
-def _second(text: str | None, wishes: Wishes, *, safe: bool) -> float | None:
+def _second(text: str | None, wishes: Wishes) -> float | None:
     """The second promise: what was said, or what is usual where it can be had."""
     from sfumato.releasing.wishes import usual_cap
 
     if text is None:
-        usual = safe and wishes.searched and wishes.assuming == "nothing"
-        return usual_cap(wishes.epsilon) if usual else None
+        return usual_cap(wishes.epsilon) if wishes.searched and wishes.assuming == "nothing" else None
     if text == "none":
         return None
     try:
