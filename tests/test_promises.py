@@ -136,6 +136,24 @@ def test_two_kinds_of_rows_are_all_that_any_distribution_needs():
     assert found.bound >= found.value - 1e-9 and found.bound == pytest.approx(found.value, rel=1e-3)
 
 
+@pytest.mark.parametrize("epsilon", [0.3, 1.5])
+def test_at_even_weights_no_mechanism_tells_more_than_the_best_private_row(epsilon):
+    """Moved by all exchanges of labels a row is a mechanism; SRR is the row of one cell, the best at large ε."""
+    s, u, K = 2, 4, math.exp(epsilon)
+
+    def gain(*parts):
+        total = sum(n * w for n, w in parts)
+        return sum(n * w / total * math.log(w / total * s * u) for n, w in parts if n)
+
+    own = [gain((b, K), (u - b, 1 / K), ((s - 1) * u, 1.0)) for b in range(1, u + 1)]
+    best = max(*own, *(gain((a, K), (s * u - a, 1.0)) for a in range(1, s * u)))
+    found = sf.design(sf.Anything(sf.Joint.uniform(s, u)), epsilon, "ballopt", time_limit=2)
+
+    assert found.value == pytest.approx(best, rel=1e-4) and found.bound >= best - 1e-9
+    assert sf.design(sf.Anything(sf.Joint.uniform(s, u)), epsilon, "srr").value == pytest.approx(own[0], rel=1e-6)
+    assert (best > own[0] + 1e-6) == (epsilon < 1)
+
+
 def test_without_counts_nothing_about_the_table_is_in_the_file(ball, tmp_path):
     design = sf.design(ball, EPSILON, "srr", at_most=EPSILON)
     path = design.mechanism.save(tmp_path / "m.json")

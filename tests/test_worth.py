@@ -105,6 +105,16 @@ def test_a_release_that_is_worth_nothing_is_made_only_when_asked_for_once_more(p
     assert people.with_name("out.tables.csv").exists()
 
 
+def test_columns_that_nobody_named_are_chosen_so_that_the_release_is_worth_making(tmp_path):
+    rng, n = np.random.default_rng(1), 2_000
+    sizes = {"s": 2, "a": 9, "b": 2, "c": 6, "d": 3, "e": 40}
+    pa.csv.write_csv(pa.table({k: rng.integers(0, size, n).astype(str) for k, size in sizes.items()}), tmp_path / "t.csv")
+    words = ("release", tmp_path / "t.csv", "--secret", "s", "--public-labels", "all", "--out", tmp_path / "out.csv")
+    said = " ".join(run(*words, "--epsilon", 1, "--method", "oue").stderr.split())
+
+    assert "by ε: b and d (others" in said and "Left out: a, c and e would make too many cells" in said
+
+
 def test_synthetic_records_follow_the_estimate_and_say_what_they_are(people):
     run("release", people, "--secret", "ill", "--useful", "town,job", "--epsilon", 3, "--method", "grr", "--out",
         people.with_name("out.csv"))
