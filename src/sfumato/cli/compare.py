@@ -32,7 +32,7 @@ WIDE = 100  # columns of text from which the second table has all of its own
 @table_argument
 @click.option("--secret", type=Names(), multiple=True, required=True, help="The column(s) to protect.")
 @click.option("--useful", type=Names(), multiple=True,
-              help="The columns to keep informative. Without it: every other categorical column that fits.")
+              help="The columns to keep informative. Without it: as many as are worth something, the smallest first.")
 @click.option("--epsilon", default="0.1:4", show_default=True, metavar="LOW:HIGH|A,B,C",
               help="Levels in nats: a range in equal ratios, or a list.")
 @click.option("--points", type=int, default=12, show_default=True, help="Levels in a range.")

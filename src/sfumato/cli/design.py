@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @table_argument
 @click.option("--secret", type=Names(), multiple=True, required=True, help="The column(s) to protect.")
 @click.option("--useful", type=Names(), multiple=True,
-              help="The columns to keep informative. Without it: every other categorical column that fits.")
+              help="The columns to keep informative. Without it: as many as are worth something, the smallest first.")
 @click.option("--epsilon", type=float, required=True, help="The privacy level in nats; smaller protects more.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="FILE", help="The mechanism file.")
 @click.option("--budget", type=float, metavar="EPSILON", help="With --releases: what they shall stay within together.")

@@ -60,7 +60,7 @@ LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise", "perso
               help="The released table: .csv, .tsv (also packed: .csv.gz, .csv.zst, .csv.bz2), .parquet, or a name "
               "without suffix for a folder of Parquet files; here or at an address (s3://…); '-' for a pipe.")
 @click.option("--useful", type=Names(), multiple=True,
-              help="The columns to keep informative. Without it: every other categorical column that fits.")
+              help="The columns to keep informative. Without it: as many as are worth something, the smallest first.")
 @click.option("--keep", type=Names(), multiple=True, help="Columns to pass through untouched; they are not protected.")
 @click.option("--partition", type=Names(), multiple=True,
               help="Write a folder of Parquet files, divided by these columns of the released table.")
