@@ -354,7 +354,9 @@ def test_the_kernel_reads_noise_and_lets_no_confidence_rest_on_it(noisy_design):
     noise, claim = record.design.noise, record.claim
     sure = msgspec.structs.replace(claim, within=msgspec.structs.replace(claim.within, confidence=0.95))
     cheap = msgspec.structs.replace(record.design, noise=msgspec.structs.replace(noise, counts=2 * noise.epsilon))
-    for forged in (msgspec.structs.replace(record, claim=sure), msgspec.structs.replace(record, design=cheap)):
+    free = msgspec.structs.replace(record.design, noise=msgspec.structs.replace(noise, counts=0.0))
+    designs = [msgspec.structs.replace(record, design=x) for x in (cheap, free)]
+    for forged in (msgspec.structs.replace(record, claim=sure), *designs):
         with pytest.raises(kernel.Refused, match="noise"):
             kernel.verify(written(forged))
 
