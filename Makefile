@@ -5,7 +5,7 @@ BENCH_VENV ?= .venv-bench
 BIN := $(VENV)/bin
 PIP := -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test proofs check bench figures laws docs pictures reproduce kernel forge agree survey clean
+.PHONY: demo test proofs check bench figures promises laws docs pictures reproduce kernel forge agree survey clean
 
 $(VENV)/run.stamp: requirements/run.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("sfumato needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
@@ -44,6 +44,10 @@ bench: $(BENCH_VENV)/stamp  ## times as ratios, with peers, into docs/benchmarks
 figures: $(VENV)/test.stamp  ## the default on twenty tables, and how often an analyst's intervals hold: half an hour
 	$(BIN)/python benchmarks/twenty.py --out docs/twenty.md
 	$(BIN)/python benchmarks/analysis.py --runs 500 --out docs/coverage.md
+
+promises: $(VENV)/test.stamp  ## what two promises cost, into docs/two-promises.md: hours
+	for part in caps anywhere even twice noise; do $(BIN)/python benchmarks/promises.py $$part --write || exit 1; done
+	$(BIN)/python benchmarks/covering.py 1000 --write
 
 laws: $(VENV)/test.stamp  ## the laws of a correct search over two thousand random tables: hours; COUNT=40 for a look
 	$(BIN)/python benchmarks/engine.py laws $(or $(COUNT),2000)
