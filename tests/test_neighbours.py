@@ -112,6 +112,24 @@ def test_without_counts_the_file_says_what_labels_cost(tmp_path):
     assert json.loads(again["r.mechanism.json"])["useful"] == record["useful"]
 
 
+def test_what_labels_cost_is_paid_once_and_public_ones_cost_nothing(tmp_path):
+    (tmp_path / "people.csv").write_text(people())
+    asked = {"method": "grr", "design": "noisy", "bins": {"age": [40, 60]}}
+    plans = [sf.plan(tmp_path / "people.csv", "state", 4.0, ["town", "age"], **{**asked, "design": "any"})]
+    plans[0].keep()
+    plans += [sf.plan(tmp_path / "people.csv", "state", 4.0, ["town", "age"], **asked)]
+    plans[1].keep()
+    plans += [sf.plan(tmp_path / "people.csv", "state", 4.0, ["town", "age"], **asked)]
+    labels, noisy, again = (p.mechanism.joint.noise for p in plans)
+    free = sf.plan(tmp_path / "people.csv", "state", 4.0, ["town", "age"], public="all", **asked).mechanism.joint.noise
+
+    assert labels.counts == 0 and noisy.epsilon - noisy.counts == pytest.approx(labels.epsilon) and again == noisy
+    assert plans[2].kept is None and any("used again" in note for note in plans[2].notes)
+    assert free.epsilon == free.counts and free.delta == 0
+    with pytest.raises(sf.InputError, match="'twon' is not a column"):
+        sf.plan(tmp_path / "people.csv", "state", 4.0, "town", public="twon", **asked)
+
+
 def permuted_and_flipped(q):
     """The law of permute-and-flip where each is taken with the chance q when it is met, by listing all orders."""
     law = [0.0] * len(q)

@@ -24,7 +24,7 @@ from sfumato.releasing.columns import Choice, as_bundle, chosen, coarser, cut
 from sfumato.releasing.listening import Listener, Silent
 from sfumato.releasing.notices import Notice, learned, notices_of
 from sfumato.releasing.parts import split, watched
-from sfumato.releasing.wishes import Values, Wishes
+from sfumato.releasing.wishes import EVERY, Values, Wishes
 from sfumato.sources import Source, Where, located, open_source
 from sfumato.tabulation import tabulate
 
@@ -94,6 +94,8 @@ def plan(
     for name in wishes:
         if name not in Wishes.__slots__:
             raise unknown("a wish for a plan", name, Wishes.__slots__)
+    if isinstance(public := wishes.get("public", ()), (bool, str)):
+        wishes["public"] = (public,) if isinstance(public, str) else (EVERY,) if public else ()
     return planned(
         open_source(table, counts=counts), Wishes(about, kept, epsilon, **wishes), keep=keep, reference=reference,
         fraction=split, origin=origin, seed=seed, listener=listener or Silent(),
@@ -116,6 +118,9 @@ def planned(
         basis = rest = source.settled(source.columns)  # several passes are made
     if fraction is not None:
         (basis, rest), origin = split(basis, fraction, seed), "split"
+    for name in wishes.public:
+        if name != EVERY:
+            find_column(name, basis.columns, basis.name)
     told_all = wishes.design == "exact" or reference is not None or fraction is not None or origin != "private"
     wishes = cut(basis, wishes, keep, exact=told_all)
     if as_bundle(basis, wishes):
