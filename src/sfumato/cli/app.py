@@ -16,7 +16,7 @@ import click
 
 from sfumato import __version__
 from sfumato.cli.console import WIDEST, printable
-from sfumato.errors import SfumatoError, did_you_mean
+from sfumato.errors import SfumatoError, bug, did_you_mean
 
 COMMANDS = {
     "release": "Release a table with a secret column protected: the main job, end to end.",
@@ -141,12 +141,9 @@ def _message(error: BaseException) -> tuple[str, int]:
         return "Error: there is not enough memory. Use fewer useful columns, or coarser bins.", 1
     if os.environ.get("SFUMATO_TRACEBACK"):
         return "".join(traceback.format_exception(error)), BUG
-    # Neither the text of the error nor its traceback: both may quote values of private rows.
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    where = f"{os.path.basename(last.filename)}, line {last.lineno}"
     return (
-        f"Error: a bug in sfumato {__version__}: {type(error).__name__} at {where}.\n\n"
-        "Set SFUMATO_TRACEBACK=1 to see the traceback; it may contain values of private rows.", BUG
+        f"Error: {bug(error)}.\n\nSet SFUMATO_TRACEBACK=1 to see the traceback; it may contain values of private rows.",
+        BUG,
     )
 
 

@@ -58,6 +58,23 @@ def basis_of(joint: Joint, wishes: Wishes, table: Source, seed: int | None) -> B
     return Basis(covering(found, wishes.confidence), wishes.epsilon - spent, None, (why, *told), place)
 
 
+def at_level(drawn: Basis, joint: Joint, wishes: Wishes) -> Basis:
+    """The basis of another ε, with the noisy counts that were drawn: however many levels are tried, they are paid once.
+
+    Where they leave nothing of ε, or where as many rows would be designed for without counts, there are none.
+    """
+    noise, told = drawn.within.joint.noise, _labels(joint, wishes)
+    if noise is None:
+        return _free(joint, wishes, (*drawn.notes[:1], *told))
+    if noise.epsilon >= wishes.epsilon:
+        return _free(joint, wishes, (f"designed for any distribution: noisy counts took {noise.epsilon:g} nats", *told))
+    spent, why = _spent(joint, wishes)
+    if spent == 0:
+        return _free(joint, wishes, (why, *told))
+    note = f"ε_d = {noise.epsilon:g} of {wishes.epsilon:g} goes to noisy counts"
+    return Basis(drawn.within, wishes.epsilon - noise.epsilon, None, (note, *told), drawn.kept)
+
+
 def _spent(joint: Joint, wishes: Wishes) -> tuple[float, str]:
     """ε_d and why; 0 where no counts are better."""
     if wishes.design_epsilon is not None:

@@ -34,6 +34,7 @@ SINGLE = {  # wishes that only a single mechanism can have, with what they are w
     "values": None, "outputs": None, "releases": None,
 }
 ONE, BUNDLE = option("--columns one", "columns='one'"), option("--columns bundle", "columns='bundle'")
+NEAR = ("distortion", "hamming", "leakage")  # methods that keep rows near
 NEARNESS = ("distance", "values", "outputs")  # options of the method distortion
 
 
@@ -59,6 +60,17 @@ class Plan:
         if isinstance(made, Bundle) or made.joint is None or not (n := self.rows or self.source.rows or made.joint.n):
             return None
         return foreseen(made, n=n)
+
+    def check_worth(self, told: Foreseen | None, *, anyway: bool = False) -> None:
+        """Refuse a release that is worth next to nothing to whoever estimates from it, unless it is asked for anyway.
+
+        A method that was asked for rows that are near was not asked for estimates.
+        """
+        if told is not None and told.little and not anyway and self.mechanism.method not in NEAR:
+            raise InputError(
+                f"the release would be worth {told.share:.2%} of its {told.n:,} rows to whoever estimates from it. See "
+                "what would help (sfumato plan), or release it all the same (--anyway)."
+            )
 
     def notices(self, file: str = "the mechanism file") -> tuple[Notice, ...]:
         """What must be said aloud before the mechanism file is given away."""
@@ -114,18 +126,38 @@ def planned(
     if as_bundle(basis, wishes):
         return replace(_bundle(basis, wishes, rest, keep, origin, listener), table=source.name)
     joint, wishes, choice = joint_of(basis, wishes, keep=keep, known=source.columns, listener=listener)
-    private = reference is None and fraction is None and origin == "private"
-    basis_for = replace(wishes, design=wishes.design if private else "exact")
-    found = basis_of(joint, basis_for, source, seed)
-    made = designed(found, wishes, listener)
-    exact = found.source is None and found.within.joint.noise is None
-    told = (*found.notes, *_reached(made, wishes), *made.notes, *(learned(joint.learned) if exact else ()))
-    mechanism = replace(made.mechanism, source=origin if exact else found.source or made.mechanism.source)
-    kept = None if found.kept is None else (found.within.joint, found.kept)
-    return Plan(
-        rest, mechanism, made.certificate, told, choice, part=fraction is not None, table=source.name, kept=kept,
-        rows=joint.n if reference is None and fraction is None else None,
-    )
+    table = Counted(joint, wishes, rest, source.name, choice, origin)
+    found = basis_of(joint, wishes if table.private else replace(wishes, design="exact"), source, seed)
+    return table.plan(found, designed(found, wishes, listener))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counted:
+    """A table that was counted, before anything is designed from it."""
+
+    joint: Joint
+    wishes: Wishes  # with the columns and the bins that were chosen
+    rest: Source  # the rows to release
+    table: str  # its name
+    choice: Choice | None = None
+    origin: str = "private"
+
+    @property
+    def private(self) -> bool:
+        """Whether the rows to release are those that were counted."""
+        return self.origin == "private"
+
+    def plan(self, found: Basis, made: Any) -> Plan:
+        """The plan with what was designed from a basis."""
+        exact = found.source is None and found.within.joint.noise is None
+        seen = learned(self.joint.learned) if exact else ()
+        told = (*found.notes, *_reached(made, self.wishes), *made.notes, *seen)
+        mechanism = replace(made.mechanism, source=self.origin if exact else found.source or made.mechanism.source)
+        kept = None if found.kept is None else (found.within.joint, found.kept)
+        return Plan(
+            self.rest, mechanism, made.certificate, told, self.choice, part=self.origin == "split", table=self.table,
+            kept=kept, rows=self.joint.n if self.origin not in ("reference", "split") else None,
+        )
 
 
 def given(source: Source, path: Where | str, secret: Sequence[str] = (), useful: Sequence[str] = ()) -> Plan:
