@@ -30,6 +30,7 @@ COMMANDS = {
     "respond": "Draw randomised answers for scripts, on the respondent's side.",
     "estimate": "Estimate the true distribution from a released table, with intervals.",
     "synthesise": "Draw records of the original columns from the distribution estimated from a release.",
+    "studio": "Do all of this in a browser, on this machine.",
     "inspect": "Show what a mechanism file is, promises and means.",
     "compare": "Compare every mechanism over a range of ε: what it keeps, what one can estimate.",
     "report": "Make the public page again, from the mechanism file and the released rows alone.",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ class Split:
     why: str
 
 
+@cache
 def split(n: int, secrets: int, useful: int, epsilon: float, at_most: float) -> Split:
     """How to spend ε in all on a table of n rows."""
     if not epsilon > 0:
