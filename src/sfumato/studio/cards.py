@@ -118,7 +118,7 @@ class Card:
         if self.numbers is None or self.kind != "number":
             return []
         values, counts = self.numbers
-        held, edges = np.histogram(values, min(BARS, len(values)), weights=counts)
+        held, edges = np.histogram(values, _bars(values), weights=counts)
         return [{"from": float(a), "to": float(b), "rows": int(n)}
                 for a, b, n in zip(edges[:-1], edges[1:], held, strict=True)]
 
@@ -152,6 +152,14 @@ class Card:
         labels = [str(x) for x in Column.of(self.name, cuts=edges).labels]
         more = [{"label": MISSING, "rows": self.missing}] if self.missing else []
         return [*({"label": x, "rows": n} for x, n in zip(labels, held, strict=True)), *more]
+
+
+def _bars(values: Floats) -> Any:
+    """Bars of a histogram; those of whole numbers hold equally many of them, or they would come and go by chance."""
+    if np.any(values != np.floor(values)):
+        return min(BARS, len(values))
+    width = math.ceil((values[-1] - values[0] + 1) / BARS)
+    return np.arange(values[0], values[-1] + width + 1, width) - 0.5
 
 
 def cards_of(source: Source, tell: Callable[[int], None]) -> dict[str, Card]:

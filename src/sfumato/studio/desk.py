@@ -108,7 +108,7 @@ class Desk:
             cells *= size
         rows = next(iter(self.cards.values())).rows
         return {"groups": groups, "cells": f"{' × '.join(map(str, sizes))} = {cells:,} cells",
-                "each": f"about {rows / cells:,.3g} rows in each"}
+                "each": f"about {_few(rows / cells)} rows in each"}
 
     def _size(self, name: str, roles: Roles) -> int:
         card, wishes = self.cards[name], roles.wishes(ANY)
@@ -150,7 +150,7 @@ class Desk:
         self.tell(counted={
             "cells": f"{joint.p.size:,}", "shape": " × ".join(
                 f"{c.size} {c.name}" for c in (*joint.secret.columns, *joint.useful.columns)
-            ), "each": f"{(joint.n or 0) / joint.p.size:,.4g}", "small": small["text"], "said": heard.said,
+            ), "small": small["text"].split(": ")[-1], "said": heard.said,
         })
         return Counted(joint, wishes, source, source.name)
 
@@ -256,6 +256,11 @@ class Desk:
         if self.source is None:
             raise InputError("open a table first.")
         return self.source
+
+
+def _few(x: float) -> str:
+    """A mean number of rows, with as many digits as it has meaning."""
+    return f"{x:,.0f}" if x >= 10 else f"{x:.2g}"
 
 
 def _public(more: Mapping[str, Any]) -> dict[str, Any]:

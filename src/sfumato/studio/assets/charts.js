@@ -28,8 +28,8 @@ export function bars(rows, label, { width = 250, row = 17 } = {}) {
     x: { axis: null }, y: { axis: null, domain: data.map((r) => r.at), padding: 0.18 },
     marks: [
       Plot.barX(data, { x: "rows", y: "at", fill: (r) => (r.rest ? "var(--bar-rest)" : "var(--bar)") }),
-      Plot.text(data, { x: 0, y: "at", text: (r) => short(r.label), textAnchor: "start", dx: 5, fill: "var(--ink)" }),
-      Plot.text(data, { x: 0, y: "at", text: (r) => r.rows.toLocaleString("en"), frameAnchor: "right", textAnchor: "end", dx: -3, fill: "var(--soft)" }),
+      Plot.text(data, { y: "at", text: (r) => short(r.label), frameAnchor: "left", dx: 5, fill: "var(--ink)" }),
+      Plot.text(data, { y: "at", text: (r) => r.rows.toLocaleString("en"), frameAnchor: "right", dx: -4, fill: "var(--soft)" }),
     ],
   });
 }

@@ -12,7 +12,7 @@ function picture(card) {
   const what = `${card.name}: ${card.facts.join(", ")}${card.spread ? `, ${card.spread}` : ""}`;
   if (card.histogram.length) return histogram(card.histogram, what, { edges: card.edges || [] });
   if (card.bars.length) return bars(card.bars.slice(0, 6), what);
-  return h("p", { class: "soft small" }, card.kind_text);
+  return null;
 }
 
 export function columnsStep(root, app) {
@@ -67,7 +67,7 @@ export function columnsStep(root, app) {
     const now = h("span", { class: "soft small" });
     const item = h("li", { class: "card", draggable: "true" },
       h("div", { class: "head" }, h("h3", {}, column.name), select),
-      h("p", { class: "facts small" }, [...column.facts, column.spread].filter(Boolean).join(" · ")),
+      h("p", { class: "facts small" }, [column.kind_text, ...column.facts, column.spread].filter(Boolean).join(" · ")),
       picture(column), list(column.doubts, "doubts small"), h("div", { class: "foot" }, edit, now));
     item.addEventListener("dragstart", (e) => { e.dataTransfer.setData("text/plain", column.name); item.classList.add("dragged"); });
     item.addEventListener("dragend", () => item.classList.remove("dragged"));
@@ -96,10 +96,10 @@ export function columnsStep(root, app) {
     if (!roles.includes("useful")) return fill(outlook, h("p", {}, "Now choose columns that should stay useful."));
     return fill(outlook,
       h("p", {}, h("strong", { id: "cells" }, preview ? preview.cells : "…"), preview ? `, ${preview.each}` : "",
-        counted ? h("span", { class: "soft" }, ` · ${counted.small.split(": ")[1]}`) : ""),
+        counted ? h("span", { class: "soft" }, ` · ${counted.small}`) : ""),
       view ? h("p", { id: "outlook" }, `At ε = ${view.name} estimates will be off by `, h("strong", {}, view.columns.map((c) => `${c.error} for ${c.name}`).join(", ")), `; the release is worth ${view.worth.text} of its rows.`)
         : h("p", { class: "soft" }, state.errors.columns ? "" : "Designing …"),
-      counted ? list(counted.said, "doubts small") : null);
+      counted ? list(counted.said, "plainlist small soft") : null);
   }
 
   function update(changed) {

@@ -29,7 +29,7 @@ export function levelStep(root, app) {
     h("p", { class: "lede" }, "Move the slider and watch what an attacker could guess, and what others could still learn."),
     h("div", { class: "panel sliding" },
       h("div", { class: "ends small soft", "aria-hidden": "true" }, h("span", {}, "protects more"), h("span", {}, "tells more")), slider, ticks,
-      h("div", { class: "row" }, field("Exact ε", exact), spot), searching),
+      h("div", { class: "row under" }, field("Exact ε", exact), searching), spot),
     view, h("p", { class: "next" }, h("a", { class: "button", href: "#release" }, "Release")));
 
   function render() {

@@ -59,7 +59,8 @@ export function releaseStep(root, app) {
     document.getElementById("ledger-file").textContent = state.ledger ? `Ledger: ${state.ledger}` : "Start the studio with --ledger FILE to count releases.";
     people.disabled = budget.disabled = !state.ledger;
     const mind = view ? [...view.lights, ...(state.before ? [state.before] : [])].filter((x) => x.colour === "red" || x.colour === "amber") : [];
-    fill(notices, mind.length ? h("ul", { class: "lights" }, mind.map(light)) : null,
+    const better = view && view.coarse && state.search && state.search.state === "running";
+    fill(notices, better ? h("p", { class: "note" }, "This is a first design. A better one for this level is being searched for: wait a little, or release this one.") : null, mind.length ? h("ul", { class: "lights" }, mind.map(light)) : null,
       (view && state.notices || []).map((n) => h("div", { class: "note" }, h("strong", {}, n.title), n.paragraphs.map((p) => h("p", { class: "small" }, p)))));
     const key = view ? `${view.name} ${view.coarse} ${JSON.stringify(roles)}` : null;
     if (key && key !== asked_for && location.hash === "#release") { asked_for = key; say(); }
