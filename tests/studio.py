@@ -34,13 +34,21 @@ def people(path: Path, n: int | None = None) -> Path:
     return path
 
 
-class Studio:
-    """`sfumato studio`, started when made."""
+SMALL = """
+import sys
+from sfumato.studio.server import Studio, listening, serve
+serve(Studio(most=int(sys.argv[1])), listening(None), lambda address: print(address, flush=True))
+"""
 
-    def __init__(self, *arguments: str, **environment: str):
+
+class Studio:
+    """`sfumato studio`, started when made; with `most`, one that takes no larger uploads."""
+
+    def __init__(self, *arguments: str, most: int | None = None, **environment: str):
         home = str(Path(sf.__file__).parent.parent)
+        usual = ["-m", "sfumato.cli", "studio", "--no-browser", *arguments]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "sfumato.cli", "studio", "--no-browser", *arguments], stdout=subprocess.PIPE, text=True,
+            [sys.executable, *(usual if most is None else ["-c", SMALL, str(most)])], stdout=subprocess.PIPE, text=True,
             env={**os.environ, "PYTHONPATH": home, "COLUMNS": "200", **environment},
         )
         line = self.process.stdout.readline()

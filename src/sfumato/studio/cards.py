@@ -13,7 +13,6 @@ import numpy as np
 from sfumato.alphabet import DATE_PARTS, MISSING, Column, Floats, Ints, spelled
 from sfumato.binning import FEW, numbering, numbers_or_none, quantiles, round_edges, with_numbers
 from sfumato.decimals import near, percent
-from sfumato.errors import InputError
 from sfumato.joint import SMALL
 from sfumato.releasing.columns import MOST_COUNTED, with_labels
 from sfumato.releasing.planning import MANY
@@ -131,7 +130,10 @@ class Card:
         return f"{near(float(values[0]))} to {near(float(values[-1]))}, half below {near(float(middle))}"
 
     def groups(self, rule: Rule, least: float | None) -> list[dict[str, Any]]:
-        """What the column would become: bins, parts of dates, or values with the rare ones in one group."""
+        """What the column would become: bins, parts of dates, or values with the rare ones in one group.
+
+        None for rules that do not fit: what is wrong with them is said when the table is counted.
+        """
         if isinstance(rule, (int, list)) or (rule is None and least is None and self.usual_edges):
             return self._bins(self.usual_edges if rule is None else rule)
         held: Counter[str] = Counter()
@@ -142,12 +144,12 @@ class Card:
         return [{"label": x, "rows": n, "rest": x == "other"} for x, n in held.most_common(GROUPS)]
 
     def _bins(self, rule: int | list[float] | None) -> list[dict[str, Any]]:
-        if self.numbers is None:
-            raise InputError(f"column {self.name!r} holds no numbers, so it cannot be cut into bins.")
+        if self.numbers is None or (isinstance(rule, int) and rule < 2):
+            return []
         values, counts = self.numbers
         edges = quantiles(values, counts, rule).tolist() if isinstance(rule, int) else list(rule or [])
         if not all(map(math.isfinite, edges)) or sorted(set(edges)) != edges:
-            raise InputError(f"bins of {self.name!r} must be a number or increasing inner edges, got {rule!r}.")
+            return []
         held = np.histogram(values, [-np.inf, *edges, np.inf], weights=counts)[0].astype(int).tolist()
         labels = [str(x) for x in Column.of(self.name, cuts=edges).labels]
         more = [{"label": MISSING, "rows": self.missing}] if self.missing else []

@@ -21,14 +21,15 @@ from sfumato.releasing.earlier import beside
 from sfumato.releasing.files import Files
 from sfumato.releasing.flow import DrawOptions
 from sfumato.releasing.listening import Total
+from sfumato.releasing.notices import small_cells
 from sfumato.releasing.parts import watched
 from sfumato.releasing.planning import Counted, tabulated
 from sfumato.releasing.session import Session
 from sfumato.sources import Source, open_source
 from sfumato.studio.analysis import Analysis, Given
 from sfumato.studio.cards import Card, cards_of
-from sfumato.studio.levels import Levels, nearest_first, shown
-from sfumato.studio.lights import guessed_from, of_before, of_cells
+from sfumato.studio.levels import Levels, shown
+from sfumato.studio.lights import guessed_from, of_before
 from sfumato.studio.roles import Roles
 from sfumato.studio.saying import command, design_of, python
 
@@ -116,8 +117,8 @@ class Desk:
         ruled = replace(wishes, bins={**(wishes.bins or {}), **({name: edges} if edges else {})})
         return size_of(card.labels, ruled, name, card.rows) or card.distinct or 1
 
-    def choose(self, choice: Mapping[str, Any], stops: list[float], epsilon: float, ledger: str | None) -> bytes:
-        """Count the table of the columns chosen and design coarsely for every level, the one looked at first.
+    def choose(self, choice: Mapping[str, Any], epsilon: float, ledger: str | None) -> bytes:
+        """Count the table of the columns chosen and make a first design for a level.
 
         What is drawn and counted goes back as bytes, for the process that searches for better designs.
         """
@@ -128,9 +129,7 @@ class Desk:
         self.tell(before=of_before(None if ledger is None else Path(ledger)))
         levels = self.now = replace(self._drawn(epsilon), keep=roles.keep, guessed=guessed)
         self.designs = {}
-        for at in nearest_first(stops, epsilon):
-            made = self.designs[at] = levels.design(at, Heard(self.tell), coarse=True)
-            self.tell(design=shown(levels, at, made, coarse=True), busy={"what": "first designs"})
+        self.tell(design=self.add_level(epsilon))
         return pickle.dumps(levels)
 
     def _guessed(self, roles: Roles) -> float | None:
@@ -146,12 +145,9 @@ class Desk:
         source, heard = self._source(), Heard(self.tell)
         wishes = cut(source, roles.wishes(ANY), roles.keep)
         joint = tabulated(source, wishes, listener=heard)
-        small = of_cells(joint, "private")
-        self.tell(counted={
-            "cells": f"{joint.p.size:,}", "shape": " × ".join(
-                f"{c.size} {c.name}" for c in (*joint.secret.columns, *joint.useful.columns)
-            ), "small": small["text"].split(": ")[-1], "said": heard.said,
-        })
+        small = small_cells(joint)
+        held = f"{small:,} cells hold" if small > 1 else "1 cell holds" if small else "no cell holds"
+        self.tell(counted={"small": f"{held} only 1 to 4 people", "said": heard.said})
         return Counted(joint, wishes, source, source.name)
 
     def _drawn(self, epsilon: float) -> Levels:
@@ -169,11 +165,10 @@ class Desk:
         return {"view": shown(held, epsilon, made, coarse=False), "made": pickle.dumps(made)}
 
     def add_level(self, epsilon: float) -> dict[str, Any]:
-        """A coarse design for one more level."""
-        if self.now is None:
-            raise InputError("say which column is secret and which are useful first.")
-        made = self.designs[epsilon] = self.now.design(epsilon, Heard(self.tell), coarse=True)
-        return shown(self.now, epsilon, made, coarse=True)
+        """A first design for a level: the best of the closed forms."""
+        levels = self._levels()
+        made = self.designs[epsilon] = levels.design(epsilon, Heard(self.tell), coarse=True)
+        return shown(levels, epsilon, made, coarse=True)
 
     def said(
         self, choice: Mapping[str, Any], epsilon: float, out: str, more: Mapping[str, Any], table: str

@@ -97,15 +97,18 @@ class Hand:
 
 
 class Hands:
-    """Processes at the ready: one always waits with everything loaded, since loading takes as long as a short job."""
+    """The processes of a server. One loads itself at the start, since that takes as long as a short job."""
 
     def __init__(self) -> None:
         self.all: list[Hand] = [Hand()]
+        self.free: Hand | None = self.all[0]
 
     def take(self) -> Hand:
-        """A process for somebody's own use; another one is started."""
-        self.all.append(Hand())
-        return self.all[-2]
+        """A process for somebody's own use."""
+        taken, self.free = self.free or Hand(), None
+        if taken not in self.all:
+            self.all.append(taken)
+        return taken
 
     def give_back(self, hand: Hand) -> None:
         """End one that is no longer needed."""

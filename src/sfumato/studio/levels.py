@@ -63,15 +63,6 @@ def _at(wishes: Wishes, epsilon: float) -> Wishes:
     return replace(wishes, epsilon=epsilon, at_most=usual_cap(epsilon))
 
 
-def nearest_first(stops: list[float], epsilon: float) -> list[float]:
-    """The levels in the order in which somebody who looks at one will want them.
-
-    >>> nearest_first([0.5, 1.0, 2.0], 2.0)
-    [2.0, 1.0, 0.5]
-    """
-    return sorted(stops, key=lambda x: abs(math.log(x / epsilon)))
-
-
 def shown(levels: Levels, epsilon: float, made: Any, *, coarse: bool) -> dict[str, Any]:
     """Everything that the page says about a design, in words and numbers.
 

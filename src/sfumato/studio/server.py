@@ -38,6 +38,7 @@ SPARE = 256 << 20  # bytes that an upload leaves free on the disk
 MOST_JSON = 1 << 20  # bytes of anything else that is sent
 IDLE = 1800.0  # seconds for which a visit is kept while nobody looks
 BEAT = 15.0  # seconds after which a silent stream says that it is alive
+CLOSING = {"Connection": "close"}  # what still comes is not read
 ASSETS = (
     "studio.css", "main.js", "dom.js", "talk.js", "charts.js", "table.js", "columns.js", "editor.js", "level.js",
     "release.js", "analyse.js", "d3.min.js", "plot.umd.min.js",
@@ -212,7 +213,7 @@ class Studio:
             "read in its place."
         )
         visit.put(errors={**visit.state["errors"], field: text})
-        return PlainTextResponse(text, 413)
+        return PlainTextResponse(text, 413, headers=CLOSING)
 
     def _asked(self, answer: Callable[[Visit, Any], Any]) -> Callable[[Request], Any]:
         """A small document in, an answer by the stream of events."""
@@ -225,7 +226,7 @@ class Studio:
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > MOST_JSON:
-                    return PlainTextResponse("this is more than a page sends.", 413)
+                    return PlainTextResponse("this is more than a page sends.", 413, headers=CLOSING)
             try:
                 given = json.loads(body or b"{}")
             except (ValueError, RecursionError):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ class Visit:
     def __init__(self, hands: Hands, folder: Folder, ledger: Path | None) -> None:
         self.id = secrets.token_urlsafe(24)
         self.hands, self.folder, self.ledger = hands, folder, ledger
-        self.hand: Hand = hands.take()
+        self.worker: Hand | None = None
         self.seeker: Hand | None = None
         self.upload: Incoming | None = None
         self.table: Path | None = None
@@ -45,6 +45,13 @@ class Visit:
             "notices": [], "release": None, "analysis": None, "answers": [], "ledger": ledger and str(ledger),
         }
 
+    @property
+    def hand(self) -> Hand:
+        """The process that holds the table; taken when there is something to do."""
+        if self.worker is None:
+            self.worker = self.hands.take()
+        return self.worker
+
     # what the page sees
 
     def put(self, **values: Any) -> None:
@@ -56,7 +63,7 @@ class Visit:
         """What a worker says while it works."""
         rest = dict(news)
         view = rest.pop("design", None)
-        if view is not None:
+        if view is not None and not (view["coarse"] and view["epsilon"] in self.made):  # a better one came first
             self.state["designs"][view["name"]] = view
             self._send({"design": view})
         if "verdict" in rest:
@@ -119,7 +126,7 @@ class Visit:
             task = self.tasks.pop(name, None)
             if task is not None:
                 task.cancel()
-        self.hand.give_up()
+        self.stop()
         self.put(preview=None, counted=None, designs={}, search=None, errors={}, notices=[])
 
     # columns and designs
@@ -134,7 +141,7 @@ class Visit:
         if task is None or task.done():
             self.tasks["choosing"] = asyncio.create_task(self._choosing())
         else:
-            self.hand.give_up()
+            self.stop()
 
     async def _choosing(self) -> None:
         while self.wanted is not None:
@@ -142,15 +149,21 @@ class Visit:
             roles = set(choice["roles"].values())
             with self.refusing("columns"):
                 if {"secret", "useful"} <= roles:
-                    levels = await self.hand.do(
-                        "choose", self.told, choice=choice, stops=self.state["stops"], epsilon=self.state["epsilon"],
-                        ledger=None if self.ledger is None else str(self.ledger),
+                    self.seeker = self.seeker or self.hands.take()  # it loads itself while first designs are made
+                    ledger = None if self.ledger is None else str(self.ledger)
+                    self.levels = await self.hand.do(
+                        "choose", self.told, choice=choice, epsilon=self.state["epsilon"], ledger=ledger
                     )
-                    if self.wanted is None:
-                        self.levels = levels
-                        self.search()
+                    self.search()
+                    await self._first_designs()
                 else:
                     self.put(counted=None, designs={}, preview=await self.hand.do("preview", choice=choice))
+
+    async def _first_designs(self) -> None:
+        """First designs for all other levels, one job each, so that whatever else is asked is not kept waiting."""
+        for at in nearest_first(self.state["stops"], self.state["epsilon"]):
+            if self.wanted is None and f"{at:g}" not in self.state["designs"]:
+                self.told({"design": await self.hand.do("add_level", epsilon=at)})
 
     async def suggest(self) -> None:
         """Take the useful columns that the command line would take."""
@@ -189,10 +202,9 @@ class Visit:
             self.put(search={"state": "stopped", "at": None})
 
     async def _searching(self, levels: bytes) -> None:
-        if self.seeker is None:
-            self.seeker = self.hands.take()
+        assert self.seeker is not None
         while left := [e for e in self.state["stops"] if e not in self.made]:
-            at = min(left, key=lambda e: max(e / self.state["epsilon"], self.state["epsilon"] / e))
+            at = nearest_first(left, self.state["epsilon"])[0]
             self.put(search={"state": "running", "at": at, "left": len(left)})
             with self.refusing("epsilon"):
                 found = await self.seeker.do("improve", levels=levels, epsilon=at)
@@ -282,18 +294,28 @@ class Visit:
 
     def stop(self) -> None:
         """Give up what the worker is doing."""
-        self.hand.give_up()
+        if self.worker is not None:
+            self.worker.give_up()
 
     def close(self) -> None:
         """End its processes, and drop what was uploaded."""
         for task in self.tasks.values():
             task.cancel()
-        for hand in (self.hand, self.seeker):
+        for hand in (self.worker, self.seeker):
             if hand is not None:
                 self.hands.give_back(hand)
         for upload in (self.upload, *self.brought):
             if upload is not None:
                 upload.drop()
+
+
+def nearest_first(stops: Sequence[float], epsilon: float) -> list[float]:
+    """The levels in the order in which somebody who looks at one will want them.
+
+    >>> nearest_first([0.5, 1.0, 2.0], 2.0)
+    [2.0, 1.0, 0.5]
+    """
+    return sorted(stops, key=lambda at: max(at / epsilon, epsilon / at))
 
 
 def read_as(reading: Mapping[str, Any]) -> dict[str, Any]:
