@@ -47,8 +47,13 @@ class Hand:
             self.job += 1
             self.tell, self.answer = tell, self.loop.create_future()
             self._send({"job": self.job, "what": what, "given": given})
-            found = await self.answer
-            self.tell = None
+            try:
+                found = await self.answer
+            except asyncio.CancelledError:
+                self._send({"unwanted": self.job})
+                raise
+            finally:
+                self.tell = None
         if "refused" in found:
             raise Refused(found["refused"])
         if "unwanted" in found:
@@ -57,7 +62,7 @@ class Hand:
 
     def give_up(self) -> None:
         """Ask the job under way to stop at its next word."""
-        if self.tell is not None:
+        if self.turn.locked():
             self._send({"unwanted": self.job})
 
     def end(self) -> None:

@@ -151,11 +151,13 @@ class Visit:
                 if {"secret", "useful"} <= roles:
                     self.seeker = self.seeker or self.hands.take()  # it loads itself while first designs are made
                     ledger = None if self.ledger is None else str(self.ledger)
-                    self.levels = await self.hand.do(
+                    levels = await self.hand.do(
                         "choose", self.told, choice=choice, epsilon=self.state["epsilon"], ledger=ledger
                     )
-                    self.search()
-                    await self._first_designs()
+                    if self.wanted is None:  # else these are the levels of a choice that counts no more
+                        self.levels = levels
+                        self.search()
+                        await self._first_designs()
                 else:
                     self.put(counted=None, designs={}, preview=await self.hand.do("preview", choice=choice))
 
