@@ -36,7 +36,7 @@ class Hand:
         )
         self.loop = asyncio.get_running_loop()
         self.turn = asyncio.Lock()
-        self.job = 0
+        self.job, self.doing = 0, ""
         self.tell: Tell | None = None
         self.answer: asyncio.Future[dict[str, Any]] = self.loop.create_future()
         threading.Thread(target=self._bring, daemon=True).start()
@@ -44,7 +44,7 @@ class Hand:
     async def do(self, what: str, tell: Tell | None = None, **given: Any) -> Any:
         """The answer to a job, once those before it are done; Refused with the words of its error."""
         async with self.turn:
-            self.job += 1
+            self.job, self.doing = self.job + 1, what
             self.tell, self.answer = tell, self.loop.create_future()
             self._send({"job": self.job, "what": what, "given": given})
             try:
@@ -60,9 +60,9 @@ class Hand:
             raise Unwanted
         return found["done"]
 
-    def give_up(self) -> None:
-        """Ask the job under way to stop at its next word."""
-        if self.turn.locked():
+    def give_up(self, *whats: str) -> None:
+        """Ask the job under way to stop at its next word, if it is one of these; any, where none is named."""
+        if self.turn.locked() and (not whats or self.doing in whats):
             self._send({"unwanted": self.job})
 
     def end(self) -> None:

@@ -141,7 +141,7 @@ class Visit:
         if task is None or task.done():
             self.tasks["choosing"] = asyncio.create_task(self._choosing())
         else:
-            self.stop()
+            self.hand.give_up("choose", "add_level")  # never a release that is under way
 
     async def _choosing(self) -> None:
         while self.wanted is not None:
@@ -163,6 +163,7 @@ class Visit:
 
     async def _first_designs(self) -> None:
         """First designs for all other levels, one job each, so that whatever else is asked is not kept waiting."""
+        self.put(busy={"what": "first designs for other levels"})
         for at in nearest_first(self.state["stops"], self.state["epsilon"]):
             if self.wanted is None and f"{at:g}" not in self.state["designs"]:
                 self.told({"design": await self.hand.do("add_level", epsilon=at)})
