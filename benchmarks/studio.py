@@ -43,7 +43,7 @@ def chosen(page: Any, secret: str, useful: tuple[str, ...]) -> float:
     """Seconds from the last choice to the first design."""
     page.click("text=Choose columns")
     for column, role in ((secret, "secret"), *((name, "useful") for name in useful)):
-        page.drag_and_drop(f".card:has(h3:text-is('{column}')) h3", f".lane.{role} h2")
+        page.drag_and_drop(f".card:has(h3:text-is('{column}')) h3", f".lane.{role}")
     began = time.perf_counter()
     page.wait_for_selector(f"#outlook >> text=for {useful[-1]}", timeout=LONG)
     return time.perf_counter() - began
@@ -130,7 +130,6 @@ def main() -> None:
             page = browser.new_page()
             asked: list[str] = []
             page.on("request", lambda request: asked.append(request.url))
-            page.on("console", lambda m: print("CONSOLE", m.text)); page.on("pageerror", lambda m: print("ERR", m))
             page.goto(studio.address)
             adult(page, studio, folder)
             large(page, studio, folder, rows)

@@ -3,6 +3,7 @@ promise, files and words, and a private folder that holds nothing when its serve
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pickle
 import shlex
@@ -32,6 +33,7 @@ from sfumato.studio.desk import Desk
 from sfumato.studio.lights import guessed_from
 from sfumato.studio.roles import Roles
 from sfumato.studio.saying import command
+from sfumato.studio.visits import Visit
 
 CHOICE = {"roles": {"sex": "secret", "race": "useful"}}
 BINNED = {"roles": {"sex": "secret", "race": "useful", "age": "useful", "gender": "keep"}, "bins": {"age": [30.5, 65]}, "rare": {"race": 400}}
@@ -171,6 +173,49 @@ def test_a_kept_copy_of_the_secret_and_worthless_releases_turn_lights_red(table)
     assert {colours["kept"] for colours in lights.values()} == {"red"} and desk.now.guessed == 1.0
     assert lights[0.05]["rows"] == "red" and lights[3.0]["rows"] == "green" and lights[3.0]["cells"] == "green"
     assert desk.tell.told["before"]["colour"] == "none"
+
+
+class Waiting:
+    """A worker that answers when it is told to."""
+
+    doing = ""
+
+    def __init__(self):
+        self.asked, self.answers = [], []
+
+    def take(self):
+        return self
+
+    async def do(self, what, tell=None, **given):
+        self.asked.append((what, given))
+        self.answers.append(asyncio.get_running_loop().create_future())
+        return await self.answers[-1]
+
+    def give_up(self, *whats):
+        return None
+
+
+def test_levels_of_a_choice_that_counts_no_more_are_never_searched():
+    worker, other = Waiting(), {"roles": {"sex": "secret", "age": "useful"}}
+
+    async def walk():
+        visit = Visit(worker, None, None)
+        visit.choose(CHOICE)
+        await asyncio.sleep(0)
+        worker.answers[0].set_result(b"first")
+        visit.choose(other)  # before anybody has looked at the answer
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert visit.levels is None and [what for what, _ in worker.asked] == ["choose", "choose"]
+        worker.answers[1].set_result(b"second")
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert visit.levels == b"second"
+        assert {given["levels"] for what, given in worker.asked if what == "improve"} == {b"second"}
+        visit.forget()
+
+    asyncio.run(walk())
+    assert worker.asked[1][1]["choice"]["roles"] == other["roles"]
 
 
 # Release

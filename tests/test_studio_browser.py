@@ -65,7 +65,7 @@ def clean(page):
 
 
 def choose(page, column, role):
-    page.drag_and_drop(f".card:has(h3:text-is('{column}')) h3", f".lane.{role} h2")
+    page.drag_and_drop(f".card:has(h3:text-is('{column}')) h3", f".lane.{role}")
 
 
 def test_the_whole_road_by_mouse(context, table, tmp_path):
