@@ -103,7 +103,8 @@ class Client:
         """Everything that the page would show now."""
         link = http.client.HTTPConnection("127.0.0.1", self.studio.port, timeout=60)
         link.request("GET", f"{self.home}events", headers={"Host": self.studio.host, "Cookie": self.cookie})
-        line = link.getresponse().readline()
+        with link.getresponse() as found:
+            line = found.readline()
         link.close()
         return json.loads(line.removeprefix(b"data: "))["put"]
 

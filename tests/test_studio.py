@@ -4,6 +4,7 @@ promise, files and words, and a private folder that holds nothing when its serve
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import pickle
 import shlex
@@ -11,15 +12,18 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.studio import people
+from tests.test_reading import ods
 
 import sfumato as sf
 from sfumato.cli import cli
@@ -27,7 +31,7 @@ from sfumato.cli.release import _wishes as wishes_of_command
 from sfumato.cli.release import release as release_command
 from sfumato.errors import SfumatoError
 from sfumato.sources import open_source
-from sfumato.studio import private
+from sfumato.studio import private, server
 from sfumato.studio.cards import cards_of
 from sfumato.studio.desk import Desk
 from sfumato.studio.lights import guessed_from
@@ -218,6 +222,28 @@ def test_levels_of_a_choice_that_counts_no_more_are_never_searched():
     assert worker.asked[1][1]["choice"]["roles"] == other["roles"]
 
 
+def test_a_visit_that_nobody_looks_at_is_forgotten_and_one_that_is_loaded_anew_is_not(monkeypatch):
+    monkeypatch.setattr(server, "IDLE", 0.02)
+
+    async def walk():
+        studio = server.Studio()
+        visit = studio.visits["x"] = Visit(Waiting(), None, None)
+        visit.id = "x"
+        asked = SimpleNamespace(path_params={"visit": "x"})
+        first = (await studio.events(asked)).body_iterator
+        assert json.loads((await anext(first)).removeprefix("data: "))["put"]["epsilon"] == 1.0
+        await first.aclose()
+        second = (await studio.events(asked)).body_iterator  # loaded anew
+        await anext(second)
+        await asyncio.sleep(0.05)
+        assert "x" in studio.visits
+        await second.aclose()
+        await asyncio.sleep(0.05)
+        assert "x" not in studio.visits
+
+    asyncio.run(walk())
+
+
 # Release
 
 
@@ -301,6 +327,22 @@ def test_the_studio_refuses_what_the_command_line_refuses_with_the_same_words(wh
 # A private folder
 
 
+def _written(kind):
+    def write(path):
+        frame = pd.DataFrame({"sex": ["F", "M"] * 20, "town": ["Delft", "Leiden", "Delft", "Gouda"] * 10})
+        getattr(frame, kind)(path, **({} if kind == "to_parquet" else {"write_index": False} if kind == "to_stata" else {"index": False}))
+        return path
+
+    return write
+
+
+def _workbook(path):
+    path.write_bytes(ods([("sex", "town"), *(("FM"[i % 2], ("Delft", "Leiden")[i % 2]) for i in range(40))]))
+    return path
+
+
+FORMS = {".parquet": _written("to_parquet"), ".ods": _workbook, ".dta": _written("to_stata"), ".csv.gz": _written("to_csv")}
+
 def test_an_upload_has_no_name_on_the_disk_and_is_read_by_one(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     folder = private.Folder()
@@ -316,6 +358,20 @@ def test_an_upload_has_no_name_on_the_disk_and_is_read_by_one(tmp_path, monkeypa
     assert not os.path.lexists(path)
     folder.close()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".ods", ".dta", ".csv.gz"])
+def test_uploads_of_every_kind_are_read(tmp_path, monkeypatch, suffix):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    made = FORMS[suffix](tmp_path / f"people{suffix}")
+    folder = private.Folder()
+    coming = folder.incoming(made.name)
+    coming.write(made.read_bytes())
+
+    found = Desk(Heard()).open(str(coming.path), made.name, {})
+
+    assert found["rows"] == "40" and [c["name"] for c in found["columns"]] == ["sex", "town"]
+    folder.close()
 
 
 def test_folders_of_servers_that_are_gone_are_swept_and_those_of_others_are_not(tmp_path, monkeypatch):

@@ -44,6 +44,7 @@ def opened(client, tmp_path_factory):
     client.post("choice", {"roles": {"sex": "secret", "town": "useful"}})
     client.wait(lambda s: "4" in s["designs"])
     client.post("search", {"go": False})
+    assert client.state()["search"]["state"] in ("stopped", "done")
     return client
 
 

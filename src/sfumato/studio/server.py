@@ -138,14 +138,16 @@ class Studio:
             return _unknown()
 
         async def stream() -> AsyncIterator[str]:
-            with visit.listening() as queue:
-                while not self.ending:
-                    try:
-                        message = await asyncio.wait_for(queue.get(), BEAT)
-                        yield f"data: {_json(message)}\n\n"
-                    except TimeoutError:
-                        yield ": alive\n\n"
-            self._left(visit)
+            try:
+                with visit.listening() as queue:
+                    while not self.ending:
+                        try:
+                            message = await asyncio.wait_for(queue.get(), BEAT)
+                            yield f"data: {_json(message)}\n\n"
+                        except TimeoutError:
+                            yield ": alive\n\n"
+            finally:
+                self._left(visit)
 
         return StreamingResponse(stream(), media_type="text/event-stream")
 
@@ -246,9 +248,8 @@ class Studio:
     # what is asked
 
     async def read_again(self, visit: Visit, given: dict[str, Any]) -> None:
-        if visit.table is not None or visit.upload is not None:
-            path = visit.table or visit.upload.path  # type: ignore[union-attr]
-            await visit.open(path, path.name, visit.spelled or path.name, given)
+        if visit.table is not None:
+            await visit.open(visit.table, visit.table.name, visit.spelled, given)
 
     def choice(self, visit: Visit, given: dict[str, Any]) -> None:
         visit.choose(_choice(given))

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import InputError, SfumatoError, designed_epsilon
+from sfumato.errors import InputError, SfumatoError, bug, designed_epsilon
 from sfumato.studio.hands import Hand, Hands, Refused, Unwanted
 from sfumato.studio.private import Folder, Incoming, checked_name
 
@@ -97,6 +97,8 @@ class Visit:
         except (Refused, SfumatoError) as error:
             text = error.on_the_command_line if isinstance(error, SfumatoError) else str(error)
             self.state["errors"][field] = text
+        except Exception as error:  # said where it is seen; its own text may quote values
+            self.state["errors"][field] = bug(error)
         finally:
             self.put(busy=None, errors=self.state["errors"])
 
@@ -105,10 +107,10 @@ class Visit:
     async def open(self, path: Path, name: str, spelled: str, reading: Mapping[str, Any]) -> None:
         """Read a table and show its columns."""
         self.forget()
+        self.table, self.spelled, self.reading = path, spelled, dict(reading)
         self.put(table=None, release=None, choice=EMPTY, reading=dict(reading), busy={"what": f"reading {name}"})
         with self.refusing("table"):
             found = await self.hand.do("open", self.told, path=str(path), name=name, reading=read_as(reading))
-            self.table, self.spelled, self.reading = path, spelled, dict(reading)
             roles = {column["name"]: "out" for column in found["columns"]}
             self.put(table=found, choice={**EMPTY, "roles": roles})
 

@@ -39,10 +39,13 @@ export function tableStep(root, app) {
     h("p", { class: "lede" }, "Choose the column that nobody may guess. The studio works out how to change every row so that it cannot be guessed beyond a limit that is proved, and shows what others can still learn."),
     zone, sent, spot, found);
 
+  let shown = null;
+
   function update(changed) {
     if (changed.has("errors")) wrong(state.errors.table);
-    if (!changed.has("table") && !changed.has("reading")) return;
-    const table = state.table;
+    const table = state.table, wanted = table || Boolean(state.errors.table);
+    if (wanted === shown && !changed.has("reading")) return;
+    shown = wanted;
     for (const [name, input] of Object.entries(inputs)) if (document.activeElement !== input) input.value = (state.reading || {})[name] || "";
     const details = h("details", {}, h("summary", {}, "How the file is read"), how);
     if (!table) {
