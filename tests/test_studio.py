@@ -29,9 +29,11 @@ import sfumato as sf
 from sfumato.cli import cli
 from sfumato.cli.release import _wishes as wishes_of_command
 from sfumato.cli.release import release as release_command
+from sfumato.designers.aiming import Closed
+from sfumato.designers.base import Task
 from sfumato.errors import SfumatoError
 from sfumato.sources import open_source
-from sfumato.studio import private, server
+from sfumato.studio import handing, private, server
 from sfumato.studio.cards import cards_of
 from sfumato.studio.desk import Desk
 from sfumato.studio.lights import guessed_from
@@ -135,6 +137,20 @@ def test_a_design_of_the_studio_promises_what_the_command_line_promises(desk, ta
         assert made.mechanism.claim.sentence == plan.mechanism.claim.sentence
         assert made.certificate.holds and sf.certify(made.mechanism).holds
     assert better["view"]["worth"]["share"] >= desk.tell.designs[1.0]["worth"]["share"]
+
+
+def test_a_first_design_is_the_best_closed_form():
+    ball = sf.ChiSquareBall(sf.datasets.adult("sex", "race"))
+    made = sf.design(ball, 1.0, aim="closed")
+    closed = Closed.of(Task(ball, 1.0))
+
+    assert made.certificate.holds and made.method == min(closed.means, key=closed.means.get)
+
+
+def test_every_file_of_the_page_is_handed_out_and_nothing_else():
+    home = Path(server.__file__).parent
+    held = {p.name for p in (*(home / "assets").iterdir(), *(home / "vendor").glob("*.js"))}
+    assert set(handing.ASSETS) == held - {"page.html"} and all(handing.text(name) for name in handing.ASSETS)
 
 
 def test_attackers_and_errors_that_are_shown_are_those_of_the_library(desk):

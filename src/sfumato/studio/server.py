@@ -5,13 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import math
-import mimetypes
 import socket
-import zipfile
 from collections.abc import AsyncIterator, Callable
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +24,7 @@ from starlette.routing import Route
 
 from sfumato.errors import InputError
 from sfumato.studio.door import REPORT_POLICY, Door
+from sfumato.studio.handing import archive, as_json, asset, attached, text, unknown
 from sfumato.studio.hands import Hands, Refused
 from sfumato.studio.private import Folder, Incoming, room
 from sfumato.studio.visits import Visit
@@ -39,10 +35,6 @@ MOST_JSON = 1 << 20  # bytes of anything else that is sent
 IDLE = 1800.0  # seconds for which a visit is kept while nobody looks
 BEAT = 15.0  # seconds after which a silent stream says that it is alive
 CLOSING = {"Connection": "close"}  # what still comes is not read
-ASSETS = (
-    "studio.css", "main.js", "dom.js", "talk.js", "charts.js", "table.js", "columns.js", "editor.js", "level.js",
-    "release.js", "analyse.js", "d3.min.js", "plot.umd.min.js",
-)
 
 
 class TooMuch(Exception):
@@ -118,7 +110,7 @@ class Studio:
 
     async def new(self, request: Request) -> Response:
         if self._found(request) is None:
-            return _unknown()
+            return unknown()
         return RedirectResponse(f"/s/{self._visit().id}/", 303)
 
     def _found(self, request: Request) -> Visit | None:
@@ -126,8 +118,8 @@ class Studio:
 
     async def page(self, request: Request) -> Response:
         if self._found(request) is None:
-            return _unknown()
-        return Response(_text("page.html"), media_type="text/html")
+            return unknown()
+        return Response(text("page.html"), media_type="text/html")
 
     # what comes and goes
 
@@ -135,7 +127,7 @@ class Studio:
         """Everything a page shows, and every change of it."""
         visit = self._found(request)
         if visit is None:
-            return _unknown()
+            return unknown()
 
         async def stream() -> AsyncIterator[str]:
             try:
@@ -143,7 +135,7 @@ class Studio:
                     while not self.ending:
                         try:
                             message = await asyncio.wait_for(queue.get(), BEAT)
-                            yield f"data: {_json(message)}\n\n"
+                            yield f"data: {as_json(message)}\n\n"
                         except TimeoutError:
                             yield ": alive\n\n"
             finally:
@@ -164,14 +156,14 @@ class Studio:
         """A table, as the body of a request."""
         visit = self._found(request)
         if visit is None:
-            return _unknown()
+            return unknown()
         return await self._received(request, visit, self.folder.incoming, "table", visit.taken)
 
     async def bring(self, request: Request) -> Response:
         """A file of somebody's release."""
         visit = self._found(request)
         if visit is None:
-            return _unknown()
+            return unknown()
         first = request.query_params.get("first") == "1"
         return await self._received(request, visit, lambda name: visit.bring(name, first=first), "analysis", None)
 
@@ -210,12 +202,12 @@ class Studio:
         if isinstance(error, ClientDisconnect):
             return PlainTextResponse("the upload broke off.", 400)
         most = f"{self.most / 2**30:.3g} GiB" if isinstance(error, TooMuch) else "what the disk holds"
-        text = (
+        said = (
             f"the file is larger than {most}: name it on the command line instead (sfumato studio TABLE), where it is "
             "read in its place."
         )
-        visit.put(errors={**visit.state["errors"], field: text})
-        return PlainTextResponse(text, 413, headers=CLOSING)
+        visit.put(errors={**visit.state["errors"], field: said})
+        return PlainTextResponse(said, 413, headers=CLOSING)
 
     def _asked(self, answer: Callable[[Visit, Any], Any]) -> Callable[[Request], Any]:
         """A small document in, an answer by the stream of events."""
@@ -223,7 +215,7 @@ class Studio:
         async def asked(request: Request) -> Response:
             visit = self._found(request)
             if visit is None:
-                return _unknown()
+                return unknown()
             body = b""
             async for chunk in request.stream():
                 body += chunk
@@ -287,26 +279,26 @@ class Studio:
         """A file of the release, by what it is; all of them as one archive."""
         visit, name = self._found(request), request.path_params["name"]
         if visit is None or not visit.files:
-            return _unknown()
+            return unknown()
         if name == "all":
-            return _attached(await asyncio.to_thread(_archive, visit.files))
-        return _attached(visit.files[name]) if name in visit.files else _unknown()
+            return attached(await asyncio.to_thread(archive, visit.files))
+        return attached(visit.files[name]) if name in visit.files else unknown()
 
     async def report(self, request: Request) -> Response:
         """The report in its frame, where its script can reach nothing of ours."""
         visit = self._found(request)
         path = None if visit is None else visit.files.get("report")
         if path is None:
-            return _unknown()
+            return unknown()
         return FileResponse(path, media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
 
     async def synthetic(self, request: Request) -> Response:
         visit, rows = self._found(request), request.query_params.get("rows", "")
         if visit is None:
-            return _unknown()
+            return unknown()
         try:
             number = int(rows) if rows.isascii() and rows.isdigit() else 0
-            return _attached(await visit.synthesise(number, "synthetic.csv"))
+            return attached(await visit.synthesise(number, "synthetic.csv"))
         except (Refused, InputError) as error:
             return PlainTextResponse(str(error), 400)
 
@@ -319,57 +311,6 @@ def _choice(given: dict[str, Any]) -> dict[str, Any]:
     if not all(isinstance(role, str) for role in given.get("roles", {}).values()):
         raise TypeError
     return given
-
-
-def _unknown() -> Response:
-    return PlainTextResponse("there is nothing here; a studio forgets everything when it is stopped.", 404)
-
-
-def _attached(path: Path) -> Response:
-    kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-    kind = "application/octet-stream" if kind == "text/html" else kind
-    return FileResponse(path, media_type=kind, filename=path.name)
-
-
-def _archive(held: dict[str, Path]) -> Path:
-    """The files of a release in one; those of a folder below its name."""
-    table = held["table"]
-    to = held["mechanism"].parent / f"{table.name.split('.')[0]}.zip"
-    with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in held.values():
-            parts = sorted(path.rglob("*")) if path.is_dir() else [path]
-            for part in parts:
-                archive.write(part, part.relative_to(path.parent))
-    return to
-
-
-async def asset(request: Request) -> Response:
-    """A file of the page, by its name in the list."""
-    name = request.path_params["name"]
-    if name not in ASSETS:
-        return _unknown()
-    kind = "text/css" if name.endswith(".css") else "text/javascript"
-    return Response(_text(name), media_type=kind, headers={"Cache-Control": "no-store"})
-
-
-@cache
-def _text(name: str) -> str:
-    home = files(__package__)
-    place = home.joinpath("vendor") if name.endswith(".min.js") else home.joinpath("assets")
-    return place.joinpath(name).read_text("utf-8")
-
-
-def _json(value: Any) -> str:
-    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no infinity: what is without limit is null, and the words beside it say so."""
-    if isinstance(value, dict):
-        return {str(k): _finite(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(v) for v in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def listening(port: int | None) -> socket.socket:
