@@ -59,6 +59,7 @@ def slid(page: Any) -> str:
 def released(page: Any, go: Any) -> float:
     began = time.perf_counter()
     go()
+    page.wait_for_selector("#released", state="detached", timeout=LONG)  # that of a release before it
     page.wait_for_selector("#released", timeout=LONG)
     return time.perf_counter() - began
 
