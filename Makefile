@@ -5,7 +5,7 @@ BENCH_VENV ?= .venv-bench
 BIN := $(VENV)/bin
 PIP := -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test proofs check bench figures promises laws docs pictures reproduce kernel forge agree survey clean
+.PHONY: demo test proofs check bench figures promises laws docs pictures reproduce kernel forge agree survey studio clean
 
 $(VENV)/run.stamp: requirements/run.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("sfumato needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
@@ -74,6 +74,9 @@ forge: $(VENV)/test.stamp  ## wrong files against the verifier, a million of the
 
 survey: $(VENV)/test.stamp  ## survey pages and their intake at full size: vectors, answers, rates, 200 kill -9, 5,000 people; a quarter hour
 	$(BIN)/python benchmarks/survey.py
+
+studio: $(VENV)/test.stamp  ## the studio in Chromium on Adult and a million rows: first design, slider, memory, the whole road
+	$(BIN)/python benchmarks/studio.py
 
 AGREED ?= 100000
 agree: $(VENV)/test.stamp  ## random laws under every notion and set through the kernel and the fast proofs

@@ -21,11 +21,11 @@ from click.testing import CliRunner
 import sfumato as sf
 from sfumato.alphabet import Alphabet, Column
 from sfumato.cli.app import cli
-from sfumato.ledgers.entry import may_be_running, this_process
 from sfumato.ledgers.keys import key_path
 from sfumato.ledgers.persons import Persons
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.mechanism.memory import remembered
+from sfumato.processes import may_be_running, this_process
 from sfumato.releasing import read_manifest
 
 JOINT = sf.Joint.from_counts(

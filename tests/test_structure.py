@@ -15,11 +15,11 @@ from sfumato.utility.information import _BY_KIND
 
 HOME = Path(sf.__file__).parent
 ORDER = [
-    "errors", "decimals", "frames", "plotting", "atomic", "alphabet", "arrow", "joint", "noise", "logs", "sources",
+    "errors", "processes", "decimals", "frames", "plotting", "atomic", "alphabet", "arrow", "joint", "noise", "logs", "sources",
     "binning", "grouping", "tabulation", "datasets",
     "uncertainty", "mechanism", "optimise", "privacy", "utility", "certification", "designers", "composing", "bundles",
     "drawing", "estimation", "comparing", "reporting", "releasing", "ledgers", "auditing", "survey", "collecting",
-    "reproduce", "cli",
+    "reproduce", "studio", "cli",
 ]
 # alphabet encodes through arrow, loaded when a whole column comes: the one call backwards.
 BACKWARDS = {("alphabet", "arrow")}

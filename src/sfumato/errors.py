@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
 import re
+import traceback
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
@@ -114,6 +116,16 @@ def unknown(what: str, name: str, known: Iterable[str]) -> InputError:
     known = list(known)
     shown = ", ".join(known[:20]) + (", …" if len(known) > 20 else "")
     return InputError(f"{name!r} is not {what} (known: {shown}).{did_you_mean(name, known)}")
+
+
+def bug(error: BaseException) -> str:
+    """What may be said of an error that nobody raised on purpose: neither its text nor its traceback, since both may
+    quote values of private rows."""
+    from sfumato import __version__
+
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    where = f" at {os.path.basename(last[0].filename)}, line {last[0].lineno}" if last else ""
+    return f"a bug in sfumato {__version__}: {type(error).__name__}{where}"
 
 
 LARGEST_EPSILON = 50.0  # nats to design for: weights that sum to 2^56 cannot tell chances below e^-38.8 from none

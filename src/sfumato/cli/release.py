@@ -48,7 +48,6 @@ DESIGN_OPTIONS = (
     "split", "columns", "assuming", "design", "design_epsilon", "public", "delta", "at_most", "releases",
 )
 UNTOLD = {"seed", "people", "ledger", "memoise", "person", "private_report", "force", "as_json", "publisher"}
-NEAR = ("distortion", "hamming", "leakage")
 LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise", "person")
 
 
@@ -197,12 +196,7 @@ def _foreseen(session: Session, anyway: bool) -> None:
     session.listener.say("What whoever estimates from the release will know:")
     for line in told.lines:
         session.listener.say(f"  {line}")
-    near = session.plan.mechanism.method in NEAR  # it was asked for rows that are near, not for estimates
-    if told.little and not anyway and not near:
-        raise InputError(
-            f"the release would be worth {told.share:.2%} of its {told.n:,} rows to whoever estimates from it. See "
-            "what would help (sfumato plan), or release it all the same (--anyway)."
-        )
+    session.plan.check_worth(told, anyway=anyway)
 
 
 def out_of(mechanism: Where | None) -> Where:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from sfumato.certification import Certificate, promises
-from sfumato.decimals import BITS, LEVEL, SHORT, at_least, at_most, level, near, percent
+from sfumato.decimals import BITS, LEVEL, at_least, at_most, level, near, percent
 from sfumato.errors import listed
+from sfumato.ledgers.booking import account_text
 from sfumato.mechanism import Bundle
 from sfumato.releasing.notices import small_cells
 
@@ -49,16 +48,6 @@ def release_document(mechanism: Any, done: Release) -> dict[str, Any]:
         "decode": manifest.decode, "randomness": manifest.randomness, "files": dict(done.files),
         "notes": list(done.notes), **({} if done.account is None else {"ledger": dict(done.account)}),
     }
-
-
-def account_text(account: Mapping[str, Any]) -> str:
-    """What all releases about the same people amount to."""
-    together = account["composed"]
-    total = f"{level(together)} ({account['notion'].upper()})" if math.isfinite(together) else level(together)
-    limit = "no budget" if account["budget"] is None else f"budget {near(account['budget'], SHORT)}"
-    again = "" if account["repeats"] is None else f"; the answers of release {account['repeats']} again, at no cost"
-    note = "" if account["note"] is None else f"; {account['note']}"
-    return f"release {account['release']} about {account['people']!r}: together {total}, {limit}{again}{note}"
 
 
 def promise(mechanism: Any, certificate: Certificate | None) -> Lines:

@@ -63,9 +63,9 @@ def design(
     sees the secret. recoverable=True (or a share of the answers) makes sure that the whole distribution can be
     estimated from what is released. Further options go to the designer; those of 'auto' are time_limit, gap (relative,
     to what is proved to be out of reach) and aim: 'estimates' (the default, also called 'either': the least errors of
-    the whole table, the secret and each useful column) or 'information' (the most bits). d.unit says what d.value is.
-    The funnel methods (lip, ldp, srlip,
-    srlip-paper, mi-funnel) imply their notion and read the useful variable alone.
+    the whole table, the secret and each useful column), 'closed' (the same among closed forms, at once) or
+    'information' (the most bits). d.unit says what d.value is. The funnel methods (lip, ldp, srlip, srlip-paper,
+    mi-funnel) imply their notion and read the useful variable alone.
 
     at_most=κ is a second promise of the same mechanism: a level of at most κ for any distribution, so also for somebody
     who knows the person's useful value. With at_most=epsilon it is the first promise too: the design is then made for

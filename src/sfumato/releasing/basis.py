@@ -72,6 +72,25 @@ def basis_of(joint: Joint, told: Learnt, seed: int | None) -> Basis:
     return Basis(covering(found, wishes.confidence), wishes.epsilon - noise.epsilon, None, (why, *told.notes), kept)
 
 
+def at_level(drawn: Basis, joint: Joint, told: Learnt) -> Basis:
+    """The basis of another ε, with what was drawn of the table: however many levels are tried, it is paid once.
+
+    Where noisy counts leave nothing of ε, or where so many rows are better designed for without, there are none.
+    """
+    wishes, noise, paid = told.wishes, drawn.within.joint.noise, 0.0 if told.noise is None else told.noise.epsilon
+    if 0 < paid >= wishes.epsilon:
+        raise _nothing_left(told, paid)
+    if drawn.source is not None or noise is None:
+        return _free(joint, told, drawn.notes[0])
+    if noise.epsilon >= wishes.epsilon:
+        return _free(joint, told, f"designed for any distribution: noisy counts took {noise.epsilon:g} nats")
+    spent, why = _spent(joint, wishes, paid)
+    if spent == 0:
+        return _free(joint, told, why)
+    note = f"ε_d = {noise.epsilon:g} of {wishes.epsilon:g} goes to what is told of the table"
+    return Basis(drawn.within, wishes.epsilon - noise.epsilon, None, (note, *told.notes), drawn.kept)
+
+
 def _spent(joint: Joint, wishes: Wishes, paid: float) -> tuple[float, str]:
     """What counts take and why; 0 where no counts are better."""
     if wishes.design_epsilon is not None:

@@ -134,7 +134,7 @@ def useful_columns(source: Source, wishes: Wishes, other: Sequence[str]) -> Choi
     """
     names = [*wishes.secret, *other]
     labels, rows = label_counts(source, names)
-    sizes = {name: _size(labels[name], wishes, name, rows) for name in names}
+    sizes = {name: size_of(labels[name], wishes, name, rows) for name in names}
     limit = min(MOST_CELLS, max(rows // ROWS_IN_A_CELL, 4))
     if rows == 1:
         return Choice(tuple(other[:1]), dict.fromkeys(other[1:], LARGE))  # tabulate says what is wrong with one row
@@ -179,7 +179,7 @@ def worth(rows: int, secrets: int, useful: Sequence[int], wishes: Wishes) -> flo
 def label_sizes(source: Source, wishes: Wishes, names: Sequence[str]) -> dict[str, int | None]:
     """How many labels each column will have after binning and grouping; None when it is not categorical."""
     labels, rows = label_counts(source, names)
-    return {name: _size(labels[name], wishes, name, rows) for name in names}
+    return {name: size_of(labels[name], wishes, name, rows) for name in names}
 
 
 def _too_many(source: Source, wishes: Wishes, sizes: dict[str, int | None], limit: int) -> str:
@@ -205,11 +205,12 @@ def label_counts(source: Source, names: Sequence[str]) -> tuple[dict[str, Counte
     for batch in source.batches(list(names)):
         rows += batch.num_rows
         for name in names:
-            found[name] = _added(found[name], batch.column(name), name)
+            found[name] = with_labels(found[name], batch.column(name), name)
     return found, rows
 
 
-def _added(known: Counter[Any] | None, values: Any, name: str) -> Counter[Any] | None:
+def with_labels(known: Counter[Any] | None, values: Any, name: str) -> Counter[Any] | None:
+    """Labels counted so far with those of one more batch; None once there are too many, or they are no labels."""
     if known is None:
         return None
     try:
@@ -221,7 +222,7 @@ def _added(known: Counter[Any] | None, values: Any, name: str) -> Counter[Any] |
     return known if len(known) <= MOST_COUNTED else None
 
 
-def _size(labels: Counter[Any] | None, wishes: Wishes, name: str, rows: int) -> int | None:
+def size_of(labels: Counter[Any] | None, wishes: Wishes, name: str, rows: int) -> int | None:
     """How many labels the column will have, or None when it is not categorical."""
     if (given := (wishes.labels or {}).get(name)) is not None:
         return given.size if isinstance(given, Column) else len(given)

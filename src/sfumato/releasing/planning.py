@@ -18,7 +18,7 @@ from sfumato.errors import InputError, listed, option, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism, load, save_counts
 from sfumato.optimise.budget import heard_by
-from sfumato.releasing.alphabets import learnt, unsaid
+from sfumato.releasing.alphabets import Learnt, learnt, unsaid
 from sfumato.releasing.basis import Basis, Kept, basis_of, exact_basis
 from sfumato.releasing.columns import Choice, as_bundle, chosen, coarser, cut
 from sfumato.releasing.listening import Listener, Silent
@@ -34,6 +34,7 @@ SINGLE = {  # wishes that only a single mechanism can have, with what they are w
     "values": None, "outputs": None, "releases": None,
 }
 ONE, BUNDLE = option("--columns one", "columns='one'"), option("--columns bundle", "columns='bundle'")
+NEAR = ("distortion", "hamming", "leakage")  # methods that keep rows near
 NEARNESS = ("distance", "values", "outputs")  # options of the method distortion
 
 
@@ -64,6 +65,17 @@ class Plan:
         """Keep what was drawn of the table, so that it is paid for once; before anything that tells it."""
         if self.kept is not None:
             save_counts(self.kept.joint, self.kept.place, force=self.kept.again)
+
+    def check_worth(self, told: Foreseen | None, *, anyway: bool = False) -> None:
+        """Refuse a release that is worth next to nothing to whoever estimates from it, unless it is asked for anyway.
+
+        A method that was asked for rows that are near was not asked for estimates.
+        """
+        if told is not None and told.little and not anyway and self.mechanism.method not in NEAR:
+            raise InputError(
+                f"the release would be worth {told.share:.2%} of its {told.n:,} rows to whoever estimates from it. See "
+                "what would help (sfumato plan), or release it all the same (--anyway)."
+            )
 
     def notices(self, file: str = "the mechanism file") -> tuple[Notice, ...]:
         """What must be said aloud before the mechanism file is given away."""
@@ -129,14 +141,32 @@ def planned(
     told = None if told_all else learnt(basis, wishes, seed, source.path)
     joint = tabulated(basis, wishes if told is None else told.wishes, listener=listener)
     found = exact_basis(joint, wishes) if told is None else basis_of(joint, told, seed)
-    made = designed(found, wishes, listener)
-    exact = found.source is None and found.within.joint.noise is None
-    notes = (*found.notes, *_reached(made, wishes), *made.notes, *(learned(joint.learned) if exact else ()))
-    mechanism = replace(made.mechanism, source=origin if exact else found.source or made.mechanism.source)
-    return Plan(
-        rest, mechanism, made.certificate, notes, choice, part=fraction is not None, table=source.name, kept=found.kept,
-        rows=joint.n if reference is None and fraction is None else None,
-    )
+    table = Counted(joint, wishes, rest, source.name, told, choice, origin)
+    return table.plan(found, designed(found, wishes, listener))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counted:
+    """A table that was counted, before anything is designed from it."""
+
+    joint: Joint
+    wishes: Wishes  # with the columns and the bins that were chosen
+    rest: Source  # the rows to release
+    table: str  # its name
+    told: Learnt | None = None  # labels and edges as far as a private table may tell them; None: they are exact
+    choice: Choice | None = None
+    origin: str = "private"
+
+    def plan(self, found: Basis, made: Any) -> Plan:
+        """The plan with what was designed from a basis."""
+        exact = found.source is None and found.within.joint.noise is None
+        seen = learned(self.joint.learned) if exact else ()
+        told = (*found.notes, *_reached(made, self.wishes), *made.notes, *seen)
+        mechanism = replace(made.mechanism, source=self.origin if exact else found.source or made.mechanism.source)
+        return Plan(
+            self.rest, mechanism, made.certificate, told, self.choice, part=self.origin == "split", table=self.table,
+            kept=found.kept, rows=self.joint.n if self.origin not in ("reference", "split") else None,
+        )
 
 
 def given(source: Source, path: Where | str, secret: Sequence[str] = (), useful: Sequence[str] = ()) -> Plan:
