@@ -12,6 +12,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sfumato.cli.plain import named, paragraph, window
+from sfumato.cli.plain import table as plain_table
 from sfumato.decimals import BITS, at_most, near
 from sfumato.errors import spelled
 
@@ -74,15 +76,31 @@ def notice(told: Notice) -> None:
 
 def story(text: str, *, err: bool = False) -> None:
     """A paragraph."""
-    show(written(text), err=err)
+    if not _plainly(lambda width: paragraph(printable(text), width), err=err):
+        show(written(text), err=err)
 
 
 def heading(text: str) -> None:
-    show(written(text, "bold"))
+    if not _plainly(lambda width: paragraph(printable(text), width)):
+        show(written(text, "bold"))
+
+
+def _plainly(lines: Callable[[int], list[str] | None], *, err: bool = False, wide: bool = False) -> bool:
+    """Whether a file or a pipe got these lines, for which rich need not be loaded."""
+    stream = sys.stderr if err else sys.stdout
+    width = window(stream)
+    made = None if width is None else lines(width if wide else min(width, WIDEST))
+    if made is None:
+        return False
+    stream.write("\n".join([*made, ""]))
+    stream.flush()
+    return True
 
 
 def pairs(rows: Sequence[tuple[str, str]]) -> None:
     """Names on the left, what they are on the right, wrapped beside them."""
+    if _plainly(lambda width: named([(printable(name), printable(text)) for name, text in rows], width)):
+        return
     from rich.table import Table
 
     grid = Table.grid(padding=(0, 2))
@@ -95,12 +113,16 @@ def pairs(rows: Sequence[tuple[str, str]]) -> None:
 
 def columns(names: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int = 0, plots: int = 0) -> None:
     """A table with a thin rule under its head; the last columns are plots, and those before them numbers, set right."""
+    rights = [len(names) - numbers - plots <= i < len(names) - plots for i in range(len(names))]
+    cells = [[printable(cell) for cell in row] for row in rows]
+    if _plainly(lambda width: plain_table([*map(printable, names)], cells, rights, width), wide=True):
+        return
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for i, name in enumerate(names):
-        right = len(names) - numbers - plots <= i < len(names) - plots
+        right = rights[i]
         whole = i >= len(names) - numbers - plots
         longest = max((len(word) for cell in (name, *(row[i] for row in rows)) for word in cell.split()), default=1)
         table.add_column(written(name), justify="right" if right else "left", no_wrap=whole, overflow="fold",
@@ -150,6 +172,8 @@ def width(*, wide: bool = False) -> int:
 
 def drawing() -> bool:
     """Whether there is somebody to look at small plots, and room for them."""
+    if window(sys.stdout) is not None:
+        return False
     console = screen()
     return console.is_terminal and console.width >= ROOM
 

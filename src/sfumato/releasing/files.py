@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from sfumato.drawing.manifest import manifest_path
+from sfumato.drawing.manifest import manifest_path, mechanism_beside
 from sfumato.errors import InputError, OutputError
 from sfumato.mechanism import Bundle, Mechanism, bundle_file, file
 from sfumato.releasing.targets import Drafted, all_drafted, check_place
@@ -98,10 +98,3 @@ def mechanism_bytes(mechanism: Mechanism | Bundle) -> bytes:
     """The content of the file of a mechanism, or of a bundle."""
     record = bundle_file.record_of(mechanism) if isinstance(mechanism, Bundle) else file.record_of(mechanism)
     return msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"
-
-
-def mechanism_beside(table: Where) -> Where:
-    """Where a release puts the mechanism file: released.csv → released.mechanism.json."""
-    manifest = manifest_path(table)
-    found: Where = manifest.with_name(f"{manifest.name.removesuffix('.manifest.json')}.mechanism.json")
-    return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sfumato.alphabet import Alphabet, find_column
+from sfumato.alphabet import find_column
 from sfumato.bundles import bundle
 from sfumato.certification import Certificate
 from sfumato.decimals import BITS, SHORT, at_least, at_most
@@ -24,7 +24,7 @@ from sfumato.releasing.columns import Choice, as_bundle, chosen, coarser, cut
 from sfumato.releasing.listening import Listener, Silent
 from sfumato.releasing.notices import Notice, learned, notices_of
 from sfumato.releasing.parts import split, watched
-from sfumato.releasing.wishes import Values, Wishes
+from sfumato.releasing.wishes import Wishes, numbered
 from sfumato.sources import Source, Where, located, open_source
 from sfumato.tabulation import tabulate
 
@@ -235,21 +235,6 @@ def _near(joint: Joint, wishes: Wishes) -> dict[str, Any]:
     elif wishes.outputs in ("representatives", "chosen"):
         raise InputError(f"the distance hamming compares labels; leave out {option('--outputs', 'outputs=')}.")
     return {"distance": wishes.distance or "squared", "values": values, "outputs": outputs}
-
-
-def numbered(values: Values | None, useful: Alphabet) -> list[float] | None:
-    """The numbers in the order of the useful labels."""
-    if not isinstance(values, dict):
-        return None if values is None else list(values)
-    labels = [useful.text(i) for i in range(useful.size)]
-    if set(values) != set(labels):
-        off = sorted(set(labels) - set(values)) or sorted(set(values) - set(labels))
-        what = "has no number for" if set(labels) - set(values) else "names what is no useful value:"
-        raise InputError(
-            f"{option('--values', 'values')} {what} {', '.join(map(repr, off[:5]))} (useful values: "
-            f"{', '.join(labels[:20])})."
-        )
-    return [values[label] for label in labels]
 
 
 def _bundle(
