@@ -21,7 +21,7 @@ class _OnDemand(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name not in self._homes:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        home = importlib.import_module(self._homes[name])
+        home = loaded(self._homes[name])
         whole = home.__name__ == f"{self.__name__}.{name}" and name not in vars(home)  # the name is that of a package
         value = home if whole else getattr(home, name)
         self.__dict__[name] = value
@@ -33,6 +33,16 @@ class _OnDemand(ModuleType):
 
     def __dir__(self) -> list[str]:
         return sorted({*self._homes, *vars(self)})
+
+
+def loaded(module: str) -> ModuleType:
+    """A module of the package; without what designs, an error that says where to get it."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        from sfumato.errors import MissingPackage
+
+        raise MissingPackage.after(error) or error from None
 
 
 def on_demand(package: str, homes: Mapping[str, str]) -> None:

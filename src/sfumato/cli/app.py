@@ -16,7 +16,7 @@ import click
 
 from sfumato import __version__
 from sfumato.cli.console import WIDEST, printable
-from sfumato.errors import SfumatoError, did_you_mean
+from sfumato.errors import MissingPackage, SfumatoError, did_you_mean
 
 COMMANDS = {
     "release": "Release a table with a secret column protected: the main job, end to end.",
@@ -129,6 +129,8 @@ def _leave(error: BaseException) -> NoReturn:
 
 
 def _message(error: BaseException) -> tuple[str, int]:
+    if isinstance(error, ModuleNotFoundError):
+        error = MissingPackage.after(error) or error
     if isinstance(error, SfumatoError):
         named = [word for word in PYTHON_WORDS if word in str(error)]
         hint = f"\n\nOn the command line: {', '.join('--' + w[:-1] for w in named)}." if named else ""

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli.plain import named, paragraph, window
+from sfumato.cli.plain import ALONE, named, paragraph, window
 from sfumato.cli.plain import table as plain_table
 from sfumato.decimals import BITS, at_most, near
 from sfumato.errors import spelled
@@ -68,6 +68,9 @@ def printable(text: str) -> str:
 
 def notice(told: Notice) -> None:
     """A box on stderr that cannot be missed."""
+    if ALONE:
+        story(f"\n{told.title}\n" + spelled("\n".join(told.paragraphs), shell=True) + "\n", err=True)
+        return
     from rich.panel import Panel
 
     head, body = written(told.title, "bold"), written(spelled("\n".join(told.paragraphs), shell=True))
@@ -185,7 +188,7 @@ def progress(what: str, total: Total = None, *, rows: bool = False) -> Iterator[
     With `rows` it shows rows per second, and the time left where the number of rows is known or can be guessed:
     `total` is that number, or a function that gives it for the rows done.
     """
-    if not sys.stderr.isatty():
+    if ALONE or not sys.stderr.isatty():
         yield lambda rows: None
         return
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -210,7 +213,7 @@ def progress(what: str, total: Total = None, *, rows: bool = False) -> Iterator[
 @contextlib.contextmanager
 def searching(what: str) -> Iterator[Callable[[str, float, float, float], None] | None]:
     """A line on stderr while a search runs: its stage, its value, what is out of reach, the time left."""
-    if not sys.stderr.isatty():
+    if ALONE or not sys.stderr.isatty():
         yield None
         return
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -254,7 +257,7 @@ class Screen:
 @contextlib.contextmanager
 def ticking(what: str, total: int) -> Iterator[Callable[[int, str], None]]:
     """A bar on stderr for many pieces of work, told how many are done and which was last; nothing when piped."""
-    if not sys.stderr.isatty():
+    if ALONE or not sys.stderr.isatty():
         yield lambda done, last: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

@@ -1,6 +1,7 @@
 """Prose and tables for a file or a pipe, as rich would print them, without loading it.
 
 Returns None where rich has to decide: at a terminal, in colour, with wide characters, or where a table must shrink.
+Where rich is not installed nothing else decides, and such text comes as it is.
 """
 
 from __future__ import annotations
@@ -9,15 +10,18 @@ import contextlib
 import os
 import re
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import TextIO
 
+ALONE = find_spec("rich") is None
+COLOURED = ("FORCE_COLOR", "TTY_COMPATIBLE", "JPY_PARENT_PID")  # with these rich colours what goes into a pipe
 NARROW = 0x1100  # characters from here on may take two columns
 GAP, BETWEEN = "  ", "   "  # after a name, and between the columns of a table
 
 
 def window(stream: TextIO) -> int | None:
     """How many columns a stream that is no terminal has; None where it is one, or is to be treated as one."""
-    if stream.isatty() or any(os.environ.get(x) for x in ("FORCE_COLOR", "TTY_COMPATIBLE", "JPY_PARENT_PID")):
+    if not ALONE and (stream.isatty() or any(map(os.environ.get, COLOURED))):
         return None
     if os.environ.get("COLUMNS", "").isdigit():
         return int(os.environ["COLUMNS"])
@@ -64,8 +68,8 @@ def table(names: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[b
     """Columns under a head and a thin rule; None where they do not fit."""
     cells = [names, *rows]
     widest = [max(1, *(len(row[i]) for row in cells)) for i in range(len(names))]
-    fits = bool(rows) and sum(widest) + len(BETWEEN) * (len(names) - 1) <= width
-    if not fits or not all(_plain(x) for row in cells for x in row):
+    fits = ALONE or (bool(rows) and sum(widest) + len(BETWEEN) * (len(names) - 1) <= width)
+    if not fits or (not ALONE and not all(_plain(x) for row in cells for x in row)):
         return None
 
     def line(row: Sequence[str]) -> str:
@@ -82,4 +86,4 @@ def _plain(cell: str) -> bool:
 
 
 def _narrow(text: str) -> bool:
-    return "\t" not in text and all(ord(c) < NARROW or 0x2000 <= ord(c) < 0x2600 for c in text)
+    return ALONE or ("\t" not in text and all(ord(c) < NARROW or 0x2000 <= ord(c) < 0x2600 for c in text))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from sfumato.designers.base import Design, Draft, Task, finished
+from sfumato.demand import loaded
+from sfumato.designers.base import LARGEST, Design, Draft, Task, finished
 from sfumato.designers.recoverable import SHARE
 from sfumato.designers.recoverable import recoverable as made_recoverable
 from sfumato.designers.registry import REGISTERED, keywords_of
@@ -143,7 +143,7 @@ def designer(method: str) -> Callable[..., Draft]:
     """The function behind the name of a method."""
     if method in REGISTERED:
         return REGISTERED[method]
-    home = importlib.import_module(f"sfumato.designers.{_HOMES[method]}")
+    home = loaded(f"sfumato.designers.{_HOMES[method]}")
     found: Callable[..., Draft] = getattr(home, method.replace("-", "_"))
     return found
 
@@ -190,8 +190,6 @@ def _most_informative(
 
     robust_utility=True compares what is proved to be kept at every distribution in the set instead of at P̂.
     """
-    from sfumato.designers.robust import LARGEST
-
     names = list(_CLOSED[task.reads])
     limit = {"time_limit": time_limit, **({} if gap is None else {"gap": gap})}
     tried = [_draft(name, task, {}) for name in names]
@@ -217,8 +215,6 @@ def _most_informative(
 
 def _optimum(task: Task) -> str | None:
     """The optimiser that fits the task, if its size allows one."""
-    from sfumato.designers.robust import LARGEST
-
     if task.notion != "rldp" or not 0 < task.epsilon <= LARGEST or task.joint.p.size > OPTIMISED_CELLS:
         return None
     if (task.joint.p_secret > 0).sum() < 2:

@@ -6,13 +6,14 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from sfumato.drawing.manifest import manifest_path, mechanism_beside
-from sfumato.errors import InputError, OutputError
+from sfumato.errors import WHOLE, InputError, OutputError
 from sfumato.mechanism import Bundle, Mechanism, bundle_file, file
 from sfumato.releasing.targets import Drafted, all_drafted, check_place
 from sfumato.releasing.writing import Made, is_folder, writer_for
@@ -41,7 +42,8 @@ class Files:
         writer_for(table, partition)  # says now if the suffix is not known
         manifest = manifest_path(table)
         stem = manifest.name.removesuffix(".manifest.json")
-        page = (table.with_name(f"{stem}.report.html") if report else None) if isinstance(report, bool) else report
+        usual = table.with_name(f"{stem}.report.html") if report and can_report() else None
+        page = usual if isinstance(report, bool) else report
         own = mechanism_beside(table) if mechanism else None
         figures = table.with_name(f"{stem}.tables.csv") if tables else None
         return cls(table, manifest, own, page, private_report, partition, raw_cells, figures)
@@ -92,6 +94,11 @@ class Files:
         """A draft for each file; none is left behind."""
         with all_drafted(list(self.written.values()), folder=self.table if self.folder else None) as made:
             yield dict(zip(self.written, made, strict=True))
+
+
+def can_report() -> bool:
+    """Whether there is what a report needs; where only releases are made (sfumato-release) they come without one."""
+    return all(find_spec(name) is not None for name in WHOLE)
 
 
 def mechanism_bytes(mechanism: Mechanism | Bundle) -> bytes:
