@@ -89,14 +89,14 @@ class Flow:
         listed = {x for c in (*made.secret.columns, *made.useful.columns) for x in c.labels if x is not None}
         meant = replace(source.reading, na=tuple(x for x in source.reading.na if x not in listed))
         source = replace(source, reading=meant) if meant.na != source.reading.na else source  # a label is no gap
-        names = (options.id,) if isinstance(options.id, str) else tuple(options.id or ())
-        if names and source.cluster is None:
+        rows = (options.id,) if isinstance(options.id, str) else tuple(options.id or ())
+        if rows and source.cluster is None:
             raise InputError(f"id= names the rows of a Spark data frame; {source.name} has its rows in an order.")
-        for name in names:
+        for name in rows:
             find_column(name, source.columns, source.name)
         return cls(
             source, checked, told, coded, own, kept, sampler, decoding, order, stream, compared,
-            imprint=options.imprint, id=names,
+            imprint=options.imprint, id=rows,
         )
 
     def at(self, place: Booking) -> Flow:

@@ -46,6 +46,10 @@ from sfumato.releasing.writing import Through, output, stream_writer
 from sfumato.reporting import private_report, public_report
 from sfumato.sources import Source, Where, open_source
 
+COUNTED = (
+    "the table was shuffled twice, to count rows by their kept columns; with id= (columns that no two rows share) rows "
+    "are released where they are"
+)
 HALF = "What was written is not the whole table: discard it."
 
 
@@ -178,7 +182,10 @@ class Drawing:
         with self._booked(to) as place:
             place.ready(None)  # from here on the cluster may name files: what fails now must be settled by a person
             done = spark_release(self.flow.at(place), to, force=force)
-            return done if to is None else Release(*done)
+            if to is None:
+                return done
+            counted = bool(self.flow.kept) and not self.flow.id
+            return Release(done.path, done.rows, done.manifest, notes=(COUNTED,) if counted else ())
 
     def _booked(self, target: Any) -> Booking:
         if self.account.ledger is None:
