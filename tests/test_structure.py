@@ -15,7 +15,7 @@ from sfumato.utility.information import _BY_KIND
 
 HOME = Path(sf.__file__).parent
 ORDER = [
-    "demand", "errors", "decimals", "frames", "plotting", "atomic", "alphabet", "arrow", "joint", "noise", "logs", "sources",
+    "errors", "demand", "decimals", "frames", "plotting", "atomic", "alphabet", "arrow", "joint", "noise", "logs", "sources",
     "binning", "grouping", "tabulation", "datasets",
     "uncertainty", "mechanism", "optimise", "privacy", "utility", "certification", "designers", "composing", "bundles",
     "drawing", "estimation", "comparing", "reporting", "releasing", "ledgers", "auditing", "survey", "collecting",
