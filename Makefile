@@ -5,7 +5,7 @@ BENCH_VENV ?= .venv-bench
 BIN := $(VENV)/bin
 PIP := -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test proofs check bench figures promises laws docs pictures reproduce kernel forge agree survey studio clean
+.PHONY: demo test proofs check bench figures promises laws docs pictures reproduce kernel wheels forge agree survey studio clean
 
 $(VENV)/run.stamp: requirements/run.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("sfumato needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
@@ -22,7 +22,7 @@ demo: $(VENV)/run.stamp  ## the whole road on real counts; leaves files to look 
 	$(BIN)/sfumato demo --out demo --force
 
 check: $(VENV)/test.stamp
-	$(BIN)/ruff check src tests benchmarks docs
+	$(BIN)/ruff check src tests benchmarks docs wheels
 	$(BIN)/mypy
 
 test: check  ## what CI runs
@@ -67,6 +67,10 @@ kernel: $(VENV)/test.stamp  ## the verifier alone, as a wheel of its own in dist
 	rm -rf build/kernel && mkdir -p build/kernel && cp -r src/sfumato_kernel LICENSE build/kernel/
 	cp kernel/pyproject.toml kernel/README.md build/kernel/
 	$(BIN)/python $(PIP) wheel --no-deps --wheel-dir dist build/kernel
+
+PYTHONS ?=
+wheels:  ## wheels by role and the sdist into dist/, each tried in an empty environment, with sizes; PYTHONS="python3.12 …" for others
+	$(PYTHON) wheels/build.py $(PYTHONS)
 
 FORGED ?= 1000000
 forge: $(VENV)/test.stamp  ## wrong files against the verifier, a million of them unless FORGED says otherwise

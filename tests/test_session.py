@@ -22,7 +22,7 @@ from pyarrow import csv
 import sfumato as sf
 from sfumato.cli.app import cli
 from sfumato.decimals import at_least, at_most
-from sfumato.designers import choose
+from sfumato.designers import aiming
 from sfumato.designers.aiming import AIM, AIMS
 from sfumato.designers.srr import srr
 from sfumato.drawing.randomness import Lane
@@ -304,7 +304,7 @@ def test_a_wish_that_nobody_knows_is_named():
 
 def test_the_aim_of_python_is_that_of_the_command_line(people, tmp_path, monkeypatch):
     aims = []
-    monkeypatch.setattr(choose, "aimed", lambda task, aim, best, limit: aims.append(aim) or srr(task))
+    monkeypatch.setattr(aiming, "aimed", lambda task, aim, best, limit: aims.append(aim) or srr(task))
     csv.write_csv(people, tmp_path / "people.csv")
 
     sf.design(sf.ChiSquareBall(sf.tabulate(people, "health", "town")), 1.0)

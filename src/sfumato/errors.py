@@ -35,6 +35,7 @@ def binned(name: str, bins: object = 10) -> str:
 
 
 AS_CATEGORY = option("--missing category", "missing='category'")
+WHOLE = ("scipy", "highspy", "clarabel", "jinja2", "rich")  # what designs and makes pages; not needed to release
 
 
 class SfumatoError(Exception):
@@ -66,6 +67,21 @@ class InputError(SfumatoError, ValueError):
     """An argument, a column or a file does not fit what was asked."""
 
     exit_code = 2
+
+
+class MissingPackage(SfumatoError, ImportError):
+    """Something was asked for that another package does, and it is not installed."""
+
+    exit_code = 2
+
+    @classmethod
+    def after(cls, error: ModuleNotFoundError) -> MissingPackage | None:
+        """What to say when one of WHOLE could not be imported; None where the error is about something else."""
+        name = (error.name or "").partition(".")[0]
+        return None if name not in WHOLE else cls(
+            f"this needs {name}, which is not installed: pip install sfumato. (sfumato-release answers, releases, "
+            "estimates and verifies; it neither designs nor makes pages.)"
+        )
 
 
 class DataError(InputError):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from sfumato.certification.certificate import Certificate
 from sfumato.joint import Noise
 from sfumato.mechanism import Claim, Mechanism
+
+if TYPE_CHECKING:
+    from sfumato.certification.certificate import Certificate
 
 STATISTICS = "somebody who knows only statistics about such people"
 THEOREM = (

@@ -16,7 +16,7 @@ import click
 
 from sfumato import __version__
 from sfumato.cli.console import WIDEST, printable
-from sfumato.errors import SfumatoError, bug, did_you_mean
+from sfumato.errors import MissingPackage, SfumatoError, bug, did_you_mean
 
 COMMANDS = {
     "release": "Release a table with a secret column protected: the main job, end to end.",
@@ -129,6 +129,8 @@ def _leave(error: BaseException) -> NoReturn:
 
 
 def _message(error: BaseException) -> tuple[str, int]:
+    if isinstance(error, ModuleNotFoundError):
+        error = MissingPackage.after(error) or error
     if isinstance(error, SfumatoError):
         return f"Error: {error.on_the_command_line}", error.exit_code
     if isinstance(error, (click.Abort, KeyboardInterrupt)):

@@ -212,11 +212,15 @@ def _written(
     from sfumato.cli.wording import release_document, release_lines
     from sfumato.mechanism import Mechanism
     from sfumato.releasing.earlier import beside
+    from sfumato.releasing.files import can_report
 
     assert session.plan is not None
     mechanism = session.plan.mechanism
     for told in session.plan.notices(str(files.mechanism)):
         notice(told)
+    if files.report is None and not can_report():
+        session.listener.say("No report: it needs more packages (pip install sfumato). Whoever has them makes it from "
+                             "the files of this release (sfumato report).")
     files = files.for_what(mechanism)
     if account.ledger is None and isinstance(mechanism, Mechanism):
         session = session.use(replace(session.plan, notes=(*session.plan.notes, *beside(files, mechanism))))

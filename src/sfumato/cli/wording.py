@@ -57,17 +57,17 @@ def promise(mechanism: Any, certificate: Certificate | None) -> Lines:
         from sfumato.cli.bundled import promise_lines
 
         return promise_lines(mechanism, certificate)
-    from sfumato.reporting import facts_of
-    from sfumato.reporting.words import words
+    from sfumato.reporting.facts import cost_of, promise_of
+    from sfumato.reporting.words import strength, way
 
-    found = facts_of(mechanism, certificate)
-    told, price, at = words(found), found.cost, witness(certificate)
+    price, at = None if mechanism.joint is None else cost_of(mechanism, mechanism.joint), witness(certificate)
+    told = strength(promise_of(mechanism, certificate), ", ".join(mechanism.secret.names))
     where = f"; worst at {at}" if at else ""
     lines = [
-        ("promised", f"{mechanism.claim.sentence}. {told.strength}"),
+        ("promised", f"{mechanism.claim.sentence}. {told}"),
         *(("that is", one.sentence) for one in promises(mechanism, certificate)),
         ("proved", f"{level(certificate.level, LEVEL)}, from the integers in the file{where}"),
-        ("method", f"{mechanism.method}: {told.method}"),
+        ("method", f"{mechanism.method}: {way(mechanism.method)}"),
     ]
     if price is not None and price.kept is not None:
         most = None if price.ceiling is None else at_most(price.ceiling, BITS)
@@ -92,9 +92,9 @@ def mechanism_document(mechanism: Any, certificate: Certificate | None) -> dict[
         from sfumato.cli.bundled import bundle_document
 
         return bundle_document(mechanism, certificate)
-    from sfumato.reporting import facts_of
+    from sfumato.reporting.facts import cost_of
 
-    price = facts_of(mechanism, certificate).cost
+    price = None if mechanism.joint is None else cost_of(mechanism, mechanism.joint)
     noise = None if mechanism.joint is None else mechanism.joint.noise
     return {
         "method": mechanism.method, "reads": mechanism.reads,

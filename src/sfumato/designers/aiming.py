@@ -13,11 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sfumato.designers.base import Draft, Task
+from sfumato.designers.base import LARGEST, RELATIVE, Draft, Task
 from sfumato.designers.grr import grr
 from sfumato.designers.ir import ir
-from sfumato.designers.precise import RELATIVE, precise
-from sfumato.designers.robust import LARGEST
 from sfumato.designers.srr import srr
 from sfumato.designers.unary import oue, sue
 from sfumato.errors import ClaimError, InputError, unknown
@@ -40,6 +38,8 @@ def aimed(task: Task, aim: str, informative: Callable[[], Draft], time_limit: fl
     if aim == "information":
         return informative()
     if aim != "closed" and _searchable(task):
+        from sfumato.designers.precise import precise
+
         working = patience() * min(SOON + task.joint.p.size / EACH, LATE)
         return _noted(precise(task, target="each", time_limit=time_limit, working=working))
     return _best_closed(task) or _blind(informative())

@@ -21,6 +21,9 @@ from sfumato.mechanism import Claim, Law, Mechanism
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 from sfumato.utility import Information, LeastInformation, ceiling, information, least_information
 
+LARGEST = 12.0  # nats up to which the optimisers work: heights up to e^ε exceed an LP's digits from about 16 on
+RELATIVE = "times the least standard errors"  # the unit of a design for estimates
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Design:

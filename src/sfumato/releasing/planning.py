@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sfumato.alphabet import Alphabet, find_column
-from sfumato.bundles import bundle
+from sfumato.alphabet import find_column
 from sfumato.certification import Certificate
 from sfumato.decimals import BITS, SHORT, at_least, at_most
-from sfumato.designers import design, options_of
-from sfumato.designers.distances import letters
-from sfumato.designers.outlook import Foreseen, foreseen
-from sfumato.designers.precise import RELATIVE
 from sfumato.errors import InputError, listed, option, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism, load, save_counts
@@ -24,9 +19,12 @@ from sfumato.releasing.columns import Choice, as_bundle, chosen, coarser, cut
 from sfumato.releasing.listening import Listener, Silent
 from sfumato.releasing.notices import Notice, learned, notices_of
 from sfumato.releasing.parts import split, watched
-from sfumato.releasing.wishes import EVERY, Values, Wishes
+from sfumato.releasing.wishes import EVERY, Wishes, numbered
 from sfumato.sources import Source, Where, located, open_source
 from sfumato.tabulation import tabulate
+
+if TYPE_CHECKING:
+    from sfumato.designers.outlook import Foreseen
 
 MANY = 100  # labels; when half of the rows have one of their own, the column is no category
 SINGLE = {  # wishes that only a single mechanism can have, with what they are when nobody wishes them
@@ -59,6 +57,8 @@ class Plan:
         made = self.mechanism
         if isinstance(made, Bundle) or made.joint is None or not (n := self.rows or self.source.rows or made.joint.n):
             return None
+        from sfumato.designers.outlook import foreseen
+
         return foreseen(made, n=n)
 
     def keep(self) -> None:
@@ -231,6 +231,8 @@ def tabulated(source: Source, wishes: Wishes, *, listener: Listener) -> Joint:
 
 def designed(basis: Basis, wishes: Wishes, listener: Listener) -> Any:
     """The design over the set around the counts, with its second promise."""
+    from sfumato.designers import design, options_of
+
     joint = basis.within.joint
     options: dict[str, Any] = {"notion": wishes.notion, "reads": wishes.reads, **_near(joint, wishes)}
     second = {"at_most": wishes.at_most, "releases": wishes.releases, "budget": wishes.planned}
@@ -251,6 +253,8 @@ def designed(basis: Basis, wishes: Wishes, listener: Listener) -> Any:
 
 def _reached(made: Any, wishes: Wishes) -> tuple[str, ...]:
     """What was reached, by the unit of what a method minimises."""
+    from sfumato.designers.base import RELATIVE
+
     kind = f"{wishes.distance or 'squared'} " if made.method == "distortion" else ""
     texts = {
         "of distance": f"mean {kind}distance {at_most(made.value)}; no mechanism with this promise and these outputs "
@@ -271,6 +275,8 @@ def _near(joint: Joint, wishes: Wishes) -> dict[str, Any]:
         raise InputError(f"{names} are for the method distortion, not {wishes.method}.")
     if not asked and wishes.method != "distortion":
         return {}
+    from sfumato.designers.distances import letters
+
     values, outputs = numbered(wishes.values, joint.useful), None
     if wishes.distance != "hamming":
         values = [float(x) for x in letters(joint.useful)] if values is None else values
@@ -280,25 +286,12 @@ def _near(joint: Joint, wishes: Wishes) -> dict[str, Any]:
     return {"distance": wishes.distance or "squared", "values": values, "outputs": outputs}
 
 
-def numbered(values: Values | None, useful: Alphabet) -> list[float] | None:
-    """The numbers in the order of the useful labels."""
-    if not isinstance(values, dict):
-        return None if values is None else list(values)
-    labels = [useful.text(i) for i in range(useful.size)]
-    if set(values) != set(labels):
-        off = sorted(set(labels) - set(values)) or sorted(set(values) - set(labels))
-        what = "has no number for" if set(labels) - set(values) else "names what is no useful value:"
-        raise InputError(
-            f"{option('--values', 'values')} {what} {', '.join(map(repr, off[:5]))} (useful values: "
-            f"{', '.join(labels[:20])})."
-        )
-    return [values[label] for label in labels]
-
-
 def _bundle(
     basis: Source, wishes: Wishes, rest: Source, keep: Sequence[str], origin: str, told_all: bool, listener: Listener,
 ) -> Plan:
     """A bundle of mechanisms, designed, sealed and certified."""
+    from sfumato.bundles import bundle
+
     for name, usual in SINGLE.items():
         if getattr(wishes, name) != usual:
             spelling = option(f"--{name.replace('_', '-')}", f"{name}=")

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from sfumato.alphabet import Column
+from sfumato.alphabet import Alphabet, Column
 from sfumato.errors import InputError, designed_epsilon, option, unknown
 from sfumato.noise import DELTA
 
@@ -90,3 +90,18 @@ def usual_cap(epsilon: float) -> float:
 
 def _without(rules: Mapping[str, V] | None, dropped: set[str]) -> dict[str, V] | None:
     return {name: rule for name, rule in (rules or {}).items() if name not in dropped} or None
+
+
+def numbered(values: Values | None, useful: Alphabet) -> list[float] | None:
+    """The numbers in the order of the useful labels."""
+    if not isinstance(values, dict):
+        return None if values is None else list(values)
+    labels = [useful.text(i) for i in range(useful.size)]
+    if set(values) != set(labels):
+        off = sorted(set(labels) - set(values)) or sorted(set(values) - set(labels))
+        what = "has no number for" if set(labels) - set(values) else "names what is no useful value:"
+        raise InputError(
+            f"{option('--values', 'values')} {what} {', '.join(map(repr, off[:5]))} (useful values: "
+            f"{', '.join(labels[:20])})."
+        )
+    return [values[label] for label in labels]
