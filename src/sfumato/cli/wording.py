@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from sfumato.certification import Certificate, promises
 from sfumato.decimals import BITS, LEVEL, at_least, at_most, level, near, percent
 from sfumato.errors import listed
-from sfumato.ledgers.booking import account_text
 from sfumato.mechanism import Bundle
 from sfumato.releasing.notices import small_cells
 
@@ -35,6 +34,8 @@ def release_lines(mechanism: Any, done: Release) -> Lines:
         lines.append(("seeded", "not for release: whoever knows the seed can undo the randomness"))
     lines += [("note", note) for note in done.notes]
     if done.account is not None:
+        from sfumato.ledgers.booking import account_text
+
         lines.append(("ledger", account_text(done.account)))
     return [*lines, *((name.replace("_", " "), str(done.files[name])) for name in SHOWN if name in done.files)]
 
