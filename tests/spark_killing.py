@@ -52,8 +52,8 @@ def disturbed(work, flag, strike):
     return run
 
 
-def released(frame, to: Path, keep: list[str]) -> list[str]:
-    sf.release(frame, ALL["srr"], to, keep=keep, seed=9)
+def released(frame, to: Path, keep: list[str], law=ALL["srr"]) -> list[str]:
+    sf.release(frame, law, to, keep=keep, seed=9)
     return sorted(map(str, pq.read_table(to).to_pylist()))
 
 
@@ -68,15 +68,17 @@ def main(folder: Path) -> None:
     spark = builder.getOrCreate()
     pq.write_table(rows(2000), folder / "people.parquet")
     frame = spark.read.parquet(str(folder / "people.parquet")).repartition(3)
-    result = {"calm": released(frame, folder / "calm.parquet", ["id"]), "calm share": released(frame, folder / "c.parquet", [])}
-    for name, module, work, keep in (
+    bundle = sf.bundle(rows(2000), "ill", ["town"], 1.0).bundle
+    result = {"calm bundle": released(frame, folder / "b.parquet", ["id"], bundle)}
+    result |= {"calm": released(frame, folder / "calm.parquet", ["id"]), "calm share": released(frame, folder / "c.parquet", [])}
+    for name, module, work, keep, *law in (
         ("draw", worker, "draw", ["id"]), ("write", parts_of_a_folder, "_write", ["id"]),
-        ("share", driver, "_draw_shares", []),
+        ("share", driver, "_draw_shares", []), ("bundle", worker, "draw", ["id"], bundle),
     ):
         own = getattr(module, work)
         setattr(module, work, disturbed(own, str(folder / f"{name}.struck"), kill_executor))
         start = time.time()
-        result[name] = released(frame, folder / f"{name}.parquet", keep)
+        result[name] = released(frame, folder / f"{name}.parquet", keep, *law)
         setattr(module, work, own)
         print(name, time.time() - start, file=sys.stderr)
     print(json.dumps(result))

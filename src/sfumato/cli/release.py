@@ -215,7 +215,6 @@ def _written(
 ) -> None:
     """Notices first, then the release; what is said about it is worded before the first file gets its name."""
     from sfumato.cli.wording import release_document, release_lines
-    from sfumato.mechanism import Mechanism
     from sfumato.releasing.earlier import beside
 
     assert session.plan is not None
@@ -223,7 +222,7 @@ def _written(
     for told in session.plan.notices(str(files.mechanism)):
         notice(told)
     files = files.for_what(mechanism)
-    if account.ledger is None and isinstance(mechanism, Mechanism):
+    if account.ledger is None:
         session = session.use(replace(session.plan, notes=(*session.plan.notes, *beside(files, mechanism))))
     with session.check(options, account).written(files, force=force) as done:
         told_all = release_document(mechanism, done) if as_json else release_lines(mechanism, done)

@@ -13,7 +13,8 @@ import msgspec
 
 from sfumato.drawing.manifest import manifest_path
 from sfumato.errors import InputError, OutputError
-from sfumato.mechanism import Bundle, Mechanism, bundle_file, file
+from sfumato.mechanism import Bundle, Mechanism
+from sfumato.mechanism.bundle_file import any_record
 from sfumato.releasing.targets import Drafted, all_drafted, check_place
 from sfumato.releasing.writing import Made, is_folder, writer_for
 from sfumato.sources import Where
@@ -96,8 +97,7 @@ class Files:
 
 def mechanism_bytes(mechanism: Mechanism | Bundle) -> bytes:
     """The content of the file of a mechanism, or of a bundle."""
-    record = bundle_file.record_of(mechanism) if isinstance(mechanism, Bundle) else file.record_of(mechanism)
-    return msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(any_record(mechanism)), indent=1) + b"\n"
 
 
 def mechanism_beside(table: Where) -> Where:

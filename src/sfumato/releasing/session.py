@@ -172,8 +172,6 @@ class Drawing:
         """The rows of a Spark frame, released where they are: into a lazy frame, or into a folder."""
         from sfumato.releasing.spark.release import spark_release
 
-        if isinstance(self.flow.mechanism, Bundle):
-            raise InputError("a bundle is released from files and frames of this machine, not on a cluster.")
         with self._booked(to) as place:
             place.ready(None)  # from here on the cluster may name files: what fails now must be settled by a person
             done = spark_release(self.flow.at(place), to, force=force)
