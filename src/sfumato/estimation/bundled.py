@@ -14,8 +14,9 @@ import pyarrow as pa
 from sfumato.alphabet import Column, Floats, Ints
 from sfumato.drawing.bundled import ANSWER, TURN
 from sfumato.errors import InputError, unknown
+from sfumato.estimation.agreeing import agreeing
 from sfumato.estimation.inversion import Inversion
-from sfumato.estimation.scores import PairInversion, PooledInversion, Scores, alike
+from sfumato.estimation.scores import PairInversion, Scores, alike, pooled
 from sfumato.estimation.simplex import on_simplex
 from sfumato.estimation.tables import TableEstimate
 from sfumato.estimation.tally import manifest_beside
@@ -29,9 +30,10 @@ PAIR_COUNTS = 40_000_000  # outputs of two parts that are counted together
 
 @dataclass(frozen=True, eq=False)
 class BundleEstimate:
-    """Every table of one or two columns behind the released answers.
+    """Every table of one or two columns behind the released answers, as margins of one distribution.
 
-    Tables are estimated one by one: two that share a column need not agree on it exactly.
+    Shares are none below 0 and tables agree on the columns they share; `raw` is unbiased and, for parts that take
+    turns, agrees as well.
     """
 
     bundle: Bundle
@@ -67,11 +69,18 @@ class BundleEstimate:
             raise InputError(f"a table has one column or two different ones, got {names}.")
         if names not in self.made:
             inversion, n = self._inverted(names)
-            raw = inversion.raw.reshape([self.columns[c].size for c in names])
-            known = inversion.identified.all()
-            shown = on_simplex(raw) if self.project and known else raw if known else np.full(raw.shape, 1 / raw.size)
+            shown = self._shown(names, inversion)
             self.made[names] = TableEstimate(tuple(self.columns[c] for c in names), shown, n, inversion)
         return self.made[names]
+
+    def _shown(self, names: tuple[str, ...], inversion: Inversion) -> Floats:
+        raw = inversion.raw.reshape([self.columns[c].size for c in names])
+        known = bool(inversion.identified.all())
+        if not self.project and known:
+            return raw
+        if len(names) == 2:
+            return agreeing(inversion, *(self.table(c).p for c in names))
+        return on_simplex(raw) if known else np.full(raw.shape, 1 / raw.size)
 
     def intervals(self, level: float = 0.95) -> dict[tuple[str, ...], tuple[Floats, Floats]]:
         """(low, high) for every table, which hold for all cells of all tables at once.
@@ -86,7 +95,7 @@ class BundleEstimate:
         if part not in self.scores:
             twin = next((i for i in self.scores if alike(own, self.bundle.parts[i])), None)
             made = Scores.of(own, self.bundle.reading(own)) if twin is None else self.scores[twin]
-            self.scores[part] = replace(made, columns=self.bundle.reading(own))
+            self.scores[part] = replace(made, columns=self.bundle.reading(own), effects={})
         return self.scores[part]
 
     def _holding(self, names: Sequence[str]) -> list[int]:
@@ -102,21 +111,19 @@ class BundleEstimate:
         if not parts and self.bundle.turns is not None:
             raise InputError(f"no part holds {' and '.join(names)} together, and each row answers one part only.")
         if self.bundle.turns is not None:
-            return self._pooled(names, parts)
+            return self._pooled(names)
         if parts:
             best = min(parts, key=lambda i: self._scores(i).moment(names))
             return self._scores(best).table(names, self.counts[best,] / self.n, self.n), self.n
         return self._across(names), self.n
 
-    def _pooled(self, names: tuple[str, ...], parts: list[int]) -> tuple[Inversion, int]:
-        rows = {i: int(self.counts[i,].sum()) for i in parts}
-        seen = [i for i in parts if rows[i]] or parts[:1]
-        each = [self._scores(i).table(names, self.counts[i,] / max(rows[i], 1), rows[i]) for i in seen]
-        known = [(i, x) for i, x in zip(seen, each, strict=True) if x.identified.all()] or [(seen[0], each[0])]
-        if len(known) == 1:
-            return known[0][1], rows[known[0][0]]
-        moments = [self._scores(i).moment(names) for i, _ in known]
-        return PooledInversion.of([x for _, x in known], moments), sum(rows[i] for i, _ in known)
+    def _pooled(self, names: tuple[str, ...]) -> tuple[Inversion, int]:
+        """From all parts that tell something of the columns; the rows are those that tell of all of them."""
+        sizes = {name: self.columns[name].size for name in names}
+        about = sorted({i for name in names for i in self._holding([name])})
+        rows = {i: int(self.counts[i,].sum()) for i in about}
+        seen = [(self._scores(i), self.counts[i,] / max(rows[i], 1), rows[i]) for i in about]
+        return pooled(sizes, names, seen), sum(rows[i] for i in self._holding(names))
 
     def _best_home(self, name: str) -> int:
         """The part that tells most of a column; the secret may be read by several."""
