@@ -72,6 +72,12 @@ class Answer:
         cross = 2 * t * (d * i + (b - d) * o) + (self.rows - 2) * b * t * t if self.rows > 1 else same
         return b / self.useful * (alpha + self.useful * (same - cross)), b / self.useful * alpha
 
+    def effect(self, dimensions: int, cells: int, *, secret: bool) -> float:
+        """Σ_cells E(score²) of an effect alone, in a table of so many cells: its noise is isotropic, so each of its
+        dimensions costs alike; `secret` for the effect of the secret by itself."""
+        strength = self.strengths()[0 if secret else 1]
+        return dimensions / (strength * cells) if strength else (math.inf if dimensions else 0.0)
+
     def moment(self, k: int, *, secret: bool) -> float:
         """Σ_cells E(score²) of a table of k useful cells, with or without the secret: n times its squared error is this
         less Σp² [isotropic noise on the effects]."""

@@ -60,7 +60,7 @@ def plan(
     )
     told = made.foreseen()
     if told is None:
-        raise InputError("what a bundle will be worth is not foreseen; name fewer useful columns, or --columns one.")
+        raise InputError("what the release will be worth is not known before its rows are counted.")
     if as_json:
         helps = [{"what": h.what, "times": h.times} for h in told.helps]
         parts = [{"table": p.name, "values": p.values, "points": p.points, "rows": p.rows} for p in told.parts]

@@ -45,7 +45,8 @@ NOT_ATOMIC = (
 DESIGN_OPTIONS = (
     "epsilon", "method", "aim", "confidence", "notion", "reads", "time_limit", "gap",
     "distance", "values", "outputs", "bins", "numbers", "labels", "rare", "missing", "unseen", "design_from",
-    "split", "columns", "assuming", "design", "design_epsilon", "private_labels", "delta", "at_most", "releases",
+    "split", "columns", "assuming", "tables", "design", "design_epsilon", "private_labels", "delta", "at_most",
+    "releases",
 )
 UNTOLD = {"seed", "people", "ledger", "memoise", "person", "private_report", "force", "as_json", "publisher"}
 NEAR = ("distortion", "hamming", "leakage")
@@ -221,7 +222,6 @@ def _written(
     mechanism = session.plan.mechanism
     for told in session.plan.notices(str(files.mechanism)):
         notice(told)
-    files = files.for_what(mechanism)
     if account.ledger is None:
         session = session.use(replace(session.plan, notes=(*session.plan.notes, *beside(files, mechanism))))
     with session.check(options, account).written(files, force=force) as done:
@@ -236,7 +236,7 @@ def _stream(session: Session, options: DrawOptions, form: str | None, raw_cells:
     rows = drawing.streamed(sys.stdout.buffer, form or "csv", raw_cells=raw_cells)
     names = listed([c.name for c in drawing.flow.columns])
     story(f"Released {rows:,} rows with {names}: {drawing.flow.mechanism.claim.sentence}.", err=True)
-    if options.decode != "symbols":
+    if options.decode not in ("symbols", "guess"):
         story(f"There is no manifest: whoever estimates from them must say --decode {options.decode}.", err=True)
     if options.seed is not None:
         story("Seeded: not for release, whoever knows the seed can undo the randomness.", err=True)

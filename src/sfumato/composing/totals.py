@@ -46,8 +46,8 @@ def total_levels(
     the ratios multiply when each is taken for any distribution; one group, that which gains most, is taken over the
     worst of its own sets instead. So the level holds whichever of that group's sets holds for that group's values.
     A bundle is proved by itself, and its ratio multiplies likewise: P(y, y'|s) is a mean of Q(y|s, u) Q'(y'|s, u), so
-    that one factor can be taken at its worst u and out of the mean. Releases about another secret, or with other labels, count by their level about the whole record, which bounds what
-    they tell about anything.
+    that one factor can be taken at its worst u and out of the mean. Releases about another secret, or with other
+    labels, count by their level about the whole record, which bounds what they tell about anything.
     """
     secrets = list({m.secret: None for group in groups for m in group})
     return tuple(_total(secret, groups, notion, target) for secret in secrets)

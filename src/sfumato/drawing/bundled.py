@@ -142,7 +142,7 @@ def decoder_of(bundle: Bundle, decode: str) -> Decoder:
     if decode not in ("symbols", GUESS):
         raise InputError(
             f"a bundle's answers are written as they are: decode={decode!r} would turn them into whole records, which "
-            f"one row of a bundle does not tell. Use decode='symbols' or {GUESS!r}, or draw records of all columns from "
+            f"a row of a bundle does not tell. Use decode='symbols' or {GUESS!r}, or draw records of all columns from "
             "the estimate (sfumato synthesise)."
         )
     texts = [answer_labels(part) for part in bundle.parts]

@@ -30,8 +30,8 @@ def agreeing(inversion: Inversion, first: Floats, second: Floats) -> Floats:
 def kept(inversion: Inversion, told: Floats) -> float:
     """The share of an interaction that is not put down to noise: James and Stein's 1 − (tr Σ − 2 λ_max) / ‖x‖², or 0.
 
-    For normal x with covariance Σ, x(1 − a/‖x‖²) has a smaller squared error than x for every 0 < a < 2(tr Σ − 2 λ_max):
-    by Stein's identity the difference is E[(a² − 2a (tr Σ − 2 xᵀΣx/‖x‖²))/‖x‖²]. Cut at 0 it is smaller still. Here Σ
+    For normal x with covariance Σ, x(1 − a/‖x‖²) has a smaller squared error than x for 0 < a < 2(tr Σ − 2 λ_max): by
+    Stein's identity the difference is E[(a² − 2a (tr Σ − 2 xᵀΣx/‖x‖²))/‖x‖²]. Cut at 0 it is smaller still. Here Σ
     is estimated and independence is too, which costs little where all columns are told better than two together.
     """
     cells = told.size

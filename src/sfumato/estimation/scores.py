@@ -225,7 +225,9 @@ class Effect:
     known: bool
 
 
-def pooled(sizes: Mapping[str, int], names: Sequence[str], seen: Sequence[tuple[Scores, Floats, int]]) -> PooledInversion:
+def pooled(
+    sizes: Mapping[str, int], names: Sequence[str], seen: Sequence[tuple[Scores, Floats, int]]
+) -> PooledInversion:
     """The table of some columns from several parts with the frequencies of their outputs and their rows.
 
     Each effect is a mean with weights n / moment: turns do not look at records, so nor do the weights, and the
@@ -254,8 +256,8 @@ def pooled(sizes: Mapping[str, int], names: Sequence[str], seen: Sequence[tuple[
     parts = []
     for (i, alone), (left, _) in lifted.items():
         own = DenseInversion(left, seen[i][1], seen[i][2], (len(left),), NOTHING, NOTHING, len(left))
-        at = None if alone is None else names.index(alone)
-        parts.append(Lifted(own) if at is None else Lifted(own, digits[at], shape[at] / cells))
+        home = None if alone is None else names.index(alone)
+        parts.append(Lifted(own) if home is None else Lifted(own, digits[home], shape[home] / cells))
     return PooledInversion(tuple(parts), cells, known)
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from sfumato.drawing.manifest import manifest_path
-from sfumato.errors import InputError, OutputError
+from sfumato.errors import OutputError
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle_file import any_record
 from sfumato.releasing.targets import Drafted, all_drafted, check_place
@@ -65,15 +64,6 @@ class Files:
             "manifest": self.manifest, "table": self.table,
         }
         return {name: path for name, path in named.items() if path is not None}
-
-    def for_what(self, mechanism: Any) -> Files:
-        """The same, without the report where it cannot be written: it is about a single mechanism, not a bundle."""
-        if not isinstance(mechanism, Bundle):
-            return self
-        usual = Files.beside(self.table, partition=self.partition).report
-        if self.report not in (None, usual) or self.private_report is not None:
-            raise InputError("there is no report about a bundle yet; leave it out, and the private one.")
-        return replace(self, report=None)
 
     def check(self, inputs: Sequence[Where | None], *, force: bool) -> None:
         """Refuse before any work: outputs that exist, are an input, or are the same file."""

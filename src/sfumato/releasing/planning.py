@@ -7,26 +7,32 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sfumato.alphabet import Alphabet, find_column
 from sfumato.bundles import bundle
+from sfumato.bundles.plans import worth
+from sfumato.bundles.sharing import Layout
 from sfumato.certification import Certificate
 from sfumato.decimals import BITS, SHORT, at_least, at_most
 from sfumato.designers import design, options_of
 from sfumato.designers.distances import letters
-from sfumato.designers.outlook import Foreseen, foreseen
+from sfumato.designers.outlook import Foreseen, foreseen, worth_of_one
 from sfumato.designers.precise import RELATIVE
 from sfumato.errors import InputError, listed, option, unknown
+from sfumato.estimation.prospects import prospects
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism, load
 from sfumato.optimise.budget import heard_by
 from sfumato.releasing.basis import Basis, basis_of
-from sfumato.releasing.columns import Choice, as_bundle, chosen, coarser, cut
+from sfumato.releasing.columns import RIVALS, Choice, as_bundle, chosen, coarser, cut
 from sfumato.releasing.listening import Listener, Silent
 from sfumato.releasing.notices import Notice, learned, notices_of
 from sfumato.releasing.parts import split, watched
 from sfumato.releasing.wishes import Values, Wishes
 from sfumato.sources import Source, Where, located, open_source
 from sfumato.tabulation import tabulate
+from sfumato.uncertainty import Anything, ChiSquareBall, UncertaintySet
 
 MANY = 100  # labels; when half of the rows have one of their own, the column is no category
 SINGLE = {  # wishes that only a single mechanism can have, with what they are when nobody wishes them
@@ -34,6 +40,7 @@ SINGLE = {  # wishes that only a single mechanism can have, with what they are w
     "values": None, "outputs": None, "releases": None,
 }
 ONE, BUNDLE = option("--columns one", "columns='one'"), option("--columns bundle", "columns='bundle'")
+GLANCE = 2.0  # seconds of a search that only tells what one mechanism would be worth
 NEARNESS = ("distance", "values", "outputs")  # options of the method distortion
 
 
@@ -53,10 +60,13 @@ class Plan:
     kept: tuple[Joint, Path] | None = None  # noisy counts that were drawn, and where they are to be kept
 
     def foreseen(self) -> Foreseen | None:
-        """What estimates from the release will be worth, by what the mechanism file tells anybody; None for a bundle,
-        and where there is no design to ask."""
+        """What estimates from the release will be worth, by what the mechanism file tells anybody; None where there is
+        no design to ask, or nobody knows how many rows there will be."""
         made = self.mechanism
-        if isinstance(made, Bundle) or made.joint is None or not (n := self.rows or self.source.rows or made.joint.n):
+        if isinstance(made, Bundle):
+            n = self.rows or self.source.rows
+            return None if not n else prospects(made, n)
+        if made.joint is None or not (n := self.rows or self.source.rows or made.joint.n):
             return None
         return foreseen(made, n=n)
 
@@ -77,9 +87,9 @@ def plan(
     design from, and `counts` names the column that says how many people a row of the table is. Further wishes are those
     of `design` (method, aim, notion, reads, time_limit, gap, distance, values, outputs, at_most) and of `tabulate`
     (bins, rare, missing, unseen, labels), numbers ('bins' cuts columns of many numbers, 'labels' does not), confidence,
-    columns ('auto', 'one' or 'bundle'), assuming (of a bundle), and design: 'exact' takes the counts as they are,
-    'noisy' adds noise to them (design_epsilon of ε, private_labels, delta), 'any' takes none, and 'auto' one of the
-    two, chosen by the numbers of rows and labels alone.
+    columns ('auto', 'one' or 'bundle'), assuming and tables (of a bundle), and design: 'exact' takes the counts as they
+    are, 'noisy' adds noise to them (design_epsilon of ε, private_labels, delta), 'any' takes none, and 'auto' one of
+    the two, chosen by the numbers of rows and labels alone.
 
     `.mechanism` can be saved and released with: release(p.source, p.mechanism, 'released.csv'), or publish(p, …) with
     its report. `.notices()` are what whoever publishes should have read.
@@ -110,11 +120,19 @@ def planned(
         basis = rest = source.settled(source.columns)  # several passes are made
     if fraction is not None:
         (basis, rest), origin = split(basis, fraction, seed), "split"
+    if wishes.tables and not wishes.useful:
+        named = dict.fromkeys(name for table in wishes.tables for name in table if name not in wishes.secret)
+        wishes = replace(wishes, useful=tuple(named))
     wishes = cut(basis, wishes, keep)
+    whole = reference is None and fraction is None
     if as_bundle(basis, wishes):
-        return replace(_bundle(basis, wishes, rest, keep, origin, listener), table=source.name)
+        return replace(_bundle(basis, wishes, rest, keep, origin, listener, whole), table=source.name)
+    asked = wishes
     joint, wishes, choice = joint_of(basis, wishes, keep=keep, known=source.columns, listener=listener)
-    private = reference is None and fraction is None and origin == "private"
+    if (why := _rival(asked, joint)) is not None:
+        two = _bundle(basis, asked, rest, keep, origin, listener, whole)
+        return replace(two, table=source.name, notes=(why, *two.notes))
+    private = whole and origin == "private"
     basis_for = replace(wishes, design=wishes.design if private else "exact")
     found = basis_of(joint, basis_for, source, seed)
     made = designed(found, wishes, listener)
@@ -124,7 +142,31 @@ def planned(
     kept = None if found.kept is None else (found.within.joint, found.kept)
     return Plan(
         rest, mechanism, made.certificate, told, choice, part=fraction is not None, table=source.name, kept=kept,
-        rows=joint.n if reference is None and fraction is None else None,
+        rows=joint.n if whole else None,
+    )
+
+
+def _rival(wishes: Wishes, joint: Joint) -> str | None:
+    """Why a bundle for the columns that were named is worth more than one mechanism for all; None where it is not.
+
+    Both are compared by the rows that a release is worth for a column, on average, as far as the numbers of rows and of
+    labels tell it: designs for an even table of as many rows, by a short search. So nothing is told by the choice.
+    """
+    usual = all(getattr(wishes, name) == value for name, value in SINGLE.items())
+    if wishes.columns != "auto" or len(wishes.useful) < RIVALS or not usual or joint.secret.size < 2 or not joint.n:
+        return None
+    even = Joint.from_counts(np.full(joint.shape, max(1, joint.n // joint.p.size)), joint.secret, joint.useful)
+    free = wishes.design == "any" or wishes.at_most == wishes.epsilon
+    within: UncertaintySet = Anything(even) if free else ChiSquareBall(even, confidence=wishes.confidence)
+    sizes = tuple(c.size for c in joint.useful.columns)
+    share = worth(Layout(joint.secret.size, sizes, (1.0,) * len(sizes)), wishes.epsilon)
+    made = design(within, wishes.epsilon, "auto", aim="estimates", time_limit=GLANCE)
+    one = worth_of_one(made.mechanism, even)
+    if share <= one:
+        return None
+    return (
+        f"a bundle is expected to be worth {share:.2%} of the rows for a column, one mechanism for all {len(sizes)} "
+        f"columns {one:.2%} ({ONE} for that one)"
     )
 
 
@@ -253,7 +295,7 @@ def numbered(values: Values | None, useful: Alphabet) -> list[float] | None:
 
 
 def _bundle(
-    basis: Source, wishes: Wishes, rest: Source, keep: Sequence[str], origin: str, listener: Listener
+    basis: Source, wishes: Wishes, rest: Source, keep: Sequence[str], origin: str, listener: Listener, whole: bool
 ) -> Plan:
     """A bundle of mechanisms, designed, sealed and certified."""
     for name, usual in SINGLE.items():
@@ -273,10 +315,13 @@ def _bundle(
         made = bundle(
             basis, list(wishes.secret), list(wishes.useful), wishes.epsilon, assuming=wishes.assuming,
             confidence=wishes.confidence, missing=wishes.missing, bins=wishes.bins, rare=wishes.rare, origin=origin,
-            labels=wishes.labels,
+            labels=wishes.labels, tables=wishes.tables or 2,
         )
     said = {name: rule for name, rule in (wishes.bins or {}).items() if name not in wishes.automatic}
     edges = [name for name, rule in said.items() if not isinstance(rule, (int, str))]
     found = [c for c in (*wishes.secret, *wishes.useful) if c not in edges and c not in (wishes.labels or {})]
     told = learned(found) if made.bundle.confidence is not None else ()
-    return Plan(rest, made.bundle, made.certificate, (*made.notes, *told), choice, part=origin == "split")
+    return Plan(
+        rest, made.bundle, made.certificate, (*made.notes, *told), choice, part=origin == "split",
+        rows=made.rows if whole else None,
+    )

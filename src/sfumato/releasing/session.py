@@ -36,7 +36,7 @@ from sfumato.releasing.checking import Checked
 from sfumato.releasing.files import Files, mechanism_bytes
 from sfumato.releasing.flow import DrawOptions, Flow, Progress
 from sfumato.releasing.listening import Listener, Silent
-from sfumato.releasing.parts import counted, counting_within
+from sfumato.releasing.parts import counted, counted_tables, counting_within
 from sfumato.releasing.planning import Plan, given, planned
 from sfumato.releasing.targets import Drafted, publish_all
 from sfumato.releasing.threads import Beside
@@ -233,7 +233,8 @@ class Drawing:
             yield "report", page.encode()
         if files.private_report is not None:
             with self.listener.step("comparing with the true table"):
-                truth = counted(self.flow.source, mechanism, self.flow.coded)
+                count = counted_tables if isinstance(mechanism, Bundle) else counted
+                truth = count(self.flow.source, mechanism, self.flow.coded)
                 page = private_report(mechanism, proof, done.estimate, truth, **named)
             yield "private_report", page.encode()
 
