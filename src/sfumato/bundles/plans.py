@@ -85,7 +85,10 @@ def _below(level: float) -> float:
 
 
 def turn_specs(layout: Layout) -> dict[str, list[Spec]]:
-    """Which parts rows may take turns at: one for each wanted table, or tables that all hold the secret."""
+    """Which parts rows may take turns at: one for each wanted table, or tables that all hold the secret.
+
+    Parts of both kinds and of single columns beside them were tried: the best division left those of one kind alone.
+    """
     if layout.asked is not None:
         useful = [tuple(c for c in t if c != SECRET) for t in layout.asked]
         apart = dict.fromkeys(Spec(u, SECRET in t) for u, t in zip(useful, layout.asked, strict=True))

@@ -55,7 +55,8 @@ def audit(
                 f"{file} is a bundle: its sampler is attacked part by part, at the level that each claims. Leave out "
                 "--released, --truth and --epsilon."
             )
-        return audit_bundle(file, mechanism, records, risk, seed, as_json)
+        audit_bundle(file, mechanism, records, risk, seed, as_json)
+        return
     with progress(f"attacking {file.name}"):
         options: dict[str, Any] = {"epsilon": epsilon, "risk": risk, "seed": seed}
         if released is not None:

@@ -115,8 +115,9 @@ def audit_bundle(file: Path, bundle: Any, records: int, risk: float, seed: int |
                   "parts": [dict(zip(keys, row, strict=True)) for row in rows]})
     else:
         story(f"{sum(x.records for x in made):,} records, risk {risk:g} of refuting anything that is true.")
-        columns(["part", "claimed ≤", "found ≥", ""], [
-            [name, level(claimed), at_least(found), "refuted" if wrong else "stands"] for name, claimed, found, wrong in rows
+        columns(["part", "claimed", "found ≥", ""], [
+            [name, level(claimed), at_least(found), "refuted" if wrong else "stands"]
+            for name, claimed, found, wrong in rows
         ], numbers=2)
         story("What is not refuted is not proved: sfumato verify does that.")
     if refuted:

@@ -54,7 +54,8 @@ def leak(
     if isinstance(mechanism, Bundle):
         from sfumato.cli.bundled import leak_bundle
 
-        return leak_bundle(file, mechanism, as_json, at_a_distribution=table is not None or picture is not None)
+        leak_bundle(file, mechanism, as_json, at_a_distribution=table is not None or picture is not None)
+        return
     if picture is not None:
         from sfumato.atomic import check_target
 

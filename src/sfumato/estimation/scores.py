@@ -231,9 +231,9 @@ def pooled(
     """The table of some columns from several parts with the frequencies of their outputs and their rows.
 
     Each effect is a mean with weights n / moment: turns do not look at records, so nor do the weights, and the
-    estimate is unbiased whatever the distribution. It is generalised least squares onto tables that agree, under
-    the covariance that is expected: for GRR, SRR and blocks at the even distribution noise is isotropic on every effect
-    (`bundles.answers`), so that effects are uncorrelated and least squares is the mean of each.
+    estimate is unbiased whatever the distribution. It is generalised least squares onto tables that agree, under the
+    covariance that is expected: at the even distribution the noise of GRR and SRR is isotropic on every effect, that of
+    blocks nearly (`bundles.answers`), so that effects are uncorrelated and least squares is the mean of each.
     """
     shape = [sizes[name] for name in names]
     digits, cells = np.indices(shape).reshape(len(shape), -1), int(np.prod(shape))
