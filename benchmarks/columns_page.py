@@ -225,6 +225,7 @@ def errors_rows() -> list[str]:
 
 
 def page() -> str:
+    errors = errors_rows()
     right, runs = coverage(200)
     queried, asked = query_coverage(40)
     return f"""# Many columns in figures
@@ -236,7 +237,7 @@ agree, noise drawn towards independence.
 
 | rows | protocol | one column | two columns |
 |---|---|---|---|
-{chr(10).join(errors_rows())}
+{chr(10).join(errors)}
 
 SMP (each row tells one column, or one pair of columns, at all of ε) is multi-freq-ldpy with its own clients and aggregators, which cut at 0
 and scale: compare them with what is shown. **RS+FD** does not have the level that it is published with: one column is answered at

@@ -193,9 +193,11 @@ def test_answers_have_the_level_they_say(rows, useful, epsilon, order):
         assert sf.level(made, sf.RLDP(sf.Anything(joint))) == pytest.approx(epsilon, abs=1e-9)
 
 
-@pytest.mark.parametrize(("rows", "useful", "order"), [(1, 7, 2), (1, 13, 3), (2, 7, 2), (3, 5, None), (1, 6, None)])
-def test_strengths_are_the_eigenvalues_of_the_information(rows, useful, order):
-    answer = Answer(rows, useful, 0.8, order)
+@pytest.mark.parametrize(("rows", "useful", "order", "chosen"), [
+    (1, 7, 2, 1), (1, 13, 3, 1), (2, 7, 2, 1), (3, 5, None, 1), (1, 6, None, 1), (1, 6, None, 2), (3, 5, None, 2),
+])
+def test_strengths_are_the_eigenvalues_of_the_information(rows, useful, order, chosen):
+    answer = Answer(rows, useful, 0.8, order, chosen)
     q = np.asarray(answer.law().matrix())
     x = rows * useful
     g = q.T @ np.diag(1 / q.mean(1)) @ q / x
