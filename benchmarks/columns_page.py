@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,7 @@ def ours(rows: pa.Table, secret: str, names: list[str], epsilon: float, seed: in
 
 def before(kind: str, n: int, epsilon: float) -> dict[str, Any] | None:
     """The same by an earlier version, in a process of its own."""
-    if "BEFORE" not in os.environ:
+    if not os.environ.get("BEFORE"):
         return None
     words = [sys.executable, __file__, "--errors", kind, str(n), str(epsilon)]
     done = subprocess.run(words, env={**os.environ, "PYTHONPATH": os.environ["BEFORE"]}, capture_output=True, text=True, check=True)
@@ -202,32 +203,44 @@ def learning(epsilon: float) -> list[str]:
     return out
 
 
+def kept(name: str, make: Callable[[], Any]) -> Any:
+    """What was worked out before, in the folder PIECES if there is one; a long run can be taken up again."""
+    place = Path(os.environ["PIECES"]) / f"{name}.json" if os.environ.get("PIECES") else None
+    if place is not None and place.exists():
+        return json.loads(place.read_text())
+    found = make()
+    if place is not None:
+        place.write_text(json.dumps(found))
+    return found
+
+
 def errors_rows() -> list[str]:
-    out = []
     wanted = [("ten columns of eight", n, e) for n in (100_000, 1_000_000) for e in (1.0, 2.0)]
-    wanted += [("adult", 32_561, e) for e in (1.0, 2.0)] if "ADULT" in os.environ else []
-    for kind, n, epsilon in wanted:
-        rows, secret, names = data(kind, n)
-        now, then = ours(rows, secret, names, epsilon, 1), before(kind, n, epsilon)
-        one = ours(rows, secret, names, epsilon, 1, tables=1)
-        size = f"{kind}, {n:,} rows, ε = {epsilon:g}"
-        lines = {"this bundle, shown": now["shown"], "this bundle, unbiased": now["raw"],
-                 "this bundle for single columns, unbiased": (one["raw"][0], None)}
-        if then:
-            lines |= {"the bundle before, shown": then["shown"], "the bundle before, unbiased": then["raw"]}
-        if n <= 100_000 and epsilon == 1.0:
-            lines |= peers(rows, [secret, *names], epsilon)
-        out += [f"| {size} | {what} | {a:.4f} | {'–' if b is None else f'{b:.4f}'} |" for what, (a, b) in lines.items()]
-        both = math.hypot(*now["raw"])
-        out.append(f"| {size} | expected of all, unbiased; measured | {now['expected']:.4f} | {both:.4f} |")
-        print("\n".join(out[-len(lines) - 1 :]), flush=True)
-    return out
+    wanted += [("adult", 32_561, e) for e in (1.0, 2.0)] if os.environ.get("ADULT") else []
+    return [line for kind, n, e in wanted for line in kept(f"{kind} {n} {e:g}", lambda: compared(kind, n, e))]  # noqa: B023
+
+
+def compared(kind: str, n: int, epsilon: float) -> list[str]:
+    """One table's errors by every protocol."""
+    rows, secret, names = data(kind, n)
+    now, then = ours(rows, secret, names, epsilon, 1), before(kind, n, epsilon)
+    one = ours(rows, secret, names, epsilon, 1, tables=1)
+    size = f"{kind}, {n:,} rows, ε = {epsilon:g}"
+    lines = {"this bundle, shown": now["shown"], "this bundle, unbiased": now["raw"],
+             "this bundle for single columns, unbiased": (one["raw"][0], None)}
+    if then:
+        lines |= {"the bundle before, shown": then["shown"], "the bundle before, unbiased": then["raw"]}
+    if n <= 100_000 and epsilon == 1.0:
+        lines |= peers(rows, [secret, *names], epsilon)
+    out = [f"| {size} | {what} | {a:.4f} | {'–' if b is None else f'{b:.4f}'} |" for what, (a, b) in lines.items()]
+    measured = math.hypot(*now["raw"])
+    return [*out, f"| {size} | *all tables, unbiased: expected {now['expected']:.4f}, measured {measured:.4f}* | | |"]
 
 
 def page() -> str:
     errors = errors_rows()
-    right, runs = coverage(200)
-    queried, asked = query_coverage(40)
+    right, runs = kept("coverage", lambda: coverage(200))
+    queried, asked = kept("queries", lambda: query_coverage(40))
     return f"""# Many columns in figures
 
 Written by `make columns` (benchmarks/columns_page.py). Errors are $\\sqrt{{∑\\Vert \\hat p − p\\Vert ²}}$ over all tables of one column (the
@@ -255,7 +268,7 @@ last quarter. Other protocols tell tables of one column, from which records have
 
 | target | ε | trained on the truth | on records of the bundle's model | on independent columns |
 |---|---|---|---|---|
-{chr(10).join([*learning(1.0), *learning(4.0)]) if "ADULT" in os.environ else "| | | not run: no ADULT | | |"}
+{chr(10).join([*kept("learning 1", lambda: learning(1.0)), *kept("learning 4", lambda: learning(4.0))]) if os.environ.get("ADULT") else "| | | not run: no ADULT | | |"}
 """
 
 
@@ -264,5 +277,9 @@ if __name__ == "__main__":
         kind, n, epsilon = sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
         rows, secret, names = data(kind, n)
         print(json.dumps(ours(rows, secret, names, epsilon, 1)))
+    elif sys.argv[1:2] == ["--piece"]:  # one of them, for a run in steps
+        {"errors": errors_rows, "coverage": lambda: kept("coverage", lambda: coverage(200)),
+         "queries": lambda: kept("queries", lambda: query_coverage(40)),
+         "learning": lambda: [kept("learning 1", lambda: learning(1.0)), kept("learning 4", lambda: learning(4.0))]}[sys.argv[2]]()
     else:
         PAGE.write_text(page())

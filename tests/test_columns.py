@@ -608,6 +608,54 @@ def test_what_a_bundle_will_be_worth_is_what_estimates_then_show():
     assert told.helps and told.share < 0.05 and "tables of two columns" not in "".join(told.lines)
 
 
+def test_noisy_counts_leave_out_tables_that_are_not_worth_their_rows_and_are_paid_for(tmp_path):
+    rows = people(20_000, columns=5, labels=4, keep=0.6)
+    made = sf.bundle(rows, "secret", EIGHT[:5], 2.0, design_epsilon=0.5, seed=1)
+    file = sf.load(made.bundle.save(tmp_path / "m.json"))
+    assert made.certificate.level <= 1.5 and sf.verify(tmp_path / "m.json").level <= 1.5
+    assert sf.compose(file).designs == pytest.approx(0.5) and sf.compose(file).designs <= 0.5 + 1e-12
+    pairs = [part.useful.names for part in file.parts if len(part.useful.names) == 2]
+    assert len(pairs) < 10 and {(f"c{i}", f"c{i + 1}") for i in range(4)} <= set(pairs)  # neighbours of the chain
+    found = sf.estimate(sf.release(rows, file, seed=1), file)
+    assert {n for n in found.names if len(n) == 1} == {(c,) for c in ("secret", *EIGHT[:5])}
+    assert found.model.table("c0", "c4").sum() == pytest.approx(1)
+    assert all("not for release" in part.joint.noise.sampler for part in file.parts)
+    for wrong in ({"design_epsilon": 2.0}, {"design_epsilon": 0.0}, {"design_epsilon": 0.5, "tables": ["c0"]}):
+        with pytest.raises(InputError):
+            sf.bundle(rows, "secret", ["c0"], 2.0, **wrong)
+
+
+def test_a_ledger_counts_bundles_and_remembered_answers_once(tmp_path):
+    rows = people(500, columns=3, labels=3).append_column("id", pa.array([f"p{i}" for i in range(500)]))
+    ledger = sf.Ledger(tmp_path / "people.ledger")
+    for asking in ("in turn", "together"):
+        bundle = sf.bundle(rows, "secret", EIGHT[:3], 1.0, asking=asking).bundle
+        said = {"ledger": ledger, "people": asking, "budget": 2.5}
+        one, two = (sf.release(rows, bundle, tmp_path / f"{asking}{i}.csv", memoise="id", **said) for i in (1, 2))
+        assert one.path.read_text() == two.path.read_text()
+        assert ledger.composed(asking) == pytest.approx(1.0, abs=1e-6)
+        sf.release(rows, bundle, tmp_path / f"{asking}3.csv", **said)
+        assert ledger.composed(asking) == pytest.approx(2.0, abs=1e-6)
+        with pytest.raises(sf.BudgetError):
+            sf.release(rows, bundle, tmp_path / f"{asking}4.csv", **said)
+        other = rows.set_column(rows.column_names.index("c2"), "c2", pa.array(["v0", "v1"] * 250))
+        changed = sf.release(other, bundle, memoise="id", ledger=ledger, people=f"new {asking}")
+        assert changed.num_rows == 500
+
+
+def test_bundles_and_mechanisms_compose_by_their_levels_for_any_distribution():
+    rows = people(500, columns=2, labels=3)
+    bundle = sf.bundle(rows, "secret", ["c0", "c1"], 1.0).bundle
+    single = sf.design(sf.Anything(sf.tabulate(rows, "secret", "c0")), 0.5, "grr").mechanism
+    both = sf.compose(bundle, single)
+    assert both.levels[0].level == pytest.approx(1.5, abs=1e-6) and both.levels[0].adds and not both.exact
+    assert "factor of at most 4.48" in both.sentence
+    with pytest.raises(InputError, match="no single mechanism"):
+        _ = both.mechanism
+    told = sf.compose(sf.bundle(rows, "secret", ["c0", "c1"], 0.5, assuming="tables").bundle, bundle)
+    assert told.levels[0].level <= 1.5 + 1e-6 < told.levels[1].level
+
+
 def test_merging_small_columns_beats_keeping_them_apart():
     rows = people(1_000, columns=4, labels=2, secrets=2)
     made = sf.bundle(rows, "secret", ["c0", "c1", "c2", "c3"], 4.0, asking="together", with_secret=False).bundle

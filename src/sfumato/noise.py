@@ -23,6 +23,7 @@ from sfumato.joint import Joint, Noise
 LABELS = 0.2  # of ε_d, for labels that are not public
 DELTA = 1e-9  # chance, at most, that a label tells of a single person, where none is given
 CLEAR = 3.0  # standard deviations of noise from which rows without a label of their own get one together
+SEEDED = "seeded: not for release"  # instead of the sampler, where somebody can draw the same noise again
 Below = Callable[[int], int]  # a whole number from 0 to below k, all alike
 
 

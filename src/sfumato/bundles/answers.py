@@ -46,7 +46,7 @@ class Answer:
         return Cells(self.rows, self.useful, hit, miss, miss, miss)
 
     def _subsets(self) -> Law:
-        """Every set of so many values, listed: with one row subset selection [Ye, Barg 2018], with several SRR of sets."""
+        """Every set of so many values, listed: subset selection [Ye, Barg 2018], or with the secret SRR of sets."""
         inside, outside, other = self._weights()
         held = np.zeros((math.comb(self.useful, self.chosen), self.useful), bool)
         for block, values in zip(held, combinations(range(self.useful), self.chosen), strict=True):
@@ -111,8 +111,8 @@ class Answer:
 
 @lru_cache(maxsize=4096)
 def best_answer(rows: int, useful: int, epsilon: float) -> Answer:
-    """The answer with the least squared error of its whole table: single values, blocks of one of the orders, or sets of
-    so many values where all can be listed."""
+    """The answer with the least squared error of its whole table: single values, blocks of one of the orders, or sets
+    of so many values where all can be listed."""
     tried = [Answer(rows, useful, epsilon)]
     for order in ORDERS if useful > 2 and epsilon > 0 else ():
         try:

@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Alphabet, Floats
+from sfumato.bundles.adapting import adapted
 from sfumato.bundles.answers import Answer
 from sfumato.bundles.calibration import each_of, nothing_useful, sealed_part, strongest, unsealed
 from sfumato.bundles.counting import Columns, uniform
 from sfumato.bundles.fitting import ModelFit, fit_of
-from sfumato.bundles.plans import divided, plans, turn_specs
-from sfumato.bundles.sharing import SECRET, Layout, Spec, named_errors
+from sfumato.bundles.plans import Plan, divided, plans, turn_specs
+from sfumato.bundles.sharing import SECRET, Layout, Spec, named_errors, shares_of_rows
 from sfumato.bundles.trees import tree_bundle
 from sfumato.certification import Certificate
 from sfumato.certification.together import certify_bundle
 from sfumato.errors import InputError, designed_epsilon, listed, unknown
+from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Claim, Law, Promise
 from sfumato.mechanism.bundle import ASSUMING, TURN_BITS
 from sfumato.uncertainty import Anything, RenyiBall
@@ -55,7 +57,8 @@ def bundle(
     source: Any, secret: str | Iterable[str], useful: Iterable[str], epsilon: float, *, assuming: str = "nothing",
     asking: str = "auto", with_secret: bool = True, tables: Tables = 2, weights: Mapping[str, float] | None = None,
     confidence: float = 0.95, missing: str = "category", bins: Mapping[str, Any] | None = None, rare: Any = None,
-    origin: str = "private", labels: Mapping[str, Any] | None = None,
+    origin: str = "private", labels: Mapping[str, Any] | None = None, design_epsilon: float | None = None,
+    seed: int | None = None,
 ) -> BundleDesign:
     """A bundle of mechanisms for any number of columns, ε-private about the secret for all answers of a row together.
 
@@ -70,6 +73,8 @@ def bundle(
     random,
     with all of ε, and the rows are divided; 'auto' takes what estimates all tables of up to `tables` columns (1 or 2)
     best, or those that `tables` lists, [("town", "age"), "sports"]: then only these are asked about.
+    design_epsilon takes that part of ε for noisy counts, by which tables of two columns that are not worth their rows
+    are left out (seed= for tests); the promise of the bundle is about the rest, as a mechanism's is.
     `weights` say how much columns matter. with_secret=False leaves the secret out of the tables. The joint table of all
     columns is never built.
     """
@@ -77,8 +82,26 @@ def bundle(
     _check(assuming, asking, tables)
     columns = Columns.of(source, secret, useful, missing=missing, bins=bins, rare=rare, labels=labels)
     layout = _layout(columns, weights, with_secret, tables)
+    if design_epsilon is not None:
+        return replace(_adapted(columns, layout, epsilon, design_epsilon, assuming, asking, seed), rows=columns.rows)
     made = _designed(columns, layout, epsilon, assuming, asking, confidence, origin)
     return replace(made, rows=columns.rows)
+
+
+def _adapted(
+    columns: Columns, layout: Layout, epsilon: float, spent: float, assuming: str, asking: str, seed: int | None
+) -> BundleDesign:
+    """A bundle that assumes nothing, for the tables that noisy counts show to be worth their rows."""
+    if assuming != "nothing" or asking == "together" or layout.asked is not None or layout.order < 2:
+        raise InputError(
+            "noisy counts choose among all tables of two columns, for parts that assume nothing and take turns: leave "
+            "out assuming, asking and tables."
+        )
+    if spent >= epsilon:
+        raise InputError(f"design_epsilon must be less than ε = {epsilon:g}, of which it is a part, got {spent:g}.")
+    found = adapted(columns, layout, spent, epsilon - spent, seed)
+    made = _from_nothing(columns, found.layout, epsilon - spent, "auto", found.joints)
+    return replace(made, notes=(found.note, *made.notes))
 
 
 def _designed(
@@ -148,21 +171,33 @@ def _asked(columns: Columns, tables: Iterable[str | Sequence[str]]) -> tuple[tup
     return tuple(dict.fromkeys(out))
 
 
-def _from_nothing(columns: Columns, layout: Layout, epsilon: float, asking: str) -> BundleDesign:
-    tried = {name: plan for name, plan in plans(layout, epsilon).items() if asking in ("auto", name.split(":")[0])}
+def _from_nothing(
+    columns: Columns, layout: Layout, epsilon: float, asking: str, known: Mapping[Spec, Joint] | None = None
+) -> BundleDesign:
+    """Parts that are private for every distribution; `known` are noisy counts of the parts that are to be."""
+    ways = plans(layout, epsilon) if known is None else {"in turn": _of_specs(list(known), layout, epsilon)}
+    tried = {name: plan for name, plan in ways.items() if asking in ("auto", name.split(":")[0])}
     errors = {name: plan.error for name, plan in tried.items()}
     if not tried:
         raise InputError("tables that are named are asked about in turn: leave out asking='together'.")
     plan = tried[min(tried, key=lambda n: errors[n])]
     parts, laws = [], dict[Answer, Law]()
     for spec, answer in zip(plan.specs, plan.answers, strict=True):
-        joint = uniform(columns.secret, _useful(columns, spec))
+        joint = uniform(columns.secret, _useful(columns, spec)) if known is None else known[spec]
         claim = Claim("rldp", answer.epsilon, Anything(joint))
         if answer not in laws:
             laws[answer] = sealed_part(answer, claim).law
         parts.append(unsealed(answer, claim, laws[answer]))
-    made = Bundle(tuple(parts), columns.secret, _turns(plan.shares), Promise(epsilon), "unstated")
+    origin = "unstated" if known is None else "noisy"
+    made = Bundle(tuple(parts), columns.secret, _turns(plan.shares), Promise(epsilon), origin)
     return _finished(made, plan.answers, plan.error, plan.shares, errors, None)
+
+
+def _of_specs(specs: Sequence[Spec], layout: Layout, epsilon: float) -> Plan:
+    """These parts and no others: what was paid for stands in the file."""
+    answers = [s.answer(layout, epsilon) for s in specs]
+    split = shares_of_rows(specs, answers, layout)
+    return Plan(tuple(specs), tuple(answers), split.shares, split.error)
 
 
 def _from_tables(

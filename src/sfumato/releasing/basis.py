@@ -13,13 +13,12 @@ from sfumato.designers.splitting import split
 from sfumato.errors import InputError, listed, option
 from sfumato.joint import Joint
 from sfumato.mechanism import load_counts
-from sfumato.noise import noisy_counts
+from sfumato.noise import SEEDED, noisy_counts
 from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source
 from sfumato.uncertainty import Anything, ChiSquareBall, UncertaintySet, covering
 
 SHARE = 0.25  # of ε for the counts, where noisy ones are asked for by name and no ε_d is
-SEEDED = "seeded: not for release"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -24,7 +24,7 @@ from sfumato.estimation.prospects import prospects
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism, load
 from sfumato.optimise.budget import heard_by
-from sfumato.releasing.basis import Basis, basis_of
+from sfumato.releasing.basis import SHARE, Basis, basis_of
 from sfumato.releasing.columns import RIVALS, Choice, as_bundle, chosen, coarser, cut
 from sfumato.releasing.listening import Listener, Silent
 from sfumato.releasing.notices import Notice, learned, notices_of
@@ -126,11 +126,11 @@ def planned(
     wishes = cut(basis, wishes, keep)
     whole = reference is None and fraction is None
     if as_bundle(basis, wishes):
-        return replace(_bundle(basis, wishes, rest, keep, origin, listener, whole), table=source.name)
+        return replace(_bundle(basis, wishes, rest, keep, origin, listener, whole, seed), table=source.name)
     asked = wishes
     joint, wishes, choice = joint_of(basis, wishes, keep=keep, known=source.columns, listener=listener)
     if (why := _rival(asked, joint)) is not None:
-        two = _bundle(basis, asked, rest, keep, origin, listener, whole)
+        two = _bundle(basis, asked, rest, keep, origin, listener, whole, seed)
         return replace(two, table=source.name, notes=(why, *two.notes))
     private = whole and origin == "private"
     basis_for = replace(wishes, design=wishes.design if private else "exact")
@@ -295,7 +295,8 @@ def numbered(values: Values | None, useful: Alphabet) -> list[float] | None:
 
 
 def _bundle(
-    basis: Source, wishes: Wishes, rest: Source, keep: Sequence[str], origin: str, listener: Listener, whole: bool
+    basis: Source, wishes: Wishes, rest: Source, keep: Sequence[str], origin: str, listener: Listener, whole: bool,
+    seed: int | None,
 ) -> Plan:
     """A bundle of mechanisms, designed, sealed and certified."""
     for name, usual in SINGLE.items():
@@ -315,7 +316,8 @@ def _bundle(
         made = bundle(
             basis, list(wishes.secret), list(wishes.useful), wishes.epsilon, assuming=wishes.assuming,
             confidence=wishes.confidence, missing=wishes.missing, bins=wishes.bins, rare=wishes.rare, origin=origin,
-            labels=wishes.labels, tables=wishes.tables or 2,
+            labels=wishes.labels, tables=wishes.tables or 2, design_epsilon=_for_tables(wishes, whole, origin),
+            seed=seed,
         )
     said = {name: rule for name, rule in (wishes.bins or {}).items() if name not in wishes.automatic}
     edges = [name for name, rule in said.items() if not isinstance(rule, (int, str))]
@@ -325,3 +327,15 @@ def _bundle(
         rest, made.bundle, made.certificate, (*made.notes, *told), choice, part=origin == "split",
         rows=made.rows if whole else None,
     )
+
+
+def _for_tables(wishes: Wishes, whole: bool, origin: str) -> float | None:
+    """The part of ε for noisy counts by which a bundle chooses its tables, where they are asked for."""
+    if wishes.private_labels:
+        raise InputError(
+            f"a bundle takes the labels of its columns as public: say them ({option('--labels', 'labels=')}), or leave "
+            f"out {option('--private-labels', 'private_labels=')}."
+        )
+    if wishes.design != "noisy" or not whole or origin != "private":
+        return None
+    return round(SHARE * wishes.epsilon, 6) if wishes.design_epsilon is None else wishes.design_epsilon
