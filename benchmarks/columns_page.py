@@ -1,9 +1,9 @@
 """Many columns in figures: errors of all one- and two-way tables beside other protocols, coverage, a model, Spark.
 
 Usage: python benchmarks/columns_page.py            writes docs/columns-figures.md
-       ADULT=adult.data …                           with the rows of Adult (UCI), of which only counts are in the package
-       BEFORE=…/src …                               beside an earlier version of this library, from its source folder
-       multi-freq-ldpy (requirements/bench.txt) must be importable for the rows of other protocols
+       ADULT=adult.data …                           with the rows of Adult (UCI), of which the package has counts
+       BEFORE=…/src …                               beside an earlier version of this library, by its source folder
+       multi-freq-ldpy (requirements/bench.txt) must be there for the rows of other protocols
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE)]
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.columns_data import people
 
 import sfumato as sf
 
-PAGE = HERE.parent / "docs" / "columns-figures.md"
+PAGE = Path(__file__).parents[1] / "docs" / "columns-figures.md"
 TEN = [f"c{j}" for j in range(10)]
 ADULT = ("workclass", "education", "marital-status", "occupation", "relationship", "race", "native-country", "income")
 TARGETS = ("income", "marital-status", "occupation")
@@ -59,7 +58,8 @@ def truths(rows: pa.Table, names: list[str]) -> Tables:
 def distances(found: Tables, truth: Tables) -> tuple[float, float]:
     """√Σ‖p̂ − p‖² over the tables of one column, and of two."""
     squared = {k: float(((found[k] - truth[k]) ** 2).sum()) for k in found}
-    return tuple(math.sqrt(sum(x for k, x in squared.items() if len(k) == size)) for size in (1, 2))  # type: ignore[return-value]
+    one, two = (math.sqrt(sum(x for k, x in squared.items() if len(k) == size)) for size in (1, 2))
+    return one, two
 
 
 def ours(rows: pa.Table, secret: str, names: list[str], epsilon: float, seed: int, **options: Any) -> dict[str, Any]:
@@ -69,13 +69,12 @@ def ours(rows: pa.Table, secret: str, names: list[str], epsilon: float, seed: in
     found = sf.estimate(sf.release(rows, made.bundle, seed=seed), made.bundle)
     truth = truths(rows, [secret, *names])
     tables = {n: found.table(*n) for n in found.names}
-    out = {
+    return {
         "raw": distances({n: t.raw for n, t in tables.items()}, truth),
         "shown": distances({n: t.p for n, t in tables.items()}, truth),
         "expected": made.error / math.sqrt(rows.num_rows), "seconds": time.process_time() - start,
         "level": made.certificate.level, "plan": made.bundle.method,
     }
-    return out
 
 
 def before(kind: str, n: int, epsilon: float) -> dict[str, Any] | None:
@@ -83,7 +82,8 @@ def before(kind: str, n: int, epsilon: float) -> dict[str, Any] | None:
     if not os.environ.get("BEFORE"):
         return None
     words = [sys.executable, __file__, "--errors", kind, str(n), str(epsilon)]
-    done = subprocess.run(words, env={**os.environ, "PYTHONPATH": os.environ["BEFORE"]}, capture_output=True, text=True, check=True)
+    there = {**os.environ, "PYTHONPATH": os.environ["BEFORE"]}
+    done = subprocess.run(words, env=there, capture_output=True, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -109,13 +109,13 @@ def peers(rows: pa.Table, names: list[str], epsilon: float) -> dict[str, tuple[f
     from multi_freq_ldpy.mdim_freq_est import RSpFD_solution, SMP_solution
 
     codes, sizes = codes_of(rows, names)
-    truth, n = truths(rows, names), rows.num_rows
+    truth = truths(rows, names)
     pairs = list(combinations(names, 2))
     two = {p: codes[p[0]] * sizes[p[1]] + codes[p[1]] for p in pairs}
     alone, both = (list(zip(*x, strict=True)) for x in ([codes[c] for c in names], [two[p] for p in pairs]))
     one_k, two_k = [sizes[c] for c in names], [sizes[a] * sizes[b] for a, b in pairs]
     lowered = math.log((math.exp(epsilon) - 1) / len(names) + 1)  # which the client raises to ε again
-    np.random.seed(1)
+    np.random.seed(1)  # noqa: NPY002
     out: dict[str, tuple[float, float | None]] = {}
     for name, module, client, total, level in (
         ("SMP, adaptive", SMP_solution, "SMP_ADP_Client", "SMP_ADP_Aggregator_MI", epsilon),
@@ -125,10 +125,11 @@ def peers(rows: pa.Table, names: list[str], epsilon: float) -> dict[str, tuple[f
                    client: str = client, total: str = total) -> float:
             said = [getattr(module, client)(r, ks, len(ks), level) for r in records]
             found = getattr(module, total)(said, ks, len(ks), level)
-            return math.sqrt(sum(float(((np.asarray(f) - truth[h].ravel()) ** 2).sum()) for f, h in zip(found, held, strict=True)))
+            away = [np.asarray(f) - truth[h].ravel() for f, h in zip(found, held, strict=True)]
+            return math.sqrt(sum(float((x**2).sum()) for x in away))
 
-        out[name] = (errors(alone, one_k, [(c,) for c in names]), errors(both, two_k, pairs) if name.startswith("SMP") else None)
-    assert n == rows.num_rows
+        two_way = errors(both, two_k, pairs) if name.startswith("SMP") else None
+        out[name] = errors(alone, one_k, [(c,) for c in names]), two_way
     return out
 
 
@@ -154,7 +155,7 @@ def coverage(runs: int) -> tuple[int, int]:
     truth, right = truths(rows, ["secret", *TEN[:4]]), 0
     for seed in range(runs):
         found = sf.estimate(sf.release(rows, bundle, seed=seed), bundle)
-        right += all(((low <= truth[n]) & (truth[n] <= high)).all() for n, (low, high) in found.intervals(0.95).items())
+        right += all(bool(((low <= truth[n]) & (truth[n] <= high)).all()) for n, (low, high) in found.intervals(0.95).items())
     return right, runs
 
 
@@ -162,18 +163,20 @@ def query_coverage(runs: int) -> tuple[int, int]:
     """Of the intervals by simulation, for an event of three neighbours of a chain."""
     rows, event = people(20_000, columns=4, labels=3), {"c0": "v0", "c1": "v0", "c2": "v0"}
     bundle = sf.bundle(rows, "secret", TEN[:4], 2.0).bundle
-    true = np.mean(np.logical_and.reduce([rows.column(n).to_numpy(zero_copy_only=False) == v for n, v in event.items()]))
+    held = [rows.column(n).to_numpy(zero_copy_only=False) == v for n, v in event.items()]
+    true = np.logical_and.reduce(held).mean()
     right = 0
     for seed in range(runs):
         _, low, high = sf.estimate(sf.release(rows, bundle, seed=seed), bundle).query(event, draws=30)
-        right += low <= true <= high
+        right += bool(low <= true <= high)
     return right, runs
 
 
 def trained(rows: pa.Table, target: str, names: list[str], held_out: pa.Table) -> float:
     """Accuracy on held-out rows of naive Bayes, counts plus one."""
-    codes = {n: {x: i for i, x in enumerate(sorted(set(rows.column(n).to_pylist()) | set(held_out.column(n).to_pylist())))}
-             for n in (*names, target)}
+    labels = {n: sorted({*rows.column(n).to_pylist(), *held_out.column(n).to_pylist()}) for n in (*names, target)}
+    codes = {n: {x: i for i, x in enumerate(own)} for n, own in labels.items()}
+
     def coded(table: pa.Table, n: str) -> Any:
         return np.array([codes[n][x] for x in table.column(n).to_pylist()])
 
@@ -187,15 +190,15 @@ def trained(rows: pa.Table, target: str, names: list[str], held_out: pa.Table) -
 
 
 def learning(epsilon: float) -> list[str]:
-    """Naive Bayes on records that a bundle's model makes up, on the truth, and on independent columns (one-way tables are
-    all that the other protocols tell of records)."""
+    """Naive Bayes on the truth, on records that a bundle's model makes up, and on independent columns."""
     rows = adult_rows()
     held = np.random.default_rng(0).random(rows.num_rows) < 0.25
     train, test = rows.filter(pa.array(~held)), rows.filter(pa.array(held))
     bundle = sf.bundle(train, "sex", list(ADULT), epsilon).bundle
     made = sf.estimate(sf.release(train, bundle, seed=1), bundle).synthesise(train.num_rows, seed=1)
     rng, out = np.random.default_rng(1), []
-    shuffled = pa.table({n: pa.array(rng.permutation(train.column(n).to_numpy(zero_copy_only=False))) for n in train.column_names})
+    columns = {n: train.column(n).to_numpy(zero_copy_only=False) for n in train.column_names}
+    shuffled = pa.table({n: pa.array(rng.permutation(values)) for n, values in columns.items()})
     for target in TARGETS:
         names = [n for n in train.column_names if n != target]
         shown = [f"{100 * trained(x, target, names, test):.1f} %" for x in (train, made, shuffled)]
@@ -237,39 +240,64 @@ def compared(kind: str, n: int, epsilon: float) -> list[str]:
     return [*out, f"| {size} | *all tables, unbiased: expected {now['expected']:.4f}, measured {measured:.4f}* | | |"]
 
 
+TEXT = """# Many columns in figures
+
+Written by `make columns` (benchmarks/columns_page.py). Errors are $\\sqrt{}∑\\Vert \\hat p − p\\Vert ²$ over all tables
+of one column (the secret among them) and over all of two, in one run with one seed; ten columns are a chain secret → c0 → … → c9 of
+eight values each, Adult its nine categorical columns with sex as the secret. *Unbiased* are pooled effects (`.raw`),
+*shown* what `.p` holds: none below 0, tables that agree, noise drawn towards independence. *Before* is the version in
+which tables were estimated one by one.
+
+| rows | protocol | one column | two columns |
+|---|---|---|---|
+@errors
+
+SMP (each row tells one column, or one pair of columns, at all of ε) is multi-freq-ldpy with its own clients and
+aggregators, which cut at 0 and scale: compare them with what is shown. Its two figures are two releases, one for single
+columns and one for pairs; a bundle for all tables has both from one, and a bundle for single columns (`tables=1`) is
+beside it too. **RS+FD** does not have the level that it is published with: one column is answered at
+$ε' = \\ln(d(e^ε − 1) + 1)$ and the others with even draws, and where all $d$ values of an answer agree with one record
+and none with another, every term of the probability has the ratio $e^{ε'}$. By enumeration, three columns of two labels at
+ε = 1: level @level, where ε' = @raised. A promise for any distribution covers columns that all follow the secret, so at
+the same promise it may answer at ε only, as in its row.
+
+**Intervals after the projection** (five columns, 10,000 rows, ε = 1): every interval of every table of one and two
+columns was right in @right of @runs runs at 95 %. **Intervals by simulation** of an event of three columns, by the
+model: right in @queried of @asked runs.
+
+## Learning from records that were made up
+
+Adult, three quarters of the rows released by a bundle for all nine columns, as many records drawn from its model; naive
+Bayes on them, tested on the last quarter. Other protocols tell tables of one column, from which records have
+independent columns: the commonest value is then the best guess.
+
+| target | ε | trained on the truth | on records of the bundle's model | on independent columns |
+|---|---|---|---|---|
+@learned
+"""
+
+
 def page() -> str:
     errors = errors_rows()
     right, runs = kept("coverage", lambda: coverage(200))
     queried, asked = kept("queries", lambda: query_coverage(40))
-    return f"""# Many columns in figures
+    learned = [line for e in (1.0, 4.0) for line in kept(f"learning {e:g}", lambda: learning(e))]  # noqa: B023
+    told = {
+        "errors": "\n".join(errors), "level": f"{true_level(3, 2, 1.0):.4f}",
+        "raised": f"{math.log(3 * (math.e - 1) + 1):.4f}", "right": right, "runs": runs, "queried": queried,
+        "asked": asked, "learned": "\n".join(learned),
+    }
+    text = TEXT
+    for name, value in told.items():
+        text = text.replace(f"@{name}", str(value))
+    return text
 
-Written by `make columns` (benchmarks/columns_page.py). Errors are $\\sqrt{{∑\\Vert \\hat p − p\\Vert ²}}$ over all tables of one column (the
-secret among them) and over all of two, in one run with one seed; ten columns are a chain secret → c0 → … → c9 of eight values each, Adult its
-nine categorical columns with sex as the secret. *Unbiased* are pooled effects (`.raw`), *shown* what `.p` holds: none below 0, tables that
-agree, noise drawn towards independence.
 
-| rows | protocol | one column | two columns |
-|---|---|---|---|
-{chr(10).join(errors)}
-
-SMP (each row tells one column, or one pair of columns, at all of ε) is multi-freq-ldpy with its own clients and aggregators, which cut at 0
-and scale: compare them with what is shown. **RS+FD** does not have the level that it is published with: one column is answered at
-$ε' = \\ln(d(e^ε − 1) + 1)$ and the others with even draws, and where all $d$ values of an answer agree with one record and none with another, every term
-of the probability has the ratio $e^{{ε'}}$. By enumeration, d = 3 columns of 2 labels at ε = 1: level {true_level(3, 2, 1.0):.4f}, with ε' = {math.log(3 * (math.e - 1) + 1):.4f}. A promise for
-any distribution covers columns that all follow the secret, so at the same promise it may answer at ε only, as in the row above.
-
-**Intervals after the projection** (five columns, 10,000 rows, ε = 1): every interval of every table of one and two columns was right in {right} of
-{runs} runs at 95 %. **Intervals by simulation** of an event of three columns by the model: right in {queried} of {asked} runs.
-
-## Learning from records that were made up
-
-Adult, three quarters of the rows released by a bundle for all nine columns, as many records drawn from its model; naive Bayes on them, tested on the
-last quarter. Other protocols tell tables of one column, from which records have independent columns.
-
-| target | ε | trained on the truth | on records of the bundle's model | on independent columns |
-|---|---|---|---|---|
-{chr(10).join([*kept("learning 1", lambda: learning(1.0)), *kept("learning 4", lambda: learning(4.0))]) if os.environ.get("ADULT") else "| | | not run: no ADULT | | |"}
-"""
+PIECES = {
+    "errors": errors_rows, "coverage": lambda: kept("coverage", lambda: coverage(200)),
+    "queries": lambda: kept("queries", lambda: query_coverage(40)),
+    "learning": lambda: [kept(f"learning {e:g}", lambda: learning(e)) for e in (1.0, 4.0)],  # noqa: B023
+}
 
 
 if __name__ == "__main__":
@@ -278,8 +306,6 @@ if __name__ == "__main__":
         rows, secret, names = data(kind, n)
         print(json.dumps(ours(rows, secret, names, epsilon, 1)))
     elif sys.argv[1:2] == ["--piece"]:  # one of them, for a run in steps
-        {"errors": errors_rows, "coverage": lambda: kept("coverage", lambda: coverage(200)),
-         "queries": lambda: kept("queries", lambda: query_coverage(40)),
-         "learning": lambda: [kept("learning 1", lambda: learning(1.0)), kept("learning 4", lambda: learning(4.0))]}[sys.argv[2]]()
+        PIECES[sys.argv[2]]()
     else:
         PAGE.write_text(page())

@@ -46,23 +46,25 @@ def adapted(columns: Columns, layout: Layout, spent: float, epsilon: float, seed
     exact = columns.tables([(columns.secret, Alphabet(tuple(columns.useful[c] for c in s.columns))) for s in specs])
     share = math.floor(spent / len(specs) * 1e9) / 1e9
     below: Below = secrets.randbelow if seed is None else random.Random(seed).randrange
-    drawer = {} if seed is None else {"sampler": SEEDED}
     drawn = {s: noisy_counts(joint, share, public=True, below=below) for s, joint in zip(specs, exact, strict=True)}
     chosen = _worth_their_rows({pair: drawn[Spec(pair, True)] for pair in pairs}, layout, epsilon)
     held = {c for pair in chosen for c in pair}
     parts = [*(Spec(pair, True) for pair in chosen), *(s for s in singles if s.columns[0] not in held)]
     every = range(len(layout.sizes))
     asked = [*((c,) for c in (SECRET, *every)), *((SECRET, c) for c in every), *chosen]
-    noise = {s: drawn[s].noise for s in parts}
-    joints = {
-        s: replace(drawn[s], noise=replace(n, epsilon=share * len(specs) / len(parts), **drawer))
-        for s, n in noise.items() if n is not None
-    }
+    joints = {s: _charged(drawn[s], share * len(specs) / len(parts), seed is not None) for s in parts}
     note = (
         f"ε_d = {share * len(specs):g} went to noisy counts of {len(specs)} tables, by which {len(chosen)} of "
         f"{len(pairs)} tables of two columns are worth their rows; another design draws anew, and costs as much again"
     )
     return Adapted(replace(layout, asked=tuple(asked), with_secret=True), joints, note)
+
+
+def _charged(joint: Joint, spent: float, seeded: bool) -> Joint:
+    """The counts with what was paid for them, and for those that are left out."""
+    assert joint.noise is not None
+    noise = replace(joint.noise, epsilon=spent)
+    return replace(joint, noise=replace(noise, sampler=SEEDED) if seeded else noise)
 
 
 def _worth_their_rows(tables: dict[tuple[int, ...], Joint], layout: Layout, epsilon: float) -> list[tuple[int, ...]]:
