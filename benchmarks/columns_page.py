@@ -155,7 +155,8 @@ def coverage(runs: int) -> tuple[int, int]:
     truth, right = truths(rows, ["secret", *TEN[:4]]), 0
     for seed in range(runs):
         found = sf.estimate(sf.release(rows, bundle, seed=seed), bundle)
-        right += all(bool(((low <= truth[n]) & (truth[n] <= high)).all()) for n, (low, high) in found.intervals(0.95).items())
+        held = found.intervals(0.95).items()
+        right += all(bool(((low <= truth[n]) & (truth[n] <= high)).all()) for n, (low, high) in held)
     return right, runs
 
 
@@ -243,8 +244,8 @@ def compared(kind: str, n: int, epsilon: float) -> list[str]:
 TEXT = """# Many columns in figures
 
 Written by `make columns` (benchmarks/columns_page.py). Errors are $\\sqrt{}∑\\Vert \\hat p − p\\Vert ²$ over all tables
-of one column (the secret among them) and over all of two, in one run with one seed; ten columns are a chain secret → c0 → … → c9 of
-eight values each, Adult its nine categorical columns with sex as the secret. *Unbiased* are pooled effects (`.raw`),
+of one column (the secret among them) and over all of two, in one run with one seed; ten columns are a chain
+secret → c0 → … → c9 of eight values each, Adult its nine categorical columns with sex as the secret. *Unbiased* are pooled effects (`.raw`),
 *shown* what `.p` holds: none below 0, tables that agree, noise drawn towards independence. *Before* is the version in
 which tables were estimated one by one.
 
@@ -257,8 +258,8 @@ aggregators, which cut at 0 and scale: compare them with what is shown. Its two 
 columns and one for pairs; a bundle for all tables has both from one, and a bundle for single columns (`tables=1`) is
 beside it too. **RS+FD** does not have the level that it is published with: one column is answered at
 $ε' = \\ln(d(e^ε − 1) + 1)$ and the others with even draws, and where all $d$ values of an answer agree with one record
-and none with another, every term of the probability has the ratio $e^{ε'}$. By enumeration, three columns of two labels at
-ε = 1: level @level, where ε' = @raised. A promise for any distribution covers columns that all follow the secret, so at
+and none with another, every term of the probability has the ratio $e^{ε'}$. By enumeration, three columns of two
+labels at ε = 1: level @level, where ε' = @raised. A promise for any distribution covers columns that all follow the secret, so at
 the same promise it may answer at ε only, as in its row.
 
 **Intervals after the projection** (five columns, 10,000 rows, ε = 1): every interval of every table of one and two
