@@ -245,9 +245,9 @@ TEXT = """# Many columns in figures
 
 Written by `make columns` (benchmarks/columns_page.py). Errors are $\\sqrt{}∑\\Vert \\hat p − p\\Vert ²$ over all tables
 of one column (the secret among them) and over all of two, in one run with one seed; ten columns are a chain
-secret → c0 → … → c9 of eight values each, Adult its nine categorical columns with sex as the secret. *Unbiased* are pooled effects (`.raw`),
-*shown* what `.p` holds: none below 0, tables that agree, noise drawn towards independence. *Before* is the version in
-which tables were estimated one by one.
+secret → c0 → … → c9 of eight values each, Adult its nine categorical columns with sex as the secret. *Unbiased* are
+pooled effects (`.raw`), *shown* what `.p` holds: none below 0, tables that agree, noise drawn towards independence.
+*Before* is the version in which tables were estimated one by one.
 
 | rows | protocol | one column | two columns |
 |---|---|---|---|
@@ -259,8 +259,8 @@ columns and one for pairs; a bundle for all tables has both from one, and a bund
 beside it too. **RS+FD** does not have the level that it is published with: one column is answered at
 $ε' = \\ln(d(e^ε − 1) + 1)$ and the others with even draws, and where all $d$ values of an answer agree with one record
 and none with another, every term of the probability has the ratio $e^{ε'}$. By enumeration, three columns of two
-labels at ε = 1: level @level, where ε' = @raised. A promise for any distribution covers columns that all follow the secret, so at
-the same promise it may answer at ε only, as in its row.
+labels at ε = 1: level @level, where ε' = @raised. A promise for any distribution covers columns that all follow the
+secret, so at the same promise it may answer at ε only, as in its row.
 
 **Intervals after the projection** (five columns, 10,000 rows, ε = 1): every interval of every table of one and two
 columns was right in @right of @runs runs at 95 %. **Intervals by simulation** of an event of three columns, by the
