@@ -659,6 +659,21 @@ def test_bundles_and_mechanisms_compose_by_their_levels_for_any_distribution():
     assert told.levels[0].level <= 1.5 + 1e-6 < told.levels[1].level
 
 
+def test_one_mechanism_or_a_bundle_is_chosen_by_what_either_is_worth_and_not_by_the_rows():
+    from sfumato.releasing.planning import _rival
+    from sfumato.releasing.wishes import Wishes
+
+    def chosen(sizes, n, **wishes):
+        useful = sf.Alphabet.of(*(column(f"c{i}", k) for i, k in enumerate(sizes)))
+        cells = np.random.default_rng(0).multinomial(n, np.full(2 * useful.size, 0.5 / useful.size))
+        joint = sf.Joint.from_counts(cells.reshape(2, -1), sf.Alphabet.of(column("s", 2)), useful)
+        return _rival(Wishes(("s",), useful.names, 1.0, **wishes), joint)
+
+    assert chosen((2, 2, 2), 20_000) is None
+    assert "worth" in chosen((3,) * 5, 600) and chosen((3,) * 5, 600, columns="one") is None
+    assert chosen((3,) * 5, 600, method="srr") is None and chosen((20, 20), 600) is None
+
+
 def test_merging_small_columns_beats_keeping_them_apart():
     rows = people(1_000, columns=4, labels=2, secrets=2)
     made = sf.bundle(rows, "secret", ["c0", "c1", "c2", "c3"], 4.0, asking="together", with_secret=False).bundle
