@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -20,7 +20,7 @@ from sfumato.drawing.sampling import ROWS_WORTH_NUMBA
 from sfumato.errors import InputError
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle import answer_labels
-from sfumato.mechanism.law import Words
+from sfumato.mechanism.law import Law, Words
 
 TURN, ANSWER = "part", "answer"  # columns of a table in which each row answers one part
 Codes = dict[str, npt.NDArray[np.int32]]  # of every column that some part reads
@@ -48,16 +48,23 @@ class BundleSampler:
     kernels: list[Kernel] = field(init=False)
 
     def __post_init__(self) -> None:
-        laws = {id(part.law): part.law for part in self.bundle.parts}
-        shared = {key: plain_kernel(law) for key, law in laws.items()}
-        self.kernels = [shared[id(part.law)] for part in self.bundle.parts]
+        self.kernels = self._made(plain_kernel)
         if "numba" in sys.modules:
             self.compile()
 
     def compile(self) -> None:
         """Change to the compiled kernels, if there are any; the outputs stay the same."""
         if not self.compiled and numba_allowed():
-            self.kernels, self.compiled = [compiled_kernel(part.law) for part in self.bundle.parts], True
+            self.kernels, self.compiled = self._made(compiled_kernel), True
+
+    def _made(self, kernel: Callable[[Law], Kernel]) -> list[Kernel]:
+        """A kernel for each part; parts with the same numbers share one, also where they were read from a file."""
+        keys = [_numbers(part.law) for part in self.bundle.parts]
+        shared: dict[Any, Kernel] = {}
+        for key, part in zip(keys, self.bundle.parts, strict=True):
+            if key not in shared:
+                shared[key] = kernel(part.law)
+        return [shared[key] for key in keys]
 
     @property
     def words(self) -> int:
@@ -118,6 +125,12 @@ class BundleSampler:
         for column in columns:
             total = total * np.int32(column.size) + codes[column.name][at]
         return np.asarray(total)
+
+
+def _numbers(law: Any) -> tuple[Any, ...]:
+    """What tells a law from others: its numbers where they are few, else which object it is."""
+    found = tuple(getattr(law, f.name) for f in fields(law))
+    return (law.kind, *found) if all(isinstance(x, int | str | None) for x in found) else (id(law),)
 
 
 def words_of(bundle: Bundle) -> int:

@@ -17,6 +17,7 @@ from sfumato.alphabet import Alphabet, Column, Ints
 from sfumato.drawing.bundled import BundleSampler, words_of
 from sfumato.drawing.decoding import Decoder
 from sfumato.drawing.placed import DIGEST, MOST_COPIES, Placed
+from sfumato.drawing.randomness import Stream
 from sfumato.drawing.sampling import ROWS_WORTH_NUMBA, Sampler
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle_file import made_of
@@ -118,10 +119,7 @@ class _DrawnBundle:
 
     made: Bundle
     placed: Placed
-    sampler: BundleSampler = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.sampler = BundleSampler(self.made, self.placed)
+    sampler: BundleSampler
 
     def __call__(self, codes: Ints) -> Any:
         each: dict[str, Any] = {}
@@ -133,15 +131,26 @@ class _DrawnBundle:
         return self.sampler.drawn(each, np.ascontiguousarray(words.reshape(codes.shape[1], -1).T))
 
 
-def _drawing(made: Mechanism | Bundle, key: bytes) -> tuple[Any, Placed]:
-    placed = Placed(key, words_of(made) if isinstance(made, Bundle) else made.law.words)
-    return (_DrawnBundle(made, placed) if isinstance(made, Bundle) else _Drawn(made, placed)), placed
+@functools.lru_cache(4)
+def _sampler(data: bytes) -> BundleSampler:
+    """Of a bundle, made once in a worker: it draws from words that it is given, never from a stream of its own."""
+    made = _made(data)
+    assert isinstance(made, Bundle)
+    return BundleSampler(made, Stream.of())
+
+
+def _drawing(job: Job, made: Mechanism | Bundle) -> tuple[Any, Placed]:
+    if isinstance(made, Bundle):
+        placed = Placed(job.key, words_of(made))
+        return _DrawnBundle(made, placed, _sampler(job.mechanism)), placed
+    placed = Placed(job.key, made.law.words)
+    return _Drawn(made, placed), placed
 
 
 def draw(job: Job, batches: Batches) -> Batches:
     """Stretches of equal rows (x…, start, size) as answers with how often each came."""
     made = _made(job.mechanism)
-    own, placed = _drawing(made, job.key)
+    own, placed = _drawing(job, made)
     turned = decoding_of(made, job.decode, placed)
     for batch in batches:
         starts, sizes = (np.asarray(batch.column(n), np.int64) for n in ("start", "size"))
