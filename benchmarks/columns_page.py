@@ -218,10 +218,9 @@ def kept(name: str, make: Callable[[], Any]) -> Any:
     return found
 
 
-def errors_rows() -> list[str]:
-    wanted = [("ten columns of eight", n, e) for n in (100_000, 1_000_000) for e in (1.0, 2.0)]
-    wanted += [("adult", 32_561, e) for e in (1.0, 2.0)] if os.environ.get("ADULT") else []
-    return [line for kind, n, e in wanted for line in kept(f"{kind} {n} {e:g}", lambda: compared(kind, n, e))]  # noqa: B023
+def errors_rows() -> list[str]:     wanted = [("ten columns of eight", n, e) for n in (100_000, 1_000_000) for e in
+(1.0, 2.0)]     wanted += [("adult", 32_561, e) for e in (1.0, 2.0)] if os.environ.get("ADULT") else []     return
+[line for kind, n, e in wanted for line in kept(f"{kind} {n} {e:g}", lambda: compared(kind, n, e))]  # noqa: B023
 
 
 def compared(kind: str, n: int, epsilon: float) -> list[str]:
