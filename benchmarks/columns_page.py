@@ -218,9 +218,10 @@ def kept(name: str, make: Callable[[], Any]) -> Any:
     return found
 
 
-def errors_rows() -> list[str]:     wanted = [("ten columns of eight", n, e) for n in (100_000, 1_000_000) for e in
-(1.0, 2.0)]     wanted += [("adult", 32_561, e) for e in (1.0, 2.0)] if os.environ.get("ADULT") else []     return
-[line for kind, n, e in wanted for line in kept(f"{kind} {n} {e:g}", lambda: compared(kind, n, e))]  # noqa: B023
+def errors_rows() -> list[str]:
+    wanted = [("ten columns of eight", n, e) for n in (100_000, 1_000_000) for e in (1.0, 2.0)]
+    wanted += [("adult", 32_561, e) for e in (1.0, 2.0)] if os.environ.get("ADULT") else []
+    return [line for kind, n, e in wanted for line in kept(f"{kind} {n} {e:g}", lambda: compared(kind, n, e))]  # noqa: B023
 
 
 def compared(kind: str, n: int, epsilon: float) -> list[str]:
@@ -254,14 +255,15 @@ pooled effects (`.raw`), *shown* what `.p` holds: none below 0, tables that agre
 @errors
 
 SMP (each row tells one column, or one pair of columns, at all of ε) is multi-freq-ldpy with its own clients and
-aggregators, which cut at 0 and scale: compare them with what is shown. Its two figures are two releases, one for single
-columns and one for pairs; a bundle for all tables has both from one, and a bundle for single columns (`tables=1`) is
-beside it too. Rows are divided for the least error of all tables together, so that single columns may be told less
-well than before (Adult at ε = 2) where pairs are told better. **RS+FD** does not have the level that it is published with: one column is answered at
-$ε' = \\ln(d(e^ε − 1) + 1)$ and the others with even draws, and where all $d$ values of an answer agree with one record
-and none with another, every term of the probability has the ratio $e^{ε'}$. By enumeration, three columns of two
-labels at ε = 1: level @level, where ε' = @raised. A promise for any distribution covers columns that all follow the
-secret, so at the same promise it may answer at ε only, as in its row.
+aggregators, which cut at 0 and scale: compare them with what is shown. Its two figures are two releases, one for
+single columns and one for pairs; a bundle for all tables has both from one, and a bundle for single columns
+(`tables=1`) is beside it too. Rows are divided for the least error of all tables together, so that single columns
+may be told less well than before (Adult at ε = 2) where pairs are told better. **RS+FD** does not have the level
+that it is published with: one column is answered at $ε' = \\ln(d(e^ε − 1) + 1)$ and the others with even draws, and
+where all $d$ values of an answer agree with one record and none with another, every term of the probability has the
+ratio $e^{ε'}$. By enumeration, three columns of two labels at ε = 1: level @level, where ε' = @raised. A promise
+for any distribution covers columns that all follow the secret, so at the same promise it may answer at ε only, as
+in its row.
 
 **Intervals after the projection** (five columns, 10,000 rows, ε = 1): every interval of every table of one and two
 columns was right in @right of @runs runs at 95 %. **Intervals by simulation** of an event of three columns, by the
