@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 from sfumato.drawing.manifest import SPARK_KEY, Told
+from sfumato.mechanism import Bundle
 from sfumato.mechanism.bundle_file import any_record
 from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark import worker
@@ -50,7 +51,7 @@ def _answers(flow: Flow) -> Any:
         rest = {name: StructField(name, LongType()) for name in job.codes[1:]}
         cells = cells.withColumn("p", digest({**kept, **rest}))
     cells = _pieces(cells, worker.BLOCK, "start", "size")
-    if not kept:  # a few large cells would be left in one part, because they are few bytes
+    if not kept and not isinstance(flow.mechanism, Bundle):  # a few large cells would be left in one part: few bytes
         cells = cells.repartition(parts, *job.codes, "start")
     keys = answer_keys(flow)
     fields = [StructField("d", BinaryType())] if kept else []

@@ -175,7 +175,10 @@ def _answers(job: Job, batch: pa.RecordBatch, turned: Decoder, drawn: Any, which
         which, drawn, counts = _counted_pairs(which, drawn, made.outputs)  # one label for each output: count these
     labels = turned.arrays(drawn, 0)
     keys = [f"y{i}" for i in range(len(labels))]
-    if counts is None:
+    if counts is None and not job.names:  # nothing is kept: equal answers are alike, whichever row they are of
+        table = pa.table(labels, names=keys).group_by(keys, use_threads=False).aggregate([([], "count_all")])
+        *labels, counts = (c.combine_chunks() for c in table.combine_chunks().columns)
+    elif counts is None:
         table = pa.table([pa.array(which), *labels], names=["row", *keys])
         table = table.group_by(["row", *keys], use_threads=False).aggregate([([], "count_all")]).combine_chunks()
         which, *labels, counts = (c.combine_chunks() for c in table.columns)
