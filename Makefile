@@ -5,7 +5,7 @@ BENCH_VENV ?= .venv-bench
 BIN := $(VENV)/bin
 PIP := -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test proofs check bench figures promises laws docs pictures reproduce kernel wheels forge agree survey studio clean
+.PHONY: demo test proofs check bench columns figures promises laws docs pictures reproduce kernel wheels forge agree survey studio clean
 
 $(VENV)/run.stamp: requirements/run.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("sfumato needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
@@ -40,6 +40,9 @@ $(BENCH_VENV)/stamp: requirements/run.txt requirements/bench.txt pyproject.toml
 bench: $(BENCH_VENV)/stamp  ## times as ratios, with peers, into docs/benchmarks.md
 	$(BENCH_VENV)/bin/python benchmarks/run.py
 	$(BENCH_VENV)/bin/python docs/pictures/draw.py benchmarks columns
+
+columns: $(BENCH_VENV)/stamp  ## many columns beside other protocols, into docs/columns-figures.md; ADULT=adult.data, BEFORE=…/src
+	ADULT=$(ADULT) BEFORE=$(BEFORE) $(BENCH_VENV)/bin/python benchmarks/columns_page.py
 
 figures: $(VENV)/test.stamp  ## the default on twenty tables, and how often an analyst's intervals hold: half an hour
 	$(BIN)/python benchmarks/twenty.py --out docs/twenty.md

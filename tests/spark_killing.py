@@ -61,8 +61,8 @@ def disturbed(work, flag, strike):
     return run
 
 
-def released(frame, to: Path, keep: list[str], name: str | None = None) -> list[str]:
-    sf.release(frame, ALL["srr"], to, keep=keep, seed=9, id=name)
+def released(frame, to: Path, keep: list[str], name: str | None = None, law=ALL["srr"]) -> list[str]:
+    sf.release(frame, law, to, keep=keep, seed=9, id=name)
     return sorted(map(str, pq.read_table(to).to_pylist()))
 
 
@@ -107,17 +107,19 @@ def released_while_struck(folder: Path, builder: Any) -> None:
     for part in range(3):  # a task each
         pq.write_table(rows(2000).slice(700 * part, 700), folder / "people" / f"{part}.parquet")
     frame = spark.read.parquet(str(folder / "people"))
-    result = {"calm": released(frame, folder / "calm.parquet", ["id"]), "calm share": released(frame, folder / "c.parquet", [])}
-    for name, module, work, keep, row, strike in (
+    bundle = sf.bundle(rows(2000), "ill", ["town"], 1.0).bundle
+    result = {"calm bundle": released(frame, folder / "b.parquet", ["id"], None, bundle)}
+    result |= {"calm": released(frame, folder / "calm.parquet", ["id"]), "calm share": released(frame, folder / "c.parquet", [])}
+    for name, module, work, keep, row, strike, *law in (
         ("draw", worker, "draw", ["id"], None, kill_executor), ("write", parts_of_a_folder, "_write", ["id"], None, kill_executor),
-        ("share", driver, "_draw_shares", [], None, kill_executor),
+        ("share", driver, "_draw_shares", [], None, kill_executor), ("bundle", worker, "draw", ["id"], None, kill_executor, bundle),
         ("id", parts_of_a_folder, "_answer_and_write", ["id"], "id", kill_executor),
         ("slow", parts_of_a_folder, "_answer_and_write", ["id"], "id", linger),
     ):
         own = getattr(module, work)
         setattr(module, work, disturbed(own, str(folder / f"{name}.struck"), strike))
         start = time.time()
-        result[name] = released(frame, folder / f"{name}.parquet", keep, row)
+        result[name] = released(frame, folder / f"{name}.parquet", keep, row, *law)
         setattr(module, work, own)
         print(name, took := time.time() - start, file=sys.stderr)
     assert took < 30, "the slow task was waited for"

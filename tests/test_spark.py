@@ -150,6 +150,66 @@ def test_where_a_row_stands_is_told_by_released_values_alone(people):
         assert order == sorted(order)
 
 
+def bundled(table, names, seed, bundle, digest=lambda row, codes: bytes(32)) -> Counter:
+    """The released multiset of a bundle by the definition, row by row."""
+    from sfumato.drawing.bundled import words_of
+    from sfumato.mechanism.bundle import answer_labels
+
+    key, seen, out = Stream.of(seed).key, Counter(), Counter()
+    for row in table.to_pylist():
+        codes = {n: bundle.secret.code(row[n]) if n in bundle.secret.names else bundle.useful.columns[bundle.useful.names.index(n)].code(row[n]) for n in names}
+        sizes = [c.size for c in (*bundle.secret.columns, *bundle.useful.columns)]
+        place = int(np.ravel_multi_index([codes[n] for n in names], sizes))
+        mark = digest(row, codes)
+        words = np.array(words_of_place(key, mark, place, seen[mark, place], words_of(bundle)), np.uint64)
+        seen[mark, place] += 1
+        turn = int(bundle.drawn_turns(words[:1])[0])
+        part = bundle.parts[turn]
+        at = np.ravel_multi_index([codes[c.name] for c in bundle.reading(part)], [c.size for c in bundle.reading(part)])
+        y = part.law.draw(np.array([at]), words[1:].reshape(1, 1))[0]
+        out[json.dumps([bundle.names[turn], str(answer_labels(part)[y])])] += 1
+    return out
+
+
+def test_a_bundle_is_released_as_the_definition_says_however_the_rows_are_cut(spark, tmp_path):
+    from tests.columns_data import people as chain
+
+    names, table = ["secret", "c0", "c1", "c2"], chain(400, columns=3, labels=3)
+    bundle = sf.bundle(table, "secret", names[1:], 1.0, asking="in turn").bundle
+    assert len(bundle.parts) > 1
+    frame = spark.createDataFrame(table.append_column("id", pa.array(range(400))))
+
+    out = sf.release(frame, bundle, seed=3)
+
+    assert multiset(out) == bundled(table, names, 3, bundle)
+    again = sf.release(frame.repartition(5), bundle, tmp_path / "b.parquet", seed=3)
+    assert again.rows == 400 and multiset(pq.read_table(tmp_path / "b.parquet")) == multiset(out)
+    sf.release(frame, bundle, tmp_path / "k.parquet", seed=3, keep=["id"], decode="guess")
+    kept = pq.read_table(tmp_path / "k.parquet")
+    assert sorted(kept.column("id").to_pylist()) == list(range(400)) and "answer (guess)" in kept.column_names
+    found = sf.estimate(tmp_path / "k.parquet", bundle)
+    assert found.n == 400 and found.table("c0").p.sum() == pytest.approx(1)
+
+
+def test_codes_of_many_columns_that_fit_no_word_have_places_of_their_own(spark, monkeypatch):
+    from sfumato.releasing.spark import worker
+
+    table = pa.table({n: ["a", "b", "c", "d"] * 50 for n in ("s", "u", "v", "w")})
+    bundle = sf.bundle(table, "s", ["u", "v", "w"], 1.0).bundle
+    frame = spark.createDataFrame(table)
+    flow = Session.open(frame).use(bundle).check().flow
+    monkeypatch.setattr(worker, "MOST_CODES", 20)
+    from sfumato.releasing.spark.reading import job_of
+
+    job = job_of(flow)
+    assert job.inputs == 2 and job.place == "p" and job.names == []
+    groups = worker.coded_apart(bundle)
+    assert [c.name for g in groups for c in g.columns] == ["s", "u", "v", "w"] and max(g.size for g in groups) <= 20
+    cells = pa.record_batch({"x0": [5, 5], "x1": [3, 4], "p": [b"0" * 32, b"1" * 32], "start": [0, 0], "size": [4, 2]})
+    drawn = pa.Table.from_batches(list(worker.draw(job, iter([cells]))))
+    assert drawn.column_names == ["y0", "y1", "n"] and sum(drawn.column("n").to_pylist()) == 6
+
+
 def test_two_actions_see_one_noise_and_two_releases_two(people):
     out = sf.release(people, SRR, keep=["id"])
 
@@ -296,7 +356,7 @@ def test_shares_of_rows_hold_every_place_once(monkeypatch):
     codes, counts = np.array([2, 5, 6]), np.array([1, 11, 7])
     for parts in (1, 2, 5, 19):
         cells = [driver._cells(codes, counts, 19 * i // parts, 19 * (i + 1) // parts).to_pylist() for i in range(parts)]
-        places = Counter((c["x"], j) for share in cells for c in share for j in range(c["start"], c["start"] + c["size"]))
+        places = Counter((c["x0"], j) for share in cells for c in share for j in range(c["start"], c["start"] + c["size"]))
 
         assert places == Counter((x, j) for x, n in zip(codes.tolist(), counts, strict=True) for j in range(n))
         assert all(0 < c["size"] <= 4 for share in cells for c in share)

@@ -28,6 +28,7 @@ DELTA = 1e-9  # chance, at most, that a label tells of a single person, where no
 CLEAR = 3.0  # standard deviations of noise from which rows without a label of their own get one together
 DIGITS, TENS = 3, range(-6, 13)  # of the round numbers among which edges are chosen: 0.00000100 to 9,990,000,000,000
 PUBLIC = option("--public-labels {}", "public=['{}']")
+SEEDED = "seeded: not for release"  # instead of the sampler, where somebody can draw the same noise again
 Below = Callable[[int], int]  # a whole number from 0 to below k, all alike
 
 

@@ -5,29 +5,36 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import combinations
+
+import numpy as np
 
 from sfumato.designers.srr import response
 from sfumato.errors import InputError
-from sfumato.mechanism import Blocks, Cells, Constant, Law
+from sfumato.mechanism import Blocks, Cells, Constant, Law, Table
 from sfumato.mechanism.blocks import LISTED, ORDERS, incidence
 
 MOST_LISTED = LISTED // 20  # weights of blocks that are compared one by one when a part is certified
+MOST_WRITTEN = 2000  # weights of sets, which stand in the file one by one
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A randomised response about `useful` values (and the secret, with rows > 1) at a level, single values (order
-    None) or blocks of an order."""
+    """A randomised response about `useful` values (and the secret, with rows > 1) at a level: with single values, with
+    blocks of an order, or with any set of so many `chosen` values."""
 
     rows: int
     useful: int
     epsilon: float
     order: int | None = None
+    chosen: int = 1
 
     def law(self) -> Law:
         """GRR or SRR for single values; blocks otherwise."""
         if self.epsilon == 0 or self.rows * self.useful == 1:
             return Constant(self.rows, self.useful)
+        if self.chosen > 1:
+            return self._subsets()
         if self.order is None:
             return response(self.rows, self.useful, self.epsilon) if self.rows > 1 and self.useful > 1 else self._grr()
         inside, outside, other = self._weights()
@@ -38,10 +45,23 @@ class Answer:
         hit, miss = up / (up + size - 1), 1 / (up + size - 1)
         return Cells(self.rows, self.useful, hit, miss, miss, miss)
 
+    def _subsets(self) -> Law:
+        """Every set of so many values, listed: subset selection [Ye, Barg 2018], or with the secret SRR of sets."""
+        inside, outside, other = self._weights()
+        held = np.zeros((math.comb(self.useful, self.chosen), self.useful), bool)
+        for block, values in zip(held, combinations(range(self.useful), self.chosen), strict=True):
+            block[list(values)] = True
+        same = np.where(held, inside, outside)
+        table = np.full((self.rows, len(held), self.rows, self.useful), other)
+        for s in range(self.rows):
+            table[s, :, s] = same
+        return Table(table.reshape(self.rows * len(held), -1), self.rows)
+
     def _shape(self) -> tuple[int, int, int]:
         """Blocks, those that hold a value, and those that hold two given values."""
         if self.order is None:
-            return self.useful, 1, 0
+            k, d = self.useful, self.chosen
+            return math.comb(k, d), math.comb(k - 1, d - 1), math.comb(k - 2, d - 2) if d > 1 else 0
         held = incidence(self.useful, self.order)
         return len(held), int(held[:, 0].sum()), int((held[:, 0] & held[:, 1]).sum()) if self.useful > 1 else 0
 
@@ -72,6 +92,12 @@ class Answer:
         cross = 2 * t * (d * i + (b - d) * o) + (self.rows - 2) * b * t * t if self.rows > 1 else same
         return b / self.useful * (alpha + self.useful * (same - cross)), b / self.useful * alpha
 
+    def effect(self, dimensions: int, cells: int, *, secret: bool) -> float:
+        """Σ_cells E(score²) of an effect alone, in a table of so many cells: its noise is isotropic, so each of its
+        dimensions costs alike; `secret` for the effect of the secret by itself."""
+        strength = self.strengths()[0 if secret else 1]
+        return dimensions / (strength * cells) if strength else (math.inf if dimensions else 0.0)
+
     def moment(self, k: int, *, secret: bool) -> float:
         """Σ_cells E(score²) of a table of k useful cells, with or without the secret: n times its squared error is this
         less Σp² [isotropic noise on the effects]."""
@@ -85,7 +111,8 @@ class Answer:
 
 @lru_cache(maxsize=4096)
 def best_answer(rows: int, useful: int, epsilon: float) -> Answer:
-    """The answer with the least squared error of its whole table: single values, or blocks of one of the orders."""
+    """The answer with the least squared error of its whole table: single values, blocks of one of the orders, or sets
+    of so many values where all can be listed."""
     tried = [Answer(rows, useful, epsilon)]
     for order in ORDERS if useful > 2 and epsilon > 0 else ():
         try:
@@ -94,4 +121,7 @@ def best_answer(rows: int, useful: int, epsilon: float) -> Answer:
             continue
         if held[:, 0].any() and rows * rows * held.size <= MOST_LISTED:
             tried.append(Answer(rows, useful, epsilon, order))
+    for chosen in range(2, useful // 2 + 1) if epsilon > 0 else ():
+        if rows * rows * useful * math.comb(useful, chosen) <= MOST_WRITTEN:
+            tried.append(Answer(rows, useful, epsilon, None, chosen))
     return min(tried, key=lambda a: a.moment(useful, secret=rows > 1))

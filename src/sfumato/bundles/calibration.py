@@ -52,6 +52,8 @@ def sealed_part(answer: Answer, claim: Claim) -> Mechanism:
 def method_of(answer: Answer) -> str:
     if answer.order is not None:
         return f"blocks of order {answer.order}"
+    if answer.chosen > 1:
+        return f"sets of {answer.chosen}"
     return "srr" if answer.rows > 1 and answer.useful > 1 else "grr"
 
 

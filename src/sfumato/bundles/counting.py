@@ -69,7 +69,7 @@ class Columns:
         return [Joint.from_counts(t.reshape(a.size, b.size), a, b) for t, (a, b) in pairs]
 
 
-def joint_codes(columns: Sequence[Column], codes: Mapping[str, Ints], rows: int) -> Ints:
+def joint_codes(columns: Sequence[Column], codes: Mapping[str, Any], rows: int) -> Ints:
     """Codes of several columns as one, in row-major order."""
     total = np.zeros(rows, np.int64)
     for column in columns:

@@ -8,7 +8,7 @@ constant: Σ_T w_T·m_T with the second moments m_T of the scores that estimate 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -33,16 +33,34 @@ class Layout:
     weights: tuple[float, ...]
     with_secret: bool = True
     order: int = 2  # of the largest tables wanted
+    asked: tuple[tuple[int, ...], ...] | None = None  # the tables that are wanted, where somebody says which
 
     def size(self, column: int) -> int:
         return self.secret if column == SECRET else self.sizes[column]
 
     def wanted(self) -> dict[tuple[int, ...], float]:
         """Every table with its weight: the product of its columns' weights, 1 for the secret."""
+        return {t: math.prod(1.0 if c == SECRET else self.weights[c] for c in t) for t in self._tables()}
+
+    def _tables(self) -> list[tuple[int, ...]]:
+        if self.asked is not None:
+            return list(self.asked)
         every = [*([SECRET] if self.with_secret else []), *range(len(self.sizes))]
-        weight = {SECRET: 1.0, **dict(enumerate(self.weights))}
-        tables = [t for k in range(1, self.order + 1) for t in combinations(every, k)]
-        return {t: math.prod(weight[c] for c in t) for t in tables}
+        return [t for k in range(1, self.order + 1) for t in combinations(every, k)]
+
+    def effects(self) -> dict[tuple[int, ...], float]:
+        """Every effect that a wanted table has, weighted by its part in all of them.
+
+        A table is a sum of the effects of its columns, of every two, …; one of some columns is spread over the K cells
+        that the others have, so that a K-th of its square is in the table's.
+        """
+        out: dict[tuple[int, ...], float] = {}
+        for table, weight in self.wanted().items():
+            for k in range(1, len(table) + 1):
+                for effect in combinations(table, k):
+                    others = math.prod(self.size(c) for c in table if c not in effect)
+                    out[effect] = out.get(effect, 0.0) + weight / others
+        return {effect: w for effect, w in out.items() if all(self.size(c) > 1 for c in effect)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,29 +162,28 @@ class Division:
     bound: float
 
 
-def shares_of_rows(
-    specs: Sequence[Spec], answers: Sequence[Answer], layout: Layout,
-    told: Callable[[Spec, Answer, Sequence[int], Layout], float] = moment,
-) -> Division:
-    """π that minimises Σ_T w_T / Σ_{g ⊇ T} π_g/m_{gT}: each table is estimated from all parts that hold it.
+def shares_of_rows(specs: Sequence[Spec], answers: Sequence[Answer], layout: Layout) -> Division:
+    """π that minimises Σ_e w_e / Σ_{g ⊇ e} π_g/m_{ge}: each effect is estimated from all parts that hold it.
 
-    With a table in one part only it is Neyman's π ∝ √(w m). The function is convex; multiplying π by the square
+    With an effect in one part only it is Neyman's π ∝ √(w m). The function is convex; multiplying π by the square
     root of its slope lowers it, and the slopes d prove error* ≥ 2·error − max d (ours, from convexity).
     """
-    wanted = layout.wanted()
+    wanted = layout.effects()
     precision = np.zeros((len(wanted), len(specs)))
-    for t, table in enumerate(wanted):
+    for t, effect in enumerate(wanted):
+        dimensions = math.prod(layout.size(c) - 1 for c in effect)
+        cells = math.prod(layout.size(c) for c in effect)
         for g, (spec, answer) in enumerate(zip(specs, answers, strict=True)):
-            if set(table) <= spec.all:
-                precision[t, g] = 1 / told(spec, answer, table, layout)
+            if set(effect) <= spec.all:
+                precision[t, g] = 1 / answer.effect(dimensions, cells, secret=effect == (SECRET,))
     weight, pi = np.array(list(wanted.values())), np.full(len(specs), 1 / len(specs))
     error, bound = math.inf, 0.0
     for _ in range(ROUNDS):
-        per_table = precision @ pi
-        if not np.all(per_table > 0):
+        each = precision @ pi
+        if not np.all(each > 0):
             return Division(pi, math.inf, math.inf)
-        slope = precision.T @ (weight / per_table**2)
-        error = float((weight / per_table).sum())
+        slope = precision.T @ (weight / each**2)
+        error = float((weight / each).sum())
         bound = max(bound, 2 * error - float(slope.max()))
         if error - bound <= CLOSE * error:
             break

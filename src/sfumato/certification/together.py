@@ -16,9 +16,11 @@ from typing import Any
 from sfumato.certification.certificate import PROVED, Certificate, certificate, check_confidence, proved, target_of
 from sfumato.certification.confirming import confirm
 from sfumato.certification.later import Level
-from sfumato.certification.linear import about_anything, about_input
+from sfumato.certification.linear import about_anything, about_input, power_product
 from sfumato.certification.outward import log_up
+from sfumato.certification.witness import Found
 from sfumato.errors import ClaimError, InputError
+from sfumato.joint import Noise
 from sfumato.mechanism import Bundle, Mechanism, Unary
 from sfumato.mechanism.bundle import part_name
 
@@ -66,6 +68,31 @@ def _ratios(parts: Sequence[Mechanism]) -> list[Fraction | float]:
             known[key] = about_anything(part).ratio
         out.append(known[key])
     return out
+
+
+def anywhere(made: Mechanism | Bundle) -> Found:
+    """The worst ratio about the secret for any distribution: of a mechanism, or of all answers of a bundle's row."""
+    if not isinstance(made, Bundle):
+        return about_anything(made)
+    return _of_row(made, _ratios([_about(made, part) for part in made.parts]))
+
+
+def about_record(made: Mechanism | Bundle) -> Found:
+    """The worst ratio about everything that is read."""
+    return _of_row(made, [about_input(p).ratio for p in made.parts]) if isinstance(made, Bundle) else about_input(made)
+
+
+def _of_row(bundle: Bundle, ratios: Sequence[Fraction | float]) -> Found:
+    """Of answers together the product; of answers in turn the greatest, for the turn does not depend on the row."""
+    if bundle.turns is not None:
+        return Found(max(ratios), {})
+    return Found(power_product((Found(ratio, {}), 1) for ratio in ratios), {})
+
+
+def noises(made: Mechanism | Bundle) -> dict[str, Noise]:
+    """The draws of noisy counts that a design rests on, by the fingerprint of the counts: each is paid for once."""
+    joints = [part.joint for part in (made.parts if isinstance(made, Bundle) else (made,))]
+    return {joint.fingerprint: joint.noise for joint in joints if joint is not None and joint.noise is not None}
 
 
 def _greatest(parts: Sequence[Mechanism]) -> tuple[float, Mechanism]:

@@ -42,11 +42,21 @@ def audit(
       sfumato audit released.mechanism.json --released released.csv --truth people.csv
     """
     from sfumato.auditing import audit as audited
-    from sfumato.mechanism import load_mechanism
+    from sfumato.mechanism import Bundle, load
 
     if (released is None) != (truth is None):
         raise InputError("--released and --truth go together: an audit of a table needs both, row by row.")
-    mechanism = load_mechanism(file)
+    mechanism = load(file)
+    if isinstance(mechanism, Bundle):
+        from sfumato.cli.bundled import audit_bundle
+
+        if released is not None or epsilon is not None:
+            raise InputError(
+                f"{file} is a bundle: its sampler is attacked part by part, at the level that each claims. Leave out "
+                "--released, --truth and --epsilon."
+            )
+        audit_bundle(file, mechanism, records, risk, seed, as_json)
+        return
     with progress(f"attacking {file.name}"):
         options: dict[str, Any] = {"epsilon": epsilon, "risk": risk, "seed": seed}
         if released is not None:

@@ -68,6 +68,62 @@ def inspect_bundle(file: Path, bundle: Any, as_json: bool) -> None:
     ], numbers=2)
 
 
+def leak_bundle(file: Path, bundle: Any, as_json: bool, *, at_a_distribution: bool) -> None:
+    """The levels of a bundle and of its parts; measures at a distribution would need the table of all columns."""
+    import math
+
+    from sfumato.certification.together import about_record, anywhere
+    from sfumato.errors import InputError
+
+    if at_a_distribution:
+        raise InputError(
+            "measures at a distribution are about one table of all columns, which a bundle never builds: leave out "
+            "--joint and --map. Its levels hold whatever the distribution is."
+        )
+
+    def levels(made: Any) -> tuple[float, float]:
+        found = [x.ratio for x in (anywhere(made), about_record(made))]
+        return tuple(math.inf if x == math.inf else math.log(x) for x in found)  # type: ignore[return-value]
+
+    rows = [("all answers of a row", *levels(bundle)), *(
+        (name, *levels(part)) for name, part in zip(bundle.names, bundle.parts, strict=True)
+    )]
+    if as_json:
+        keys = ("answers", "secret", "record")
+        document({"file": file, "claim": None if bundle.claim is None else bundle.claim.sentence,
+                  "levels": [dict(zip(keys, row, strict=True)) for row in rows]})
+        return
+    story("What answers tell in nats, whatever the distribution: about the secret, and about everything that is read.")
+    columns(["answers", "secret", "all that is read"], [[name, level(s), level(x)] for name, s, x in rows], numbers=2)
+
+
+def audit_bundle(file: Path, bundle: Any, records: int, risk: float, seed: int | None, as_json: bool) -> None:
+    """An attack on every part, which share the questions and the risk; the promise follows from theirs."""
+    from sfumato.auditing import audit
+    from sfumato.cli.console import progress
+    from sfumato.errors import ClaimError
+
+    count = len(bundle.parts)
+    with progress(f"attacking {file.name}"):
+        made = [audit(part, records=max(1000, records // count), risk=risk / count, seed=seed) for part in bundle.parts]
+    refuted = [name for name, found in zip(bundle.names, made, strict=True) if found.refuted]
+    rows = [(name, j.claimed, j.found, found.refuted) for name, found in zip(bundle.names, made, strict=True)
+            for j in found.judgements]
+    if as_json:
+        keys = ("part", "claimed", "found", "refuted")
+        document({"file": file, "records": sum(x.records for x in made), "risk": risk, "refuted": bool(refuted),
+                  "parts": [dict(zip(keys, row, strict=True)) for row in rows]})
+    else:
+        story(f"{sum(x.records for x in made):,} records, risk {risk:g} of refuting anything that is true.")
+        columns(["part", "claimed", "found ≥", ""], [
+            [name, level(claimed), at_least(found), "refuted" if wrong else "stands"]
+            for name, claimed, found, wrong in rows
+        ], numbers=2)
+        story("What is not refuted is not proved: sfumato verify does that.")
+    if refuted:
+        raise ClaimError(f"{file}: the parts {', '.join(refuted)} do not keep what the file says of them.")
+
+
 Rows = list[list[Any]]
 
 

@@ -32,9 +32,9 @@ def compose(files: tuple[Path, ...], times: int, out: Path | None, force: bool, 
       sfumato compose weekly.mechanism.json --times 52 --out year.json
     """
     from sfumato.composing import compose as composed
-    from sfumato.mechanism import load_mechanism
+    from sfumato.mechanism import load
 
-    loaded = [load_mechanism(file) for file in files] * times
+    loaded = [load(file) for file in files] * times
     with progress(f"composing {len(loaded)} releases"):
         whole = composed(*loaded)
     if out is not None:

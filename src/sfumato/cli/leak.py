@@ -49,10 +49,15 @@ def leak(
       sfumato leak released.mechanism.json
       sfumato leak released.mechanism.json --joint people.csv --map leakage.png
     """
-    from sfumato.mechanism import load_mechanism
+    from sfumato.mechanism import Bundle, load
     from sfumato.privacy.overview import map_of, overview
 
-    mechanism = load_mechanism(file)
+    mechanism = load(file)
+    if isinstance(mechanism, Bundle):
+        from sfumato.cli.bundled import leak_bundle
+
+        leak_bundle(file, mechanism, as_json, at_a_distribution=table is not None or picture is not None)
+        return
     if picture is not None:
         from sfumato.atomic import check_target
 

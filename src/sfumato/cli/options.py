@@ -257,10 +257,13 @@ def bundling(command: F) -> F:
     for option in reversed((
         click.option("--columns", type=click.Choice(["auto", "one", "bundle"]), default="auto", show_default=True,
                      help="One mechanism for a single table of all columns, or a bundle of mechanisms for any number "
-                     "of columns; auto takes a bundle when five or more --useful columns make too large a table."),
+                     "of columns; auto takes a bundle for three or more --useful columns where it is expected to be "
+                     "worth more, or their table is too large."),
         click.option("--assuming", type=click.Choice(["nothing", "tables", "star", "tree"]), default="nothing",
                      show_default=True, help="What the promise of a bundle rests on: nothing; small tables in "
                      "confidence balls; columns independent given the secret; columns that form a tree."),
+        click.option("--tables", type=Names(), multiple=True, metavar="A,B", help="A table of one or two columns that "
+                     "a bundle is for; may be repeated.  [default: all]"),
     )):
         command = option(command)
     return command

@@ -61,7 +61,7 @@ def plan(
     )
     told = made.foreseen()
     if told is None:
-        raise InputError("what a bundle will be worth is not foreseen; name fewer useful columns, or --columns one.")
+        raise InputError("what the release will be worth is not known before its rows are counted.")
     made.keep()
     if as_json:
         helps = [{"what": h.what, "times": h.times} for h in told.helps]

@@ -45,7 +45,7 @@ NOT_ATOMIC = (
 DESIGN_OPTIONS = (
     "epsilon", "method", "aim", "confidence", "notion", "reads", "time_limit", "gap",
     "distance", "values", "outputs", "bins", "numbers", "labels", "rare", "missing", "unseen", "design_from",
-    "split", "columns", "assuming", "design", "design_epsilon", "public", "delta", "at_most", "releases",
+    "split", "columns", "assuming", "tables", "design", "design_epsilon", "public", "delta", "at_most", "releases",
 )
 UNTOLD = {"seed", "people", "ledger", "memoise", "person", "private_report", "force", "as_json", "publisher"}
 LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise", "person")
@@ -210,7 +210,6 @@ def _written(
 ) -> None:
     """Notices first, then the release; what is said about it is worded before the first file gets its name."""
     from sfumato.cli.wording import release_document, release_lines
-    from sfumato.mechanism import Mechanism
     from sfumato.releasing.earlier import beside
     from sfumato.releasing.files import can_report
 
@@ -221,8 +220,7 @@ def _written(
     if files.report is None and not can_report():
         session.listener.say("No report: it needs more packages (pip install sfumato). Whoever has them makes it from "
                              "the files of this release (sfumato report).")
-    files = files.for_what(mechanism)
-    if account.ledger is None and isinstance(mechanism, Mechanism):
+    if account.ledger is None:
         session = session.use(replace(session.plan, notes=(*session.plan.notes, *beside(files, mechanism))))
     with session.check(options, account).written(files, force=force) as done:
         told_all = release_document(mechanism, done) if as_json else release_lines(mechanism, done)
@@ -236,7 +234,7 @@ def _stream(session: Session, options: DrawOptions, form: str | None, raw_cells:
     rows = drawing.streamed(sys.stdout.buffer, form or "csv", raw_cells=raw_cells)
     names = listed([c.name for c in drawing.flow.columns])
     story(f"Released {rows:,} rows with {names}: {drawing.flow.mechanism.claim.sentence}.", err=True)
-    if options.decode != "symbols":
+    if options.decode not in ("symbols", "guess"):
         story(f"There is no manifest: whoever estimates from them must say --decode {options.decode}.", err=True)
     if options.seed is not None:
         story("Seeded: not for release, whoever knows the seed can undo the randomness.", err=True)

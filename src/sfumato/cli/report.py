@@ -36,17 +36,19 @@ def report(
     """
     from sfumato.atomic import check_target
     from sfumato.certification import certificate
+    from sfumato.certification.together import bundle_certificate
     from sfumato.errors import ClaimError, InputError
-    from sfumato.mechanism import load_mechanism
+    from sfumato.mechanism import Bundle, load
     from sfumato.reporting import write_reports
 
     if not 0 < confidence < 1:
         raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence:g}.")
-    mechanism = load_mechanism(file)
+    mechanism = load(file)
     for given in (file, released):
         check_target(out, given, force=force)
     with progress("certifying the mechanism"):
-        proof = None if mechanism.claim is None else certificate(mechanism)
+        prove = bundle_certificate if isinstance(mechanism, Bundle) else certificate
+        proof = None if mechanism.claim is None else prove(mechanism)
     found, manifest = (None, None) if released is None else _read(released, mechanism)
     with progress("writing the report"):
         write_reports(
@@ -76,11 +78,13 @@ def _read(released: Path, mechanism: Any) -> tuple[Any, Any]:
     from sfumato.errors import InputError
     from sfumato.estimation import estimate
     from sfumato.estimation.models import model_of
+    from sfumato.mechanism import Mechanism
 
     beside = manifest_path(released)
     manifest = read_manifest(beside) if beside.exists() else None
     try:
-        model_of(mechanism, "symbols" if manifest is None else manifest.decode)
+        if isinstance(mechanism, Mechanism):
+            model_of(mechanism, "symbols" if manifest is None else manifest.decode)
     except InputError:
         return None, manifest
     with progress(f"estimating from {released.name}"):

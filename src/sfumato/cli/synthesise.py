@@ -10,7 +10,6 @@ import click
 
 from sfumato.cli.console import progress, story
 from sfumato.cli.options import Location, force_option, table_source
-from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     from sfumato.sources import Where
@@ -32,7 +31,8 @@ def synthesise(
 ) -> None:
     """Draw records of the original columns from the distribution estimated from a RELEASED table.
 
-    Nobody is among them: each is drawn from the estimate, whose errors are in all of them. They are for trying out
+    Of a bundle they follow a model of all columns that has the estimated tables of two columns which tell most. Nobody
+    is among them: each is drawn from the estimate, whose errors are in all of them. They are for trying out
     programmes; intervals come from sfumato estimate.
 
     \b
@@ -40,9 +40,9 @@ def synthesise(
       sfumato synthesise released.csv --rows 10000 --out synthetic.csv
     """
     from sfumato.cli.estimate import mechanism_of
-    from sfumato.estimation import Estimate, estimate
+    from sfumato.estimation import estimate
     from sfumato.estimation.synthesis import NOTE
-    from sfumato.mechanism.file import record_of
+    from sfumato.mechanism.bundle_file import any_record
     from sfumato.releasing.files import Files
     from sfumato.releasing.targets import publish_all
     from sfumato.releasing.writing import output
@@ -52,12 +52,10 @@ def synthesise(
     files.check([released, mechanism], force=force)
     with progress(f"estimating from {released.name}"):
         found = estimate(table_source(released), law, decode=decode)
-    if not isinstance(found, Estimate):
-        raise InputError("records are drawn from one table of all columns, which a bundle does not tell.")
     table = found.synthesise(rows, seed=seed)
     told = {
         "format": "sfumato/synthetic", "version": 1, "rows": rows, "columns": table.column_names,
-        "estimated_from": found.n, "mechanism": record_of(law).checksum, "note": NOTE,
+        "estimated_from": found.n, "mechanism": any_record(law).checksum, "note": NOTE,
     }
     with files.drafts() as made:
         with output(files.writer, made["table"].open, made["table"].target) as write:

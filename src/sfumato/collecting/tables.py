@@ -41,7 +41,7 @@ def drawn_of(counts: dict[str, int], mechanism: Mechanism | Bundle) -> Any:
 def table_of(counts: dict[str, int], mechanism: Mechanism | Bundle) -> tuple[pa.Table, list[OutputColumn]]:
     """The answers as a released table, with what its columns are."""
     if isinstance(mechanism, Bundle):
-        made = bundled.decoder_of(mechanism)
+        made = bundled.decoder_of(mechanism, "symbols")
     else:
         made = decoder(mechanism, "symbols", Stream.of())
     arrays = made.arrays(drawn_of(counts, mechanism), 0)

@@ -9,11 +9,17 @@ from typing import Any
 
 import msgspec
 
+from sfumato.alphabet import Alphabet
 from sfumato.certification import Certificate, certificate
 from sfumato.certification.certificate import unlisted
+from sfumato.certification.linear import power_product
+from sfumato.certification.outward import log_up
+from sfumato.certification.together import about_record, anywhere, noises
 from sfumato.composing.joining import joined
+from sfumato.composing.totals import total_levels
 from sfumato.errors import InputError
-from sfumato.mechanism import Claim, Mechanism, Part, Product
+from sfumato.joint import Joint
+from sfumato.mechanism import Bundle, Claim, Mechanism, Part, Product
 from sfumato.mechanism.claim_records import claim_record
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 
@@ -29,6 +35,7 @@ class Level:
     level: float
     each: tuple[float, ...]  # of every release, in the order given
     exact: bool  # False: the joint outputs are too many to list, and the level is a bound
+    named: str = ""  # what it is over, where no set of one table says it
 
     @property
     def sum(self) -> float:
@@ -45,6 +52,8 @@ class Level:
 
     @property
     def title(self) -> str:
+        if self.named:
+            return self.named
         where = {None: "whatever the distribution", "exactly": "at the design distribution",
                  "anything": "for every distribution", "chi-square-ball": "in the confidence ball",
                  "renyi-ball": "in the Rényi ball", "polytope": "for every mixture listed"}
@@ -60,14 +69,24 @@ class Composition:
     like work as they do for a single one.
     """
 
-    mechanism: Mechanism  # claims every finite level that its file can state
+    joint: Mechanism | None  # claims every finite level that its file can state; None with a bundle among the releases
     levels: tuple[Level, ...]
-    releases: tuple[Mechanism, ...]
+    releases: tuple[Mechanism | Bundle, ...]
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """All releases as one."""
+        if self.joint is None:
+            raise InputError(
+                "a bundle never builds the table of all its columns, so that it and other releases make no single "
+                "mechanism: ask for the levels."
+            )
+        return self.joint
 
     @property
     def exact(self) -> bool:
         """Whether the joint outputs were listed; else levels are bounds."""
-        return not unlisted(self.mechanism)
+        return self.joint is not None and not unlisted(self.joint)
 
     @property
     def certificate(self) -> Certificate:
@@ -96,8 +115,8 @@ class Composition:
     @property
     def designs(self) -> float:
         """ε_d of all the noisy counts that the releases were designed from, each draw once."""
-        drawn = {m.joint.fingerprint: m.joint.noise for m in self.releases if m.joint is not None}
-        return math.fsum(noise.epsilon for noise in drawn.values() if noise is not None)
+        drawn = {mark: noise for m in self.releases for mark, noise in noises(m).items()}
+        return math.fsum(noise.epsilon for noise in drawn.values())
 
     def _least(self, anywhere: bool) -> float:
         """The level about the secret over what is claimed, or for any distribution."""
@@ -122,7 +141,7 @@ class Composition:
         return certificate(self.mechanism, Claim(notion, ROOM, within, alpha, beta), wider=False).level
 
 
-def compose(*mechanisms: Mechanism, within: UncertaintySet | None = None) -> Composition:
+def compose(*mechanisms: Mechanism | Bundle, within: UncertaintySet | None = None) -> Composition:
     """The joint mechanism of several releases of the same rows, and its proved level under every notion.
 
     Inputs are shared and the noise is independent. Levels are exact, from integers, while the distinct joint outputs
@@ -138,7 +157,10 @@ def compose(*mechanisms: Mechanism, within: UncertaintySet | None = None) -> Com
     >>> [round(compose(*[hint] * k).level("lip", Exactly(joint)), 3) for k in (1, 2)]
     [0.0, 18.022]
     """
-    whole = joined(mechanisms)
+    single = tuple(m for m in mechanisms if isinstance(m, Mechanism))
+    if len(single) < len(mechanisms):
+        return _with_bundles(mechanisms, within)
+    whole = joined(single)
     if within is not None:
         if within.joint.shape != (whole.secret.size, whole.useful.size):
             raise InputError(
@@ -146,8 +168,37 @@ def compose(*mechanisms: Mechanism, within: UncertaintySet | None = None) -> Com
                 f"about {whole.secret.size} × {whole.useful.size}: {', '.join(whole.useful.names)}."
             )
         whole = replace(whole, joint=within.joint, source="unstated")
-    levels = tuple(_levels(whole, mechanisms, within))
-    return Composition(_claiming(whole, levels), levels, mechanisms)
+    levels = tuple(_levels(whole, single, within))
+    return Composition(_claiming(whole, levels), levels, single)
+
+
+def _with_bundles(releases: tuple[Mechanism | Bundle, ...], within: UncertaintySet | None) -> Composition:
+    """Bounds of the whole where a bundle is among the releases: ratios for any distribution multiply, and about the
+    record too (`composing.totals`)."""
+    secrets = {m.secret for m in releases}
+    if within is not None or len(secrets) > 1:
+        raise InputError(
+            "a set is about one table of all columns, which a bundle never builds: leave out within." if within else
+            "these releases protect different secrets; a ledger adds up what cannot be composed."
+        )
+    public = Anything(Joint.uniform(next(iter(secrets)), Alphabet(())))
+    known = {id(m): (anywhere(m), about_record(m)) for m in {id(m): m for m in releases}.values()}
+    levels = []
+    for i, claim in enumerate((Claim("rldp", ROOM, public), Claim("ldp", ROOM))):
+        found = [known[id(m)][i] for m in releases]
+        each = tuple(_log(x.ratio) for x in found)
+        levels.append(Level(claim, _log(power_product((x, 1) for x in found)), each, False))
+    resting = [m for m in releases if isinstance(m, Bundle) and m.claim is not None and m.claim.assuming != "nothing"]
+    if resting:
+        own = total_levels([[m] for m in releases], "rldp")[0].level
+        sets = [part.claim for part in resting[0].parts if part.claim is not None]
+        told = "RLDP as one of the bundles assumes, and for every distribution of the others"
+        levels.insert(0, Level(replace(sets[0], epsilon=ROOM), own, levels[0].each, False, told))
+    return Composition(None, tuple(levels), releases)
+
+
+def _log(ratio: Any) -> float:
+    return math.inf if ratio == math.inf else log_up(ratio)
 
 
 def _levels(whole: Mechanism, releases: tuple[Mechanism, ...], within: UncertaintySet | None) -> Iterator[Level]:

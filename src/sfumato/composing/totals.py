@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from sfumato.alphabet import Alphabet, Column
 from sfumato.certification.certificate import proved
 from sfumato.certification.linear import about_anything, about_input, power_product
-from sfumato.certification.outward import log_up
+from sfumato.certification.outward import exp_range, log_up
+from sfumato.certification.together import about_record, anywhere, bundle_certificate
 from sfumato.certification.witness import Found
 from sfumato.composing.joining import joined
-from sfumato.mechanism import Claim, Mechanism
+from sfumato.mechanism import Bundle, Claim, Mechanism
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 
 
@@ -28,14 +29,15 @@ class Total:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Whole:
-    """The releases of a group as one mechanism, with the sets that they claim for all its columns."""
+    """The releases of a group as one mechanism, with the sets that they claim for all its columns; or a bundle, whose
+    promise says itself what it rests on."""
 
-    mechanism: Mechanism
+    mechanism: Mechanism | Bundle
     sets: tuple[UncertaintySet, ...]
 
 
 def total_levels(
-    groups: Sequence[Sequence[Mechanism]], notion: str, target: float = math.inf
+    groups: Sequence[Sequence[Mechanism | Bundle]], notion: str, target: float = math.inf
 ) -> tuple[Total, ...]:
     """For every secret, the proved level of all releases together, over the sets that one group of them claims.
 
@@ -43,15 +45,16 @@ def total_levels(
     Within a group the joint mechanism is proved. Between groups, whatever the values were, the secret staying the same,
     the ratios multiply when each is taken for any distribution; one group, that which gains most, is taken over the
     worst of its own sets instead. So the level holds whichever of that group's sets holds for that group's values.
-    Releases about another secret, or with other labels, count by their level about the whole record, which bounds what
-    they tell about anything.
+    A bundle is proved by itself, and its ratio multiplies likewise: P(y, y'|s) is a mean of Q(y|s, u) Q'(y'|s, u), so
+    that one factor can be taken at its worst u and out of the mean. Releases about another secret, or with other
+    labels, count by their level about the whole record, which bounds what they tell about anything.
     """
     secrets = list({m.secret: None for group in groups for m in group})
     return tuple(_total(secret, groups, notion, target) for secret in secrets)
 
 
-def _total(secret: Alphabet, groups: Sequence[Sequence[Mechanism]], notion: str, target: float) -> Total:
-    outside: list[Mechanism] = []
+def _total(secret: Alphabet, groups: Sequence[Sequence[Mechanism | Bundle]], notion: str, target: float) -> Total:
+    outside: list[Mechanism | Bundle] = []
     wholes: list[_Whole] = []
     known: dict[tuple[int, ...], list[_Whole]] = {}  # many groups hold one release, of one and the same mechanism
     for group in groups:
@@ -59,13 +62,15 @@ def _total(secret: Alphabet, groups: Sequence[Sequence[Mechanism]], notion: str,
         outside += [m for m in group if m.secret != secret]
         key = tuple(id(m) for m in own)
         if key not in known:
-            known[key] = [_Whole(m, tuple(_sets(m, own))) for m in _wholes(own)]
+            single = [m for m in own if isinstance(m, Mechanism)]
+            known[key] = [*(_Whole(m, tuple(_sets(m, single))) for m in _wholes(single)),
+                          *(_Whole(b, ()) for b in own if isinstance(b, Bundle))]
         wholes += known[key]
     found = _over_groups(wholes, notion, target)
     if notion in ("lip", "pml") and found.ratio > target:  # which RLDP implies
         other = _over_groups(wholes, "rldp", target)
         found = other if other.ratio < found.ratio else found
-    rest = power_product((about_input(m), 1) for m in outside)
+    rest = power_product((about_record(m), 1) for m in outside)
     ratio = power_product([(found, 1), (Found(rest, {}), 1)])
     alone = len(wholes) - 1 + len(outside)
     return Total(secret, math.inf if ratio == math.inf else log_up(ratio), sum(map(len, groups)) - alone, alone)
@@ -96,7 +101,7 @@ def _fitting(mechanisms: list[Mechanism]) -> tuple[Mechanism, list[Mechanism]]:
 
 def _over_groups(wholes: list[_Whole], notion: str, target: float) -> Found:
     """One whole over the sets of its own group, the others for any distribution: the least over which one that is."""
-    price = about_anything if notion == "rldp" else about_input
+    price = anywhere if notion == "rldp" else about_record
     priced = {id(w): price(w.mechanism) for w in {id(w): w for w in wholes}.values()}
     prices = [priced[id(w)] for w in wholes]
     best = Found(power_product((p, 1) for p in prices), {})
@@ -109,7 +114,7 @@ def _over_groups(wholes: list[_Whole], notion: str, target: float) -> Found:
         tried.add(alike)
         if others == math.inf:
             continue
-        own = _over_sets(whole.mechanism, list(whole.sets), notion, target / float(others))
+        own = _over_own(whole, notion, target / float(others))
         ratio = power_product([(own, 1), (Found(others, {}), 1)])
         best = Found(ratio, {}) if ratio < best.ratio else best
     return best
@@ -136,6 +141,16 @@ def _key(within: UncertaintySet) -> tuple[object, ...]:
     size = getattr(within, "radius", None), getattr(within, "alpha", None)
     same = id(within) if within.kind in ("polytope", "custom") else None
     return (within.kind, *size, within.joint.fingerprint, same)
+
+
+def _over_own(whole: _Whole, notion: str, target: float) -> Found:
+    """One whole over what its own releases claim."""
+    made = whole.mechanism
+    if not isinstance(made, Bundle):
+        return _over_sets(made, list(whole.sets), notion, target)
+    if notion != "rldp" or made.claim is None:
+        return anywhere(made) if notion == "rldp" else about_record(made)
+    return Found(float(exp_range(bundle_certificate(made).level)[1]), {})
 
 
 def _over_sets(whole: Mechanism, sets: list[UncertaintySet], notion: str, target: float) -> Found:

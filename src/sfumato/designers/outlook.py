@@ -24,6 +24,7 @@ Z95 = 1.959963984540054  # of a normal law: 95 % lie within
 EVERYTHING = 100.0  # points
 LITTLE = 0.01  # of the rows: a release that is worth less is made only when asked for once more
 HELPS = 4  # ways that are told
+MANY = 12  # tables of several columns from which on only the best and the worst are told
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +57,12 @@ class Foreseen(Framed):
     n: int
     parts: tuple[Part, ...]  # the whole table last
     helps: tuple[Help, ...]
+    tables: int = 1  # of several columns, the last of the parts
 
     @property
     def share(self) -> float:
         """Of the rows that the release is worth: the mean over its columns."""
-        return float(np.mean([part.rows for part in self.parts[:-1] or self.parts])) / self.n
+        return float(np.mean([part.rows for part in self.parts[: -self.tables or None] or self.parts])) / self.n
 
     @property
     def little(self) -> bool:
@@ -74,7 +76,12 @@ class Foreseen(Framed):
     @property
     def lines(self) -> list[str]:
         """In words."""
-        out = [f"{p.name}: {p.error}, worth {p.rows:,.0f} unprotected rows" for p in self.parts]
+        listed = self.parts if self.tables < MANY else self.parts[: -self.tables]
+        out = [f"{p.name}: {p.error}, worth {p.rows:,.0f} unprotected rows" for p in listed]
+        if len(listed) < len(self.parts):
+            ends = sorted(self.parts[-self.tables :], key=lambda p: p.points)
+            out.append(f"{self.tables:,} tables of two columns: {ends[0].error} ({ends[0].name}) to {ends[-1].error} "
+                       f"({ends[-1].name})")
         told = ", ".join(f"{h.what} (± {h.times:.2g} times as large)" for h in self.helps)
         worth = f"worth {self.share:.1%} of {self.n:,} rows"
         return [*out, worth, *([f"what would help most: {told}"] if told else [])]
@@ -166,6 +173,15 @@ def _least(task: Task) -> dict[str, float]:
     errors = closed.drafts[min(means, key=lambda x: means[x])][1]
     return {" × ".join(task.joint.secret.names) if k == "secret" else task.joint.useful.columns[int(k[7:])].name: e
             for k, e in errors.items() if k == "secret" or k.startswith("column ")}
+
+
+def worth_of_one(mechanism: Mechanism, joint: Joint) -> float:
+    """The share of the rows that one mechanism is worth for a column: the harmonic mean over the columns, so that
+    variances in units of those without protection are averaged."""
+    sizes = [c.size for c in joint.useful.columns]
+    errors, plain = errors_of(mechanism, joint, sizes), untouched_errors(joint, mechanism.reads, sizes)
+    times = [max(e / plain[k], 1.0) for k, e in errors.items() if k not in ("joint", "useful") and plain[k] > 0]
+    return 1 / float(np.mean(times)) if times else 1.0
 
 
 def _times(now: Mapping[str, float], then: Mapping[str, float]) -> float:

@@ -12,9 +12,8 @@ import msgspec
 from sfumato import __version__
 from sfumato.certification.promises import design_sentence, promises
 from sfumato.errors import FileFormatError, InputError
-from sfumato.mechanism import bundle_file
 from sfumato.mechanism.bundle import Bundle
-from sfumato.mechanism.file import record_of
+from sfumato.mechanism.bundle_file import any_record
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato.sources.files import PACKINGS
 from sfumato.sources.places import Place, Where, located, opened
@@ -76,10 +75,8 @@ def manifest_of(
     randomness: str, size: int | None = None, entry: str | None = None, imprint: Imprint = NO_IMPRINT,
 ) -> Manifest:
     """The manifest of a release, with a mechanism or a bundle."""
-    if isinstance(mechanism, Bundle):
-        checksum, meaning = bundle_file.record_of(mechanism).checksum, "bundle"
-    else:
-        checksum, meaning = record_of(mechanism).checksum, mechanism.law.meaning
+    checksum = any_record(mechanism).checksum
+    meaning = "bundle" if isinstance(mechanism, Bundle) else mechanism.law.meaning
     notes = [_SAMPLE_NOTE] if decode == "sample" else []
     kept = [c.name for c in columns if c.role == "kept"]
     if kept:

@@ -55,6 +55,11 @@ class Sampler:
             self.kernel(part, words, out[start : start + rows])
         return out
 
+    def remembered(self, memo: Any, people: Any, codes: npt.NDArray[Any], first_row: int) -> Words:
+        """Words that follow from the person and the input, by answers that are remembered."""
+        words: Words = memo.words(people, codes, self.law.words, first_row)
+        return words
+
     def drawn(self, codes: npt.NDArray[Any], words: Words) -> Ints:
         """Outputs for given words [i·w]."""
         shape = (len(codes),) if self.law.meaning != "subset" else (len(codes), self.law.words)

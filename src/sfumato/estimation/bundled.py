@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, pairwise
@@ -13,8 +14,11 @@ import pyarrow as pa
 
 from sfumato.alphabet import Column, Floats, Ints
 from sfumato.errors import InputError, unknown
+from sfumato.estimation.agreeing import agreeing
+from sfumato.estimation.graph import Model, fitted
 from sfumato.estimation.inversion import Inversion
-from sfumato.estimation.scores import PairInversion, PooledInversion, Scores, alike
+from sfumato.estimation.models import prior
+from sfumato.estimation.scores import PairInversion, Scores, alike, pooled
 from sfumato.estimation.simplex import on_simplex
 from sfumato.estimation.tables import TableEstimate
 from sfumato.estimation.tally import manifest_beside
@@ -23,14 +27,16 @@ from sfumato.mechanism.bundle import ANSWER, TURN, answer_labels, part_name
 from sfumato.mechanism.bundle_file import record_of
 from sfumato.sources import open_source
 
+DRAWS = 60  # of answers, for an interval by simulation: its half width is then known to 9 %
 PAIR_COUNTS = 40_000_000  # outputs of two parts that are counted together
 
 
 @dataclass(frozen=True, eq=False)
 class BundleEstimate:
-    """Every table of one or two columns behind the released answers.
+    """Every table of one or two columns behind the released answers, as margins of one distribution.
 
-    Tables are estimated one by one: two that share a column need not agree on it exactly.
+    Shares are none below 0 and tables agree on the columns they share; `raw` is unbiased and, for parts that take
+    turns, agrees as well.
     """
 
     bundle: Bundle
@@ -66,11 +72,18 @@ class BundleEstimate:
             raise InputError(f"a table has one column or two different ones, got {names}.")
         if names not in self.made:
             inversion, n = self._inverted(names)
-            raw = inversion.raw.reshape([self.columns[c].size for c in names])
-            known = inversion.identified.all()
-            shown = on_simplex(raw) if self.project and known else raw if known else np.full(raw.shape, 1 / raw.size)
+            shown = self._shown(names, inversion)
             self.made[names] = TableEstimate(tuple(self.columns[c] for c in names), shown, n, inversion)
         return self.made[names]
+
+    def _shown(self, names: tuple[str, ...], inversion: Inversion) -> Floats:
+        raw = inversion.raw.reshape([self.columns[c].size for c in names])
+        known = bool(inversion.identified.all())
+        if not self.project and known:
+            return raw
+        if len(names) == 2:
+            return agreeing(inversion, *(self.table(c).p for c in names))
+        return on_simplex(raw) if known else np.full(raw.shape, 1 / raw.size)
 
     def intervals(self, level: float = 0.95) -> dict[tuple[str, ...], tuple[Floats, Floats]]:
         """(low, high) for every table, which hold for all cells of all tables at once.
@@ -80,12 +93,66 @@ class BundleEstimate:
         each = 1 - (1 - level) / len(self.names)
         return {names: self.table(*names).interval(each) for names in self.names}
 
+    @cached_property
+    def model(self) -> Model:
+        """A distribution of all columns with the estimated tables of two columns that tell most: any query, records."""
+        return fitted(list(self.columns.values()), self._placed([*self.names]))
+
+    def query(
+        self, event: Mapping[str, Any], level: float = 0.95, *, draws: int = DRAWS, seed: int = 0
+    ) -> tuple[float, float, float]:
+        """(estimate, low, high) of the share of records with these labels, of any number of columns, by the model.
+
+        The interval is by simulation: answers are drawn anew as often as they came, tables and model fitted again. It
+        holds as far as the model does, which ties columns by two and three: more are taken to be no closer.
+        """
+        from scipy.special import ndtri
+
+        if not 0 < level < 1:
+            raise InputError(f"the level must lie strictly between 0 and 1, got {level!r}.")
+        found, rng = self.model.probability(event), np.random.default_rng(seed)
+        again = [self._again(rng).probability(event) for _ in range(draws)]
+        half = float(ndtri((1 + level) / 2)) * math.sqrt(float(np.mean((np.array(again) - found) ** 2)))
+        return found, max(0.0, found - half), min(1.0, found + half)
+
+    def synthesise(self, rows: int, *, seed: int | None = None) -> pa.Table:
+        """Records of all columns drawn from the model, as an Arrow table that says so."""
+        from sfumato.estimation.synthesis import marked, whole_number
+
+        whole_number(rows)
+        return marked(self.model.records(rows, list(self.columns), seed=seed), self.n)
+
+    def _placed(self, names: Sequence[tuple[str, ...]]) -> dict[tuple[int, ...], Floats]:
+        """Tables by the places of their columns."""
+        place = {name: i for i, name in enumerate(self.columns)}
+        return {tuple(place[c] for c in each): self.table(*each).p for each in names}
+
+    def _again(self, rng: np.random.Generator) -> Model:
+        """The model of answers that might as well have come: as many, drawn from their own frequencies."""
+        from sfumato.estimation.graph import refitted
+
+        def redrawn(counts: Floats) -> Floats:
+            n = int(counts.sum())
+            return rng.multinomial(n, counts.ravel() / max(n, 1)).reshape(counts.shape).astype(float)
+
+        keys = [k for k in self.counts if len(k) == 2 or self.bundle.turns is not None or len(self.bundle.parts) == 1]
+        counts = {k: redrawn(self.counts[k]) for k in keys}
+        for a, b in (k for k in keys if len(k) == 2):  # pairs of parts that share one are redrawn one by one
+            counts.setdefault((a,), counts[a, b].sum(1))
+            counts.setdefault((b,), counts[a, b].sum(0))
+        other = replace(self, counts=counts, made={})
+        names, place = self.model.names, list(self.columns).index
+        tied = [[names[c] for c in (i, *held)] for i, held in enumerate(self.model.parents)]
+        pairs = {tuple(sorted(pair, key=place)) for held in tied for pair in combinations(held, 2)}
+        tables = other._placed([*((c,) for c in self.columns), *sorted(pairs)])
+        return refitted(self.model, tables, list(self.columns.values()))
+
     def _scores(self, part: int) -> Scores:
         own = self.bundle.parts[part]
         if part not in self.scores:
             twin = next((i for i in self.scores if alike(own, self.bundle.parts[i])), None)
             made = Scores.of(own, self.bundle.reading(own)) if twin is None else self.scores[twin]
-            self.scores[part] = replace(made, columns=self.bundle.reading(own))
+            self.scores[part] = replace(made, columns=self.bundle.reading(own), effects={})
         return self.scores[part]
 
     def _holding(self, names: Sequence[str]) -> list[int]:
@@ -99,23 +166,24 @@ class BundleEstimate:
     def _inverted(self, names: tuple[str, ...]) -> tuple[Inversion, int]:
         parts = self._holding(names)
         if not parts and self.bundle.turns is not None:
-            raise InputError(f"no part holds {' and '.join(names)} together, and each row answers one part only.")
+            raise InputError(
+                f"no part holds {' and '.join(names)} together, and each row answers one part only: .model says what "
+                "other tables make likely of them."
+            )
         if self.bundle.turns is not None:
-            return self._pooled(names, parts)
+            return self._pooled(names)
         if parts:
             best = min(parts, key=lambda i: self._scores(i).moment(names))
             return self._scores(best).table(names, self.counts[best,] / self.n, self.n), self.n
         return self._across(names), self.n
 
-    def _pooled(self, names: tuple[str, ...], parts: list[int]) -> tuple[Inversion, int]:
-        rows = {i: int(self.counts[i,].sum()) for i in parts}
-        seen = [i for i in parts if rows[i]] or parts[:1]
-        each = [self._scores(i).table(names, self.counts[i,] / max(rows[i], 1), rows[i]) for i in seen]
-        known = [(i, x) for i, x in zip(seen, each, strict=True) if x.identified.all()] or [(seen[0], each[0])]
-        if len(known) == 1:
-            return known[0][1], rows[known[0][0]]
-        moments = [self._scores(i).moment(names) for i, _ in known]
-        return PooledInversion.of([x for _, x in known], moments), sum(rows[i] for i, _ in known)
+    def _pooled(self, names: tuple[str, ...]) -> tuple[Inversion, int]:
+        """From all parts that tell something of the columns; the rows are those that tell of all of them."""
+        sizes = {name: self.columns[name].size for name in names}
+        about = sorted({i for name in names for i in self._holding([name])})
+        rows = {i: int(self.counts[i,].sum()) for i in about}
+        seen = [(self._scores(i), self.counts[i,] / max(rows[i], 1), rows[i]) for i in about]
+        return pooled(sizes, names, seen), sum(rows[i] for i in self._holding(names))
 
     def _best_home(self, name: str) -> int:
         """The part that tells most of a column; the secret may be read by several."""
@@ -127,6 +195,20 @@ class BundleEstimate:
         alone = [self._scores(i).table([name], self.counts[i,] / self.n, self.n) for i, name in homes]
         f = self.counts[min(a, b), max(a, b)] / self.n
         return PairInversion.of(alone[0], alone[1], f if a < b else f.T, self.n)
+
+
+def expected_estimate(bundle: Bundle, n: int) -> BundleEstimate:
+    """The estimate from n rows that follow the design distribution, with every answer as often as is expected."""
+    expected = [np.asarray(part.matrix @ prior(part)) for part in bundle.parts if part.matrix is not None]
+    if len(expected) < len(bundle.parts):
+        raise InputError("a part of the bundle is too large to foresee what will be known from it.")
+    if bundle.turns is not None:
+        rows = [n * turn / sum(bundle.turns) for turn in bundle.turns]
+        alone = [m * f for m, f in zip(rows, expected, strict=True)]
+        return BundleEstimate(bundle, n, True, {(i,): f for i, f in enumerate(alone)})
+    counts: dict[tuple[int, ...], Floats] = {(i,): n * f for i, f in enumerate(expected)}
+    pairs = combinations(range(len(expected)), 2)
+    return BundleEstimate(bundle, n, True, counts | {(a, b): n * np.outer(expected[a], expected[b]) for a, b in pairs})
 
 
 def estimate_bundle(source: Any, bundle: Bundle, *, project: bool = True) -> BundleEstimate:

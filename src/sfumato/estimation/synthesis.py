@@ -23,15 +23,23 @@ def synthesise(found: Estimate, rows: int, *, seed: int | None = None) -> pa.Tab
 
     It sees the estimate alone, which was made from released rows: nothing more is told about anybody.
     """
-    if not (isinstance(rows, int) and rows > 0):
-        raise InputError(f"the number of records must be a whole number, one or more, got {rows!r}.")
+    whole_number(rows)
     p = on_simplex(found.p).ravel()
     codes = np.random.default_rng(seed).choice(p.size, rows, p=p / p.sum())
     digits = np.unravel_index(codes, [c.size for c in found.columns])
     arrays = [
         pa.array(np.array(c.labels, object)[digit], pa.string()) for c, digit in zip(found.columns, digits, strict=True)
     ]
-    told = {"rows": rows, "estimated_from": found.n, "note": NOTE}
-    return pa.table(arrays, names=[c.name for c in found.columns]).replace_schema_metadata(
-        {SYNTHETIC_KEY: json.dumps(told).encode()}
-    )
+    return marked(pa.table(arrays, names=[c.name for c in found.columns]), found.n)
+
+
+def whole_number(rows: int) -> None:
+    """Refuse what is no number of records."""
+    if not (isinstance(rows, int) and rows > 0):
+        raise InputError(f"the number of records must be a whole number, one or more, got {rows!r}.")
+
+
+def marked(records: pa.Table, n: int) -> pa.Table:
+    """Records that say in their metadata that they are synthetic."""
+    told = {"rows": records.num_rows, "estimated_from": n, "note": NOTE}
+    return records.replace_schema_metadata({SYNTHETIC_KEY: json.dumps(told).encode()})

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from sfumato.certification import certificate
+from sfumato.certification.together import bundle_certificate, noises
 from sfumato.composing import total_levels
 from sfumato.decimals import SHORT, near
 from sfumato.decimals import level as limit
@@ -27,8 +28,8 @@ from sfumato.ledgers.names import account, tidy
 from sfumato.ledgers.persons import Persons, seen
 from sfumato.ledgers.remembering import check_declared, repeats
 from sfumato.ledgers.store import accounts, connected, entries_in, entry_in, insert, writing
-from sfumato.mechanism import Mechanism
-from sfumato.mechanism.file import MechanismRecord, mechanism_of, record_of
+from sfumato.mechanism import Bundle, Mechanism
+from sfumato.mechanism.bundle_file import any_record, made_of
 from sfumato.mechanism.memory import memory_key
 from sfumato.processes import may_be_running, this_process
 from sfumato.releasing.booking import Memo
@@ -62,8 +63,8 @@ class Ledger:
         with connected(self.path, create=False) as connection:
             return entry_in(connection, number)
 
-    def mechanism(self, checksum: str) -> Mechanism:
-        """The mechanism of a release, as it was."""
+    def mechanism(self, checksum: str) -> Mechanism | Bundle:
+        """The mechanism or bundle of a release, as it was."""
         with connected(self.path, create=False) as connection:
             return _mechanism(connection, checksum)
 
@@ -79,13 +80,11 @@ class Ledger:
     ) -> Reserved:
         """Reserve a place for a release, or refuse it with what is left."""
         people = tidy(people or "")
-        if not isinstance(flow.mechanism, Mechanism):
-            raise InputError("a bundle of mechanisms has no place in a ledger: what several amount to is not computed.")
         if flow.stream.seeded:
             raise InputError("a seeded release is not for release, so it has no place in a ledger. Leave out the seed.")
         if memoise is not None and person not in (None, memoise):
             raise InputError(f"answers are remembered by {memoise!r}: people are told apart by it, not by {person!r}.")
-        key, checksum = made_key(self.path), record_of(flow.mechanism).checksum
+        key, checksum = made_key(self.path), any_record(flow.mechanism).checksum
         table = seen(key, flow, memoise or person, checksum=None if memoise is None else checksum)
         entry = self.reserve(
             flow.mechanism, people, budget=budget, fingerprints=table.fingerprints, key=key_name(key),
@@ -96,7 +95,7 @@ class Ledger:
         return Reserved(self.path, entry, memo)
 
     def reserve(
-        self, mechanism: Mechanism, people: str, *, budget: float | None = None,
+        self, mechanism: Mechanism | Bundle, people: str, *, budget: float | None = None,
         fingerprints: dict[str, str] | None = None, key: str = "", same_values: bool = False, memoised: bool = False,
         target: str | None = None, persons: Persons | None = None,
     ) -> Entry:
@@ -105,9 +104,9 @@ class Ledger:
             checked_epsilon(budget)
         if memoised and (persons is None or persons.ids is None):
             raise InputError("remembered answers need the marks of the people whose they are (persons=).")
-        record = record_of(mechanism)
+        record = any_record(mechanism)
         claim = mechanism.claim
-        alone = None if claim is None else certificate(mechanism, wider=False).level
+        alone = None if claim is None else _alone(mechanism)
         entry = Entry(
             0, people, RESERVED, secrets.token_hex(16), record.checksum, None if claim is None else claim.sentence,
             None if alone is None or math.isinf(alone) else alone,
@@ -199,16 +198,22 @@ def _refusal(entry: Entry, live: list[Entry], level: float, note: str | None) ->
 def _level(connection: sqlite3.Connection, live: list[Entry], notion: str, target: float) -> float:
     loaded = {c: _mechanism(connection, c) for c in {e.mechanism for e in live}}
     groups = [[loaded[e.mechanism] for e in group] for group in same_inputs(live)]
-    drawn = {m.joint.fingerprint: m.joint.noise for m in loaded.values() if m.joint is not None}
-    designs = math.fsum(noise.epsilon for noise in drawn.values() if noise is not None)  # each draw of counts once
+    drawn = {mark: noise for m in loaded.values() for mark, noise in noises(m).items()}
+    designs = math.fsum(noise.epsilon for noise in drawn.values())  # each draw of counts once
     return designs + max(total.level for total in total_levels(groups, notion, target * math.exp(-designs)))
 
 
-def _mechanism(connection: sqlite3.Connection, checksum: str) -> Mechanism:
+def _alone(mechanism: Mechanism | Bundle) -> float:
+    """The proved level of what one release claims."""
+    found = bundle_certificate(mechanism) if isinstance(mechanism, Bundle) else certificate(mechanism, wider=False)
+    return found.level
+
+
+def _mechanism(connection: sqlite3.Connection, checksum: str) -> Mechanism | Bundle:
     row = connection.execute("SELECT content FROM mechanisms WHERE checksum = ?", (checksum,)).fetchone()
     if row is None:
         raise InputError(f"the ledger holds no mechanism {checksum}.")
-    return mechanism_of(msgspec.json.decode(row[0], type=MechanismRecord))
+    return made_of(row[0])
 
 
 def _ratio(budget: float | None) -> float:

@@ -47,6 +47,10 @@ class Promise:
             raise unknown("what a promise assumes", self.assuming, ASSUMING)
 
     @property
+    def notion(self) -> str:
+        return "rldp"
+
+    @property
     def sentence(self) -> str:
         return f"ε = {self.epsilon:.6g} (RLDP) about the secret {_HOLDS[self.assuming]}"
 

@@ -15,10 +15,12 @@ from sfumato.mechanism.file import (
     MechanismRecord,
     _alphabet,
     _columns,
+    _Head,
     checksum,
     mechanism_of,
 )
 from sfumato.mechanism.file import record_of as part_record
+from sfumato.mechanism.mechanism import Mechanism
 
 FORMAT, VERSION = "sfumato/bundle", 1
 
@@ -51,6 +53,18 @@ def record_of(bundle: Bundle) -> BundleRecord:
         None if bundle.turns is None else list(bundle.turns), promise, bundle.source,
     )
     return msgspec.structs.replace(record, checksum=checksum(record))
+
+
+def any_record(made: Mechanism | Bundle) -> MechanismRecord | BundleRecord:
+    """The content of the file of a mechanism, or of a bundle."""
+    return record_of(made) if isinstance(made, Bundle) else part_record(made)
+
+
+def made_of(data: bytes) -> Mechanism | Bundle:
+    """A mechanism or a bundle from bytes that this library wrote itself."""
+    if msgspec.json.decode(data, type=_Head).format == FORMAT:
+        return bundle_of(msgspec.json.decode(data, type=BundleRecord))
+    return mechanism_of(msgspec.json.decode(data, type=MechanismRecord))
 
 
 def bundle_of(record: BundleRecord) -> Bundle:

@@ -23,7 +23,7 @@ from sfumato.binning import value_counts
 from sfumato.errors import InputError, listed, option
 from sfumato.joint import Joint, Noise
 from sfumato.mechanism import load_counts
-from sfumato.noise import CLEAR, DIGITS, LABELS, Below, common, edge, round_numbers, two_sided
+from sfumato.noise import CLEAR, DIGITS, LABELS, SEEDED, Below, common, edge, round_numbers, two_sided
 from sfumato.releasing.columns import coarser, label_counts
 from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source
@@ -31,7 +31,6 @@ from sfumato.tabulation import arranged, dtype_of
 
 COMMON = 0.01  # of the people: labels that so many have are wanted, and no more ε than they need is spent
 STEP = 0.001  # of ε, in which it is spent: numbers that people can add up
-SEEDED = "seeded: not for release"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

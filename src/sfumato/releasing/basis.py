@@ -10,8 +10,8 @@ from pathlib import Path
 from sfumato.designers.splitting import split
 from sfumato.errors import InputError, option
 from sfumato.joint import Joint
-from sfumato.noise import noisy_counts
-from sfumato.releasing.alphabets import SEEDED, Learnt
+from sfumato.noise import SEEDED, noisy_counts
+from sfumato.releasing.alphabets import Learnt
 from sfumato.releasing.wishes import Wishes
 from sfumato.uncertainty import Anything, ChiSquareBall, UncertaintySet, covering
 

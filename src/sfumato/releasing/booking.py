@@ -5,7 +5,7 @@ Ledgers live in a folder of their own; a release only knows what it needs of one
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sfumato.errors import DataError, InputError
 from sfumato.mechanism.law import Words
-from sfumato.mechanism.memory import remembered
+from sfumato.mechanism.memory import memory_key, remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,10 @@ class Memo:
 
     column: str
     key: bytes
+
+    def part(self, name: str) -> Memo:
+        """The same people, with a key for one part of a bundle: its answers share no words with another's."""
+        return replace(self, key=memory_key(self.key, name))
 
     def words(self, people: pa.Array, codes: npt.NDArray[Any], count: int, first_row: int) -> Words:
         """The random words [i·count] of every record."""

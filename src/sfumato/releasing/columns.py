@@ -32,7 +32,7 @@ MOST_CELLS = 1_000  # of the table of secret and useful columns, where nobody na
 ROWS_IN_A_CELL = 5  # on average at least, or the confidence ball is too wide to be of use
 MOST_LABELS = 64  # of a categorical column
 MOST_COUNTED = 10_000  # labels after which a column is no longer counted
-MANY_COLUMNS = 5  # useful columns from which on their table may be too large for one mechanism
+RIVALS = 3  # useful columns from which on a bundle is another thing than one mechanism
 CUT = option("--bins COL=5", "bins={'COL': 5}")
 USEFUL = option("--useful", "useful=")
 
@@ -93,13 +93,17 @@ def chosen(
 
 
 def as_bundle(basis: Source, wishes: Wishes) -> bool:
-    """Whether the columns are for a bundle of mechanisms: because it was asked for, or their table is too large."""
-    if wishes.columns != "one" and (wishes.columns == "bundle" or wishes.assuming != "nothing"):
+    """Whether the columns are for a bundle of mechanisms: because it was asked for, or their table is too large.
+
+    Where one mechanism could be designed too, what either is worth decides (`planning.planned`).
+    """
+    given = {"assuming": wishes.assuming != "nothing", "tables": bool(wishes.tables)}
+    if wishes.columns != "one" and (wishes.columns == "bundle" or any(given.values())):
         return True
-    if wishes.assuming != "nothing":
+    for name in (name for name, there in given.items() if there):
         single = option("--columns one", "columns='one'")
-        raise InputError(f"{option('--assuming', 'assuming=')} is for a bundle; leave out {single}.")
-    return wishes.columns == "auto" and len(wishes.useful) >= MANY_COLUMNS and not fits_one_table(basis, wishes)
+        raise InputError(f"{option(f'--{name}', f'{name}=')} is for a bundle; leave out {single}.")
+    return wishes.columns == "auto" and len(wishes.useful) >= RIVALS and not fits_one_table(basis, wishes)
 
 
 def fits_one_table(basis: Source, wishes: Wishes) -> bool:

@@ -5,24 +5,24 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from sfumato.certification.linear import about_anything
+from sfumato.certification.together import anywhere, noises
 from sfumato.composing.composition import TELLING
 from sfumato.decimals import at_most
 from sfumato.errors import SfumatoError
-from sfumato.mechanism import Mechanism, load
+from sfumato.mechanism import Bundle, Mechanism, load
 from sfumato.releasing.files import Files
 
 LOOKED = 20  # mechanism files that are opened
 
 
-def beside(files: Files, mechanism: Mechanism) -> tuple[str, ...]:
+def beside(files: Files, mechanism: Mechanism | Bundle) -> tuple[str, ...]:
     """A sentence about mechanisms for the same secret in the folder of the release; none where there are none.
 
     Levels for any distribution add up, whatever the columns and the counts of each were; noisy counts that were used
     again are paid for once.
     """
     folder = files.mechanism.parent if isinstance(files.mechanism, Path) else None
-    found: list[tuple[str, Mechanism]] = []
+    found: list[tuple[str, Mechanism | Bundle]] = []
     for path in [] if folder is None else sorted(folder.glob("*.mechanism.json"))[:LOOKED]:
         if path == files.mechanism:
             continue
@@ -30,12 +30,12 @@ def beside(files: Files, mechanism: Mechanism) -> tuple[str, ...]:
             other = load(path)
         except SfumatoError:
             continue
-        if isinstance(other, Mechanism) and other.secret == mechanism.secret:
+        if other.secret == mechanism.secret:
             found.append((path.name, other))
     if not found:
         return ()
     every = [mechanism, *(other for _, other in found)]
-    drawn = {m.joint.fingerprint: m.joint.noise for m in every if m.joint is not None and m.joint.noise is not None}
+    drawn = {mark: noise for m in every for mark, noise in noises(m).items()}
     total = math.fsum(_level(m) for m in every) + math.fsum(noise.epsilon for noise in drawn.values())
     names = ", ".join(name for name, _ in found)
     what = "together they tell it to whoever knows the other values" if total > TELLING else (
@@ -44,6 +44,6 @@ def beside(files: Files, mechanism: Mechanism) -> tuple[str, ...]:
     return (f"about the same secret there is {names}: if these are the same people, {what} (sfumato compose)",)
 
 
-def _level(mechanism: Mechanism) -> float:
-    ratio = float(about_anything(mechanism).ratio)
+def _level(mechanism: Mechanism | Bundle) -> float:
+    ratio = float(anywhere(mechanism).ratio)
     return math.log(ratio) if ratio < math.inf else math.inf

@@ -112,7 +112,7 @@ def publish(
         located(to), mechanism=plan.file is None, report=report if isinstance(report, bool) else Path(report),
         private_report=None if private_report is None else Path(private_report), partition=divided, raw_cells=raw_cells,
         tables=True,
-    ).for_what(plan.mechanism)
+    )
     files.check([plan.source.path], force=force)
     account = Account(ledger, people, budget, same_values, memoise, person)
     session = Session(plan.source, plan, Silent(progress))

@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from sfumato.drawing.manifest import manifest_path, mechanism_beside
-from sfumato.errors import WHOLE, InputError, OutputError
-from sfumato.mechanism import Bundle, Mechanism, bundle_file, file
+from sfumato.errors import WHOLE, OutputError
+from sfumato.mechanism import Bundle, Mechanism
+from sfumato.mechanism.bundle_file import any_record
 from sfumato.releasing.targets import Drafted, all_drafted, check_place
 from sfumato.releasing.writing import Made, is_folder, writer_for
 from sfumato.sources import Where
@@ -67,15 +67,6 @@ class Files:
         }
         return {name: path for name, path in named.items() if path is not None}
 
-    def for_what(self, mechanism: Any) -> Files:
-        """The same, without the report where it cannot be written: it is about a single mechanism, not a bundle."""
-        if not isinstance(mechanism, Bundle):
-            return self
-        usual = Files.beside(self.table, partition=self.partition).report
-        if self.report not in (None, usual) or self.private_report is not None:
-            raise InputError("there is no report about a bundle yet; leave it out, and the private one.")
-        return replace(self, report=None)
-
     def check(self, inputs: Sequence[Where | None], *, force: bool) -> None:
         """Refuse before any work: outputs that exist, are an input, or are the same file."""
         seen: dict[str, str] = {}
@@ -103,5 +94,4 @@ def can_report() -> bool:
 
 def mechanism_bytes(mechanism: Mechanism | Bundle) -> bytes:
     """The content of the file of a mechanism, or of a bundle."""
-    record = bundle_file.record_of(mechanism) if isinstance(mechanism, Bundle) else file.record_of(mechanism)
-    return msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(any_record(mechanism)), indent=1) + b"\n"

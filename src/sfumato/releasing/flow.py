@@ -14,11 +14,11 @@ from sfumato.alphabet import Alphabet, Column, find_column
 from sfumato.drawing.bundled import BundleSampler, decoder_of
 from sfumato.drawing.decoding import GUESS, Decoder, decoder
 from sfumato.drawing.manifest import METADATA_KEY, NO_IMPRINT, Imprint, Manifest, OutputColumn, manifest_of
-from sfumato.drawing.randomness import Stream
+from sfumato.drawing.randomness import Stream, WordSource
 from sfumato.drawing.sampling import Sampler
 from sfumato.drawing.text_codes import TextCodes
 from sfumato.errors import InputError
-from sfumato.mechanism.bundle import Bundle
+from sfumato.mechanism import Bundle, Mechanism
 from sfumato.releasing.booking import Booking, Memo
 from sfumato.releasing.checking import Checked
 from sfumato.releasing.threads import ahead, in_order
@@ -76,9 +76,8 @@ class Flow:
             find_column(name, source.columns, source.name)
         kept = _kept(options.keep, source, {**private[0], **private[1]})
         told = "symbols" if options.decode == GUESS else options.decode  # guesses stand beside what is estimated from
-        sampler, decoding = _bundle_draws(made, told, stream) if isinstance(made, Bundle) else (
-            Sampler(made.law, stream), decoder(made, options.decode, stream)
-        )
+        sampler: Any = BundleSampler(made, stream) if isinstance(made, Bundle) else Sampler(made.law, stream)
+        decoding = decoding_of(made, options.decode, stream)
         names = [c.name for c in decoding.columns]
         clash = set(names) & set(kept)
         if clash:
@@ -137,7 +136,7 @@ class Flow:
         if self.memo is None:
             drawn = self.sampler.draw(codes, first_row)
         else:
-            words = self.memo.words(batch.column(self.memo.column), codes, self.sampler.law.words, first_row)
+            words = self.sampler.remembered(self.memo, batch.column(self.memo.column), codes, first_row)
             drawn = self.sampler.drawn(codes, words)
         arrays = self.decoder.arrays(drawn, first_row)
         arrays += [batch.column(name) for name in self.kept]
@@ -185,10 +184,9 @@ class Flow:
         )
 
 
-def _bundle_draws(bundle: Bundle, decode: str, stream: Stream) -> tuple[BundleSampler, Decoder]:
-    if decode != "symbols":
-        raise InputError(f"a bundle's answers are written as they are; decode={decode!r} is for single mechanisms.")
-    return BundleSampler(bundle, stream), decoder_of(bundle)
+def decoding_of(made: Mechanism | Bundle, decode: str, stream: WordSource) -> Decoder:
+    """How answers are written."""
+    return decoder_of(made, decode) if isinstance(made, Bundle) else decoder(made, decode, stream)
 
 
 def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from sfumato.alphabet import Floats
 from sfumato.errors import DataError, InputError
 from sfumato.joint import Joint
-from sfumato.mechanism import Mechanism
+from sfumato.mechanism import Bundle, Mechanism
 from sfumato.sources import Source
 
 if TYPE_CHECKING:
@@ -72,6 +75,23 @@ def counted(source: Source, like: Mechanism | Joint, names: dict[str, str]) -> J
         totals += np.bincount(codes, minlength=len(totals))
         row += batch.num_rows
     return Joint.from_counts(totals.reshape(like.secret.size, like.useful.size), like.secret, like.useful)
+
+
+def counted_tables(source: Source, bundle: Bundle, names: dict[str, str]) -> dict[tuple[str, ...], Floats]:
+    """The true table of every column of a bundle and of every two, as shares, in one pass."""
+    from sfumato.bundles.counting import joint_codes
+
+    columns = list({c.name: c for part in bundle.parts for c in bundle.reading(part)}.values())
+    groups = [*((c,) for c in columns), *combinations(columns, 2)]
+    totals = [np.zeros(math.prod(c.size for c in group), np.int64) for group in groups]
+    row = 0
+    for batch in source.batches([names.get(c.name, c.name) for c in columns]):
+        codes = {c.name: c.encode(batch.column(names.get(c.name, c.name)), first_row=row) for c in columns}
+        row += batch.num_rows
+        for total, group in zip(totals, groups, strict=True):
+            total += np.bincount(joint_codes(group, codes, batch.num_rows), minlength=len(total))
+    found = {tuple(c.name for c in group): total / row for group, total in zip(groups, totals, strict=True)}
+    return {key: p.reshape([c.size for c in group]) for (key, p), group in zip(found.items(), groups, strict=True)}
 
 
 @contextlib.contextmanager

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sfumato.alphabet import find_column
 from sfumato.certification import Certificate
 from sfumato.decimals import BITS, SHORT, at_least, at_most
@@ -14,14 +16,15 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism, load, save_counts
 from sfumato.optimise.budget import heard_by
 from sfumato.releasing.alphabets import Learnt, learnt, unsaid
-from sfumato.releasing.basis import Basis, Kept, basis_of, exact_basis
-from sfumato.releasing.columns import Choice, as_bundle, chosen, coarser, cut
+from sfumato.releasing.basis import SHARE, Basis, Kept, basis_of, exact_basis
+from sfumato.releasing.columns import RIVALS, Choice, as_bundle, chosen, coarser, cut
 from sfumato.releasing.listening import Listener, Silent
 from sfumato.releasing.notices import Notice, learned, notices_of
 from sfumato.releasing.parts import split, watched
 from sfumato.releasing.wishes import EVERY, Wishes, numbered
 from sfumato.sources import Source, Where, located, open_source
 from sfumato.tabulation import tabulate
+from sfumato.uncertainty import Anything, ChiSquareBall, UncertaintySet
 
 if TYPE_CHECKING:
     from sfumato.designers.outlook import Foreseen
@@ -33,6 +36,7 @@ SINGLE = {  # wishes that only a single mechanism can have, with what they are w
 }
 ONE, BUNDLE = option("--columns one", "columns='one'"), option("--columns bundle", "columns='bundle'")
 NEAR = ("distortion", "hamming", "leakage")  # methods that keep rows near
+GLANCE = 2.0  # seconds of a search that only tells what one mechanism would be worth
 NEARNESS = ("distance", "values", "outputs")  # options of the method distortion
 
 
@@ -52,10 +56,15 @@ class Plan:
     kept: Kept | None = None  # what was drawn of the table, and where it is to be kept
 
     def foreseen(self) -> Foreseen | None:
-        """What estimates from the release will be worth, by what the mechanism file tells anybody; None for a bundle,
-        and where there is no design to ask."""
+        """What estimates from the release will be worth, by what the mechanism file tells anybody; None where there is
+        no design to ask, or nobody knows how many rows there will be."""
         made = self.mechanism
-        if isinstance(made, Bundle) or made.joint is None or not (n := self.rows or self.source.rows or made.joint.n):
+        if isinstance(made, Bundle):
+            from sfumato.estimation.prospects import prospects
+
+            n = self.rows or self.source.rows
+            return None if not n else prospects(made, n)
+        if made.joint is None or not (n := self.rows or self.source.rows or made.joint.n):
             return None
         from sfumato.designers.outlook import foreseen
 
@@ -94,10 +103,10 @@ def plan(
     from, and `counts` names the column that says how many people a row of the table is. Further wishes are those of
     `design` (method, aim, notion, reads, time_limit, gap, distance, values, outputs, at_most) and of `tabulate` (bins,
     rare, missing, unseen, labels), numbers ('bins' cuts columns of many numbers, 'labels' does not), confidence,
-    columns ('auto', 'one' or 'bundle'), assuming (of a bundle), and design: 'exact' takes the counts as they are,
-    'noisy' adds noise to them (design_epsilon of ε), 'any' takes none, and 'auto' one of the two, chosen by the numbers
-    of rows and labels alone; labels of columns that are not `public` are then let in where many people have them
-    (delta), and edges of bins are noisy quantiles.
+    columns ('auto', 'one' or 'bundle'), assuming and tables (of a bundle), and design: 'exact' takes the counts as they
+    are, 'noisy' adds noise to them (design_epsilon of ε), 'any' takes none, and 'auto' one of the two, chosen by the
+    numbers of rows and labels alone; labels of columns that are not `public` are then let in where many people have
+    them (delta), and edges of bins are noisy quantiles.
 
     `.mechanism` can be saved and released with: release(p.source, p.mechanism, 'released.csv'), or publish(p, …) with
     its report. `.notices()` are what whoever publishes should have read.
@@ -133,13 +142,25 @@ def planned(
     for name in wishes.public:
         if name != EVERY:
             find_column(name, basis.columns, basis.name)
-    told_all = wishes.design == "exact" or reference is not None or fraction is not None or origin != "private"
-    wishes = cut(basis, wishes, keep, exact=told_all)
+    if wishes.tables and not wishes.useful:
+        named = dict.fromkeys(name for table in wishes.tables for name in table if name not in wishes.secret)
+        wishes = replace(wishes, useful=tuple(named))
+    whole = reference is None and fraction is None
+    told_all = wishes.design == "exact" or not whole or origin != "private"
+    asked = wishes = cut(basis, wishes, keep, exact=told_all)
+
+    def bundled() -> Plan:
+        made = _bundle(basis, asked, rest, keep, origin, told_all, listener, whole, seed)
+        return replace(made, table=source.name)
+
     if as_bundle(basis, wishes):
-        return replace(_bundle(basis, wishes, rest, keep, origin, told_all, listener), table=source.name)
+        return bundled()
     wishes, choice = _chosen(basis, wishes, keep=keep, known=source.columns, listener=listener)
     told = None if told_all else learnt(basis, wishes, seed, source.path)
     joint = tabulated(basis, wishes if told is None else told.wishes, listener=listener)
+    if (told_all or not unsaid(wishes)) and (why := _rival(asked, joint)) is not None:
+        two = bundled()
+        return replace(two, notes=(why, *two.notes))
     found = exact_basis(joint, wishes) if told is None else basis_of(joint, told, seed)
     table = Counted(joint, wishes, rest, source.name, told, choice, origin)
     return table.plan(found, designed(found, wishes, listener))
@@ -167,6 +188,35 @@ class Counted:
             self.rest, mechanism, made.certificate, told, self.choice, part=self.origin == "split", table=self.table,
             kept=found.kept, rows=self.joint.n if self.origin not in ("reference", "split") else None,
         )
+
+
+def _rival(wishes: Wishes, joint: Joint) -> str | None:
+    """Why a bundle for the columns that were named is worth more than one mechanism for all; None where it is not.
+
+    Both are compared by the rows that a release is worth for a column, on average, as far as the numbers of rows and of
+    labels tell it: designs for an even table of as many rows, by a short search. So nothing is told by the choice.
+    """
+    usual = all(getattr(wishes, name) == value for name, value in SINGLE.items())
+    if wishes.columns != "auto" or len(wishes.useful) < RIVALS or not usual or joint.secret.size < 2 or not joint.n:
+        return None
+    from sfumato.bundles.plans import worth
+    from sfumato.bundles.sharing import Layout
+    from sfumato.designers import design
+    from sfumato.designers.outlook import worth_of_one
+
+    even = Joint.from_counts(np.full(joint.shape, max(1, joint.n // joint.p.size)), joint.secret, joint.useful)
+    free = wishes.design == "any" or wishes.at_most == wishes.epsilon
+    within: UncertaintySet = Anything(even) if free else ChiSquareBall(even, confidence=wishes.confidence)
+    sizes = tuple(c.size for c in joint.useful.columns)
+    share = worth(Layout(joint.secret.size, sizes, (1.0,) * len(sizes)), wishes.epsilon)
+    made = design(within, wishes.epsilon, "auto", aim="estimates", time_limit=GLANCE)
+    one = worth_of_one(made.mechanism, even)
+    if share <= one:
+        return None
+    return (
+        f"a bundle is expected to be worth {share:.2%} of the rows for a column, one mechanism for all {len(sizes)} "
+        f"columns {one:.2%} ({ONE} for that one)"
+    )
 
 
 def given(source: Source, path: Where | str, secret: Sequence[str] = (), useful: Sequence[str] = ()) -> Plan:
@@ -288,6 +338,7 @@ def _near(joint: Joint, wishes: Wishes) -> dict[str, Any]:
 
 def _bundle(
     basis: Source, wishes: Wishes, rest: Source, keep: Sequence[str], origin: str, told_all: bool, listener: Listener,
+    whole: bool, seed: int | None,
 ) -> Plan:
     """A bundle of mechanisms, designed, sealed and certified."""
     from sfumato.bundles import bundle
@@ -321,10 +372,21 @@ def _bundle(
         made = bundle(
             basis, list(wishes.secret), list(wishes.useful), wishes.epsilon, assuming=wishes.assuming,
             confidence=wishes.confidence, missing=wishes.missing, bins=wishes.bins, rare=wishes.rare, origin=origin,
-            labels=wishes.labels,
+            labels=wishes.labels, tables=wishes.tables or 2, design_epsilon=_for_tables(wishes, whole, origin),
+            seed=seed,
         )
     said = {name: rule for name, rule in (wishes.bins or {}).items() if name not in wishes.automatic}
     edges = [name for name, rule in said.items() if not isinstance(rule, (int, str))]
     found = [c for c in (*wishes.secret, *wishes.useful) if c not in edges and c not in (wishes.labels or {})]
     told = learned(found) if made.bundle.confidence is not None else ()
-    return Plan(rest, made.bundle, made.certificate, (*made.notes, *told), choice, part=origin == "split")
+    return Plan(
+        rest, made.bundle, made.certificate, (*made.notes, *told), choice, part=origin == "split",
+        rows=made.rows if whole else None,
+    )
+
+
+def _for_tables(wishes: Wishes, whole: bool, origin: str) -> float | None:
+    """The part of ε for noisy counts by which a bundle chooses its tables, where they are asked for."""
+    if wishes.design != "noisy" or not whole or origin != "private":
+        return None
+    return round(SHARE * wishes.epsilon, 6) if wishes.design_epsilon is None else wishes.design_epsilon

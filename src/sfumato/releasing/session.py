@@ -37,7 +37,7 @@ from sfumato.releasing.checking import Checked
 from sfumato.releasing.files import Files, mechanism_bytes
 from sfumato.releasing.flow import DrawOptions, Flow, Progress
 from sfumato.releasing.listening import Listener, Silent
-from sfumato.releasing.parts import counted, counting_within
+from sfumato.releasing.parts import counted, counted_tables, counting_within
 from sfumato.releasing.planning import Plan, given, planned
 from sfumato.releasing.targets import Drafted, publish_all
 from sfumato.releasing.threads import Beside
@@ -176,8 +176,6 @@ class Drawing:
         """The rows of a Spark frame, released where they are: into a lazy frame, or into a folder."""
         from sfumato.releasing.spark.release import spark_release
 
-        if isinstance(self.flow.mechanism, Bundle):
-            raise InputError("a bundle is released from files and frames of this machine, not on a cluster.")
         with self._booked(to) as place:
             place.ready(None)  # from here on the cluster may name files: what fails now must be settled by a person
             done = spark_release(self.flow.at(place), to, force=force)
@@ -244,7 +242,8 @@ class Drawing:
             yield "report", page.encode()
         if files.private_report is not None:
             with self.listener.step("comparing with the true table"):
-                truth = counted(self.flow.source, mechanism, self.flow.coded)
+                count = counted_tables if isinstance(mechanism, Bundle) else counted
+                truth = count(self.flow.source, mechanism, self.flow.coded)
                 page = private_report(mechanism, proof, done.estimate, truth, **named)
             yield "private_report", page.encode()
 

@@ -43,6 +43,7 @@ class Wishes:
     outputs: str | None = None
     columns: str = "auto"  # one mechanism for all, or a bundle
     assuming: str = "nothing"  # by a bundle
+    tables: tuple[tuple[str, ...], ...] = ()  # that a bundle is asked for; none: all of one and two columns
     design: str = "exact"  # from the counts of the table as they are, 'noisy' ones, 'any' (none), or what suits: 'auto'
     design_epsilon: float | None = None  # the part of ε that noisy counts take; None: chosen without looking
     public: tuple[str, ...] = ()  # columns whose labels everybody knows; EVERY: all of them

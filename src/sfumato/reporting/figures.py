@@ -196,6 +196,7 @@ class Rows:
     notes: tuple[str, ...]
     cells: Side | None = None  # the table of both, cell by cell
     numbers: tuple[Number, ...] = ()
+    tables: tuple[Side, ...] = ()  # of two columns, of a bundle
 
 
 @dataclass(frozen=True)
@@ -204,9 +205,19 @@ class Private:
 
     n: int | None
     kept: float | None  # bits, at the true distribution
-    whole: float
-    distance: float | None  # total variation of the table
+    whole: float | None  # None of a bundle, which never builds the table of all columns
+    distance: float | None  # total variation of the table; of a bundle's tables, on average
     covered: bool | None
+
+
+@dataclass(frozen=True)
+class PartFact:
+    """One part of a bundle: the columns it is about, how it answers, and the share of rows that answer it."""
+
+    name: str
+    method: str
+    outputs: int
+    share: float
 
 
 @dataclass(frozen=True)
@@ -262,7 +273,7 @@ class Facts:
     promise: Promise | None
     cost: Cost | None
     design: DesignData | None
-    heat: Heat
+    heat: Heat | None  # None of a bundle, which has parts instead
     rows: Rows | None
     kept_columns: tuple[str, ...]
     seeded: bool
@@ -275,6 +286,7 @@ class Facts:
     seal: Seal | None
     glance: Glance
     private: Private | None = None
+    parts: tuple[PartFact, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -8,9 +8,9 @@ from typing import Any
 
 from sfumato.atomic import as_output_error, check_target, drafts
 from sfumato.errors import InputError
-from sfumato.estimation import Estimate
 from sfumato.joint import Joint
-from sfumato.mechanism import Mechanism
+from sfumato.mechanism import Bundle, Mechanism
+from sfumato.reporting.bundled import Truth
 from sfumato.reporting.pages import private_report, public_report
 
 
@@ -25,8 +25,9 @@ def private_path(path: str | os.PathLike[str]) -> Path:
 
 
 def write_reports(
-    path: str | os.PathLike[str], mechanism: Mechanism, certificate: Any, released: Estimate | None = None, *,
-    truth: Joint | None = None, private: str | os.PathLike[str] | None = None, force: bool = False, **options: Any,
+    path: str | os.PathLike[str], mechanism: Mechanism | Bundle, certificate: Any, released: Any = None, *,
+    truth: Joint | Truth | None = None, private: str | os.PathLike[str] | None = None, force: bool = False,
+    **options: Any,
 ) -> tuple[Path, ...]:
     """Write the public report to `path` and, when the true table is given, the private one beside it."""
     pages = {Path(path): public_report(mechanism, certificate, released, **options)}

@@ -118,7 +118,7 @@
 
   oneAtATime(Array.prototype.slice.call(document.querySelectorAll("#answer-analyst .column")));
   if (facts.curve) panel(facts.curve);
-  heat(facts.heat);
+  if (facts.heat) heat(facts.heat);
   var closed = [];
   window.addEventListener("beforeprint", function () {
     closed = Array.prototype.slice.call(document.querySelectorAll("details:not([open])"));

@@ -6,14 +6,15 @@ import base64
 import hashlib
 import json
 import math
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from sfumato.decimals import BITS, at_most, share_at_most
-from sfumato.estimation import Estimate
 from sfumato.joint import Joint
-from sfumato.mechanism import Mechanism
+from sfumato.mechanism import Bundle, Mechanism
+from sfumato.reporting.bundled import Truth, bundle_facts
 from sfumato.reporting.facts import facts_of
 from sfumato.reporting.figures import VAGUE, Curve, Facts
 from sfumato.reporting.words import words
@@ -23,22 +24,26 @@ UNLIMITED = 1000.0  # a change of the odds by more than this limits nothing that
 
 
 def public_report(
-    mechanism: Mechanism, certificate: Any, released: Estimate | None = None, *, manifest: Any = None,
+    mechanism: Mechanism | Bundle, certificate: Any, released: Any = None, *, manifest: Any = None,
     title: str | None = None, level: float = 0.95, file: str = "released.mechanism.json",
 ) -> str:
     """The page for everyone: nothing in it was computed from private rows beyond the mechanism file and the
     released rows, because it is given nothing else."""
-    return page(facts_of(mechanism, certificate, released, manifest=manifest, title=title, level=level, file=file))
+    told = {"manifest": manifest, "title": title, "level": level, "file": file}
+    return page(_facts(mechanism)(mechanism, certificate, released, **told))
 
 
 def private_report(
-    mechanism: Mechanism, certificate: Any, released: Estimate | None, truth: Joint, *, manifest: Any = None,
+    mechanism: Mechanism | Bundle, certificate: Any, released: Any, truth: Joint | Truth, *, manifest: Any = None,
     title: str | None = None, level: float = 0.95, file: str = "released.mechanism.json",
 ) -> str:
     """The page for those who may see the true table: the public one, and the comparison with the truth."""
-    return page(facts_of(
-        mechanism, certificate, released, truth=truth, manifest=manifest, title=title, level=level, file=file
-    ))
+    told = {"manifest": manifest, "title": title, "level": level, "file": file}
+    return page(_facts(mechanism)(mechanism, certificate, released, truth=truth, **told))
+
+
+def _facts(mechanism: Any) -> Callable[..., Facts]:
+    return bundle_facts if isinstance(mechanism, Bundle) else facts_of
 
 
 def page(found: Facts) -> str:
@@ -56,7 +61,7 @@ def _data(found: Facts) -> str:
     h, c = found.heat, found.curve
     content = {
         "useful": found.useful,
-        "heat": {
+        "heat": None if h is None else {
             "rows": h.row_labels, "columns": h.column_labels, "values": [[_six(x) for x in row] for row in h.values],
             "shares": [_six(x) for x in h.shares], "seen": [_six(x) for x in h.seen], "rest": h.rest,
             "unary": h.outputs is None,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from sfumato.decimals import BITS, at_most
 from sfumato.designers.sentences import METHODS
 from sfumato.reporting.figures import Facts, Promise
@@ -15,6 +17,10 @@ WITHIN = {
     "chi-square-ball": "for every distribution of the data that the design counts do not rule out",
     "renyi-ball": "for every distribution of the data within a stated divergence from the design counts",
     "polytope": "for every mixture of the distributions listed in the mechanism file",
+    "bundle of tables": "for every distribution whose small tables the design counts do not rule out, however columns "
+    "depend on each other",
+    "bundle of star": "only IF the columns are independent given the secret, which is a model and not proved",
+    "bundle of tree": "only IF the columns form the stated tree, which is a model and not proved",
     "custom": "for every distribution of the data in a set that its author defined and bounded",
 }
 SOURCES = {
@@ -60,6 +66,7 @@ GLOSSARY = (
     ("Certificate", "The proof of the promise from the whole numbers in the mechanism file. Anybody can repeat it."),
     ("Bit", "What one answer to a yes/no question tells when both are equally likely; 1.44 bits are one nat."),
 )
+UNNAMED = "A table of probabilities, one row for each output and one column for each input."
 WHOM = (
     "Anyone who holds the released rows and the mechanism file: readers, researchers, buyers, other agencies, "
     "whatever computing power they have."
@@ -99,7 +106,7 @@ def way(method: str) -> str:
 
 def words(f: Facts) -> Words:
     return Words(
-        way(f.method),
+        _parts(f) if f.parts else way(f.method),
         _protected(f), _others(f), WHOM, _limits(f), strength(f.promise, f.secret), _change(f), _odds(f), *_before(f),
         _condition(f),
         SOURCES.get(f.design.source, SOURCES["unstated"]) if f.design else "The mechanism file holds no design data.",
@@ -107,6 +114,12 @@ def words(f: Facts) -> Words:
         "" if f.rows is None else DECODES.get(f.rows.decode, f.rows.decode),
         _witness(f), _worth(f), _leaks(f), _contents(f),
     )
+
+
+def _parts(f: Facts) -> str:
+    """How a bundle answers."""
+    turns = "one of them, drawn at random" if min(p.share for p in f.parts) < 1 else "all of them"
+    return f"{len(f.parts)} parts, each about a few columns, with noise of their own; a row answers {turns}."
 
 
 def _witness(f: Facts) -> str:
@@ -226,6 +239,14 @@ def _worth(f: Facts) -> tuple[str, ...]:
     """What the rows are worth to an analyst."""
     if not f.precision:
         return ("The mechanism file holds no design data, so how exact estimates will be is not known beforehand.",)
+    if f.parts:
+        alone = [p for p in f.precision if " × " not in p.name]
+        worst = max(alone, key=lambda p: p.error or 0.0)
+        return (
+            "Shares of every column, and of every two that a part holds together, can be estimated without bias; all "
+            f"tables agree on the columns they share. The {worst.n:,} rows are worth "
+            f"{max(float(np.mean([p.equal or 0 for p in alone])), 1):,.0f} unprotected ones for a column, on average.",
+        )
     useful = f.precision[-1]
     if useful.error is None:
         return ("The mechanism is too large for the exactness of estimates to be worked out for this page.",)
@@ -258,7 +279,7 @@ def _contents(f: Facts) -> tuple[tuple[str, str], ...]:
         ("what", "What is protected", True), ("attacker", "What ε means", f.promise is not None),
         ("cost", "What it costs", f.cost is not None), ("law", "The mechanism", True),
         ("analyst", "What can be estimated", True), ("truth", "Compared with the truth", f.private is not None),
-        ("leaks", "What it leaks", True), ("public", "What became public", True),
+        ("leaks", "What it leaks", f.heat is not None), ("public", "What became public", True),
         ("proof", "Certificate", f.promise is not None), ("words", "Glossary", True),
     )
     return tuple((key, name) for key, name, there in parts if there)

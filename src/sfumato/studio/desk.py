@@ -14,7 +14,6 @@ from sfumato.drawing.manifest import Imprint
 from sfumato.errors import InputError, spelled
 from sfumato.ledgers import Ledger
 from sfumato.ledgers.booking import account_text
-from sfumato.mechanism import Mechanism
 from sfumato.releasing.alphabets import learnt
 from sfumato.releasing.booking import Account
 from sfumato.releasing.columns import cut, size_of, useful_columns
@@ -200,10 +199,10 @@ class Desk:
         """Release the rows into files, as the command line does: checked, drawn, estimated, reported; all or none."""
         roles, plan = Roles.of(choice, self._source().columns), self._plan(epsilon, made)
         plan.check_worth(plan.foreseen(), anyway=bool(more.get("anyway")))
-        files = Files.beside(Path(out), tables=True).for_what(plan.mechanism)
+        files = Files.beside(Path(out), tables=True)
         files.check([plan.source.path], force=bool(more.get("force")))
         account = _account(more)
-        if account.ledger is None and isinstance(plan.mechanism, Mechanism):
+        if account.ledger is None:
             plan = replace(plan, notes=(*plan.notes, *beside(files, plan.mechanism)))
         said = self.said(choice, epsilon, Path(out).name, more, table)
         public = self.said(choice, epsilon, Path(out).name, _public(more), Path(table).name)

@@ -83,9 +83,9 @@ class Form:
 
 
 def survey_id(mechanism: Mechanism | Bundle) -> str:
-    from sfumato.mechanism import bundle_file, file
+    from sfumato.mechanism.bundle_file import any_record
 
-    record = bundle_file.record_of(mechanism) if isinstance(mechanism, Bundle) else file.record_of(mechanism)
+    record = any_record(mechanism)
     return str(record.checksum).removeprefix("sha256:")[:SURVEY]
 
 

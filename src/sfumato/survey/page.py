@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from sfumato.errors import InputError
-from sfumato.mechanism import Bundle, Mechanism, Promise, bundle_file, file
+from sfumato.mechanism import Bundle, Mechanism, Promise
+from sfumato.mechanism.bundle_file import any_record
 from sfumato.survey.answers import parts_of, survey_id
 from sfumato.survey.words import Words
 
@@ -101,8 +102,7 @@ def _claim(survey: Survey) -> dict[str, Any] | None:
 
 
 def _file(mechanism: Mechanism | Bundle) -> str:
-    record = bundle_file.record_of(mechanism) if isinstance(mechanism, Bundle) else file.record_of(mechanism)
-    return msgspec.json.encode(record).decode()
+    return msgspec.json.encode(any_record(mechanism)).decode()
 
 
 def _scripts() -> list[str]:

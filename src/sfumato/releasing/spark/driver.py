@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.alphabet import Ints
+from sfumato.mechanism import Bundle
 from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark import worker
 from sfumato.releasing.spark.reading import answer_keys, counted_first, encoded, job_of, shuffle_parts
@@ -34,6 +35,8 @@ Writing = Callable[[Batches], Batches]  # (released values with counts) → what
 def suits(flow: Flow) -> bool:
     """Whether inputs and answers are few enough to pass through the driver."""
     mechanism = flow.mechanism
+    if isinstance(mechanism, Bundle):
+        return False
     return not flow.kept and mechanism.law.meaning != "subset" and max(mechanism.inputs, mechanism.outputs) <= FEW
 
 
@@ -56,9 +59,9 @@ def _inputs(flow: Flow) -> tuple[Ints, Ints]:
 
     cells = encoded(flow)
     if not counted_first(flow):
-        cells = cells.groupBy("x").agg(F.sum(WEIGHT).alias(WEIGHT))
+        cells = cells.groupBy("x0").agg(F.sum(WEIGHT).alias(WEIGHT))
     found = cells.toArrow()
-    codes, inverse = np.unique(np.asarray(found.column("x"), np.int64), return_inverse=True)
+    codes, inverse = np.unique(np.asarray(found.column("x0"), np.int64), return_inverse=True)
     counts = np.zeros(len(codes), np.int64)
     np.add.at(counts, inverse, np.asarray(found.column(WEIGHT), np.int64))
     return codes, counts
@@ -81,7 +84,7 @@ def _draw_shares(job: Job, codes: Ints, counts: Ints, parts: int, batches: Batch
 
 
 def _cells(codes: Ints, counts: Ints, low: int, high: int) -> pa.RecordBatch:
-    """The rows low … high − 1, counted in the order of their codes, as pieces (x, start, size) of at most BLOCK."""
+    """The rows low … high − 1, counted in the order of their codes, as pieces (x0, start, size) of at most BLOCK."""
     ends = np.cumsum(counts)
     begins = ends - counts
     first, last = np.clip(low - begins, 0, counts), np.clip(high - begins, 0, counts)
@@ -90,7 +93,7 @@ def _cells(codes: Ints, counts: Ints, low: int, high: int) -> pa.RecordBatch:
     turn = np.arange(len(which)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     start = first[which] + turn * worker.BLOCK
     size = np.minimum(worker.BLOCK, last[which] - start)
-    return pa.record_batch({"x": codes[which], "start": start, "size": size})
+    return pa.record_batch({"x0": codes[which], "start": start, "size": size})
 
 
 def _write_shares(writing: Writing, totals: pa.Table, parts: int, batches: Batches) -> Batches:

@@ -7,7 +7,9 @@ from typing import Any
 
 import msgspec
 
-from sfumato.mechanism.file import record_of
+from sfumato.drawing.decoding import GUESS
+from sfumato.mechanism import Bundle
+from sfumato.mechanism.bundle_file import any_record
 from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark import worker
 from sfumato.sources.spark import WEIGHT, column, grouped, map_in_arrow, plain_columns
@@ -15,17 +17,19 @@ from sfumato.sources.spark import WEIGHT, column, grouped, map_in_arrow, plain_c
 
 def job_of(flow: Flow) -> worker.Job:
     """What the workers must know of a release."""
-    record = msgspec.json.encode(record_of(flow.mechanism))
-    return worker.Job(record, flow.stream.key, flow.decode, len(flow.kept))
+    record = msgspec.json.encode(any_record(flow.mechanism))
+    guessed = any(c.role == "guess" for c in flow.decoder.columns)
+    inputs = len(worker.coded_apart(flow.mechanism))
+    return worker.Job(record, flow.stream.key, GUESS if guessed else flow.decode, len(flow.kept), inputs)
 
 
 def encoded(flow: Flow) -> Any:
-    """The rows as columns k… (kept), x (input code) and n (how often). One x may come in several rows."""
+    """The rows as columns k… (kept), x… (input code) and n (how often). One code may come in several rows."""
     from pyspark.sql.types import LongType, StructField, StructType
 
     passed = [StructField(name, field.dataType) for name, field in kept_fields(flow).items()]
-    schema = StructType([*passed, *(StructField(name, LongType()) for name in ("x", WEIGHT))])
-    frame, coded = flow.source.cluster, list(flow.coded.values())
+    schema = StructType([*passed, *(StructField(name, LongType()) for name in (*job_of(flow).codes, WEIGHT))])
+    frame, coded = flow.source.cluster, [flow.coded[c.name] for c in worker.reading(flow.mechanism)]
     if counted_first(flow):
         rows = grouped(frame, coded)
     else:
@@ -35,6 +39,8 @@ def encoded(flow: Flow) -> Any:
 
 def counted_first(flow: Flow) -> bool:
     """Whether rows take few distinct values, so that Spark counts these before Python sees them."""
+    if isinstance(flow.mechanism, Bundle):  # of many columns nearly every row has values of its own
+        return False
     alphabets = (flow.mechanism.secret, flow.mechanism.useful)
     return not flow.kept and all(c.cuts is None for a in alphabets for c in a.columns)
 

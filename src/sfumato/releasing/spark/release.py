@@ -17,7 +17,8 @@ from functools import partial
 from typing import Any
 
 from sfumato.drawing.manifest import SPARK_KEY, Told
-from sfumato.mechanism.file import record_of
+from sfumato.mechanism import Bundle
+from sfumato.mechanism.bundle_file import any_record
 from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark import worker
 from sfumato.releasing.spark.by_id import answered, check_names, check_order, check_repeatable
@@ -51,10 +52,13 @@ def _answers(flow: Flow) -> Any:
     cells = encoded(flow)
     if kept:
         cells = cells.withColumn("d", digest(kept))
-    cells = cells.groupBy(*job.names, "x").agg(F.sum(WEIGHT).alias(WEIGHT))
+    cells = cells.groupBy(*job.names, *job.codes).agg(F.sum(WEIGHT).alias(WEIGHT))
+    if job.inputs > 1:
+        rest = {name: StructField(name, LongType()) for name in job.codes[1:]}
+        cells = cells.withColumn("p", digest({**kept, **rest}))
     cells = _pieces(cells, worker.BLOCK, "start", "size")
-    if not kept:  # a few large cells would be left in one part, because they are few bytes
-        cells = cells.repartition(parts, "x", "start")
+    if not kept and not isinstance(flow.mechanism, Bundle):  # a few large cells would be left in one part: few bytes
+        cells = cells.repartition(parts, *job.codes, "start")
     keys = answer_keys(flow)
     fields = [StructField("d", BinaryType())] if kept else []
     fields += [StructField(name, field.dataType) for name, field in kept.items()]
@@ -86,7 +90,7 @@ def _rows(flow: Flow) -> Any:
     else:
         counts = _answers(flow)
         rows = map_in_arrow(counts, worker.expand, StructType(counts.schema.fields[:-1]))
-    told = Told(record_of(flow.mechanism).checksum, flow.decode, flow.stream.description)
+    told = Told(any_record(flow.mechanism).checksum, flow.decode, flow.stream.description)
     fields, ours = kept_fields(flow), {SPARK_KEY: told._asdict()}
     return rows.select(*(
         F.col(inner).alias(name, metadata=fields[inner].metadata if inner in fields else ours)

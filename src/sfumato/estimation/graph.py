@@ -1,0 +1,203 @@
+"""A model of all columns from estimated tables of two: each column given one or two others that are tied themselves.
+
+A tree of triples is decomposable: P(x) = Π P(x_c | x_a, x_b), with a and b in one triple before c. Of all distributions
+with the three tables of a triple the one of greatest entropy is found by iterative fitting [Deming, Stephan 1940], and
+of all with these triples the product is the one of greatest entropy [Lauritzen 1996, Prop. 4.25]. Which triples: those
+that tell most of the next column, as Chow and Liu [1968] choose the pairs of a tree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.alphabet import Column, Floats
+from sfumato.errors import InputError, unknown
+from sfumato.joint import entropy
+
+ROUNDS = 30  # of fitting three tables
+TRIPLE = 30_000  # cells of a table of three columns
+KEPT = 1_000_000  # cells of a table that is asked for
+TRIED = 8  # ties that are compared for the next column
+LEAST = 1e-9  # nats: tables of two columns that tell less are even
+AT_ONCE = 4_000_000  # numbers of a stretch of records that is drawn
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A distribution of all columns: any table of them, any event, and records."""
+
+    columns: tuple[Column, ...]  # in the order in which they are drawn
+    parents: tuple[tuple[int, ...], ...]  # places of none, one or two columns before
+    given: tuple[Floats, ...] = field(repr=False)  # P(column | parents), its own axis the last
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(c.name for c in self.columns)
+
+    def table(self, *names: str) -> Floats:
+        """The distribution of some columns together, with an axis for each."""
+        at = [self._place(name) for name in names]
+        if not at or len(set(at)) != len(at):
+            raise InputError(f"name one or more columns, each once, got {names}.")
+        if math.prod(self.columns[i].size for i in at) > KEPT:
+            raise InputError(f"a table of {', '.join(names)} has too many cells to list; draw records instead.")
+        return self._summed(at, {})
+
+    def probability(self, event: Mapping[str, Any]) -> float:
+        """Of an event: a label for each column, or several of them.
+
+        The sum over all records in it, one column at a time: messages pass from the last column to the first.
+        """
+        masks = {}
+        for name, wanted in event.items():
+            column = self.columns[self._place(name)]
+            labels = [wanted] if wanted is None or isinstance(wanted, str) else list(wanted)
+            masks[self._place(name)] = np.isin(np.arange(column.size), [column.code(x) for x in labels])
+        return float(self._summed([], masks))
+
+    def codes(self, rows: int, rng: np.random.Generator) -> dict[str, Any]:
+        """The codes of records that are drawn, by column."""
+        drawn: list[Any] = []
+        for column, parents, given in zip(self.columns, self.parents, self.given, strict=True):
+            ends = np.cumsum(given, axis=-1)
+            own, step = np.empty(rows, np.int32), max(1, AT_ONCE // column.size)
+            for start in range(0, rows, step):
+                part = slice(start, min(start + step, rows))
+                at = tuple(drawn[a][part] for a in parents)
+                own[part] = (rng.random((part.stop - start, 1)) * ends[at][..., -1:] >= ends[at][..., :-1]).sum(-1)
+            drawn.append(own)
+        return {c.name: codes for c, codes in zip(self.columns, drawn, strict=True)}
+
+    def records(self, rows: int, order: Sequence[str], *, seed: int | None = None) -> pa.Table:
+        """Records of all columns, each drawn by itself."""
+        codes = self.codes(rows, np.random.default_rng(seed))
+        by_name = {c.name: c for c in self.columns}
+        return pa.table({n: pa.array(np.array(by_name[n].labels, object)[codes[n]], pa.string()) for n in order})
+
+    def _place(self, name: str) -> int:
+        if name not in self.names:
+            raise unknown("a column of the model", name, self.names)
+        return self.names.index(name)
+
+    def _summed(self, kept: Sequence[int], masks: Mapping[int, Any]) -> Floats:
+        """Σ P over all columns that are not kept, within the masks."""
+        waiting: list[list[tuple[Floats, tuple[int, ...]]]] = [[] for _ in self.columns]
+        loose: list[tuple[Floats, tuple[int, ...]]] = []
+        for i in reversed(range(len(self.columns))):
+            own = self.given[i] * masks[i] if i in masks else self.given[i]
+            factors = [(own, (*self.parents[i], i)), *waiting[i]]
+            axes = {a for _, held in factors for a in held}
+            out = tuple(sorted(a for a in axes if a != i or i in kept))
+            told = _product(factors, out)
+            home = max(self.parents[i], default=None)
+            (loose if home is None else waiting[home]).append((told, out))
+        return _product(loose, tuple(kept))
+
+
+def _product(factors: Sequence[tuple[Floats, tuple[int, ...]]], out: tuple[int, ...]) -> Floats:
+    """The product of tables with named axes, summed over all axes but some."""
+    short = {a: i for i, a in enumerate(sorted({a for _, held in factors for a in held}))}  # einsum knows 52 names
+    operands: list[Any] = [x for table, held in factors for x in (table, [short[a] for a in held])]
+    return np.asarray(np.einsum(*operands, [short[a] for a in out]))
+
+
+def fitted(columns: Sequence[Column], tables: Mapping[tuple[int, ...], Floats]) -> Model:
+    """The model of tables of one and two columns, by places in ascending order, that agree on what they share."""
+    triples = _Triples(columns, dict(tables))
+    order, ties = [triples.start], set[tuple[int, int]]()
+    parents: list[tuple[int, ...]] = [()]
+    while len(order) < len(columns):
+        best: tuple[float, int, tuple[int, ...]] = (-math.inf, 0, ())
+        for c in (c for c in range(len(columns)) if c not in order):
+            for before in ((), *((a,) for a in order), *triples.likely(c, ties)):
+                if (gain := triples.told(c, before)) > best[0] + LEAST:
+                    best = gain, c, before
+        _, c, before = best
+        ties |= {(min(c, a), max(c, a)) for a in before}
+        order.append(c)
+        parents.append(before)
+    return _arranged(columns, triples, order, parents)
+
+
+def refitted(model: Model, tables: Mapping[tuple[int, ...], Floats], columns: Sequence[Column]) -> Model:
+    """The same ties with other tables."""
+    place = {c.name: i for i, c in enumerate(columns)}
+    order = [place[name] for name in model.names]
+    parents = [tuple(order[a] for a in held) for held in model.parents]
+    return _arranged(columns, _Triples(columns, dict(tables)), order, parents)
+
+
+def _arranged(
+    columns: Sequence[Column], triples: _Triples, order: Sequence[int], parents: Sequence[tuple[int, ...]]
+) -> Model:
+    given = tuple(triples.given(c, before) for c, before in zip(order, parents, strict=True))
+    places = tuple(tuple(order.index(a) for a in before) for before in parents)
+    return Model(tuple(columns[c] for c in order), places, given)
+
+
+@dataclass(eq=False)
+class _Triples:
+    """Tables of up to three columns, of greatest entropy among those with the tables of two that are known."""
+
+    columns: Sequence[Column]
+    tables: dict[tuple[int, ...], Floats]
+    known: dict[tuple[int, tuple[int, ...]], float] = field(default_factory=dict)
+
+    @property
+    def start(self) -> int:
+        """A column of the two that tell most of each other."""
+        pairs = [t for t in self.tables if len(t) == 2]
+        return max(pairs, key=lambda t: self.told(t[0], t[1:]), default=(0,))[0]
+
+    def likely(self, c: int, ties: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The ties whose two columns one by one tell most of c."""
+        return sorted(ties, key=lambda t: -self.told(c, t[:1]) - self.told(c, t[1:]))[:TRIED]
+
+    def told(self, c: int, before: tuple[int, ...]) -> float:
+        """I(c; before) in nats; −∞ where their tables are not known, or too large."""
+        held = tuple(sorted((c, *before)))
+        if any(pair not in self.tables for pair in combinations(held, 2)):
+            return -math.inf
+        if math.prod(self.columns[i].size for i in held) > TRIPLE:
+            return -math.inf
+        if (c, before) not in self.known:
+            sides = self._of((c,)), self._of(tuple(sorted(before))) if before else np.ones(1)
+            self.known[c, before] = sum(entropy(side) for side in sides) - entropy(self._of(held))
+        return self.known[c, before]
+
+    def given(self, c: int, before: tuple[int, ...]) -> Floats:
+        """P(c | before), with the axes of `before` first."""
+        held = tuple(sorted((c, *before)))
+        table = np.transpose(self._of(held), [held.index(i) for i in (*before, c)])
+        total = table.sum(-1, keepdims=True)
+        own = np.broadcast_to(self._of((c,)), table.shape).copy()
+        return np.asarray(np.divide(table, total, out=own, where=total > 0))
+
+    def _of(self, held: tuple[int, ...]) -> Floats:
+        if held not in self.tables:
+            self.tables[held] = _three(*(self.tables[pair] for pair in combinations(held, 2)))
+        return self.tables[held]
+
+
+def _three(ab: Floats, ac: Floats, bc: Floats) -> Floats:
+    """The table of three columns fitted to those of every two; exactly to the last that is fitted.
+
+    Estimated tables of two may be no margins of anything: then the rounds are left where they are, and the model has
+    those tables that its columns were tied by, and the others nearly.
+    """
+    q = ab[:, :, None] * ac[:, None, :] * bc[None]
+    for _ in range(ROUNDS):
+        before = q
+        for margin, axis in ((bc[None], 0), (ac[:, None, :], 1), (ab[:, :, None], 2)):
+            total = q.sum(axis, keepdims=True)
+            q = q * np.divide(margin, total, out=np.zeros_like(total), where=total > 0)
+        if np.abs(q - before).max() < 1e-12:
+            break
+    return np.asarray(q / q.sum() if q.sum() > 0 else ab[:, :, None] * bc.sum(0) / ab.sum())
