@@ -24,10 +24,10 @@ from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
 from sfumato.optimise.master import Information, mixed_again
 from sfumato.optimise.moves import mover
 from sfumato.optimise.outside import NUMBERS, RAYS, meet
-from sfumato.optimise.product.designs import safe, two_level
+from sfumato.optimise.product.designs import Families, safe, two_level
 from sfumato.optimise.product.layout import Layout
 from sfumato.optimise.product.moves import ProductMover
-from sfumato.optimise.product.profiles import capped, ranked
+from sfumato.optimise.product.profiles import OutOfTime, capped, climbed, liked
 from sfumato.optimise.product.two_level import Profile
 from sfumato.optimise.search import Move, Tangents, improve
 
@@ -37,14 +37,11 @@ GAP = 1e-4  # relative, between value and bound, at which neither is worked on a
 SEEN = 0.7  # of the time: the table without secrets that never occur
 FEW_RAYS = 12_000  # where the work shall be small and the same on every machine
 QUICK_RAYS = 20_000  # where no smaller gap is asked for
-PLAIN = (0.1, 0.3, 0.55)  # drops of further profiles, relative to E − 1
 SPIKES, ROUNDS = 600, 2  # sets that rows under a cap begin from, and how often prices are taken anew in between
-LIFTS = (0.25, 0.75, 0.1, 0.9)  # how low the floor of further profiles lies under a cap
 MANY = 2  # useful values for each pair of secrets from which coarser tables are begun with
-NEAR = (0.3, 0.15, 0.07)  # relative steps of a profile's drop and power around the best one
-CALM, GAIN = 4, 1e-4  # profiles in turn that gain less than this, relative, after which no more are tried at first
 LAST = 120  # pairs of a row that are searched exactly before it is sealed, and as many again
-PRICED = 3  # profiles under which rows are made by price
+PRICED = 3  # profiles under which rows are made by price at a time
+SCAN, SCANNED = 0.5, 14  # profiles whose designs are compared: of the time for them, and at most
 
 
 @dataclass(eq=False)
@@ -76,6 +73,8 @@ class Chain:
         self.notes: list[str] = []
         self.profiles: list[Profile] = [] if profile is None else [profile]
         self.values: dict[Profile, float] = {}  # of two-level designs
+        self.families: dict[Profile, Families] = {}
+        self.turn = 0
         self.priced: dict[Profile, ProductMover] = {}
         self.given = profile is not None
         self.seen = np.flatnonzero(within.joint.p_secret > 0)
@@ -124,50 +123,43 @@ class Chain:
             self.master.add(settled(self.cone, x) if len(self.coordinates.p) <= NUMBERS else x)
 
     def _products(self) -> None:
-        """Two-level designs under the profile that a relaxation likes and under none."""
+        """Two-level designs: under the profile that is best by a part of the work, and under none."""
         if self.given:
             self._under(self.profiles[0])
             return
-        budget, profiles = self.budget.part(PRODUCT), [capped(self.epsilon, self.at_most)]
+        p, budget, best = self.within.joint.p, self.budget.part(PRODUCT), capped(self.epsilon, self.at_most)
         if self.within.budget > 0:
-            profiles = [ranked(self.within, self.within.joint.p, self.epsilon, self.at_most)[0], *profiles]
-        for profile in profiles:
-            if not self.values or not budget.over:
-                self._under(profile)
-        best, calm = self.master.solve(), 0
-        more = self.within.budget > 0 and len(self.coordinates.p) > NUMBERS  # smaller ones are met from outside
-        while more and calm < CALM and not budget.over and len(self._other_profile(best, budget)):
-            calm = 0 if self.master.solve() > best * (1 + GAIN) else calm + 1
-            best = self.master.value
+            first = liked(self.within, p, self.epsilon, self.at_most)[0]
+            small = len(self.coordinates.p) <= NUMBERS  # those are met from outside
+            scan = budget.part(SCAN)
 
-    def _under(self, profile: Profile) -> Floats:
+            def rough(profile: Profile) -> float:
+                if self.values and scan.over:
+                    raise OutOfTime
+                self.values[profile] = two_level(self._families(profile), scan, rough=True).value(p)
+                return self.values[profile]
+
+            best = first if small else climbed(rough, first, self.epsilon, self.at_most, SCANNED)[0]
+        self._under(best)
+        if not budget.over:
+            self._under(capped(self.epsilon, self.at_most))
+
+    def _families(self, profile: Profile) -> Families:
+        if profile not in self.families:
+            self.families[profile] = Families(self.within, self.within.joint.p, self.epsilon, profile)
+        return self.families[profile]
+
+    def _under(self, profile: Profile) -> None:
         """The best two-level design found under a profile; its rows join the pool as steep as their own pairs allow.
 
         A profile asks more than privacy does, of most rows.
         """
-        p = self.within.joint.p
-        x = self.coordinates.taken(two_level(self.within, p, self.epsilon, profile, self.budget).rows())
+        x = self.coordinates.taken(two_level(self._families(profile), self.budget).rows())
         theta = x @ self.coordinates.p
         x, theta = self.coordinates.unit(x[theta > 0]), theta[theta > 0]
         steep = settled(self.cone, x)
         self.values[profile] = float(_weights(theta, x, steep) @ (xlogx(steep) @ self.coordinates.p))
         self.master.add(steep)
-        return steep
-
-    def _other_profile(self, _: object, __: Budget) -> Floats:
-        """A design under a profile that was not tried: steps around the best, plain ones, smaller steps."""
-        E = float(np.exp(self.epsilon))
-        best = max(self.values, key=lambda x: self.values[x])
-        plain = [replace(best, drop=part * (E - 1), power=0.5) for part in PLAIN]
-        lifts = [capped(self.epsilon, self.at_most, part) for part in LIFTS] if self.at_most else []
-        first, *others = (
-            [best.beside(a, c) for a, c in ((1, k), (1, 1 / k), (1 / k, 1), (k, 1))]
-            for k in (1 + x for x in NEAR)
-        )
-        for profile in itertools.chain(first, plain, lifts, *others):
-            if profile not in self.values and 1 + profile.drop < 0.99 * E:
-                return self._under(profile)
-        return np.zeros((0, len(self.coordinates.p)))
 
     def _outside(self) -> None:
         """Rows of few numbers: cuts from outside, which also bound every private mechanism."""
@@ -210,7 +202,7 @@ class Chain:
             free = FreeRows(self.cone.cap, self.coordinates.p)
             moves = [lambda _, budget: free.rows(self.master.prices, budget)]
         elif self.values:
-            moves = [self._priced, *([self._other_profile] if self.within.budget > 0 else []), *moves]
+            moves = [self._priced, *moves]
         improve(self.master, moves, self.budget)
 
     def _spikes(self) -> None:
@@ -239,13 +231,16 @@ class Chain:
                 self.master.learn()
 
     def _priced(self, _: Floats, budget: Budget) -> Floats:
-        """Rows of product form for the master's prices, under the best profiles."""
+        """Rows of product form for the master's prices, under the best profile and, in turn, two of the others."""
         p, found = self.within.joint.p, []
         prices = np.zeros(p.size)
         prices[self.coordinates.cell] = self.master.prices
-        for profile in sorted(self.values, key=lambda x: -self.values[x])[:PRICED]:
+        best, *others = sorted(self.values, key=lambda x: -self.values[x])
+        others = others[self.turn % max(len(others), 1) :] + others
+        self.turn += PRICED - 1
+        for profile in dict.fromkeys([best, *others[: PRICED - 1]]):
             if profile not in self.priced:
-                self.priced[profile] = ProductMover(self.within, p, self.epsilon, profile)
+                self.priced[profile] = ProductMover(self._families(profile))
             found.append(self.priced[profile].rows(prices.reshape(p.shape), budget))
         return self.coordinates.unit(self.coordinates.taken(np.concatenate(found)))
 
@@ -319,8 +314,8 @@ def widest(
 ) -> tuple[Layout, Profile]:
     """A layout for a table whose rows cannot be listed: two-level blocks under the profile that a relaxation likes."""
     p = within.joint.p
-    chosen = ranked(within, p, epsilon, at_most)[0] if profile is None else profile
-    return safe(two_level(within, p, epsilon, chosen, budget), within, p, epsilon), chosen
+    chosen = liked(within, p, epsilon, at_most)[0] if profile is None else profile
+    return safe(two_level(Families(within, p, epsilon, chosen), budget), within, p, epsilon), chosen
 
 
 def _order(p: Floats) -> tuple[Any, Any]:
