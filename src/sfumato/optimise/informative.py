@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -32,14 +32,14 @@ from sfumato.optimise.product.two_level import Profile
 from sfumato.optimise.search import Move, Tangents, improve
 
 LISTED = 600  # numbers in a row up to which rows are listed: the master is a dense programme with so many equations
-PRODUCT, COARSE, OUTSIDE = 0.35, 0.3, 0.6  # of the time: designs under profiles, coarser tables, cuts from outside
+PRODUCT, FEW, PRICES, COARSE, OUTSIDE = 0.6, 0.15, 0.35, 0.3, 0.6  # of the time left: designs under profiles, with many
+# or few secrets, rows by price, coarser tables, cuts from outside
 GAP = 1e-4  # relative, between value and bound, at which neither is worked on any more
 SEEN = 0.7  # of the time: the table without secrets that never occur
 FEW_RAYS = 12_000  # where the work shall be small and the same on every machine
 QUICK_RAYS = 20_000  # where no smaller gap is asked for
 SPIKES, ROUNDS = 600, 2  # sets that rows under a cap begin from, and how often prices are taken anew in between
 MANY = 2  # useful values for each pair of secrets from which coarser tables are begun with
-LAST = 120  # pairs of a row that are searched exactly before it is sealed, and as many again
 PRICED = 3  # profiles under which rows are made by price at a time
 SCAN, SCANNED = 0.5, 14  # profiles whose designs are compared: of the time for them, and at most
 
@@ -85,6 +85,11 @@ class Chain:
         known = hasattr(self.within, "masses_of") or (hasattr(self.within, "masses") and self.within.budget > 0)
         return known and self.reads == "both" and len(self.seen) == len(self.within.joint.p) > 1
 
+    @property
+    def few(self) -> bool:
+        """Whether secrets are few beside the cells: there merging pays, and blocks of one secret at a time tell little."""
+        return int((self.within.joint.p > 0).sum()) >= MANY * len(self.seen) ** 2
+
     def run(self, starts: Sequence[Floats]) -> Found:
         """Every stage while there is time; interrupting ends with the best so far."""
         try:
@@ -94,7 +99,7 @@ class Chain:
                 self._try("product", self._products)
             if not self.given:
                 if self.values:
-                    self._try("prices", lambda: improve(self.master, [self._priced], self.budget.part(PRODUCT)))
+                    self._try("prices", lambda: improve(self.master, [self._priced], self.budget.part(PRICES)))
                 if self.at_most is not None:
                     self._try("spikes", self._spikes)
                 self._try("outside", self._outside)
@@ -125,13 +130,13 @@ class Chain:
     def _products(self) -> None:
         """Two-level designs: under the profile that is best by a part of the work, and under none."""
         if self.given:
-            self._under(self.profiles[0])
+            self._under(self.profiles[0], self.budget)
             return
-        p, budget, best = self.within.joint.p, self.budget.part(PRODUCT), capped(self.epsilon, self.at_most)
+        p, best = self.within.joint.p, capped(self.epsilon, self.at_most)
+        small = len(self.coordinates.p) <= NUMBERS or self.few  # those are met from outside, or moved from coarser ones
+        budget = self.budget.part(FEW if self.few else PRODUCT)
         if self.within.budget > 0:
-            first = liked(self.within, p, self.epsilon, self.at_most)[0]
-            small = len(self.coordinates.p) <= NUMBERS  # those are met from outside
-            scan = budget.part(SCAN)
+            first, scan = liked(self.within, p, self.epsilon, self.at_most)[0], budget.part(SCAN)
 
             def rough(profile: Profile) -> float:
                 if self.values and scan.over:
@@ -140,21 +145,21 @@ class Chain:
                 return self.values[profile]
 
             best = first if small else climbed(rough, first, self.epsilon, self.at_most, SCANNED)[0]
-        self._under(best)
-        if not budget.over:
-            self._under(capped(self.epsilon, self.at_most))
+        self._under(best, budget)
+        if small and not budget.over:
+            self._under(capped(self.epsilon, self.at_most), budget)
 
     def _families(self, profile: Profile) -> Families:
         if profile not in self.families:
             self.families[profile] = Families(self.within, self.within.joint.p, self.epsilon, profile)
         return self.families[profile]
 
-    def _under(self, profile: Profile) -> None:
+    def _under(self, profile: Profile, budget: Budget) -> None:
         """The best two-level design found under a profile; its rows join the pool as steep as their own pairs allow.
 
         A profile asks more than privacy does, of most rows.
         """
-        x = self.coordinates.taken(two_level(self._families(profile), self.budget).rows())
+        x = self.coordinates.taken(two_level(self._families(profile), budget).rows())
         theta = x @ self.coordinates.p
         x, theta = self.coordinates.unit(x[theta > 0]), theta[theta > 0]
         steep = settled(self.cone, x)
@@ -185,7 +190,7 @@ class Chain:
         cells, secrets = int((joint.p > 0).sum()), len(self.seen)
         if self.reads != "both" or cells <= 2 * secrets + 2 or not hasattr(self.within, "around"):
             return
-        if cells < MANY * secrets**2 or (self.at_most and cells <= NUMBERS):  # merging pays where a secret has many
+        if not self.few or (self.at_most and cells <= NUMBERS):
             return
         groups = merged(joint, (cells - secrets) // 2)
         below = Chain(
@@ -245,13 +250,9 @@ class Chain:
         return self.coordinates.unit(self.coordinates.taken(np.concatenate(found)))
 
     def _finished(self) -> Found:
-        """The rows in use, private to the last pair, mixed once more beside those that nearly were in use."""
-        x, theta = mixed_again(self.cone, self.master).used()
-        if isinstance(self.cone, RatioCone):  # pairs that the screen misses would cost a coarser sealing
-            last = RatioCone(self.within, self.epsilon + self.spare, self.reads, self.at_most)
-            last.MOST = LAST
-            before, x = x, repaired(last, x)
-            theta = _weights(theta, before, x)
+        """The rows in use and those nearly in use, private to the last pair, mixed once more."""
+        last = RatioCone(self.within, self.epsilon + self.spare, self.reads, self.at_most, closely=True)
+        x, theta = mixed_again(last, self.master).used()
         rows = self.coordinates.full(theta[:, None] * x)
         value = float(theta @ (xlogx(x) @ self.coordinates.p))
         return Found(rows / rows.sum(0), value, self.bound, self.stages, self.notes)
