@@ -32,7 +32,7 @@ from sfumato.optimise.product.two_level import Profile
 from sfumato.optimise.search import Move, Tangents, improve
 
 LISTED = 600  # numbers in a row up to which rows are listed: the master is a dense programme with so many equations
-PRODUCT, FEW, PRICES, COARSE, OUTSIDE = 0.6, 0.15, 0.35, 0.3, 0.6  # of the time left: designs under profiles, with many
+PRODUCT, FEW, PRICES, COARSE, OUTSIDE = 0.6, 0.3, 0.35, 0.3, 0.6  # of the time left: designs under profiles, with many
 # or few secrets, rows by price, coarser tables, cuts from outside
 GAP = 1e-4  # relative, between value and bound, at which neither is worked on any more
 SEEN = 0.7  # of the time: the table without secrets that never occur
@@ -133,7 +133,7 @@ class Chain:
             self._under(self.profiles[0], self.budget)
             return
         p, best = self.within.joint.p, capped(self.epsilon, self.at_most)
-        small = len(self.coordinates.p) <= NUMBERS or self.few  # those are met from outside, or moved from coarser ones
+        small = len(self.coordinates.p) <= NUMBERS  # those are met from outside
         budget = self.budget.part(FEW if self.few else PRODUCT)
         if self.within.budget > 0:
             first, scan = liked(self.within, p, self.epsilon, self.at_most)[0], budget.part(SCAN)
