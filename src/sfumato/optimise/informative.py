@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -32,16 +32,17 @@ from sfumato.optimise.product.two_level import Profile
 from sfumato.optimise.search import Move, Tangents, improve
 
 LISTED = 600  # numbers in a row up to which rows are listed: the master is a dense programme with so many equations
-PRODUCT, FEW, PRICES, COARSE, OUTSIDE = 0.6, 0.3, 0.35, 0.3, 0.6  # of the time left: designs under profiles, with many
+PRODUCT, FEW, PRICES, COARSE, OUTSIDE = 0.6, 0.15, 0.35, 0.3, 0.6  # of the time left: designs under profiles, with many
 # or few secrets, rows by price, coarser tables, cuts from outside
 GAP = 1e-4  # relative, between value and bound, at which neither is worked on any more
 SEEN = 0.7  # of the time: the table without secrets that never occur
 FEW_RAYS = 12_000  # where the work shall be small and the same on every machine
 QUICK_RAYS = 20_000  # where no smaller gap is asked for
 SPIKES, ROUNDS = 600, 2  # sets that rows under a cap begin from, and how often prices are taken anew in between
-MANY = 2  # useful values for each pair of secrets from which coarser tables are begun with
+MANY = 4  # cells for each pair of secrets from which coarser tables are begun with
 PRICED = 3  # profiles under which rows are made by price at a time
-SCAN, SCANNED = 0.5, 14  # profiles whose designs are compared: of the time for them, and at most
+SCAN, SCANNED = 0.6, 14  # profiles whose designs are compared: of the time for them, and at most
+FLAT = 0.05  # of E − 1: the drop of a profile that is compared with the one that a relaxation likes
 
 
 @dataclass(eq=False)
@@ -133,18 +134,23 @@ class Chain:
             self._under(self.profiles[0], self.budget)
             return
         p, best = self.within.joint.p, capped(self.epsilon, self.at_most)
-        small = len(self.coordinates.p) <= NUMBERS  # those are met from outside
+        small = len(self.coordinates.p) <= NUMBERS or self.few  # met from outside, or moved from coarser ones
         budget = self.budget.part(FEW if self.few else PRODUCT)
         if self.within.budget > 0:
             first, scan = liked(self.within, p, self.epsilon, self.at_most)[0], budget.part(SCAN)
 
             def rough(profile: Profile) -> float:
-                if self.values and scan.over:
-                    raise OutOfTime
-                self.values[profile] = two_level(self._families(profile), scan, rough=True).value(p)
+                if profile not in self.values:
+                    if len(self.values) > 1 and scan.over:
+                        raise OutOfTime
+                    self.values[profile] = two_level(self._families(profile), scan, rough=True).value(p)
                 return self.values[profile]
 
-            best = first if small else climbed(rough, first, self.epsilon, self.at_most, SCANNED)[0]
+            if small:
+                best = first
+            else:  # the relaxation asks for column sums on average alone, and likes great drops too much
+                flat = replace(first, drop=FLAT * float(np.expm1(self.epsilon)))
+                best = climbed(rough, max(first, flat, key=rough), self.epsilon, self.at_most, SCANNED)[0]
         self._under(best, budget)
         if small and not budget.over:
             self._under(capped(self.epsilon, self.at_most), budget)

@@ -17,7 +17,7 @@ from sfumato.optimise.product.two_level import LISTED, NODES, Ball, Heights, Pro
 
 STEPS = 512  # of the budget at which a finished layout is compared
 PROOF = 3e-6  # nats left for the proof on a grid and the rounding
-LEVEL = 1e-3  # of the value: what a total that is not level may lose before rows are grouped
+LEVEL = 5e-3  # of the value: what a total that is not level may lose before rows are grouped
 WIDE = 2_000  # cells beyond which heights are tabled more coarsely and T stays what the relaxation says
 
 

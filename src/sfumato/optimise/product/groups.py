@@ -76,7 +76,8 @@ class Groups:
         size, link, count = self.p.shape[1], self.first[k][0], len(blocks)
         if not count:
             return
-        rows = np.concatenate([np.arange(s * size, (s + 1) * size), [link + self.others.index(s), link + len(self.others)]])
+        own = np.arange(s * size, (s + 1) * size)
+        rows = np.append(own, [link + self.others.index(s), link + len(self.others)])
         full = np.column_stack([blocks, np.ones(count), blocks @ self.p[s]])
         matrix = sparse.csc_matrix(
             (full.ravel(), np.tile(rows, count), np.arange(count + 1) * len(rows)), shape=(self.lp.rows, count)
@@ -103,7 +104,8 @@ class Groups:
                 break
             best = max(best, value)
             for k in range(len(self.heads)):
-                self._priced(k)
+                if not budget.over:
+                    self._priced(k)
         return best
 
     def _own(self, k: int) -> Floats:
