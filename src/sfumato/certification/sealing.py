@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import exp
+from math import expm1
 
 from sfumato.certification.certificate import BELIEFS, Certificate, certificate, outlook
 from sfumato.errors import ClaimError
@@ -34,8 +34,9 @@ def seal(
             return tried, replace(found, elsewhere=outlook(tried))
         if claim.notion not in BELIEFS:  # those are proved at ε or not at all: a level that fails says little
             missing = found.level - claim.epsilon
-            needed, enough = missing / 8, 1.05 * missing / (1.0 - exp(-claim.epsilon))  # less than `needed` is too little
-            if claim.epsilon > 0 and margin < enough < margins[-1] and not tuned:
+            needed = missing / 8  # a smaller mixture could not make up for what is missing
+            enough = 1.05 * missing / -expm1(-claim.epsilon) if claim.epsilon > 0 else 0.0
+            if margin < enough < margins[-1] and not tuned:
                 left, tuned = [enough, *(x for x in left if x > enough)], True
     raise ClaimError(
         f"the mechanism could not be sealed at ε = {claim.epsilon:.6g}: after a margin of {margins[-1]:.3g} its proved "

@@ -18,7 +18,7 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Law, Layout, Table
 from sfumato.optimise.bound import bound
-from sfumato.optimise.budget import FREE, Budget, Progress
+from sfumato.optimise.budget import FREE, Budget, Progress, patience
 from sfumato.optimise.cone import Coordinates
 from sfumato.optimise.informative import GAP, LISTED, most_informative, widest
 from sfumato.optimise.point import best_at_a_point
@@ -30,9 +30,9 @@ from sfumato.uncertainty import ChiSquareBall, Custom, RenyiBall
 
 LISTED_CELLS = 1_000_000  # |Y|·|X| up to which a design is kept as a table; beyond, as a layout
 LARGEST = 12.0  # nats up to which the optimisers work: heights up to e^ε exceed an LP's digits from about 16 on
-SECONDS, EACH, MOST = 3.0, 0.06, 60.0  # of a design when no time_limit is given: at least, for each cell, at most
-SEARCH, WIDE_SEARCH = 0.65, 0.5  # of the time; what is left is for the bound, sealing and certifying
-BOUND = 0.6  # of what the search leaves
+SECONDS, EACH, MOST = 3.0, 0.1, 60.0  # of a design when no time_limit is given: at least, for each cell, at most
+SEARCH, WIDE_SEARCH = 0.55, 0.5  # of the time; what is left is for the bound, sealing and certifying
+BOUND = 0.75  # of what the search leaves
 
 
 def budget_of(task: Task, time_limit: float | None, progress: Progress | None) -> Budget:
@@ -41,7 +41,8 @@ def budget_of(task: Task, time_limit: float | None, progress: Progress | None) -
         raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}.")
     if time_limit is not None:
         return Budget.of(time_limit, progress)
-    return Budget.of(min(SECONDS + EACH * task.rows * task.joint.useful.size, MOST), progress, time.thread_time)
+    work = min(SECONDS + EACH * task.rows * task.joint.useful.size, MOST)
+    return Budget.of(patience() * work, progress, time.thread_time)
 
 
 def _checked(task: Task, method: str) -> None:

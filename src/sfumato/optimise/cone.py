@@ -193,7 +193,7 @@ class RatioCone:
     greatest and least means of every secret at each node, all pairs are compared at once.
     """
 
-    NODES, MOST = 9, 12  # splits of the budget in the screen; pairs of a row that are searched exactly, or twice as many
+    NODES, MOST = 9, 12  # splits of the budget in the screen; pairs of a row to search exactly, twice that if not loosely
     FINE, LAST = 33, 40  # the same where a row shall be private to the last pair
     ROUGH = 1e-3  # of a step of Newton's method, in the screen
     NEARLY = 1e-2  # of the split, for loose pairs: a pair near the worst is as good a cut
@@ -284,4 +284,4 @@ def _peak(top: Floats, low: Floats) -> Floats:
     a, b, c = (np.take_along_axis(gap, middle + i, 0)[0] for i in (-1, 0, 1))
     bend = a - 2 * b + c
     off = np.clip(np.divide(0.5 * (a - c), bend, out=np.zeros_like(b), where=bend < 0), -1.0, 1.0)
-    return np.maximum(best, b + 0.5 * (c - a) * off + 0.5 * bend * off**2)
+    return np.asarray(np.maximum(best, b + 0.5 * (c - a) * off + 0.5 * bend * off**2))

@@ -88,7 +88,7 @@ class Chain:
 
     @property
     def few(self) -> bool:
-        """Whether secrets are few beside the cells: there merging pays, and blocks of one secret at a time tell little."""
+        """Whether secrets are few beside the cells: merging pays, and blocks of one secret at a time tell little."""
         return int((self.within.joint.p > 0).sum()) >= MANY * len(self.seen) ** 2
 
     def run(self, starts: Sequence[Floats]) -> Found:
