@@ -193,7 +193,7 @@ class RatioCone:
     greatest and least means of every secret at each node, all pairs are compared at once.
     """
 
-    NODES, MOST = 9, 12  # splits of the budget in the screen; pairs of a row to search exactly, twice that if not loosely
+    NODES, MOST = 9, 12  # splits of the budget in the screen; pairs of a row to search exactly, or twice as many
     FINE, LAST = 33, 40  # the same where a row shall be private to the last pair
     ROUGH = 1e-3  # of a step of Newton's method, in the screen
     NEARLY = 1e-2  # of the split, for loose pairs: a pair near the worst is as good a cut

@@ -91,11 +91,13 @@ class Chain:
         """Whether secrets are few beside the cells: merging pays, and blocks of one secret at a time tell little."""
         return int((self.within.joint.p > 0).sum()) >= MANY * len(self.seen) ** 2
 
-    def run(self, starts: Sequence[Floats]) -> Found:
+    def run(self, starts: Sequence[Floats], others: Sequence[Floats] = ()) -> Found:
         """Every stage while there is time; interrupting ends with the best so far."""
         try:
             for start in starts:
                 self._try("starts", partial(self._pool, start))
+            for rows in others:
+                self._try("others", partial(self._pool, rows, steep=True))
             if self.shared:
                 self._try("product", self._products)
             if not self.given:
@@ -121,12 +123,12 @@ class Chain:
         self.stages[name] = self.master.solve()
         self.budget.tell(name, self.master.value)
 
-    def _pool(self, rows: Floats) -> None:
-        """Rows over all cells that are private already; on small tables, where it costs nothing, made steep."""
+    def _pool(self, rows: Floats, steep: bool = False) -> None:
+        """Rows over all cells, private already or made as steep as may be; on small tables that costs nothing."""
         x = self.coordinates.taken(rows)
         x = x[x @ self.coordinates.p > 0]
         if len(x):
-            self.master.add(settled(self.cone, x) if len(self.coordinates.p) <= NUMBERS else x)
+            self.master.add(settled(self.cone, x) if steep or len(self.coordinates.p) <= NUMBERS else x)
 
     def _products(self) -> None:
         """Two-level designs: under the profile that is best by a part of the work, and under none."""
@@ -146,7 +148,7 @@ class Chain:
                     self.values[profile] = two_level(self._families(profile), scan, rough=True).value(p)
                 return self.values[profile]
 
-            if small:
+            if small or self.quick:
                 best = first
             else:  # the relaxation asks for column sums on average alone, and likes great drops too much
                 flat = replace(first, drop=FLAT * float(np.expm1(self.epsilon)))
@@ -275,10 +277,11 @@ def _weights(theta: Floats, x: Floats, y: Floats) -> Floats:
 
 def most_informative(
     within: Any, epsilon: float, budget: Budget, *, reads: str = "both", starts: Sequence[Floats] = (),
-    profile: Profile | None = None, gap: float = GAP, quick: bool = False, at_most: float | None = None,
+    others: Sequence[Floats] = (), profile: Profile | None = None, gap: float = GAP, quick: bool = False,
+    at_most: float | None = None,
 ) -> Found:
-    """Rows that keep most of I(X;Y) under ε-RLDP over the set and at_most-RLDP over any distribution; starts are rows
-    over all inputs, private or not.
+    """Rows that keep most of I(X;Y) under ε-RLDP over the set and at_most-RLDP over any distribution; starts are
+    private rows over all inputs, others those of other designs of this table, private or not.
 
     The table is put into an order of its own first, so that the answer does not depend on the order of its labels.
     """
@@ -296,7 +299,8 @@ def most_informative(
     seen = within.joint.p_secret > 0
     if reads == "both" and 1 < seen.sum() < S and hasattr(within, "around"):
         first.append(_without_empty(within, seen, epsilon, budget.part(SEEN), first, profile, at_most))
-    found = Chain(within, epsilon, reads, budget, gap=gap, profile=profile, quick=quick, at_most=at_most).run(first)
+    chain = Chain(within, epsilon, reads, budget, gap=gap, profile=profile, quick=quick, at_most=at_most)
+    found = chain.run(first, [ordered(x, s, u) for x in others])
     rows = found.rows if reads == "both" else found.rows[:, :U]
     found.rows = ordered(rows, np.argsort(s), np.argsort(u))
     return found
