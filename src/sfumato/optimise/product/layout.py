@@ -70,13 +70,3 @@ class Layout:
         for s, h in enumerate(self.heights):
             z += (h @ p[s])[index[:, s]]
         return self._gain(p) - float(length @ xlogx(z))
-
-
-def layout_of_rows(rows: Floats, p: Floats) -> Layout:
-    """Rows as a layout in which all secrets have the same cuts; lengths are the rows' probabilities under P̂."""
-    S, U = p.shape
-    weight = rows @ p.ravel()
-    keep = weight > 1e-15
-    blocks = (rows[keep] / weight[keep, None]).reshape(-1, S, U)
-    length = weight[keep]
-    return Layout(float(length.sum()), (length,) * S, tuple(blocks[:, s] for s in range(S)))

@@ -38,10 +38,6 @@ class Profile:
     floor: float = 0.0
     roof: float = float("inf")
 
-    def beside(self, drop: float = 1.0, power: float = 1.0, lift: float = 1.0) -> Profile:
-        """Another one near it, by factors; the floor stays where constants between 1 and e^ε are allowed."""
-        return Profile(self.drop * drop, self.power * power, self.floor * lift, self.roof * lift)
-
     def __call__(self, part: Floats) -> Floats:
         """f at part = b'/b."""
         return np.asarray(1.0 + self.drop * (1.0 - np.clip(part, 0.0, 1.0) ** self.power))
