@@ -7,7 +7,7 @@
     python benchmarks/engine.py page                   # the page alone
 
 Old values are those of old_routes.json. Every design is sealed and certified. What is in the file already is not made
-again: delete its entry to have it anew. SFUMATO_PATIENCE makes all searches longer or shorter, and is noted.
+again: delete its entry to have it anew. SFUMATO_PATIENCE makes all searches here longer or shorter, and is noted.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from tests.random_tables import random_counts
 
 import sfumato as sf
+import sfumato.designers.robust as robust
 from sfumato.errors import InputError
 from sfumato.optimise.budget import patience
 
@@ -226,6 +227,7 @@ def _routes(found: dict[str, Any]) -> Iterator[str]:
 
 def main() -> int:
     what, *rest = sys.argv[1:] or ["adult"]
+    robust.SECONDS, robust.EACH = patience() * robust.SECONDS, patience() * robust.EACH
     numbers, figures = [int(x) for x in rest], Figures()
     if what == "adult":
         adult()

@@ -18,7 +18,7 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Law, Layout, Mechanism, Table
 from sfumato.optimise.bound import bound
-from sfumato.optimise.budget import FREE, Budget, Progress, patience
+from sfumato.optimise.budget import FREE, Budget, Progress
 from sfumato.optimise.cone import Coordinates
 from sfumato.optimise.informative import GAP, LISTED, most_informative, widest
 from sfumato.optimise.point import best_at_a_point
@@ -41,8 +41,7 @@ def budget_of(task: Task, time_limit: float | None, progress: Progress | None) -
         raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}.")
     if time_limit is not None:
         return Budget.of(time_limit, progress)
-    work = min(SECONDS + EACH * task.rows * task.joint.useful.size, MOST)
-    return Budget.of(patience() * work, progress, time.thread_time)
+    return Budget.of(min(SECONDS + EACH * task.rows * task.joint.useful.size, MOST), progress, time.thread_time)
 
 
 def _checked(task: Task, method: str) -> None:
@@ -73,7 +72,7 @@ def _others(task: Task, starts: Sequence[Mechanism]) -> list[Floats]:
     for mechanism in starts:
         rows = mechanism.law.matrix()
         if rows is not None and rows.shape[1] != inputs:
-            raise InputError(f"a start has {rows.shape[1]} inputs, this table {inputs}: give designs of the same table.")
+            raise InputError(f"a start has {rows.shape[1]} inputs, this table {inputs}; give designs of this table.")
         if rows is not None:
             out.append(np.asarray(rows[rows.sum(1) > 0], float))
     return out
