@@ -85,8 +85,8 @@ def pair(secret: str, useful: str, epsilon: float) -> dict[str, float]:
 def pairs(figures: Figures) -> None:
     """All 72 ordered pairs of Adult's nine categorical columns, small tables first."""
     every = sorted(sf.datasets.adult_pairs(), key=lambda x: sf.datasets.adult(*x).p.size)
-    for epsilon in LEVELS:
-        for secret, useful in every:
+    for secret, useful in every:
+        for epsilon in LEVELS:
             figures.fill("pairs", f"{secret}|{useful}|{epsilon:g}", lambda a=secret, b=useful, e=epsilon: pair(a, b, e))  # type: ignore[misc]
 
 
