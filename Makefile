@@ -5,7 +5,7 @@ BENCH_VENV ?= .venv-bench
 BIN := $(VENV)/bin
 PIP := -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test check bench figures pairs laws docs pictures reproduce kernel forge agree survey clean
+.PHONY: demo test proofs check bench figures pairs laws docs pictures reproduce kernel forge agree survey clean
 
 $(VENV)/run.stamp: requirements/run.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("sfumato needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
@@ -27,6 +27,9 @@ check: $(VENV)/test.stamp
 
 test: check  ## what CI runs
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+
+proofs: $(VENV)/test.stamp  ## the tests that take minutes: laws of whole searches
+	$(BIN)/python -m pytest --numprocesses 2 -m long
 
 $(BENCH_VENV)/stamp: requirements/run.txt requirements/bench.txt pyproject.toml
 	$(PYTHON) -m venv $(BENCH_VENV)

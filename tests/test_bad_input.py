@@ -124,7 +124,7 @@ def test_a_hundred_thousand_distinct_values(folder):
     table = write(folder, "id,sex\n" + "".join(f"{PRIVATE}{i},{'FM'[i % 2]}\n" for i in range(100_001)))
     refused(
         folder, asked(folder, table, useful="id"), 2, "'id' has more than 100,000 distinct values",
-        "a number or an identifier", "On the command line: --bins",
+        "a number or an identifier", "(--bins ",
     )
     refused(
         folder, asked(folder, table, secret="id", useful=None), 2, "the secret has too many distinct values",

@@ -265,7 +265,10 @@ def test_ten_columns_with_a_billion_cells_go_all_the_way(wide, tmp_path):
     assert math.sqrt(total) == pytest.approx(made.error / math.sqrt(100_000), rel=0.1)
 
 
-@pytest.mark.parametrize("options", [{}, {"asking": "together"}, {"assuming": "star"}, {"assuming": "tree"}, {"assuming": "tables"}])
+@pytest.mark.parametrize("options", [
+    {}, {"asking": "together"}, {"assuming": "star"}, pytest.param({"assuming": "tree"}, marks=pytest.mark.long),
+    pytest.param({"assuming": "tables"}, marks=pytest.mark.long),
+])
 def test_estimates_are_unbiased_and_intervals_cover(options):
     rows = people(4_000, columns=3, labels=3, secrets=3, seed=5)
     made = sf.bundle(rows, "secret", ["c0", "c1", "c2"], 3.0, **options)

@@ -86,6 +86,7 @@ def test_what_is_kept_is_below_its_bound_and_that_below_the_ceiling(joint, epsil
         assert 0 <= p.about_secret <= p.kept + 1e-9
 
 
+@pytest.mark.long
 @settings(max_examples=3)
 @given(joints(secrets=(2, 3), useful=(2, 4), empty_cells=False))
 def test_a_weaker_promise_keeps_no_less(joint):

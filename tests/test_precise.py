@@ -114,6 +114,7 @@ def test_it_is_private_at_every_edge_of_the_ball(joint, epsilon, seed):
 TABLES = [[[30, 5, 9], [4, 40, 2]], [[300, 120, 40, 90], [80, 260, 150, 30]]]  # where five seconds are enough to converge
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("counts", TABLES)
 def test_the_order_of_secrets_and_values_does_not_matter(counts):
     joint, epsilon = sf.Joint.from_counts(counts), 1.0
@@ -123,6 +124,7 @@ def test_the_order_of_secrets_and_values_does_not_matter(counts):
     assert first == pytest.approx(second, rel=1e-2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("table", TABLES)
 def test_a_table_with_useful_values_merged_is_not_estimated_better(table):
     joint, epsilon = sf.Joint.from_counts(table), 1.0

@@ -96,6 +96,7 @@ def test_figure_5_compares_the_estimate_with_the_truth(tmp_path):
     assert all(abs(float(r["of NMI"])) < 0.03 for r in rows if r["method"] in robust_fig5.THEIRS)
 
 
+@pytest.mark.long
 def test_table_2_of_few_draws_lies_within_its_errors(tmp_path):
     verdict = robust_tab2.run(tmp_path, full=False, draws=4, shapes=((2, 5),))
     assert "srr as printed" not in verdict and "(printed 0.727)" in verdict

@@ -167,6 +167,7 @@ def test_recoverable_holds_where_srr_alone_is_singular():
     assert sf.recovery(full.mechanism, joint).complete
 
 
+@pytest.mark.long
 @given(joints(secrets=(2, 5), useful=(2, 3), empty_cells=False), st.floats(0.3, 2.0))
 @settings(max_examples=5)
 def test_ballopt_never_keeps_less_than_polyopt(joint, epsilon):
@@ -332,7 +333,7 @@ def test_a_level_beyond_the_optimisers_is_refused_and_auto_does_without(method):
 
 def test_polyopt_takes_many_useful_values():
     joint = sf.Joint.from_counts(np.arange(1, 61).reshape(2, 30))
-    design = sf.design(sf.ChiSquareBall(joint, confidence=0.95), epsilon=1, method="polyopt", time_limit=2)
+    design = sf.design(sf.ChiSquareBall(joint, confidence=0.95), epsilon=1, method="polyopt")
     assert design.certificate.holds and design.value > sf.design(sf.ChiSquareBall(joint, confidence=0.95), 1, "grr").value
 
 

@@ -133,8 +133,14 @@ def test_the_steps_of_the_session_stand_in_the_order_in_which_data_moves():
         assert places == sorted(places)
 
 
-def walked(words):
-    """The files of the library that a command calls into, in the order in which they are first called."""
+def told_in_the_guide(start, end):
+    """The files that a walk in CONTRIBUTING.md names, in order."""
+    text = (HOME.parent.parent / "CONTRIBUTING.md").read_text()
+    return re.findall(r"`((?!tests)[a-z_/]+\.py)`", text[text.index(start) : text.index(end)])
+
+
+def walked(work):
+    """The files of the library that are called into, in the order in which they are first called."""
     seen = {}
 
     def note(frame, event, arg):
@@ -145,25 +151,35 @@ def walked(words):
     threading.setprofile(note)
     sys.setprofile(note)
     try:
-        done = CliRunner().invoke(cli, words)
+        work()
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    assert done.exit_code == 0, done.output
     return list(seen)
 
 
 def test_the_walk_of_a_row_in_the_contributors_guide_is_the_walk_that_is_taken(people, tmp_path):
     csv.write_csv(people, tmp_path / "people.csv")
     words = ["release", str(tmp_path / "people.csv"), "--secret", "health", "--epsilon", "1", "--method", "srr", "--out"]
-    CliRunner().invoke(cli, [*words, str(tmp_path / "warm.csv")])  # so that imports are not taken for steps
-    text = (HOME.parent.parent / "CONTRIBUTING.md").read_text()
-    told = re.findall(r"`((?!tests)[a-z_/]+\.py)`", text[text.index("**A row through a release**") : text.index("## Three ideas")])
 
-    taken = walked([*words, str(tmp_path / "out.csv")])
+    def release(name):
+        done = CliRunner().invoke(cli, [*words, str(tmp_path / name)])
+        assert done.exit_code == 0, done.output
 
+    release("warm.csv")  # so that imports are not taken for steps
+    told = told_in_the_guide("**A row through a release**", "**A table through a design**")
     assert len(told) > 12
-    assert [name for name in taken if name in told] == told
+    assert [name for name in walked(lambda: release("out.csv")) if name in told] == told
+
+
+def test_the_walk_of_a_table_in_the_contributors_guide_is_the_walk_that_is_taken():
+    def design(**limits):
+        sf.design(sf.ChiSquareBall(sf.Joint.from_counts(np.arange(10, 25).reshape(3, 5))), 1.0, "ballopt", **limits)
+
+    design(time_limit=1)  # so that imports are not taken for steps
+    told = told_in_the_guide("**A table through a design**", "## Three ideas")
+    assert len(told) > 11
+    assert [name for name in walked(design) if name in told] == told
 
 
 # Two consumers of the same batches

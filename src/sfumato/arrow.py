@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.errors import DataError
+from sfumato.errors import AS_CATEGORY, DataError, option
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Column
@@ -34,9 +34,9 @@ def unfit_row(column: Column, bad: npt.NDArray[np.bool_], missing: npt.NDArray[n
     at = int(np.flatnonzero(bad)[0])
     what = "is missing" if missing[at] else "is not in the alphabet"
     fix = (
-        "Make missing values a category (missing='category') or remove the row."
-        if missing[at] else "Say which label takes unseen values when tabulating (unseen=…), or design on data that "
-        "contain it."
+        f"Make missing values a category ({AS_CATEGORY}) or remove the row."
+        if missing[at] else f"Say which label takes unseen values when tabulating ({option('--unseen', 'unseen=…')}), "
+        "or design on data that contain it."
     )
     row = first_row + at + 1
     return DataError(f"column {column.name!r}, row {row}: the value {what}. {fix}", row=row)

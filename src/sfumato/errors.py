@@ -26,6 +26,15 @@ def spelled(text: str, *, shell: bool = False) -> str:
     return _OPTION.sub(r"\1" if shell else r"\2", text)
 
 
+def binned(name: str, bins: object = 10) -> str:
+    """How the bins of a column are said."""
+    told = f"'{name}={';'.join(map(str, bins))}'" if isinstance(bins, list) else f"{name}={bins}"
+    return option(f"--bins {told}", f"bins={{{name!r}: {bins!r}}}")
+
+
+AS_CATEGORY = option("--missing category", "missing='category'")
+
+
 class SfumatoError(Exception):
     """A problem the caller can act on; the message says how.
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from sfumato.alphabet import Column, Floats, Ints, spelled
 from sfumato.arrow import as_labels, encode_column
-from sfumato.errors import DataError, InputError
+from sfumato.errors import AS_CATEGORY, DataError, InputError, binned
 from sfumato.sources import Source
 
 MOST_LABELS = 100_000  # distinct values in one column; more is almost surely a mistake
@@ -74,7 +74,7 @@ def _merged(parts: list[pa.Table], names: list[str]) -> pa.Table:
         if distinct > MOST_LABELS:
             raise InputError(
                 f"column {name!r} has more than {MOST_LABELS:,} distinct values ({distinct:,} so far): is it "
-                f"a number or an identifier? Bin it (bins={{{name!r}: 10}}) or leave it out."
+                f"a number or an identifier? Bin it ({binned(name)}) or leave it out."
             )
     return out.rename_columns([*held, "n"])
 
@@ -95,7 +95,7 @@ def _labels(
         at = int(np.flatnonzero(np.asarray(pc.is_null(out)))[0])
         raise DataError(
             f"column {name!r}, row {first_row + at + 1}: the value is missing. "
-            "Make missing values a category (missing='category') or remove the row.", row=first_row + at + 1,
+            f"Make missing values a category ({AS_CATEGORY}) or remove the row.", row=first_row + at + 1,
         )
     return out
 
@@ -121,7 +121,7 @@ def _parts(values: pa.Array, name: str, part: str, first_row: int) -> pa.Array:
         at = next(i for i, code in enumerate(coded.indices.to_pylist()) if code in bad)
         raise DataError(
             f"column {name!r}, row {first_row + at + 1}: the value is no date such as 2026-01-31, or its day and month "
-            f"cannot be told apart. Write dates as ISO does, or leave out bins={{{name!r}: {part!r}}}.",
+            f"cannot be told apart. Write dates as ISO does, or leave out {binned(name, part)}.",
             row=first_row + at + 1,
         )
     return pa.array(told, pa.string()).take(coded.indices)

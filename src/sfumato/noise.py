@@ -17,7 +17,7 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.alphabet import Alphabet, Column, Floats, Ints
-from sfumato.errors import InputError
+from sfumato.errors import InputError, binned
 from sfumato.joint import Joint, Noise
 
 LABELS = 0.2  # of ε_d, for labels that are not public
@@ -67,7 +67,7 @@ def _check(joint: Joint, learned: list[str], delta: float) -> None:
         if column.name in learned and column.cuts is not None:
             raise InputError(
                 f"the edges of {column.name!r} were taken from the rows, which noise on counts does not hide. Give "
-                f"them (bins={{{column.name!r}: [30, 50]}}), or say that they are public."
+                f"them ({binned(column.name, [30, 50])}), or say that they are public."
             )
 
 

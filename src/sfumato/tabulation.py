@@ -20,7 +20,7 @@ from sfumato.sources import Source, open_source
 
 MOST_CELLS = 4_000_000  # cells of the table, unless limit= says otherwise
 NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
-BINS = option("--bins", "bins=")
+BINS, RARE, LABELS = option("--bins", "bins="), option("--rare", "rare="), option("--labels", "labels=")
 Rare = float | Mapping[str, float] | None
 Bins = Mapping[str, int | str | Sequence[float]] | None
 Unseen = str | Mapping[str, str] | None
@@ -135,7 +135,7 @@ def _check_size(s: Alphabet, u: Alphabet, limit: int, rows: int, where: str) -> 
     if s.size * u.size > limit:
         raise InputError(
             f"the table would have {s.size * u.size:,} cells, more than the limit of {limit:,} (distinct "
-            f"values: {sizes}). Bin numeric columns (bins=), group rare labels (rare=), leave a column out, "
+            f"values: {sizes}). Bin numeric columns ({BINS}), group rare labels ({RARE}), leave a column out, "
             "or raise limit=."
         )
     if s.size == 1:
@@ -181,7 +181,7 @@ def _check_fixed(labels: Mapping[str, Sequence[Any]], bins: Mapping[str, Any], r
     """Labels that are given can be neither bins nor grouped by how rare they are."""
     twice = [n for n in labels if n in bins or (isinstance(rare, Mapping) and n in rare)]
     if twice:
-        raise InputError(f"column {twice[0]!r} has labels=, so it can have neither bins= nor rare= as well.")
+        raise InputError(f"column {twice[0]!r} has {LABELS}, so it can have neither {BINS} nor {RARE} as well.")
 
 
 def _fixed(name: str, labels: Sequence[Any], groups: list[Any], unseen: Unseen) -> tuple[Column, Ints]:

@@ -54,7 +54,6 @@ EXIT_CODES = {
     143: "terminated",
 }
 BUG, INTERRUPTED, TERMINATED = 70, 130, 143
-PYTHON_WORDS = ("bins=", "rare=", "missing=", "unseen=", "labels=")  # arguments that messages of the library name
 
 
 class Terminated(BaseException):
@@ -130,9 +129,7 @@ def _leave(error: BaseException) -> NoReturn:
 
 def _message(error: BaseException) -> tuple[str, int]:
     if isinstance(error, SfumatoError):
-        named = [word for word in PYTHON_WORDS if word in str(error)]
-        hint = f"\n\nOn the command line: {', '.join('--' + w[:-1] for w in named)}." if named else ""
-        return f"Error: {error.on_the_command_line}{hint}", error.exit_code
+        return f"Error: {error.on_the_command_line}", error.exit_code
     if isinstance(error, (click.Abort, KeyboardInterrupt)):
         return "interrupted: what was not finished was discarded.", INTERRUPTED
     if isinstance(error, Terminated):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,7 +17,7 @@ from sfumato.designers.srr import srr
 from sfumato.designers.unary import oue, sue
 from sfumato.errors import InputError, SfumatoError
 from sfumato.mechanism import Blocks, Constant, Law, Mechanism, Table
-from sfumato.optimise.budget import Budget, Progress
+from sfumato.optimise.budget import Budget, Progress, patience
 from sfumato.optimise.cone import Coordinates
 from sfumato.optimise.estimates.bound import least_error
 from sfumato.optimise.estimates.goal import Goal, goal, mean_of, parts_of
@@ -218,13 +217,13 @@ def _summing(useful: int, order: int) -> tuple[float, float, float]:
     return even, even, even
 
 
-def _budget(time_limit: float | None, progress: Progress | None, working: float | None = None) -> Budget:
+def _budget(time_limit: float | None, progress: Progress | None, working: float | None) -> Budget:
     """The time limit by the clock on the wall, or so many seconds of work where there is none."""
-    if time_limit is None and working is not None:
-        return Budget.of(SHARE * working, progress, time.thread_time)
-    if time_limit is not None and not time_limit > 0:
+    if time_limit is None:
+        return Budget.of_work(SHARE * (patience() * SECONDS if working is None else working), progress)
+    if not time_limit > 0:
         raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}.")
-    return Budget.of(SHARE * (SECONDS if time_limit is None else time_limit), progress)
+    return Budget.of(SHARE * time_limit, progress)
 
 
 def _check(task: Task) -> None:

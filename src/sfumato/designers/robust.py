@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -41,7 +40,7 @@ def budget_of(task: Task, time_limit: float | None, progress: Progress | None) -
         raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}.")
     if time_limit is not None:
         return Budget.of(time_limit, progress)
-    return Budget.of(min(SECONDS + EACH * task.rows * task.joint.useful.size, MOST), progress, time.thread_time)
+    return Budget.of_work(min(SECONDS + EACH * task.rows * task.joint.useful.size, MOST), progress)
 
 
 def _checked(task: Task, method: str) -> None:

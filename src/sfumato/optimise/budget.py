@@ -61,6 +61,11 @@ class Budget:
         """So many seconds from now; None is as long as it takes."""
         return Budget(float("inf") if seconds is None else clock() + seconds, progress, clock)
 
+    @staticmethod
+    def of_work(seconds: float, progress: Progress | None = None) -> Budget:
+        """So many seconds of work, whatever else the machine does."""
+        return Budget.of(seconds, progress, time.thread_time)
+
     @property
     def left(self) -> float:
         """Seconds until the deadline, never negative."""

@@ -31,6 +31,7 @@ def kept_and_spent(path: Path, kept: dict[str, list[float]], spent: dict[str, li
 
 
 def run(out: Path, *, full: bool) -> str:
+    """001 Figure 3: time and I(X;Y) of optimal ε-LDP and ε-LIP mechanisms, c = 2, a = 5, ten random tables."""
     joints = [Joint.from_probabilities(p) for p in tables((2, 5), 100 if full else 10)]
     rows = []
     design(Exactly(joints[0]), 1.0, "lip")  # loads the solver

@@ -19,6 +19,7 @@ METHODS = ("lip", "srlip", "srlip-paper")
 
 
 def run(out: Path, *, full: bool) -> str:
+    """001 Figure 4: LIP against SRLIP for three attributes, c = 2, 3 × 3 × 4 values; the paper's product and ours."""
     useful = Alphabet.of(*(Column.of(f"x{j + 1}", range(n)) for j, n in enumerate(SIZES)))
     joints = [Joint.from_probabilities(p.reshape(2, -1), useful=useful) for p in tables((2, *SIZES), 10 if full else 3)]
     rows = []

@@ -16,6 +16,7 @@ METHODS = ("lip", "cr", "grr", "oue")
 
 
 def run(out: Path, *, full: bool) -> str:
+    """001 Figure 5: Opt-LIP, CR, GRR and OUE on Adult, S ∈ {marital-status, occupation}, three X, LIP as the notion."""
     rows, panels = [], []
     epsilons = tuple(0.1 + 0.2 * k for k in range(15)) if full else EPSILONS
     for secret, useful in CASES:

@@ -30,6 +30,7 @@ def kept(joint: Joint, epsilon: float, method: str) -> tuple[float, float]:
 
 
 def run(out: Path, *, full: bool) -> str:
+    """001 Figure 6: GRR against CR on synthetic tables from the Jeffreys prior, I(X;Y)/H(X) for several a and c."""
     count = 100 if full else 12
     rows, panels, gains = [], [], {}
     for a, c in SHAPES:

@@ -15,6 +15,7 @@ CASES = (("occupation", "education"), ("occupation", "relationship"))  # 5(b) an
 
 
 def run(out: Path, *, full: bool) -> str:
+    """001 Figure 8: α of GRR and CR against ε on Adult, for the panels 5(b) and 5(d)."""
     epsilons = np.linspace(0.1, 2.0, 39 if full else 10).tolist()
     rows, panels, told = [], [], []
     for secret, useful in CASES:

@@ -19,7 +19,7 @@ POINTS, QUICK = 41, 21
 
 
 def run(out: Path, *, full: bool = False) -> str:
-    """004-fig1.csv (alpha, beta, value, bound) and, where matplotlib is installed, 004-fig1.png."""
+    """[004, Fig. 1]: where the known measures lie in the plane of orders, with values for a mechanism."""
     found = map_of(Tabular(EXAMPLE), POINTS if full else QUICK)
     write_map(found, out / "004-fig1.csv")
     with contextlib.suppress(InputError):  # the picture needs matplotlib; the data do not

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
 
-from sfumato.reproduce import FIGURES
+from sfumato.reproduce import figure
 
 PAPERS = {
     "000": "Robust local differential privacy (000)",
@@ -62,7 +61,7 @@ def write_page(path: Path, verdicts: Mapping[str, str], folder: Path) -> None:
 
 
 def _entry(name: str, verdict: str, folder: Path, here: Path) -> str:
-    caption = (importlib.import_module(FIGURES[name]).__doc__ or "").strip().splitlines()[0]
+    caption = (figure(name).__doc__ or "").strip().splitlines()[0]
     caption = re.sub(r"^\[?\d{3},? (Fig\. \d|Figure \d|Table \d|Example \d)\]?: ", "", caption)
     caption = caption if caption[0] in "αβ" else caption[0].upper() + caption[1:]
     made = next((p for kind in ("svg", "png") if (p := folder / f"{name}.{kind}").exists()), None)

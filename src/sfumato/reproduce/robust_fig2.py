@@ -26,6 +26,7 @@ Values = dict[tuple[str, str, float], float]  # (panel, method, ε) → NMI
 def run(
     out: Path, *, full: bool, pairs: tuple[tuple[str, str], ...] = CENSUS, epsilons: tuple[float, ...] = ()
 ) -> str:
+    """000 Figure 2: NMI on Adult, four pairs of columns, with polyopt, ballopt and nr in every panel."""
     rows, nmi, over = [], Values(), 0
     for pair in pairs:
         ball = ChiSquareBall(adult(*pair), confidence=0.95)

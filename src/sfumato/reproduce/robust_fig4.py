@@ -29,6 +29,7 @@ def run(
     out: Path, *, full: bool, draws: int | None = None, large: int | None = None, shapes: tuple[Shape, ...] = SHAPES,
     epsilons: tuple[float, ...] = (),
 ) -> str:
+    """000 Figure 4: the level that mechanisms reach under the truth P*, on synthetic tables."""
     count = {True: draws or (500 if full else 50), False: large or (20 if full else 1)}  # by small(shape)
     rows: list[tuple[Any, ...]] = []
     for shape in shapes:

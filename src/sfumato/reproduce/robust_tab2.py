@@ -32,6 +32,7 @@ Shape = tuple[int, int]
 def run(
     out: Path, *, full: bool, draws: int | None = None, large: int | None = None, shapes: tuple[Shape, ...] = SHAPES
 ) -> str:
+    """000 Table 2: mean NMI for three significance levels β at ε = 1.5, with polyopt and ballopt at every size."""
     many, few = draws or (RUNS if full else 30), large or (RUNS if full else 1)
     values: dict[tuple[Shape, str, float], list[float]] = {}
     for shape in shapes:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sfumato import errors
 from sfumato.alphabet import Ints
-from sfumato.errors import InputError, SfumatoError
+from sfumato.errors import InputError, SfumatoError, option
 from sfumato.sources.source import BATCH_ROWS, Source
 
 MOST_GROUPS = 5_000_000  # distinct keys that are brought here; more would be a copy of the table, not its counts
@@ -62,7 +62,8 @@ def _sums(frame: Any, columns: Sequence[str], part: Part, keys: pa.Schema, *, fe
     if table.num_rows > MOST_GROUPS:
         raise InputError(
             f"{', '.join(columns)} take more than {MOST_GROUPS:,} distinct combinations of values: are there numbers "
-            "or identifiers among them? Bin them with given edges (bins={column: [edges]}) or leave them out."
+            f"or identifiers among them? Bin them with given edges ("
+            f"{option('--bins COL=EDGES', 'bins={column: [edges]}')}) or leave them out."
         )
     return table.cast(keys)
 

@@ -1,4 +1,4 @@
-"""The source sets of paper 003, its printed formula for Class II, and curves over the distortion."""
+"""Figures 4 to 7 of paper 003."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers import least_epsilon
+from sfumato.designers import least_epsilon, least_leakage
 from sfumato.reproduce.drawing import lines, verdict, write_csv
+
+# --- the source sets of paper 003, its printed formula for Class II, and curves over the distortion -------------------
+
 
 SIX = np.array([[0.7, 0.15, 0.06, 0.04, 0.03, 0.02]])  # Table I
 TEN = np.array([  # Table II: the segment between the two
@@ -87,3 +90,62 @@ def leakage_curves(name: str, base: Floats, folder: Path, points: int) -> str:
 def _ordered(curves: dict[str, list[float]]) -> bool:
     chain = [np.array(curves[k]) for k in ("Class II", "Class III:a", "Class III:b", "Class III:c", "Class I")]
     return all(bool((a <= b + 1e-9).all()) for a, b in itertools.pairwise(chain))
+
+
+# --- dP leakage against mutual-information leakage over the distortion: what [003, Fig. 6 and 7] share ----------------
+
+
+def both_leakages(name: str, sources: Floats, budgets: Floats, title: str, folder: Path) -> str:
+    """ε* and the least worst-case I(X; Y) against D, both proved: data, picture and what was found."""
+    dp = [least_epsilon(sources, d).epsilon for d in budgets]
+    found = [least_leakage(sources, d) for d in budgets]
+    told = [x.information for x in found]
+    gap = max(x.gap for x in found)
+    second = np.diff(np.interp(np.linspace(budgets[0], budgets[-1], 41), budgets, told), 2)
+    below = all(a <= b + 1e-9 for a, b in zip(told, dp, strict=True))
+    text = (
+        f"Mutual information is convex in D up to {max(0.0, -float(second.min())):.1e}; "
+        f"its proved gap is at most {gap:.1e} nats."
+    )
+    at = budgets.tolist()
+    rows = list(zip(at, dp, told, [x.bound for x in found], strict=True))
+    write_csv(folder / f"{name}.csv", ("distortion", "epsilon", "information", "bound"), rows)
+    curves = {"DP leakage": (at, dp), "MI leakage": (at, told)}
+    panel = (title, "Hamming distortion D", "leakage (nats)", curves)
+    remark = lines(folder / f"{name}.svg", [panel], style="-", ends=False)
+    return verdict(name, {"mutual information stays below ε": below}, text, remark)
+
+
+# --- [003, Fig. 4]: the least ε for a Hamming budget, for sources of the three classes with M = 6 ---------------------
+
+
+def fig4(out: Path, *, full: bool = False) -> str:
+    """[003, Fig. 4]: the least ε for a Hamming budget, for sources of the three classes with M = 6."""
+    return leakage_curves("003-fig4", SIX, out, 199 if full else 49)
+
+
+# --- [003, Fig. 5]: the least ε for a Hamming budget, for sources of the three classes with M = 10 --------------------
+
+
+def fig5(out: Path, *, full: bool = False) -> str:
+    """[003, Fig. 5]: the least ε for a Hamming budget, for sources of the three classes with M = 10."""
+    return leakage_curves("003-fig5", TEN, out, 199 if full else 49)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# [003, Fig. 6]: DP and mutual-information leakage of a Class I set with M = 10 (the uniform law is the worst).
+
+
+def fig6(out: Path, *, full: bool = False) -> str:
+    """[003, Fig. 6]: DP and mutual-information leakage of a Class I set with M = 10 (the uniform law is the worst)."""
+    points = 45 if full else 15
+    return both_leakages("003-fig6", np.full((1, 10), 0.1), np.linspace(0.02, 0.92, points), "Class I, M = 10", out)
+
+
+# --- [003, Fig. 7]: DP and mutual-information leakage of the Class II set of Table II ---------------------------------
+
+
+def fig7(out: Path, *, full: bool = False) -> str:
+    """[003, Fig. 7]: DP and mutual-information leakage of the Class II set of Table II."""
+    points = 45 if full else 15
+    return both_leakages("003-fig7", TEN, np.linspace(0.02, 0.72, points), "Class II, M = 10", out)
