@@ -51,7 +51,7 @@ class Information:
     def solve(self) -> float:
         """Mix the pool best; the value never falls.
 
-        HiGHS's primal simplex may call a mixture optimal whose columns do not sum to 1 (rows that are there twice, say):
+        HiGHS's primal simplex may call a mixture optimal whose columns do not sum to 1 (where rows are there twice):
         then the programme is solved once more from nothing.
         """
         found = self.lp.solve(PRIMAL)
