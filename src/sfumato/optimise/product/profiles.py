@@ -21,7 +21,7 @@ from sfumato.optimise.product.two_level import Ball, Heights, Profile, bend
 SAMPLE = 24  # secrets, spread over the range of shares, on which profiles are compared
 COARSE = 65  # masses in the relaxation
 DROPS = (0.0, 0.05, 0.12, 0.25, 0.45, 0.7, 0.9)  # of E − 1: the first profiles tried
-STRIDE, TRIES, FINE = 0.5, 45, 1e-5  # of the simplex method: first step in logits, profiles at most, nats
+STRIDE, TRIES, FINE = 0.5, 30, 1e-5  # of the simplex method: first step in logits, profiles at most, nats
 ROUGH = 17  # shares of the budget at which corridors are kept in the relaxation
 WINDOWS = 250  # sets of each mass that start a programme: runs of a few circular orders of U
 
