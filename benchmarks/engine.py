@@ -118,7 +118,7 @@ def law(number: int) -> dict[str, Any]:
     value, radius = max(base.value, 1e-9), base.mechanism.claim.within.radius
     gap = other(name, base, counts, epsilon, radius, rng) / value - 1
     return {"law": name, "gap": round(abs(gap) if name == "permuted" else gap, 6),
-            "bound": round(base.value / max(base.bound, 1e-12) - 1, 6)}
+            "bound": round(base.value / max(base.bound, 1e-12) - 1, 6), "patience": patience()}
 
 
 def other(name: str, base: Any, counts: Any, epsilon: float, radius: float, rng: np.random.Generator) -> float:
@@ -170,10 +170,9 @@ def _head() -> Iterator[str]:
 
 def _pairs(found: dict[str, Any]) -> Iterator[str]:
     yield "## All pairs of Adult's nine categorical columns\n"
-    patient = sorted({x["patience"] for x in found.values()})
     yield ("Value and bound as NMI = I(X;Y)/H(X), and their ratio, at ε = 0.1, 0.5 and 1.5. "
-           f"{len(found)} of 216 designs, {sum(x['seconds'] for x in found.values()):.0f} seconds of work in all"
-           + (f", with SFUMATO_PATIENCE = {', '.join(f'{x:g}' for x in patient)}.\n" if patient != [1.0] else ".\n"))
+           f"{len(found)} of 216 designs, {sum(x['seconds'] for x in found.values()):.0f} seconds of work in all; "
+           f"searches had {_patient(found)}.\n")
     for epsilon in sorted(LEVELS):
         here = [x for k, x in found.items() if k.endswith(f"|{epsilon:g}")]
         ratios = np.array([x["value"] / x["bound"] for x in here])
@@ -187,8 +186,13 @@ def _pairs(found: dict[str, Any]) -> Iterator[str]:
         for epsilon in sorted(LEVELS):
             x = found.get(f"{secret}|{useful}|{epsilon:g}")
             told = x and f"| {x['value']:.4f} | {x['bound']:.4f} | {x['value'] / x['bound']:.3f} "
-            cells.append(told or "| | | ")
+            cells.append(told or "| – | – | – ")
         yield f"| {secret} × {useful} {''.join(cells)}|"
+
+
+def _patient(found: dict[str, Any]) -> str:
+    shares = sorted({x["patience"] for x in found.values() if x and "patience" in x})
+    return " or ".join("the default's time" if x == 1 else f"{x:g} of the default's time" for x in shares) or "no time"
 
 
 def _laws(found: dict[str, Any]) -> Iterator[str]:
@@ -196,7 +200,7 @@ def _laws(found: dict[str, Any]) -> Iterator[str]:
     errors, refused = ({k: x for k, x in found.items() if name in x} for name in ("error", "refused"))
     yield (f"{len(found)} tables of every shape from 2 × 2 to 20 × 20, n from 30 to 10^6 (tests/random_tables.py); "
            f"each is asked one law, drawn by its number, and that of the bound. {len(refused)} say in words why "
-           f"nothing can be designed; {len(errors)} end in a Python error.\n")
+           f"nothing can be designed; {len(errors)} end in a Python error. Searches had {_patient(found)}.\n")
     yield "| law | tables | held within 0.2 % | worst | at table |\n|---|---|---|---|---|"
     words = {"methods": "never below srr, ir, grr, cr", "merged": "never below the table with useful values merged",
              "epsilon": "never below ε reduced by a tenth", "radius": "never below a radius a fifth larger",
@@ -215,10 +219,10 @@ def _laws(found: dict[str, Any]) -> Iterator[str]:
 
 
 def _routes(found: dict[str, Any]) -> Iterator[str]:
-    yield "\n## Against the best of the old routes\n"
     gains = {k: x["value"] / max(x["old"], 1e-12) - 1 for k, x in found.items() if x}
     if not gains:
         return
+    yield "\n## Against the best of the old routes\n"
     values, worst = np.array(list(gains.values())), min(gains, key=lambda k: gains[k])
     yield (f"{len(gains)} random tables, values of commit 19bc132 in benchmarks/old_routes.json: "
            f"{int((values < -WITHIN).sum())} below by more than 0.2 % (worst {gains[worst]:+.2%}, table {worst}), "
