@@ -5,7 +5,7 @@ BENCH_VENV ?= .venv-bench
 BIN := $(VENV)/bin
 PIP := -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test proofs check bench figures pairs laws docs pictures reproduce kernel forge agree survey clean
+.PHONY: demo test proofs check bench figures promises pairs laws docs pictures reproduce kernel wheels forge agree survey studio clean
 
 $(VENV)/run.stamp: requirements/run.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("sfumato needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
@@ -22,7 +22,7 @@ demo: $(VENV)/run.stamp  ## the whole road on real counts; leaves files to look 
 	$(BIN)/sfumato demo --out demo --force
 
 check: $(VENV)/test.stamp
-	$(BIN)/ruff check src tests benchmarks docs
+	$(BIN)/ruff check src tests benchmarks docs wheels
 	$(BIN)/mypy
 
 test: check  ## what CI runs
@@ -44,6 +44,10 @@ bench: $(BENCH_VENV)/stamp  ## times as ratios, with peers, into docs/benchmarks
 figures: $(VENV)/test.stamp  ## the default on twenty tables, and how often an analyst's intervals hold: half an hour
 	$(BIN)/python benchmarks/twenty.py --out docs/twenty.md
 	$(BIN)/python benchmarks/analysis.py --runs 500 --out docs/coverage.md
+
+promises: $(VENV)/test.stamp  ## what two promises cost, into docs/two-promises.md: hours
+	for part in caps anywhere even twice noise; do $(BIN)/python benchmarks/promises.py $$part --write || exit 1; done
+	$(BIN)/python benchmarks/covering.py 1000 --write
 
 pairs: $(VENV)/test.stamp  ## value and bound of every pair of Adult columns, into docs/engine.md: an hour; goes on where it stopped
 	$(BIN)/python benchmarks/engine.py pairs
@@ -67,12 +71,19 @@ kernel: $(VENV)/test.stamp  ## the verifier alone, as a wheel of its own in dist
 	cp kernel/pyproject.toml kernel/README.md build/kernel/
 	$(BIN)/python $(PIP) wheel --no-deps --wheel-dir dist build/kernel
 
+PYTHONS ?=
+wheels:  ## wheels by role and the sdist into dist/, each tried in an empty environment, with sizes; PYTHONS="python3.12 …" for others
+	$(PYTHON) wheels/build.py $(PYTHONS)
+
 FORGED ?= 1000000
 forge: $(VENV)/test.stamp  ## wrong files against the verifier, a million of them unless FORGED says otherwise
 	$(BIN)/python benchmarks/verifier.py forge $(FORGED)
 
 survey: $(VENV)/test.stamp  ## survey pages and their intake at full size: vectors, answers, rates, 200 kill -9, 5,000 people; a quarter hour
 	$(BIN)/python benchmarks/survey.py
+
+studio: $(VENV)/test.stamp  ## the studio in Chromium on Adult and a million rows: first design, slider, memory, the whole road
+	$(BIN)/python benchmarks/studio.py
 
 AGREED ?= 100000
 agree: $(VENV)/test.stamp  ## random laws under every notion and set through the kernel and the fast proofs

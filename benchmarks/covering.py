@@ -1,16 +1,18 @@
 """How often the set around noisy counts covers the truth: ten tables, with and without empty cells, 1,000 draws each.
 
-    python benchmarks/covering.py [draws [which,which,…]]
+    python benchmarks/covering.py [draws [which,which,…]] [--write]
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 
 import numpy as np
 
 import sfumato as sf
+from parts import run
 from sfumato.joint import Joint, Noise
 from sfumato.noise import projected
 from sfumato.uncertainty.covering import simulated_radius
@@ -50,11 +52,10 @@ def covered(p: np.ndarray, n: int, epsilon: float, draws: int, seed: int = 11) -
     return hits / draws, float(np.mean(radii))
 
 
-def main() -> None:
-    draws = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
+def main(draws: int = 1_000, which: str = "") -> None:
     print(f"| table | n | ε_d | empty cells | covered, nominal {NOMINAL:g} | n·radius | seconds |")
     print("|---|---|---|---|---|---|---|")
-    chosen = sys.argv[2].split(",") if len(sys.argv) > 2 else []
+    chosen = which.split(",") if which else []
     for name, p, n, epsilon in [x for i, x in enumerate(tables()) if not chosen or str(i) in chosen]:
         began = time.perf_counter()
         share, radius = covered(p, n, epsilon, draws)
@@ -65,4 +66,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    words = [word for word in sys.argv[1:] if word != "--write"]
+    run("covering", partial(main, *map(int, words[:1]), *words[1:]), write="--write" in sys.argv)

@@ -18,13 +18,15 @@ def main() -> None:
     parser.add_argument("mechanism", help="a mechanism file, on the machine that runs this")
     parser.add_argument("out", help="the folder to write")
     parser.add_argument("--keep", default="", help="columns that pass through without protection: COL,COL")
+    parser.add_argument("--id", default="", help="columns that no two rows share: rows are released one by one")
     parser.add_argument("--decode", default="symbols", choices=["symbols", "likely", "sample"])
     asked = parser.parse_args()
 
     spark = SparkSession.builder.appName("sfumato release").getOrCreate()
     mechanism = sf.load(asked.mechanism)
     keep = [name for name in asked.keep.split(",") if name]
-    done = sf.release(spark.read.parquet(asked.table), mechanism, asked.out, keep=keep, decode=asked.decode)
+    names = [name for name in asked.id.split(",") if name]
+    done = sf.release(spark.read.parquet(asked.table), mechanism, asked.out, keep=keep, id=names, decode=asked.decode)
     print(f"{done.rows:,} rows released to {done.path}: {done.manifest.claim}")
     released = spark.read.parquet(str(done.path))
     print(sf.estimate(released, mechanism, decode=asked.decode).p.round(4))

@@ -27,7 +27,7 @@ from sfumato.cli import cli
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-SETUP = ("make ", "git ", "cd ", "pip ", "python", "eval ", "spark-submit", "sfumato completion", "export ", "#", "sfumato ledger settle", "sfumato collect serve")
+SETUP = ("make ", "git ", "cd ", "pip ", "python", "eval ", "spark-submit", "sfumato completion", "export ", "#", "sfumato ledger settle", "sfumato collect serve", "sfumato studio")
 FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^\$ (.*)\n", re.MULTILINE)
 PIECES = re.compile(r"(\d[\d,]*(?:\.\d+)?(?:e-?\d+)?)|(…)|(\s+)")

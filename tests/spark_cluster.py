@@ -46,8 +46,9 @@ def environment(folder: Path) -> dict[str, str]:
     """What a Spark process started here must find: Java, this Python, this sfumato."""
     home = java_home(folder)
     source = str(Path(sfumato.__file__).parents[1])
+    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}  # each worker would compile anew
     return {
-        **os.environ, **({"JAVA_HOME": home} if home else {}), "PYSPARK_PYTHON": sys.executable,
+        **kept, **({"JAVA_HOME": home} if home else {}), "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join([source, str(Path(__file__).parents[1])]),
         "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(folder / "spark-local"), "OMP_NUM_THREADS": "1",
     }

@@ -5,18 +5,22 @@ python spark_killing.py FOLDER
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import shutil
 import signal
+import socket
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pyspark
 from pyspark.sql import SparkSession
-from tests.spark_cluster import SETTINGS
+from tests.spark_cluster import QUICK, SETTINGS
 from tests.test_release import ALL, rows
 
 import sfumato as sf
@@ -31,6 +35,11 @@ def kill_executor() -> None:
     assert Path(f"/proc/{executor}/comm").read_text().strip() == "java"
     os.kill(executor, signal.SIGKILL)
     time.sleep(60)
+
+
+def linger() -> None:
+    """A task so slow that Spark starts it a second time elsewhere, and takes what comes first."""
+    time.sleep(30)
 
 
 def disturbed(work, flag, strike):
@@ -52,38 +61,68 @@ def disturbed(work, flag, strike):
     return run
 
 
-def released(frame, to: Path, keep: list[str]) -> list[str]:
-    sf.release(frame, ALL["srr"], to, keep=keep, seed=9)
+def released(frame, to: Path, keep: list[str], name: str | None = None) -> list[str]:
+    sf.release(frame, ALL["srr"], to, keep=keep, seed=9, id=name)
     return sorted(map(str, pq.read_table(to).to_pylist()))
 
 
+@contextlib.contextmanager
+def cluster(folder: Path) -> Iterator[str]:
+    """Two workers on two hosts of this machine: Spark starts no second attempt on the host of the first."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    start = [str(Path(pyspark.__file__).parent / "bin" / "spark-class")]
+    kind = "org.apache.spark.deploy"
+    own = ["-c", "1", "-m", "768m", "--webui-port", "0", "-d", str(folder / "work"), f"spark://127.0.0.1:{port}"]
+    commands = [[*start, f"{kind}.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]]
+    commands += [[*start, f"{kind}.worker.Worker", "--host", host, *own] for host in ("127.0.0.1", "127.0.0.2")]
+    env = {k: v for k, v in os.environ.items() if k != "SPARK_LOCAL_IP"} | {"SPARK_DAEMON_JAVA_OPTS": QUICK}
+    running = [subprocess.Popen(x, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for x in commands]
+    try:
+        yield f"spark://127.0.0.1:{port}"
+    finally:
+        for process in reversed(running):
+            process.terminate()
+        for process in running:
+            process.wait(30)
+
+
 def main(folder: Path) -> None:
-    builder = SparkSession.builder.master("local-cluster[2,1,768]")
+    with cluster(folder) as address:
+        released_while_struck(folder, SparkSession.builder.master(address))
+
+
+def released_while_struck(folder: Path, builder: Any) -> None:
     settings = {
         **SETTINGS, "spark.executor.memory": "600m", "spark.sql.shuffle.partitions": "4",
         "spark.shuffle.io.maxRetries": "1", "spark.shuffle.io.retryWait": "1s",
+        "spark.speculation": "true", "spark.speculation.interval": "200ms", "spark.speculation.multiplier": "2",
+        "spark.speculation.quantile": "0.5",
     }
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    pq.write_table(rows(2000), folder / "people.parquet")
-    frame = spark.read.parquet(str(folder / "people.parquet")).repartition(3)
+    (folder / "people").mkdir()
+    for part in range(3):  # a task each
+        pq.write_table(rows(2000).slice(700 * part, 700), folder / "people" / f"{part}.parquet")
+    frame = spark.read.parquet(str(folder / "people"))
     result = {"calm": released(frame, folder / "calm.parquet", ["id"]), "calm share": released(frame, folder / "c.parquet", [])}
-    for name, module, work, keep in (
-        ("draw", worker, "draw", ["id"]), ("write", parts_of_a_folder, "_write", ["id"]),
-        ("share", driver, "_draw_shares", []),
+    for name, module, work, keep, row, strike in (
+        ("draw", worker, "draw", ["id"], None, kill_executor), ("write", parts_of_a_folder, "_write", ["id"], None, kill_executor),
+        ("share", driver, "_draw_shares", [], None, kill_executor),
+        ("id", parts_of_a_folder, "_answer_and_write", ["id"], "id", kill_executor),
+        ("slow", parts_of_a_folder, "_answer_and_write", ["id"], "id", linger),
     ):
         own = getattr(module, work)
-        setattr(module, work, disturbed(own, str(folder / f"{name}.struck"), kill_executor))
+        setattr(module, work, disturbed(own, str(folder / f"{name}.struck"), strike))
         start = time.time()
-        result[name] = released(frame, folder / f"{name}.parquet", keep)
+        result[name] = released(frame, folder / f"{name}.parquet", keep, row)
         setattr(module, work, own)
-        print(name, time.time() - start, file=sys.stderr)
+        print(name, took := time.time() - start, file=sys.stderr)
+    assert took < 30, "the slow task was waited for"
     print(json.dumps(result))
-    application = spark.sparkContext.applicationId
     spark.stop()
-    # a local cluster keeps its executors' logs where Spark is installed, and nowhere else
-    shutil.rmtree(Path(pyspark.__file__).parent / "work" / application, ignore_errors=True)
 
 
 if __name__ == "__main__":

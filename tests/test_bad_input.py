@@ -19,7 +19,7 @@ from sfumato import atomic
 from sfumato.cli import cli
 from sfumato.cli.app import EXIT_CODES
 
-FAST = ["--notion", "ldp", "--method", "srr"]
+FAST = ["--notion", "ldp", "--method", "srr", "--public-labels", "all"]
 PRIVATE = "Xanthippe"  # a value of a row that no message may show
 GOOD = "sex,town,name\n" + "".join(f"{'FM'[i % 2]},{'ABC'[i // 2 % 3]},{PRIVATE}{i}\n" for i in range(60))
 

@@ -513,7 +513,8 @@ def test_the_commands_walk_the_road_with_a_bundle(tmp_path):
 
     table, out = tmp_path / "people.csv", tmp_path / "out.csv"
     csv.write_csv(people(3_000, columns=8, labels=8), table)
-    done = run("release", table, "--secret", "secret", "--useful", ",".join(EIGHT[:8]), "--epsilon", 1, "--out", out)
+    done = run("release", table, "--secret", "secret", "--useful", ",".join(EIGHT[:8]), "--epsilon", 1,
+               "--public-labels", "all", "--out", out)
     assert "for every distribution of all columns" in " ".join(done.stdout.split())
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.csv", "out.manifest.json", "out.mechanism.json", "out.tables.csv", "people.csv"]
     assert "holds" in run("verify", tmp_path / "out.mechanism.json").stdout
@@ -532,12 +533,16 @@ def test_columns_bundle_takes_every_categorical_column(tmp_path):
 
     table = tmp_path / "people.csv"
     csv.write_csv(people(2_000, columns=4, labels=3), table)
-    done = run("design", table, "--secret", "secret", "--epsilon", 1, "--columns", "bundle", "--assuming", "star", "--out", tmp_path / "m.json", "--json")
+    done = run("design", table, "--secret", "secret", "--epsilon", 1, "--columns", "bundle", "--assuming", "star", "--design", "exact",
+               "--out", tmp_path / "m.json", "--json")
     told = json.loads(done.stdout)
     assert told["useful"] == EIGHT[:4] and told["claim"]["within"] == "star" and "IF" in told["claim"]["basis"]
     assert "rests on" in run("verify", tmp_path / "m.json").stdout
     run("design", table, "--secret", "secret", "--epsilon", 1, "--columns", "one", "--assuming", "star", "--out", tmp_path / "x.json", code=2)
-    run("release", table, "--secret", "secret", "--epsilon", 1, "--columns", "bundle", "--report", tmp_path / "r.html", "--out", tmp_path / "o.csv", code=2)
+    for options, said in (((), "nobody said that those of secret"), (("--assuming", "star"), "--design exact")):
+        words = ("release", table, "--secret", "secret", "--epsilon", 1, "--columns", "bundle", *options)
+        assert said in " ".join(run(*words, "--out", tmp_path / "o.csv", code=2).output.split())
+    run("release", table, "--secret", "secret", "--epsilon", 1, "--columns", "bundle", "--public-labels", "all", "--report", tmp_path / "r.html", "--out", tmp_path / "o.csv", code=2)
     assert not (tmp_path / "o.csv").exists()
 
 

@@ -88,14 +88,14 @@ def test_the_page_says_who_made_it_when_and_how_without_paths(tmp_path):
     csv.write_csv(datasets.rows(datasets.adult("sex", "race"), seed=1), tmp_path / "people.csv")
     done = CliRunner().invoke(cli, [
         "release", str(tmp_path / "people.csv"), "--secret", "sex", "--useful", "race", "--epsilon", "1", "--method", "srr",
-        "--out", str(tmp_path / "out.csv"), "--publisher", "Office & Sons", "--seed", "7",
+        "--out", str(tmp_path / "out.csv"), "--publisher", "Office & Sons", "--seed", "7", "--public-labels", "all",
     ], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     manifest = json.loads((tmp_path / "out.manifest.json").read_text())
     page = html.unescape((tmp_path / "out.report.html").read_text())
 
     assert manifest["publisher"] == "Office & Sons"
-    assert manifest["command"] == "sfumato release people.csv --secret sex --epsilon 1 --out out.csv --useful race --method srr"
+    assert manifest["command"] == "sfumato release people.csv --secret sex --epsilon 1 --out out.csv --useful race --public-labels all --method srr"
     assert manifest["command"] in page and "Office & Sons" in page and manifest["date"] in page
     assert str(tmp_path) not in page
 

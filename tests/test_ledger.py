@@ -21,11 +21,11 @@ from click.testing import CliRunner
 import sfumato as sf
 from sfumato.alphabet import Alphabet, Column
 from sfumato.cli.app import cli
-from sfumato.ledgers.entry import may_be_running, this_process
 from sfumato.ledgers.keys import key_path
 from sfumato.ledgers.persons import Persons
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.mechanism.memory import remembered
+from sfumato.processes import may_be_running, this_process
 from sfumato.releasing import read_manifest
 
 JOINT = sf.Joint.from_counts(
@@ -380,7 +380,8 @@ def run(*words, code=0):
 def test_the_commands_enter_refuse_list_show_and_settle(tmp_path):
     table = tmp_path / "people.csv"
     pacsv.write_csv(people(400), table)
-    road = ["release", table, "--secret", "ill", "--useful", "town", "--epsilon", "0.5", "--method", "srr"]
+    road = ["release", table, "--secret", "ill", "--useful", "town", "--epsilon", "0.5", "--method", "srr",
+            "--public-labels", "all"]
     told = run(*road, "--out", tmp_path / "1.csv", "--people", "cohort 7", "--budget", "0.6")
     assert "release 1 about 'cohort 7': together ε ≤ 0." in " ".join(told.output.split())
     refused = run(*road, "--out", tmp_path / "2.csv", "--people", "cohort 7", code=5)

@@ -24,7 +24,7 @@ from sfumato.designers.splitting import split
 from sfumato.joint import Noise
 from sfumato.mechanism import Claim
 from sfumato.mechanism.file import checksum, record_of
-from sfumato.noise import _two_sided, projected, threshold
+from sfumato.noise import projected, threshold, two_sided
 from sfumato.optimise.budget import FREE
 from sfumato.optimise.cone import Cap, Coordinates, RatioCone, repaired
 from sfumato.optimise.informative import most_informative
@@ -136,6 +136,24 @@ def test_two_kinds_of_rows_are_all_that_any_distribution_needs():
     assert found.bound >= found.value - 1e-9 and found.bound == pytest.approx(found.value, rel=1e-3)
 
 
+@pytest.mark.parametrize("epsilon", [0.3, 1.5])
+def test_at_even_weights_no_mechanism_tells_more_than_the_best_private_row(epsilon):
+    """Moved by all exchanges of labels a row is a mechanism; SRR is the row of one cell, the best at large ε."""
+    s, u, K = 2, 4, math.exp(epsilon)
+
+    def gain(*parts):
+        total = sum(n * w for n, w in parts)
+        return sum(n * w / total * math.log(w / total * s * u) for n, w in parts if n)
+
+    own = [gain((b, K), (u - b, 1 / K), ((s - 1) * u, 1.0)) for b in range(1, u + 1)]
+    best = max(*own, *(gain((a, K), (s * u - a, 1.0)) for a in range(1, s * u)))
+    found = sf.design(sf.Anything(sf.Joint.uniform(s, u)), epsilon, "ballopt", time_limit=2)
+
+    assert found.value == pytest.approx(best, rel=1e-4) and found.bound >= best - 1e-9
+    assert sf.design(sf.Anything(sf.Joint.uniform(s, u)), epsilon, "srr").value == pytest.approx(own[0], rel=1e-6)
+    assert (best > own[0] + 1e-6) == (epsilon < 1)
+
+
 def test_without_counts_nothing_about_the_table_is_in_the_file(ball, tmp_path):
     design = sf.design(ball, EPSILON, "srr", at_most=EPSILON)
     path = design.mechanism.save(tmp_path / "m.json")
@@ -240,9 +258,9 @@ def test_somebody_who_sees_the_file_and_knows_everybody_else_learns_no_more_than
     assert len(exact) == 4  # exact counts name the record: no level at all
 
 
-def test_noise_is_drawn_from_the_two_sided_geometric_law():
+def test_noise_is_drawn_from_thetwo_sided_geometric_law():
     rate, count = Fraction(3, 10), 30_000
-    drawn = np.fromiter(_two_sided(rate, count, random.Random(5).randrange), int)
+    drawn = np.fromiter(two_sided(rate, count, random.Random(5).randrange), int)
     ratio = math.exp(-0.3)
     for k in range(-4, 5):
         p = (1 - ratio) / (1 + ratio) * ratio ** abs(k)
@@ -279,7 +297,7 @@ def test_noisy_counts_hold_only_labels_that_many_people_have():
 
 
 @pytest.mark.parametrize(("change", "options", "said"), [
-    ({}, {"epsilon": 0.0}, "positive number"), ({"learned": ("useful",)}, {"epsilon": 0.001}, "no label of"),
+    ({}, {"epsilon": 0.0}, "positive number"), ({"learned": ("useful",)}, {"epsilon": 0.001}, "no two labels of"),
     ({"learned": ("useful",)}, {"epsilon": 1.0, "delta": 0.0}, "delta"),
 ])
 def test_noisy_counts_that_make_no_sense_are_refused(change, options, said):
@@ -336,7 +354,9 @@ def test_the_kernel_reads_noise_and_lets_no_confidence_rest_on_it(noisy_design):
     noise, claim = record.design.noise, record.claim
     sure = msgspec.structs.replace(claim, within=msgspec.structs.replace(claim.within, confidence=0.95))
     cheap = msgspec.structs.replace(record.design, noise=msgspec.structs.replace(noise, counts=2 * noise.epsilon))
-    for forged in (msgspec.structs.replace(record, claim=sure), msgspec.structs.replace(record, design=cheap)):
+    free = msgspec.structs.replace(record.design, noise=msgspec.structs.replace(noise, counts=0.0))
+    designs = [msgspec.structs.replace(record, design=x) for x in (cheap, free)]
+    for forged in (msgspec.structs.replace(record, claim=sure), *designs):
         with pytest.raises(kernel.Refused, match="noise"):
             kernel.verify(written(forged))
 
@@ -401,7 +421,7 @@ def test_a_release_publishes_nothing_exact_unless_asked(people, tmp_path):
 def test_few_rows_are_released_without_any_counts(people, tmp_path):
     few = tmp_path / "few.csv"
     few.write_text("\n".join(people.read_text().splitlines()[:120]) + "\n")
-    said = ran("release", few, *ASKED, "--out", tmp_path / "r.csv")
+    said = ran("release", few, *ASKED, "--public-labels", "all", "--out", tmp_path / "r.csv")
 
     assert "designed for any distribution, from none" in said and not list(tmp_path.glob("*.counts.json"))
     assert "counts" not in json.loads((tmp_path / "r.mechanism.json").read_text())["design"]
@@ -417,8 +437,9 @@ def test_planned_releases_are_capped_on_the_command_line(people, tmp_path):
 @pytest.mark.parametrize(("options", "said"), [
     (("--at-most", "0.5"), "--at-most must be"), (("--at-most", "much"), "number of nats, or 'none'"),
     (("--design", "noisy", "--design-epsilon", "1"), "less than ε = 1"), (("--releases", "2"), "needs the --budget"),
-    (("--design", "noisy", "--design-epsilon", "0.01", "--private-labels"), "no label of"),
-    (("--design", "any", "--private-labels"), "not public"), (("--releases", "9", "--budget", "4"), "for each"),
+    (("--design", "noisy", "--design-epsilon", "0.01"), "no two labels of"), (("--delta", "0"), "--delta must lie"),
+    (("--method", "polyopt"), "--design exact"), (("--notion", "lip"), "--design exact"),
+    (("--releases", "9", "--budget", "4"), "for each"),
 ])
 def test_what_makes_no_sense_on_the_command_line_writes_nothing(people, tmp_path, options, said):
     assert said in ran("release", people, *ASKED, "--out", tmp_path / "r.csv", *options, code=2)

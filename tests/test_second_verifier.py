@@ -60,6 +60,19 @@ def test_what_is_no_mechanism_file_is_refused_by_both(answers):
     assert not any(kernel_vectors.verdict(x.encode()) for x in [*BAD, *spoilt, *_overdone()])
 
 
+def test_what_was_paid_for_labels_is_read_by_both(answers):
+    """Without counts no part of it went to counts, and with counts some did."""
+    honest = json.loads(next(v["file"] for v in VECTORS if v["proved"] and '"cells"' in v["file"] and '"ldp"' in v["file"]))
+    s, u = (len(honest[side][0]["labels"]) for side in ("secret", "useful"))
+    noise = {"epsilon": 0.2, "rows": s * u, "counts": 0.0, "sampler": "two-sided"}
+    even, counts = {"probabilities": [[1 / (s * u)] * u] * s}, {"counts": [[1] * u] * s}
+    designs = [{"source": "public", **data, "noise": {**noise, "counts": part}}
+               for data, part in ((even, 0.0), (counts, 0.1), (even, 0.1), (counts, 0.0))]
+    files = [forging.sealed({**honest, "version": 2, "design": x}).decode() for x in designs]
+
+    assert answers(files) == [kernel_vectors.verdict(x.encode()) for x in files] == [True, True, False, False]
+
+
 def _overdone():
     """Honest files with more than a file may have: a field, a claim, a claim in a claim, a product in a product."""
     honest = json.loads(next(v["file"] for v in VECTORS if v["proved"] and '"cells"' in v["file"] and '"ldp"' in v["file"]))

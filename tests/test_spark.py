@@ -360,3 +360,52 @@ def test_two_hundred_columns_are_kept(spark):
 
     assert out.num_columns == 203
     assert out.select(list(wide)).equals(pa.table(wide))
+
+
+# Rows with names
+
+
+def test_a_release_by_id_is_what_the_counting_way_releases(people, spark, tmp_path):
+    by_id = sf.release(people, SRR, keep=["id"], id="id", seed=3)
+
+    assert multiset(by_id) == expected(SRR, TABLE, 3, ["id"])
+    assert multiset(by_id.repartition(5)) == multiset(by_id)
+    assert multiset(sf.release(people.repartition(3), SRR, keep=["id"], id="id", seed=3)) == multiset(by_id)
+    assert "Exchange" not in by_id._jdf.queryExecution().executedPlan().toString()
+    done = sf.release(people, SRR, tmp_path / "r.parquet", keep=["id"], id="id", seed=3)
+    assert done.rows == 400 and multiset(pq.read_table(done.path)) == multiset(by_id)
+    assert sf.estimate(by_id, SRR).p == pytest.approx(sf.estimate(pq.read_table(done.path), SRR, decode="symbols").p)
+
+
+def test_several_columns_may_name_a_row_and_need_not_be_kept(spark):
+    from pyspark.sql import functions as F
+
+    frame = spark.createDataFrame(TABLE).withColumn("half", F.col("id") % 2).withColumn("pair", (F.col("id") / 2).cast("int"))
+    both = sf.release(frame, SRR, id=["pair", "half"], seed=3)
+
+    assert both.columns == ["ill", "town"]
+    assert both.count() == 400
+    assert multiset(sf.release(frame, SRR, id=["pair", "half"], seed=3)) == multiset(both)
+    with pytest.raises(sf.DataError, match="pair: 400 rows have 200 names"):
+        sf.release(frame, SRR, id="pair")
+
+
+def test_rows_that_change_or_tell_by_their_place_are_refused(people, spark, tmp_path):
+    from pyspark.sql import functions as F
+
+    people.write.partitionBy("ill").parquet(str(tmp_path / "divided"))
+    divided = spark.read.parquet(str(tmp_path / "divided"))
+    for frame in (people, divided):
+        drawn = frame.withColumn("token", F.expr("uuid()")).withColumn("n", F.rand())
+        for keep, name in ((["token"], None), (["n"], None), (["id"], "token")):
+            with pytest.raises(sf.InputError, match=r"drawn anew at each computation \((uuid|rand)\)"):
+                sf.release(drawn, SRR, keep=keep, id=name)
+    for moved in (people.sortWithinPartitions("ill"), people.repartition(2, "ill"), divided):
+        with pytest.raises(sf.InputError, match="divided by 'ill'"):
+            sf.release(moved, SRR, id="id")
+    beside = divided.withColumn("n", F.rand()).select("id", "n", "ill", "town").repartition(3)  # n is not used
+    assert multiset(sf.release(beside, SRR, keep=["id"], id="id", seed=3)) == expected(SRR, TABLE, 3, ["id"])
+    with pytest.raises(sf.InputError, match="has its rows in an order"):
+        sf.release(TABLE, SRR, id="id")
+    with pytest.raises(sf.InputError, match="'idd' is not a column"):
+        sf.release(people, SRR, id="idd")

@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 SRR = ALL["srr"]
 
 
-def test_killed_tasks_repeat_their_noise_and_write_no_row_twice(tmp_path):
+def test_killed_and_overtaken_tasks_repeat_their_noise_and_write_no_row_twice(tmp_path):
     said = json.loads(run([sys.executable, str(HERE / "spark_killing.py"), str(tmp_path)], tmp_path).splitlines()[-1])
 
     calm, share = said.pop("calm"), said.pop("calm share")
@@ -32,7 +32,7 @@ def test_killed_tasks_repeat_their_noise_and_write_no_row_twice(tmp_path):
         assert found == calm, name
         ids = Counter(pq.read_table(tmp_path / f"{name}.parquet").column("id").to_pylist())
         assert ids == Counter(range(2000))
-    assert sorted(said) == ["draw", "write"]
+    assert sorted(said) == ["draw", "id", "slow", "write"]
     assert not [x for x in os.listdir(tmp_path) if x.startswith(".")]
 
 
@@ -60,7 +60,7 @@ def test_the_example_runs_under_spark_submit(tmp_path):
     job = HERE.parent / "examples" / "spark_release.py"
 
     out = run([str(submit), "--master", "local[2]", "--conf", "spark.ui.enabled=false", str(job), "people.parquet", "m.json",
-               "released.parquet", "--keep", "id"], tmp_path)
+               "released.parquet", "--keep", "id", "--id", "id"], tmp_path)
 
     released = pq.read_table(tmp_path / "released.parquet")
     assert "400 rows released" in out and SRR.claim.sentence in out

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 import sfumato as sf
-from sfumato.designers.choose import _DESIGNERS
+from sfumato.designers.choose import _HOMES, designer
 from sfumato.drawing import manifest
 from sfumato.mechanism import bundle_file, file
 from sfumato.utility.information import _BY_KIND
 
 HOME = Path(sf.__file__).parent
 ORDER = [
-    "errors", "decimals", "frames", "plotting", "atomic", "alphabet", "arrow", "joint", "noise", "logs", "sources",
+    "errors", "demand", "processes", "decimals", "frames", "plotting", "atomic", "alphabet", "arrow", "joint", "noise", "logs", "sources",
     "binning", "grouping", "tabulation", "datasets",
     "uncertainty", "mechanism", "optimise", "privacy", "utility", "certification", "designers", "composing", "bundles",
     "drawing", "estimation", "comparing", "reporting", "releasing", "ledgers", "auditing", "survey", "collecting",
-    "reproduce", "cli",
+    "reproduce", "studio", "cli",
 ]
 # alphabet encodes through arrow, loaded when a whole column comes: the one call backwards.
 BACKWARDS = {("alphabet", "arrow")}
@@ -109,7 +109,8 @@ def test_every_law_has_its_information():
 
 
 def test_methods_are_the_table_of_designers():
-    assert set(sf.methods()) == {*_DESIGNERS, "auto"}
+    assert set(sf.methods()) == {*_HOMES, "auto"}
+    assert all(callable(designer(method)) for method in _HOMES)
 
 
 def test_a_respondent_needs_only_small_imports(tmp_path):

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 import sfumato as sf
 from sfumato.cli import cli
+from sfumato.designers.outlook import foreseen as foreseen_by
 from sfumato.estimation import tidy
 
 USEFUL = sf.Alphabet.of(sf.Column.of("town", ["A", "B"]), sf.Column.of("job", ["none", "some", "much"]))
@@ -73,7 +74,8 @@ def test_the_tables_of_a_release_are_its_estimates(people):
 
 
 def test_plan_says_what_a_release_will_be_worth_and_writes_nothing(people):
-    words = ("plan", people, "--secret", "ill", "--useful", "town,job", "--epsilon", 1, "--method", "grr")
+    words = ("plan", people, "--secret", "ill", "--useful", "town,job", "--epsilon", 1, "--method", "grr", "--design",
+             "exact")
     shown, told = run(*words).stdout, json.loads(run(*words, "--json").stdout)
 
     assert "worth unprotected rows" in shown and "ε = 2 instead of 1" in shown and "leaving out" in shown
@@ -82,14 +84,35 @@ def test_plan_says_what_a_release_will_be_worth_and_writes_nothing(people):
     assert os.listdir(people.parent) == ["people.csv"]
 
 
+def test_a_plan_and_its_release_share_what_was_paid_for(people):
+    asked = (people, "--secret", "ill", "--useful", "town", "--epsilon", 2, "--method", "grr")
+    foreseen = json.loads(run("plan", *asked, "--json").stdout)
+    kept = list(people.parent.glob("people.*.counts.json"))
+    run("release", *asked, "--out", people.with_name("out.csv"))
+
+    made = sf.load(people.with_name("out.mechanism.json"))
+    assert len(kept) == 1 and foreseen["share"] == pytest.approx(foreseen_by(made, n=JOINT.n).share)
+    assert made.joint.fingerprint == sf.load_counts(kept[0]).fingerprint
+
+
 def test_a_release_that_is_worth_nothing_is_made_only_when_asked_for_once_more(people):
-    words = ("release", people, "--secret", "ill", "--useful", "job", "--epsilon", 0.01, "--method", "grr", "--out",
-             people.with_name("out.csv"))
+    words = ("release", people, "--secret", "ill", "--useful", "job", "--epsilon", 0.01, "--method", "grr",
+             "--public-labels", "all", "--out", people.with_name("out.csv"))
     refused = run(*words, code=2)
 
     assert "--anyway" in refused.stderr and "ill:" in refused.stderr and os.listdir(people.parent) == ["people.csv"]
     run(*words, "--anyway")
     assert people.with_name("out.tables.csv").exists()
+
+
+def test_columns_that_nobody_named_are_chosen_so_that_the_release_is_worth_making(tmp_path):
+    rng, n = np.random.default_rng(1), 2_000
+    sizes = {"s": 2, "a": 9, "b": 2, "c": 6, "d": 3, "e": 40}
+    pa.csv.write_csv(pa.table({k: rng.integers(0, size, n).astype(str) for k, size in sizes.items()}), tmp_path / "t.csv")
+    words = ("release", tmp_path / "t.csv", "--secret", "s", "--public-labels", "all", "--out", tmp_path / "out.csv")
+    said = " ".join(run(*words, "--epsilon", 1).stderr.split())
+
+    assert "by ε: b and d (others" in said and "Left out: a, c and e would make too many cells" in said
 
 
 def test_synthetic_records_follow_the_estimate_and_say_what_they_are(people):

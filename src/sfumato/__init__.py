@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from sfumato.demand import on_demand
 
 __version__ = "0.1.0"
 
@@ -37,20 +36,8 @@ _HOME = {
     "SfumatoError": "errors", "InputError": "errors", "DataError": "errors", "ClaimError": "errors",
     "BudgetError": "errors", "Ledger": "ledgers",
 }
-# Where each public name lives; loaded on first use so that importing sfumato is quick. No module may bear the name of
-# a function here: importing a submodule sets it as an attribute of the package and would hide the function.
+# Where each public name lives; loaded on first use so that importing sfumato is quick.
 
 __all__ = ["__version__", *sorted(_HOME)]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
-    module = importlib.import_module(f"sfumato.{_HOME[name]}")
-    value = module if name == "datasets" else getattr(module, name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+on_demand(__name__, {name: f"sfumato.{home}" for name, home in _HOME.items()})

@@ -32,8 +32,8 @@ CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # may steer a te
 class Column:
     """How the raw values of one column become codes 0 … size − 1.
 
-    A label None makes missing values a category of their own; without it they are refused.
-    `other` takes every value that is not listed; without it an unseen value is refused.
+    A label None makes missing values a category of their own. `other` takes every value that is not listed, missing
+    ones too where they have no label; without it such values are refused.
     `cuts` bins a numeric column into (−∞, c₁), [c₁, c₂), …, [c_k, ∞).
     `dtype` says whether '1.0' and '1' (number) or 'True' and 'true' (boolean) are the same label, as they are
     when one column comes once from CSV and once from Parquet, or which part of a date is the label (year, quarter,
@@ -121,7 +121,7 @@ class Column:
             known = [None if x is None else spelled(x, self.dtype) for x in self.labels]
             if spelled(label, self.dtype) in known:
                 return known.index(spelled(label, self.dtype))
-        if label is not None and self.other is not None:
+        if self.other is not None:
             return self.labels.index(self.other)
         kind = "a missing value" if absent else "a value that is not in the mechanism's alphabet"
         shown = ", ".join(str(x) for x in self.labels[:12] if x is not None)

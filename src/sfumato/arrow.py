@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,18 @@ from sfumato.errors import AS_CATEGORY, DataError, option
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Column
+
+
+def text_array(texts: Sequence[str]) -> pa.Array:
+    """Texts as an Arrow array, from its buffers: `pa.array` loads pandas wherever that is installed."""
+    data = [x.encode() for x in texts]
+    ends = np.cumsum([0, *map(len, data)], dtype=np.int32)
+    return pa.Array.from_buffers(pa.string(), len(data), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(data))])
+
+
+def _int32(values: pa.Array) -> npt.NDArray[np.int32]:
+    """The numbers of an Arrow array that has no gaps, as they lie there: `np.asarray` loads pandas, too."""
+    return np.frombuffer(values.buffers()[1], np.int32, len(values), 4 * values.offset)
 
 
 def as_labels(values: pa.Array | pa.ChunkedArray, name: str) -> pa.Array | pa.ChunkedArray:
@@ -70,18 +83,19 @@ def encode_column(column: Column, values: pa.Array | pa.ChunkedArray, first_row:
 
 
 def _missing_code(column: Column) -> np.int32:
-    return np.int32(column.labels.index(None) if None in column.labels else -2)
+    takes = None if None in column.labels else column.other
+    return np.int32(column.labels.index(takes) if takes in column.labels else -2)
 
 
 def _label_codes(column: Column, values: pa.Array) -> npt.NDArray[np.int32]:
     """Codes of a string array; −1 for unseen, −2 for missing where the column has no place for them."""
-    listed = pa.array([x for x in column.labels if x is not None], pa.string())
+    listed = text_array([x for x in column.labels if x is not None])
     place = np.array([i for i, x in enumerate(column.labels) if x is not None] + [-1], np.int32)
     if column.other is not None:
         place[-1] = column.labels.index(column.other)
     hits = pc.index_in(values, value_set=listed)
     if not hits.null_count:
-        return np.take(place, np.asarray(hits), mode="clip")
+        return np.take(place, _int32(hits), mode="clip")
     found = np.asarray(pc.fill_null(hits, len(listed)))
     codes: npt.NDArray[np.int32] = place[found]
     if column.dtype != "string" and (found == len(listed)).any():
@@ -141,7 +155,7 @@ def _encode_binned(column: Column, values: pa.Array, first_row: int) -> npt.NDAr
     absent = np.isnan(x)
     if absent.any():
         codes[absent] = _missing_code(column)
-        if None not in column.labels:
+        if codes.min() < 0:
             raise unfit_row(column, absent, absent, first_row)
     return codes
 

@@ -27,10 +27,10 @@ def bin_edges(source: Source, name: str, rule: int | Sequence[float]) -> Floats:
         return edges
     if isinstance(rule, bool) or rule < 2:
         raise InputError(f"column {name!r} needs at least two bins, got {rule!r}.")
-    values, counts = _value_counts(source, name)
+    values, counts = value_counts(source, name)
     if not len(values):
         raise DataError(f"column {name!r} holds no numbers, so it has no quantiles.")
-    edges = _quantiles(values, counts, rule)
+    edges = quantiles(values, counts, rule)
     if not len(edges):
         raise InputError(f"column {name!r} has a single value, so it cannot be cut into {rule} bins.")
     return edges
@@ -40,27 +40,32 @@ def automatic_edges(source: Source, names: Sequence[str]) -> dict[str, Floats]:
     """Edges of every column of more than FEW different numbers, so that about BINS bins hold about equally many rows.
 
     Quantiles are rounded to the fewest digits that leave all bins apart and none with less than half of its rows:
-    edges that a person would choose, and less of a particular row in them.
+    edges that a person would choose. They are exact facts about the rows.
     """
+    return {name: round_edges(*held) for name, held in many_numbers(source, names).items()}
+
+
+def many_numbers(source: Source, names: Sequence[str]) -> dict[str, tuple[Floats, Ints]]:
+    """The columns of more than FEW different numbers, each number with how often it occurs."""
     found: dict[str, tuple[Floats, Ints]] = {name: (np.zeros(0), np.zeros(0, np.int64)) for name in names}
     first_row = 0
     for batch in source.batches(list(names)) if names else ():
         for name in list(found):
-            x = _numbers(batch.column(name), name, first_row)
+            x = numbers_or_none(batch.column(name), name, first_row)
             if x is None:
                 del found[name]
             else:
-                found[name] = _added(*found[name], x)
+                found[name] = with_numbers(*found[name], x)
         first_row += batch.num_rows
-    return {name: _round(*held) for name, held in found.items() if len(held[0]) > FEW and not _numbering(*held)}
+    return {name: held for name, held in found.items() if len(held[0]) > FEW and not numbering(*held)}
 
 
-def _numbering(values: Floats, counts: Ints) -> bool:
+def numbering(values: Floats, counts: Ints) -> bool:
     """Whether whole numbers, each of them once, number the rows rather than measure something."""
     return bool(counts.max() == 1 and np.all(values == np.floor(values)))
 
 
-def _numbers(values: pa.Array, name: str, first_row: int) -> Floats | None:
+def numbers_or_none(values: pa.Array, name: str, first_row: int) -> Floats | None:
     """A column as numbers, or None where it is no column of numbers."""
     if pa.types.is_boolean(values.type) or pa.types.is_temporal(values.type):
         return None
@@ -74,8 +79,9 @@ def _numbers(values: pa.Array, name: str, first_row: int) -> Floats | None:
         return None
 
 
-def _round(values: Floats, counts: Ints) -> Floats:
-    exact = _quantiles(values, counts, BINS)
+def round_edges(values: Floats, counts: Ints) -> Floats:
+    """Edges of about BINS bins with about equally many rows, in few digits."""
+    exact = quantiles(values, counts, BINS)
     held = np.histogram(values, [-np.inf, *exact, np.inf], weights=counts)[0]
     for digits in range(1, MOST_DIGITS):
         edges = np.array([float(np.format_float_scientific(x, digits - 1)) for x in exact])
@@ -86,20 +92,22 @@ def _round(values: Floats, counts: Ints) -> Floats:
     return exact
 
 
-def _quantiles(values: Floats, counts: Ints, bins: int) -> Floats:
+def quantiles(values: Floats, counts: Ints, bins: int) -> Floats:
+    """Inner edges of bins with about equally many rows, among the values themselves."""
     ranks = np.ceil(counts.sum() * np.arange(1, bins) / bins)
     below = np.searchsorted(np.cumsum(counts), ranks, side="left")  # the value at which each share is reached
     edges = np.unique(values[np.minimum(below + 1, len(values) - 1)])
     return np.asarray(edges[edges > values[0]])
 
 
-def _added(values: Floats, counts: Ints, x: Floats) -> tuple[Floats, Ints]:
+def with_numbers(values: Floats, counts: Ints, x: Floats) -> tuple[Floats, Ints]:
+    """Distinct numbers with their counts, and those of one more batch."""
     new, n = np.unique(x[np.isfinite(x)], return_counts=True)
     values, inverse = np.unique(np.concatenate([values, new]), return_inverse=True)
     return values, np.bincount(inverse, np.concatenate([counts, n]), len(values)).astype(np.int64)
 
 
-def _value_counts(source: Source, name: str) -> tuple[Floats, Ints]:
+def value_counts(source: Source, name: str) -> tuple[Floats, Ints]:
     """Every finite value of a numeric column with its count, in order."""
     if source.sums is not None:
         return _value_counts_there(source, name)
@@ -108,7 +116,7 @@ def _value_counts(source: Source, name: str) -> tuple[Floats, Ints]:
     for batch in source.batches([name]):
         x = numbers_of(batch.column(name), name, first_row)
         first_row += batch.num_rows
-        values, counts = _added(values, counts, x)
+        values, counts = with_numbers(values, counts, x)
     return values, counts
 
 

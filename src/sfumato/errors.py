@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import math
+import os
 import re
+import traceback
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
@@ -33,6 +35,7 @@ def binned(name: str, bins: object = 10) -> str:
 
 
 AS_CATEGORY = option("--missing category", "missing='category'")
+WHOLE = ("scipy", "highspy", "clarabel", "jinja2", "rich")  # what designs and makes pages; not needed to release
 
 
 class SfumatoError(Exception):
@@ -64,6 +67,21 @@ class InputError(SfumatoError, ValueError):
     """An argument, a column or a file does not fit what was asked."""
 
     exit_code = 2
+
+
+class MissingPackage(SfumatoError, ImportError):
+    """Something was asked for that another package does, and it is not installed."""
+
+    exit_code = 2
+
+    @classmethod
+    def after(cls, error: ModuleNotFoundError) -> MissingPackage | None:
+        """What to say when one of WHOLE could not be imported; None where the error is about something else."""
+        name = (error.name or "").partition(".")[0]
+        return None if name not in WHOLE else cls(
+            f"this needs {name}, which is not installed: pip install sfumato. (sfumato-release answers, releases, "
+            "estimates and verifies; it neither designs nor makes pages.)"
+        )
 
 
 class DataError(InputError):
@@ -114,6 +132,16 @@ def unknown(what: str, name: str, known: Iterable[str]) -> InputError:
     known = list(known)
     shown = ", ".join(known[:20]) + (", …" if len(known) > 20 else "")
     return InputError(f"{name!r} is not {what} (known: {shown}).{did_you_mean(name, known)}")
+
+
+def bug(error: BaseException) -> str:
+    """What may be said of an error that nobody raised on purpose: neither its text nor its traceback, since both may
+    quote values of private rows."""
+    from sfumato import __version__
+
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    where = f" at {os.path.basename(last[0].filename)}, line {last[0].lineno}" if last else ""
+    return f"a bug in sfumato {__version__}: {type(error).__name__}{where}"
 
 
 LARGEST_EPSILON = 50.0  # nats to design for: weights that sum to 2^56 cannot tell chances below e^-38.8 from none

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm
 from typing import Any
@@ -35,12 +35,12 @@ def entropy(p: npt.ArrayLike) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """What was paid for the design counts of a table, and what may be said about the set around them."""
+    """What was paid for what a mechanism file tells of a table: its labels and edges, and counts if it holds any."""
 
     epsilon: float  # ε_d, about each person's record
     rows: int  # people in the table, which is public
     delta: float = 0.0
-    counts: float = 0.0  # the part of ε_d that the counts took; the rest chose the labels
+    counts: float = 0.0  # the part of ε_d that the counts took, 0 where there are none; the rest chose the labels
     coverage: float | None = None  # simulated, of the set that was made around the counts
     sampler: str = SAMPLER
 
@@ -52,7 +52,8 @@ class Noise:
     @property
     def sentence(self) -> str:
         delta = f", δ = {self.delta:g}" if self.delta else ""
-        return f"design counts with noise, ε_d = {self.epsilon:g}{delta} ({self.sampler}); {self.rows:,} rows"
+        what = "design counts with noise" if self.counts else "labels and edges, found with noise, and no counts"
+        return f"{what}, ε_d = {self.epsilon:g}{delta} ({self.sampler}); {self.rows:,} rows"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -130,6 +131,15 @@ class Joint(Framed):
         s = Alphabet.named("secret", table.shape[0] if secret is None else secret)
         u = Alphabet.named("useful", table.shape[1] if useful is None else useful)
         return cls(s, u, table, n)
+
+    @property
+    def evened(self) -> Joint:
+        """The same labels with even weights: nothing of the counts, and what was paid for the labels alone."""
+        noise = self.noise
+        if noise is not None:
+            rest = round(noise.epsilon - noise.counts, 9)
+            noise = Noise(rest, noise.rows, noise.delta, sampler=noise.sampler) if rest > 0 else None
+        return replace(Joint.uniform(self.secret, self.useful), noise=noise)
 
     @property
     def shape(self) -> tuple[int, int]:

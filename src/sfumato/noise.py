@@ -1,28 +1,33 @@
-"""Noisy design counts: what a table tells about itself before anything is designed from it, ε_d-differentially private.
+"""What is told of a private table before anything is designed for it: counts with noise, labels that many people have,
+and edges of bins.
 
-Every count gets two-sided geometric noise, P(X = x) ∝ e^{−|x|ε_d/2}, drawn as an exact integer from the system's
-randomness [Canonne, Kamath, Steinke 2020, Alg. 2]: a person's record that is replaced by another changes two counts by
-one, and the number of rows is public. Labels that were found in the rows are a part of what is told: they are public by
-somebody's word, or enter by a stable histogram, (ε, δ)-private [Korolova et al. 2009].
+Counts get two-sided geometric noise, P(X = x) ∝ e^{−|x|ε_d/2}, as exact integers from the system's randomness [Canonne,
+Kamath, Steinke 2020, Alg. 2]: a person's record that is replaced by another changes two counts by one, and the number
+of rows is public. Labels that were found in the rows are a part of what is told: they are public by somebody's word, or
+enter by a stable histogram, (ε, δ)-private [Korolova et al. 2009]. Edges are round numbers near quantiles, chosen by
+permute-and-flip [McKenna, Sheldon 2020].
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import secrets
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
-from sfumato.alphabet import Alphabet, Column, Floats, Ints
-from sfumato.errors import InputError, binned
+from sfumato.alphabet import Alphabet, Column, Floats, Ints, Label
+from sfumato.errors import InputError, binned, option
 from sfumato.joint import Joint, Noise
 
-LABELS = 0.2  # of ε_d, for labels that are not public
+LABELS = 0.2  # of ε, at most, for labels and edges that nobody gave
 DELTA = 1e-9  # chance, at most, that a label tells of a single person, where none is given
 CLEAR = 3.0  # standard deviations of noise from which rows without a label of their own get one together
+DIGITS, TENS = 3, range(-6, 13)  # of the round numbers among which edges are chosen: 0.00000100 to 9,990,000,000,000
+PUBLIC = option("--public-labels {}", "public=['{}']")
 Below = Callable[[int], int]  # a whole number from 0 to below k, all alike
 
 
@@ -52,12 +57,9 @@ def noisy_counts(
     if learned:
         joint = _labelled(joint, learned, Fraction(str(epsilon)) - share, delta, below)
     assert joint.counts is not None and joint.n is not None
-    drawn = np.fromiter(_two_sided(share / 2, joint.p.size, below), np.int64, joint.p.size)
+    drawn = np.fromiter(two_sided(share / 2, joint.p.size, below), np.int64, joint.p.size)
     noise = Noise(float(epsilon), joint.n, delta if learned else 0.0, float(share))
-    made = replace(joint, counts=joint.counts + drawn.reshape(joint.shape), noise=noise, learned=())
-    for name in learned:
-        made = _without_few(made, name)
-    return _settled(made)
+    return _settled(replace(joint, counts=joint.counts + drawn.reshape(joint.shape), noise=noise, learned=()))
 
 
 def _check(joint: Joint, learned: list[str], delta: float) -> None:
@@ -71,7 +73,7 @@ def _check(joint: Joint, learned: list[str], delta: float) -> None:
             )
 
 
-def _two_sided(rate: Fraction, count: int, below: Below) -> Iterator[int]:
+def two_sided(rate: Fraction, count: int, below: Below) -> Iterator[int]:
     """Integers with P(X = x) ∝ e^{−|x|·rate} [Canonne, Kamath, Steinke 2020, Alg. 2]."""
     s, t = rate.numerator, rate.denominator
     while count:
@@ -101,19 +103,93 @@ def threshold(rate: float, delta: float) -> int:
     return 1 + max(1, math.ceil(-math.log(delta * (1 + ratio)) / rate))
 
 
-def _labelled(joint: Joint, learned: list[str], epsilon: Fraction, delta: float, below: Below) -> Joint:
-    """The table over labels whose noisy counts pass the threshold, and `other`: a stable histogram of each column.
+@dataclass(frozen=True, slots=True)
+class Common:
+    """Labels of a column that many people have, in no order, and the one that takes what has no label."""
 
-    A record that is replaced changes two counts of every column, and makes at most one label of each new to the table
-    and one unknown to it: a share of ε for each column, and half of a share of δ for each of the two.
+    labels: tuple[Label, ...]
+    other: str
+
+    def column(self, name: str, arranged: Callable[[list[str]], list[str]] = sorted, dtype: str = "string") -> Column:
+        """The column with these labels, in an order of their own: theirs in the rows would tell who comes first."""
+        texts = [x for x in self.labels if x is not None and x != self.other]
+        last: list[Label] = [] if self.other in self.labels else [self.other]
+        here = arranged([*texts, *(() if last else (self.other,))])
+        return Column(name, (*here, *last, *(() if None not in self.labels else (None,))), self.other, dtype=dtype)
+
+
+def common(
+    name: str, counts: Mapping[Label, int], epsilon: Fraction, delta: float, below: Below, least: float = 0
+) -> Common:
+    """The labels whose noisy counts pass a threshold that one person passes with a chance of at most δ/2: a stable
+    histogram, (ε, δ)-private.
+
+    A record that is replaced changes two counts, and makes at most one label new to the rows and one unknown to them:
+    half of ε and of δ for each. What is left of the rows, by the noisy counts, gets a label of its own where it stands
+    out from the noise, and goes to the commonest otherwise: a secret that hardly occurs would cost all the others.
     """
-    rate = epsilon / (2 * len(learned))
-    least = threshold(float(rate), delta / (2 * len(learned)))
+    rate = epsilon / 2
+    tau = max(threshold(float(rate), delta / 2), least)
+    noisy = dict(zip(counts, (n + x for n, x in zip(
+        counts.values(), two_sided(rate, len(counts), below), strict=True)), strict=True))
+    passed = {label: n for label, n in noisy.items() if n >= tau}
+    named = {label: n for label, n in passed.items() if label is not None}
+    rest = sum(counts.values()) - sum(passed.values())
+    deviation = math.sqrt(2 * len(passed)) / float(rate)
+    if named and rest < CLEAR * deviation:
+        kept = Common(tuple(passed), max(named, key=lambda x: named[x]))
+    else:
+        kept = Common(tuple(passed), next(x for x in _names() if x not in passed))
+    if len({*kept.labels, kept.other}) < 2:
+        raise InputError(
+            f"no two labels of {name!r} are common enough to be told apart from single people at this ε and δ "
+            f"({tau:,.0f} people each). If they are known to everybody, say so ({PUBLIC.format(name, name)}) or list "
+            f"them ({option('--labels', 'labels=')}); more rows or a larger ε help too."
+        )
+    return kept
+
+
+def edge(values: Floats, counts: Ints, share: Fraction, epsilon: Fraction, below: Below) -> float:
+    """A round number below which about this share of the values lies, ε-private.
+
+    Permute-and-flip [McKenna, Sheldon 2020] over all numbers of three digits: in random order, each is taken with the
+    chance e^{−ε(k − k*)/2}, k = |(1 − q)·#below − q·#above| the rows it is away from the share q, and k* the least.
+    One record replaced changes k by at most 1, and the numbers were there before the table.
+    """
+    grid = round_numbers()
+    total = np.concatenate([[0], np.cumsum(counts)])
+    under = total[np.searchsorted(values, grid, side="left")]
+    away = np.abs(share.denominator * under - share.numerator * int(total[-1]))  # k times the denominator
+    away, rate = away - away.min(), epsilon / (2 * share.denominator)
+    places = list(range(len(grid)))
+    while True:
+        i = below(len(places))
+        places[i], places[-1] = places[-1], places[i]
+        at = places.pop()
+        if _survives(int(away[at]) * rate, below):
+            return float(grid[at])
+
+
+@functools.cache
+def round_numbers() -> Floats:
+    """Every number of three digits, in order."""
+    digits = np.arange(10 ** (DIGITS - 1), 10**DIGITS)
+    positive = np.array([float(f"{d}e{e - DIGITS + 1}") for e in TENS for d in digits])
+    return np.concatenate([-positive[::-1], [0.0], positive])
+
+
+def _survives(gamma: Fraction, below: Below) -> bool:
+    """True with probability e^{−γ}, any γ ≥ 0."""
+    whole, part = divmod(gamma.numerator, gamma.denominator)
+    return all(_happens(1, 1, below) for _ in range(whole)) and _happens(part, gamma.denominator, below)
+
+
+def _labelled(joint: Joint, learned: list[str], epsilon: Fraction, delta: float, below: Below) -> Joint:
+    """The table over labels that many people have: a share of ε and δ for each column."""
     for name in learned:
         column, counts = _margin(joint, name)
-        present = np.flatnonzero(counts)
-        passed = counts[present] + np.fromiter(_two_sided(rate, len(present), below), np.int64) >= least
-        joint = _grouped(joint, name, [column.labels[i] for i in present[passed]])
+        present = {x: int(n) for x, n in zip(column.labels, counts, strict=True) if n}
+        joint = _grouped(joint, name, common(name, present, epsilon / len(learned), delta / len(learned), below))
     return joint
 
 
@@ -126,25 +202,17 @@ def _margin(joint: Joint, name: str) -> tuple[Column, Ints]:
     return columns[at], joint.counts.reshape([c.size for c in columns]).sum(others)
 
 
-def _grouped(joint: Joint, name: str, kept: list[str | None], into: str | None = None) -> Joint:
-    """The table with all but the kept labels of a column in one: `into`, or a label of their own."""
+def _grouped(joint: Joint, name: str, kept: Common) -> Joint:
+    """The table with all labels of a column but the kept ones in one."""
     columns = [*joint.secret.columns, *joint.useful.columns]
     at = [c.name for c in columns].index(name)
-    column, other = columns[at], into
-    if other is None:
-        other = column.other or next(x for x in _names() if x not in column.labels)
-        kept = [*(x for x in kept if x != other), other]
-    if not kept or (kept == [other] and into is None):
-        raise InputError(
-            f"no label of {name!r} is common enough to be told apart from single people at this ε_d and δ: nothing is "
-            "left to design from. Say that its labels are public, spend more, or design for any distribution."
-        )
-    to = np.array([kept.index(x) if x in kept else kept.index(other) for x in column.labels])
+    old = columns[at]
+    columns[at] = kept.column(name, lambda texts: sorted(texts, key=(*old.labels, kept.other).index), old.dtype)
+    to = [columns[at].code(x) for x in old.labels]
     assert joint.counts is not None
-    table = np.moveaxis(joint.counts.reshape([c.size for c in columns]), at, 0)
-    summed = np.zeros((len(kept), *table.shape[1:]), np.int64)
+    table = np.moveaxis(joint.counts.reshape([c.size for c in (*joint.secret.columns, *joint.useful.columns)]), at, 0)
+    summed = np.zeros((columns[at].size, *table.shape[1:]), np.int64)
     np.add.at(summed, to, table)
-    columns[at] = replace(column, labels=tuple(kept), other=other)
     split = len(joint.secret.columns)
     secret, useful = Alphabet(tuple(columns[:split])), Alphabet(tuple(columns[split:]))
     counts = np.moveaxis(summed, 0, at).reshape(secret.size, useful.size)
@@ -153,20 +221,6 @@ def _grouped(joint: Joint, name: str, kept: list[str | None], into: str | None =
 
 def _names() -> Iterator[str]:
     return (f"other{i or ''}" for i in range(10**6))
-
-
-def _without_few(joint: Joint, name: str) -> Joint:
-    """`other` joins the commonest label where its noisy counts do not stand out: a secret that hardly occurs would cost
-    all the others. It looks at noisy counts alone."""
-    assert joint.noise is not None
-    column, counts = _margin(joint, name)
-    deviation = joint.noise.scale * math.sqrt(2 * joint.p.size / column.size)
-    assert column.other is not None
-    if counts[column.labels.index(column.other)] >= CLEAR * deviation or column.size == 1:
-        return joint
-    kept = [x for x in column.labels if x != column.other]
-    counts = np.array([c for x, c in zip(column.labels, counts, strict=True) if x != column.other])
-    return _grouped(joint, name, kept, into=str(kept[int(counts.argmax())]))
 
 
 def _settled(joint: Joint) -> Joint:

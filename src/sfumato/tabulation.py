@@ -24,7 +24,7 @@ BINS, RARE, LABELS = option("--bins", "bins="), option("--rare", "rare="), optio
 Rare = float | Mapping[str, float] | None
 Bins = Mapping[str, int | str | Sequence[float]] | None
 Unseen = str | Mapping[str, str] | None
-Labels = Mapping[str, Sequence[Any]] | None
+Labels = Mapping[str, Sequence[Any] | Column] | None
 
 
 def tabulate(
@@ -41,9 +41,10 @@ def tabulate(
     a number for all columns, or a number for each column named.
     unseen: the label that takes values which these data do not have, when others are encoded later; one for all
     columns that have this label, or one for each column named. Where rare labels are grouped, `other` takes them.
-    labels: for columns named, all labels they have, fixed before a row is seen (None for missing values); others are
-    refused, or counted as `unseen`. A finite-sample confidence holds for fixed labels alone: what a column has no label
-    for, because it did not occur, no ball around the counts allows for. `.learned` names the columns without.
+    labels: for columns named, all labels they have, fixed before a row is seen (None for missing values), or a Column
+    with its bins and its label for the rest; other values are refused, or counted as `unseen`. A finite-sample
+    confidence holds for fixed labels alone: what a column has no label for, because it did not occur, no ball around
+    the counts allows for. `.learned` names the columns without.
     na, counts: the spellings of missing values, and the column that says how many people a row is (`open_source`).
     What was found out about a file, and labels that look alike, are in `.notes`.
 
@@ -64,7 +65,7 @@ def tabulate(
                 known = ", ".join(names)
                 raise InputError(f"{what} names {name!r}, which is neither secret nor useful ({known}).")
     _check_fixed(labels or {}, bins or {}, rare)
-    rules, found = _rules(opened, names, bins or {}, labels or {}, automatic)
+    rules, found = _rules(opened, names, {**(bins or {}), **_ruled(labels or {})}, labels or {}, automatic)
     groups = grouped(found, names, rules, missing)
     rows = groups.column("n").to_numpy()
     columns, codes = {}, {}
@@ -103,6 +104,13 @@ def _rules(
         n: rule if isinstance(rule, str) else bin_edges(source, n, rule) for n, rule in bins.items()
     }
     return {**told, **(automatic_edges(source, free) if free else {})}, source
+
+
+def _ruled(labels: Mapping[str, Sequence[Any] | Column]) -> dict[str, Any]:
+    """The bins of columns that were given whole."""
+    given = {n: c for n, c in labels.items() if isinstance(c, Column)}
+    parts = {n: c.dtype for n, c in given.items() if c.dtype in DATE_PARTS}
+    return {**parts, **{n: list(c.cuts) for n, c in given.items() if c.cuts is not None}}
 
 
 def _cut(rules: Mapping[str, Floats | str], bins: Mapping[str, Any]) -> list[str]:
@@ -170,22 +178,27 @@ def _coded(
     rare = {x for x in texts if totals[x] < least}
     if rare and other in totals and other not in rare:
         raise InputError(f"column {name!r} has a label {other!r} already; choose another with other=.")
-    labels: list[Label] = [*_sorted([x for x in texts if x not in rare], dtype)]
+    labels: list[Label] = [*arranged([x for x in texts if x not in rare], dtype)]
     labels += ([other] if rare else []) + ([None] if None in totals else [])
     column = Column(name, tuple(labels), other if rare else None, dtype=dtype)
     place = {x: i for i, x in enumerate(labels)}
     return column, np.array([place[other if x in rare else x] for x in groups], np.int64)
 
 
-def _check_fixed(labels: Mapping[str, Sequence[Any]], bins: Mapping[str, Any], rare: Rare) -> None:
+def _check_fixed(labels: Mapping[str, Sequence[Any] | Column], bins: Mapping[str, Any], rare: Rare) -> None:
     """Labels that are given can be neither bins nor grouped by how rare they are."""
     twice = [n for n in labels if n in bins or (isinstance(rare, Mapping) and n in rare)]
     if twice:
         raise InputError(f"column {twice[0]!r} has {LABELS}, so it can have neither {BINS} nor {RARE} as well.")
 
 
-def _fixed(name: str, labels: Sequence[Any], groups: list[Any], unseen: Unseen) -> tuple[Column, Ints]:
+def _fixed(
+    name: str, labels: Sequence[Any] | Column, groups: list[Any], unseen: Unseen
+) -> tuple[Column, Ints]:
     """The column with the labels that were given, and the code of each group."""
+    if isinstance(labels, Column):
+        binned = labels.cuts is not None
+        return labels, np.array([x if binned and x is not None else labels.code(x) for x in groups], np.int64)
     texts = [str(x) for x in labels if x is not None]
     catch = unseen.get(name) if isinstance(unseen, Mapping) else unseen if unseen in texts else None
     column = Column.of(name, labels, other=catch, dtype=dtype_of(texts))
@@ -229,7 +242,8 @@ def dtype_of(labels: Sequence[str]) -> str:
     return "string"
 
 
-def _sorted(labels: list[str], dtype: str) -> list[str]:
+def arranged(labels: list[str], dtype: str) -> list[str]:
+    """In the order of weekdays, numbers or letters."""
     if dtype == "weekday":
         return sorted(labels, key=WEEKDAYS.index)
     return sorted(labels, key=float) if dtype == "number" else sorted(labels)

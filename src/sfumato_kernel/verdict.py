@@ -89,7 +89,9 @@ def mechanism(document: dict[str, Any]) -> Mechanism:
             bad("the names of the outputs are not those of this law")
     found = Mechanism(document, law, secrets, _design(document["design"], secrets, law.useful))
     noise = document["design"] and document["design"]["noise"]
-    if noise and (document["version"] < 2 or not 0 < noise["counts"] <= noise["epsilon"] or noise["delta"] == 1):
+    counted = bool(noise) and document["design"]["counts"] is not None
+    if noise and (document["version"] < 2 or not 0 <= noise["counts"] <= noise["epsilon"] > 0 or noise["delta"] == 1
+                  or (noise["counts"] > 0) != counted):
         bad("the noise of the design counts is described by numbers that no noise has, or in a file of version 1")
     if len(found.claims) > reading.MANY:
         bad(f"there are more than {reading.MANY} claims")

@@ -278,21 +278,21 @@
     return second < 0 ? [first] : [first, second];
   }
 
-  // What was paid for the counts: it changes no claim, but must be what noise can be.
-  function noise(found, version) {
+  // What was paid for counts, or for labels where there are none: it changes no claim, but must be what noise can be.
+  function noise(found, version, counted) {
     if (found === null) return;
     if (version < 2n) refuse("noise of design counts in a file of version 1");
     text(fields(found, "epsilon", "rows", "counts", "sampler", "delta", "coverage").get("sampler"));
     const paid = number(found.get("epsilon"), 1e6), own = number(found.get("counts"), 1e6), rows = whole(found.get("rows"));
     const [delta, coverage] = ["delta", "coverage"].map((name) => number(found.get(name) ?? 0n, 1));
-    if (!(own > 0 && own <= paid && delta < 1 && coverage <= 1) || !(rows > 0n && rows <= GREATEST)) refuse("no noise is like this");
+    if (!((own > 0) === counted && own >= 0 && paid > 0 && own <= paid && delta < 1 && coverage <= 1) || !(rows > 0n && rows <= GREATEST)) refuse("no noise is like this");
   }
 
   // Whether there are design data; what they are only matters to sets that this verifier does not know, but they must be data.
   function design(found, secrets, useful, version) {
     if (found === null) return false;
     text(fields(found, "source", "counts", "probabilities", "n", "fingerprint", "noise").get("source"));
-    noise(found.get("noise") ?? null, version);
+    noise(found.get("noise") ?? null, version, (found.get("counts") ?? null) !== null);
     if ((found.get("fingerprint") ?? null) !== null) text(found.get("fingerprint"));
     const counts = found.get("counts") ?? null, probabilities = found.get("probabilities") ?? null, n = found.get("n") ?? null;
     if (counts !== null && probabilities !== null) refuse("counts or probabilities, not both");

@@ -1,6 +1,17 @@
 """Bundles: many columns under one promise about the secret."""
 
-from sfumato.bundles.designing import BundleDesign, bundle
-from sfumato.bundles.fitting import ModelFit
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sfumato.demand import on_demand
+
+if TYPE_CHECKING:
+    from sfumato.bundles.designing import BundleDesign, bundle
+    from sfumato.bundles.fitting import ModelFit
 
 __all__ = ["BundleDesign", "ModelFit", "bundle"]
+
+on_demand(__name__, {
+    "BundleDesign": ".designing", "ModelFit": ".fitting", "bundle": ".designing",
+})

@@ -16,7 +16,7 @@ from sfumato.certification.ball import Ball, Side
 from sfumato.certification.outward import down, down_any, float_range, up, up_any
 from sfumato.certification.witness import Found
 from sfumato.mechanism import Atoms
-from sfumato.privacy.pairs import best_pairs
+from sfumato.uncertainty.pairs import best_pairs
 from sfumato.uncertainty.tilting import greatest_mean, spread_of
 
 NODES = 33  # shares of the slack at which floats look for a dual point; those between are interpolated

@@ -9,20 +9,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from sfumato.certification.average import secret_information
-from sfumato.certification.composed import bounded
 from sfumato.certification.confirming import confirm
 from sfumato.certification.later import Later, Level
-from sfumato.certification.leakage import leakage_level
 from sfumato.certification.linear import about_anything, about_input, about_secret, alone
 from sfumato.certification.outward import log_up, up_any
-from sfumato.certification.ranges import over_ranges
-from sfumato.certification.renyi import RenyiBounds
-from sfumato.certification.robust import over_ball, over_bounds
-from sfumato.certification.shifts import shifts_over_ball
-from sfumato.certification.side_channels import about_side_channels, known_text
-from sfumato.certification.vertices import over_vertices
-from sfumato.certification.witness import Found
+from sfumato.certification.witness import Found, known_text
 from sfumato.errors import ClaimError, InputError
 from sfumato.frames import Framed
 from sfumato.mechanism import Bundle, Claim, Mechanism, Product, load
@@ -87,6 +78,8 @@ def _over_anything(mechanism: Mechanism, within: Any, notion: str, target: float
 
 
 def _over_ball(mechanism: Mechanism, within: Any, notion: str, target: float, coarse: bool = False) -> Found:
+    from sfumato.certification.robust import over_ball
+
     if within.radius == 0:
         return about_secret(mechanism, within.joint, notion)
     everywhere = about_anything(mechanism)
@@ -102,6 +95,9 @@ def _over_ball_coarsely(mechanism: Mechanism, within: Any, notion: str, target: 
 
 
 def _over_renyi(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:
+    from sfumato.certification.renyi import RenyiBounds
+    from sfumato.certification.robust import over_bounds
+
     if within.radius == 0:
         return about_secret(mechanism, within.joint, notion)
     everywhere = about_anything(mechanism)
@@ -110,11 +106,15 @@ def _over_renyi(mechanism: Mechanism, within: Any, notion: str, target: float) -
 
 
 def _over_polytope(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:
+    from sfumato.certification.vertices import over_vertices
+
     everywhere, found = about_anything(mechanism), over_vertices(mechanism, within, target)
     return found if found.ratio < everywhere.ratio else everywhere
 
 
 def _over_custom(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:
+    from sfumato.certification.ranges import over_ranges
+
     everywhere, found = about_anything(mechanism), over_ranges(mechanism, within)
     return found if found.ratio < everywhere.ratio else everywhere
 
@@ -139,6 +139,8 @@ def proved(
     if within.kind not in _OVER:
         raise InputError(f"levels over a set of kind {within.kind!r} cannot be proved yet.")
     if unlisted(mechanism):
+        from sfumato.certification.composed import bounded
+
         found = bounded(mechanism, lambda m: proved(m, notion, within), whole_record=notion != "rldp")
         if notion in BELIEFS:
             other = bounded(mechanism, lambda m: proved(m, "rldp", within), whole_record=False)
@@ -147,11 +149,15 @@ def proved(
     if notion == "srlip":
         if not isinstance(within, Exactly):
             raise InputError(f"SRLIP can be proved at a known distribution, not over a set of kind {within.kind!r}.")
+        from sfumato.certification.side_channels import about_side_channels
+
         return about_side_channels(mechanism, within.joint)
     if notion in BELIEFS and not (isinstance(within, Exactly) or getattr(within, "radius", None) == 0):
         found = _OVER[within.kind](mechanism, within, "rldp", target)
         if not isinstance(within, ChiSquareBall) or found.ratio <= target or not math.isfinite(target):
             return found
+        from sfumato.certification.shifts import shifts_over_ball
+
         return shifts_over_ball(mechanism, within.joint, within.radius, target, found, notion)
     return _OVER[within.kind](mechanism, within, notion, target)
 
@@ -202,6 +208,8 @@ def _leakage(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]
     joint = None if claim.within is None else claim.within.joint
     if isinstance(mechanism.law, Product) and unlisted(mechanism):
         return _leakage_of_parts(mechanism, mechanism.law, claim), {}
+    from sfumato.certification.leakage import leakage_level
+
     found = leakage_level(mechanism, claim.alpha, claim.beta, joint)
     return found.level, found.where
 
@@ -227,6 +235,8 @@ def _average(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]
     if unlisted(mechanism):  # I(S;Y) is a mean of logarithms that LIP bounds one by one
         worst = proved(mechanism, "lip", claim.within).ratio
         return (math.inf if worst == math.inf else log_up(worst)), {}
+    from sfumato.certification.average import secret_information
+
     return secret_information(mechanism, claim.within.joint), {}
 
 

@@ -138,6 +138,8 @@ def power(x: Any, r: Any) -> tuple[Floats, Floats]:
     end = np.where(r == 0, 1.0, np.where((log > 0) == (r > 0), np.inf, 0.0))  # for the infinite logs
     # 0 < x ≤ 1e-300 lies between 0 and 1e-300 < e^-690.
     tiny = ~finite & (x > 0) & (x < 1)
-    low = np.where(finite, low, np.where(tiny & (r < 0), exp_range(-_FAR * r)[0], end))
-    high = np.where(finite, high, np.where(tiny & (r > 0), exp_range(-_FAR * r)[1], end))
-    return low, high
+    if not tiny.any():
+        return np.where(finite, low, end), np.where(finite, high, end)
+    least, most = exp_range(-_FAR * r)
+    low = np.where(finite, low, np.where(tiny & (r < 0), least, end))
+    return low, np.where(finite, high, np.where(tiny & (r > 0), most, end))

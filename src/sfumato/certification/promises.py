@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from sfumato.certification.certificate import Certificate
 from sfumato.joint import Noise
 from sfumato.mechanism import Claim, Mechanism
 
+if TYPE_CHECKING:
+    from sfumato.certification.certificate import Certificate
+
 STATISTICS = "somebody who knows only statistics about such people"
 THEOREM = (
-    "Let the design counts be ε_d-differentially private and a row ε-private over the set given the file. Then whoever "
-    "sees the file and all released rows learns at most ε + ε_d about a person's secret, if the distribution lies in "
-    "the set and this person is independent of the others given it. Every further table of noisy counts costs its own "
-    "ε_d."
+    "Let what the file tells of the table be ε_d-differentially private, but for a chance of δ, and a row ε-private "
+    "over the set given the file. Then whoever sees the file and all released rows learns at most ε + ε_d about a "
+    "person's secret, if the distribution lies in the set and this person is independent of the others given it. Every "
+    "further table of noisy counts costs its own ε_d."
 )
 
 
@@ -24,14 +27,14 @@ class Told:
     who: str
     promised: float | None  # None: proved of these integers, but promised by nobody
     proved: float | None  # None: not looked at
-    total: float  # with what the design counts tell
+    total: float  # with what the mechanism file tells
 
     @property
     def sentence(self) -> str:
         if self.promised is None:
             level = f"up to {self.total:.4g} nats" if self.total < float("inf") else "possibly everything"
             return f"{self.who} learns {level}: nothing is promised there"
-        beside = f", {self.total:.4g} with what the design counts tell" if self.total > self.promised else ""
+        beside = f", {self.total:.4g} with what the mechanism file tells" if self.total > self.promised else ""
         return f"{self.who} learns at most {self.promised:.4g} nats about the secret{beside}"
 
 

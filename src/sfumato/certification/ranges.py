@@ -9,9 +9,9 @@ import numpy as np
 from sfumato.certification.witness import Found
 from sfumato.errors import InputError
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
-from sfumato.privacy.pairs import best_pairs
 from sfumato.privacy.rldp import subset_bound
 from sfumato.uncertainty.custom import Custom
+from sfumato.uncertainty.pairs import best_pairs
 
 SPARE = 1 + 1e-12  # for turning integers into floats and back; the ranges themselves are taken as given
 LISTED = 12

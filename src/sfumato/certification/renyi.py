@@ -27,7 +27,7 @@ from sfumato.certification.outward import down, down_any, exp_range, float_range
 from sfumato.certification.witness import Found
 from sfumato.joint import Joint
 from sfumato.mechanism import Atoms
-from sfumato.privacy.pairs import best_pairs
+from sfumato.uncertainty.pairs import best_pairs
 from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, worst_pairs
 
 NEAR_ONE = 2.0**-14

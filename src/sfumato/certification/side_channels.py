@@ -98,13 +98,3 @@ def _code(known: tuple[int, ...], whole: list[int], sizes: tuple[int, ...]) -> i
     for j, size in enumerate(sizes):
         code = code * (size + 1) + (whole[j] + 1 if j in known else 0)
     return code
-
-
-def known_text(code: int, columns: Any) -> str:
-    """'age = 30, sex = F' from the code of J and x^J."""
-    digits: list[int] = []
-    for column in reversed(columns):
-        code, digit = divmod(code, column.size + 1)
-        digits.append(digit)
-    named = zip(columns, reversed(digits), strict=True)
-    return ", ".join(f"{c.name} = {c.labels[d - 1]}" for c, d in named if d)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,3 +16,13 @@ class Found:
 
     def or_worse(self, other: Found) -> Found:
         return other if other.ratio > self.ratio else self
+
+
+def known_text(code: int, columns: Any) -> str:
+    """'age = 30, sex = F' from the code of J and x^J."""
+    digits: list[int] = []
+    for column in reversed(columns):
+        code, digit = divmod(code, column.size + 1)
+        digits.append(digit)
+    named = zip(columns, reversed(digits), strict=True)
+    return ", ".join(f"{c.name} = {c.labels[d - 1]}" for c, d in named if d)

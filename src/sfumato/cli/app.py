@@ -16,7 +16,7 @@ import click
 
 from sfumato import __version__
 from sfumato.cli.console import WIDEST, printable
-from sfumato.errors import SfumatoError, did_you_mean
+from sfumato.errors import MissingPackage, SfumatoError, bug, did_you_mean
 
 COMMANDS = {
     "release": "Release a table with a secret column protected: the main job, end to end.",
@@ -30,6 +30,7 @@ COMMANDS = {
     "respond": "Draw randomised answers for scripts, on the respondent's side.",
     "estimate": "Estimate the true distribution from a released table, with intervals.",
     "synthesise": "Draw records of the original columns from the distribution estimated from a release.",
+    "studio": "Do all of this in a browser, on this machine.",
     "inspect": "Show what a mechanism file is, promises and means.",
     "compare": "Compare every mechanism over a range of ε: what it keeps, what one can estimate.",
     "report": "Make the public page again, from the mechanism file and the released rows alone.",
@@ -128,6 +129,8 @@ def _leave(error: BaseException) -> NoReturn:
 
 
 def _message(error: BaseException) -> tuple[str, int]:
+    if isinstance(error, ModuleNotFoundError):
+        error = MissingPackage.after(error) or error
     if isinstance(error, SfumatoError):
         return f"Error: {error.on_the_command_line}", error.exit_code
     if isinstance(error, (click.Abort, KeyboardInterrupt)):
@@ -138,12 +141,9 @@ def _message(error: BaseException) -> tuple[str, int]:
         return "Error: there is not enough memory. Use fewer useful columns, or coarser bins.", 1
     if os.environ.get("SFUMATO_TRACEBACK"):
         return "".join(traceback.format_exception(error)), BUG
-    # Neither the text of the error nor its traceback: both may quote values of private rows.
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    where = f"{os.path.basename(last.filename)}, line {last.lineno}"
     return (
-        f"Error: a bug in sfumato {__version__}: {type(error).__name__} at {where}.\n\n"
-        "Set SFUMATO_TRACEBACK=1 to see the traceback; it may contain values of private rows.", BUG
+        f"Error: {bug(error)}.\n\nSet SFUMATO_TRACEBACK=1 to see the traceback; it may contain values of private rows.",
+        BUG,
     )
 
 

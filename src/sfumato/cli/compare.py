@@ -32,7 +32,7 @@ WIDE = 100  # columns of text from which the second table has all of its own
 @table_argument
 @click.option("--secret", type=Names(), multiple=True, required=True, help="The column(s) to protect.")
 @click.option("--useful", type=Names(), multiple=True,
-              help="The columns to keep informative. Without it: every other categorical column that fits.")
+              help="The columns to keep informative. Without it: as many as are worth something, the smallest first.")
 @click.option("--epsilon", default="0.1:4", show_default=True, metavar="LOW:HIGH|A,B,C",
               help="Levels in nats: a range in equal ratios, or a list.")
 @click.option("--points", type=int, default=12, show_default=True, help="Levels in a range.")
@@ -102,13 +102,13 @@ def _joint(
         if len(secret) != 1 or len(useful) != 1:
             raise click.UsageError("adult has pairs of columns: give one --secret and one --useful.")
         return adult(secret[0], useful[0])
-    wished = wishes_of(secret, useful, {"epsilon": 1.0, **rules})
+    wished = wishes_of(secret, useful, {"epsilon": 1.0, **rules}, private=False)
     source = table_source(table, **read)
     source = source.settled(source.columns)  # several passes are made; what comes through a pipe is held in memory
     screen = Screen(quiet=quiet)
     for line in source.said:
         screen.say(f"{source.name}: {line}.")
-    return joint_of(source, cut(source, wished, ()), listener=screen)[0]
+    return joint_of(source, cut(source, wished, ()), listener=screen)
 
 
 def _advice(found: Any, at: float) -> list[dict[str, Any]]:

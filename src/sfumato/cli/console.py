@@ -12,6 +12,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sfumato.cli.plain import ALONE, named, paragraph, window
+from sfumato.cli.plain import table as plain_table
 from sfumato.decimals import BITS, at_most, near
 from sfumato.errors import spelled
 
@@ -66,6 +68,9 @@ def printable(text: str) -> str:
 
 def notice(told: Notice) -> None:
     """A box on stderr that cannot be missed."""
+    if ALONE:
+        story(f"\n{told.title}\n" + spelled("\n".join(told.paragraphs), shell=True) + "\n", err=True)
+        return
     from rich.panel import Panel
 
     head, body = written(told.title, "bold"), written(spelled("\n".join(told.paragraphs), shell=True))
@@ -74,15 +79,31 @@ def notice(told: Notice) -> None:
 
 def story(text: str, *, err: bool = False) -> None:
     """A paragraph."""
-    show(written(text), err=err)
+    if not _plainly(lambda width: paragraph(printable(text), width), err=err):
+        show(written(text), err=err)
 
 
 def heading(text: str) -> None:
-    show(written(text, "bold"))
+    if not _plainly(lambda width: paragraph(printable(text), width)):
+        show(written(text, "bold"))
+
+
+def _plainly(lines: Callable[[int], list[str] | None], *, err: bool = False, wide: bool = False) -> bool:
+    """Whether a file or a pipe got these lines, for which rich need not be loaded."""
+    stream = sys.stderr if err else sys.stdout
+    width = window(stream)
+    made = None if width is None else lines(width if wide else min(width, WIDEST))
+    if made is None:
+        return False
+    stream.write("\n".join([*made, ""]))
+    stream.flush()
+    return True
 
 
 def pairs(rows: Sequence[tuple[str, str]]) -> None:
     """Names on the left, what they are on the right, wrapped beside them."""
+    if _plainly(lambda width: named([(printable(name), printable(text)) for name, text in rows], width)):
+        return
     from rich.table import Table
 
     grid = Table.grid(padding=(0, 2))
@@ -95,12 +116,16 @@ def pairs(rows: Sequence[tuple[str, str]]) -> None:
 
 def columns(names: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int = 0, plots: int = 0) -> None:
     """A table with a thin rule under its head; the last columns are plots, and those before them numbers, set right."""
+    rights = [len(names) - numbers - plots <= i < len(names) - plots for i in range(len(names))]
+    cells = [[printable(cell) for cell in row] for row in rows]
+    if _plainly(lambda width: plain_table([*map(printable, names)], cells, rights, width), wide=True):
+        return
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for i, name in enumerate(names):
-        right = len(names) - numbers - plots <= i < len(names) - plots
+        right = rights[i]
         whole = i >= len(names) - numbers - plots
         longest = max((len(word) for cell in (name, *(row[i] for row in rows)) for word in cell.split()), default=1)
         table.add_column(written(name), justify="right" if right else "left", no_wrap=whole, overflow="fold",
@@ -150,6 +175,8 @@ def width(*, wide: bool = False) -> int:
 
 def drawing() -> bool:
     """Whether there is somebody to look at small plots, and room for them."""
+    if window(sys.stdout) is not None:
+        return False
     console = screen()
     return console.is_terminal and console.width >= ROOM
 
@@ -161,7 +188,7 @@ def progress(what: str, total: Total = None, *, rows: bool = False) -> Iterator[
     With `rows` it shows rows per second, and the time left where the number of rows is known or can be guessed:
     `total` is that number, or a function that gives it for the rows done.
     """
-    if not sys.stderr.isatty():
+    if ALONE or not sys.stderr.isatty():
         yield lambda rows: None
         return
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -186,7 +213,7 @@ def progress(what: str, total: Total = None, *, rows: bool = False) -> Iterator[
 @contextlib.contextmanager
 def searching(what: str) -> Iterator[Callable[[str, float, float, float], None] | None]:
     """A line on stderr while a search runs: its stage, its value, what is out of reach, the time left."""
-    if not sys.stderr.isatty():
+    if ALONE or not sys.stderr.isatty():
         yield None
         return
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -230,7 +257,7 @@ class Screen:
 @contextlib.contextmanager
 def ticking(what: str, total: int) -> Iterator[Callable[[int, str], None]]:
     """A bar on stderr for many pieces of work, told how many are done and which was last; nothing when piped."""
-    if not sys.stderr.isatty():
+    if ALONE or not sys.stderr.isatty():
         yield lambda done, last: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

@@ -35,9 +35,9 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     from sfumato.releasing import Session, Wishes
     from sfumato.releasing.files import Files
     from sfumato.releasing.flow import DrawOptions
-    from sfumato.releasing.wishes import usual_cap
+    from sfumato.releasing.wishes import EVERY, usual_cap
 
-    wishes = Wishes(("sex",), ("race",), epsilon, design="auto", at_most=usual_cap(epsilon))
+    wishes = Wishes(("sex",), ("race",), epsilon, design="auto", at_most=usual_cap(epsilon), public=(EVERY,))
     table = out / "adult.csv"
     files = Files.beside(out / "released.csv", private_report=out / "released.private-report.html", tables=True)
     _folder(out, [table, *files.written.values()], force)
@@ -45,7 +45,8 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     tell("1. A private table", f"{table}: 32,561 people, their sex and race, with the counts of the UCI Adult data.")
     _write_table(table, force)
     tell("2. Release it so that nobody's sex can be inferred",
-         f"sfumato release {table} --secret sex --useful race --epsilon {epsilon:g} --out {files.table}")
+         f"sfumato release {table} --secret sex --useful race --public-labels {EVERY} --epsilon {epsilon:g} "
+         f"--out {files.table}")
     session = Session.open(table, Screen(quiet=as_json)).design(wishes)
     plan: Any = session.plan
     mechanism = plan.mechanism

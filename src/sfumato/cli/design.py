@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 @table_argument
 @click.option("--secret", type=Names(), multiple=True, required=True, help="The column(s) to protect.")
 @click.option("--useful", type=Names(), multiple=True,
-              help="The columns to keep informative. Without it: every other categorical column that fits.")
+              help="The columns to keep informative. Without it: as many as are worth something, the smallest first.")
 @click.option("--epsilon", type=float, required=True, help="The privacy level in nats; smaller protects more.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="FILE", help="The mechanism file.")
 @click.option("--budget", type=float, metavar="EPSILON", help="With --releases: what they shall stay within together.")
 @click.option("--source", "origin", type=click.Choice(["private", "reference"]), default="private", show_default=True,
-              help="What TABLE is: its counts will be in the mechanism file.")
+              help="What TABLE is: exact counts of a reference will be in the mechanism file.")
 @designing
 @counting
 @reading
@@ -63,7 +63,7 @@ def design(
     from sfumato.releasing.planning import planned
 
     read = read_as(wishes)
-    wished = wishes_of(joined(secret), joined(useful), {**wishes, "planned": budget})
+    wished = wishes_of(joined(secret), joined(useful), {**wishes, "planned": budget}, private=origin == "private")
     check_target(out, table if isinstance(table, Path) else None, force=force)
     plan = planned(table_source(table, form, **read), wished, origin=origin, listener=Screen(quiet=as_json))
     for told in plan.notices(str(out)):
@@ -73,5 +73,6 @@ def design(
         answer: Any = {**mechanism_document(made, proof), "files": {"mechanism": out}, "notes": list(plan.notes)}
     else:
         answer = [*promise(made, proof), *(("note", note) for note in plan.notes), ("mechanism", str(out))]
+    plan.keep()
     made.save(out, force=force)
     show_answer(answer)

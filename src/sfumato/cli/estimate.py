@@ -140,7 +140,7 @@ def mechanism_of(released: Where, mechanism: Where | None) -> Any:
 
 
 def _mechanism_beside(released: Where) -> Where:
-    from sfumato.releasing.files import mechanism_beside
+    from sfumato.drawing.manifest import mechanism_beside
 
     path = mechanism_beside(released)
     if isinstance(released, Path) and not released.exists():
@@ -204,7 +204,7 @@ def _show_table(table: Any, confidence: float, most: int) -> None:
 def _numbers(found: Any, confidence: float, values: Values | None) -> Any:
     """Mean and quantiles, when the useful values are numbers or some are given for them."""
     from sfumato.estimation import numbers
-    from sfumato.releasing.planning import numbered
+    from sfumato.releasing.wishes import numbered
 
     try:
         return numbers(found, numbered(values, found.useful.alphabet), level=confidence)

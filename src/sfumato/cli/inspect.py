@@ -104,7 +104,7 @@ def _design(m: Any) -> str:
     if m.joint is None:
         return "none in the file"
     if m.source == "public":
-        return "none: an even weighting of public labels"
+        return "none: an even weighting of labels" + (f"; {design_sentence(m.joint.noise)}" if m.joint.noise else "")
     made = _design_record(m)
     rows = "" if made["rows"] is None else f", {made['rows']:,} rows"
     if m.joint.noise is not None:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from sfumato.cli.console import columns, document, heading, progress, story, width
-from sfumato.cli.options import Location, force_option, json_option
+from sfumato.cli.options import Location, force_option, json_option, read_as, reading
 from sfumato.decimals import BITS, SHORT, at_least, at_most, near
 
 MEANINGS = {  # of the measures that everybody should see: what one released row changes or gives at most
@@ -32,10 +32,12 @@ REASONS = 70  # columns of text from which the inequalities between measures com
 @click.option("--points", type=click.IntRange(2, 200), default=25, show_default=True,
               help="Orders on each axis of the map.")
 @click.option("--all", "everything", is_flag=True, help="Every measure, about the record too, and how they relate.")
+@reading
 @force_option
 @json_option
 def leak(
-    file: Path, table: Path | None, picture: Path | None, points: int, everything: bool, force: bool, as_json: bool
+    file: Path, table: Path | None, picture: Path | None, points: int, everything: bool, force: bool, as_json: bool,
+    **read: Any,
 ) -> None:
     """Measure what the mechanism in FILE leaks: every measure, at the data's distribution and at the worst one.
 
@@ -55,7 +57,7 @@ def leak(
         from sfumato.atomic import check_target
 
         check_target(picture, file, force=force)
-    joint = mechanism.joint if table is None else _joint(table, mechanism)
+    joint = mechanism.joint if table is None else _joint(table, mechanism, read_as(read))
     with progress(f"measuring {file.name}"):
         found = overview(mechanism, joint)
         drawn = None if picture is None and not as_json else map_of(mechanism, points) if found.lines else None
@@ -69,11 +71,11 @@ def leak(
         story(f"\nMap over (α, β): {picture}" if drawn is not None else "\nNo map: the outputs are too many to list.")
 
 
-def _joint(table: Path, mechanism: Any) -> Any:
+def _joint(table: Path, mechanism: Any, read: dict[str, Any]) -> Any:
     from sfumato.releasing.parts import counted
     from sfumato.sources import open_source
 
-    return counted(open_source(table), mechanism, {})
+    return counted(open_source(table, **read), mechanism, {})
 
 
 def _draw(drawn: Any, picture: Path, mechanism: Any, force: bool) -> None:

@@ -216,10 +216,11 @@ def designing(command: F) -> F:
                      "whichever suits its size.  [default: auto; exact where that is asked for elsewhere]"),
         click.option("--design-epsilon", type=float, metavar="EPSILON", help="The part of --epsilon that noisy counts "
                      "take.  [default: chosen by the numbers of rows and labels]"),
-        click.option("--private-labels", is_flag=True, help="Labels of TABLE are not public: only those that many "
-                     "people have are let in (a stable histogram)."),
-        click.option("--delta", type=float, default=1e-9, show_default=True, help="With --private-labels: the chance "
-                     "that a label tells of one person."),
+        click.option("--public-labels", "public", type=Names(), multiple=True, metavar="COL,COL|all", help="Columns "
+                     "whose labels everybody knows. Of others only those are let in that many people have (a stable "
+                     "histogram, paid from --epsilon), unless --labels lists them or --design is exact."),
+        click.option("--delta", type=float, default=1e-9, show_default=True, help="The chance that a label that is not "
+                     "public tells of one person."),
         click.option("--at-most", metavar="NATS|none", help="What somebody may learn who knows a person's useful "
                      "values, whatever the distribution: a second promise.  [default: 3, or twice --epsilon]"),
         click.option("--releases", type=click.IntRange(1), metavar="K", help="Plan K such releases, which together "
@@ -320,16 +321,22 @@ def table_source(where: Any, form: str | None = None, **read: Any) -> Source:
         raise InputError("standard input is not a stream of Arrow's. Is it CSV? Then leave out --format.") from None
 
 
-def wishes_of(secret: tuple[str, ...], useful: tuple[str, ...], design: dict[str, Any]) -> Wishes:
-    """Options as text, checked and read."""
+def wishes_of(
+    secret: tuple[str, ...], useful: tuple[str, ...], design: dict[str, Any], *, private: bool = True
+) -> Wishes:
+    """Options as text, checked and read. A private table is told exactly only where that is asked for by name."""
     from sfumato.releasing.wishes import Wishes
 
     read = {
         "bins": bins_of(design["bins"]), "rare": rare_of(design["rare"]), "unseen": unseen_of(design["unseen"]),
         "labels": labels_of(design["labels"]),
     }
-    kind, cap = design.get("design"), design.get("at_most")
-    made = Wishes(secret, useful, **{**design, **read, "design": kind or "exact", "at_most": None})
+    cap = design.get("at_most")
+    kind = design.get("design") or ("auto" if private else "exact")
+    public = joined(design.get("public", ()))
+    made = Wishes(secret, useful, **{**design, **read, "design": kind, "at_most": None, "public": public})
+    if private and kind != "exact" and not (made.searched or made.notion == "ldp"):
+        raise InputError(_at_counts(made))
     if made.releases is not None:
         if cap is not None:
             raise InputError("--releases sets what --at-most would say; give one of the two.")
@@ -337,16 +344,27 @@ def wishes_of(secret: tuple[str, ...], useful: tuple[str, ...], design: dict[str
             raise InputError("--releases needs the --budget that they shall stay within.")
         return made if made.searched else replace(made, releases=None, planned=None)
     made = replace(made, planned=None)
-    return replace(made, at_most=_second(cap, made, safe=kind is not None))
+    return replace(made, at_most=_second(cap, made))
 
 
-def _second(text: str | None, wishes: Wishes, *, safe: bool) -> float | None:
+def _at_counts(wishes: Wishes) -> str:
+    """Why a method is not for what a private table may tell of itself."""
+    what = f"the method {wishes.method}" if wishes.notion == "rldp" else f"the notion {wishes.notion}"
+    if any(x is not None for x in (wishes.distance, wishes.values, wishes.outputs)):
+        what = "the method distortion"
+    return (
+        f"{what} needs exact counts of the table, which would be in the mechanism file. Ask for that by name (--design "
+        "exact), take counts from elsewhere (--design-from, --split, or sfumato design --source reference), or leave "
+        "the method to auto."
+    )
+
+
+def _second(text: str | None, wishes: Wishes) -> float | None:
     """The second promise: what was said, or what is usual where it can be had."""
     from sfumato.releasing.wishes import usual_cap
 
     if text is None:
-        usual = safe and wishes.searched and wishes.assuming == "nothing"
-        return usual_cap(wishes.epsilon) if usual else None
+        return usual_cap(wishes.epsilon) if wishes.searched and wishes.assuming == "nothing" else None
     if text == "none":
         return None
     try:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @table_argument
 @click.option("--secret", type=Names(), multiple=True, required=True, help="The column(s) to protect.")
 @click.option("--useful", type=Names(), multiple=True,
-              help="The columns to keep informative. Without it: every other categorical column that fits.")
+              help="The columns to keep informative. Without it: as many as are worth something, the smallest first.")
 @click.option("--epsilon", type=float, required=True, help="The privacy level in nats; smaller protects more.")
 @click.option("--design-from", type=Location(), metavar="FILE", help="Design from this reference table.")
 @designing
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 def plan(
     table: Where, secret: Any, useful: Any, design_from: Where | None, form: str | None, as_json: bool, **wishes: Any
 ) -> None:
-    """Say what estimates from a release of TABLE will be worth: errors, rows, and what would help. Writes nothing.
+    """Say what estimates from a release of TABLE will be worth: errors, rows, and what would help. Noisy counts, where
+    they are drawn for it, are kept beside TABLE for the release.
 
     \b
     Example:
@@ -54,13 +55,14 @@ def plan(
     from sfumato.releasing.planning import planned
 
     read = read_as(wishes)
-    wished = wishes_of(joined(secret), joined(useful), wishes)
+    wished = wishes_of(joined(secret), joined(useful), wishes, private=design_from is None)
     made = planned(
         table_source(table, form, **read), wished, reference=design_from, listener=Screen(quiet=as_json)
     )
     told = made.foreseen()
     if told is None:
         raise InputError("what a bundle will be worth is not foreseen; name fewer useful columns, or --columns one.")
+    made.keep()
     if as_json:
         helps = [{"what": h.what, "times": h.times} for h in told.helps]
         parts = [{"table": p.name, "values": p.values, "points": p.points, "rows": p.rows} for p in told.parts]

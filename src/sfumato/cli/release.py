@@ -45,10 +45,9 @@ NOT_ATOMIC = (
 DESIGN_OPTIONS = (
     "epsilon", "method", "aim", "confidence", "notion", "reads", "time_limit", "gap",
     "distance", "values", "outputs", "bins", "numbers", "labels", "rare", "missing", "unseen", "design_from",
-    "split", "columns", "assuming", "design", "design_epsilon", "private_labels", "delta", "at_most", "releases",
+    "split", "columns", "assuming", "design", "design_epsilon", "public", "delta", "at_most", "releases",
 )
 UNTOLD = {"seed", "people", "ledger", "memoise", "person", "private_report", "force", "as_json", "publisher"}
-NEAR = ("distortion", "hamming", "leakage")
 LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise", "person")
 
 
@@ -60,7 +59,7 @@ LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise", "perso
               help="The released table: .csv, .tsv (also packed: .csv.gz, .csv.zst, .csv.bz2), .parquet, or a name "
               "without suffix for a folder of Parquet files; here or at an address (s3://…); '-' for a pipe.")
 @click.option("--useful", type=Names(), multiple=True,
-              help="The columns to keep informative. Without it: every other categorical column that fits.")
+              help="The columns to keep informative. Without it: as many as are worth something, the smallest first.")
 @click.option("--keep", type=Names(), multiple=True, help="Columns to pass through untouched; they are not protected.")
 @click.option("--partition", type=Names(), multiple=True,
               help="Write a folder of Parquet files, divided by these columns of the released table.")
@@ -137,9 +136,10 @@ def release(
     from sfumato.releasing.flow import DrawOptions
 
     read = read_as(design)
-    wishes = _wishes(ctx, joined(secret), joined(useful), mechanism, {**design, "planned": budget})
     if design_from is not None and split is not None:
         raise click.UsageError("--design-from and --split exclude each other: the reference is the design data.")
+    private = design_from is None and split is None
+    wishes = _wishes(ctx, joined(secret), joined(useful), mechanism, {**design, "planned": budget}, private)
     _check_pipes(ctx, is_pipe(table), is_pipe(out))
     session = Session.open(table_source(table, form, **read), Screen(quiet=as_json))
     for name in joined(keep):
@@ -196,12 +196,7 @@ def _foreseen(session: Session, anyway: bool) -> None:
     session.listener.say("What whoever estimates from the release will know:")
     for line in told.lines:
         session.listener.say(f"  {line}")
-    near = session.plan.mechanism.method in NEAR  # it was asked for rows that are near, not for estimates
-    if told.little and not anyway and not near:
-        raise InputError(
-            f"the release would be worth {told.share:.2%} of its {told.n:,} rows to whoever estimates from it. See "
-            "what would help (sfumato plan), or release it all the same (--anyway)."
-        )
+    session.plan.check_worth(told, anyway=anyway)
 
 
 def out_of(mechanism: Where | None) -> Where:
@@ -217,11 +212,15 @@ def _written(
     from sfumato.cli.wording import release_document, release_lines
     from sfumato.mechanism import Mechanism
     from sfumato.releasing.earlier import beside
+    from sfumato.releasing.files import can_report
 
     assert session.plan is not None
     mechanism = session.plan.mechanism
     for told in session.plan.notices(str(files.mechanism)):
         notice(told)
+    if files.report is None and not can_report():
+        session.listener.say("No report: it needs more packages (pip install sfumato). Whoever has them makes it from "
+                             "the files of this release (sfumato report).")
     files = files.for_what(mechanism)
     if account.ledger is None and isinstance(mechanism, Mechanism):
         session = session.use(replace(session.plan, notes=(*session.plan.notes, *beside(files, mechanism))))
@@ -286,7 +285,7 @@ def _check_pipes(ctx: click.Context, comes: bool, goes: bool) -> None:
 
 def _wishes(
     ctx: click.Context, secret: tuple[str, ...], useful: tuple[str, ...], mechanism: Where | None,
-    design: dict[str, Any],
+    design: dict[str, Any], private: bool,
 ) -> Wishes | None:
     """What to design, or None when a mechanism is given."""
     if mechanism is not None:
@@ -299,7 +298,4 @@ def _wishes(
         raise click.UsageError("say which column is secret (--secret COL), or give a --mechanism.")
     if design["epsilon"] is None:
         raise click.UsageError("say how strong the promise is (--epsilon 1), or give a --mechanism.")
-    made = wishes_of(secret, useful, {**design, "design": design["design"] or "auto"})
-    if design["design"] is None and not (made.searched or made.notion == "ldp"):
-        return replace(made, design="exact")  # other promises are made at counts: the notice says that they are told
-    return made
+    return wishes_of(secret, useful, design, private=private)

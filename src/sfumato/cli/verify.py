@@ -28,14 +28,18 @@ def verify(file: Path, as_json: bool) -> None:
     from sfumato.certification import THEOREM, certificate, design_sentence, promises
     from sfumato.certification.certificate import PROVED
     from sfumato.certification.confirming import confirm
-    from sfumato.certification.together import bundle_certificate
     from sfumato.cli.wording import mechanism_document, witness
     from sfumato.mechanism import Bundle, load
 
     mechanism = load(file)
     if mechanism.claim is None:
         raise ClaimError(f"{file} claims no privacy: there is nothing to verify.")
-    found = bundle_certificate(mechanism) if isinstance(mechanism, Bundle) else certificate(mechanism)
+    if isinstance(mechanism, Bundle):
+        from sfumato.certification.together import bundle_certificate
+
+        found = bundle_certificate(mechanism)
+    else:
+        found = certificate(mechanism)
     at = witness(found)
     if as_json:
         document({"file": file, **mechanism_document(mechanism, found)})

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from sfumato.certification import Certificate, promises
-from sfumato.decimals import BITS, LEVEL, SHORT, at_least, at_most, level, near, percent
+from sfumato.decimals import BITS, LEVEL, at_least, at_most, level, near, percent
 from sfumato.errors import listed
 from sfumato.mechanism import Bundle
 from sfumato.releasing.notices import small_cells
@@ -36,6 +34,8 @@ def release_lines(mechanism: Any, done: Release) -> Lines:
         lines.append(("seeded", "not for release: whoever knows the seed can undo the randomness"))
     lines += [("note", note) for note in done.notes]
     if done.account is not None:
+        from sfumato.ledgers.booking import account_text
+
         lines.append(("ledger", account_text(done.account)))
     return [*lines, *((name.replace("_", " "), str(done.files[name])) for name in SHOWN if name in done.files)]
 
@@ -51,16 +51,6 @@ def release_document(mechanism: Any, done: Release) -> dict[str, Any]:
     }
 
 
-def account_text(account: Mapping[str, Any]) -> str:
-    """What all releases about the same people amount to."""
-    together = account["composed"]
-    total = f"{level(together)} ({account['notion'].upper()})" if math.isfinite(together) else level(together)
-    limit = "no budget" if account["budget"] is None else f"budget {near(account['budget'], SHORT)}"
-    again = "" if account["repeats"] is None else f"; the answers of release {account['repeats']} again, at no cost"
-    note = "" if account["note"] is None else f"; {account['note']}"
-    return f"release {account['release']} about {account['people']!r}: together {total}, {limit}{again}{note}"
-
-
 def promise(mechanism: Any, certificate: Certificate | None) -> Lines:
     """What is promised, how it was proved and what it cost."""
     assert certificate is not None  # the command line releases nothing without a claim
@@ -68,17 +58,17 @@ def promise(mechanism: Any, certificate: Certificate | None) -> Lines:
         from sfumato.cli.bundled import promise_lines
 
         return promise_lines(mechanism, certificate)
-    from sfumato.reporting import facts_of
-    from sfumato.reporting.words import words
+    from sfumato.reporting.facts import cost_of, promise_of
+    from sfumato.reporting.words import strength, way
 
-    found = facts_of(mechanism, certificate)
-    told, price, at = words(found), found.cost, witness(certificate)
+    price, at = None if mechanism.joint is None else cost_of(mechanism, mechanism.joint), witness(certificate)
+    told = strength(promise_of(mechanism, certificate), ", ".join(mechanism.secret.names))
     where = f"; worst at {at}" if at else ""
     lines = [
-        ("promised", f"{mechanism.claim.sentence}. {told.strength}"),
+        ("promised", f"{mechanism.claim.sentence}. {told}"),
         *(("that is", one.sentence) for one in promises(mechanism, certificate)),
         ("proved", f"{level(certificate.level, LEVEL)}, from the integers in the file{where}"),
-        ("method", f"{mechanism.method}: {told.method}"),
+        ("method", f"{mechanism.method}: {way(mechanism.method)}"),
     ]
     if price is not None and price.kept is not None:
         most = None if price.ceiling is None else at_most(price.ceiling, BITS)
@@ -103,9 +93,9 @@ def mechanism_document(mechanism: Any, certificate: Certificate | None) -> dict[
         from sfumato.cli.bundled import bundle_document
 
         return bundle_document(mechanism, certificate)
-    from sfumato.reporting import facts_of
+    from sfumato.reporting.facts import cost_of
 
-    price = facts_of(mechanism, certificate).cost
+    price = None if mechanism.joint is None else cost_of(mechanism, mechanism.joint)
     noise = None if mechanism.joint is None else mechanism.joint.noise
     return {
         "method": mechanism.method, "reads": mechanism.reads,

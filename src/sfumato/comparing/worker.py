@@ -7,27 +7,11 @@ ended at its time limit without harm to the others.
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import sys
 import warnings
-from typing import Any
 
-
-def send(stream: Any, value: Any) -> None:
-    """One message: its length, then its bytes."""
-    body = pickle.dumps(value)
-    stream.write(len(body).to_bytes(8, "big") + body)
-    stream.flush()
-
-
-def receive(stream: Any) -> Any:
-    """The next message; EOFError when there is none."""
-    head = stream.read(8)
-    if len(head) < 8:
-        raise EOFError
-    body = stream.read(int.from_bytes(head, "big"))
-    return pickle.loads(body)
+from sfumato.processes import receive, send
 
 
 def main() -> None:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sfumato.comparing.points import Missing, Point
-from sfumato.comparing.worker import receive, send
 from sfumato.designers.registry import REGISTERED
+from sfumato.processes import receive, send
 from sfumato.uncertainty import UncertaintySet
 
 GRACE = 3.0  # times the limit that a design may take in all, with sealing and certifying, before it is ended

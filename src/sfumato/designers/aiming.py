@@ -13,11 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sfumato.designers.base import Draft, Task
+from sfumato.designers.base import LARGEST, RELATIVE, Draft, Task
 from sfumato.designers.grr import grr
 from sfumato.designers.ir import ir
-from sfumato.designers.precise import RELATIVE, precise
-from sfumato.designers.robust import LARGEST
 from sfumato.designers.srr import srr
 from sfumato.designers.unary import oue, sue
 from sfumato.errors import ClaimError, InputError, unknown
@@ -26,7 +24,7 @@ from sfumato.optimise.budget import patience
 from sfumato.optimise.estimates.closed import closed_errors, untouched_errors
 from sfumato.privacy.rldp import compared
 
-AIMS = ("estimates", "information", "either")  # the last is another name of the first
+AIMS = ("estimates", "information", "either", "closed")  # either is estimates; closed are those that need no search
 AIM = "estimates"  # what `auto` aims at when nobody says, in Python and on the command line
 SEARCHED = 600  # cells up to which the best estimates are searched for
 SOON, LATE, EACH = 3.0, 12.0, 25.0  # seconds of search where nobody says: the first, and the last; cells for one more
@@ -34,12 +32,14 @@ CLOSED: dict[str, tuple[Callable[[Task], Draft], ...]] = {"both": (srr, grr, oue
 
 
 def aimed(task: Task, aim: str, informative: Callable[[], Draft], time_limit: float | None) -> Draft:
-    """The draft for an aim: the least expected error, or the most bits."""
+    """The draft for an aim: the least expected error, of all that is found or of the closed forms, or the most bits."""
     if aim not in AIMS:
         raise unknown("an aim", aim, AIMS)
     if aim == "information":
         return informative()
-    if _searchable(task):
+    if aim != "closed" and _searchable(task):
+        from sfumato.designers.precise import precise
+
         working = patience() * min(SOON + task.joint.p.size / EACH, LATE)
         return _noted(precise(task, target="each", time_limit=time_limit, working=working))
     return _best_closed(task) or _blind(informative())

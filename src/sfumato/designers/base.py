@@ -21,6 +21,9 @@ from sfumato.mechanism import Claim, Law, Mechanism
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 from sfumato.utility import Information, LeastInformation, ceiling, information, least_information
 
+LARGEST = 12.0  # nats up to which the optimisers work: heights up to e^ε exceed an LP's digits from about 16 on
+RELATIVE = "times the least standard errors"  # the unit of a design for estimates
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Design:
@@ -163,7 +166,7 @@ class Draft:
 
 def _source(joint: Joint) -> str:
     """Where design data come from, as far as they tell: noise says it, and even weights of labels come from nobody."""
-    if joint.noise is not None:
+    if joint.noise is not None and joint.counts is not None:
         return "noisy"
     return "public" if joint.n is None and joint.counts is None and not np.ptp(joint.p) else "unstated"
 

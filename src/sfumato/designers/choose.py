@@ -7,34 +7,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from sfumato.designers.aiming import AIM, aimed
-from sfumato.designers.base import Design, Draft, Task, finished
-from sfumato.designers.cr import cr
-from sfumato.designers.distortion import distortion
-from sfumato.designers.funnel import ldp, lip, mi_funnel
-from sfumato.designers.grr import grr
-from sfumato.designers.hamming import hamming
-from sfumato.designers.ir import ir
-from sfumato.designers.leakage import leakage
-from sfumato.designers.pml import pml
-from sfumato.designers.precise import precise
+from sfumato.demand import loaded
+from sfumato.designers.base import LARGEST, Design, Draft, Task, finished
 from sfumato.designers.recoverable import SHARE
 from sfumato.designers.recoverable import recoverable as made_recoverable
 from sfumato.designers.registry import REGISTERED, keywords_of
-from sfumato.designers.robust import LARGEST, ballopt, nr, polyopt
-from sfumato.designers.srlip import srlip, srlip_paper
-from sfumato.designers.srr import srr
-from sfumato.designers.unary import oue, sue
 from sfumato.errors import InputError, unknown
 from sfumato.joint import Joint, checked_joint
 from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, RenyiBall, UncertaintySet
 
-_DESIGNERS: dict[str, Callable[..., Draft]] = {
-    "grr": grr, "sue": sue, "oue": oue, "srr": srr, "ir": ir, "cr": cr,
-    "polyopt": polyopt, "ballopt": ballopt, "nr": nr, "precise": precise,
-    "leakage": leakage, "distortion": distortion, "hamming": hamming,
-    "pml": pml, "lip": lip, "ldp": ldp, "srlip": srlip, "srlip-paper": srlip_paper, "mi-funnel": mi_funnel,
+_HOMES = {
+    "grr": "grr", "sue": "unary", "oue": "unary", "srr": "srr", "ir": "ir", "cr": "cr",
+    "polyopt": "robust", "ballopt": "robust", "nr": "robust", "precise": "precise",
+    "leakage": "leakage", "distortion": "distortion", "hamming": "hamming",
+    "pml": "pml", "lip": "funnel", "ldp": "funnel", "srlip": "srlip", "srlip-paper": "srlip", "mi-funnel": "funnel",
 }
+# The module of each method, which has a function of its name; loaded on first use, as closed forms need no solver.
 _FUNNEL = {"lip": "lip", "ldp": "rldp", "srlip": "srlip", "srlip-paper": "srlip", "mi-funnel": "mi"}
 # The notion that a funnel method implies; all of them read the useful variable alone.
 _POINTWISE = {"nr"}  # methods that are private at P̂ alone and claim no more
@@ -47,7 +35,7 @@ OPTIMISED_CELLS = 4_000  # cells up to which `auto` optimises
 
 def methods() -> tuple[str, ...]:
     """The method names that `design` takes."""
-    return (*_DESIGNERS, *REGISTERED, "auto")
+    return (*_HOMES, *REGISTERED, "auto")
 
 
 def design(
@@ -63,9 +51,9 @@ def design(
     sees the secret. recoverable=True (or a share of the answers) makes sure that the whole distribution can be
     estimated from what is released. Further options go to the designer; those of 'auto' are time_limit, gap (relative,
     to what is proved to be out of reach) and aim: 'estimates' (the default, also called 'either': the least errors of
-    the whole table, the secret and each useful column) or 'information' (the most bits). d.unit says what d.value is.
-    The funnel methods (lip, ldp, srlip,
-    srlip-paper, mi-funnel) imply their notion and read the useful variable alone.
+    the whole table, the secret and each useful column), 'closed' (the same among closed forms, at once) or
+    'information' (the most bits). d.unit says what d.value is. The funnel methods (lip, ldp, srlip, srlip-paper,
+    mi-funnel) imply their notion and read the useful variable alone.
 
     at_most=κ is a second promise of the same mechanism: a level of at most κ for any distribution, so also for somebody
     who knows the person's useful value. With at_most=epsilon it is the first promise too: the design is then made for
@@ -134,7 +122,7 @@ def _second(
     if isinstance(within, Anything):
         return within, None
     if at_most == epsilon and notion == "rldp" and method not in ("nr", "pml", "polyopt"):
-        return Anything(Joint.uniform(within.joint.secret, within.joint.useful)), None
+        return Anything(within.joint.evened), None
     return within, at_most
 
 
@@ -148,11 +136,16 @@ def options_of(method: str) -> tuple[str, ...]:
         return (*keywords_of(_most_informative), "aim", *_NEARNESS)
     if method not in methods():
         raise unknown("a method", method, methods())
-    return keywords_of(_designer(method))
+    return keywords_of(designer(method))
 
 
-def _designer(method: str) -> Callable[..., Draft]:
-    return _DESIGNERS[method] if method in _DESIGNERS else REGISTERED[method]
+def designer(method: str) -> Callable[..., Draft]:
+    """The function behind the name of a method."""
+    if method in REGISTERED:
+        return REGISTERED[method]
+    home = loaded(f"sfumato.designers.{_HOMES[method]}")
+    found: Callable[..., Draft] = getattr(home, method.replace("-", "_"))
+    return found
 
 
 def _set_of(within: Any) -> UncertaintySet:
@@ -163,13 +156,13 @@ def _set_of(within: Any) -> UncertaintySet:
 
 
 def _draft(method: str, task: Task, options: dict[str, Any]) -> Draft:
-    designer, known = _designer(method), options_of(method)
+    make, known = designer(method), options_of(method)
     for name in options:
         if name not in known:
             raise unknown(f"an option of {method}", name, known) if known else InputError(
                 f"{method} takes no options, got {name!r}."
             )
-    made = designer(task, **options)
+    made = make(task, **options)
     if not isinstance(made, Draft):
         raise InputError(f"the designer {method!r} returned a {type(made).__name__} instead of a sf.Draft.")
     return made
@@ -177,11 +170,12 @@ def _draft(method: str, task: Task, options: dict[str, Any]) -> Draft:
 
 def _auto(task: Task, options: dict[str, Any]) -> Draft:
     """The nearest release where options speak of nearness, and what is aimed at otherwise."""
+    from sfumato.designers.aiming import AIM, aimed
+
     near = [name for name in _NEARNESS if options.get(name) is not None]
     if not near:
         given = {k: v for k, v in options.items() if k not in _NEARNESS}
         aim = given.pop("aim", "information" if any(given.get(name) for name in _BITS) else AIM)
-
         return aimed(task, aim, lambda: _most_informative(task, **given), given.get("time_limit"))
     options = {k: v for k, v in options.items() if k != "aim"}
     draft = _draft("distortion", task, options)

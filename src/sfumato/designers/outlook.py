@@ -131,7 +131,8 @@ def _helps(mechanism: Mechanism, joint: Joint) -> list[Help]:
     if claim is None or claim.within is None:
         return [Help("twice as many rows", math.sqrt(0.5))]
     task = Task(claim.within, claim.epsilon, claim.notion, mechanism.reads)
-    tried = {f"ε = {2 * task.epsilon:g} instead of {task.epsilon:g}": replace(task, epsilon=2 * task.epsilon)}
+    whole = task.epsilon + (0.0 if joint.noise is None else joint.noise.epsilon)
+    tried = {f"ε = {2 * whole:g} instead of {whole:g}": replace(task, epsilon=task.epsilon + whole)}
     for i, column in enumerate(joint.useful.columns):
         if len(joint.useful.columns) > 1 and (other := _around(task, _without(joint, i))) is not None:
             tried[f"leaving out {column.name}"] = other

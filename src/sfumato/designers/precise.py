@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.certification import seal
-from sfumato.designers.base import Draft, Task
+from sfumato.designers.base import RELATIVE, Draft, Task
 from sfumato.designers.grr import grr
 from sfumato.designers.srr import srr
 from sfumato.designers.unary import oue, sue
@@ -34,7 +34,6 @@ NEAR = 1e-3  # of the error: a design this close to the untouched table needs no
 FIRST = 0.4  # of the time, for the whole table, where each part shall be estimated well
 EACH = 0.1  # of what is left, for the best of each part
 MIXED = 300  # inputs up to which protocols are mixed with what is found
-RELATIVE = "times the least standard errors"
 LISTED = 4_000_000  # numbers in a protocol that is compared by listing it
 
 

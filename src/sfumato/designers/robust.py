@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers.base import Draft, Task
+from sfumato.designers.base import LARGEST, Draft, Task
 from sfumato.designers.grr import grr
 from sfumato.designers.ir import ir
 from sfumato.designers.srr import srr
@@ -28,7 +28,6 @@ from sfumato.optimise.simplices import Simplices
 from sfumato.uncertainty import ChiSquareBall, Custom, RenyiBall
 
 LISTED_CELLS = 1_000_000  # |Y|·|X| up to which a design is kept as a table; beyond, as a layout
-LARGEST = 12.0  # nats up to which the optimisers work: heights up to e^ε exceed an LP's digits from about 16 on
 SECONDS, EACH, MOST = 3.0, 0.1, 60.0  # of a design when no time_limit is given: at least, for each cell, at most
 SEARCH, WIDE_SEARCH = 0.55, 0.5  # of the time; what is left is for the bound, sealing and certifying
 BOUND = 0.75  # of what the search leaves

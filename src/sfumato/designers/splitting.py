@@ -1,11 +1,15 @@
 """How to spend ε where nothing exact may be told: on noisy counts and rows, or on rows for any distribution.
 
-Looking at the table costs ε_d, so this is decided from the number of rows, the numbers of labels and ε alone: what the
-best two-level rows would keep is estimated on a table of the same size that stands in for it.
+Looking at the table costs ε_d, so this is decided from the number of rows, the numbers of labels and ε alone: by the
+errors of estimates that are expected from a table of the same size that stands in for it. Counts cost errors of the
+secret, since less is left for the rows: of two secrets told apart by rows of level ε, the variance is in proportion to
+1/tanh²(ε/2). What they bring is information about the useful values, whose variance is in proportion to one over it
+where it is little. The mean over the secret, the useful value and both together decides.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +18,6 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.designers.srr import response
-from sfumato.errors import InputError
 from sfumato.joint import Joint, Noise
 from sfumato.mechanism import Mechanism
 from sfumato.optimise.product.profiles import liked
@@ -22,9 +25,7 @@ from sfumato.uncertainty import RenyiBall
 from sfumato.uncertainty.covering import distances
 from sfumato.utility import information
 
-SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)  # of ε, that the counts may take
-CLEARLY = 2.5  # times what rows for any distribution keep, at least: with less, estimates were worse (500 rows, 2 × 5)
-ALIKE = 0.99  # of the best: the least ε_d that keeps as much is taken
+SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)  # of ε, that the counts may take; with less, designs were worse on real tables
 TIE = 0.5  # how far the secret moves the odds between useful values in the table that stands in, in nats
 DRAWS, COVERAGE = 200, 0.95
 STANDING = 40  # labels of each side of the table that stands in, at most
@@ -37,22 +38,33 @@ class Split:
     counts: float
     rows: float
     why: str
+    times: float = 1.0  # what is kept, in units of what rows for any distribution keep
 
 
+@functools.lru_cache(maxsize=1_000)
 def split(n: int, secrets: int, useful: int, epsilon: float, at_most: float) -> Split:
     """How to spend ε in all on a table of n rows."""
     if not epsilon > 0:
-        raise InputError(f"there is nothing to split: epsilon must be positive, got {epsilon!r}.")
+        return Split(0.0, 0.0, "nothing may be told at ε = 0: designed for any distribution, from no counts")
     p = standing(min(secrets, STANDING), min(useful, STANDING))
     few = max(1, round(n * p.size / (secrets * useful)))  # rows for so many cells
-    kept = {part: _kept(p, few, part * epsilon, (1 - part) * epsilon, at_most) for part in SHARES}
-    best = min(part for part in SHARES if kept[part] >= ALIKE * max(kept.values()))
     free = _free(p, epsilon)
+    kept = {part: _kept(p, few, part * epsilon, (1 - part) * epsilon, at_most) / free for part in SHARES}
+    errors = {part: _error(epsilon, part, kept[part]) for part in SHARES}
+    best = min(SHARES, key=lambda part: errors[part])
     shown = f"{n:,} rows in {secrets:,} × {useful:,} cells"
-    if kept[best] < CLEARLY * free:
+    if errors[best] >= 1:
         return Split(0.0, epsilon, f"{shown} are few for noisy counts: designed for any distribution, from none")
     counts = round(best * epsilon, 6)
-    return Split(counts, epsilon - counts, f"{shown}: ε_d = {counts:g} of {epsilon:g} goes to noisy counts")
+    why = f"{shown}: ε_d = {counts:g} of {epsilon:g} goes to noisy counts"
+    return Split(counts, epsilon - counts, why, kept[best])
+
+
+def _error(epsilon: float, part: float, times: float) -> float:
+    """The mean variance, in units of that of rows for any distribution, where counts take this part of ε and so many
+    times the information is kept."""
+    secret = (math.tanh(epsilon / 2) / math.tanh((1 - part) * epsilon / 2)) ** 2
+    return (secret + 2 / times) / 3 if times > 0 else math.inf
 
 
 def _free(p: Floats, epsilon: float) -> float:
@@ -73,6 +85,7 @@ def standing(secrets: int, useful: int) -> Floats:
 
 
 def _kept(p: Floats, n: int, spent: float, left: float, at_most: float) -> float:
+    """What the best two-level rows keep over the set around noisy counts of such a table."""
     noise = Noise(spent, n, counts=spent)
     radius = float(np.quantile(distances(p.ravel(), noise, np.random.default_rng(1), DRAWS), COVERAGE))
     ball: Any = RenyiBall(Joint.from_probabilities(p), alpha=0.5, radius=radius)

@@ -18,9 +18,7 @@ from sfumato.drawing.manifest import OutputColumn
 from sfumato.drawing.randomness import Lane, Stream
 from sfumato.drawing.sampling import ROWS_WORTH_NUMBA, Sampler
 from sfumato.mechanism import Bundle
-from sfumato.mechanism.bundle import answer_labels
-
-TURN, ANSWER = "part", "answer"  # columns of a table in which each row answers one part
+from sfumato.mechanism.bundle import ANSWER, TURN, answer_labels
 
 
 @dataclass(slots=True)

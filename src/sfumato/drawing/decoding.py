@@ -11,13 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.alphabet import Alphabet, Column
-from sfumato.drawing.manifest import OutputColumn
+from sfumato.drawing.manifest import DECODES, OutputColumn
 from sfumato.drawing.posterior import likeliest, posterior_draw
 from sfumato.drawing.randomness import WordSource
 from sfumato.errors import InputError
 from sfumato.mechanism.mechanism import Mechanism
 
-DECODES = ("symbols", "likely", "sample")
 GUESS = "guess"  # symbols, and beside each the likeliest value of every useful column
 Drawn = npt.NDArray[Any]
 Turn = Callable[[Drawn, int], Drawn]  # (outputs, first row) → inputs or outputs

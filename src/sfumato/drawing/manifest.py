@@ -21,6 +21,7 @@ from sfumato.sources.places import Place, Where, located, opened
 
 FORMAT, VERSION = "sfumato/manifest", 1
 METADATA_KEY = b"sfumato.manifest"  # under which Arrow tables and frames carry theirs
+DECODES = ("symbols", "likely", "sample")  # what outputs are written as
 SPARK_KEY = "sfumato"  # under which the columns of a Spark frame tell how they came about
 
 
@@ -118,6 +119,13 @@ def manifest_path(table: str | os.PathLike[str] | Place) -> Any:
     for suffix in (*filter(None, PACKINGS), ".csv", ".tsv", ".parquet"):
         stem = stem[: -len(suffix)] if stem.lower().endswith(suffix) else stem
     return path.with_name(f"{stem}.manifest.json")
+
+
+def mechanism_beside(table: Where) -> Where:
+    """Where a release puts the mechanism file: released.csv → released.mechanism.json."""
+    manifest = manifest_path(table)
+    found: Where = manifest.with_name(f"{manifest.name.removesuffix('.manifest.json')}.mechanism.json")
+    return found
 
 
 def read_manifest(path: str | os.PathLike[str] | Place) -> Manifest:

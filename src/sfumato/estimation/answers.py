@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.alphabet import Column
-from sfumato.drawing.bundled import ANSWER, TURN
 from sfumato.errors import DataError, InputError
 from sfumato.mechanism import Bundle, Mechanism
+from sfumato.mechanism.bundle import ANSWER, TURN
 
 
 def are_answers(source: Any) -> bool:

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.alphabet import Column, Floats, Ints
-from sfumato.drawing.bundled import ANSWER, TURN
 from sfumato.errors import InputError, unknown
 from sfumato.estimation.inversion import Inversion
 from sfumato.estimation.scores import PairInversion, PooledInversion, Scores, alike
@@ -20,7 +19,7 @@ from sfumato.estimation.simplex import on_simplex
 from sfumato.estimation.tables import TableEstimate
 from sfumato.estimation.tally import manifest_beside
 from sfumato.mechanism import Bundle
-from sfumato.mechanism.bundle import answer_labels, part_name
+from sfumato.mechanism.bundle import ANSWER, TURN, answer_labels, part_name
 from sfumato.mechanism.bundle_file import record_of
 from sfumato.sources import open_source
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.drawing.decoding import DECODES
-from sfumato.drawing.posterior import likeliest
+from sfumato.drawing.manifest import DECODES
 from sfumato.errors import InputError, unknown
 from sfumato.mechanism import Mechanism
 
@@ -27,6 +26,8 @@ def decoded_law(mechanism: Mechanism, decode: str) -> Floats | None:
         reason = "has too many outputs to list" if q is None else "does not carry its design distribution"
         raise InputError(f"rows decoded as {decode!r} cannot be inverted: the mechanism {reason}. Use symbols.")
     if decode == "likely":
+        from sfumato.drawing.posterior import likeliest
+
         return _sums(q, likeliest(mechanism)(_every_output(mechanism), 0))
     p = mechanism.input_law(mechanism.joint)
     joint = q * p

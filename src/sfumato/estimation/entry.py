@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from sfumato.alphabet import Floats, read_only
 from sfumato.errors import InputError, unknown
 from sfumato.estimation.answers import checked_answers
 from sfumato.estimation.bounds import LISTED, Bounds
-from sfumato.estimation.bundled import BundleEstimate, estimate_bundle
 from sfumato.estimation.identifiable import identifiable
 from sfumato.estimation.inversion import Inversion
 from sfumato.estimation.likelihood import ENOUGH, most_likely
@@ -20,6 +19,9 @@ from sfumato.estimation.result import Estimate, Marginal
 from sfumato.estimation.simplex import on_simplex
 from sfumato.estimation.tally import Tally, tally
 from sfumato.mechanism import Bundle, Mechanism, known
+
+if TYPE_CHECKING:
+    from sfumato.estimation.bundled import BundleEstimate
 
 METHODS = ("auto", "inverse", "em")
 NEVER_ZERO = 1e-3  # of a uniform share: a cell that starts at zero in EM would stay there
@@ -71,6 +73,8 @@ def estimate(
     if isinstance(mechanism, Bundle):
         if method == "em" or decode not in (None, "symbols") or n is not None:
             raise InputError("tables of a bundle are estimated by inversion from answers as they were written.")
+        from sfumato.estimation.bundled import estimate_bundle
+
         return estimate_bundle(source, mechanism, project=project)
     seen = tally(source, mechanism, decode=decode, n=n)
     if seen.n <= 0:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
@@ -74,7 +74,7 @@ class Linear:
         """z of one interval, or of all figures with these gradients at once: the quantile of the largest |Z|."""
         if not 0 < level < 1:
             raise InputError(f"the level must lie strictly between 0 and 1, got {level!r}.")
-        one = float(ndtri((1 + level) / 2))
+        one = NormalDist().inv_cdf((1 + level) / 2)
         if not together:
             return one
         cov = self.covariance if gradient is None else gradient @ self.covariance @ gradient.T

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from sfumato.decimals import SHORT, level, near
 from sfumato.errors import OutputError, SfumatoError
 from sfumato.ledgers.entry import DELIVERED, VOID, Entry
 from sfumato.ledgers.evidence import Evidence, evidence
@@ -68,3 +71,13 @@ class Reserved:
         names = ", ".join(f"{name} = :{name}" for name in values)
         with connected(self.path, create=False) as connection, writing(connection):
             connection.execute(f"UPDATE releases SET {names} WHERE id = :id", {**values, "id": self.entry.id})
+
+
+def account_text(account: Mapping[str, Any]) -> str:
+    """What all releases about the same people amount to."""
+    together = account["composed"]
+    total = f"{level(together)} ({account['notion'].upper()})" if math.isfinite(together) else level(together)
+    limit = "no budget" if account["budget"] is None else f"budget {near(account['budget'], SHORT)}"
+    again = "" if account["repeats"] is None else f"; the answers of release {account['repeats']} again, at no cost"
+    note = "" if account["note"] is None else f"; {account['note']}"
+    return f"release {account['release']} about {account['people']!r}: together {total}, {limit}{again}{note}"

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from dataclasses import dataclass
-from pathlib import Path
 
 RESERVED, DELIVERED, VOID = "reserved", "delivered", "void"
 
@@ -38,32 +35,3 @@ class Entry:
     note: str | None
     person: str | None = None  # the column that tells people apart, if it was named
     who: str | None = None  # keyed fingerprint of that column and its name; fingerprints are then bound to it
-
-
-def this_process() -> str:
-    """Host, process and when it began, so that a later process of the same number is not taken for it."""
-    return f"{socket.gethostname()}:{os.getpid()}:{_began(os.getpid())}"
-
-
-def may_be_running(process: str) -> bool | None:
-    """Whether a process still runs; None when it ran on another host."""
-    host, number, began = process.rsplit(":", 2)
-    if host != socket.gethostname():
-        return None
-    if Path("/proc/self/stat").exists():
-        return _began(int(number)) == began
-    try:
-        os.kill(int(number), 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def _began(number: int) -> str:
-    try:
-        fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] == "Z" else fields[19]  # a zombie has ended

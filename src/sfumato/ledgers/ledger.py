@@ -19,7 +19,7 @@ from sfumato.decimals import SHORT, near
 from sfumato.decimals import level as limit
 from sfumato.errors import BudgetError, InputError, checked_epsilon
 from sfumato.ledgers.booking import Reserved
-from sfumato.ledgers.entry import DELIVERED, RESERVED, VOID, Entry, may_be_running, this_process
+from sfumato.ledgers.entry import DELIVERED, RESERVED, VOID, Entry
 from sfumato.ledgers.evidence import Evidence, evidence, named
 from sfumato.ledgers.grouping import counted, same_inputs
 from sfumato.ledgers.keys import key_name, made_key
@@ -30,6 +30,7 @@ from sfumato.ledgers.store import accounts, connected, entries_in, entry_in, ins
 from sfumato.mechanism import Mechanism
 from sfumato.mechanism.file import MechanismRecord, mechanism_of, record_of
 from sfumato.mechanism.memory import memory_key
+from sfumato.processes import may_be_running, this_process
 from sfumato.releasing.booking import Memo
 
 NOTIONS = ("rldp", "lip", "ldp", "srlip", "pml")

@@ -15,6 +15,7 @@ from sfumato.errors import InputError, checked_epsilon, unknown
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato.mechanism.records import joint_code, record_codes
 
+TURN, ANSWER = "part", "answer"  # columns of a table in which each row answers one part
 TURN_BITS = 62  # the weights of turns sum to 2^62
 ASSUMING = ("nothing", "tables", "star", "tree")
 _HOLDS = {

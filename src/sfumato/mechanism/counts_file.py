@@ -1,4 +1,4 @@
-"""The file of noisy counts: drawn once for a table and kept, because another draw would cost its ε_d once more."""
+"""The file of what was drawn of a table, labels and noisy counts: kept, because another draw would cost once more."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ class CountsRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=Tru
     version: int
     secret: list[ColumnRecord]
     useful: list[ColumnRecord]
-    counts: list[list[int]]
+    counts: list[list[int]] | None  # None: only labels and edges were paid for
     noise: NoiseRecord
     checksum: str = ""
 
 
 def save_counts(joint: Joint, path: str | os.PathLike[str], *, force: bool = False) -> Path:
     """Write noisy counts, to be used again by every design for this table; they may be shown to anybody."""
-    if joint.noise is None or joint.counts is None:
+    if joint.noise is None or (joint.counts is None) != (joint.noise.counts == 0):
         raise InputError("only noisy counts are kept in such a file; exact ones stay with the table.")
     noise = _noise_record(replace(joint.noise, coverage=None))
     assert noise is not None
     record = CountsRecord(
-        FORMAT, VERSION, _columns(joint.secret), _columns(joint.useful), joint.counts.tolist(), noise
+        FORMAT, VERSION, _columns(joint.secret), _columns(joint.useful),
+        None if joint.counts is None else joint.counts.tolist(), noise,
     )
     record = msgspec.structs.replace(record, checksum=checksum(record))
     target = Path(path)
@@ -66,8 +67,10 @@ def read_counts(path: str | os.PathLike[str]) -> CountsRecord:
 
 def counts_of(record: CountsRecord, path: str | os.PathLike[str]) -> Joint:
     try:
-        joint = Joint.from_counts(record.counts, _alphabet(record.secret), _alphabet(record.useful))
-        return replace(joint, noise=_noise(record.noise))
+        secret, useful = _alphabet(record.secret), _alphabet(record.useful)
+        joint = Joint.uniform(secret, useful) if record.counts is None else Joint.from_counts(
+            record.counts, secret, useful)
+        return replace(joint, noise=_noise(record.noise, record.counts is not None))
     except FileFormatError:
         raise
     except (SfumatoError, ValueError, OverflowError) as error:

@@ -38,8 +38,9 @@ class ColumnRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=Tru
 
 
 class NoiseRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """What the design counts cost: ε_d about a record, the part of it that the counts took, δ of the labels, and the
-    coverage that was simulated for the set around them. New in version 2."""
+    """What was paid for what is told here of a table: ε_d about a record, the part of it that the counts took (0 where
+    there are none, and only labels and edges were found), δ of the labels, and the coverage that was simulated for the
+    set around them. New in version 2."""
 
     epsilon: float
     rows: int
@@ -132,10 +133,11 @@ def _noise_record(noise: Noise | None) -> NoiseRecord | None:
     return NoiseRecord(noise.epsilon, noise.rows, noise.counts, noise.sampler, noise.delta, noise.coverage)
 
 
-def _noise(record: NoiseRecord | None) -> Noise | None:
+def _noise(record: NoiseRecord | None, counted: bool) -> Noise | None:
     if record is None:
         return None
-    if not (0 < record.counts <= record.epsilon and 0 <= record.delta < 1 and record.rows > 0):
+    fits = 0 <= record.counts <= record.epsilon > 0 and (record.counts > 0) == counted
+    if not (fits and 0 <= record.delta < 1 and record.rows > 0):
         raise FileFormatError("the noise of the design counts is described by numbers that no noise has.")
     return Noise(record.epsilon, record.rows, record.delta, record.counts, record.coverage, record.sampler)
 
@@ -152,7 +154,7 @@ def mechanism_of(record: MechanismRecord) -> Mechanism:
         elif d.probabilities is not None:
             joint = Joint.from_probabilities(d.probabilities, secret, useful, d.n)
         if joint is not None and d.noise is not None:
-            joint = replace(joint, noise=_noise(d.noise))
+            joint = replace(joint, noise=_noise(d.noise, d.counts is not None))
     claim = None if record.claim is None else claim_of(record.claim, joint)
     source = record.design.source if record.design is not None else "unstated"
     answers = None if record.answers is None else _column_of(record.answers)

@@ -197,7 +197,7 @@ class Mechanism:
             names = [self.input_label(x) for x in range(self.inputs)]
             return [tuple(names[x] for x in np.flatnonzero(row)) for row in drawn]
         symbols = self.symbols.labels if self.law.meaning == "symbol" else None
-        known = {y: self.input_label(y) if symbols is None else symbols[y] for y in np.unique(drawn).tolist()}
+        known = {y: self.input_label(y) if symbols is None else symbols[y] for y in set(np.asarray(drawn).tolist())}
         return [known[y] for y in np.asarray(drawn).tolist()]
 
     @property

@@ -2,120 +2,138 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 import secrets
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from sfumato.designers.splitting import split
-from sfumato.errors import InputError, listed, option
+from sfumato.errors import InputError, option
 from sfumato.joint import Joint
-from sfumato.mechanism import load_counts
 from sfumato.noise import noisy_counts
+from sfumato.releasing.alphabets import SEEDED, Learnt
 from sfumato.releasing.wishes import Wishes
-from sfumato.sources import Source
 from sfumato.uncertainty import Anything, ChiSquareBall, UncertaintySet, covering
 
 SHARE = 0.25  # of ε for the counts, where noisy ones are asked for by name and no ε_d is
-SEEDED = "seeded: not for release"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kept:
+    """What was paid for, and the place where it is kept, so that it is not paid for again."""
+
+    joint: Joint
+    place: Path
+    again: bool = False  # labels are there already, and counts are added to them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Basis:
-    """A set to design for, what is left of ε for the rows, and the noisy counts with the place where they are kept."""
+    """A set to design for, and what is left of ε for the rows."""
 
     within: UncertaintySet
     epsilon: float
     source: str | None = None  # of design data that are neither noisy nor exact counts of the table
     notes: tuple[str, ...] = ()
-    kept: Path | None = None  # where noisy counts are to be kept: None where they are already, or have no place
+    kept: Kept | None = None  # None where nothing was paid for, it is kept already, or has no place
 
 
-def basis_of(joint: Joint, wishes: Wishes, table: Source, seed: int | None) -> Basis:
-    """The set that the wishes ask for around the counts of a private table."""
-    if wishes.design == "exact":
-        return Basis(ChiSquareBall(joint, confidence=wishes.confidence), wishes.epsilon)
-    told = _labels(joint, wishes)
-    if wishes.design == "any" or wishes.notion == "ldp":
-        return _free(joint, wishes, ("designed for any distribution, from no counts", *told))
-    place = _place(joint, table, wishes) if seed is None else None
-    if place is not None and place.exists():
-        return _again(place, joint, wishes, told)
-    spent, why = _spent(joint, wishes)
-    if spent == 0:
-        return _free(joint, wishes, (why, *told))
-    if not 0 < spent < wishes.epsilon:
+def exact_basis(joint: Joint, wishes: Wishes) -> Basis:
+    """The confidence ball around exact counts, which will be in the mechanism file."""
+    return Basis(ChiSquareBall(joint, confidence=wishes.confidence), wishes.epsilon)
+
+
+def basis_of(joint: Joint, told: Learnt, seed: int | None) -> Basis:
+    """The set that the wishes ask for around the counts of a private table of which labels and edges are told."""
+    wishes, before, paid = told.wishes, told.counts, 0.0 if told.noise is None else told.noise.epsilon
+    if before is not None and before.noise is not None and before.noise.rows != joint.n:
         raise InputError(
-            f"{option('--design-epsilon', 'design_epsilon=')} must be positive and less than ε = {wishes.epsilon:g}, "
-            f"of which it is a part, got {spent:g}."
+            f"{told.place} holds noisy counts of another table. If the table has changed, remove the file: new ones "
+            "are drawn then, at their own ε_d."
         )
+    if 0 < paid >= wishes.epsilon:
+        raise _nothing_left(told, paid)
+    if wishes.design == "any" or wishes.notion == "ldp":
+        return _free(joint, told, "designed for any distribution, from no counts")
+    if before is not None and before.counts is not None:
+        return _again(before, told)
+    spent, why = _spent(joint, wishes, paid)
+    if spent == 0:
+        return _free(joint, told, why)
     below = secrets.randbelow if seed is None else random.Random(seed).randrange
-    found = noisy_counts(joint, spent, public=not wishes.private_labels, delta=wishes.delta, below=below)
-    if seed is not None and found.noise is not None:
-        found = replace(found, noise=replace(found.noise, sampler=SEEDED))
-    return Basis(covering(found, wishes.confidence), wishes.epsilon - spent, None, (why, *told), place)
+    found = noisy_counts(joint, spent, public=True, below=below)
+    assert found.noise is not None
+    noise = replace(
+        found.noise, epsilon=round(spent + paid, 9), delta=0.0 if told.noise is None else told.noise.delta,
+        sampler=found.noise.sampler if seed is None else SEEDED,
+    )
+    found = replace(found, noise=noise)
+    kept = None if told.place is None else Kept(found, told.place, before is not None)
+    return Basis(covering(found, wishes.confidence), wishes.epsilon - noise.epsilon, None, (why, *told.notes), kept)
 
 
-def _spent(joint: Joint, wishes: Wishes) -> tuple[float, str]:
-    """ε_d and why; 0 where no counts are better."""
+def at_level(drawn: Basis, joint: Joint, told: Learnt) -> Basis:
+    """The basis of another ε, with what was drawn of the table: however many levels are tried, it is paid once.
+
+    Where noisy counts leave nothing of ε, or where so many rows are better designed for without, there are none.
+    """
+    wishes, noise, paid = told.wishes, drawn.within.joint.noise, 0.0 if told.noise is None else told.noise.epsilon
+    if 0 < paid >= wishes.epsilon:
+        raise _nothing_left(told, paid)
+    if drawn.source is not None or noise is None:
+        return _free(joint, told, drawn.notes[0])
+    if noise.epsilon >= wishes.epsilon:
+        return _free(joint, told, f"designed for any distribution: noisy counts took {noise.epsilon:g} nats")
+    spent, why = _spent(joint, wishes, paid)
+    if spent == 0:
+        return _free(joint, told, why)
+    note = f"ε_d = {noise.epsilon:g} of {wishes.epsilon:g} goes to what is told of the table"
+    return Basis(drawn.within, wishes.epsilon - noise.epsilon, None, (note, *told.notes), drawn.kept)
+
+
+def _spent(joint: Joint, wishes: Wishes, paid: float) -> tuple[float, str]:
+    """What counts take and why; 0 where no counts are better."""
     if wishes.design_epsilon is not None:
-        return wishes.design_epsilon, f"ε_d = {wishes.design_epsilon:g} of {wishes.epsilon:g} goes to noisy counts"
+        if not paid < wishes.design_epsilon < wishes.epsilon:
+            raise InputError(
+                f"{option('--design-epsilon', 'design_epsilon=')} must be positive and less than ε = "
+                f"{wishes.epsilon:g}, of which it is a part, got {wishes.design_epsilon:g}."
+            )
+        spent = round(wishes.design_epsilon - paid, 9)
+        return spent, f"ε_d = {spent:g} of {wishes.epsilon:g} goes to noisy counts"
     assert joint.n is not None
-    chosen = split(joint.n, *joint.shape, wishes.epsilon, wishes.at_most or wishes.epsilon)
+    chosen = split(joint.n, *joint.shape, wishes.epsilon - paid, wishes.at_most or wishes.epsilon)
     if wishes.design == "noisy" and chosen.counts == 0:
-        spent = round(SHARE * wishes.epsilon, 6)
+        spent = round(SHARE * (wishes.epsilon - paid), 6)
         return spent, f"ε_d = {spent:g} of {wishes.epsilon:g} goes to noisy counts"
     return chosen.counts, chosen.why
 
 
-def _free(joint: Joint, wishes: Wishes, notes: tuple[str, ...]) -> Basis:
-    if wishes.private_labels and joint.learned:
-        raise InputError(
-            f"a design without counts takes labels as they are, and those of {listed(joint.learned)} are not public. "
-            f"Say them ({option('--labels', 'labels=')}), or ask for noisy counts "
-            f"({option('--design noisy', 'design=noisy')})."
-        )
-    return Basis(Anything(Joint.uniform(joint.secret, joint.useful)), wishes.epsilon, "public", notes)
+def _free(joint: Joint, told: Learnt, why: str) -> Basis:
+    """Any distribution over labels that are public, or were paid for."""
+    even = replace(joint.evened, noise=told.noise)
+    kept = None
+    if told.noise is not None and told.place is not None and told.counts is None:
+        kept = Kept(even, told.place)
+    left = told.wishes.epsilon - (0.0 if told.noise is None else told.noise.epsilon)
+    return Basis(Anything(even), left, "public", (why, *told.notes), kept)
 
 
-def _again(place: Path, joint: Joint, wishes: Wishes, told: tuple[str, ...]) -> Basis:
+def _again(found: Joint, told: Learnt) -> Basis:
     """Counts that were drawn before: another draw would cost their ε_d once more."""
-    found = load_counts(place)
-    noise = found.noise
-    assert noise is not None
-    names = [(x.secret.names, x.useful.names) for x in (found, joint)]
-    if noise.rows != joint.n or names[0] != names[1]:
-        raise InputError(
-            f"{place} holds noisy counts of another table. If the table has changed, remove the file: new ones are "
-            "drawn then, at their own ε_d."
-        )
-    if noise.epsilon >= wishes.epsilon:
-        raise InputError(
-            f"the noisy counts in {place} took ε_d = {noise.epsilon:g}, which leaves nothing of ε = {wishes.epsilon:g} "
-            "for the rows. Ask for more, or for a design without counts "
-            f"({option('--design any', 'design=any')})."
-        )
-    note = f"the noisy counts in {place} are used again: ε_d = {noise.epsilon:g} of {wishes.epsilon:g}, paid once"
-    return Basis(covering(found, wishes.confidence), wishes.epsilon - noise.epsilon, None, (note, *told))
+    assert found.noise is not None
+    spent, whole = found.noise.epsilon, told.wishes.epsilon
+    if spent >= whole:
+        raise _nothing_left(told, spent)
+    note = f"the noisy counts in {told.place} are used again: ε_d = {spent:g} of {whole:g}, paid once"
+    return Basis(covering(found, told.wishes.confidence), whole - spent, None, (note, *told.notes))
 
 
-def _labels(joint: Joint, wishes: Wishes) -> tuple[str, ...]:
-    """What counts as public although it was found in the rows."""
-    if not joint.learned or (wishes.private_labels and wishes.design != "any"):
-        return ()
-    return (
-        f"the labels of {listed(joint.learned)} are in the mechanism file and count as public knowledge (the option "
-        "private-labels lets in only those that many people have)",
+def _nothing_left(told: Learnt, spent: float) -> InputError:
+    return InputError(
+        f"what is told of the table takes ε_d = {spent:g}, which leaves nothing of ε = {told.wishes.epsilon:g} for the "
+        f"rows. Ask for more, for a design without counts ({option('--design any', 'design=any')}), or say which "
+        f"labels are public ({option('--public-labels', 'public=')})."
     )
 
 
-def _place(joint: Joint, table: Source, wishes: Wishes) -> Path | None:
-    """people.csv → people.3f9a0c12.counts.json, for these columns and the way they are counted."""
-    path: Any = table.path
-    if not isinstance(path, Path):
-        return None
-    asked = repr((joint.secret.names, joint.useful.names, wishes.bins, wishes.rare, wishes.labels, wishes.missing))
-    mark = hashlib.sha256(asked.encode()).hexdigest()[:8]
-    return path.with_name(f"{path.name.split('.')[0]}.{mark}.counts.json")

@@ -1,5 +1,8 @@
-"""Which columns are useful when nobody says: those that are categorical and fit into one table with the secret, or
-all that are categorical where a bundle takes them."""
+"""Which columns are useful when nobody says: as many categorical ones as leave each worth something, the smallest
+first, or all of them where a bundle takes them.
+
+It is decided from the number of rows, the numbers of different values and ε alone.
+"""
 
 from __future__ import annotations
 
@@ -9,34 +12,56 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sfumato.alphabet import find_column, spelled
+from sfumato.alphabet import Alphabet, Column, find_column, spelled
 from sfumato.arrow import as_labels
-from sfumato.binning import automatic_edges
-from sfumato.errors import DataError, InputError, option
+from sfumato.binning import BINS, automatic_edges, many_numbers
+from sfumato.designers.aiming import Closed
+from sfumato.designers.base import Task
+from sfumato.designers.outlook import LITTLE
+from sfumato.designers.splitting import split
+from sfumato.errors import DataError, InputError, listed, option
+from sfumato.joint import Joint
+from sfumato.noise import LABELS
+from sfumato.optimise.estimates.closed import untouched_errors
 from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source
 from sfumato.tabulation import MOST_CELLS as MOST_OF_A_TABLE
+from sfumato.uncertainty import Anything
 
 MOST_CELLS = 1_000  # of the table of secret and useful columns, where nobody named them
 ROWS_IN_A_CELL = 5  # on average at least, or the confidence ball is too wide to be of use
 MOST_LABELS = 64  # of a categorical column
 MOST_COUNTED = 10_000  # labels after which a column is no longer counted
 MANY_COLUMNS = 5  # useful columns from which on their table may be too large for one mechanism
-BINS = option("--bins COL=5", "bins={'COL': 5}")
+CUT = option("--bins COL=5", "bins={'COL': 5}")
 USEFUL = option("--useful", "useful=")
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The columns taken, those left out, and the number of cells that was the limit (None: there was none)."""
+    """The columns taken and those left out, with why."""
 
     useful: tuple[str, ...]
-    left_out: tuple[str, ...]
-    limit: int | None = None
+    left_out: Mapping[str, str]
+
+    @property
+    def sentence(self) -> str:
+        """What was chosen, by what, and what was not."""
+        by = "by the numbers of rows and of different values and by ε"
+        left = "; ".join(f"{listed(names)} {why}" for why, names in self._why().items())
+        return f"Useful columns, chosen {by}: {listed(self.useful)} (others: {USEFUL})." + (
+            f" Left out: {left}." if left else "")
+
+    def _why(self) -> dict[str, list[str]]:
+        out: dict[str, list[str]] = {}
+        for name, why in self.left_out.items():
+            out.setdefault(why, []).append(name)
+        return out
 
 
-def cut(basis: Source, wishes: Wishes, keep: Sequence[str]) -> Wishes:
-    """The wishes with bins for every column of many numbers, where nobody said how to cut them."""
+def cut(basis: Source, wishes: Wishes, keep: Sequence[str], *, exact: bool = True) -> Wishes:
+    """The wishes with bins for every column of many numbers, where nobody said how to cut them: with edges, or where
+    these may not be exact facts about the rows with their number alone."""
     if wishes.numbers != "bins":
         if wishes.numbers != "labels":
             raise InputError(f"numbers must be 'bins' or 'labels', got {wishes.numbers!r}.")
@@ -44,9 +69,11 @@ def cut(basis: Source, wishes: Wishes, keep: Sequence[str]) -> Wishes:
     ruled = {*(wishes.bins or {}), *(wishes.labels or {}), *(wishes.rare if isinstance(wishes.rare, Mapping) else ())}
     named = {*wishes.secret, *wishes.useful} if wishes.useful else set(basis.columns) - {*keep}
     free = [name for name in basis.columns if name in named and name not in ruled]
-    edges = automatic_edges(basis, free) if basis.sums is None else {}
-    bins = {**(wishes.bins or {}), **{name: found.tolist() for name, found in edges.items()}}
-    return replace(wishes, bins=bins or None, automatic=tuple(edges))
+    found: dict[str, Any] = {}
+    if basis.sums is None:
+        found = {n: x.tolist() for n, x in automatic_edges(basis, free).items()} if exact else dict.fromkeys(
+            many_numbers(basis, free), BINS)
+    return replace(wishes, bins={**(wishes.bins or {}), **found} or None, automatic=tuple(found))
 
 
 def chosen(
@@ -83,50 +110,76 @@ def fits_one_table(basis: Source, wishes: Wishes) -> bool:
     return math.prod(size or MOST_LABELS for size in sizes.values()) <= MOST_OF_A_TABLE
 
 
+NUMBERS = "(a single value, or too many to be categories)"
+LARGE = "would make too many cells: with them some column would be worth less than 1 % of its rows"
+
+
 def categorical_columns(source: Source, wishes: Wishes, other: Sequence[str]) -> Choice:
     """Every categorical column among `other`."""
     sizes = label_sizes(source, wishes, other)
-    taken = tuple(c for c in other if (size := sizes[c]) is not None and 2 <= size <= MOST_LABELS)
+    taken = tuple(c for c in other if _categorical(sizes[c]))
     if not taken:
         raise InputError(
             f"no other column of {source.name} is categorical. Name the useful columns with {USEFUL}, and bin numeric "
-            f"ones with {BINS}."
+            f"ones with {CUT}."
         )
-    return Choice(taken, tuple(c for c in other if c not in taken))
+    return Choice(taken, {c: NUMBERS for c in other if c not in taken})
 
 
 def useful_columns(source: Source, wishes: Wishes, other: Sequence[str]) -> Choice:
-    """Every categorical column among `other` whose product with the secret stays below the limit, smallest first.
+    """Categorical columns among `other`, smallest first, as long as their table with the secret has few enough cells
+    and each column is worth something.
 
     A column is categorical when it has 2 to MOST_LABELS labels after binning and grouping of rare ones.
     """
     names = [*wishes.secret, *other]
-    labels, rows = _counts(source, names)
-    sizes = {name: _size(labels[name], wishes, name, rows) for name in names}
+    labels, rows = label_counts(source, names)
+    sizes = {name: size_of(labels[name], wishes, name, rows) for name in names}
     limit = min(MOST_CELLS, max(rows // ROWS_IN_A_CELL, 4))
     if rows == 1:
-        return Choice(tuple(other[:1]), tuple(other[1:]), limit)  # tabulate says what is wrong with a single row
-    cells = math.prod(sizes[name] or MOST_COUNTED for name in wishes.secret)
-    if 2 * cells > limit:
+        return Choice(tuple(other[:1]), dict.fromkeys(other[1:], LARGE))  # tabulate says what is wrong with one row
+    secrets = [sizes[name] or MOST_COUNTED for name in wishes.secret]
+    if 2 * math.prod(secrets) > limit:
         raise InputError(_too_many(source, wishes, sizes, limit))
-    taken = []
+    taken: list[str] = []
     for name in sorted(other, key=lambda n: sizes[n] or MOST_COUNTED):
-        size = sizes[name]
-        if size is not None and 2 <= size <= MOST_LABELS and cells * size <= limit:
-            taken.append(name)
-            cells *= size
+        if _categorical(sizes[name]):
+            table, few = [sizes[n] or 0 for n in (*taken, name)], math.prod(secrets)
+            if few * math.prod(table) <= limit and (not taken or worth(rows, few, table, wishes) >= LITTLE):
+                taken.append(name)
     if not taken:
         raise InputError(
             f"no other column of {source.name} is categorical and fits beside the secret into {limit:,} cells. Name "
-            f"the useful columns with {USEFUL}, and bin numeric ones with {BINS}."
+            f"the useful columns with {USEFUL}, and bin numeric ones with {CUT}."
         )
-    return Choice(tuple(n for n in other if n in taken), tuple(n for n in other if n not in taken), limit)
+    left = {n: LARGE if _categorical(sizes[n]) else NUMBERS for n in other if n not in taken}
+    return Choice(tuple(n for n in other if n in taken), left)
+
+
+def _categorical(size: int | None) -> bool:
+    return size is not None and 2 <= size <= MOST_LABELS
+
+
+def worth(rows: int, secrets: int, useful: Sequence[int], wishes: Wishes) -> float:
+    """The share of their rows that all columns of these sizes are worth, at least, to whoever estimates: by the closed
+    form for any distribution that is best for the worst of them, at even weights, times what counts with noise bring
+    where there are rows enough for them."""
+    columns = (Column.of(str(i), range(k)) for i, k in enumerate(useful))
+    joint = Joint.uniform(Alphabet.named("secret", secrets), Alphabet.of(*columns))
+    epsilon = wishes.epsilon * (1 - LABELS if wishes.design != "exact" else 1)
+    plain = untouched_errors(joint, wishes.reads, list(useful))
+    parts = [k for k in plain if k not in ("joint", "useful")]
+    found = Closed.of(Task(Anything(joint), epsilon, reads=wishes.reads)).drafts.values()
+    least = max((min(plain[k] / errors[k] for k in parts) for _, errors in found), default=0.0)
+    if least >= LITTLE or wishes.design == "any" or not wishes.searched or not epsilon:
+        return least
+    return least * split(rows, *joint.shape, epsilon, max(wishes.at_most or epsilon, epsilon)).times
 
 
 def label_sizes(source: Source, wishes: Wishes, names: Sequence[str]) -> dict[str, int | None]:
     """How many labels each column will have after binning and grouping; None when it is not categorical."""
-    labels, rows = _counts(source, names)
-    return {name: _size(labels[name], wishes, name, rows) for name in names}
+    labels, rows = label_counts(source, names)
+    return {name: size_of(labels[name], wishes, name, rows) for name in names}
 
 
 def _too_many(source: Source, wishes: Wishes, sizes: dict[str, int | None], limit: int) -> str:
@@ -145,18 +198,19 @@ def coarser(name: str) -> str:
     return f"Bin it ({binned}), group rare labels ({grouped})"
 
 
-def _counts(source: Source, names: Sequence[str]) -> tuple[dict[str, Counter[Any] | None], int]:
+def label_counts(source: Source, names: Sequence[str]) -> tuple[dict[str, Counter[Any] | None], int]:
     """The labels of each column with their rows (None when there are too many, or they are no labels), and all rows."""
     found: dict[str, Counter[Any] | None] = {name: Counter() for name in names}
     rows = 0
     for batch in source.batches(list(names)):
         rows += batch.num_rows
         for name in names:
-            found[name] = _added(found[name], batch.column(name), name)
+            found[name] = with_labels(found[name], batch.column(name), name)
     return found, rows
 
 
-def _added(known: Counter[Any] | None, values: Any, name: str) -> Counter[Any] | None:
+def with_labels(known: Counter[Any] | None, values: Any, name: str) -> Counter[Any] | None:
+    """Labels counted so far with those of one more batch; None once there are too many, or they are no labels."""
     if known is None:
         return None
     try:
@@ -168,10 +222,10 @@ def _added(known: Counter[Any] | None, values: Any, name: str) -> Counter[Any] |
     return known if len(known) <= MOST_COUNTED else None
 
 
-def _size(labels: Counter[Any] | None, wishes: Wishes, name: str, rows: int) -> int | None:
+def size_of(labels: Counter[Any] | None, wishes: Wishes, name: str, rows: int) -> int | None:
     """How many labels the column will have, or None when it is not categorical."""
-    if name in (wishes.labels or {}):
-        return len((wishes.labels or {})[name])
+    if (given := (wishes.labels or {}).get(name)) is not None:
+        return given.size if isinstance(given, Column) else len(given)
     rule = (wishes.bins or {}).get(name)
     if rule is not None:
         own = rule if isinstance(rule, int) else len(_dated(labels, rule)) if isinstance(rule, str) else len(rule) + 1

@@ -27,7 +27,7 @@ def release(
     secret: Names = ..., useful: Names = ..., partition: Sequence[str] = ..., seed: int | None = ...,
     force: bool = ..., allow_unclaimed: bool = ..., progress: Progress | None = ..., ledger: Book | None = ...,
     people: str | None = ..., budget: float | None = ..., same_values: bool = ..., memoise: str | None = ...,
-    person: str | None = ..., raw_cells: bool = ...,
+    person: str | None = ..., raw_cells: bool = ..., id: Names = ...,
 ) -> Any: ...
 
 
@@ -37,7 +37,7 @@ def release(
     keep: Sequence[str] = ..., secret: Names = ..., useful: Names = ..., partition: Sequence[str] = ...,
     seed: int | None = ..., force: bool = ..., allow_unclaimed: bool = ..., progress: Progress | None = ...,
     ledger: Book | None = ..., people: str | None = ..., budget: float | None = ..., same_values: bool = ...,
-    memoise: str | None = ..., person: str | None = ..., raw_cells: bool = ...,
+    memoise: str | None = ..., person: str | None = ..., raw_cells: bool = ..., id: Names = ...,
 ) -> Release: ...
 
 
@@ -47,7 +47,7 @@ def release(
     partition: Sequence[str] = (), seed: int | None = None, force: bool = False, allow_unclaimed: bool = False,
     progress: Progress | None = None, ledger: Book | None = None, people: str | None = None,
     budget: float | None = None, same_values: bool = False, memoise: str | None = None,
-    person: str | None = None, raw_cells: bool = False,
+    person: str | None = None, raw_cells: bool = False, id: Names = None,
 ) -> Any:
     """Randomise every row of a source, into a file or folder or into what the source is.
 
@@ -60,7 +60,8 @@ def release(
     (s3://…, sfumato.Place). It appears complete or not at all, with a manifest beside it. Without `to` the rows come
     back as what they came in: a pandas or Polars frame, an Arrow table, batch, reader or dataset, a DuckDB relation;
     the rows of a file come back as an Arrow table. They are drawn once, also where the frame is lazy. A Spark data
-    frame is released on its cluster: into a lazy Spark data frame, or into a folder of Parquet files.
+    frame is released on its cluster: into a lazy Spark data frame, or into a folder of Parquet files. There `id` may
+    name columns that no two rows share, by which rows are released one by one instead of counted (docs/spark.md).
 
     In CSV, a cell that a spreadsheet would run as a formula is written with an apostrophe in front, which sfumato takes
     away when it reads the file, and text with control characters is refused; `raw_cells=True` writes cells as they are.
@@ -70,7 +71,7 @@ def release(
     """
     opened = open_source(source)
     divided = (partition,) if isinstance(partition, str) else tuple(partition)
-    options = DrawOptions(decode, keep, secret, useful, seed)
+    options = DrawOptions(decode, keep, secret, useful, seed, id=id)
     account = Account(ledger, people, budget, same_values, memoise, person)
     session = Session.open(opened, Silent(progress)).use(mechanism)
     if opened.cluster is not None:

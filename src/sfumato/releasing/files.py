@@ -6,13 +6,14 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from sfumato.drawing.manifest import manifest_path
-from sfumato.errors import InputError, OutputError
+from sfumato.drawing.manifest import manifest_path, mechanism_beside
+from sfumato.errors import WHOLE, InputError, OutputError
 from sfumato.mechanism import Bundle, Mechanism, bundle_file, file
 from sfumato.releasing.targets import Drafted, all_drafted, check_place
 from sfumato.releasing.writing import Made, is_folder, writer_for
@@ -41,7 +42,8 @@ class Files:
         writer_for(table, partition)  # says now if the suffix is not known
         manifest = manifest_path(table)
         stem = manifest.name.removesuffix(".manifest.json")
-        page = (table.with_name(f"{stem}.report.html") if report else None) if isinstance(report, bool) else report
+        usual = table.with_name(f"{stem}.report.html") if report and can_report() else None
+        page = usual if isinstance(report, bool) else report
         own = mechanism_beside(table) if mechanism else None
         figures = table.with_name(f"{stem}.tables.csv") if tables else None
         return cls(table, manifest, own, page, private_report, partition, raw_cells, figures)
@@ -94,14 +96,12 @@ class Files:
             yield dict(zip(self.written, made, strict=True))
 
 
+def can_report() -> bool:
+    """Whether there is what a report needs; where only releases are made (sfumato-release) they come without one."""
+    return all(find_spec(name) is not None for name in WHOLE)
+
+
 def mechanism_bytes(mechanism: Mechanism | Bundle) -> bytes:
     """The content of the file of a mechanism, or of a bundle."""
     record = bundle_file.record_of(mechanism) if isinstance(mechanism, Bundle) else file.record_of(mechanism)
     return msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"
-
-
-def mechanism_beside(table: Where) -> Where:
-    """Where a release puts the mechanism file: released.csv → released.mechanism.json."""
-    manifest = manifest_path(table)
-    found: Where = manifest.with_name(f"{manifest.name.removesuffix('.manifest.json')}.mechanism.json")
-    return found

@@ -39,6 +39,7 @@ class DrawOptions:
     useful: Names = None
     seed: int | None = None
     imprint: Imprint = NO_IMPRINT
+    id: Names = None  # of a row on a cluster: columns that no two rows share
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +61,7 @@ class Flow:
     memo: Memo | None = None  # answers are remembered rather than drawn anew
     entry: str | None = None  # the name of this release in a ledger
     imprint: Imprint = NO_IMPRINT
+    id: tuple[str, ...] = ()  # columns by which a row on a cluster finds its noise; none: rows are counted
 
     @classmethod
     def of(cls, source: Source, checked: Checked, options: DrawOptions) -> Flow:
@@ -87,8 +89,14 @@ class Flow:
         listed = {x for c in (*made.secret.columns, *made.useful.columns) for x in c.labels if x is not None}
         meant = replace(source.reading, na=tuple(x for x in source.reading.na if x not in listed))
         source = replace(source, reading=meant) if meant.na != source.reading.na else source  # a label is no gap
+        rows = (options.id,) if isinstance(options.id, str) else tuple(options.id or ())
+        if rows and source.cluster is None:
+            raise InputError(f"id= names the rows of a Spark data frame; {source.name} has its rows in an order.")
+        for name in rows:
+            find_column(name, source.columns, source.name)
         return cls(
-            source, checked, told, coded, own, kept, sampler, decoding, order, stream, compared, imprint=options.imprint
+            source, checked, told, coded, own, kept, sampler, decoding, order, stream, compared,
+            imprint=options.imprint, id=rows,
         )
 
     def at(self, place: Booking) -> Flow:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from sfumato.drawing.randomness import Lane, Stream
 from sfumato.errors import DataError, InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.sources import Source
+
+if TYPE_CHECKING:
+    from sfumato.drawing.randomness import WordSource
 
 
 def split(source: Source, fraction: float, seed: int | None = None) -> tuple[Source, Source]:
@@ -24,11 +27,15 @@ def split(source: Source, fraction: float, seed: int | None = None) -> tuple[Sou
     """
     if not 0 < fraction < 1:
         raise InputError(f"split must be a fraction between 0 and 1, got {fraction:g}.")
+    from sfumato.drawing.randomness import Stream
+
     stream, edge = Stream.of(seed), np.uint64(int(fraction * 2**64))
     return _part(source, stream, edge, first=True), _part(source, stream, edge, first=False)
 
 
-def _part(source: Source, stream: Stream, edge: np.uint64, *, first: bool) -> Source:
+def _part(source: Source, stream: WordSource, edge: np.uint64, *, first: bool) -> Source:
+    from sfumato.drawing.randomness import Lane
+
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
         row = 0
         for batch in source.read(coded, kept):

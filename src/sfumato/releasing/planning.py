@@ -4,29 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sfumato.alphabet import Alphabet, find_column
-from sfumato.bundles import bundle
+from sfumato.alphabet import find_column
 from sfumato.certification import Certificate
 from sfumato.decimals import BITS, SHORT, at_least, at_most
-from sfumato.designers import design, options_of
-from sfumato.designers.distances import letters
-from sfumato.designers.outlook import Foreseen, foreseen
-from sfumato.designers.precise import RELATIVE
 from sfumato.errors import InputError, listed, option, unknown
 from sfumato.joint import Joint
-from sfumato.mechanism import Bundle, Mechanism, load
+from sfumato.mechanism import Bundle, Mechanism, load, save_counts
 from sfumato.optimise.budget import heard_by
-from sfumato.releasing.basis import Basis, basis_of
+from sfumato.releasing.alphabets import Learnt, learnt, unsaid
+from sfumato.releasing.basis import Basis, Kept, basis_of, exact_basis
 from sfumato.releasing.columns import Choice, as_bundle, chosen, coarser, cut
 from sfumato.releasing.listening import Listener, Silent
 from sfumato.releasing.notices import Notice, learned, notices_of
 from sfumato.releasing.parts import split, watched
-from sfumato.releasing.wishes import Values, Wishes
+from sfumato.releasing.wishes import EVERY, Wishes, numbered
 from sfumato.sources import Source, Where, located, open_source
 from sfumato.tabulation import tabulate
+
+if TYPE_CHECKING:
+    from sfumato.designers.outlook import Foreseen
 
 MANY = 100  # labels; when half of the rows have one of their own, the column is no category
 SINGLE = {  # wishes that only a single mechanism can have, with what they are when nobody wishes them
@@ -34,6 +32,7 @@ SINGLE = {  # wishes that only a single mechanism can have, with what they are w
     "values": None, "outputs": None, "releases": None,
 }
 ONE, BUNDLE = option("--columns one", "columns='one'"), option("--columns bundle", "columns='bundle'")
+NEAR = ("distortion", "hamming", "leakage")  # methods that keep rows near
 NEARNESS = ("distance", "values", "outputs")  # options of the method distortion
 
 
@@ -50,7 +49,7 @@ class Plan:
     part: bool = False  # only a part of the table is released
     table: str = ""  # the name of the table it was designed for
     rows: int | None = None  # that were counted
-    kept: tuple[Joint, Path] | None = None  # noisy counts that were drawn, and where they are to be kept
+    kept: Kept | None = None  # what was drawn of the table, and where it is to be kept
 
     def foreseen(self) -> Foreseen | None:
         """What estimates from the release will be worth, by what the mechanism file tells anybody; None for a bundle,
@@ -58,7 +57,25 @@ class Plan:
         made = self.mechanism
         if isinstance(made, Bundle) or made.joint is None or not (n := self.rows or self.source.rows or made.joint.n):
             return None
+        from sfumato.designers.outlook import foreseen
+
         return foreseen(made, n=n)
+
+    def keep(self) -> None:
+        """Keep what was drawn of the table, so that it is paid for once; before anything that tells it."""
+        if self.kept is not None:
+            save_counts(self.kept.joint, self.kept.place, force=self.kept.again)
+
+    def check_worth(self, told: Foreseen | None, *, anyway: bool = False) -> None:
+        """Refuse a release that is worth next to nothing to whoever estimates from it, unless it is asked for anyway.
+
+        A method that was asked for rows that are near was not asked for estimates.
+        """
+        if told is not None and told.little and not anyway and self.mechanism.method not in NEAR:
+            raise InputError(
+                f"the release would be worth {told.share:.2%} of its {told.n:,} rows to whoever estimates from it. See "
+                "what would help (sfumato plan), or release it all the same (--anyway)."
+            )
 
     def notices(self, file: str = "the mechanism file") -> tuple[Notice, ...]:
         """What must be said aloud before the mechanism file is given away."""
@@ -72,14 +89,15 @@ def plan(
 ) -> Plan:
     """Count a table and design for it: one mechanism for secret and useful columns, or a bundle for many.
 
-    Without `useful`, every other categorical column is taken that fits into one table with the secret (`.choice` says
-    which). `split` designs on a random part of the rows, which is then not released; `reference` is another table to
-    design from, and `counts` names the column that says how many people a row of the table is. Further wishes are those
-    of `design` (method, aim, notion, reads, time_limit, gap, distance, values, outputs, at_most) and of `tabulate`
-    (bins, rare, missing, unseen, labels), numbers ('bins' cuts columns of many numbers, 'labels' does not), confidence,
+    Without `useful`, categorical columns are taken as long as the release is worth something (`.choice` says which).
+    `split` designs on a random part of the rows, which is then not released; `reference` is another table to design
+    from, and `counts` names the column that says how many people a row of the table is. Further wishes are those of
+    `design` (method, aim, notion, reads, time_limit, gap, distance, values, outputs, at_most) and of `tabulate` (bins,
+    rare, missing, unseen, labels), numbers ('bins' cuts columns of many numbers, 'labels' does not), confidence,
     columns ('auto', 'one' or 'bundle'), assuming (of a bundle), and design: 'exact' takes the counts as they are,
-    'noisy' adds noise to them (design_epsilon of ε, private_labels, delta), 'any' takes none, and 'auto' one of the
-    two, chosen by the numbers of rows and labels alone.
+    'noisy' adds noise to them (design_epsilon of ε), 'any' takes none, and 'auto' one of the two, chosen by the numbers
+    of rows and labels alone; labels of columns that are not `public` are then let in where many people have them
+    (delta), and edges of bins are noisy quantiles.
 
     `.mechanism` can be saved and released with: release(p.source, p.mechanism, 'released.csv'), or publish(p, …) with
     its report. `.notices()` are what whoever publishes should have read.
@@ -88,6 +106,8 @@ def plan(
     for name in wishes:
         if name not in Wishes.__slots__:
             raise unknown("a wish for a plan", name, Wishes.__slots__)
+    if isinstance(public := wishes.get("public", ()), (bool, str)):
+        wishes["public"] = (public,) if isinstance(public, str) else (EVERY,) if public else ()
     return planned(
         open_source(table, counts=counts), Wishes(about, kept, epsilon, **wishes), keep=keep, reference=reference,
         fraction=split, origin=origin, seed=seed, listener=listener or Silent(),
@@ -110,22 +130,43 @@ def planned(
         basis = rest = source.settled(source.columns)  # several passes are made
     if fraction is not None:
         (basis, rest), origin = split(basis, fraction, seed), "split"
-    wishes = cut(basis, wishes, keep)
+    for name in wishes.public:
+        if name != EVERY:
+            find_column(name, basis.columns, basis.name)
+    told_all = wishes.design == "exact" or reference is not None or fraction is not None or origin != "private"
+    wishes = cut(basis, wishes, keep, exact=told_all)
     if as_bundle(basis, wishes):
-        return replace(_bundle(basis, wishes, rest, keep, origin, listener), table=source.name)
-    joint, wishes, choice = joint_of(basis, wishes, keep=keep, known=source.columns, listener=listener)
-    private = reference is None and fraction is None and origin == "private"
-    basis_for = replace(wishes, design=wishes.design if private else "exact")
-    found = basis_of(joint, basis_for, source, seed)
-    made = designed(found, wishes, listener)
-    exact = found.source is None and found.within.joint.noise is None
-    told = (*found.notes, *_reached(made, wishes), *made.notes, *(learned(joint.learned) if exact else ()))
-    mechanism = replace(made.mechanism, source=origin if exact else found.source or made.mechanism.source)
-    kept = None if found.kept is None else (found.within.joint, found.kept)
-    return Plan(
-        rest, mechanism, made.certificate, told, choice, part=fraction is not None, table=source.name, kept=kept,
-        rows=joint.n if reference is None and fraction is None else None,
-    )
+        return replace(_bundle(basis, wishes, rest, keep, origin, told_all, listener), table=source.name)
+    wishes, choice = _chosen(basis, wishes, keep=keep, known=source.columns, listener=listener)
+    told = None if told_all else learnt(basis, wishes, seed, source.path)
+    joint = tabulated(basis, wishes if told is None else told.wishes, listener=listener)
+    found = exact_basis(joint, wishes) if told is None else basis_of(joint, told, seed)
+    table = Counted(joint, wishes, rest, source.name, told, choice, origin)
+    return table.plan(found, designed(found, wishes, listener))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counted:
+    """A table that was counted, before anything is designed from it."""
+
+    joint: Joint
+    wishes: Wishes  # with the columns and the bins that were chosen
+    rest: Source  # the rows to release
+    table: str  # its name
+    told: Learnt | None = None  # labels and edges as far as a private table may tell them; None: they are exact
+    choice: Choice | None = None
+    origin: str = "private"
+
+    def plan(self, found: Basis, made: Any) -> Plan:
+        """The plan with what was designed from a basis."""
+        exact = found.source is None and found.within.joint.noise is None
+        seen = learned(self.joint.learned) if exact else ()
+        told = (*found.notes, *_reached(made, self.wishes), *made.notes, *seen)
+        mechanism = replace(made.mechanism, source=self.origin if exact else found.source or made.mechanism.source)
+        return Plan(
+            self.rest, mechanism, made.certificate, told, self.choice, part=self.origin == "split", table=self.table,
+            kept=found.kept, rows=self.joint.n if self.origin not in ("reference", "split") else None,
+        )
 
 
 def given(source: Source, path: Where | str, secret: Sequence[str] = (), useful: Sequence[str] = ()) -> Plan:
@@ -150,17 +191,19 @@ def _misses(file: str, made: Any, column: str, source: Source, name: str) -> Non
         ) from None
 
 
-def joint_of(
+def joint_of(basis: Source, wishes: Wishes, *, listener: Listener) -> Joint:
+    """The exact counts of the columns wished for, or chosen."""
+    return tabulated(basis, _chosen(basis, wishes, listener=listener)[0], listener=listener)
+
+
+def _chosen(
     basis: Source, wishes: Wishes, *, keep: Sequence[str] = (), known: Sequence[str] | None = None, listener: Listener,
-) -> tuple[Joint, Wishes, Choice | None]:
-    """The counts of the columns wished for, or chosen."""
+) -> tuple[Wishes, Choice | None]:
+    """The columns wished for, or chosen, which is said."""
     wishes, choice = chosen(basis, wishes, keep, basis.columns if known is None else known, bundle=False)
     if choice is not None:
-        listener.say(
-            f"Useful columns: {listed(choice.useful)} (every categorical column that fits into {choice.limit:,} cells; "
-            f"choose others with {option('--useful', 'useful=')}, or take all with {BUNDLE})."
-        )
-    return tabulated(basis, wishes, listener=listener), wishes, choice
+        listener.say(f"{choice.sentence} All: {BUNDLE}.")
+    return wishes, choice
 
 
 def tabulated(source: Source, wishes: Wishes, *, listener: Listener) -> Joint:
@@ -188,6 +231,8 @@ def tabulated(source: Source, wishes: Wishes, *, listener: Listener) -> Joint:
 
 def designed(basis: Basis, wishes: Wishes, listener: Listener) -> Any:
     """The design over the set around the counts, with its second promise."""
+    from sfumato.designers import design, options_of
+
     joint = basis.within.joint
     options: dict[str, Any] = {"notion": wishes.notion, "reads": wishes.reads, **_near(joint, wishes)}
     second = {"at_most": wishes.at_most, "releases": wishes.releases, "budget": wishes.planned}
@@ -208,6 +253,8 @@ def designed(basis: Basis, wishes: Wishes, listener: Listener) -> Any:
 
 def _reached(made: Any, wishes: Wishes) -> tuple[str, ...]:
     """What was reached, by the unit of what a method minimises."""
+    from sfumato.designers.base import RELATIVE
+
     kind = f"{wishes.distance or 'squared'} " if made.method == "distortion" else ""
     texts = {
         "of distance": f"mean {kind}distance {at_most(made.value)}; no mechanism with this promise and these outputs "
@@ -228,6 +275,8 @@ def _near(joint: Joint, wishes: Wishes) -> dict[str, Any]:
         raise InputError(f"{names} are for the method distortion, not {wishes.method}.")
     if not asked and wishes.method != "distortion":
         return {}
+    from sfumato.designers.distances import letters
+
     values, outputs = numbered(wishes.values, joint.useful), None
     if wishes.distance != "hamming":
         values = [float(x) for x in letters(joint.useful)] if values is None else values
@@ -237,25 +286,12 @@ def _near(joint: Joint, wishes: Wishes) -> dict[str, Any]:
     return {"distance": wishes.distance or "squared", "values": values, "outputs": outputs}
 
 
-def numbered(values: Values | None, useful: Alphabet) -> list[float] | None:
-    """The numbers in the order of the useful labels."""
-    if not isinstance(values, dict):
-        return None if values is None else list(values)
-    labels = [useful.text(i) for i in range(useful.size)]
-    if set(values) != set(labels):
-        off = sorted(set(labels) - set(values)) or sorted(set(values) - set(labels))
-        what = "has no number for" if set(labels) - set(values) else "names what is no useful value:"
-        raise InputError(
-            f"{option('--values', 'values')} {what} {', '.join(map(repr, off[:5]))} (useful values: "
-            f"{', '.join(labels[:20])})."
-        )
-    return [values[label] for label in labels]
-
-
 def _bundle(
-    basis: Source, wishes: Wishes, rest: Source, keep: Sequence[str], origin: str, listener: Listener
+    basis: Source, wishes: Wishes, rest: Source, keep: Sequence[str], origin: str, told_all: bool, listener: Listener,
 ) -> Plan:
     """A bundle of mechanisms, designed, sealed and certified."""
+    from sfumato.bundles import bundle
+
     for name, usual in SINGLE.items():
         if getattr(wishes, name) != usual:
             spelling = option(f"--{name.replace('_', '-')}", f"{name}=")
@@ -265,7 +301,19 @@ def _bundle(
             f"a bundle that assumes {wishes.assuming} has no second promise; one that assumes nothing needs none: "
             f"leave out {option('--assuming', 'assuming=')} or {option('--at-most', 'at_most=')}."
         )
+    if not told_all and wishes.assuming != "nothing":
+        raise InputError(
+            f"a bundle that assumes {wishes.assuming} has exact counts of the table in its file. Ask for that by name "
+            f"({option('--design exact', 'design=exact')}), or assume nothing."
+        )
     wishes, choice = chosen(basis, wishes, keep, rest.columns, bundle=True)
+    if not told_all and (open_yet := list(unsaid(wishes))):
+        raise InputError(
+            f"a bundle takes labels and edges as they are found, and nobody said that those of {listed(open_yet)} are "
+            f"public. Say so ({option('--public-labels all', 'public=')}), list them ({option('--labels', 'labels=')}, "
+            f"{option('--bins', 'bins=')} with edges), or ask for them exactly "
+            f"({option('--design exact', 'design=exact')})."
+        )
     listener.say(
         f"A bundle of mechanisms for {listed(wishes.useful)} ({ONE} for a single table)."
     )

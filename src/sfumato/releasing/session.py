@@ -28,9 +28,10 @@ from sfumato.alphabet import find_column
 from sfumato.atomic import as_output_error
 from sfumato.certification import Certificate
 from sfumato.drawing.manifest import Manifest
+from sfumato.drawing.sampling import ROWS_WORTH_NUMBA
 from sfumato.errors import DataError, InputError, OutputError, SfumatoError
 from sfumato.estimation import estimate, tidy_csv
-from sfumato.mechanism import Bundle, known, save_counts
+from sfumato.mechanism import Bundle, known
 from sfumato.releasing.booking import Account, Booking
 from sfumato.releasing.checking import Checked
 from sfumato.releasing.files import Files, mechanism_bytes
@@ -45,6 +46,10 @@ from sfumato.releasing.writing import Through, output, stream_writer
 from sfumato.reporting import private_report, public_report
 from sfumato.sources import Source, Where, open_source
 
+COUNTED = (
+    "the table was shuffled twice, to count rows by their kept columns; with id= (columns that no two rows share) rows "
+    "are released where they are"
+)
 HALF = "What was written is not the whole table: discard it."
 
 
@@ -137,8 +142,7 @@ class Drawing:
                 made[name].fill(content, private=name == "private_report")
             yield done
             place.ready(rows)
-            if self.plan.kept is not None:
-                save_counts(*self.plan.kept)  # first: rows from counts that are not kept would be paid for twice
+            self.plan.keep()  # first: rows from counts that are not kept would be paid for twice
             publish_all(list(made.values()), replace=force)  # last: what could still fail has not
 
     def streamed(self, to: BinaryIO, form: str = "csv", *, raw_cells: bool = False) -> int:
@@ -177,7 +181,10 @@ class Drawing:
         with self._booked(to) as place:
             place.ready(None)  # from here on the cluster may name files: what fails now must be settled by a person
             done = spark_release(self.flow.at(place), to, force=force)
-            return done if to is None else Release(*done)
+            if to is None:
+                return done
+            counted = bool(self.flow.kept) and not self.flow.id
+            return Release(done.path, done.rows, done.manifest, notes=(COUNTED,) if counted else ())
 
     def _booked(self, target: Any) -> Booking:
         if self.account.ledger is None:
@@ -205,6 +212,8 @@ class Drawing:
                 write(batch)
                 count(batch)
                 rows += batch.num_rows
+        if rows > ROWS_WORTH_NUMBA and not flow.sampler.compiled:
+            self.listener.say(f"{rows:,} rows are drawn faster with numba: pip install 'sfumato[fast]'.")
         if counting is None:
             return rows, None, ()
         try:

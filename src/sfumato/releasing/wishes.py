@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from sfumato.alphabet import Alphabet, Column
 from sfumato.errors import InputError, designed_epsilon, option, unknown
 from sfumato.noise import DELTA
 
 V = TypeVar("V")
+EVERY = "all"  # columns are public
 DESIGNS = ("exact", "noisy", "any", "auto")
 TWO = ("auto", "ballopt", "precise", "grr", "srr", "ir", "cr", "sue", "oue")  # methods of two promises over any set
 Values = tuple[float, ...] | dict[str, float]  # numbers in the order of labels, or by label
@@ -33,7 +35,7 @@ class Wishes:
     rare: float | dict[str, float] | None = None
     missing: str = "category"
     unseen: str | dict[str, str] | None = None
-    labels: dict[str, list[str | None]] | None = None
+    labels: Mapping[str, Sequence[str | None] | Column] | None = None
     time_limit: float | None = None
     gap: float | None = None
     distance: str | None = None  # these are for the method distortion
@@ -43,7 +45,7 @@ class Wishes:
     assuming: str = "nothing"  # by a bundle
     design: str = "exact"  # from the counts of the table as they are, 'noisy' ones, 'any' (none), or what suits: 'auto'
     design_epsilon: float | None = None  # the part of ε that noisy counts take; None: chosen without looking
-    private_labels: bool = False  # labels found in the rows are not public: only common ones are let in
+    public: tuple[str, ...] = ()  # columns whose labels everybody knows; EVERY: all of them
     delta: float = DELTA  # chance that a label tells of a single person, where they are not
     at_most: float | None = None  # nats for any distribution, as a second promise
     releases: int | None = None  # planned, which stay within `planned` together
@@ -68,6 +70,10 @@ class Wishes:
         near = any(x is not None for x in (self.distance, self.values, self.outputs))
         return self.notion == "rldp" and self.method in TWO and not near
 
+    def is_public(self, name: str) -> bool:
+        """Whether somebody said that everybody knows the labels of a column."""
+        return name in self.public or EVERY in self.public
+
     def about(self, useful: tuple[str, ...], *, among: Collection[str]) -> Wishes:
         """The same for useful columns that were chosen `among` some: what was said of the others is dropped."""
         dropped = {name for name in among if name not in useful}
@@ -84,3 +90,18 @@ def usual_cap(epsilon: float) -> float:
 
 def _without(rules: Mapping[str, V] | None, dropped: set[str]) -> dict[str, V] | None:
     return {name: rule for name, rule in (rules or {}).items() if name not in dropped} or None
+
+
+def numbered(values: Values | None, useful: Alphabet) -> list[float] | None:
+    """The numbers in the order of the useful labels."""
+    if not isinstance(values, dict):
+        return None if values is None else list(values)
+    labels = [useful.text(i) for i in range(useful.size)]
+    if set(values) != set(labels):
+        off = sorted(set(labels) - set(values)) or sorted(set(values) - set(labels))
+        what = "has no number for" if set(labels) - set(values) else "names what is no useful value:"
+        raise InputError(
+            f"{option('--values', 'values')} {what} {', '.join(map(repr, off[:5]))} (useful values: "
+            f"{', '.join(labels[:20])})."
+        )
+    return [values[label] for label in labels]

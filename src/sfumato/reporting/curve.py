@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sfumato.designers.base import Draft, Task
-from sfumato.designers.choose import _DESIGNERS
+from sfumato.designers.choose import designer
 from sfumato.errors import LARGEST_EPSILON, InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
@@ -119,7 +119,7 @@ def _best(
     tried: list[tuple[Mechanism, float]] = []
     for method in methods:
         try:
-            made: Draft = _DESIGNERS[method](task, **({"quick": True} if method in SEARCHED else {}))
+            made: Draft = designer(method)(task, **({"quick": True} if method in SEARCHED else {}))
             law = Mechanism(made.law, joint.secret, joint.useful, task.reads)
             tried.append((law, float(mutual_information(law, joint))))
         except InputError:

@@ -4,11 +4,12 @@ what is public now."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from sfumato.certification.linear import about_anything
+from sfumato.certification.outward import log_up
 from sfumato.decimals import in_a_hundred
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
@@ -28,7 +29,7 @@ def guessers_of(mechanism: Mechanism, joint: Joint | None, certificate: Any) -> 
     known = bounded(claim.notion)
     level = claim.epsilon if certificate is None else min(claim.epsilon, float(certificate.level))
     first = in_a_hundred(most_guessed(joint.p_secret, level, claim.notion)) if known else None
-    anywhere = _anywhere(claim.within is None and claim.notion == "ldp", level, certificate)
+    anywhere = level if claim.within is None and claim.notion == "ldp" else _anywhere(mechanism, certificate)
     given = [(float(p), column / p) for p, column in zip(joint.p_useful, joint.p.T, strict=True) if p > 0]
     second = math.fsum(p * most_guessed(q, anywhere, "rldp") for p, q in given)
     before = float(joint.p.max(axis=0).sum())
@@ -39,9 +40,12 @@ def guessers_of(mechanism: Mechanism, joint: Joint | None, certificate: Any) -> 
     )
 
 
-def _anywhere(everywhere: bool, level: float, certificate: Any) -> float:
-    elsewhere: Mapping[str, float] = {} if certificate is None else certificate.elsewhere
-    return level if everywhere else float(elsewhere.get("any distribution", math.inf))
+def _anywhere(mechanism: Mechanism, certificate: Any) -> float:
+    """What is proved for any distribution: `certificate.elsewhere` has it too, beside levels that take longer."""
+    if certificate is None or mechanism.claim is None or mechanism.claim.notion == "leakage":
+        return math.inf
+    ratio = about_anything(mechanism).ratio
+    return math.inf if ratio == math.inf else log_up(ratio)
 
 
 def worth_of(exact: tuple[Precision, ...]) -> Worth | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sfumato.decimals import BITS, at_most
 from sfumato.designers.sentences import METHODS
-from sfumato.reporting.figures import Facts
+from sfumato.reporting.figures import Facts, Promise
 
 WITHIN = {
     "everything": "whatever the distribution of the data is",
@@ -31,7 +31,10 @@ SOURCES = {
         "The mechanism was designed from counts of the private table with noise, which are themselves differentially "
         "private for every person: the file holds these, and no exact count of the table."
     ),
-    "public": "The mechanism was designed for an even weighting of public labels. No row went into the mechanism file.",
+    "public": (
+        "The mechanism was designed for an even weighting of its labels, which are public or many people have. No "
+        "count of the table went into the mechanism file."
+    ),
     "unstated": (
         "Where the design data come from was not stated. Their counts are in the mechanism file, without noise: if "
         "they are private rows, whoever gets the file learns these counts."
@@ -89,10 +92,15 @@ class Words:
     glossary: tuple[tuple[str, str], ...] = GLOSSARY
 
 
+def way(method: str) -> str:
+    """How a method answers."""
+    return METHODS.get(method, "A table of probabilities, one row for each output and one column for each input.")
+
+
 def words(f: Facts) -> Words:
     return Words(
-        METHODS.get(f.method, "A table of probabilities, one row for each output and one column for each input."),
-        _protected(f), _others(f), WHOM, _limits(f), _strength(f), _change(f), _odds(f), *_before(f),
+        way(f.method),
+        _protected(f), _others(f), WHOM, _limits(f), strength(f.promise, f.secret), _change(f), _odds(f), *_before(f),
         _condition(f),
         SOURCES.get(f.design.source, SOURCES["unstated"]) if f.design else "The mechanism file holds no design data.",
         f.design is not None and f.design.source not in HARMLESS,
@@ -144,23 +152,24 @@ def _limits(f: Facts) -> tuple[str, ...]:
     return tuple(text)
 
 
-def _strength(f: Facts) -> str:
-    if f.promise is None:
+def strength(promise: Promise | None, secret: str) -> str:
+    """What the promise says about one released row."""
+    if promise is None:
         return ""
-    factor, most = at_most(f.promise.factor, 3), at_most(f.promise.epsilon, BITS)
-    if f.promise.notion == "mi":
+    factor, most = at_most(promise.factor, 3), at_most(promise.epsilon, BITS)
+    if promise.notion == "mi":
         return (
-            f"On average a released row tells at most {most} nats about {f.secret}. A single row may tell much more: "
+            f"On average a released row tells at most {most} nats about {secret}. A single row may tell much more: "
             "this is not a worst-case promise."
         )
-    if f.promise.notion == "pml":
-        return f"A released row raises the belief in any value of {f.secret} by at most a factor of {factor}."
-    if f.promise.notion in ("lip", "srlip"):
-        return f"A released row changes the belief in any value of {f.secret} by at most a factor of {factor}."
-    if f.promise.notion == "leakage":
-        about = "the record" if f.promise.within == "everything" else f.secret
-        return f"A released row tells at most {most} nats about {about}, by {f.promise.title}."
-    what = "any two records" if f.promise.notion == "ldp" else f"any two values of {f.secret}"
+    if promise.notion == "pml":
+        return f"A released row raises the belief in any value of {secret} by at most a factor of {factor}."
+    if promise.notion in ("lip", "srlip"):
+        return f"A released row changes the belief in any value of {secret} by at most a factor of {factor}."
+    if promise.notion == "leakage":
+        about = "the record" if promise.within == "everything" else secret
+        return f"A released row tells at most {most} nats about {about}, by {promise.title}."
+    what = "any two records" if promise.notion == "ldp" else f"any two values of {secret}"
     return f"A released row changes the odds between {what} by at most a factor of {factor} (e to the power ε)."
 
 
@@ -186,7 +195,7 @@ def _odds(f: Facts) -> str:
     if f.promise is None:
         return ""
     if f.promise.notion in ("mi", "leakage"):
-        return f"{_strength(f)} It bounds no single belief, so there is no greatest change to state."
+        return f"{strength(f.promise, f.secret)} It bounds no single belief, so there is no greatest change to state."
     factor = at_most(f.promise.factor, 3)
     if f.promise.notion in ("lip", "srlip", "pml"):
         least = "" if f.promise.notion == "pml" else f", and at least {1 / f.promise.factor:.3g} in 100"

@@ -122,14 +122,19 @@ def _divergence_along(depth: Floats, q: Floats, x: Floats, alpha: float) -> tupl
 
 
 def _hellinger_along(depth: Floats, q: Floats, x: Floats) -> tuple[Floats, Floats]:
-    """The same at order ½, where all powers are whole: D = log M₋₂ − 2 log M₋₁, from the variance of 1/g."""
-    over = x[..., None] / (depth + x[..., None])  # x/g: between 0 and 1 however small x is
+    """The same at order ½, where all powers are whole: D = log M₋₂ − 2 log M₋₁, from the moments of 1/g.
+
+    With m, v, t the mean and the central moments of x/g, M₋₂ is m² + v and the derivative 2(v² − m²v − mt)/(m(m² + v)).
+    Deviations are those of whichever of x/g and 1 − x/g is small, so that the least divergences lose no digits.
+    """
+    over, under = x[..., None] / (depth + x[..., None]), depth / (depth + x[..., None])
     first = (q * over).sum(-1)
-    spread = (q * (over - first[..., None]) ** 2).sum(-1)
-    second, third = spread + first**2, (q * over**3).sum(-1)
+    off = np.where((first > 0.5)[..., None], (q * under).sum(-1)[..., None] - under, over - first[..., None])
+    spread, skew = (q * off**2).sum(-1), (q * off**3).sum(-1)
+    second = spread + first**2
     with np.errstate(divide="ignore", invalid="ignore"):
         d = np.where(spread < 0.5 * second, -np.log1p(-spread / second), np.log(second) - 2 * np.log(first))
-        return np.maximum(d, 0.0), 2 * (second / first - third / second)
+        return np.maximum(d, 0.0), 2 * (spread**2 - first**2 * spread - first * skew) / (first * second)
 
 
 def _gap(depth: Floats, q: Floats, target: Floats, alpha: float) -> tuple[Floats, Floats]:

@@ -27,7 +27,8 @@ from sfumato.drawing.manifest import Manifest, manifest_path
 from sfumato.errors import DataError, InputError, OutputError
 from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark import driver, worker
-from sfumato.releasing.spark.reading import output_names
+from sfumato.releasing.spark.by_id import named_rows
+from sfumato.releasing.spark.reading import job_of, output_names
 from sfumato.releasing.writing import GROUP_ROWS
 from sfumato.sources.spark import map_in_arrow, worker_errors
 
@@ -72,9 +73,7 @@ def _check_target(target: Path, frame: Any, *, force: bool) -> None:
 
 def _to_path(flow: Flow, counts: Callable[[], Any], target: Path, *, force: bool) -> Written:
     with _hidden(target) as (staging, whole):
-        work = partial(_write, str(staging), output_names(flow))
-        few = driver.suits(flow)
-        told = driver.written(flow, work, WRITTEN) if few else map_in_arrow(counts(), work, WRITTEN).toArrow()
+        told = _parts(flow, counts, partial(_write, str(staging), output_names(flow)))
         total = int(np.asarray(told.column("rows")).sum())
         if not total:
             raise DataError(f"{flow.source.name} has no rows: there is nothing to tabulate or release.")
@@ -92,6 +91,25 @@ def _to_path(flow: Flow, counts: Callable[[], Any], target: Path, *, force: bool
             note.publish(replace=force)
             _publish(whole, target, force=force)
     return Written(target, total, manifest)
+
+
+def _parts(flow: Flow, counts: Callable[[], Any], write: Callable[[Any], Any]) -> pa.Table:
+    """What the tasks that wrote the rows tell: answered where they are, dealt out by the driver, or counted."""
+    if flow.id:
+        return map_in_arrow(named_rows(flow), partial(_answer_and_write, job_of(flow), write), WRITTEN).toArrow()
+    write = partial(_expand_and_write, write)
+    return driver.written(flow, write, WRITTEN) if driver.suits(flow) else map_in_arrow(
+        counts(), write, WRITTEN).toArrow()
+
+
+def _answer_and_write(job: worker.Job, write: Callable[[Any], Any], batches: Any) -> Any:
+    """In a worker: rows to answers, and these to a file."""
+    return write(worker.as_codes(worker.answer(job, batches)))
+
+
+def _expand_and_write(write: Callable[[Any], Any], batches: Any) -> Any:
+    """In a worker: counted answers to rows, and these to a file."""
+    return write(worker.expand(worker.as_codes(batches)))
 
 
 @contextlib.contextmanager
@@ -133,7 +151,7 @@ def _write(staging: str, names: list[tuple[str, str]], batches: Any) -> Iterator
     name, writer, rows = f"{secrets.token_hex(16)}.parquet", None, 0
     path = Path(staging, name)
     with worker_errors(), as_output_error(Path(staging)):
-        for group in _row_groups(worker.expand(worker.as_codes(batches))):
+        for group in _row_groups(batches):
             part = pa.table([group.column(i) for i, _ in names], names=[n for _, n in names])
             writer = writer or parquet.ParquetWriter(str(path), part.schema)
             writer.write_table(part)

@@ -20,6 +20,7 @@ from sfumato.drawing.manifest import SPARK_KEY, Told
 from sfumato.mechanism.file import record_of
 from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark import worker
+from sfumato.releasing.spark.by_id import answered, check_names, check_order, check_repeatable
 from sfumato.releasing.spark.digest import digest
 from sfumato.releasing.spark.folder import write_folder
 from sfumato.releasing.spark.reading import answer_keys, encoded, job_of, kept_fields, output_names, shuffle_parts
@@ -31,6 +32,11 @@ PIECE = 1 << 16  # equal released rows that stay together
 def spark_release(flow: Flow, to: str | os.PathLike[str] | None, *, force: bool) -> Any:
     """The released rows as a lazy Spark data frame, or written to a folder of Parquet files."""
     with clear_errors():
+        if flow.kept or flow.id:
+            check_repeatable(flow)
+        if flow.id:
+            check_order(flow)
+            check_names(flow)
         if to is None:
             return _rows(flow)
         return write_folder(flow, lambda: _answers(flow), lambda: _rows(flow), to, force=force)
@@ -75,8 +81,11 @@ def _rows(flow: Flow) -> Any:
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
-    counts = _answers(flow)
-    rows = map_in_arrow(counts, worker.expand, StructType(counts.schema.fields[:-1]))
+    if flow.id:
+        rows = answered(flow)
+    else:
+        counts = _answers(flow)
+        rows = map_in_arrow(counts, worker.expand, StructType(counts.schema.fields[:-1]))
     told = Told(record_of(flow.mechanism).checksum, flow.decode, flow.stream.description)
     fields, ours = kept_fields(flow), {SPARK_KEY: told._asdict()}
     return rows.select(*(

@@ -48,15 +48,9 @@ def _mechanism(data: bytes) -> Mechanism:
 
 def encode(job: Job, batches: Batches) -> Batches:
     """Rows as input codes x with their weight n; the kept columns as they are."""
-    mechanism = _mechanism(job.mechanism)
-    both = mechanism.reads == "both"
-    columns = (*(mechanism.secret.columns if both else ()), *mechanism.useful.columns)
-    alphabet, kept = Alphabet.of(*columns), [f"k{i}" for i in range(job.kept)]
+    alphabet, kept = _alphabet(_mechanism(job.mechanism)), [f"k{i}" for i in range(job.kept)]
     for batch in batches:
-        coded = [batch.column(f"c{i}") for i in range(len(columns))]
-        with worker_errors():
-            codes = alphabet.encode(pa.RecordBatch.from_arrays(coded, names=[c.name for c in columns]))
-        weights = weights_of(batch)
+        codes, weights = _codes(alphabet, batch), weights_of(batch)
         if not kept:
             codes, inverse = np.unique(codes, return_inverse=True)
             totals = np.zeros(len(codes), np.int64)
@@ -86,6 +80,33 @@ def draw(job: Job, batches: Batches) -> Batches:
             placed.settle(None if digests is None else digests[which].tobytes(), codes[which], copies)
             drawn = sampler.draw(codes[which].astype(kind), 0)
             yield _answers(job, batch, turned, drawn, which)
+
+
+def answer(job: Job, batches: Batches) -> Batches:
+    """Rows with a digest of their own, `d`, as kept columns and answers, row by row. The noise is that of the place
+    (d, x, 0), so it is the same in whichever task and as often as the row is computed."""
+    mechanism = _mechanism(job.mechanism)
+    placed = Placed(job.key, mechanism.law.words)
+    sampler, turned = Sampler(mechanism.law, placed), decoder(mechanism, job.decode, placed)
+    kind: Any = np.int64 if mechanism.inputs > np.iinfo(np.int32).max else np.int32
+    alphabet, kept = _alphabet(mechanism), job.names[1:]
+    for batch in batches:
+        codes = _codes(alphabet, batch)
+        placed.settle(_digests(batch.column("d")).tobytes(), codes, np.zeros(len(codes), np.int64))
+        labels = turned.arrays(sampler.draw(codes.astype(kind), 0), 0)
+        arrays = [*(batch.column(n) for n in kept), *(x.cast(pa.string()) for x in labels)]
+        yield pa.RecordBatch.from_arrays(arrays, names=[*kept, *(f"y{i}" for i in range(len(labels)))])
+
+
+def _alphabet(mechanism: Mechanism) -> Alphabet:
+    """The columns that the mechanism reads, c0, c1, …"""
+    return Alphabet.of(*(mechanism.secret.columns if mechanism.reads == "both" else ()), *mechanism.useful.columns)
+
+
+def _codes(alphabet: Alphabet, batch: pa.RecordBatch) -> Any:
+    coded = [batch.column(f"c{i}") for i in range(len(alphabet.columns))]
+    with worker_errors():
+        return alphabet.encode(pa.RecordBatch.from_arrays(coded, names=list(alphabet.names)))
 
 
 def _answers(job: Job, batch: pa.RecordBatch, turned: Decoder, drawn: Any, which: Ints) -> pa.RecordBatch:

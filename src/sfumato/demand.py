@@ -1,0 +1,59 @@
+"""Packages whose public names are loaded when they are first asked for, so that a command imports what it needs."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+
+class _OnDemand(ModuleType):
+    """A package that knows the home of each of its public names, and finds the name there on first use.
+
+    A name may be that of a module of the package, too: importing the module then does not hide the name, because what
+    the import system sets on the package is only kept under names that are not public.
+    """
+
+    _homes: Mapping[str, str]
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self._homes:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        home = loaded(self._homes[name])
+        whole = home.__name__ == f"{self.__name__}.{name}" and name not in vars(home)  # the name is that of a package
+        value = home if whole else getattr(home, name)
+        self.__dict__[name] = value
+        return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in self._homes and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self._homes, *vars(self)})
+
+
+def loaded(module: str) -> ModuleType:
+    """A module of the package; without what designs, an error that says where to get it."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        from sfumato.errors import MissingPackage
+
+        raise MissingPackage.after(error) or error from None
+
+
+def on_demand(package: str, homes: Mapping[str, str]) -> None:
+    """Let a package find its public names in the modules given for them, relative to it where they begin with a dot.
+
+    >>> import sfumato.privacy
+    >>> sfumato.privacy.LDP.__module__
+    'sfumato.privacy.ldp'
+    """
+    module = sys.modules[package]
+    module.__dict__["_homes"] = {
+        name: package + home if home.startswith(".") else home for name, home in homes.items()
+    }
+    module.__class__ = _OnDemand

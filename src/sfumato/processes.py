@@ -1,0 +1,54 @@
+"""Processes: messages between them, and whether one that was named still runs."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+from pathlib import Path
+from typing import Any
+
+
+def send(stream: Any, value: Any) -> None:
+    """One message: its length, then its bytes."""
+    body = pickle.dumps(value)
+    stream.write(len(body).to_bytes(8, "big") + body)
+    stream.flush()
+
+
+def receive(stream: Any) -> Any:
+    """The next message; EOFError when there is none."""
+    head = stream.read(8)
+    if len(head) < 8:
+        raise EOFError
+    body = stream.read(int.from_bytes(head, "big"))
+    return pickle.loads(body)
+
+
+def this_process() -> str:
+    """Host, process and when it began, so that a later process of the same number is not taken for it."""
+    return f"{socket.gethostname()}:{os.getpid()}:{_began(os.getpid())}"
+
+
+def may_be_running(process: str) -> bool | None:
+    """Whether a process still runs; None when it ran on another host."""
+    host, number, began = process.rsplit(":", 2)
+    if host != socket.gethostname():
+        return None
+    if Path("/proc/self/stat").exists():
+        return _began(int(number)) == began
+    try:
+        os.kill(int(number), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _began(number: int) -> str:
+    try:
+        fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] == "Z" else fields[19]  # a zombie has ended

@@ -1,0 +1,195 @@
+"""Alphabets: labels and edges that nobody gave, as far as a private table may tell them, and what that costs.
+
+Labels are in the mechanism file: one that a single person has would tell of them. So labels enter by a stable histogram
+and edges of bins as noisy quantiles (`sfumato.noise`), paid from ε with everything else, unless somebody says that they
+are public. What is told here is kept beside the table, since finding it out again would cost its ε once more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from sfumato.alphabet import Column, Label, spelled
+from sfumato.binning import value_counts
+from sfumato.errors import InputError, listed, option
+from sfumato.joint import Joint, Noise
+from sfumato.mechanism import load_counts
+from sfumato.noise import CLEAR, DIGITS, LABELS, Below, common, edge, round_numbers, two_sided
+from sfumato.releasing.columns import coarser, label_counts
+from sfumato.releasing.wishes import Wishes
+from sfumato.sources import Source
+from sfumato.tabulation import arranged, dtype_of
+
+COMMON = 0.01  # of the people: labels that so many have are wanted, and no more ε than they need is spent
+STEP = 0.001  # of ε, in which it is spent: numbers that people can add up
+SEEDED = "seeded: not for release"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learnt:
+    """Wishes in which every column has its labels and edges, and what was paid for those that nobody gave."""
+
+    wishes: Wishes
+    noise: Noise | None = None  # None: nothing was looked at
+    notes: tuple[str, ...] = ()
+    place: Path | None = None  # where it is kept
+    counts: Joint | None = None  # what was kept there before
+
+
+def learnt(source: Source, wishes: Wishes, seed: int | None, path: Any = None) -> Learnt:
+    """What the table tells of its labels and edges, or told before, if it is a file and that is kept beside it."""
+    place = _place(path, wishes) if seed is None and isinstance(path, Path) else None
+    told = _said(wishes)
+    if place is not None and place.exists():
+        kept = load_counts(place)
+        columns = {c.name: c for c in (*kept.secret.columns, *kept.useful.columns)}
+        return Learnt(_with(wishes, columns), kept.evened.noise, told, place, kept)
+    found = unsaid(wishes)
+    if not found:
+        return Learnt(wishes, None, told, place)
+    if not 0 < wishes.delta < 1:
+        raise InputError(f"{option('--delta', 'delta')} must lie strictly between 0 and 1, got {wishes.delta!r}.")
+    counts, rows = label_counts(source, list(found))
+    budget = _priced(wishes, found, rows)
+    below = secrets.randbelow if seed is None else random.Random(seed).randrange
+    delta = wishes.delta / max(1, sum(rule is None or isinstance(rule, str) for rule in found.values()))
+    columns = {
+        name: _edged(source, wishes, name, rule, rows, budget[name], below) if isinstance(rule, (int, list)) else
+        _labelled(wishes, name, counts[name], rule, rows, budget[name], delta, below)
+        for name, rule in found.items()
+    }
+    labelled = [name for name, rule in found.items() if not isinstance(rule, (int, list))]
+    paid = float(sum(budget.values()))
+    noise = Noise(paid, rows, wishes.delta if labelled else 0.0)
+    noise = noise if seed is None else replace(noise, sampler=SEEDED)
+    return Learnt(_with(wishes, columns), noise, (*_sentences(columns, labelled, noise), *told), place)
+
+
+def _said(wishes: Wishes) -> tuple[str, ...]:
+    """What is in the file because somebody called it public."""
+    names = [n for n in (*wishes.secret, *wishes.useful) if wishes.is_public(n) and n not in (wishes.labels or {})]
+    said = f"the labels of {listed(names)} are told as they are found: they count as public, as was said"
+    return (said,) if names else ()
+
+
+def _sentences(columns: Mapping[str, Column], labelled: list[str], noise: Noise) -> list[str]:
+    cut = [name for name in columns if name not in labelled]
+    what = [f"labels of {listed(labelled)} that many people have"] if labelled else []
+    what += [f"edges of {listed(cut)} near quantiles"] if cut else []
+    delta = f", δ = {noise.delta:g}" if noise.delta else ""
+    return [f"ε = {noise.epsilon:g}{delta} went to {' and '.join(what)} (public ones cost nothing: the options labels, "
+            "public-labels and bins)"]
+
+
+def unsaid(wishes: Wishes) -> dict[str, Any]:
+    """The columns of which something must be found out, with their bins: a number of them, edges (then only whether
+    values are missing is asked), a part of dates, or None for labels."""
+    out: dict[str, Any] = {}
+    for name in (*wishes.secret, *wishes.useful):
+        rule = (wishes.bins or {}).get(name)
+        said = wishes.is_public(name) or name in (wishes.labels or {})
+        if isinstance(rule, int) or (not said and (not isinstance(rule, list) or wishes.missing == "category")):
+            out[name] = rule
+    return out
+
+
+def _priced(wishes: Wishes, found: Mapping[str, Any], rows: int) -> dict[str, Fraction]:
+    """The ε of each column: with it a hundredth of the people is enough for a label, or is how far an edge is off. All
+    are lowered alike where they would take more than a share of the whole."""
+    each = max(1, sum(not isinstance(rule, (int, list)) for rule in found.values()))
+
+    def need(rule: Any) -> float:
+        missing = CLEAR * math.sqrt(2)
+        if isinstance(rule, list):
+            return missing
+        if isinstance(rule, int):
+            return missing + (rule - 1) * 2 * math.log(len(round_numbers()))
+        return 2 * math.log(each / wishes.delta)
+
+    needs = {name: need(rule) / (COMMON * rows) for name, rule in found.items()}
+    most = LABELS * (wishes.epsilon if wishes.design_epsilon is None else wishes.design_epsilon)
+    times = min(1.0, most / sum(needs.values()))
+    return {name: Fraction(max(1, math.floor(x * times / STEP)), round(1 / STEP)) for name, x in needs.items()}
+
+
+def _labelled(
+    wishes: Wishes, name: str, counts: Mapping[Label, int] | None, part: str | None, rows: int, epsilon: Fraction,
+    delta: float, below: Below,
+) -> Column:
+    """A column of labels that many people have."""
+    if counts is None:
+        raise InputError(
+            f"column {name!r} has too many distinct values: is it a number or an identifier? {coarser(name)}, or leave "
+            "it out."
+        )
+    if part is not None:
+        parts: dict[Label, int] = {}
+        for x, n in counts.items():
+            own = None if x is None else spelled(x, part)
+            parts[own] = parts.get(own, 0) + n
+        counts = parts
+    if wishes.missing == "refuse":
+        counts = {x: n for x, n in counts.items() if x is not None}  # counting refuses them, by their row
+    least = wishes.rare.get(name, 0.0) if isinstance(wishes.rare, Mapping) else wishes.rare or 0.0
+    kept = common(name, counts, epsilon, delta, below, least * rows if least < 1 else least)
+    dtype = part or dtype_of([x for x in kept.labels if x is not None])
+    return kept.column(name, lambda texts: arranged(texts, dtype), dtype)
+
+
+def _edged(
+    source: Source, wishes: Wishes, name: str, rule: int | list[float], rows: int, epsilon: Fraction, below: Below
+) -> Column:
+    """A column of bins: edges at noisy quantiles, or those given; missing values have a label of their own where they
+    stand out from noise, and count as the middle bin otherwise."""
+    if isinstance(rule, int) and rule < 2:
+        raise InputError(f"column {name!r} needs at least two bins, got {rule!r}.")
+    values, counts = value_counts(source, name)
+    missing, asks = rows - int(counts.sum()), wishes.missing == "category" and not wishes.is_public(name)
+    edges = [] if isinstance(rule, int) else rule
+    if isinstance(rule, int):
+        epsilon /= rule
+        edges = rounded(sorted({edge(values, counts, Fraction(i, rule), epsilon, below) for i in range(1, rule)}))
+    if not asks:
+        return Column.of(name, cuts=edges, missing=missing > 0 and wishes.missing == "category", dtype="number")
+    stands = missing + next(two_sided(epsilon, 1, below)) >= CLEAR * math.sqrt(2) / float(epsilon)
+    column = Column.of(name, cuts=edges, missing=stands, dtype="number")
+    return column if stands else replace(column, other=column.labels[column.size // 2])
+
+
+def rounded(edges: list[float]) -> list[float]:
+    """Edges with the fewest digits that move none of them by a tenth of the way to the next: as people write them.
+
+    >>> rounded([34.1, 43.7, 51.9, 60.6])
+    [34.0, 44.0, 52.0, 61.0]
+    """
+    near = min((b - a for a, b in pairwise(edges)), default=abs(edges[0])) / 10
+    for digits in range(DIGITS):
+        written = [float(f"{x:.{digits}e}") for x in edges]
+        if all(abs(x - y) < near for x, y in zip(edges, written, strict=True)):
+            return written
+    return edges
+
+
+def _with(wishes: Wishes, columns: Mapping[str, Column]) -> Wishes:
+    """The wishes with these columns as they are."""
+    bins = {name: rule for name, rule in (wishes.bins or {}).items() if name not in columns}
+    rare = wishes.rare
+    if isinstance(rare, Mapping):
+        rare = {name: least for name, least in rare.items() if name not in columns} or None
+    return replace(wishes, labels={**(wishes.labels or {}), **columns} or None, bins=bins or None, rare=rare)
+
+
+def _place(path: Path, wishes: Wishes) -> Path:
+    """people.csv → people.3f9a0c12.counts.json, for these columns and the way they are counted."""
+    asked = repr((wishes.secret, wishes.useful, wishes.bins, wishes.rare, wishes.labels, wishes.missing, wishes.public))
+    mark = hashlib.sha256(asked.encode()).hexdigest()[:8]
+    return path.with_name(f"{path.name.split('.')[0]}.{mark}.counts.json")

@@ -1,0 +1,159 @@
+"""Analysis: somebody's release, verified and read: estimates, tables, odds ratios, synthetic records."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sfumato.alphabet import MISSING
+from sfumato.certification import THEOREM, design_sentence, promises, verify
+from sfumato.certification.certificate import PROVED
+from sfumato.decimals import LEVEL, level, near, percent
+from sfumato.errors import InputError, SfumatoError, listed
+from sfumato.estimation import Estimate, estimate
+from sfumato.estimation.synthesis import NOTE
+from sfumato.mechanism import Bundle, load
+from sfumato.sources import Source, open_source
+
+FORMATS = {"sfumato/mechanism": "mechanism", "sfumato/bundle": "mechanism", "sfumato/manifest": "manifest"}
+LARGEST_JSON = 1 << 28  # bytes of a mechanism file or manifest
+SHOWN = 40  # values of a table that are drawn
+MOST_RECORDS = 10_000_000  # synthetic ones, which are held in memory
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The files of a release that somebody brought."""
+
+    mechanism: Path
+    table: Path | None
+
+    @classmethod
+    def of(cls, paths: Iterable[Path]) -> Given:
+        """Which file is which, by what it says of itself."""
+        tables: list[Path] = []
+        mechanism = None
+        for path in paths:
+            kind = _kind(path)
+            if kind == "mechanism":
+                mechanism = path
+            elif kind is None:
+                tables.append(path)
+        if mechanism is None:
+            raise InputError("the mechanism file of the release is missing (NAME.mechanism.json): nothing can be "
+                             "verified or estimated without it.")
+        if len(tables) > 1:
+            raise InputError(f"one released table at a time: {listed([t.name for t in tables])} are {len(tables)}.")
+        return cls(mechanism, tables[0] if tables else None)
+
+
+def _kind(path: Path) -> str | None:
+    if path.suffix.lower() != ".json" or path.stat().st_size > LARGEST_JSON:
+        return None
+    try:
+        found = json.loads(path.read_bytes())
+        return FORMATS.get(str(found.get("format")), "unknown") if isinstance(found, dict) else "unknown"
+    except (ValueError, RecursionError):
+        return "mechanism"  # what is wrong with it is said by whoever reads mechanism files
+
+
+@dataclass(slots=True, eq=False)
+class Analysis:
+    """A release that was opened."""
+
+    given: Given
+    mechanism: Any
+    found: Any = None
+
+    @classmethod
+    def opened(cls, given: Given) -> Analysis:
+        return cls(given, load(given.mechanism))
+
+    def verdict(self) -> dict[str, Any]:
+        """What `sfumato verify` says of the mechanism file."""
+        made, file = self.mechanism, self.given.mechanism.name
+        try:
+            proof = verify(self.given.mechanism)
+        except SfumatoError as error:
+            return {"holds": False, "title": "The claim was not proved", "lines": [error.on_the_command_line]}
+        lines = [f"{level(proof.level, LEVEL)}, from the integers in {file}."]
+        lines += [f"{level(other.level, LEVEL)} ({other.within})." for other in proof.also]
+        lines += [f"It rests on: {proof.basis}."] if proof.basis != PROVED else []
+        if not isinstance(made, Bundle):
+            lines += [f"{p.sentence[0].upper()}{p.sentence[1:]}." for p in promises(made, proof)]
+            if made.joint is not None and made.joint.noise is not None:
+                lines.append(f"The file: {design_sentence(made.joint.noise)}. {THEOREM}")
+        return {"holds": True, "title": f"Holds: {made.claim.sentence}", "lines": lines}
+
+    def estimated(self, source: Source, decode: str | None) -> dict[str, Any]:
+        """Every column by itself, and what can be asked."""
+        self.found = estimate(source, self.mechanism, decode=decode)
+        found = self.found
+        names = [c.name for c in found.columns] if isinstance(found, Estimate) else list(found.columns)
+        return {
+            "n": f"{found.n:,}", "names": names, "tables": [self.table([name]) for name in names],
+            "notes": list(getattr(found, "notes", ())), "synthetic": NOTE if isinstance(found, Estimate) else None,
+        }
+
+    def source(self) -> Source | None:
+        """The released table, if it was brought."""
+        return None if self.given.table is None else open_source(self.given.table)
+
+    def table(self, names: Sequence[str]) -> dict[str, Any]:
+        """The estimated table of some columns; of two also the shares of the first within the second."""
+        made = self._found().table(*names)
+        rows = [_row([str(r[n]) for n in names], r["share"], r["low"], r["high"]) for r in made.records()]
+        order = sorted(rows, key=lambda r: -r["share"])
+        out = {"names": list(names), "rows": order[:SHOWN], "more": max(len(rows) - SHOWN, 0), "within": [],
+               "identified": made.identified, "test": ""}
+        if len(names) == 2 and made.identified:
+            within = made.shares(names[1], together=True)
+            out["within"] = [
+                _row([str(x[n]) for n in names], e, a, b) for x, e, a, b in
+                zip(within.labels, within.estimate, within.low, within.high, strict=True) if e == e
+            ][:SHOWN]
+            out["test"] = repr(made.independence()).strip("<>")
+        return out
+
+    def odds(self, names: Sequence[str]) -> dict[str, Any]:
+        """Odds ratios of two columns."""
+        found = self._found().table(*names).odds_ratios()
+        rows = [
+            {"labels": [str(x[n]) for n in names], "words": f"{_odds(e)} ({_odds(a)} to {_odds(b)})"} for x, e, a, b in
+            zip(found.labels, found.estimate.tolist(), found.low.tolist(), found.high.tolist(), strict=True)
+        ]
+        return {"names": list(names), "rows": rows[:SHOWN], "more": max(len(rows) - SHOWN, 0)}
+
+    def synthetic(self, rows: int, to: Path) -> Path:
+        """Synthetic records in a file."""
+        from sfumato.releasing.writing import output, writer_for
+
+        found = self._found()
+        if not isinstance(found, Estimate):
+            raise InputError("records are drawn from one table of all columns, which a bundle does not tell.")
+        if not 0 < rows <= MOST_RECORDS:
+            raise InputError(f"the number of records must be a whole number from 1 to {MOST_RECORDS:,}, got {rows!r}.")
+        import pyarrow as pa
+
+        with output(writer_for(to), lambda name: pa.OSFile(str(to), "wb"), to) as write:
+            for batch in found.synthesise(rows).to_batches():
+                write(batch)
+        return to
+
+    def _found(self) -> Any:
+        if self.found is None:
+            raise InputError("there is no released table to estimate from: add it to the mechanism file.")
+        return self.found
+
+
+def _row(labels: list[str], share: float, low: float, high: float) -> dict[str, Any]:
+    return {"label": " · ".join(x or MISSING for x in labels), "share": float(share), "low": float(low),
+            "high": float(high), "words": f"{percent(share, 1)} ({percent(low, 1)} to {percent(high, 1)})"}
+
+
+def _odds(x: float) -> str:
+    return "unknown" if math.isnan(x) else near(x, 3)

@@ -1,0 +1,290 @@
+"""A desk: the table, the counts and the designs that a worker process has before it, and the jobs it does with them."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sfumato.drawing.decoding import GUESS
+from sfumato.drawing.manifest import Imprint
+from sfumato.errors import InputError, spelled
+from sfumato.ledgers import Ledger
+from sfumato.ledgers.booking import account_text
+from sfumato.mechanism import Mechanism
+from sfumato.releasing.alphabets import learnt
+from sfumato.releasing.booking import Account
+from sfumato.releasing.columns import cut, size_of, useful_columns
+from sfumato.releasing.earlier import beside
+from sfumato.releasing.files import Files
+from sfumato.releasing.flow import DrawOptions
+from sfumato.releasing.listening import Total
+from sfumato.releasing.notices import small_cells
+from sfumato.releasing.parts import watched
+from sfumato.releasing.planning import Counted, tabulated
+from sfumato.releasing.session import Session
+from sfumato.releasing.wishes import usual_cap
+from sfumato.sources import Source, open_source
+from sfumato.studio.analysis import Analysis, Given
+from sfumato.studio.cards import Card, cards_of
+from sfumato.studio.levels import Levels, shown
+from sfumato.studio.lights import guessed_from, of_before
+from sfumato.studio.roles import Roles
+from sfumato.studio.saying import command, design_of, python
+
+Tell = Callable[..., None]
+ANY = 1.0  # a level, where only columns are asked about
+
+
+class Heard:
+    """A listener of a release that passes on how it goes."""
+
+    def __init__(self, tell: Tell) -> None:
+        self.tell = tell
+        self.said: list[str] = []
+
+    @contextlib.contextmanager
+    def step(self, what: str, total: Total = None, *, rows: bool = False) -> Iterator[Callable[[int], None]]:
+        self.tell(busy={"what": what})
+
+        def tell(done: int) -> None:
+            guess = total(done) if callable(total) else total
+            self.tell(busy={"what": what, "rows": f"{done:,} rows", "done": done, "total": guess and max(guess, done)})
+
+        yield tell
+
+    @contextlib.contextmanager
+    def search(self, what: str) -> Iterator[Callable[[str, float, float, float], None]]:
+        yield lambda stage, value, bound, left: self.tell(busy={"what": what})
+
+    def say(self, text: str) -> None:
+        self.said.append(spelled(text, shell=True))
+
+
+class Desk:
+    """What one worker knows. Rows are read from the file for every pass and never held."""
+
+    def __init__(self, tell: Tell) -> None:
+        self.tell = tell
+        self.source: Source | None = None
+        self.cards: dict[str, Card] = {}
+        self.table: Counted | None = None
+        self.tables: dict[str, Counted] = {}  # by what was chosen: what was drawn for it is not drawn again
+        self.levels: dict[str, Levels] = {}
+        self.saved: set[Path] = set()  # files of what was drawn, written by a release
+        self.now: Levels | None = None
+        self.designs: dict[float, Any] = {}
+        self.analysis: Analysis | None = None
+
+    def open(self, path: str, name: str, reading: Mapping[str, Any]) -> dict[str, Any]:
+        """Read a table once, and say what its columns are."""
+        opened = open_source(Path(path), **reading)
+        opened = replace(opened, name=name)
+        heard = Heard(self.tell)
+        with heard.step(f"reading {name}", opened.expected, rows=True) as told:
+            cards = cards_of(opened, told)
+        self.source, self.cards, self.levels, self.tables, self.table, self.now = opened, cards, {}, {}, None, None
+        rows = next(iter(cards.values())).rows
+        return {
+            "name": name, "rows": f"{rows:,}", "columns": [card.shown() for card in cards.values()],
+            "said": [spelled(f"{line}.", shell=True) for line in opened.said],
+        }
+
+    def suggest(self, choice: Mapping[str, Any]) -> list[str]:
+        """The useful columns that the command line would take beside the secret."""
+        source, roles = self._source(), Roles.of(choice, self._source().columns)
+        wishes = cut(source, replace(roles.wishes(ANY), useful=()), roles.keep, exact=False)
+        other = [c for c in source.columns if c not in roles.secret and c not in roles.keep]
+        return list(useful_columns(source, wishes, other).useful)
+
+    def preview(self, choice: Mapping[str, Any]) -> dict[str, Any]:
+        """What columns would become, from what is counted already: at once, while somebody drags."""
+        roles = Roles.of(choice, self._source().columns)
+        bins, rare = choice.get("bins") or {}, choice.get("rare") or {}
+        groups, sizes = {}, []
+        for name in (*roles.secret, *roles.useful):
+            groups[name] = self.cards[name].groups(bins.get(name), rare.get(name))
+            sizes.append(self._size(name, roles))
+        cells = 1
+        for size in sizes:
+            cells *= size
+        rows = next(iter(self.cards.values())).rows
+        return {"groups": groups, "cells": f"{' × '.join(map(str, sizes))} = {cells:,} cells",
+                "each": f"about {_few(rows / cells)} rows in each"}
+
+    def _size(self, name: str, roles: Roles) -> int:
+        card, wishes = self.cards[name], roles.wishes(ANY)
+        edges = card.usual_edges if name not in roles.bins and name not in roles.rare else None
+        ruled = replace(wishes, bins={**(wishes.bins or {}), **({name: edges} if edges else {})})
+        return size_of(card.labels, ruled, name, card.rows) or card.distinct or 1
+
+    def choose(self, choice: Mapping[str, Any], epsilon: float, ledger: str | None) -> bytes:
+        """Count the table of the columns chosen and make a first design for a level.
+
+        What is drawn and counted goes back as bytes, for the process that searches for better designs.
+        """
+        roles = Roles.of(choice, self._source().columns)
+        self.tell(counted=None, designs={}, preview=self.preview(choice))
+        self.table = self._counted(roles, epsilon)
+        guessed = self._guessed(roles)
+        self.tell(before=of_before(None if ledger is None else Path(ledger)))
+        levels = self.now = replace(self._drawn(epsilon), keep=roles.keep, guessed=guessed)
+        self.designs = {}
+        self.tell(paid=levels.paid)
+        self.tell(design=self.add_level(epsilon))
+        return pickle.dumps(levels)
+
+    def _guessed(self, roles: Roles) -> float | None:
+        """How often the kept columns give the secret away."""
+        if not roles.keep:
+            return None
+        assert self.table is not None
+        with Heard(self.tell).step("looking at kept columns", rows=True) as told:
+            return guessed_from(watched(self._source(), told), self.table.wishes, roles.keep)
+
+    def _counted(self, roles: Roles, epsilon: float) -> Counted:
+        """The table of counts, with what looks odd in it. What is told of its labels is found out once."""
+        source, heard = self._source(), Heard(self.tell)
+        wishes = cut(source, roles.wishes(ANY), roles.keep, exact=False)
+        if (known := self.tables.get(repr(wishes))) is None:
+            told = learnt(source, replace(wishes, epsilon=epsilon, at_most=usual_cap(epsilon)), None, source.path)
+            joint = tabulated(source, told.wishes, listener=heard)
+            known = self.tables[repr(wishes)] = Counted(joint, wishes, source, source.name, told)
+        joint = known.joint
+        small = small_cells(joint)
+        held = f"{small:,} cells hold" if small > 1 else "1 cell holds" if small else "no cell holds"
+        self.tell(counted={"small": f"{held} only 1 to 4 people", "said": heard.said})
+        return known
+
+    def _drawn(self, epsilon: float) -> Levels:
+        """Levels around noisy counts, which are drawn once for the same columns and rules."""
+        assert self.table is not None
+        known = repr(self.table.wishes)
+        if known not in self.levels:
+            self.levels[known] = Levels.of(self.table, epsilon)
+        return self.levels[known]
+
+    def improve(self, levels: bytes, epsilon: float) -> dict[str, Any]:
+        """The design that `sfumato release` would make for a level; its view, and itself as bytes."""
+        held: Levels = pickle.loads(levels)
+        made = held.design(epsilon, Heard(self.tell), coarse=False)
+        return {"view": shown(held, epsilon, made, coarse=False), "made": pickle.dumps(made)}
+
+    def add_level(self, epsilon: float) -> dict[str, Any]:
+        """A first design for a level: the best of the closed forms."""
+        levels = self._levels()
+        made = self.designs[epsilon] = levels.design(epsilon, Heard(self.tell), coarse=True)
+        return shown(levels, epsilon, made, coarse=True)
+
+    def said(
+        self, choice: Mapping[str, Any], epsilon: float, out: str, more: Mapping[str, Any], table: str
+    ) -> dict[str, str]:
+        """The command and the Python lines of a release."""
+        roles, levels = Roles.of(choice, self._source().columns), self._levels()
+        design = design_of(levels.basis(epsilon), levels.at(epsilon))
+        return {"command": command(table, roles, design, out, more), "python": python(table, roles, design, out, more)}
+
+    def notices(self, epsilon: float, made: bytes | None) -> list[dict[str, Any]]:
+        """What has to be said aloud before the mechanism file is given away."""
+        plan = self._plan(epsilon, made)
+        told = plan.notices()
+        return [{"title": n.title, "paragraphs": [spelled(p, shell=True) for p in n.paragraphs]} for n in told]
+
+    def release(
+        self, choice: Mapping[str, Any], epsilon: float, made: bytes | None, out: str, more: Mapping[str, Any],
+        table: str,
+    ) -> dict[str, Any]:
+        """Release the rows into files, as the command line does: checked, drawn, estimated, reported; all or none."""
+        roles, plan = Roles.of(choice, self._source().columns), self._plan(epsilon, made)
+        plan.check_worth(plan.foreseen(), anyway=bool(more.get("anyway")))
+        files = Files.beside(Path(out), tables=True).for_what(plan.mechanism)
+        files.check([plan.source.path], force=bool(more.get("force")))
+        account = _account(more)
+        if account.ledger is None and isinstance(plan.mechanism, Mechanism):
+            plan = replace(plan, notes=(*plan.notes, *beside(files, plan.mechanism)))
+        said = self.said(choice, epsilon, Path(out).name, more, table)
+        public = self.said(choice, epsilon, Path(out).name, _public(more), Path(table).name)
+        imprint = Imprint(more.get("publisher") or None, public["command"])
+        session = Session(plan.source, plan, Heard(self.tell))
+        drawing = session.check(DrawOptions(GUESS, roles.keep, imprint=imprint), account)
+        with drawing.written(files, force=bool(more.get("force"))) as done:
+            left = [f"{name} was left out" for name in done.left_out]
+            lines = [f"{done.rows:,} rows with {', '.join(c.name for c in done.manifest.columns)}", *left[:5]]
+        kept = {} if plan.kept is None else {"counts": str(plan.kept.place)}
+        self.saved |= set() if plan.kept is None else {plan.kept.place}
+        return {
+            "files": {**{name: str(path) for name, path in done.files.items()}, **kept}, "lines": lines, **said,
+            "notes": [spelled(n, shell=True) for n in done.notes],
+            "ledger": None if done.account is None else account_text(done.account),
+        }
+
+    def analyse(self, paths: list[str], decode: str | None) -> dict[str, Any]:
+        """Verify somebody's release, and estimate from it."""
+        self.analysis = Analysis.opened(Given.of(map(Path, paths)))
+        self.tell(busy={"what": "verifying"})
+        verdict = self.analysis.verdict()
+        self.tell(verdict=verdict)
+        source = self.analysis.source()
+        if source is None or not verdict["holds"]:
+            return {"verdict": verdict, "estimate": None, "name": self.analysis.given.mechanism.name}
+        with Heard(self.tell).step(f"estimating from {source.name}", source.expected, rows=True) as told:
+            found = self.analysis.estimated(watched(source, told), decode or None)
+        return {"verdict": verdict, "estimate": found, "name": source.name}
+
+    def ask(self, kind: str, names: list[str]) -> dict[str, Any]:
+        """A table or odds ratios of the release that is being analysed."""
+        if self.analysis is None:
+            raise InputError("open a release first.")
+        return {"kind": kind, **(self.analysis.odds(names) if kind == "odds" else self.analysis.table(names))}
+
+    def synthesise(self, rows: int, to: str) -> str:
+        """Synthetic records in a file."""
+        if self.analysis is None:
+            raise InputError("open a release first.")
+        return str(self.analysis.synthetic(rows, Path(to)))
+
+    def _plan(self, epsilon: float, made: bytes | None) -> Any:
+        levels = self._levels()
+        assert self.table is not None
+        own = self.designs[epsilon] if made is None else pickle.loads(made)
+        found = levels.basis(epsilon)
+        if found.kept is not None and found.kept.place in self.saved:  # counts follow labels, not the reverse
+            found = replace(found, kept=None if found.source is not None else replace(found.kept, again=True))
+        return replace(self.table, wishes=levels.at(epsilon)).plan(found, own)
+
+    def _levels(self) -> Levels:
+        if self.now is None:
+            raise InputError("say which column is secret and which are useful first.")
+        return self.now
+
+    def _source(self) -> Source:
+        if self.source is None:
+            raise InputError("open a table first.")
+        return self.source
+
+
+def _few(x: float) -> str:
+    """A mean number of rows, with as many digits as it has meaning."""
+    return f"{x:,.0f}" if x >= 10 else f"{x:.2g}"
+
+
+def _public(more: Mapping[str, Any]) -> dict[str, Any]:
+    """What a reader of the manifest may know of the options: nothing that is for the publisher alone."""
+    return {k: v for k, v in more.items() if k not in ("people", "ledger", "force", "publisher")}
+
+
+def _account(more: Mapping[str, Any]) -> Account:
+    """The place in the ledger, where people are named."""
+    ledger, people, budget = more.get("ledger"), more.get("people"), more.get("budget")
+    if not people and budget is None:
+        return Account()
+    if not people:
+        raise InputError("say whose data these are (--people NAME), so that the ledger can tell them from others.")
+    if not ledger:
+        raise InputError("the ledger of a table in a store has no place beside it: say --ledger FILE.")
+    return Account(Ledger(ledger), people, budget)
+
+

@@ -1,0 +1,125 @@
+"""Hands: processes that work for the server, one job at a time; ended when what they do is no longer wanted."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from sfumato.processes import receive, send
+
+Tell = Callable[[dict[str, Any]], None]
+
+
+class Refused(Exception):
+    """A job was refused, in words for whoever asked."""
+
+
+class Unwanted(Exception):
+    """A job ended because another took its place."""
+
+
+class Hand:
+    """A worker process."""
+
+    def __init__(self) -> None:
+        path = os.pathsep.join(p for p in sys.path if p)
+        env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "sfumato.studio.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env,
+            start_new_session=True,
+        )
+        self.loop = asyncio.get_running_loop()
+        self.turn = asyncio.Lock()
+        self.job, self.doing = 0, ""
+        self.tell: Tell | None = None
+        self.answer: asyncio.Future[dict[str, Any]] = self.loop.create_future()
+        threading.Thread(target=self._bring, daemon=True).start()
+
+    async def do(self, what: str, tell: Tell | None = None, **given: Any) -> Any:
+        """The answer to a job, once those before it are done; Refused with the words of its error."""
+        async with self.turn:
+            self.job, self.doing = self.job + 1, what
+            self.tell, self.answer = tell, self.loop.create_future()
+            self._send({"job": self.job, "what": what, "given": given})
+            try:
+                found = await self.answer
+            except asyncio.CancelledError:
+                self._send({"unwanted": self.job})
+                raise
+            finally:
+                self.tell = None
+        if "refused" in found:
+            raise Refused(found["refused"])
+        if "unwanted" in found:
+            raise Unwanted
+        return found["done"]
+
+    def give_up(self, *whats: str) -> None:
+        """Ask the job under way to stop at its next word, if it is one of these; any, where none is named."""
+        if self.turn.locked() and (not whats or self.doing in whats):
+            self._send({"unwanted": self.job})
+
+    def end(self) -> None:
+        """Whatever it does."""
+        self.process.kill()
+        self.process.wait()
+
+    def _send(self, message: dict[str, Any]) -> None:
+        assert self.process.stdin is not None
+        try:
+            send(self.process.stdin, message)
+        except OSError:
+            self._arrived(None)
+
+    def _bring(self) -> None:
+        assert self.process.stdout is not None
+        try:
+            while True:
+                self.loop.call_soon_threadsafe(self._arrived, receive(self.process.stdout))
+        except (EOFError, OSError, ValueError, pickle.UnpicklingError):
+            pass
+        except RuntimeError:
+            return  # the server has ended
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self._arrived, None)
+
+    def _arrived(self, message: dict[str, Any] | None) -> None:
+        if message is None:
+            message = {"job": self.job, "refused": "the process that did this has ended (too little memory?)."}
+        if message["job"] != self.job:
+            return
+        if "told" in message:
+            if self.tell is not None:
+                self.tell(message["told"])
+        elif not self.answer.done():
+            self.answer.set_result(message)
+
+
+class Hands:
+    """The processes of a server. One loads itself at the start, since that takes as long as a short job."""
+
+    def __init__(self) -> None:
+        self.all: list[Hand] = [Hand()]
+        self.free: Hand | None = self.all[0]
+
+    def take(self) -> Hand:
+        """A process for somebody's own use."""
+        taken, self.free = self.free or Hand(), None
+        if taken not in self.all:
+            self.all.append(taken)
+        return taken
+
+    def give_back(self, hand: Hand) -> None:
+        """End one that is no longer needed."""
+        self.all.remove(hand)
+        hand.end()
+
+    def close(self) -> None:
+        for hand in self.all:
+            hand.end()

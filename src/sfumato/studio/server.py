@@ -1,0 +1,345 @@
+"""The server of studio: requests of one browser on this machine, and nobody else's."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import (
+    FileResponse,
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
+from starlette.routing import Route
+
+from sfumato.errors import InputError
+from sfumato.studio.door import REPORT_POLICY, Door
+from sfumato.studio.handing import archive, as_json, asset, attached, text, unknown
+from sfumato.studio.hands import Hands, Refused
+from sfumato.studio.private import Folder, Incoming, room
+from sfumato.studio.visits import Visit
+
+MOST_BYTES = 4 << 30  # of an upload; a larger table is named on the command line and read where it lies
+SPARE = 256 << 20  # bytes that an upload leaves free on the disk
+MOST_JSON = 1 << 20  # bytes of anything else that is sent
+IDLE = 1800.0  # seconds for which a visit is kept while nobody looks
+BEAT = 15.0  # seconds after which a silent stream says that it is alive
+CLOSING = {"Connection": "close"}  # what still comes is not read
+
+
+class TooMuch(Exception):
+    """An upload that is larger than there is room for."""
+
+
+class Studio:
+    """The application: visits, and what is asked of them."""
+
+    def __init__(self, table: Path | None = None, ledger: Path | None = None, *, most: int = MOST_BYTES) -> None:
+        self.table, self.ledger, self.most = table, ledger, most
+        self.visits: dict[str, Visit] = {}
+        self.door: Door | None = None
+        self.ending = False
+
+    def app(self, port: int) -> Any:
+        """Everything behind the door of a port."""
+        below = "/s/{visit}/"
+        posts: dict[str, Callable[[Visit, Any], Any]] = {
+            "reading": self.read_again, "choice": self.choice, "suggest": self.suggest, "level": self.level,
+            "search": self.search, "say": self.say, "release": self.release, "analyse": self.analyse,
+            "ask": self.ask, "stop": self.stop,
+        }
+        routes = [
+            Route("/", self.enter, methods=["GET"]), Route("/assets/{name}", asset, methods=["GET"]),
+            Route(below, self.page, methods=["GET"]), Route(f"{below}new", self.new, methods=["GET"]),
+            Route(f"{below}events", self.events, methods=["GET"]),
+            Route(f"{below}table", self.upload, methods=["POST"]),
+            Route(f"{below}bring", self.bring, methods=["POST"]),
+            Route(f"{below}files/{{name}}", self.file, methods=["GET"]),
+            Route(f"{below}report", self.report, methods=["GET"]),
+            Route(f"{below}synthetic", self.synthetic, methods=["GET"]),
+            *(Route(f"{below}{name}", self._asked(answer), methods=["POST"]) for name, answer in posts.items()),
+        ]
+        self.door = Door(Starlette(routes=routes, lifespan=self._running), port)
+        return self.door
+
+    @contextlib.asynccontextmanager
+    async def _running(self, app: Starlette) -> AsyncIterator[None]:
+        self.folder, self.hands = Folder(), Hands()
+        try:
+            yield
+        finally:
+            self.hands.close()
+            self.folder.close()
+
+    def end(self) -> None:
+        """Let go of every page that listens."""
+        self.ending = True
+        for visit in self.visits.values():
+            visit.put(busy=None)
+
+    # coming in
+
+    async def enter(self, request: Request) -> Response:
+        """The token was good: a cookie, and a visit with an address of its own."""
+        assert self.door is not None
+        if "token" not in request.query_params:
+            return PlainTextResponse("this address needs its token; an open studio has a link for a new tab.", 404)
+        answer = RedirectResponse(f"/s/{self._visit().id}/", 303)
+        answer.set_cookie(self.door.cookie, self.door.key, httponly=True, samesite="strict", path="/")
+        return answer
+
+    def _visit(self) -> Visit:
+        ledger = self.ledger
+        if ledger is None and self.table is not None:
+            ledger = self.table.with_name("sfumato.ledger")
+        made = Visit(self.hands, self.folder, ledger)
+        self.visits[made.id] = made
+        if self.table is not None:
+            made.tasks["opening"] = asyncio.create_task(made.open(self.table, self.table.name, str(self.table), {}))
+        return made
+
+    async def new(self, request: Request) -> Response:
+        if self._found(request) is None:
+            return unknown()
+        return RedirectResponse(f"/s/{self._visit().id}/", 303)
+
+    def _found(self, request: Request) -> Visit | None:
+        return self.visits.get(request.path_params["visit"])
+
+    async def page(self, request: Request) -> Response:
+        if self._found(request) is None:
+            return unknown()
+        return Response(text("page.html"), media_type="text/html")
+
+    # what comes and goes
+
+    async def events(self, request: Request) -> Response:
+        """Everything a page shows, and every change of it."""
+        visit = self._found(request)
+        if visit is None:
+            return unknown()
+
+        async def stream() -> AsyncIterator[str]:
+            try:
+                with visit.listening() as queue:
+                    while not self.ending:
+                        try:
+                            message = await asyncio.wait_for(queue.get(), BEAT)
+                            yield f"data: {as_json(message)}\n\n"
+                        except TimeoutError:
+                            yield ": alive\n\n"
+            finally:
+                self._left(visit)
+
+        return StreamingResponse(stream(), media_type="text/event-stream")
+
+    def _left(self, visit: Visit) -> None:
+        """Nobody looks at a visit: unless somebody comes back, it is forgotten with everything it holds."""
+        async def forget() -> None:
+            await asyncio.sleep(IDLE)
+            if not visit.listeners and self.visits.pop(visit.id, None) is not None:
+                visit.close()
+
+        visit.tasks["leaving"] = asyncio.create_task(forget())
+
+    async def upload(self, request: Request) -> Response:
+        """A table, as the body of a request."""
+        visit = self._found(request)
+        if visit is None:
+            return unknown()
+        return await self._received(request, visit, self.folder.incoming, "table", visit.taken)
+
+    async def bring(self, request: Request) -> Response:
+        """A file of somebody's release."""
+        visit = self._found(request)
+        if visit is None:
+            return unknown()
+        first = request.query_params.get("first") == "1"
+        return await self._received(request, visit, lambda name: visit.bring(name, first=first), "analysis", None)
+
+    async def _received(
+        self, request: Request, visit: Visit, place: Callable[[str], Incoming], field: str, then: Any
+    ) -> Response:
+        coming: Incoming | None = None
+        with visit.refusing(field):
+            coming = place(request.query_params.get("name", ""))
+        if coming is None:
+            return PlainTextResponse(visit.state["errors"][field], 400)
+        try:
+            await self._fill(request, coming)
+        except (TooMuch, ClientDisconnect, OSError) as error:
+            coming.drop()
+            if coming in visit.brought:
+                visit.brought.remove(coming)
+            return self._too_much(visit, field, error)
+        if then is not None:
+            visit.tasks["opening"] = asyncio.create_task(then(coming, {}))
+        return JSONResponse({}, 202)
+
+    async def _fill(self, request: Request, coming: Incoming) -> None:
+        """Write a body to the disk as it comes, never more than there may be."""
+        said = request.headers.get("content-length", "")
+        left = min(self.most, room(coming.path.parent) - SPARE)
+        if said.isdigit() and int(said) > left:
+            raise TooMuch
+        async for chunk in request.stream():
+            left -= len(chunk)
+            if left < 0:
+                raise TooMuch
+            coming.write(chunk)
+
+    def _too_much(self, visit: Visit, field: str, error: Exception) -> Response:
+        if isinstance(error, ClientDisconnect):
+            return PlainTextResponse("the upload broke off.", 400)
+        most = f"{self.most / 2**30:.3g} GiB" if isinstance(error, TooMuch) else "what the disk holds"
+        said = (
+            f"the file is larger than {most}: name it on the command line instead (sfumato studio TABLE), where it is "
+            "read in its place."
+        )
+        visit.put(errors={**visit.state["errors"], field: said})
+        return PlainTextResponse(said, 413, headers=CLOSING)
+
+    def _asked(self, answer: Callable[[Visit, Any], Any]) -> Callable[[Request], Any]:
+        """A small document in, an answer by the stream of events."""
+
+        async def asked(request: Request) -> Response:
+            visit = self._found(request)
+            if visit is None:
+                return unknown()
+            body = b""
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MOST_JSON:
+                    return PlainTextResponse("this is more than a page sends.", 413, headers=CLOSING)
+            try:
+                given = json.loads(body or b"{}")
+            except (ValueError, RecursionError):
+                given = None
+            if not isinstance(given, dict):
+                return PlainTextResponse("this is no document that a page sends.", 400)
+            try:
+                found = answer(visit, given)
+                if asyncio.iscoroutine(found):
+                    await found
+            except (KeyError, TypeError, ValueError, AttributeError):
+                return PlainTextResponse("this is no document that a page sends.", 400)
+            return JSONResponse({})
+
+        return asked
+
+    # what is asked
+
+    async def read_again(self, visit: Visit, given: dict[str, Any]) -> None:
+        if visit.table is not None:
+            await visit.open(visit.table, visit.table.name, visit.spelled, given)
+
+    def choice(self, visit: Visit, given: dict[str, Any]) -> None:
+        visit.choose(_choice(given))
+
+    async def suggest(self, visit: Visit, given: dict[str, Any]) -> None:
+        await visit.suggest()
+
+    async def level(self, visit: Visit, given: dict[str, Any]) -> None:
+        await visit.look_at(given["epsilon"])
+
+    def search(self, visit: Visit, given: dict[str, Any]) -> None:
+        if given["go"]:
+            visit.search()
+        else:
+            visit.stop_search()
+
+    async def say(self, visit: Visit, given: dict[str, Any]) -> None:
+        await visit.say(given)
+
+    async def release(self, visit: Visit, given: dict[str, Any]) -> None:
+        await visit.release(given)
+
+    async def analyse(self, visit: Visit, given: dict[str, Any]) -> None:
+        await visit.analyse(own=bool(given.get("own")), decode=given.get("decode"))
+
+    async def ask(self, visit: Visit, given: dict[str, Any]) -> None:
+        await visit.ask("odds" if given["kind"] == "odds" else "table", [str(x) for x in given["names"]][:6])
+
+    def stop(self, visit: Visit, given: dict[str, Any]) -> None:
+        visit.stop()
+
+    # what is fetched
+
+    async def file(self, request: Request) -> Response:
+        """A file of the release, by what it is; all of them as one archive."""
+        visit, name = self._found(request), request.path_params["name"]
+        if visit is None or not visit.files:
+            return unknown()
+        if name == "all":
+            return attached(await asyncio.to_thread(archive, visit.files))
+        return attached(visit.files[name]) if name in visit.files else unknown()
+
+    async def report(self, request: Request) -> Response:
+        """The report in its frame, where its script can reach nothing of ours."""
+        visit = self._found(request)
+        path = None if visit is None else visit.files.get("report")
+        if path is None:
+            return unknown()
+        return FileResponse(path, media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
+
+    async def synthetic(self, request: Request) -> Response:
+        visit, rows = self._found(request), request.query_params.get("rows", "")
+        if visit is None:
+            return unknown()
+        try:
+            number = int(rows) if rows.isascii() and rows.isdigit() else 0
+            return attached(await visit.synthesise(number, "synthetic.csv"))
+        except (Refused, InputError) as error:
+            return PlainTextResponse(str(error), 400)
+
+
+def _choice(given: dict[str, Any]) -> dict[str, Any]:
+    """A choice as far as it has the shape of one."""
+    for name in ("roles", "bins", "rare"):
+        if not isinstance(given.get(name, {}), dict):
+            raise TypeError
+    if not all(isinstance(role, str) for role in given.get("roles", {}).values()):
+        raise TypeError
+    return given
+
+
+def listening(port: int | None) -> socket.socket:
+    """A socket of this machine alone, at a port of the system's choice unless one is given."""
+    try:
+        return socket.create_server(("127.0.0.1", port or 0), backlog=128)
+    except OSError as error:
+        raise InputError(f"cannot listen on 127.0.0.1, port {port}: {error.strerror}. Choose another --port.") from None
+
+
+def serve(studio: Studio, link: socket.socket, ready: Callable[[str], None]) -> None:
+    """Run until interrupted; `ready` is told the address with its token when requests are taken."""
+    import uvicorn
+
+    port = link.getsockname()[1]
+    app = studio.app(port)
+    config = uvicorn.Config(
+        app, host="127.0.0.1", port=port, access_log=False, log_level="critical", server_header=False,
+        date_header=False, timeout_graceful_shutdown=2, h11_max_incomplete_event_size=16_384, ws="none",
+    )
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets)
+            ready(f"http://127.0.0.1:{port}/?token={app.token}")
+
+        def handle_exit(self, sig: int, frame: Any) -> None:
+            studio.end()
+            super().handle_exit(sig, frame)
+
+    with contextlib.suppress(KeyboardInterrupt):
+        Server(config).run(sockets=[link])

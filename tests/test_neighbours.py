@@ -1,0 +1,188 @@
+"""One person's record changed: what the files of a default release tell of a private table, and at what price."""
+
+import itertools
+import json
+import math
+import random
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sfumato as sf
+from sfumato import noise
+from sfumato.cli.app import cli
+from sfumato.estimation import tidy_csv
+from sfumato.noise import common, edge, threshold
+from sfumato.releasing import alphabets, basis
+
+ROWS, AT = 2_500, 1_234
+ODD = ("well", "the far side of the moon", "", "987654321")  # a record like nobody else's
+
+
+def people(odd=False):
+    """A secret, labels, labels with gaps and numbers, one record of which is odd."""
+    rng = np.random.default_rng(3)
+    ill = rng.random(ROWS) < 0.4
+    columns = [
+        np.where(ill, "ill", "well"), np.where(rng.random(ROWS) < 0.3 + 0.3 * ill, "north", "south"),
+        np.where(rng.random(ROWS) < 0.5, "yes", "no"), rng.integers(18, 90, ROWS).astype(str),
+    ]
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    if odd:
+        rows[AT] = list(ODD)
+    return "state,town,smokes,age\n" + "".join(f"{','.join(row)}\n" for row in rows)
+
+
+def released(folder, text, *words):
+    folder.mkdir(exist_ok=True)
+    (folder / "people.csv").write_text(text)
+    asked = ["release", folder / "people.csv", "--secret", "state", "--useful", "town,smokes,age", "--epsilon", 4]
+    done = CliRunner().invoke(cli, [str(x) for x in (*asked, "--method", "grr", "--out", folder / "r.csv", *words)])
+    assert done.exit_code == 0, done.output
+    return {p.name: p.read_text() for p in folder.iterdir() if p.name != "people.csv"}
+
+
+PAID = ((alphabets, "common"), (alphabets, "edge"), (alphabets, "two_sided"), (basis, "noisy_counts"))
+
+
+def kept(monkeypatch, held):
+    """Every draw that is paid for is written down, or where there are some already, comes out as it did before."""
+    replayed = iter(list(held)) if held else None
+
+    def wrapped(draw):
+        def one(*args, **options):
+            if replayed is not None:
+                return next(replayed)
+            found = draw(*args, **options)
+            held.append(found if not hasattr(found, "__next__") else iter([next(found)] * 2))
+            return held[-1]
+        return one
+
+    for module, name in PAID:
+        monkeypatch.setattr(module, name, wrapped(getattr(module, name)))
+
+
+def test_all_files_follow_from_what_was_paid_for_and_from_released_rows(tmp_path, monkeypatch):
+    """The same draws of labels, edges and counts, and the same key: one record replaced changes its own released row."""
+    held = []
+    with monkeypatch.context() as patch:
+        kept(patch, held)
+        first = released(tmp_path / "a", people(), "--seed", "5")
+    with monkeypatch.context() as patch:
+        kept(patch, held)
+        second = released(tmp_path / "b", people(odd=True), "--seed", "5")
+
+    assert len(held) == 3 + 4 + 1 + 1  # three columns of labels, four edges, one count of missing values, the counts
+    assert set(first) == {f"r.{x}" for x in ("csv", "mechanism.json", "manifest.json", "tables.csv", "report.html")}
+    assert first["r.mechanism.json"] == second["r.mechanism.json"]
+    told = [json.loads(files["r.manifest.json"]) for files in (first, second)]
+    assert {k: v for k, v in told[0].items() if k != "size"} == {k: v for k, v in told[1].items() if k != "size"}
+    lines = [files["r.csv"].splitlines() for files in (first, second)]
+    assert {i for i, pair in enumerate(zip(*lines, strict=True)) if pair[0] != pair[1]} <= {AT + 1}
+    again = sf.estimate(tmp_path / "b" / "r.csv", tmp_path / "b" / "r.mechanism.json")
+    assert second["r.tables.csv"] == tidy_csv(again)
+
+
+def test_what_one_person_alone_has_is_in_no_file(tmp_path):
+    files = released(tmp_path / "a", people(odd=True))
+    made = sf.load(tmp_path / "a" / "r.mechanism.json")
+
+    assert len(files) == 6  # with what is kept beside the table
+    for text in files.values():
+        assert "moon" not in text and "98765" not in text and "987,65" not in text
+    assert all(None not in c.labels for c in (*made.secret.columns, *made.useful.columns))
+    assert made.joint.noise.delta == 1e-9 and made.claim.epsilon + made.joint.noise.epsilon == pytest.approx(4)
+    exact = sf.tabulate(tmp_path / "a" / "people.csv", "state", "age", bins={"age": 5}).useful.columns[0].cuts
+    assert made.useful.columns[2].cuts != exact and all(x == round(x) for x in made.useful.columns[2].cuts)
+
+
+def test_without_counts_the_file_says_what_labels_cost(tmp_path):
+    released(tmp_path / "a", people(), "--design", "any")
+    made = sf.load(tmp_path / "a" / "r.mechanism.json")
+    record = json.loads((tmp_path / "a" / "r.mechanism.json").read_text())
+
+    assert "counts" not in record["design"] and record["design"]["noise"]["counts"] == 0
+    assert [round(x.total, 6) for x in sf.promises(made)] == [4.0] and made.claim.epsilon < 4
+    assert sf.verify(tmp_path / "a" / "r.mechanism.json").holds
+    again = released(tmp_path / "a", people(), "--design", "any", "--force")
+    assert json.loads(again["r.mechanism.json"])["useful"] == record["useful"]
+
+
+def test_what_labels_cost_is_paid_once_and_public_ones_cost_nothing(tmp_path):
+    (tmp_path / "people.csv").write_text(people())
+    asked = {"method": "grr", "design": "noisy", "bins": {"age": [40, 60]}}
+    plans = [sf.plan(tmp_path / "people.csv", "state", 4.0, ["town", "age"], **{**asked, "design": "any"})]
+    plans[0].keep()
+    plans += [sf.plan(tmp_path / "people.csv", "state", 4.0, ["town", "age"], **asked)]
+    plans[1].keep()
+    plans += [sf.plan(tmp_path / "people.csv", "state", 4.0, ["town", "age"], **asked)]
+    labels, noisy, again = (p.mechanism.joint.noise for p in plans)
+    free = sf.plan(tmp_path / "people.csv", "state", 4.0, ["town", "age"], public="all", **asked).mechanism.joint.noise
+
+    assert labels.counts == 0 and noisy.epsilon - noisy.counts == pytest.approx(labels.epsilon) and again == noisy
+    assert plans[2].kept is None and any("used again" in note for note in plans[2].notes)
+    assert free.epsilon == free.counts and free.delta == 0
+    with pytest.raises(sf.InputError, match="'twon' is not a column"):
+        sf.plan(tmp_path / "people.csv", "state", 4.0, "town", public="twon", **asked)
+
+
+def permuted_and_flipped(q):
+    """The law of permute-and-flip where each is taken with the chance q when it is met, by listing all orders."""
+    law = [0.0] * len(q)
+    for order in itertools.permutations(range(len(q))):
+        left = 1.0
+        for i in order:
+            law[i] += left * q[i] / math.factorial(len(q))
+            left *= 1 - q[i]
+    return np.array(law)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=12), st.integers(0, 9), st.fractions(0, 1, max_denominator=5),
+       st.floats(0.1, 3))
+def test_one_record_changes_the_chance_of_an_edge_by_its_epsilon_at_most(values, other, share, epsilon):
+    grid = np.array([1, 3, 4, 6, 8])
+
+    def law(x):
+        under = (np.array(x)[:, None] < grid).sum(0)
+        away = np.abs(under - float(share) * len(x))
+        return permuted_and_flipped(np.exp(-epsilon * (away - away.min()) / 2))
+
+    one, two = law(values), law([other, *values[1:]])
+    assert max((one / two).max(), (two / one).max()) <= math.exp(epsilon) * (1 + 1e-9)
+
+
+def test_an_edge_is_drawn_by_permute_and_flip(monkeypatch):
+    grid, values, counts = np.array([1.0, 3.0, 4.0, 6.0]), np.array([0.0, 2.0, 5.0]), np.array([3, 4, 2])
+    monkeypatch.setattr(noise, "round_numbers", lambda: grid)
+    under, below = np.array([3, 7, 7, 9]), random.Random(1).randrange
+    away = np.abs(under - 0.4 * 9)
+    wanted, draws = permuted_and_flipped(np.exp(-0.7 * (away - away.min()) / 2)), 4_000
+    drawn = [edge(values, counts, Fraction(2, 5), Fraction(7, 10), below) for _ in range(draws)]
+
+    for x, p in zip(grid, wanted, strict=True):
+        assert abs(drawn.count(x) / draws - p) < 5 * math.sqrt(p / draws)
+
+
+def test_a_label_of_one_person_hardly_ever_enters_and_common_ones_do():
+    counts = {"a": 900, "b": 700, None: 400, "rare": 1, "few": 30}
+    found = [common("x", counts, Fraction(2, 10), 1e-6, random.Random(i).randrange) for i in range(60)]
+
+    assert all({*x.labels} == {"a", "b", None} for x in found) and sum(x.other == "a" for x in found) > 50
+    assert threshold(0.1, 5e-7) < 200
+    many = common("x", {"a": 900, **{str(i): 20 for i in range(40)}}, Fraction(2, 10), 1e-6, random.Random(0).randrange)
+    assert many.other == "other" and many.column("x").labels == ("a", "other")
+    with pytest.raises(sf.InputError, match="no two labels of 'x'"):
+        common("x", {"a": 900, "b": 3}, Fraction(2, 10), 1e-6, random.Random(0).randrange)
+
+
+@pytest.mark.parametrize(("edges", "written"), [
+    ([34.1, 43.7, 51.9, 60.6], [34, 44, 52, 61]), ([0.00123, 0.00456], [0.0012, 0.0046]), ([1980.0, 1990.0], [1980, 1990]),
+    ([5.12], [5.0]), ([0.0], [0.0]), ([13400, 19400, 25500], [13000, 19000, 26000]),
+])
+def test_edges_are_written_as_people_write_them(edges, written):
+    assert alphabets.rounded(edges) == written
