@@ -5,7 +5,7 @@ BENCH_VENV ?= .venv-bench
 BIN := $(VENV)/bin
 PIP := -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test proofs check bench columns figures promises laws docs pictures reproduce kernel wheels forge agree survey studio clean
+.PHONY: demo test proofs check bench columns figures promises pairs laws docs pictures reproduce kernel wheels forge agree survey studio clean
 
 $(VENV)/run.stamp: requirements/run.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("sfumato needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
@@ -52,8 +52,11 @@ promises: $(VENV)/test.stamp  ## what two promises cost, into docs/two-promises.
 	for part in caps anywhere even twice noise; do $(BIN)/python benchmarks/promises.py $$part --write || exit 1; done
 	$(BIN)/python benchmarks/covering.py 1000 --write
 
-laws: $(VENV)/test.stamp  ## the laws of a correct search over two thousand random tables: hours; COUNT=40 for a look
-	$(BIN)/python benchmarks/engine.py laws $(or $(COUNT),2000)
+pairs: $(VENV)/test.stamp  ## value and bound of every pair of Adult columns, into docs/engine.md: an hour; goes on where it stopped
+	$(BIN)/python benchmarks/engine.py pairs
+
+laws: $(VENV)/test.stamp  ## the laws of a correct search over two thousand random tables: an hour; COUNT=40 for a look
+	SFUMATO_PATIENCE=$(or $(SFUMATO_PATIENCE),0.1) $(BIN)/python benchmarks/engine.py laws $(or $(COUNT),2000)
 
 $(VENV)/docs.stamp: $(VENV)/test.stamp requirements/docs.txt
 	$(BIN)/python $(PIP) install -r requirements/docs.txt

@@ -11,6 +11,11 @@ from tests.random_tables import random_counts
 
 import sfumato as sf
 from sfumato.errors import InputError
+from sfumato.optimise.budget import FREE
+from sfumato.optimise.cone import RatioCone
+from sfumato.optimise.product.designs import Families, two_level
+from sfumato.optimise.product.profiles import climbed
+from sfumato.optimise.product.two_level import Profile
 
 WITHIN = 2e-3  # relative: laws of optima, asked of a search
 NUMBERS = st.integers(0, 10**9)
@@ -70,3 +75,44 @@ def test_the_order_of_labels_does_not_matter(number, seed):
     assert (found is None) == (mixed is None)
     if found is not None:
         assert mixed.value == pytest.approx(found.value, rel=WITHIN, abs=1e-9)
+
+
+def test_a_design_that_begins_with_another_keeps_no_less():
+    ball = sf.ChiSquareBall(sf.Joint.from_counts([[60, 30, 10], [20, 50, 40], [5, 15, 70]]))
+    less = sf.design(ball, 0.9, "ballopt", quick=True)
+    more = sf.design(ball, 1.0, "ballopt", quick=True, starts=[less.mechanism])
+    assert more.value >= less.value
+    assert more.details["stages"]["others"] > more.details["stages"]["starts"]
+    other = sf.ChiSquareBall(sf.Joint.from_counts([[60, 30], [20, 50]]))
+    with pytest.raises(InputError, match="9 inputs"):
+        sf.design(other, 1.0, "ballopt", quick=True, starts=[less.mechanism])
+
+
+def test_rows_grouped_by_a_dominating_secret_keep_more_than_levelled_ones_and_stay_private():
+    counts = np.array([[3000, 2500, 2000, 1500], [90, 60, 150, 50], [40, 80, 20, 60]])
+    joint = sf.Joint.from_counts(counts)
+    ball = sf.ChiSquareBall(joint)
+    families = Families(ball, joint.p, 1.0, Profile(0.2, 1.0))
+    rough, grouped = two_level(families, FREE, rough=True), two_level(families, FREE)
+    assert grouped.rows().sum(0) == pytest.approx(np.ones(joint.p.size))
+    assert grouped.value(joint.p) > rough.value(joint.p)
+    cone = RatioCone(ball, 1.0)
+    rows = cone.coordinates.unit(grouped.rows())
+    assert cone.cuts(rows).greatest(len(rows)).max() < 1e-3  # what the grid of the budget leaves to the repair
+
+
+def test_profiles_are_climbed_along_their_ridge():
+    def ridge(profile):
+        half = profile.drop * (1 - 0.5**profile.power)
+        return -((half - 0.2) ** 2) - 0.01 * (profile.drop - 0.25) ** 2
+
+    best, score = climbed(ridge, Profile(0.45, 0.5), 0.5, None, 60)
+    assert score > -1e-4
+    assert best.drop == pytest.approx(0.25, abs=0.08)
+
+
+def test_a_secret_of_one_row_does_not_keep_a_design_from_being_sealed():
+    counts = [[157, 195, 250], [8, 62, 0], [0, 0, 1]]  # rows that are in the pool twice made HiGHS miss a column by 2 %
+    found = sf.design(sf.ChiSquareBall(sf.Joint.from_counts(counts)), 0.3, "ballopt", quick=True)
+    assert found.certificate.level <= 0.3
+    assert found.value > 0.97

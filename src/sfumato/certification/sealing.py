@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import expm1
 
 from sfumato.certification.certificate import BELIEFS, Certificate, certificate, outlook
 from sfumato.errors import ClaimError
@@ -18,18 +19,25 @@ def seal(
     """Integer weights near the floats for which the claim is proved, with the certificate.
 
     Weights are rounded after mixing in a little of a law that ignores the input; the mixture is the least of a
-    ladder for which the certificate holds. Ghost outputs, unused but for rounding noise, are merged first.
+    ladder for which the certificate holds. A proof that fails says how much is missing: what makes up for a level that
+    is δ too high, about δ/(1 − e^{−ε}), is tried before the next step. Ghost outputs, unused but for rounding noise,
+    are merged first.
     """
-    needed = 0.0
-    for margin in margins:
-        if margin < needed and margin != margins[-1]:
+    needed, tuned, left = 0.0, False, list(margins)
+    while left:
+        margin = left.pop(0)
+        if margin < needed and left:
             continue
         tried = replace(mechanism, law=mechanism.law.rounded(bits, margin), claim=claim)
         found = certificate(tried, wider=False)
         if found.holds:
             return tried, replace(found, elsewhere=outlook(tried))
         if claim.notion not in BELIEFS:  # those are proved at ε or not at all: a level that fails says little
-            needed = (found.level - claim.epsilon) / 8  # a smaller mixture could not make up for what is missing
+            missing = found.level - claim.epsilon
+            needed = missing / 8  # a smaller mixture could not make up for what is missing
+            enough = 1.05 * missing / -expm1(-claim.epsilon) if claim.epsilon > 0 else 0.0
+            if margin < enough < margins[-1] and not tuned:
+                left, tuned = [enough, *(x for x in left if x > enough)], True
     raise ClaimError(
         f"the mechanism could not be sealed at ε = {claim.epsilon:.6g}: after a margin of {margins[-1]:.3g} its proved "
         f"level is {found.level:.6g}. Its floats do not satisfy the claim; check the design."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from sfumato.designers.ir import ir
 from sfumato.designers.srr import srr
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.mechanism import Constant, Law, Layout, Table
+from sfumato.mechanism import Constant, Law, Layout, Mechanism, Table
 from sfumato.optimise.bound import bound
 from sfumato.optimise.budget import FREE, Budget, Progress
 from sfumato.optimise.cone import Coordinates
@@ -28,9 +28,9 @@ from sfumato.optimise.simplices import Simplices
 from sfumato.uncertainty import ChiSquareBall, Custom, RenyiBall
 
 LISTED_CELLS = 1_000_000  # |Y|·|X| up to which a design is kept as a table; beyond, as a layout
-SECONDS, EACH, MOST = 3.0, 0.06, 60.0  # of a design when no time_limit is given: at least, for each cell, at most
-SEARCH, WIDE_SEARCH = 0.65, 0.5  # of the time; what is left is for the bound, sealing and certifying
-BOUND = 0.6  # of what the search leaves
+SECONDS, EACH, MOST = 3.0, 0.1, 60.0  # of a design when no time_limit is given: at least, for each cell, at most
+SEARCH, WIDE_SEARCH = 0.55, 0.5  # of the time; what is left is for the bound, sealing and certifying
+BOUND = 0.75  # of what the search leaves
 
 
 def budget_of(task: Task, time_limit: float | None, progress: Progress | None) -> Budget:
@@ -64,21 +64,35 @@ def _starts(task: Task) -> list[Floats]:
     return out
 
 
+def _others(task: Task, starts: Sequence[Mechanism]) -> list[Floats]:
+    """Rows of other mechanisms for the same inputs, as far as they are listed."""
+    inputs, out = task.joint.useful.size * task.rows, []
+    for mechanism in starts:
+        rows = mechanism.law.matrix()
+        if rows is not None and rows.shape[1] != inputs:
+            raise InputError(f"a start has {rows.shape[1]} inputs, this table {inputs}; give designs of this table.")
+        if rows is not None:
+            out.append(np.asarray(rows[rows.sum(1) > 0], float))
+    return out
+
+
 def ballopt(
     task: Task, *, gap: float = GAP, profile: tuple[float, float] | None = None, quick: bool = False,
-    time_limit: float | None = None, progress: Progress | None = None,
+    starts: Sequence[Mechanism] = (), time_limit: float | None = None, progress: Progress | None = None,
 ) -> Draft:
     """The most informative rows for every distribution in the set (ours): any rows, a pool of every origin, moves.
 
     The bound holds for every mechanism that is private over the set. profile=(drop, power) keeps to two-level rows
     under one profile of the shared slack. The search ends when nothing gains, at the gap or with the time; quick=True
-    does a small amount of work, the same on every machine.
+    does a small amount of work, the same on every machine. starts are mechanisms for the same table at any ε, whose
+    rows join the pool: along a curve over ε each design begins with the last one.
     """
     _checked(task, "ballopt")
     if isinstance(task.within, Custom):
         raise InputError("ballopt needs a set that names its worst distributions; a custom set only gives ranges.")
     given = None if profile is None else replace(capped(task.epsilon, task.at_most), drop=profile[0], power=profile[1])
-    return _drafted(task, "ballopt", task.within, gap, budget_of(task, time_limit, progress), given, quick)
+    budget = budget_of(task, time_limit, progress)
+    return _drafted(task, "ballopt", task.within, gap, budget, given, quick, _others(task, starts))
 
 
 def polyopt(
@@ -96,12 +110,12 @@ def polyopt(
         raise InputError(f"polyopt needs a ball, got a set of kind {task.within.kind!r}. Use method='ballopt'.")
     inner = Simplices(task.within, same_secret)
     budget = budget_of(task, time_limit, progress)
-    return _drafted(task, "polyopt", inner, gap, budget, None, quick, same_secret=same_secret)
+    return _drafted(task, "polyopt", inner, gap, budget, None, quick, (), same_secret=same_secret)
 
 
 def _drafted(
     task: Task, method: str, inner: Any, gap: float, budget: Budget, profile: Profile | None, quick: bool,
-    **details: Any,
+    others: Sequence[Floats] = (), **details: Any,
 ) -> Draft:
     if task.epsilon == 0:
         law: Law = Constant(task.rows, task.joint.useful.size)
@@ -110,8 +124,8 @@ def _drafted(
     listed = task.reads == "useful" or len(Coordinates.of(task.joint).p) <= LISTED
     if listed:
         found = most_informative(
-            inner, task.epsilon, search, reads=task.reads, starts=_starts(task), profile=profile, gap=gap,
-            quick=quick, at_most=task.at_most,
+            inner, task.epsilon, search, reads=task.reads, starts=_starts(task), others=others, profile=profile,
+            gap=gap, quick=quick, at_most=task.at_most,
         )
         law = Table(found.rows, task.rows)
         value, notes = found.value, found.notes

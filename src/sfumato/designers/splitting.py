@@ -20,7 +20,7 @@ from sfumato.alphabet import Floats
 from sfumato.designers.srr import response
 from sfumato.joint import Joint, Noise
 from sfumato.mechanism import Mechanism
-from sfumato.optimise.product.profiles import relaxed_value
+from sfumato.optimise.product.profiles import liked
 from sfumato.uncertainty import RenyiBall
 from sfumato.uncertainty.covering import distances
 from sfumato.utility import information
@@ -89,4 +89,4 @@ def _kept(p: Floats, n: int, spent: float, left: float, at_most: float) -> float
     noise = Noise(spent, n, counts=spent)
     radius = float(np.quantile(distances(p.ravel(), noise, np.random.default_rng(1), DRAWS), COVERAGE))
     ball: Any = RenyiBall(Joint.from_probabilities(p), alpha=0.5, radius=radius)
-    return relaxed_value(ball, p, left, at_most)
+    return liked(ball, p, left, at_most)[1]

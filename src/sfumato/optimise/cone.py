@@ -193,16 +193,19 @@ class RatioCone:
     greatest and least means of every secret at each node, all pairs are compared at once.
     """
 
-    NODES = 9  # splits of the budget in the screen
-    MOST = 12  # pairs of a row that are searched exactly, besides those that the screen calls violated
+    NODES, MOST = 9, 12  # splits of the budget in the screen; pairs of a row to search exactly, or twice as many
+    FINE, LAST = 33, 40  # the same where a row shall be private to the last pair
     ROUGH = 1e-3  # of a step of Newton's method, in the screen
     NEARLY = 1e-2  # of the split, for loose pairs: a pair near the worst is as good a cut
     DOUBT = 2e-2  # nats by which the screen may be off
+    AT_ONCE = 4e6  # numbers in memory
 
     def __init__(
-        self, within: UncertaintySet, epsilon: float, reads: str = "both", at_most: float | None = None
+        self, within: UncertaintySet, epsilon: float, reads: str = "both", at_most: float | None = None, *,
+        closely: bool = False,
     ) -> None:
         joint = within.joint
+        nodes, self.most = (self.FINE, self.LAST) if closely else (self.NODES, self.MOST)
         self.within, self.reads, self.coordinates = within, reads, Coordinates.of(joint, reads)
         self.E = float(np.exp(epsilon - MARGIN))
         self.rise = self.E - 1.0
@@ -214,7 +217,7 @@ class RatioCone:
         empty = empty[:1] if spread else empty[:0]
         self.same = bool(getattr(within, "same_secret", False))
         self.secrets = np.concatenate([seen, empty])
-        self.part = np.sin(np.linspace(0.0, np.pi / 2, self.NODES)) ** 2 if spread else np.ones(1)
+        self.part = np.sin(np.linspace(0.0, np.pi / 2, nodes)) ** 2 if spread else np.ones(1)
 
     def cells(self, x: Floats) -> Floats:
         """Rows over all cells [y, s, u]."""
@@ -229,7 +232,7 @@ class RatioCone:
     def _over_the_set(self, x: Floats, loose: bool, room: float) -> Cuts:
         S, U = self.within.joint.shape
         v = self.cells(x)
-        y, s1, s2 = self._pairs(x, self.MOST if loose else 2 * self.MOST, room)
+        y, s1, s2 = self._pairs(x, self.most if loose else 2 * self.most, room)
         if not len(y):
             return Cuts(y, np.zeros((0, len(self.coordinates.p))), np.zeros(0))
         close = {"close": self.NEARLY} if loose else {}
@@ -257,12 +260,28 @@ class RatioCone:
         return y, self.secrets[best[y, i] // count], self.secrets[best[y, i] % count]
 
     def screened(self, x: Floats) -> Floats:
-        """About the greatest M_{s₁} − E·m_{s₂} of every pair [y, s₁, s₂], relative to the mean of the row."""
+        """About the greatest M_{s₁} − E·m_{s₂} of every pair [y, s₁, s₂], relative to the mean of the row.
+
+        The splits are even in the angle, in which both sides are smooth: a parabola through the best and its
+        neighbours says more.
+        """
         values, s = self.cells(x)[:, self.secrets, None, :], self.secrets[:, None]
         spent = self.within.budget * self.part  # type: ignore[attr-defined]
         means = self.within.means  # type: ignore[attr-defined]
         top, low = means(values, s, spent, close=self.ROUGH), -means(-values, s, spent, close=self.ROUGH)
-        out = np.full((len(x), len(self.secrets), len(self.secrets)), -np.inf)
-        for k in range(len(self.part)):
-            np.maximum(out, top[:, :, None, k] - self.E * low[:, None, :, -1 - k], out=out)
-        return out
+        step = max(1, int(self.AT_ONCE / (len(self.part) * len(self.secrets) ** 2)))
+        parts = [_peak(top[i : i + step], self.E * low[i : i + step]) for i in range(0, len(x), step)]
+        return np.concatenate(parts)
+
+
+def _peak(top: Floats, low: Floats) -> Floats:
+    """The greatest top[y, s₁, k] − low[y, s₂, −k] over the splits k, or what a parabola says lies between them."""
+    gap = np.moveaxis(top, 2, 0)[:, :, :, None] - np.moveaxis(low[:, :, ::-1], 2, 0)[:, :, None, :]
+    best = gap.max(0)
+    if len(gap) < 3:
+        return np.asarray(best)
+    middle = np.clip(gap.argmax(0), 1, len(gap) - 2)[None]
+    a, b, c = (np.take_along_axis(gap, middle + i, 0)[0] for i in (-1, 0, 1))
+    bend = a - 2 * b + c
+    off = np.clip(np.divide(0.5 * (a - c), bend, out=np.zeros_like(b), where=bend < 0), -1.0, 1.0)
+    return np.asarray(np.maximum(best, b + 0.5 * (c - a) * off + 0.5 * bend * off**2))

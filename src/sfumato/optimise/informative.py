@@ -24,27 +24,25 @@ from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
 from sfumato.optimise.master import Information, mixed_again
 from sfumato.optimise.moves import mover
 from sfumato.optimise.outside import NUMBERS, RAYS, meet
-from sfumato.optimise.product.designs import safe, two_level
+from sfumato.optimise.product.designs import Families, safe, two_level
 from sfumato.optimise.product.layout import Layout
 from sfumato.optimise.product.moves import ProductMover
-from sfumato.optimise.product.profiles import capped, ranked
+from sfumato.optimise.product.profiles import OutOfTime, capped, climbed, liked
 from sfumato.optimise.product.two_level import Profile
 from sfumato.optimise.search import Move, Tangents, improve
 
 LISTED = 600  # numbers in a row up to which rows are listed: the master is a dense programme with so many equations
-PRODUCT, COARSE, OUTSIDE = 0.35, 0.3, 0.6  # of the time: designs under profiles, coarser tables, cuts from outside
+PRODUCT, FEW, PRICES, COARSE, OUTSIDE = 0.6, 0.15, 0.35, 0.3, 0.6  # of the time left: designs under profiles, with many
+# or few secrets, rows by price, coarser tables, cuts from outside
 GAP = 1e-4  # relative, between value and bound, at which neither is worked on any more
 SEEN = 0.7  # of the time: the table without secrets that never occur
 FEW_RAYS = 12_000  # where the work shall be small and the same on every machine
 QUICK_RAYS = 20_000  # where no smaller gap is asked for
-PLAIN = (0.1, 0.3, 0.55)  # drops of further profiles, relative to E − 1
 SPIKES, ROUNDS = 600, 2  # sets that rows under a cap begin from, and how often prices are taken anew in between
-LIFTS = (0.25, 0.75, 0.1, 0.9)  # how low the floor of further profiles lies under a cap
-MANY = 2  # useful values for each pair of secrets from which coarser tables are begun with
-NEAR = (0.3, 0.15, 0.07)  # relative steps of a profile's drop and power around the best one
-CALM, GAIN = 4, 1e-4  # profiles in turn that gain less than this, relative, after which no more are tried at first
-LAST = 120  # pairs of a row that are searched exactly before it is sealed, and as many again
-PRICED = 3  # profiles under which rows are made by price
+MANY = 4  # cells for each pair of secrets from which coarser tables are begun with
+PRICED = 3  # profiles under which rows are made by price at a time
+SCAN, SCANNED = 0.6, 14  # profiles whose designs are compared: of the time for them, and at most
+FLAT = 0.05  # of E − 1: the drop of a profile that is compared with the one that a relaxation likes
 
 
 @dataclass(eq=False)
@@ -76,6 +74,8 @@ class Chain:
         self.notes: list[str] = []
         self.profiles: list[Profile] = [] if profile is None else [profile]
         self.values: dict[Profile, float] = {}  # of two-level designs
+        self.families: dict[Profile, Families] = {}
+        self.turn = 0
         self.priced: dict[Profile, ProductMover] = {}
         self.given = profile is not None
         self.seen = np.flatnonzero(within.joint.p_secret > 0)
@@ -86,16 +86,23 @@ class Chain:
         known = hasattr(self.within, "masses_of") or (hasattr(self.within, "masses") and self.within.budget > 0)
         return known and self.reads == "both" and len(self.seen) == len(self.within.joint.p) > 1
 
-    def run(self, starts: Sequence[Floats]) -> Found:
+    @property
+    def few(self) -> bool:
+        """Whether secrets are few beside the cells: merging pays, and blocks of one secret at a time tell little."""
+        return int((self.within.joint.p > 0).sum()) >= MANY * len(self.seen) ** 2
+
+    def run(self, starts: Sequence[Floats], others: Sequence[Floats] = ()) -> Found:
         """Every stage while there is time; interrupting ends with the best so far."""
         try:
             for start in starts:
                 self._try("starts", partial(self._pool, start))
+            for rows in others:
+                self._try("others", partial(self._pool, rows, steep=True))
             if self.shared:
                 self._try("product", self._products)
             if not self.given:
                 if self.values:
-                    self._try("prices", lambda: improve(self.master, [self._priced], self.budget.part(PRODUCT)))
+                    self._try("prices", lambda: improve(self.master, [self._priced], self.budget.part(PRICES)))
                 if self.at_most is not None:
                     self._try("spikes", self._spikes)
                 self._try("outside", self._outside)
@@ -116,58 +123,56 @@ class Chain:
         self.stages[name] = self.master.solve()
         self.budget.tell(name, self.master.value)
 
-    def _pool(self, rows: Floats) -> None:
-        """Rows over all cells that are private already; on small tables, where it costs nothing, made steep."""
+    def _pool(self, rows: Floats, steep: bool = False) -> None:
+        """Rows over all cells, private already or made as steep as may be; on small tables that costs nothing."""
         x = self.coordinates.taken(rows)
         x = x[x @ self.coordinates.p > 0]
         if len(x):
-            self.master.add(settled(self.cone, x) if len(self.coordinates.p) <= NUMBERS else x)
+            self.master.add(settled(self.cone, x) if steep or len(self.coordinates.p) <= NUMBERS else x)
 
     def _products(self) -> None:
-        """Two-level designs under the profile that a relaxation likes and under none."""
+        """Two-level designs: under the profile that is best by a part of the work, and under none."""
         if self.given:
-            self._under(self.profiles[0])
+            self._under(self.profiles[0], self.budget)
             return
-        budget, profiles = self.budget.part(PRODUCT), [capped(self.epsilon, self.at_most)]
+        p, best = self.within.joint.p, capped(self.epsilon, self.at_most)
+        small = len(self.coordinates.p) <= NUMBERS or self.few  # met from outside, or moved from coarser ones
+        budget = self.budget.part(FEW if self.few else PRODUCT)
         if self.within.budget > 0:
-            profiles = [ranked(self.within, self.within.joint.p, self.epsilon, self.at_most)[0], *profiles]
-        for profile in profiles:
-            if not self.values or not budget.over:
-                self._under(profile)
-        best, calm = self.master.solve(), 0
-        more = self.within.budget > 0 and len(self.coordinates.p) > NUMBERS  # smaller ones are met from outside
-        while more and calm < CALM and not budget.over and len(self._other_profile(best, budget)):
-            calm = 0 if self.master.solve() > best * (1 + GAIN) else calm + 1
-            best = self.master.value
+            first, scan = liked(self.within, p, self.epsilon, self.at_most)[0], budget.part(SCAN)
 
-    def _under(self, profile: Profile) -> Floats:
+            def rough(profile: Profile) -> float:
+                if profile not in self.values:
+                    if len(self.values) > 1 and scan.over:
+                        raise OutOfTime
+                    self.values[profile] = two_level(self._families(profile), scan, rough=True).value(p)
+                return self.values[profile]
+
+            if small or self.quick:
+                best = first
+            else:  # the relaxation asks for column sums on average alone, and likes great drops too much
+                flat = replace(first, drop=FLAT * float(np.expm1(self.epsilon)))
+                best = climbed(rough, max(first, flat, key=rough), self.epsilon, self.at_most, SCANNED)[0]
+        self._under(best, budget)
+        if small and not budget.over:
+            self._under(capped(self.epsilon, self.at_most), budget)
+
+    def _families(self, profile: Profile) -> Families:
+        if profile not in self.families:
+            self.families[profile] = Families(self.within, self.within.joint.p, self.epsilon, profile)
+        return self.families[profile]
+
+    def _under(self, profile: Profile, budget: Budget) -> None:
         """The best two-level design found under a profile; its rows join the pool as steep as their own pairs allow.
 
         A profile asks more than privacy does, of most rows.
         """
-        p = self.within.joint.p
-        x = self.coordinates.taken(two_level(self.within, p, self.epsilon, profile, self.budget).rows())
+        x = self.coordinates.taken(two_level(self._families(profile), budget).rows())
         theta = x @ self.coordinates.p
         x, theta = self.coordinates.unit(x[theta > 0]), theta[theta > 0]
         steep = settled(self.cone, x)
         self.values[profile] = float(_weights(theta, x, steep) @ (xlogx(steep) @ self.coordinates.p))
         self.master.add(steep)
-        return steep
-
-    def _other_profile(self, _: object, __: Budget) -> Floats:
-        """A design under a profile that was not tried: steps around the best, plain ones, smaller steps."""
-        E = float(np.exp(self.epsilon))
-        best = max(self.values, key=lambda x: self.values[x])
-        plain = [replace(best, drop=part * (E - 1), power=0.5) for part in PLAIN]
-        lifts = [capped(self.epsilon, self.at_most, part) for part in LIFTS] if self.at_most else []
-        first, *others = (
-            [best.beside(a, c) for a, c in ((1, k), (1, 1 / k), (1 / k, 1), (k, 1))]
-            for k in (1 + x for x in NEAR)
-        )
-        for profile in itertools.chain(first, plain, lifts, *others):
-            if profile not in self.values and 1 + profile.drop < 0.99 * E:
-                return self._under(profile)
-        return np.zeros((0, len(self.coordinates.p)))
 
     def _outside(self) -> None:
         """Rows of few numbers: cuts from outside, which also bound every private mechanism."""
@@ -193,7 +198,7 @@ class Chain:
         cells, secrets = int((joint.p > 0).sum()), len(self.seen)
         if self.reads != "both" or cells <= 2 * secrets + 2 or not hasattr(self.within, "around"):
             return
-        if cells < MANY * secrets**2 or (self.at_most and cells <= NUMBERS):  # merging pays where a secret has many
+        if not self.few or (self.at_most and cells <= NUMBERS):
             return
         groups = merged(joint, (cells - secrets) // 2)
         below = Chain(
@@ -210,7 +215,7 @@ class Chain:
             free = FreeRows(self.cone.cap, self.coordinates.p)
             moves = [lambda _, budget: free.rows(self.master.prices, budget)]
         elif self.values:
-            moves = [self._priced, *([self._other_profile] if self.within.budget > 0 else []), *moves]
+            moves = [self._priced, *moves]
         improve(self.master, moves, self.budget)
 
     def _spikes(self) -> None:
@@ -239,24 +244,23 @@ class Chain:
                 self.master.learn()
 
     def _priced(self, _: Floats, budget: Budget) -> Floats:
-        """Rows of product form for the master's prices, under the best profiles."""
+        """Rows of product form for the master's prices, under the best profile and, in turn, two of the others."""
         p, found = self.within.joint.p, []
         prices = np.zeros(p.size)
         prices[self.coordinates.cell] = self.master.prices
-        for profile in sorted(self.values, key=lambda x: -self.values[x])[:PRICED]:
+        best, *others = sorted(self.values, key=lambda x: -self.values[x])
+        others = others[self.turn % max(len(others), 1) :] + others
+        self.turn += PRICED - 1
+        for profile in dict.fromkeys([best, *others[: PRICED - 1]]):
             if profile not in self.priced:
-                self.priced[profile] = ProductMover(self.within, p, self.epsilon, profile)
+                self.priced[profile] = ProductMover(self._families(profile))
             found.append(self.priced[profile].rows(prices.reshape(p.shape), budget))
         return self.coordinates.unit(self.coordinates.taken(np.concatenate(found)))
 
     def _finished(self) -> Found:
-        """The rows in use, private to the last pair, mixed once more beside those that nearly were in use."""
-        x, theta = mixed_again(self.cone, self.master).used()
-        if isinstance(self.cone, RatioCone):  # pairs that the screen misses would cost a coarser sealing
-            last = RatioCone(self.within, self.epsilon + self.spare, self.reads, self.at_most)
-            last.MOST = LAST
-            before, x = x, repaired(last, x)
-            theta = _weights(theta, before, x)
+        """The rows in use and those nearly in use, private to the last pair, mixed once more."""
+        last = RatioCone(self.within, self.epsilon + self.spare, self.reads, self.at_most, closely=True)
+        x, theta = mixed_again(last, self.master).used()
         rows = self.coordinates.full(theta[:, None] * x)
         value = float(theta @ (xlogx(x) @ self.coordinates.p))
         return Found(rows / rows.sum(0), value, self.bound, self.stages, self.notes)
@@ -273,10 +277,11 @@ def _weights(theta: Floats, x: Floats, y: Floats) -> Floats:
 
 def most_informative(
     within: Any, epsilon: float, budget: Budget, *, reads: str = "both", starts: Sequence[Floats] = (),
-    profile: Profile | None = None, gap: float = GAP, quick: bool = False, at_most: float | None = None,
+    others: Sequence[Floats] = (), profile: Profile | None = None, gap: float = GAP, quick: bool = False,
+    at_most: float | None = None,
 ) -> Found:
-    """Rows that keep most of I(X;Y) under ε-RLDP over the set and at_most-RLDP over any distribution; starts are rows
-    over all inputs, private or not.
+    """Rows that keep most of I(X;Y) under ε-RLDP over the set and at_most-RLDP over any distribution; starts are
+    private rows over all inputs, others those of other designs of this table, private or not.
 
     The table is put into an order of its own first, so that the answer does not depend on the order of its labels.
     """
@@ -294,7 +299,8 @@ def most_informative(
     seen = within.joint.p_secret > 0
     if reads == "both" and 1 < seen.sum() < S and hasattr(within, "around"):
         first.append(_without_empty(within, seen, epsilon, budget.part(SEEN), first, profile, at_most))
-    found = Chain(within, epsilon, reads, budget, gap=gap, profile=profile, quick=quick, at_most=at_most).run(first)
+    chain = Chain(within, epsilon, reads, budget, gap=gap, profile=profile, quick=quick, at_most=at_most)
+    found = chain.run(first, [ordered(x, s, u) for x in others])
     rows = found.rows if reads == "both" else found.rows[:, :U]
     found.rows = ordered(rows, np.argsort(s), np.argsort(u))
     return found
@@ -319,8 +325,8 @@ def widest(
 ) -> tuple[Layout, Profile]:
     """A layout for a table whose rows cannot be listed: two-level blocks under the profile that a relaxation likes."""
     p = within.joint.p
-    chosen = ranked(within, p, epsilon, at_most)[0] if profile is None else profile
-    return safe(two_level(within, p, epsilon, chosen, budget), within, p, epsilon), chosen
+    chosen = liked(within, p, epsilon, at_most)[0] if profile is None else profile
+    return safe(two_level(Families(within, p, epsilon, chosen), budget), within, p, epsilon), chosen
 
 
 def _order(p: Floats) -> tuple[Any, Any]:

@@ -8,9 +8,10 @@ from scipy import sparse
 
 from sfumato.optimise.arrays import Floats, xlogx
 from sfumato.optimise.cone import Cone, Coordinates, repaired
-from sfumato.optimise.linear import INFINITY, PRIMAL, LinearProgramme
+from sfumato.optimise.linear import DUAL, INFINITY, PRIMAL, LinearProgramme, Solution
 
 USED = 1e-10  # weight below which a row is not in use
+MET = 1e-7  # of columns that shall sum to 1: what is missing is shared out, and a proof notices more
 BESIDE = 64  # rows that are mended for the last mixture although they are not in use
 KEPT = 32  # rows kept for each coordinate: those that price out best
 BUNDLE, FEWEST = 3, 300  # of these, and rows at least, in the programme that finds prices
@@ -48,12 +49,22 @@ class Information:
         self.theta = np.append(self.theta, np.zeros(len(rows)))
 
     def solve(self) -> float:
-        """Mix the pool best; the value never falls."""
+        """Mix the pool best; the value never falls.
+
+        HiGHS's primal simplex may call a mixture optimal whose columns do not sum to 1 (where rows are there twice):
+        then the programme is solved once more from nothing.
+        """
         found = self.lp.solve(PRIMAL)
-        if found.optimal:
+        if not self._met(found):
+            self.lp.h.clearSolver()
+            found = self.lp.solve(DUAL)
+        if self._met(found):
             self.theta, self.dual = found.x, found.row_dual
             self.value = max(self.value, float(self.gains @ found.x))
         return self.value
+
+    def _met(self, found: Solution) -> bool:
+        return found.optimal and float(np.abs(found.x @ self.rows - 1.0).max()) < MET
 
     def used(self) -> tuple[Floats, Floats]:
         """Rows in use and their weights."""

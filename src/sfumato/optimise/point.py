@@ -9,6 +9,7 @@ from sfumato.optimise.arrays import Floats
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import Coordinates
 from sfumato.optimise.master import Information
+from sfumato.optimise.product.designs import Families
 from sfumato.optimise.product.layout import Layout
 from sfumato.optimise.product.levelling import level
 from sfumato.optimise.product.moves import ProductMover
@@ -38,7 +39,7 @@ def best_channel(shares: Floats, epsilon: float, budget: Budget) -> Floats:
         master.add(1.0 + (E - 1.0) * sets)
         budget.tell("rows", master.solve())
     else:
-        product = ProductMover(Known(), joint.p, epsilon, Profile(0.0))
+        product = ProductMover(Families(Known(), joint.p, epsilon, Profile(0.0)))
         order = np.argsort(-shares)
         one = np.tri(S, S)[:, np.argsort(order)]  # the commonest 1, 2, … of them
         listed = np.concatenate([np.eye(S), 1 - np.eye(S), one, 1 - one[:-1]])

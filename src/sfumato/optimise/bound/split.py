@@ -13,7 +13,6 @@ from sfumato.optimise.budget import FREE, Budget
 TURNS = (20, 4)  # of two-level blocks at the first length T and at the next
 LENGTHS = 12  # halvings for T
 LARGE = 0.35  # share from which one secret dominates: prices that fit t = 1 fail for its own families
-SHARE = 0.5  # of the time left for the tables that all families rest on
 LEAN = 0.42  # of the slack for M, the rest for m: M grows faster with its part
 EDGES = np.array([0.0, 0.02, 0.05, 0.125, 0.3, 0.65, 1.0])  # of log t in units of ε: families of a distinguished secret
 PRICES = (5, 6)  # steps of prices, T being taken anew between them
@@ -89,27 +88,31 @@ class Families:
         self.tight = np.zeros((len(split.tables), 2, count), dtype=bool)
 
     def run(self, budget: Budget) -> float:
-        """The worst family's tables are made good, until it is good already or time is over."""
+        """The worst family's tables are made good, until it is good already or time is over.
+
+        What is made good for a lower floor serves all higher ones, so between the floors that are good already and the
+        one that is asked for the middle comes first.
+        """
         split, count = self.split, len(self.t) - 1
-        for s in range(len(split.strands)):  # what all families rest on first
-            if not budget.over:
-                self._tighten(s, 0, 0, budget.part(float(SHARE * split.shares[s] / split.shares[s:].sum())))
         for s in range(len(split.strands)):
-            if budget.over:
-                self.own[s] = [self._table(s, 1, count - 1, 0, FREE)] * count
-            else:
-                self.own[s] = [self._table(s, 1, k, 0 if self.t[k + 1] < NEAR else ROUNDS, FREE) for k in range(count)]
+            roofs = (count - 1,) if budget.over else range(1, count, 2)
+            tables = {k: self._table(s, 1, k, 0, FREE) for k in roofs}
+            self.own[s] = [tables[min(i for i in tables if i >= k)] for k in range(count)]
         best = np.inf
         while True:
             value, (s0, k) = self.assembled()
             best = min(best, value)
-            todo = [(s, 0) for s in np.argsort(-split.shares) if not self.tight[s, 0, k]]
-            todo += [] if self.tight[s0, 1, k] else [(s0, 1)]
+            todo = [(int(s), 0, self._next(int(s), k)) for s in np.argsort(-split.shares) if not self.tight[s, 0, k]]
+            todo += [] if self.tight[s0, 1, k] else [(s0, 1, k)]
             if not todo or budget.over:
                 return best
-            for s, kind in todo:
+            for s, kind, at in todo:
                 if not budget.over:
-                    self._tighten(int(s), kind, k, budget)
+                    self._tighten(s, kind, at, budget)
+
+    def _next(self, s: int, k: int) -> int:
+        below = np.flatnonzero(self.tight[s, 0, :k])
+        return (int(below[-1]) + 1 + k + 1) // 2 if len(below) else (k + 1) // 2
 
     def _table(self, s: int, kind: int, k: int, rounds: int, budget: Budget) -> Floats:
         split = self.split
@@ -185,5 +188,5 @@ def split(p: Floats, slack: Slack, epsilon: float, budget: Budget = FREE) -> flo
     half = Split(p, slack, epsilon)
     if not half.start(budget.part(0.2)):
         return np.inf
-    half.improve(budget.part(0.45))
+    half.improve(budget.part(0.35))
     return min(Families(half).run(budget), entropy(p.ravel()))

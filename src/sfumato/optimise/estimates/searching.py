@@ -17,7 +17,7 @@ from sfumato.optimise.estimates.goal import Goal
 from sfumato.optimise.estimates.master import FINE, USED, Estimates
 from sfumato.optimise.estimates.starts import of_cells, of_values, steep
 from sfumato.optimise.moves.barrier import EMPTY
-from sfumato.optimise.product.profiles import capped, ranked
+from sfumato.optimise.product.profiles import capped, liked
 from sfumato.optimise.product.two_level import Ball
 from sfumato.optimise.search import moved
 from sfumato.uncertainty import ChiSquareBall, Exactly, RenyiBall, UncertaintySet
@@ -106,7 +106,7 @@ class _Search:
         self.movers: list[BlockMover] = []
         if ball is not None and cone.reads == "both":
             p = within.joint.p
-            profiles = [] if ball.budget == 0 else ranked(ball, p[p.sum(1) > 0], epsilon, at_most)[:1]
+            profiles = [] if ball.budget == 0 else [liked(ball, p[p.sum(1) > 0], epsilon, at_most)[0]]
             plain = capped(epsilon, at_most)
             self.movers = [BlockMover(ball, cone, epsilon, x) for x in dict.fromkeys([plain, *profiles])]
         shape = within.joint.shape

@@ -33,7 +33,8 @@ DOMAIN = 0.01  # weight of log(μ − v) and log(v − m), which keep steps insi
 ZEROS = 0.1  # weight of log v: zeros are approached, not begun with
 SEARCHES = 24  # halvings of a step
 EMPTY = 1e-9  # mass given to a secret that never occurs, so that its conditional is free but its logarithm is not
-PAIRS = 2  # pairs of secrets per secret that a row is solved under at once, at least; more join as they are violated
+PAIRS, ALL = 2, 30  # pairs of secrets per secret that a row is solved under at once, or all where they are few; more
+# join as they are violated
 ROUNDS = 3  # of solving, for rows with more pairs than that
 GRID = np.geomspace(1e-2, 1e2, 7)  # distances of the first μ from the values it bounds, in units of a row
 LEANS = (0.3, 1.0, 3.0)  # those of m, relative to them
@@ -258,7 +259,7 @@ class BallMover:
     @property
     def _count(self) -> int:
         S = len(self.cone.secrets)
-        return min(S * (S - 1), PAIRS * S)
+        return min(S * (S - 1), max(PAIRS * S, ALL))
 
     def _moved(self, slopes: Slopes, starts: Floats, at: Ints, budget: Budget) -> Floats:
         S = len(self.cone.secrets)

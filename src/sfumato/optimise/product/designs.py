@@ -8,33 +8,58 @@ import numpy as np
 
 from sfumato.optimise.arrays import Floats, greatest_gap
 from sfumato.optimise.budget import Budget
+from sfumato.optimise.product.groups import Groups
 from sfumato.optimise.product.layout import Layout
 from sfumato.optimise.product.levelling import level
 from sfumato.optimise.product.profiles import relaxed, windows
 from sfumato.optimise.product.strands import decoupled
-from sfumato.optimise.product.two_level import MASSES, NODES, Ball, Heights, Profile, TwoLevel, bend
+from sfumato.optimise.product.two_level import LISTED, NODES, Ball, Heights, Profile, TwoLevel, bend
 
 STEPS = 512  # of the budget at which a finished layout is compared
 PROOF = 3e-6  # nats left for the proof on a grid and the rounding
+LEVEL = 5e-3  # of the value: what a total that is not level may lose before rows are grouped
 WIDE = 2_000  # cells beyond which heights are tabled more coarsely and T stays what the relaxation says
 
 
-def two_level(ball: Ball, p: Floats, epsilon: float, profile: Profile, budget: Budget) -> Layout:
-    """The best two-level blocks found under a profile, their atoms ordered so that the total is level."""
-    E, shares = math.exp(epsilon), p.sum(1)
-    wide = p.size > WIDE
-    nodes, grid = (17, bend(129)) if wide else (NODES, bend(MASSES))
-    heights = [Heights(ball, s, float(share), E, profile, nodes, grid) for s, share in enumerate(shares)]
-    low, high = 1 / E, 1 / (1 + profile.drop)
-    envelopes, total, _ = relaxed(heights, shares, low, high)
-    rng = np.random.default_rng(0)
-    families = [
-        TwoLevel.of(ball, p, s, h, windows(p[s] / shares[s], env.support(total), rng))
-        for s, (h, env) in enumerate(zip(heights, envelopes, strict=True))
-    ]
-    more = {"tolerance": 1e-3, "rounds": 8, "steps": 1} if wide else {}
-    layout = decoupled(families, shares, total, low, high, budget, **more)  # type: ignore[arg-type]
-    return level(layout, p, passes=2, trials=60) if wide else level(layout, p)
+class Families:
+    """The two-level blocks of every secret under a profile, and a first total T."""
+
+    def __init__(self, ball: Ball, p: Floats, epsilon: float, profile: Profile) -> None:
+        E, self.p, self.shares = math.exp(epsilon), p, p.sum(1)
+        self.wide = p.size > WIDE
+        self.low, self.high = 1 / E, 1 / (1 + profile.drop)
+        laws, heights = p / self.shares[:, None], []
+        for s, share in enumerate(self.shares.tolist()):
+            measure = ball.measure(s) if hasattr(ball, "measure") else laws[s]
+            nodes, masses = (17, bend(129)) if self.wide else (NODES, TwoLevel.masses(laws[s], measure))
+            heights.append(Heights(ball, s, share, E, profile, nodes, masses))
+        envelopes, self.total, _ = relaxed(heights, self.shares, self.low, self.high)
+        rng, few = np.random.default_rng(0), p.shape[1] <= LISTED
+        self.blocks = [
+            TwoLevel(q, h, None if few else windows(q, env.support(self.total), rng))
+            for q, h, env in zip(laws, heights, envelopes, strict=True)
+        ]
+
+
+def two_level(families: Families, budget: Budget, *, rough: bool = False) -> Layout:
+    """The best two-level blocks found under a profile, their atoms ordered so that the total is level.
+
+    Where one secret dominates the total cannot be level, and rows are grouped by its block. rough=True does a part of
+    the work: enough to compare profiles.
+    """
+    p, less = families.p, rough or families.wide
+    more = {"tolerance": 1e-3, "rounds": 8, "steps": 3 if rough else 1} if less else {}
+    apart = decoupled(
+        families.blocks, families.shares, families.total, families.low, families.high, budget, **more  # type: ignore[arg-type]
+    )
+    layout = level(apart, p, passes=2, trials=60) if less else level(apart, p)
+    lost = apart.if_level(p) - layout.value(p)
+    if less or lost <= LEVEL * layout.value(p) or budget.over or len(p) < 2:
+        return layout
+    grouped = Groups(families.blocks, p, layout)
+    grouped.run(budget)
+    other = grouped.layout()
+    return other if other.value(p) > layout.value(p) else layout
 
 
 def safe(layout: Layout, ball: Ball, p: Floats, epsilon: float) -> Layout:

@@ -55,23 +55,18 @@ class Layout:
         rows[:, lost] = length[:, None]
         return np.asarray(rows / rows.sum(axis=0))
 
+    def _gain(self, p: Floats) -> float:
+        atoms = zip(self.lengths, self.heights, p, strict=True)
+        return sum(float(w @ (xlogx(h) @ row)) for w, h, row in atoms)
+
+    def if_level(self, p: Floats) -> float:
+        """What I(X;Y) would be if the atoms could be ordered so that the total height is level."""
+        return self._gain(p) + float(np.log(self.total))
+
     def value(self, p: Floats) -> float:
         """I(X;Y) in nats without building the rows."""
         length, index = self.cells()
-        gain = sum(
-            float(w @ (xlogx(h) @ p[s])) for s, (w, h) in enumerate(zip(self.lengths, self.heights, strict=True))
-        )
         z = np.zeros(len(length))
         for s, h in enumerate(self.heights):
             z += (h @ p[s])[index[:, s]]
-        return gain - float(length @ xlogx(z))
-
-
-def layout_of_rows(rows: Floats, p: Floats) -> Layout:
-    """Rows as a layout in which all secrets have the same cuts; lengths are the rows' probabilities under P̂."""
-    S, U = p.shape
-    weight = rows @ p.ravel()
-    keep = weight > 1e-15
-    blocks = (rows[keep] / weight[keep, None]).reshape(-1, S, U)
-    length = weight[keep]
-    return Layout(float(length.sum()), (length,) * S, tuple(blocks[:, s] for s in range(S)))
+        return self._gain(p) - float(length @ xlogx(z))

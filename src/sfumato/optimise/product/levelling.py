@@ -20,7 +20,8 @@ class _Profile:
     def over(self, ends: Floats) -> Floats:
         """Integral over consecutive intervals that end at `ends` [trial, atom]."""
         at = np.interp(ends, self.knots, self.integral)
-        return np.asarray(np.diff(at, axis=1, prepend=0.0))
+        at[:, 1:] -= at[:, :-1].copy()
+        return np.asarray(at)
 
 
 def level(layout: Layout, p: Floats, *, passes: int = 4, trials: int = 400, seed: int = 0) -> Layout:
@@ -78,7 +79,7 @@ def _rest(layout: Layout, orders: list[Ints], z: list[Floats], s: int, placed: s
         ends = np.cumsum(layout.lengths[r][orders[r]])
         heights = z[r][orders[r]]
         places.append(np.concatenate([[0.0], ends[:-1]]))
-        jumps.append(np.diff(heights, prepend=0.0))
+        jumps.append(heights - np.append(0.0, heights[:-1]))
     place, jump = np.concatenate(places), np.concatenate(jumps)
     order = np.argsort(place, kind="stable")
     height = np.cumsum(jump[order])

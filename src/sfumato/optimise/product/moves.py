@@ -7,39 +7,25 @@ all that were found then raises the reduced gain itself.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from sfumato.optimise.arrays import Floats, Ints, xlogx
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.product.profiles import windows
-from sfumato.optimise.product.two_level import Ball, Heights, Profile, TwoLevel
+from sfumato.optimise.product.designs import Families
 
 SLOPES = 12  # tangents of φ between the least and the greatest mean of a row
 NEXT = 3  # blocks of a secret for each slope
 PASSES = 3  # over the secrets
 STRANGERS = 48  # rows of any blocks that are exchanged too: tangents do not reach rows between two corners
-LISTED = 10  # useful values up to which all sets are listed instead of searched
 
 
 class ProductMover:
     """The rows of product form under one profile."""
 
-    def __init__(self, ball: Ball, p: Floats, epsilon: float, profile: Profile) -> None:
-        self.p, self.shares, E = p, p.sum(1), math.exp(epsilon)
-        rng, k = np.random.default_rng(0), p.shape[1]
+    def __init__(self, families: Families) -> None:
+        self.p, self.shares, self.families = families.p, families.shares, families.blocks
         self.rng = np.random.default_rng(1)
-        every = ((np.arange(1, (1 << k) - 1)[:, None] >> np.arange(k)) & 1).astype(float) if 1 < k <= LISTED else None
-        self.families, self.listed = [], []
-        for s, share in enumerate(self.shares):
-            q = p[s] / share
-            heights = Heights(ball, s, float(share), E, profile)
-            family = TwoLevel.of(ball, p, s, heights, windows(q, np.zeros(0), rng) if every is None else every)
-            self.families.append(family)
-            if k <= LISTED:
-                self.listed.append(ball.extreme(s, E) if hasattr(ball, "extreme") else family.start())
-        self.slopes = 1.0 + np.log(np.geomspace(1.0 + profile.drop, E, SLOPES))
+        self.slopes = 1.0 + np.log(np.geomspace(1.0 / families.high, 1.0 / families.low, SLOPES))
 
     def rows(self, prices: Floats, budget: Budget) -> Floats:
         """Rows over all cells for prices λ[s, u]; none once the time is over."""
@@ -59,12 +45,11 @@ class ProductMover:
 
     def _blocks(self, s: int, prices: Floats) -> Floats:
         """Candidates of one secret: the best few for every slope."""
-        family = self.families[s]
-        if not self.listed:
-            y = prices / self.shares[s]
+        family, y = self.families[s], prices / self.shares[s]
+        if family.every is None:
             return np.concatenate([family.best(y + c * family.q, NEXT) for c in self.slopes])
-        h = self.listed[s]
-        reduced = xlogx(h) @ self.p[s] - h @ prices - self.slopes[:, None] * (h @ self.p[s])
+        h = family.every
+        reduced = family.worth - h @ y - self.slopes[:, None] * (h @ family.q)
         few = min(NEXT, len(h))
         return np.asarray(h[np.unique(np.argpartition(-reduced, few - 1, axis=1)[:, :few])])
 

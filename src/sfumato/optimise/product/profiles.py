@@ -7,10 +7,13 @@ That bounds G_s(T) and is nearly attained where many sets have the mass it asks 
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.optimize import minimize
 
 from sfumato.optimise.arrays import Floats, xlogx
 from sfumato.optimise.product.two_level import Ball, Heights, Profile, bend
@@ -18,7 +21,8 @@ from sfumato.optimise.product.two_level import Ball, Heights, Profile, bend
 SAMPLE = 24  # secrets, spread over the range of shares, on which profiles are compared
 COARSE = 65  # masses in the relaxation
 DROPS = (0.0, 0.05, 0.12, 0.25, 0.45, 0.7, 0.9)  # of E − 1: the first profiles tried
-FINER = (0.5, 0.25, 0.12)  # relative steps around the best one
+STRIDE, TRIES, FINE = 0.5, 30, 1e-5  # of the simplex method: first step in logits, profiles at most, nats
+ROUGH = 17  # shares of the budget at which corridors are kept in the relaxation
 WINDOWS = 250  # sets of each mass that start a programme: runs of a few circular orders of U
 
 
@@ -80,39 +84,73 @@ def capped(epsilon: float, at_most: float | None, lift: float = 0.5) -> Profile:
     return Profile(0.0, 0.5, math.exp(-room), math.exp(at_most - room))
 
 
-def ranked(ball: Ball, p: Floats, epsilon: float, at_most: float | None = None) -> list[Profile]:
-    """Profiles, the greatest relaxation first."""
-    found = _scored(ball, p, epsilon, at_most)
-    return sorted(found, key=lambda x: -found[x])
+def liked(ball: Ball, p: Floats, epsilon: float, at_most: float | None = None) -> tuple[Profile, float]:
+    """The profile with the greatest relaxation found, and that relaxation: about what the best two-level rows keep."""
+    E, score = math.exp(epsilon), _Relaxation(ball, p, epsilon, at_most)
+    plain = capped(epsilon, at_most)
+    first = max((replace(plain, drop=part * (E - 1.0)) for part in DROPS), key=score)
+    return climbed(score, first, epsilon, at_most, TRIES)
 
 
-def relaxed_value(ball: Ball, p: Floats, epsilon: float, at_most: float | None = None) -> float:
-    """About what the best two-level rows keep of a table, in nats."""
-    return max(_scored(ball, p, epsilon, at_most).values())
+def climbed(
+    score: Callable[[Profile], float], first: Profile, epsilon: float, at_most: float | None, tries: int
+) -> tuple[Profile, float]:
+    """The best profile that the simplex method meets from the first one, and its score.
+
+    Profiles that are alike at b' = b/2, where both secrets of a pair take half, form a ridge on which drop and power
+    trade against each other; so it moves in the logits of f(0) and of f(b/2) relative to f(0), and of the floor's place
+    under a cap.
+    """
+    rise, seen = math.exp(epsilon) - 1.0, {first: score(first)}
+    room = 0.0 if at_most is None else at_most - epsilon
+    start = [_logit(first.drop / rise), _logit(1.0 - 0.5**first.power)]
+    if room > 0.0:
+        start.append(_logit(-math.log(first.floor) / room))
+
+    def cost(x: Floats) -> float:
+        under = capped(epsilon, at_most, _share(x[2])) if room > 0.0 else capped(epsilon, at_most)
+        profile = replace(under, drop=rise * _share(x[0]), power=-math.log2(1.0 - _share(x[1])))
+        if profile not in seen:
+            seen[profile] = score(profile)
+        return -seen[profile]
+
+    corners = np.array(start) + STRIDE * np.vstack([np.zeros(len(start)), np.eye(len(start))])
+    settings = {"maxfev": tries, "initial_simplex": corners, "fatol": FINE}
+    with contextlib.suppress(OutOfTime):
+        minimize(cost, corners[0], method="Nelder-Mead", options=settings)
+    best = max(seen, key=lambda x: seen[x])
+    return best, seen[best]
 
 
-def _scored(ball: Ball, p: Floats, epsilon: float, at_most: float | None) -> dict[Profile, float]:
-    E, shares, plain = math.exp(epsilon), p.sum(1), capped(epsilon, at_most)
-    least = 0.0 if at_most is None else math.exp(epsilon - at_most) * (1 - 1e-9)
-    order = np.argsort(shares)
-    chosen = order[np.unique(np.linspace(0, len(shares) - 1, min(SAMPLE, len(shares))).round().astype(int))]
-    some, grids = shares[chosen], [possible(p[s] / shares[s]) for s in chosen]
-    seen: dict[Profile, float] = {}
+class OutOfTime(Exception):
+    """Raised by a score that has no time left: the best so far is taken."""
 
-    def score(x: Profile) -> None:
-        if x not in seen and x.drop < 0.99 * (E - 1) and least <= x.floor <= 1 + 1e-9:
-            each = zip(chosen, some, grids, strict=True)
-            heights = [Heights(ball, int(i), float(s), E, x, 17, w) for i, s, w in each]
-            seen[x] = relaxed(heights, some / some.sum(), 1 / E, 1 / (1 + x.drop))[2]
 
-    for part in DROPS:
-        score(replace(plain, drop=part * (E - 1.0)))
-    for step in FINER:
-        for name in ("power", "drop") if at_most is None else ("power", "drop", "lift"):
-            here = max(seen, key=lambda x: seen[x])
-            for factor in (1 + step, 1 / (1 + step)):
-                score(here.beside(**{name: factor}))
-    return seen
+def _logit(share: float) -> float:
+    share = min(max(share, 0.02), 0.98)
+    return math.log(share / (1.0 - share))
+
+
+def _share(logit: float) -> float:
+    return 1.0 / (1.0 + math.exp(-min(max(logit, -6.0), 6.0)))
+
+
+class _Relaxation:
+    """The relaxation of profiles on some secrets."""
+
+    def __init__(self, ball: Ball, p: Floats, epsilon: float, at_most: float | None) -> None:
+        self.ball, self.E, shares = ball, math.exp(epsilon), p.sum(1)
+        self.least = 0.0 if at_most is None else math.exp(epsilon - at_most) * (1 - 1e-9)
+        order = np.argsort(shares)
+        self.chosen = order[np.unique(np.linspace(0, len(shares) - 1, min(SAMPLE, len(shares))).round().astype(int))]
+        self.some, self.grids = shares[self.chosen], [possible(p[s] / shares[s]) for s in self.chosen]
+
+    def __call__(self, x: Profile) -> float:
+        if x.drop >= 0.99 * (self.E - 1) or not self.least <= x.floor <= 1 + 1e-9:
+            return -np.inf
+        each = zip(self.chosen, self.some, self.grids, strict=True)
+        heights = [Heights(self.ball, int(i), float(s), self.E, x, ROUGH, w) for i, s, w in each]
+        return relaxed(heights, self.some / self.some.sum(), 1 / self.E, 1 / (1 + x.drop))[2]
 
 
 def windows(q: Floats, masses: Floats, rng: np.random.Generator) -> Floats:

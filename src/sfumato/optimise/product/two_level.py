@@ -12,6 +12,8 @@ from sfumato.optimise.arrays import Floats, xlogx
 NODES = 65  # shares of the budget at which a block must keep its corridor
 BEAM, EXCHANGES = 8, 8  # sets that exchanges begin from, and how often at most
 MASSES = 513  # masses w = P̂(H|s) at which heights are tabled; between them they are interpolated, and mended later
+LISTED = 8  # useful values up to which all sets are listed instead of searched
+OFFERED = 8  # blocks that a price brings in at most
 
 
 class Ball(Protocol):
@@ -35,10 +37,6 @@ class Profile:
     power: float = 0.5
     floor: float = 0.0
     roof: float = float("inf")
-
-    def beside(self, drop: float = 1.0, power: float = 1.0, lift: float = 1.0) -> Profile:
-        """Another one near it, by factors; the floor stays where constants between 1 and e^ε are allowed."""
-        return Profile(self.drop * drop, self.power * power, self.floor * lift, self.roof * lift)
 
     def __call__(self, part: Floats) -> Floats:
         """f at part = b'/b."""
@@ -102,24 +100,41 @@ class Heights:
         return tuple(np.stack([np.interp(w, self.w, row) for row in x]) for x in (self.lo, self.hi))  # type: ignore[return-value]
 
 
+def subsets(count: int) -> Floats:
+    """All sets of values but the empty one and the full one [set, u]."""
+    return (np.arange(1, (1 << count) - 1)[:, None] >> np.arange(count) & 1).astype(float)
+
+
 class TwoLevel:
     """The two-level blocks of one secret as columns that are found by price.
 
     For a given mass the best set minimises y(H), a knapsack whose relaxation is a prefix of the order y_u/q_u;
-    exchanges of one or two values mend it. What is found is a start: nothing rests on its being complete.
+    exchanges of one or two values mend it. What is found is a start: nothing rests on its being complete. Few values
+    have all their sets listed, and a set that knows the extreme blocks of its cone has those.
     """
 
-    def __init__(self, q: Floats, heights: Heights, sets: Floats, measure: Floats | None = None) -> None:
-        self.q, self.heights, self.sets = q, heights, sets
-        self.measure = q if measure is None else measure  # of sets, on which their heights depend
+    def __init__(self, q: Floats, heights: Heights, sets: Floats | None = None) -> None:
+        ball, s = heights.ball, heights.s
+        self.q, self.heights = q, heights
+        self.measure = ball.measure(s) if hasattr(ball, "measure") else q  # of sets, on which their heights depend
+        few = len(q) <= LISTED
+        self.sets = subsets(len(q)) if few else np.zeros((0, len(q))) if sets is None else sets
+        self.every: Floats | None = None
+        if few:
+            self.every = ball.extreme(s, heights.E) if hasattr(ball, "extreme") else self.start()
+            self.worth = self.gain(self.every)
 
     @staticmethod
-    def of(ball: Ball, p: Floats, s: int, heights: Heights, sets: Floats) -> TwoLevel:
-        measure = ball.measure(s) if hasattr(ball, "measure") else None
-        return TwoLevel(p[s] / p[s].sum(), heights, sets, measure)
+    def masses(q: Floats, measure: Floats) -> Floats:
+        """The masses at which heights are needed: those of all sets where they are listed."""
+        if len(q) > LISTED:
+            return bend(MASSES)
+        return np.unique(np.concatenate([[0.0, 1.0], np.clip(subsets(len(q)) @ measure, 0.0, 1.0)]))
 
     def start(self) -> Floats:
         """The two constants, and blocks on the given sets."""
+        if self.every is not None and not hasattr(self.heights.ball, "extreme"):
+            return self.every
         ends = np.array([[self.heights.least], [self.heights.most]]) * np.ones(len(self.q))
         w = np.clip(self.sets @ self.measure, 0.0, 1.0)
         lo, hi = self.heights.at(w)
@@ -130,14 +145,22 @@ class TwoLevel:
         return np.asarray(xlogx(blocks) @ self.q)
 
     def price(self, y: Floats, y0: float, tolerance: float) -> Floats:
-        """Blocks whose reduced gain exceeds the tolerance."""
-        blocks = self._found(y)
-        return np.asarray(blocks[self.gain(blocks) - blocks @ y - y0 > tolerance])
+        """Blocks whose reduced gain exceeds the tolerance, the best of them."""
+        blocks, reduced = self._reckoned(y)
+        best = np.argsort(-reduced)[:OFFERED]
+        return np.asarray(blocks[best[reduced[best] - y0 > tolerance]])
 
     def best(self, y: Floats, count: int = 2) -> Floats:
         """The blocks with the greatest gain less y·h, as many as asked for; a constant is among those compared."""
-        blocks = np.concatenate([self._found(y), self.start()[:2]])
-        return np.asarray(blocks[np.argsort(blocks @ y - self.gain(blocks))[:count]])
+        blocks, reduced = self._reckoned(y)
+        return np.asarray(blocks[np.argsort(-reduced)[:count]])
+
+    def _reckoned(self, y: Floats) -> tuple[Floats, Floats]:
+        if self.every is not None:
+            return self.every, self.worth - self.every @ y
+        ends = np.array([[self.heights.least], [self.heights.most]]) * np.ones(len(self.q))
+        blocks = np.concatenate([self._found(y), ends])
+        return blocks, self.gain(blocks) - blocks @ y
 
     def _found(self, y: Floats) -> Floats:
         k = len(self.q)
