@@ -17,7 +17,7 @@ from tests.columns_data import people, shares
 import sfumato as sf
 from measure import Row, table
 from sfumato.bundles.answers import Answer
-from sfumato.bundles.sharing import Layout, Spec, error_together
+from sfumato.bundles.sharing import Spec, TurnLayout, error_together
 from sfumato.certification.together import certify_bundle
 
 ROWS, COLUMNS, LABELS, EPSILON, RUNS = 100_000, 10, 8, 1.0, 20
@@ -26,7 +26,7 @@ NAMES = [f"c{j}" for j in range(COLUMNS)]
 
 def naive() -> float:
     """Every column and the secret by GRR with an even part of ε: √Σ n·E‖p̂ − p‖² over all tables."""
-    layout = Layout(2, (LABELS,) * COLUMNS, (1.0,) * COLUMNS)
+    layout = TurnLayout(2, (LABELS,) * COLUMNS, (1.0,) * COLUMNS)
     specs = [Spec((), True), *(Spec((c,)) for c in range(COLUMNS))]
     each = EPSILON / len(specs)
     answers = [Answer(2, 1, each), *(Answer(1, LABELS, each) for _ in range(COLUMNS))]

@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 
 import sfumato as sf
-from sfumato.comparing.olh import covariance, olh_precision
-from sfumato.comparing.points import Precision
-from sfumato.comparing.precision import precision, untouched
+from sfumato.comparing.measuring import covariance, olh_precision, precision, untouched
+from sfumato.comparing.results import Precision
 from sfumato.designers.base import Task
 from sfumato.designers.calibration import subsets
 

@@ -16,9 +16,9 @@ from sfumato.mechanism import (
     Claim,
     Conditional,
     Constant,
+    Factor,
     Layout,
     Mechanism,
-    Part,
     Product,
     Table,
     Unary,
@@ -65,7 +65,7 @@ def law(kind, secrets, useful, reads, rng):
         w = w / (inside * w[0] + (n - inside) * w[1] + (rows - 1) * n * w[2])
         return Blocks(rows, useful, 2, *map(float, w))
     first, second = (law(k, secrets, useful, reads, rng).rounded(20, 2.0**-8) for k in ("cells", "table"))
-    return Product((Part(first, (0,), 2), Part(second, (0,), 1)), rows, (useful,))
+    return Product((Factor(first, (0,), 2), Factor(second, (0,), 1)), rows, (useful,))
 
 
 def ring(kind, joint, rng):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.estimation.foreseen import foreseen
+from sfumato.estimation.estimates import foreseen
 from sfumato.optimise.estimates.closed import closed_errors
 from sfumato.optimise.estimates.goal import parts_of
 

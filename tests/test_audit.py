@@ -9,10 +9,7 @@ import pytest
 from scipy.stats import binom
 
 import sfumato as sf
-from sfumato.auditing.binomial import at_least, at_most
-from sfumato.auditing.counts import Halves, split
-from sfumato.auditing.guessing import guessing
-from sfumato.auditing.odds import odds
+from sfumato.auditing.attacks import Halves, at_least, at_most, guessing, odds, split
 from sfumato.auditing.records import as_box
 
 inf = math.inf

@@ -15,7 +15,7 @@ from sfumato.optimise.arrays import entropy, xlogx
 from sfumato.optimise.bound import bound
 from sfumato.optimise.bound.pricing import Block, Queries
 from sfumato.optimise.bound.slack import reach
-from sfumato.optimise.bound.strand import Strand
+from sfumato.optimise.bound.strand import BoundStrand
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean
 
@@ -154,7 +154,7 @@ def test_a_tree_of_prices_serves_for_other_prices_higher_floors_and_higher_roofs
     rng = np.random.default_rng(seed)
     q, alpha, E = rng.dirichlet(np.ones(values)) * 0.98 + 0.02 / values, 1 / (1 - order), 1 + 10 ** rng.uniform(-1, 0.5)
     above, below = 10 ** rng.uniform(-3, -0.3, 2)
-    strand, y = Strand(q, order, above, below, E), rng.normal(size=values) * 2
+    strand, y = BoundStrand(q, order, above, below, E), rng.normal(size=values) * 2
     strand.table(rng.normal(size=values), 1.0, E, -np.inf, 5, FREE)
     tree, limits = strand.found.items, [divergence_at(k, 1.0, alpha) for k in (above, below)]
 

@@ -21,7 +21,7 @@ import sfumato as sf
 from sfumato.cli import cli
 from sfumato.cli.app import COMMANDS, EXIT_CODES
 from sfumato.mechanism import Claim
-from sfumato.releasing.parts import split
+from sfumato.releasing.subsets import split
 from sfumato.sources import open_source
 
 FAST = ["--notion", "ldp", "--method", "srr", "--public-labels", "all"]  # proved without a ball: quick where the design does not matter

@@ -16,7 +16,7 @@ from tests.columns_data import people, shares
 
 import sfumato as sf
 from sfumato.bundles.answers import Answer, best_answer
-from sfumato.bundles.sharing import Layout, Spec, shares_of_epsilon, shares_of_rows
+from sfumato.bundles.sharing import Spec, TurnLayout, shares_of_epsilon, shares_of_rows
 from sfumato.certification.together import bundle_certificate, stand_in, summed
 from sfumato.cli import cli
 from sfumato.drawing.randomness import Stream
@@ -211,7 +211,7 @@ def test_strengths_are_the_eigenvalues_of_the_information(rows, useful, order, c
 # ---- sharing
 
 def test_rows_are_divided_as_neyman_says_when_every_table_has_its_part():
-    layout = Layout(2, (2, 4, 8), (1.0, 1.0, 4.0), with_secret=False, order=1)
+    layout = TurnLayout(2, (2, 4, 8), (1.0, 1.0, 4.0), with_secret=False, order=1)
     specs = [Spec((c,)) for c in range(3)]
     given = [s.answer(layout, 1.0) for s in specs]
     split = shares_of_rows(specs, given, layout)
@@ -222,7 +222,7 @@ def test_rows_are_divided_as_neyman_says_when_every_table_has_its_part():
 
 
 def test_epsilon_is_divided_no_worse_than_evenly_or_by_any_nearby_division():
-    layout = Layout(2, (2, 3, 12), (1.0, 1.0, 1.0))
+    layout = TurnLayout(2, (2, 3, 12), (1.0, 1.0, 1.0))
     specs = [Spec((), True), *(Spec((c,)) for c in range(3))]
     from sfumato.bundles.sharing import error_together
 
@@ -742,7 +742,7 @@ def test_columns_bundle_takes_every_categorical_column(tmp_path):
 
 
 def test_the_compiled_sampler_draws_the_same():
-    from sfumato.drawing.bundled import BundleSampler
+    from sfumato.drawing.bundle_draws import BundleSampler
 
     rows = people(2_000, columns=3, labels=5)
     bundle = sf.bundle(rows, "secret", ["c0", "c1", "c2"], 1.0, asking="in turn").bundle

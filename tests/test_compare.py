@@ -24,16 +24,12 @@ from tests.strategies import epsilons, joints, mechanisms
 import sfumato as sf
 from sfumato.cli import cli
 from sfumato.comparing import Comparison, Point, curve, measuring, workers
-from sfumato.comparing.chart import Axes, Line, chart
-from sfumato.comparing.field import ENTRANTS, PLAIN
-from sfumato.comparing.grid import levels
-from sfumato.comparing.olh import covariance
+from sfumato.comparing.cache import cache_folder
+from sfumato.comparing.measuring import covariance, precision, realised, untouched
 from sfumato.comparing.page import page
-from sfumato.comparing.pictures import error_picture, kept_picture
-from sfumato.comparing.precision import precision, untouched
+from sfumato.comparing.pictures import Axes, ChartLine, chart, error_picture, kept_picture
 from sfumato.comparing.recommending import advice, recommended
-from sfumato.comparing.store import cache_folder
-from sfumato.comparing.truths import realised
+from sfumato.comparing.running import ENTRANTS, PLAIN, levels
 
 CLOSED = ["ir", "srr", "cr", "grr", "oue", "plain-grr", "plain-olh"]
 JOINT = sf.Joint.from_counts([[40, 25, 60], [30, 70, 20]], secret=["ill", "well"], useful=["a", "b", "c"])
@@ -158,7 +154,7 @@ def test_levels_at_resampled_truths_keep_the_promise_as_often_as_the_ball_says()
 
 
 def test_listed_levels_are_those_of_the_privacy_notion():
-    from sfumato.comparing import truths
+    from sfumato.comparing import measuring as truths
 
     made = sf.design(sf.ChiSquareBall(JOINT), 1.0, "ir")
     given_u = truths.truths(JOINT, 5)
@@ -318,7 +314,7 @@ def test_three_methods_are_recommended_in_fixed_colours_and_every_name_is_explai
 
 @pytest.mark.parametrize("points", [(), ((1.0, 0.5),), ((1.0, 0.0), (2.0, 0.0)), ((1.0, math.inf), (2.0, 0.1))])
 def test_a_chart_of_little_is_still_a_chart(points):
-    text = chart(Axes("<t>", "x & y", "y", log_y=True), [Line("<script>", points)], "a < b")
+    text = chart(Axes("<t>", "x & y", "y", log_y=True), [ChartLine("<script>", points)], "a < b")
     ElementTree.fromstring(text)
     assert "<script>" not in text
 

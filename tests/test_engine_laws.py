@@ -13,7 +13,7 @@ import sfumato as sf
 from sfumato.errors import InputError
 from sfumato.optimise.budget import FREE
 from sfumato.optimise.cone import RatioCone
-from sfumato.optimise.product.designs import Families, two_level
+from sfumato.optimise.product.blocks import Families, two_level
 from sfumato.optimise.product.profiles import climbed
 from sfumato.optimise.product.two_level import Profile
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato import datasets
 from sfumato.estimation import estimate, on_simplex
-from sfumato.estimation.cells import CellsInversion
+from sfumato.estimation.models import CellsInversion
 from sfumato.mechanism import Cells, Conditional, Constant, Mechanism, Table, Unary
 from sfumato.releasing import release
 

@@ -15,7 +15,7 @@ from tests.strategies import boundary_points, joints, sealed
 import sfumato as sf
 from sfumato.certification import certificate
 from sfumato.certification.shifts import _not_negative, shifts_over_ball
-from sfumato.certification.witness import Found
+from sfumato.certification.witness import Attained
 from sfumato.designers.srlip import joint_design
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Claim
@@ -35,7 +35,7 @@ from sfumato.optimise.funnel.posteriors import (
 from sfumato.optimise.funnel.products import best_product, paper_product, product, sequential
 from sfumato.privacy.srlip import product_level
 from sfumato.uncertainty.shifts import worst_shifts
-from sfumato.utility.unary import binned, unary_information
+from sfumato.utility.unary_information import binned, unary_information
 
 seeds, epsilons = st.integers(0, 10**6), st.sampled_from([0.1, 0.5, 1.0, 2.0])
 
@@ -325,7 +325,7 @@ def test_proofs_over_the_ball_meet_the_worst_shift_found(seed, radius):
     ball = sf.ChiSquareBall(joint, radius=radius)
     mechanism = sealed(sf.Tabular(rng.dirichlet(np.ones(2), size=4).T, joint=joint, reads="useful"))
     level = sf.level(mechanism, sf.LIP(ball))
-    nothing = Found(math.inf, {})
+    nothing = Attained(math.inf, {})
 
     def proved(target):
         return shifts_over_ball(mechanism, joint, radius, math.exp(target), nothing).ratio < math.inf
@@ -356,8 +356,8 @@ def test_an_empty_secret_is_free_in_the_ball():
     truth = sf.level(mechanism, sf.LIP(ball))
     mean = 0.2 * 0.6 + 0.6 * 0.4
     assert truth >= abs(math.log(0.2 / mean)) - 1e-6
-    assert shifts_over_ball(mechanism, joint, 0.01, math.exp(truth + 1e-4), Found(math.inf, {})).ratio < math.inf
-    assert shifts_over_ball(mechanism, joint, 0.01, math.exp(truth - 1e-4), Found(math.inf, {})).ratio == math.inf
+    assert shifts_over_ball(mechanism, joint, 0.01, math.exp(truth + 1e-4), Attained(math.inf, {})).ratio < math.inf
+    assert shifts_over_ball(mechanism, joint, 0.01, math.exp(truth - 1e-4), Attained(math.inf, {})).ratio == math.inf
 
 
 @given(st.lists(st.integers(-6, 6), min_size=5, max_size=5), st.integers(0, 3), st.integers(1, 4))

@@ -21,7 +21,7 @@ from sfumato import datasets
 from sfumato.cli.app import cli
 from sfumato.decimals import at_least, at_most, in_a_hundred, share_at_most
 from sfumato.reporting import facts_of, public_report
-from sfumato.reporting.beliefs import most_guessed
+from sfumato.reporting.attack import most_guessed
 from sfumato.reporting.pages import factor, level, most
 
 

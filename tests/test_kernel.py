@@ -30,7 +30,7 @@ from sfumato.certification.certificate import _OVER
 from sfumato.errors import SfumatoError
 from sfumato.mechanism import Mechanism, mechanism
 from sfumato.mechanism.file import record_of
-from sfumato.mechanism.law_records import LawRecord
+from sfumato.mechanism.file_records import LawRecord
 from sfumato_kernel import bundles, exact, laws, rounding, verdict
 from sfumato_kernel.rounding import level
 

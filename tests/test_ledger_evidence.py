@@ -12,8 +12,8 @@ from scipy.optimize import linprog
 
 import sfumato as sf
 from sfumato.alphabet import Alphabet, Column
-from sfumato.ledgers.grouping import counted, same_inputs
-from sfumato.ledgers.names import account, folded
+from sfumato.ledgers.evidence import counted, same_inputs
+from sfumato.ledgers.persons import account, folded
 from sfumato.mechanism import Claim, Tabular
 
 TOWNS = ["A", "B", "C"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.certification.certificate import certificate
 from sfumato.certification.shifts import shifts_over_ball
-from sfumato.certification.witness import Found
+from sfumato.certification.witness import Attained
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.optimise.belief_cone import BeliefCone
@@ -20,12 +20,12 @@ from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import repaired
 from sfumato.optimise.funnel.posteriors import best_pml, information
 from sfumato.optimise.funnel.raised import best_response, response_bound, telling_rows
-from sfumato.optimise.master import Information
+from sfumato.optimise.master import InformationAim
 from sfumato.optimise.search import moved
 from strategies import boundary_points, epsilons, joints, mechanisms, sealed
 
 READS = ("both", "useful")
-NOTHING = Found(math.inf, {})
+NOTHING = Attained(math.inf, {})
 SECONDS = 3.0
 
 
@@ -150,7 +150,7 @@ def test_at_a_point_the_design_attains_its_bound(joint, epsilon):
 def test_the_closed_form_at_a_point_and_the_search_agree(joint, epsilon):
     """Two routes: H(U|S) + max I(S;Y), and rows moved over the cone from nothing, which cannot exceed it."""
     cone = BeliefCone(sf.Exactly(joint), epsilon)
-    master = Information(cone.coordinates)
+    master = InformationAim(cone.coordinates)
     found = moved(cone, master, Budget.of(SECONDS))
     bound = joint.entropy_useful_given_secret + response_bound(joint.p_secret, epsilon)
     assert found <= bound + 1e-7

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from tests.strategies import boundary_points, epsilons, joints, realised
 
 import sfumato as sf
-from sfumato.comparing.olh import olh_precision
-from sfumato.comparing.precision import precision
+from sfumato.comparing.measuring import olh_precision, precision
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.estimates.goal import goal
 from sfumato.optimise.estimates.mixing import best_mixture

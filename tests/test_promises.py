@@ -28,7 +28,7 @@ from sfumato.noise import projected, threshold, two_sided
 from sfumato.optimise.budget import FREE
 from sfumato.optimise.cone import Cap, Coordinates, RatioCone, repaired
 from sfumato.optimise.informative import most_informative
-from sfumato.optimise.master import Information
+from sfumato.optimise.master import InformationAim
 from sfumato.uncertainty.covering import simulated_radius
 from sfumato.uncertainty.power_tilting import divergence, greatest_mean
 
@@ -129,7 +129,7 @@ def test_two_kinds_of_rows_are_all_that_any_distribution_needs():
         some = np.ones((16, 4))
         some[:, own] = K ** (2.0 * patterns[:, own] - 1)
         rows.append(some)
-    master = Information(Coordinates.of(joint))
+    master = InformationAim(Coordinates.of(joint))
     master.add(np.concatenate(rows))
 
     assert found.value == pytest.approx(master.solve(), rel=1e-6)

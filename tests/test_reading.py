@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.sources.reading import NUMBERS, Reading, looked
+from sfumato.sources.meaning import NUMBERS, Meaning, looked
 
 TOWNS = ["Köln", "Düren", "Besançon"]
 
@@ -108,7 +108,7 @@ def test_numbers_are_read_as_they_were_meant(values, style):
         whole, _, part = f"{x:,.2f}".partition(".")
         return whole.replace(",", thousands[0]) + decimal + part
 
-    meant = Reading(numbers={"x": style}).meant(pa.array([written(x) for x in values]), "x")
+    meant = Meaning(numbers={"x": style}).meant(pa.array([written(x) for x in values]), "x")
 
     assert [float(x) for x in meant.to_pylist()] == [float(f"{x:.2f}") for x in values]
 

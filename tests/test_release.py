@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.alphabet import Alphabet, Column
-from sfumato.drawing.cells_posterior import CellsPosterior
 from sfumato.drawing.manifest import METADATA_KEY
-from sfumato.drawing.posterior import likeliest, listed_ends, posterior_draw
+from sfumato.drawing.posterior import CellsPosterior, likeliest, listed_ends, posterior_draw
 from sfumato.drawing.randomness import Stream
 from sfumato.drawing.sampling import Sampler
 from sfumato.mechanism import Cells, Claim, Conditional, Constant, Mechanism, Table, Unary

@@ -10,13 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from sfumato.optimise.arrays import xlogx
+from sfumato.optimise.arrays import MARGIN, xlogx
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.conic import ConicProgramme, exponential, lorentz, power
-from sfumato.optimise.cover import AT_ONCE, best_cover
-from sfumato.optimise.linear import LinearProgramme
+from sfumato.optimise.linear import AT_ONCE, LinearProgramme, best_cover
 from sfumato.optimise.repair import blended, goal, least_share, lifted
-from sfumato.optimise.tolerances import MARGIN
 
 seeds = st.integers(0, 10**6)
 

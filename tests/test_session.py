@@ -24,7 +24,7 @@ from sfumato.cli.app import cli
 from sfumato.decimals import at_least, at_most
 from sfumato.designers import aiming
 from sfumato.designers.aiming import AIM, AIMS
-from sfumato.designers.srr import srr
+from sfumato.designers.closed_forms import srr
 from sfumato.drawing.randomness import Lane
 from sfumato.errors import option, spelled
 from sfumato.mechanism.file import record_of

@@ -152,7 +152,7 @@ def test_where_a_row_stands_is_told_by_released_values_alone(people):
 
 def bundled(table, names, seed, bundle, digest=lambda row, codes: bytes(32)) -> Counter:
     """The released multiset of a bundle by the definition, row by row."""
-    from sfumato.drawing.bundled import words_of
+    from sfumato.drawing.bundle_draws import words_of
     from sfumato.mechanism.bundle import answer_labels
 
     key, seen, out = Stream.of(seed).key, Counter(), Counter()

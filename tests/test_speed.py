@@ -7,16 +7,15 @@ import numpy as np
 import pytest
 
 import sfumato as sf
-from sfumato.certification.atoms import over_atoms
-from sfumato.certification.ball import Ball
+from sfumato.certification.ball import ProvedBall, over_atoms
 from sfumato.mechanism import Atoms, Layout, Table
 from sfumato.optimise.bound.point import point
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.informative import widest
-from sfumato.optimise.point import best_at_a_point
-from sfumato.optimise.product.designs import safe
+from sfumato.optimise.product.blocks import safe
 from sfumato.optimise.product.profiles import Envelope, windows
 from sfumato.optimise.product.two_level import Heights, Profile, bend
+from sfumato.optimise.starts import best_at_a_point
 from sfumato.uncertainty.tilting import greatest_mean, worst_pairs
 
 
@@ -74,7 +73,7 @@ def test_proved_curves_lie_above_the_worst_pairs_of_atoms(flat):
     rng = np.random.default_rng(4)
     heights = np.where(rng.random((12, 6)) < 0.4, 900_000, 500_000) + (0 if flat else rng.integers(0, 300_000, (12, 6)))
     secret = np.repeat(np.arange(4), 3)
-    found = over_atoms(Atoms(heights, secret), Ball.around(joint, ball.radius)).ratio
+    found = over_atoms(Atoms(heights, secret), ProvedBall.around(joint, ball.radius)).ratio
     i, j = (x.ravel() for x in np.meshgrid(np.arange(12), np.arange(12), indexing="ij"))
     i, j = i[secret[i] != secret[j]], j[secret[i] != secret[j]]
     exact = ball.ratios(heights[i].astype(float), heights[j].astype(float), secret[i], secret[j]).max()

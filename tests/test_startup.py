@@ -33,7 +33,7 @@ MODULES = {  # of packages that are large, the only modules that a command may l
     "verify": {"releasing": {"notices"}},
     "inspect": {"releasing": {"notices"}, "certification": {"promises"}},
     "estimate": {
-        "releasing": {"parts", "wishes"}, "certification": {"promises"}, "designers": {"distances"},
+        "releasing": {"subsets", "wishes"}, "certification": {"promises"}, "designers": {"distances"},
         "drawing": {"manifest"},
     },
     "respond": {},

@@ -18,7 +18,7 @@ from sfumato.certification.linear import about_anything, about_input
 from sfumato.errors import InputError
 from sfumato.mechanism import Unary
 from sfumato.mechanism.file import record_of
-from sfumato.survey import Form, Malformed, Question, Survey, Words, asked, words_in
+from sfumato.survey import Form, Language, MalformedAnswer, Question, Survey, asked, words_in
 from sfumato.survey.page import LAWS
 
 needs_node = pytest.mark.skipif(vectors.node() is None, reason="no node on this machine (or set SFUMATO_NODE)")
@@ -186,7 +186,7 @@ def test_german_words_fill_the_same_gaps_as_english_ones(tmp_path):
         assert set(re.findall(r"{\w+}", text)) == set(re.findall(r"{\w+}", german[name])), name
     assert not [name for name, text in english.items() if text == german[name] and name != "direction"]
     (tmp_path / "own.toml").write_text('language = "fr"\nsend = "Envoyer"')
-    assert words_in(tmp_path / "own.toml") == msgspec.structs.replace(Words(), language="fr", send="Envoyer")
+    assert words_in(tmp_path / "own.toml") == msgspec.structs.replace(Language(), language="fr", send="Envoyer")
     with pytest.raises(InputError, match="language"):
         words_in("xx")
 
@@ -210,7 +210,7 @@ def test_lines_are_read_as_they_are_written_and_nothing_else_is(asks):
               line.replace("A" * 22, "A" * 21), line.replace("A" * 22, "é" * 22), form.line("A" * 22, (form.outputs[0], *drawn[1:])), line * 1000,
               form.line("A" * 22, ("00", *drawn[1:])), form.line("A" * 22, (None,) * len(drawn)), form.line("A" * 22, ("٣", *drawn[1:]))]
     for text in spoilt:
-        with pytest.raises(Malformed):
+        with pytest.raises(MalformedAnswer):
             form.read(text)
 
 

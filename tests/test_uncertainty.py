@@ -414,7 +414,7 @@ def test_claims_over_every_set_come_back_and_verify(tmp_path, make):
 
 
 def test_a_renyi_record_without_an_order_is_refused():
-    from sfumato.mechanism.claim_records import SetRecord, set_of
+    from sfumato.mechanism.file_records import SetRecord, set_of
 
     with pytest.raises(FileFormatError, match="renyi-ball"):
         set_of(SetRecord("renyi-ball", 0.1), EXAMPLE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from sfumato.comparing.chart import Axes, Line, chart
+from sfumato.comparing.pictures import Axes, ChartLine, chart
 from sheet import Sheet
 
 LEVELS = (0.1, 0.5, 1.0, 2.0, 4.0)
@@ -53,13 +53,13 @@ def pml() -> str:
     at = [i / 20 for i in range(21)]
     e = math.e
     lines = [
-        Line("PML, at most", tuple((p, min(1.0, e * p)) for p in at)),
-        Line("LIP, at most", tuple((p, min(e * p, 1 - (1 - p) / e)) for p in at)),
-        Line("RLDP, at most", tuple((p, raised(p, 1.0)) for p in at)),
-        Line("nothing released", tuple((p, p) for p in at), True),
-        Line("RLDP, at least", tuple((p, raised(p, -1.0)) for p in at)),
-        Line("LIP, at least", tuple((p, max(p / e, 1 - e * (1 - p))) for p in at)),
-        Line("PML, at least", tuple((p, 0.0) for p in at)),
+        ChartLine("PML, at most", tuple((p, min(1.0, e * p)) for p in at)),
+        ChartLine("LIP, at most", tuple((p, min(e * p, 1 - (1 - p) / e)) for p in at)),
+        ChartLine("RLDP, at most", tuple((p, raised(p, 1.0)) for p in at)),
+        ChartLine("nothing released", tuple((p, p) for p in at), True),
+        ChartLine("RLDP, at least", tuple((p, raised(p, -1.0)) for p in at)),
+        ChartLine("LIP, at least", tuple((p, max(p / e, 1 - e * (1 - p))) for p in at)),
+        ChartLine("PML, at least", tuple((p, 0.0) for p in at)),
     ]
     axes = Axes(
         "Beliefs after a release, at ε = 1",

@@ -8,7 +8,7 @@ import numpy as np
 
 import sfumato as sf
 from beliefs import up
-from sfumato.comparing.chart import Axes, Line, chart
+from sfumato.comparing.pictures import Axes, ChartLine, chart
 from sheet import Sheet
 
 EPSILON, TRUTHS = 0.5, 200
@@ -147,7 +147,7 @@ def funnel() -> str:
     joint = sf.datasets.adult("marital-status", "relationship")
     at = (0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0)
     lines = [
-        Line(
+        ChartLine(
             label,
             tuple(
                 (e, sf.design(sf.Exactly(joint), e, name, **options).information.useful / joint.entropy_useful)
@@ -220,9 +220,11 @@ def leakage() -> str:
         "α = β: Rényi LDP": lambda t: (t, t),
         "β = 1: α-leakage": lambda t: (t, 1.0),
     }
-    lines = [Line(name, tuple((t, sf.Leakage(*road(t)).of(q).value) for t in orders)) for name, road in roads.items()]
+    lines = [
+        ChartLine(name, tuple((t, sf.Leakage(*road(t)).of(q).value) for t in orders)) for name, road in roads.items()
+    ]
     ldp = sf.Leakage(math.inf, math.inf).of(q).value
-    lines.append(Line("LDP", tuple((t, ldp) for t in orders), True))
+    lines.append(ChartLine("LDP", tuple((t, ldp) for t in orders), True))
     axes = Axes("Leakage of one mechanism by its orders", "the order that varies", "leakage about the record, nats")
     return chart(
         axes, lines, "The leakages grow with their orders; along α = β and α = ∞ they approach the level of LDP."

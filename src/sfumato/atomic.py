@@ -18,7 +18,7 @@ NO_UNNAMED = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
 
 
 @dataclass(slots=True)
-class Draft:
+class FileDraft:
     """A file being written in the folder of its target: nameless where the system can, else hidden."""
 
     target: Path
@@ -27,7 +27,7 @@ class Draft:
     published: bool = False
 
     @classmethod
-    def beside(cls, target: Path) -> Draft:
+    def beside(cls, target: Path) -> FileDraft:
         if UNNAMED:
             try:
                 return cls(target, os.open(target.parent, UNNAMED | os.O_RDWR, 0o666))
@@ -115,13 +115,13 @@ def check_target(target: Path, source: Path | None, *, force: bool) -> None:
 
 
 @contextlib.contextmanager
-def drafts(*targets: Path) -> Iterator[list[Draft]]:
+def drafts(*targets: Path) -> Iterator[list[FileDraft]]:
     """Drafts for several targets; whatever goes wrong, none is left behind."""
-    made: list[Draft] = []
+    made: list[FileDraft] = []
     try:
         with as_output_error(targets[0]):
             for target in targets:
-                made.append(Draft.beside(target))
+                made.append(FileDraft.beside(target))
         yield made
     finally:
         for draft in made:

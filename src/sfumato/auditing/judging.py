@@ -9,10 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.auditing.binomial import at_least, at_most
-from sfumato.auditing.counts import Halves
-from sfumato.auditing.guessing import guessing
-from sfumato.auditing.odds import Odds, odds
+from sfumato.auditing.attacks import Halves, Odds, at_least, at_most, guessing, odds
 from sfumato.mechanism import Claim
 from sfumato.privacy import Leakage
 
@@ -36,7 +33,7 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Evidence:
+class AuditCounts:
     """Counts [y, x] of records; `prior` is the law of x when the auditor chose it, None when it was not known."""
 
     halves: Halves
@@ -47,7 +44,7 @@ class Evidence:
         return self.prior is not None and bool(np.ptp(self.prior[self.prior > 0]) < 1e-12)
 
 
-def _ratios(evidence: Evidence, claim: Claim, risk: float) -> Judgement:
+def _ratios(evidence: AuditCounts, claim: Claim, risk: float) -> Judgement:
     """LDP about the input, RLDP about the secret: odds of one event, and guessing that pools all pairs.
 
     Under ε and n uniform inputs a guess that is right on D_x leaves wrong mass Σ_{x'≠x} Q(D_x|x') ≥ (n−1) e^{−ε}
@@ -66,7 +63,7 @@ def _ratios(evidence: Evidence, claim: Claim, risk: float) -> Judgement:
     return Judgement(claim.title, claim.epsilon, single.epsilon, "odds of an event", risk, single)
 
 
-def _beliefs(evidence: Evidence, claim: Claim, risk: float) -> Judgement:
+def _beliefs(evidence: AuditCounts, claim: Claim, risk: float) -> Judgement:
     """LIP: P(E|s) against P(E), both ways; PML: from above. Records follow p(s), so all of them are a column for P."""
     explore, judge = (np.column_stack([c, c.sum(axis=1)]) for c in (evidence.halves.explore, evidence.halves.judge))
     n = explore.shape[1] - 1
@@ -75,7 +72,7 @@ def _beliefs(evidence: Evidence, claim: Claim, risk: float) -> Judgement:
     return Judgement(claim.title, claim.epsilon, found.epsilon, "odds of an event against its mean", risk, found)
 
 
-def _leakage(evidence: Evidence, claim: Claim, risk: float) -> Judgement:
+def _leakage(evidence: AuditCounts, claim: Claim, risk: float) -> Judgement:
     """L_{α,β} from below, three ways that share the risk.
 
     An event and its complement for two inputs are a processed channel, which leaks no more; ends that move towards each
@@ -119,6 +116,6 @@ def entrywise(halves: Halves, alpha: float, beta: float, risk: float) -> float:
     return max(0.0, scale * math.log(max(float(total.sum()), 1e-300)))
 
 
-JUDGES: dict[str, Callable[[Evidence, Claim, float], Judgement]] = {
+JUDGES: dict[str, Callable[[AuditCounts, Claim, float], Judgement]] = {
     "ldp": _ratios, "rldp": _ratios, "lip": _beliefs, "pml": _beliefs, "leakage": _leakage,
 }

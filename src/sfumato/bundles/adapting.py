@@ -17,7 +17,7 @@ import numpy as np
 
 from sfumato.alphabet import Alphabet, Floats
 from sfumato.bundles.counting import Columns
-from sfumato.bundles.sharing import SECRET, Layout, Spec
+from sfumato.bundles.sharing import SECRET, Spec, TurnLayout
 from sfumato.errors import InputError, option
 from sfumato.joint import Joint
 from sfumato.noise import SEEDED, Below, noisy_counts
@@ -27,12 +27,12 @@ from sfumato.noise import SEEDED, Below, noisy_counts
 class Adapted:
     """The tables that are asked about, and the noisy counts behind each part that will be, with what they cost."""
 
-    layout: Layout
+    layout: TurnLayout
     joints: dict[Spec, Joint]
     note: str
 
 
-def adapted(columns: Columns, layout: Layout, spent: float, epsilon: float, seed: int | None = None) -> Adapted:
+def adapted(columns: Columns, layout: TurnLayout, spent: float, epsilon: float, seed: int | None = None) -> Adapted:
     """Tables chosen by counts with noise, ε_d in all for every person; ε is what is left for the rows.
 
     Each part's table is counted with an equal share of ε_d, those that are then left out too: what was paid for them is
@@ -67,7 +67,9 @@ def _charged(joint: Joint, spent: float, seeded: bool) -> Joint:
     return replace(joint, noise=replace(noise, sampler=SEEDED) if seeded else noise)
 
 
-def _worth_their_rows(tables: dict[tuple[int, ...], Joint], layout: Layout, epsilon: float) -> list[tuple[int, ...]]:
+def _worth_their_rows(
+    tables: dict[tuple[int, ...], Joint], layout: TurnLayout, epsilon: float
+) -> list[tuple[int, ...]]:
     """As many of the most dependent pairs as make a²·m/n + Σ_left δ² least: a of them share the rows."""
     told = {pair: _dependence(joint, [layout.size(c) for c in pair]) for pair, joint in tables.items()}
     order = sorted(told, key=lambda pair: -told[pair])
@@ -78,7 +80,7 @@ def _worth_their_rows(tables: dict[tuple[int, ...], Joint], layout: Layout, epsi
     return sorted(order[: int(np.argmin(every))])
 
 
-def _moment(pair: Sequence[int], layout: Layout, epsilon: float) -> float:
+def _moment(pair: Sequence[int], layout: TurnLayout, epsilon: float) -> float:
     sizes = [layout.size(c) for c in pair]
     answer = Spec(tuple(pair), True).answer(layout, epsilon)
     return answer.effect(math.prod(k - 1 for k in sizes), math.prod(sizes), secret=False)

@@ -9,7 +9,7 @@ from itertools import combinations
 
 import numpy as np
 
-from sfumato.designers.srr import response
+from sfumato.designers.closed_forms import srr_response as response
 from sfumato.errors import InputError
 from sfumato.mechanism import Blocks, Cells, Constant, Law, Table
 from sfumato.mechanism.blocks import LISTED, ORDERS, incidence

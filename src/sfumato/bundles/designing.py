@@ -15,8 +15,8 @@ from sfumato.bundles.answers import Answer
 from sfumato.bundles.calibration import each_of, nothing_useful, sealed_part, strongest, unsealed
 from sfumato.bundles.counting import Columns, uniform
 from sfumato.bundles.fitting import ModelFit, fit_of
-from sfumato.bundles.plans import Plan, divided, plans, turn_specs
-from sfumato.bundles.sharing import SECRET, Layout, Spec, named_errors, shares_of_rows
+from sfumato.bundles.plans import BundlePlan, divided, plans, turn_specs
+from sfumato.bundles.sharing import SECRET, Spec, TurnLayout, named_errors, shares_of_rows
 from sfumato.bundles.trees import tree_bundle
 from sfumato.certification import Certificate
 from sfumato.certification.together import certify_bundle
@@ -89,7 +89,7 @@ def bundle(
 
 
 def _adapted(
-    columns: Columns, layout: Layout, epsilon: float, spent: float, assuming: str, asking: str, seed: int | None
+    columns: Columns, layout: TurnLayout, epsilon: float, spent: float, assuming: str, asking: str, seed: int | None
 ) -> BundleDesign:
     """A bundle that assumes nothing, for the tables that noisy counts show to be worth their rows."""
     if assuming != "nothing" or asking == "together" or layout.asked is not None or layout.order < 2:
@@ -105,7 +105,7 @@ def _adapted(
 
 
 def _designed(
-    columns: Columns, layout: Layout, epsilon: float, assuming: str, asking: str, confidence: float, origin: str
+    columns: Columns, layout: TurnLayout, epsilon: float, assuming: str, asking: str, confidence: float, origin: str
 ) -> BundleDesign:
     if assuming in ("star", "tree"):
         if asking == "in turn":
@@ -134,7 +134,7 @@ def _check(assuming: str, asking: str, tables: Tables) -> None:
         raise InputError(f"a {assuming} model asks about every column in every row: leave out the tables.")
 
 
-def _layout(columns: Columns, weights: Mapping[str, float] | None, with_secret: bool, tables: Tables) -> Layout:
+def _layout(columns: Columns, weights: Mapping[str, float] | None, with_secret: bool, tables: Tables) -> TurnLayout:
     names = [c.name for c in columns.useful]
     for name in weights or {}:
         if name not in names:
@@ -144,9 +144,9 @@ def _layout(columns: Columns, weights: Mapping[str, float] | None, with_secret: 
         raise InputError("weights must be positive numbers; leave a column out if it does not matter.")
     sizes = tuple(c.size for c in columns.useful)
     if isinstance(tables, int):
-        return Layout(columns.secret.size, sizes, given, with_secret, tables)
+        return TurnLayout(columns.secret.size, sizes, given, with_secret, tables)
     asked = _asked(columns, tables)
-    return Layout(columns.secret.size, sizes, given, any(SECRET in t for t in asked), max(map(len, asked)), asked)
+    return TurnLayout(columns.secret.size, sizes, given, any(SECRET in t for t in asked), max(map(len, asked)), asked)
 
 
 def _asked(columns: Columns, tables: Iterable[str | Sequence[str]]) -> tuple[tuple[int, ...], ...]:
@@ -172,7 +172,7 @@ def _asked(columns: Columns, tables: Iterable[str | Sequence[str]]) -> tuple[tup
 
 
 def _from_nothing(
-    columns: Columns, layout: Layout, epsilon: float, asking: str, known: Mapping[Spec, Joint] | None = None
+    columns: Columns, layout: TurnLayout, epsilon: float, asking: str, known: Mapping[Spec, Joint] | None = None
 ) -> BundleDesign:
     """Parts that are private for every distribution; `known` are noisy counts of the parts that are to be."""
     ways = plans(layout, epsilon) if known is None else {"in turn": _of_specs(list(known), layout, epsilon)}
@@ -193,15 +193,15 @@ def _from_nothing(
     return _finished(made, plan.answers, plan.error, plan.shares, errors, None)
 
 
-def _of_specs(specs: Sequence[Spec], layout: Layout, epsilon: float) -> Plan:
+def _of_specs(specs: Sequence[Spec], layout: TurnLayout, epsilon: float) -> BundlePlan:
     """These parts and no others: what was paid for stands in the file."""
     answers = [s.answer(layout, epsilon) for s in specs]
     split = shares_of_rows(specs, answers, layout)
-    return Plan(tuple(specs), tuple(answers), split.shares, split.error)
+    return BundlePlan(tuple(specs), tuple(answers), split.shares, split.error)
 
 
 def _from_tables(
-    columns: Columns, layout: Layout, epsilon: float, confidence: float, origin: str
+    columns: Columns, layout: TurnLayout, epsilon: float, confidence: float, origin: str
 ) -> BundleDesign:
     """Parts in turn, each with the strongest answer that its own table's ball allows; the balls hold together."""
     best: tuple[float, Any] | None = None

@@ -6,17 +6,17 @@ import math
 from dataclasses import replace
 
 from sfumato.bundles.plans import least_error
-from sfumato.bundles.sharing import Layout
+from sfumato.bundles.sharing import TurnLayout
 from sfumato.designers.outlook import HELPS, Help
 from sfumato.mechanism import Bundle
 
 
-def layout_of(bundle: Bundle) -> Layout:
+def layout_of(bundle: Bundle) -> TurnLayout:
     """The columns of a bundle by size, and the tables that its parts hold."""
     names = bundle.useful.names
     order = max(len(part.useful.columns) for part in bundle.parts)
     sizes = tuple(c.size for c in bundle.useful.columns)
-    return Layout(bundle.secret.size, sizes, (1.0,) * len(names), bundle.reads == "both", min(2, order))
+    return TurnLayout(bundle.secret.size, sizes, (1.0,) * len(names), bundle.reads == "both", min(2, order))
 
 
 def helps(bundle: Bundle) -> list[Help]:
@@ -40,10 +40,10 @@ def helps(bundle: Bundle) -> list[Help]:
     return sorted([*found, rows], key=lambda h: h.times)[:HELPS]
 
 
-def _only(layout: Layout, columns: list[int]) -> Layout:
+def _only(layout: TurnLayout, columns: list[int]) -> TurnLayout:
     return replace(layout, sizes=tuple(layout.sizes[c] for c in columns), weights=(1.0,) * len(columns))
 
 
-def _each(layout: Layout, epsilon: float) -> float:
+def _each(layout: TurnLayout, epsilon: float) -> float:
     """n times the squared error of a table, on average."""
     return least_error(layout, epsilon) / len(layout.wanted())

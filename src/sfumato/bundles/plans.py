@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.bundles.answers import Answer
-from sfumato.bundles.sharing import LEAST, SECRET, Layout, Spec, merged_groups, shares_of_rows
+from sfumato.bundles.sharing import LEAST, SECRET, Spec, TurnLayout, merged_groups, shares_of_rows
 
 MERGED_CELLS = 256  # of a group of columns that are answered as one
 MOST_PARTS = 3000
@@ -19,7 +19,7 @@ IDLE = 10 * LEAST  # a part with a smaller share of the rows tells nothing that 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class BundlePlan:
     """Parts that have been chosen: their answers, and the division of the rows among them if they take turns."""
 
     specs: tuple[Spec, ...]
@@ -28,7 +28,7 @@ class Plan:
     error: float
 
 
-def plans(layout: Layout, epsilon: float) -> dict[str, Plan]:
+def plans(layout: TurnLayout, epsilon: float) -> dict[str, BundlePlan]:
     """Plans that are private for every distribution, by name."""
     out = turn_plans(layout, epsilon)
     if layout.asked is None:
@@ -36,11 +36,11 @@ def plans(layout: Layout, epsilon: float) -> dict[str, Plan]:
         if epsilon == 0:
             levels = np.zeros(len(specs))
         answers = tuple(s.answer(layout, _below(float(e))) for s, e in zip(specs, levels, strict=True))
-        out["together"] = Plan(tuple(specs), answers, None, error)
+        out["together"] = BundlePlan(tuple(specs), answers, None, error)
     return out
 
 
-def turn_plans(layout: Layout, epsilon: float) -> dict[str, Plan]:
+def turn_plans(layout: TurnLayout, epsilon: float) -> dict[str, BundlePlan]:
     """Those in which each row answers one part."""
     out = {}
     for name, wanted in turn_specs(layout).items():
@@ -49,21 +49,21 @@ def turn_plans(layout: Layout, epsilon: float) -> dict[str, Plan]:
     return out
 
 
-def divided(specs: Sequence[Spec], answers: Sequence[Answer], layout: Layout) -> Plan:
+def divided(specs: Sequence[Spec], answers: Sequence[Answer], layout: TurnLayout) -> BundlePlan:
     """The rows divided among parts; those that would get next to none are left out."""
     split = shares_of_rows(specs, answers, layout)
     busy = [i for i, share in enumerate(split.shares) if share > IDLE]
     if len(busy) < len(specs) and math.isfinite(split.error):
         return divided([specs[i] for i in busy], [answers[i] for i in busy], layout)
-    return Plan(tuple(specs), tuple(answers), split.shares, split.error)
+    return BundlePlan(tuple(specs), tuple(answers), split.shares, split.error)
 
 
-def least_error(layout: Layout, epsilon: float) -> float:
+def least_error(layout: TurnLayout, epsilon: float) -> float:
     """n times the squared error of all wanted tables, by the best plan in turn."""
     return min(plan.error for plan in turn_plans(layout, epsilon).values())
 
 
-def worth(layout: Layout, epsilon: float) -> float:
+def worth(layout: TurnLayout, epsilon: float) -> float:
     """The share of the rows that a bundle in turn is worth for a column: the harmonic mean over the columns.
 
     n·E‖p̂ − p‖² of a column is 1 − 1/k without protection, at the even distribution, and 1 / Σ π/m with it.
@@ -84,7 +84,7 @@ def _below(level: float) -> float:
     return math.floor(level * 1e9) / 1e9
 
 
-def turn_specs(layout: Layout) -> dict[str, list[Spec]]:
+def turn_specs(layout: TurnLayout) -> dict[str, list[Spec]]:
     """Which parts rows may take turns at: one for each wanted table, or tables that all hold the secret.
 
     Parts of both kinds and of single columns beside them were tried: the best division left those of one kind alone.

@@ -25,7 +25,7 @@ CLOSE = 1e-4  # relative gap at which the division of rows is left
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TurnLayout:
     """The columns by size, which tables are wanted, and how much each matters."""
 
     secret: int
@@ -74,18 +74,18 @@ class Spec:
     def all(self) -> frozenset[int]:
         return frozenset((*self.columns, *([SECRET] if self.reads_secret else [])))
 
-    def answer(self, layout: Layout, epsilon: float) -> Answer:
+    def answer(self, layout: TurnLayout, epsilon: float) -> Answer:
         rows = layout.secret if self.reads_secret else 1
         return best_answer(rows, math.prod(layout.sizes[c] for c in self.columns), round(epsilon, 9))
 
 
-def moment(spec: Spec, answer: Answer, table: Sequence[int], layout: Layout) -> float:
+def moment(spec: Spec, answer: Answer, table: Sequence[int], layout: TurnLayout) -> float:
     """Of the table's columns inside one part."""
     size = math.prod(layout.sizes[c] for c in table if c != SECRET)
     return answer.moment(size, secret=SECRET in table)
 
 
-def error_together(specs: Sequence[Spec], answers: Sequence[Answer], layout: Layout) -> float:
+def error_together(specs: Sequence[Spec], answers: Sequence[Answer], layout: TurnLayout) -> float:
     """Tables across two parts are means of products of scores; noise is independent, so moments multiply."""
     home = {c: i for i, spec in enumerate(specs) for c in spec.all}
     total = 0.0
@@ -98,7 +98,7 @@ def error_together(specs: Sequence[Spec], answers: Sequence[Answer], layout: Lay
 
 
 def shares_of_epsilon(
-    specs: Sequence[Spec], layout: Layout, epsilon: float, costs: Floats | None = None
+    specs: Sequence[Spec], layout: TurnLayout, epsilon: float, costs: Floats | None = None
 ) -> tuple[Floats, float]:
     """Levels e with Σ costs·e = ε that minimise the error, and the error.
 
@@ -125,7 +125,7 @@ def shares_of_epsilon(
     return levels(z), math.exp(error(z))
 
 
-def merged_groups(layout: Layout, epsilon: float, most_cells: int) -> tuple[list[Spec], Floats, float]:
+def merged_groups(layout: TurnLayout, epsilon: float, most_cells: int) -> tuple[list[Spec], Floats, float]:
     """Groups for parts answered together: columns are merged two groups at a time while that lowers the error."""
     secret = [Spec((), True)] if layout.with_secret else []
     groups = [Spec((c,)) for c in range(len(layout.sizes))]
@@ -142,7 +142,7 @@ def merged_groups(layout: Layout, epsilon: float, most_cells: int) -> tuple[list
         levels, best, groups = better
 
 
-def _mergeable(groups: Sequence[Spec], layout: Layout, most_cells: int) -> list[tuple[int, int]]:
+def _mergeable(groups: Sequence[Spec], layout: TurnLayout, most_cells: int) -> list[tuple[int, int]]:
     """The pair with the smallest product of each pair of sizes: other pairs of the same sizes and weights are alike."""
     found: dict[Any, tuple[int, int]] = {}
     for a, b in combinations(range(len(groups)), 2):
@@ -162,7 +162,7 @@ class Division:
     bound: float
 
 
-def shares_of_rows(specs: Sequence[Spec], answers: Sequence[Answer], layout: Layout) -> Division:
+def shares_of_rows(specs: Sequence[Spec], answers: Sequence[Answer], layout: TurnLayout) -> Division:
     """π that minimises Σ_e w_e / Σ_{g ⊇ e} π_g/m_{ge}: each effect is estimated from all parts that hold it.
 
     With an effect in one part only it is Neyman's π ∝ √(w m). The function is convex; multiplying π by the square

@@ -12,7 +12,7 @@ from sfumato.bundles.answers import Answer, best_answer
 from sfumato.bundles.calibration import STRONGEST, each_of, greatest_scale, nothing_useful, tree_part
 from sfumato.bundles.counting import Columns, uniform
 from sfumato.bundles.fitting import alphabet_of, best_tree
-from sfumato.bundles.sharing import SECRET, Layout, Spec, error_together, shares_of_epsilon
+from sfumato.bundles.sharing import SECRET, Spec, TurnLayout, error_together, shares_of_epsilon
 from sfumato.certification.linear import about_input
 from sfumato.certification.outward import log_up
 from sfumato.certification.together import level_below
@@ -23,7 +23,7 @@ ROUNDS = 3  # of dividing ε anew, with what each edge was found to let through
 
 
 def tree_bundle(
-    columns: Columns, layout: Layout, epsilon: float, model: str, confidence: float, origin: str
+    columns: Columns, layout: TurnLayout, epsilon: float, model: str, confidence: float, origin: str
 ) -> tuple[Bundle, tuple[int, ...], list[Answer], float]:
     """The bundle, the parent of each column, the answers of the parts and the error expected of all tables.
 
@@ -62,7 +62,7 @@ def tree_bundle(
     return best, parents, answers, error_together(specs, answers, layout)
 
 
-def _answer(layout: Layout, spec: Spec, level: float) -> Answer:
+def _answer(layout: TurnLayout, spec: Spec, level: float) -> Answer:
     level = math.floor(min(level, STRONGEST) * 1e9) / 1e9
     if spec.reads_secret:
         return Answer(layout.secret, 1, level)

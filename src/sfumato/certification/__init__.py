@@ -8,15 +8,15 @@ from sfumato.demand import on_demand
 
 if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate, certificate, certify, verify
-    from sfumato.certification.promises import THEOREM, Told, design_sentence, promises
+    from sfumato.certification.promises import THEOREM, PromisesTold, design_sentence, promises
     from sfumato.certification.sealing import seal
 
 __all__ = [
-    "THEOREM", "Certificate", "Told", "certificate", "certify", "design_sentence", "promises", "seal", "verify",
+    "THEOREM", "Certificate", "PromisesTold", "certificate", "certify", "design_sentence", "promises", "seal", "verify",
 ]
 
 on_demand(__name__, {
-    "Certificate": ".certificate", "THEOREM": ".promises", "Told": ".promises", "certificate": ".certificate",
+    "Certificate": ".certificate", "THEOREM": ".promises", "PromisesTold": ".promises", "certificate": ".certificate",
     "certify": ".certificate", "design_sentence": ".promises", "promises": ".promises", "seal": ".sealing",
     "verify": ".certificate",
 })

@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any
 
 from sfumato.certification.confirming import confirm
-from sfumato.certification.later import Later, Level
+from sfumato.certification.deferred import DeferredLevel, Later
 from sfumato.certification.linear import about_anything, about_input, about_secret, alone
 from sfumato.certification.outward import log_up, up_any
-from sfumato.certification.witness import Found, known_text
+from sfumato.certification.witness import Attained, known_text
 from sfumato.errors import ClaimError, InputError
 from sfumato.frames import Framed
 from sfumato.mechanism import Bundle, Claim, Mechanism, Product, load
@@ -36,7 +36,7 @@ class Certificate(Framed):
     notion: str
     within: str
     epsilon: float  # what is claimed
-    proof: Level  # of the least level that is proved; where the kernel proved the claim, made when it is first read
+    proof: DeferredLevel  # of the least level proved; where the kernel proved the claim, made when first read
     elsewhere: Mapping[str, float] = field(default_factory=dict)  # levels outside the set, proved when first read
     title: str = ""  # the notion's name, with its orders
     also: tuple[Certificate, ...] = ()  # of the further promises of the claim
@@ -69,15 +69,15 @@ class Certificate(Framed):
                 f"{self.level:.6g} {self.basis}, {self.within}>")
 
 
-def _over_exactly(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:
+def _over_exactly(mechanism: Mechanism, within: Any, notion: str, target: float) -> Attained:
     return about_secret(mechanism, within.joint, notion)
 
 
-def _over_anything(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:
+def _over_anything(mechanism: Mechanism, within: Any, notion: str, target: float) -> Attained:
     return about_anything(mechanism)
 
 
-def _over_ball(mechanism: Mechanism, within: Any, notion: str, target: float, coarse: bool = False) -> Found:
+def _over_ball(mechanism: Mechanism, within: Any, notion: str, target: float, coarse: bool = False) -> Attained:
     from sfumato.certification.robust import over_ball
 
     if within.radius == 0:
@@ -89,12 +89,12 @@ def _over_ball(mechanism: Mechanism, within: Any, notion: str, target: float, co
     return found if found.ratio < everywhere.ratio else everywhere
 
 
-def _over_ball_coarsely(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:
+def _over_ball_coarsely(mechanism: Mechanism, within: Any, notion: str, target: float) -> Attained:
     """For levels that are told but promise nothing."""
     return _over_ball(mechanism, within, notion, target, coarse=True)
 
 
-def _over_renyi(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:
+def _over_renyi(mechanism: Mechanism, within: Any, notion: str, target: float) -> Attained:
     from sfumato.certification.renyi import RenyiBounds
     from sfumato.certification.robust import over_bounds
 
@@ -105,21 +105,21 @@ def _over_renyi(mechanism: Mechanism, within: Any, notion: str, target: float) -
     return found if found.ratio < everywhere.ratio else everywhere
 
 
-def _over_polytope(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:
+def _over_polytope(mechanism: Mechanism, within: Any, notion: str, target: float) -> Attained:
     from sfumato.certification.vertices import over_vertices
 
     everywhere, found = about_anything(mechanism), over_vertices(mechanism, within, target)
     return found if found.ratio < everywhere.ratio else everywhere
 
 
-def _over_custom(mechanism: Mechanism, within: Any, notion: str, target: float) -> Found:
+def _over_custom(mechanism: Mechanism, within: Any, notion: str, target: float) -> Attained:
     from sfumato.certification.ranges import over_ranges
 
     everywhere, found = about_anything(mechanism), over_ranges(mechanism, within)
     return found if found.ratio < everywhere.ratio else everywhere
 
 
-_OVER: dict[str, Callable[[Mechanism, Any, str, float], Found]] = {
+_OVER: dict[str, Callable[[Mechanism, Any, str, float], Attained]] = {
     Exactly.kind: _over_exactly, Anything.kind: _over_anything, ChiSquareBall.kind: _over_ball,
     RenyiBall.kind: _over_renyi, Polytope.kind: _over_polytope, Custom.kind: _over_custom,
 }
@@ -127,7 +127,7 @@ _OVER: dict[str, Callable[[Mechanism, Any, str, float], Found]] = {
 
 def proved(
     mechanism: Mechanism, notion: str, within: UncertaintySet | None, target: float = math.inf
-) -> Found:
+) -> Attained:
     """The proved worst ratio e^level of a sealed mechanism under a notion; close to it beyond what `target` needs.
 
     LIP and PML over a ball are proved at the target or, if that fails, bounded by RLDP.
@@ -176,7 +176,7 @@ def certificate(
         raise InputError("the mechanism carries no claim. Give one, or design it with sf.design.")
     if not confirmed:
         check_confidence(claim)
-    proof = Level(partial(_proof, mechanism, claim), claim.epsilon if confirmed else None)
+    proof = DeferredLevel(partial(_proof, mechanism, claim), claim.epsilon if confirmed else None)
     if not confirmed:
         _ = proof.made
     kind = "everything" if claim.within is None else claim.within.kind

@@ -16,27 +16,27 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sfumato.certification.linear import about_anything, about_input, alone, power_product
-from sfumato.certification.witness import Found
+from sfumato.certification.witness import Attained
 from sfumato.mechanism import Law, Mechanism, Product
 
-Proof = Callable[[Mechanism], Found]  # of a mechanism that can be listed or has a form of its own
+Proof = Callable[[Mechanism], Attained]  # of a mechanism that can be listed or has a form of its own
 
 
-def bounded(mechanism: Mechanism, proof: Proof, *, whole_record: bool) -> Found:
+def bounded(mechanism: Mechanism, proof: Proof, *, whole_record: bool) -> Attained:
     """The least bound among: every release for any distribution, and some of them proved jointly with the rest so."""
     law = mechanism.law
     assert isinstance(law, Product)
     price = about_input if whole_record else about_anything
     prices = [price(alone(mechanism, p)) for p in law.parts]
-    best = Found(power_product((found, p.times) for found, p in zip(prices, law.parts, strict=True)), {})
+    best = Attained(power_product((found, p.times) for found, p in zip(prices, law.parts, strict=True)), {})
     order = sorted(range(len(prices)), key=lambda j: -prices[j].ratio)
     chosen = _chosen(law, order)
     if not chosen:
         return best
     together = proof(_some(mechanism, law, chosen))
     rest = power_product((prices[j], p.times - chosen.get(j, 0)) for j, p in enumerate(law.parts))
-    ratio = power_product([(together, 1), (Found(rest, {}), 1)])
-    return Found(ratio, {k: v for k, v in together.where.items() if k != "output"}) if ratio < best.ratio else best
+    ratio = power_product([(together, 1), (Attained(rest, {}), 1)])
+    return Attained(ratio, {k: v for k, v in together.where.items() if k != "output"}) if ratio < best.ratio else best
 
 
 def _chosen(law: Product, order: list[int]) -> dict[int, int]:

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.certification.outward import down, float_range, log_up, up, up_any
-from sfumato.certification.powers import log_above, log_below, log_sum_above
+from sfumato.certification.outward import down, float_range, log_above, log_below, log_sum_above, log_up, up, up_any
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism

@@ -21,7 +21,7 @@ THEOREM = (
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PromisesTold:
     """How much somebody learns about the secret, in nats: ∞ where nothing is promised and nothing could be proved."""
 
     who: str
@@ -38,7 +38,7 @@ class Told:
         return f"{self.who} learns at most {self.promised:.4g} nats about the secret{beside}"
 
 
-def promises(mechanism: Mechanism, proof: Certificate | None = None) -> tuple[Told, ...]:
+def promises(mechanism: Mechanism, proof: Certificate | None = None) -> tuple[PromisesTold, ...]:
     """Both promises about the secret, the second as what is proved where none was made; nothing for other notions.
 
     Without a proof it says what is promised, and nothing about the second where that is nothing.
@@ -50,16 +50,16 @@ def promises(mechanism: Mechanism, proof: Certificate | None = None) -> tuple[To
     knowing = f"somebody who knows this person's {listed(mechanism.useful.names)}"
     if _anywhere(claim):
         whoever = f"anybody, even {knowing},"
-        return (Told(whoever, claim.epsilon, None if proof is None else proof.level, claim.epsilon + spent),)
-    first = Told(STATISTICS, claim.epsilon, None if proof is None else proof.level, claim.epsilon + spent)
+        return (PromisesTold(whoever, claim.epsilon, None if proof is None else proof.level, claim.epsilon + spent),)
+    first = PromisesTold(STATISTICS, claim.epsilon, None if proof is None else proof.level, claim.epsilon + spent)
     for i, other in enumerate(claim.also):
         if _anywhere(other):
             found = None if proof is None else proof.also[i].level
-            return first, Told(knowing, other.epsilon, found, other.epsilon + spent)
+            return first, PromisesTold(knowing, other.epsilon, found, other.epsilon + spent)
     if proof is None:
         return (first,)
     level = proof.elsewhere.get("any distribution", float("inf"))
-    return first, Told(knowing, None, level, level + spent)
+    return first, PromisesTold(knowing, None, level, level + spent)
 
 
 def design_sentence(noise: Noise) -> str:

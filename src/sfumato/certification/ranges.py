@@ -6,25 +6,25 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.certification.witness import Found
+from sfumato.certification.witness import Attained
 from sfumato.errors import InputError
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
 from sfumato.privacy.rldp import subset_bound
-from sfumato.uncertainty.custom import Custom
 from sfumato.uncertainty.pairs import best_pairs
+from sfumato.uncertainty.stated import Custom
 
 SPARE = 1 + 1e-12  # for turning integers into floats and back; the ranges themselves are taken as given
 LISTED = 12
 
 
-def over_ranges(mechanism: Mechanism, within: Custom) -> Found:
+def over_ranges(mechanism: Mechanism, within: Custom) -> Attained:
     """The product of the ranges that a trusted set gives for its secrets."""
     if not within.trusted:
         raise InputError(
             f"the set {within.name!r} states its ranges but not that they are proved, so nothing can be released under "
             "it. If they are, say so with trusted=True; the certificate will say that the bounds are given by the set."
         )
-    best = Found(1.0, {})
+    best = Attained(1.0, {})
     s, u = within.joint.shape
     if s < 2:
         return best
@@ -40,13 +40,13 @@ def over_ranges(mechanism: Mechanism, within: Custom) -> Found:
                 top, bottom = np.zeros((s, 1)), np.full((s, 1), np.inf)
                 np.maximum.at(top[:, 0], c.secret, high)
                 np.minimum.at(bottom[:, 0], c.secret, low)
-                best = best.or_worse(Found(float(best_pairs(top, bottom).max()) * SPARE, {}))
+                best = best.or_worse(Attained(float(best_pairs(top, bottom).max()) * SPARE, {}))
             case Subsets() as c if u <= LISTED:
                 members = ((np.arange(2**u)[:, None] >> np.arange(u)) & 1).astype(bool)
                 rows = np.where(members, float(c.high), float(c.low))[:, None, :]
                 best = best.or_worse(_worst(within, rows, rows))
             case Subsets() as c:
-                best = best.or_worse(Found(subset_bound(within, float(c.low), float(c.high)) * SPARE, {}))
+                best = best.or_worse(Attained(subset_bound(within, float(c.low), float(c.high)) * SPARE, {}))
     return best
 
 
@@ -56,6 +56,6 @@ def _peaks(base: Any, peak: Any, s: int, u: int) -> Any:
     return np.where(at, spread[1], spread[0])
 
 
-def _worst(within: Custom, first: Any, second: Any) -> Found:
+def _worst(within: Custom, first: Any, second: Any) -> Attained:
     high, low = within.ranges(np.asarray(first, float))[1], within.ranges(np.asarray(second, float))[0]
-    return Found(float(best_pairs(high.T, low.T).max()) * SPARE, {})
+    return Attained(float(best_pairs(high.T, low.T).max()) * SPARE, {})

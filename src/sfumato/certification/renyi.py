@@ -24,7 +24,7 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.certification.ball import Side, enclosed
 from sfumato.certification.outward import down, down_any, exp_range, float_range, log_near, power, up, up_any
-from sfumato.certification.witness import Found
+from sfumato.certification.witness import Attained
 from sfumato.joint import Joint
 from sfumato.mechanism import Atoms
 from sfumato.uncertainty.pairs import best_pairs
@@ -249,7 +249,7 @@ class RenyiBounds:
         low, high = (self.alone(side, greatest=g).reshape(s, u) for g in (False, True))
         return np.clip(low, 0, 1), np.clip(high, 0, 1)
 
-    def atoms(self, c: Atoms) -> Found:
+    def atoms(self, c: Atoms) -> Attained:
         spent, left = self._shares(ATOM_GRID)
         secrets = len(self.ps[0])
         top, low = np.zeros((secrets, ATOM_GRID)), np.full((secrets, ATOM_GRID), np.inf)
@@ -262,7 +262,7 @@ class RenyiBounds:
         ratios = up(best_pairs(top, low))
         k = int(np.argmax(ratios))
         where = {"first": int(np.argmax(top[:, k])), "second": int(np.argmin(low[:, k]))}
-        return Found(max(1.0, float(ratios[k])) if not math.isnan(ratios[k]) else math.inf, where)
+        return Attained(max(1.0, float(ratios[k])) if not math.isnan(ratios[k]) else math.inf, where)
 
 
 def _part(side: Side, at: slice) -> Side:

@@ -13,10 +13,9 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
-from sfumato.certification.atoms import COARSE, GRID, over_atoms
-from sfumato.certification.ball import Ball, Dual, Side, joined
+from sfumato.certification.ball import COARSE, GRID, Dual, ProvedBall, Side, joined, over_atoms
 from sfumato.certification.outward import down, float_range, rows_range, up, up_any
-from sfumato.certification.witness import Found
+from sfumato.certification.witness import Attained
 from sfumato.joint import Joint
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
 
@@ -33,7 +32,7 @@ Sides = Callable[[Any, Any, Any], tuple[Side, Side]]  # (output, s1, s2) arrays 
 Duals = list[tuple[Dual, Dual]]  # per share of the slack: dual points above and below for every (output, secret)
 
 
-class Bounds(Protocol):
+class PairBounds(Protocol):
     """What a ball must prove; the rest follows from it."""
 
     @property
@@ -57,11 +56,11 @@ class Bounds(Protocol):
     def masses(self) -> tuple[Floats, Floats]:
         """Bounds of the least and the greatest P(u|s)."""
 
-    def atoms(self, c: Atoms) -> Found:
+    def atoms(self, c: Atoms) -> Attained:
         """A bound of the worst ratio between any two atoms of different secrets."""
 
 
-class ChiSquareBounds(Ball):
+class ChiSquareBounds(ProvedBall):
     """The χ² ball."""
 
     steps: ClassVar[int] = GRID  # at which atoms are compared
@@ -69,7 +68,7 @@ class ChiSquareBounds(Ball):
     def masses(self) -> tuple[Floats, Floats]:
         return mass_bounds(self)
 
-    def atoms(self, c: Atoms) -> Found:
+    def atoms(self, c: Atoms) -> Attained:
         return over_atoms(c, self, self.steps)
 
 
@@ -81,7 +80,7 @@ class CoarseBounds(ChiSquareBounds):
 
 def over_ball(
     mechanism: Mechanism, joint: Joint, radius: float, target: float = math.inf, coarse: bool = False
-) -> Found:
+) -> Attained:
     """A proved upper bound of max P(y|s₁) / P(y|s₂) over outputs, pairs of secrets and the ball.
 
     It is close to the maximum unless there are more than PATIENCE pairs to look at and what one secret alone allows
@@ -91,9 +90,9 @@ def over_ball(
     return over_bounds(mechanism, kind.around(joint, radius), target)
 
 
-def over_bounds(mechanism: Mechanism, ball: Bounds, target: float = math.inf) -> Found:
+def over_bounds(mechanism: Mechanism, ball: PairBounds, target: float = math.inf) -> Attained:
     """A proved upper bound of the worst ratio over any ball that has bounds."""
-    best = Found(1.0, {})
+    best = Attained(1.0, {})
     if len(ball.ps[0]) < 2:
         return best
     masses: tuple[Floats, Floats] | None = None
@@ -111,7 +110,7 @@ def over_bounds(mechanism: Mechanism, ball: Bounds, target: float = math.inf) ->
     return best
 
 
-def _rows(values: Any, ball: Bounds, found: float, target: float) -> Found:
+def _rows(values: Any, ball: PairBounds, found: float, target: float) -> Attained:
     """Rows listed one by one."""
     low, high = rows_range(values)
     y, (s, k) = len(values), ball.p[0].shape
@@ -133,17 +132,17 @@ def _rows(values: Any, ball: Bounds, found: float, target: float) -> Found:
         return part(s1), part(s2)
 
     def duals() -> Duals:
-        assert isinstance(ball, Ball)
+        assert isinstance(ball, ProvedBall)
         return [
             (Dual.suggested(side, share * ball.slack[1], greatest=True),
              Dual.suggested(side, (1 - share) * ball.slack[1], greatest=False))
             for share in SHARES
         ]
 
-    return _pairs(top, bottom, sides, ball, found, target, "output", duals if isinstance(ball, Ball) else None)
+    return _pairs(top, bottom, sides, ball, found, target, "output", duals if isinstance(ball, ProvedBall) else None)
 
 
-def _spikes(c: Spikes, ball: Bounds, masses: tuple[Floats, Floats], found: float, target: float) -> Found:
+def _spikes(c: Spikes, ball: PairBounds, masses: tuple[Floats, Floats], found: float, target: float) -> Attained:
     """Rows that are constant but for one useful value u₀: two cells, u₀ and the rest, tell everything."""
     shape = ball.p[0].shape
     least, most = masses
@@ -177,7 +176,7 @@ def _mix_down(base: Floats, peak: Floats, r: Floats) -> Floats:
     return np.maximum(down(down(base * down(np.maximum(1 - r, 0))) + down(peak * r)), np.minimum(base, peak))
 
 
-def mass_bounds(ball: Ball) -> tuple[Floats, Floats]:
+def mass_bounds(ball: ProvedBall) -> tuple[Floats, Floats]:
     """Proved bounds of the least and greatest P(u|s) over the ball, from [000, Lemma 1] with outward rounding.
 
     With t = P̂_s + b the least is 2p²/(t(X + √·))-like in the joint's own scale: L = 2q²/(X + √·), q = p/P̂_s,
@@ -199,7 +198,7 @@ def mass_bounds(ball: Ball) -> tuple[Floats, Floats]:
     return least(q_low, q_high), np.minimum(up(1 - least(down(np.maximum(1 - q_high, 0)), 1 - q_low)), 1.0)
 
 
-def _subsets(c: Subsets, ball: Bounds, found: float, target: float) -> Found:
+def _subsets(c: Subsets, ball: PairBounds, found: float, target: float) -> Attained:
     """Two-level rows over every subset of the useful values."""
     k = ball.p[0].shape[1]
     if k <= LISTED:
@@ -207,11 +206,11 @@ def _subsets(c: Subsets, ball: Bounds, found: float, target: float) -> Found:
         values = np.where(members, np.array(int(c.high), object), np.array(int(c.low), object))[:, None, :]
         return _rows(values, ball, found, target)
     least, most = ball.masses()
-    low, high = Found(1.0, {}), float(up_any(float(c.high) / float(c.low))) if c.low else math.inf
+    low, high = Attained(1.0, {}), float(up_any(float(c.high) / float(c.low))) if c.low else math.inf
     for s1 in range(len(least)):
         for s2 in range(len(least)):
             if s1 != s2:
-                low = low.or_worse(Found(_subset_pair(most[s1], least[s2], float(c.low), float(c.high), high),
+                low = low.or_worse(Attained(_subset_pair(most[s1], least[s2], float(c.low), float(c.high), high),
                                          {"first": s1, "second": s2}))
     return low
 
@@ -229,9 +228,9 @@ def _subset_pair(most: Floats, least: Floats, low: float, high: float, cap: floa
 
 
 def _pairs(
-    top: Floats, bottom: Floats, sides: Sides, ball: Bounds, found: float, target: float, what: str,
+    top: Floats, bottom: Floats, sides: Sides, ball: PairBounds, found: float, target: float, what: str,
     duals: Callable[[], Duals] | None = None,
-) -> Found:
+) -> Attained:
     """The proved maximum over i and s₁ ≠ s₂, given bounds top[i, s] and bottom[i, s] of one secret alone."""
     n, s = top.shape
     if n * s * s > PAIRS:
@@ -240,22 +239,22 @@ def _pairs(
         bounds = np.nan_to_num(up(top[:, :, None] / bottom[:, None, :]), nan=1.0, posinf=np.inf)
     bounds[:, np.arange(s), np.arange(s)] = 0.0
     flat = bounds.ravel()
-    best, done = Found(found, {}), 0
+    best, done = Attained(found, {}), 0
     order = _worst_first(flat, found)
     chunk = FIRST
     while len(order) and flat[order[0]] > best.ratio:
         if done >= PATIENCE and flat[order[0]] <= target:
-            return best.or_worse(Found(float(flat[order[0]]), best.where))
+            return best.or_worse(Attained(float(flat[order[0]]), best.where))
         part, order = order[:chunk], order[chunk:]
         at = np.unravel_index(part, bounds.shape)
         first, second = sides(*at)
         proved = np.minimum(flat[part], ball.pairs(first, second))
         i = int(np.argmax(proved))
         where = {what: int(at[0][i]), "first": int(at[1][i]), "second": int(at[2][i])}
-        best = best.or_worse(Found(float(proved[i]), where))
+        best = best.or_worse(Attained(float(proved[i]), where))
         done += len(part)
         order = order[flat[order] > float(best.ratio)]
-        if duals and isinstance(ball, Ball) and chunk == FIRST and len(order) > CHUNK:
+        if duals and isinstance(ball, ProvedBall) and chunk == FIRST and len(order) > CHUNK:
             _cross(flat, order, s, duals(), ball, float(best.ratio))
             order = order[np.argsort(-flat[order], kind="stable")]
         chunk = CHUNK
@@ -267,7 +266,7 @@ def _worst_first(bounds: Floats, found: float) -> Ints:
     return np.asarray(order[np.argsort(-bounds[order], kind="stable")])
 
 
-def _cross(bounds: Floats, order: Ints, secrets: int, duals: Duals, ball: Ball, enough: float) -> None:
+def _cross(bounds: Floats, order: Ints, secrets: int, duals: Duals, ball: ProvedBall, enough: float) -> None:
     """Lower the bounds of the pairs in `order` to what common dual points prove: one computation per pair."""
     for start in range(0, len(order), CROSSED):
         part = order[start : start + CROSSED]
@@ -279,10 +278,10 @@ def _cross(bounds: Floats, order: Ints, secrets: int, duals: Duals, ball: Ball, 
             bounds[part] = np.minimum(bounds[part], joined(above.at(i), below.at(j), near, ball.slack))
 
 
-def _alone(top: Floats, bottom: Floats, what: str) -> Found:
+def _alone(top: Floats, bottom: Floats, what: str) -> Attained:
     """The bound from what one secret alone allows, for tables with too many pairs to look at each."""
     i, j = np.argsort(-top, 1)[:, :2], np.argsort(bottom, 1)[:, :2]
-    best = Found(1.0, {})
+    best = Attained(1.0, {})
     rows = np.arange(len(top))
     for a in (0, 1):
         for b in (0, 1):
@@ -290,5 +289,5 @@ def _alone(top: Floats, bottom: Floats, what: str) -> Found:
                 ratio = up(top[rows, i[:, a]] / bottom[rows, j[:, b]])
             ratio = np.where(i[:, a] == j[:, b], 0.0, np.nan_to_num(ratio, nan=1.0, posinf=np.inf))
             r = int(np.argmax(ratio))
-            best = best.or_worse(Found(float(ratio[r]), {what: r, "first": int(i[r, a]), "second": int(j[r, b])}))
+            best = best.or_worse(Attained(float(ratio[r]), {what: r, "first": int(i[r, a]), "second": int(j[r, b])}))
     return best

@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.certification.ball import Ball, Side, mean_bound
+from sfumato.certification.ball import ProvedBall, Side, mean_bound
 from sfumato.certification.outward import dot_down, down, float_range, rows_range, up
-from sfumato.certification.witness import Found
+from sfumato.certification.witness import Attained
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism, Rows
 from sfumato.uncertainty.shifts import others
@@ -40,8 +40,8 @@ NUMBERS = 8_000_000  # held at once
 
 
 def shifts_over_ball(
-    mechanism: Mechanism, joint: Joint, radius: float, target: float, fallback: Found, notion: str = "lip"
-) -> Found:
+    mechanism: Mechanism, joint: Joint, radius: float, target: float, fallback: Attained, notion: str = "lip"
+) -> Attained:
     """A ratio just below `target` if it bounds P(y|s)/P(y), for LIP its inverse too, over the ball, or the fallback."""
     contrasts = mechanism.law.contrasts()
     if len(contrasts) != 1 or not isinstance(contrasts[0], Rows) or target <= 1 or joint.secret.size < 2:
@@ -51,7 +51,7 @@ def shifts_over_ball(
     values = values[[bool(row.max()) for row in values]]
     halves = (True,) if notion == "pml" else (True, False)
     proved = all(_covered(_open_cases(values, joint, radius, z, above), joint, radius, z) for above in halves)
-    return Found(z, {}) if proved else fallback
+    return Attained(z, {}) if proved else fallback
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +74,7 @@ class Cases:
 
 def _open_cases(values: Any, joint: Joint, radius: float, z: Fraction, above: bool) -> Cases:
     """The (y, s) that what one secret alone allows does not settle."""
-    ball = Ball.around(joint, radius)
+    ball = ProvedBall.around(joint, radius)
     y, (c, k) = len(values), joint.shape
     low, high = rows_range(values.reshape(y, -1))
     scale = 2.0 ** np.floor(np.log2(high.max(1, keepdims=True)))  # a power of two: exact

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.certification.linear import CANDIDATES, about_input, ratio_of
-from sfumato.certification.witness import Found
+from sfumato.certification.witness import Attained
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism, Rows
@@ -23,7 +23,7 @@ from sfumato.privacy.srlip import side_channels
 CELLS = 20_000_000  # outputs × secrets × values that a certificate will look at
 
 
-def about_side_channels(mechanism: Mechanism, joint: Joint) -> Found:
+def about_side_channels(mechanism: Mechanism, joint: Joint) -> Attained:
     """max of P(y|s,x^J) / P(y|x^J) and its inverse over J, x^J, y, s under one exact joint."""
     law = mechanism.law
     if law.meaning == "subset" and mechanism.inputs > LISTED_SUBSETS:
@@ -37,7 +37,7 @@ def about_side_channels(mechanism: Mechanism, joint: Joint) -> Found:
     rows = rows.reshape(law.outputs, -1, *sizes)
     floats = Rows(rows).floats
     slip = 1 + (joint.useful.size + joint.secret.size + 16) * 2.0**-49
-    best = Found(Fraction(1), {})
+    best = Attained(Fraction(1), {})
     for known in side_channels(len(sizes)):
         best = best.or_worse(_one_channel(table, rows, floats, known, sizes, slip, float(best.ratio)))
     return best
@@ -45,20 +45,20 @@ def about_side_channels(mechanism: Mechanism, joint: Joint) -> Found:
 
 def _one_channel(
     table: Any, rows: Any, floats: Any, known: tuple[int, ...], sizes: tuple[int, ...], slip: float, found: float
-) -> Found:
+) -> Attained:
     hidden = tuple(j + 1 for j in range(len(sizes)) if j not in known)
     prior = table.sum(axis=hidden) if hidden else table  # [s, x^J]
     seen = (floats * table.astype(float)).sum(axis=tuple(j + 1 for j in hidden))  # [y, s, x^J]
     rough = _rough(prior.astype(float), seen)
     worst = float(rough.max(initial=1.0))
     if worst * slip * slip < found:
-        return Found(Fraction(1), {})
+        return Attained(Fraction(1), {})
     near = np.argwhere(rough * slip * slip >= worst) if math.isfinite(worst) else np.argwhere(np.isinf(rough))
-    best = Found(Fraction(1), {})
+    best = Attained(Fraction(1), {})
     for y, s, *place in near[:CANDIDATES].tolist():
         best = best.or_worse(_exactly(table, rows[y], prior, known, tuple(place), y, s, sizes))
     if len(near) > CANDIDATES:
-        best = best.or_worse(Found(Fraction(worst * slip * slip) if math.isfinite(worst) else math.inf, {}))
+        best = best.or_worse(Attained(Fraction(worst * slip * slip) if math.isfinite(worst) else math.inf, {}))
     return best
 
 
@@ -74,7 +74,7 @@ def _rough(prior: Any, seen: Any) -> Any:
 def _exactly(
     table: Any, row: Any, prior: Any, known: tuple[int, ...], place: tuple[int, ...], y: int, s: int,
     sizes: tuple[int, ...],
-) -> Found:
+) -> Attained:
     """P(y|s,x^J) / P(y|x^J) and its inverse as rationals."""
     index: list[Any] = [slice(None)] * len(sizes)
     for j, value in zip(known, place, strict=True):
@@ -88,8 +88,8 @@ def _exactly(
         for j, value in zip(known, place, strict=True):
             whole[j] = value
         where["known"] = _code(known, whole, sizes)
-    above = Found(ratio_of(mine * mass, total * all_mine), where)
-    return above.or_worse(Found(ratio_of(total * all_mine, mine * mass), where))
+    above = Attained(ratio_of(mine * mass, total * all_mine), where)
+    return above.or_worse(Attained(ratio_of(total * all_mine, mine * mass), where))
 
 
 def _code(known: tuple[int, ...], whole: list[int], sizes: tuple[int, ...]) -> int:

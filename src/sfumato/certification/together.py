@@ -15,10 +15,10 @@ from typing import Any
 
 from sfumato.certification.certificate import PROVED, Certificate, certificate, check_confidence, proved, target_of
 from sfumato.certification.confirming import confirm
-from sfumato.certification.later import Level
+from sfumato.certification.deferred import DeferredLevel
 from sfumato.certification.linear import about_anything, about_input, power_product
 from sfumato.certification.outward import log_up
-from sfumato.certification.witness import Found
+from sfumato.certification.witness import Attained
 from sfumato.errors import ClaimError, InputError
 from sfumato.joint import Noise
 from sfumato.mechanism import Bundle, Mechanism, Unary
@@ -70,23 +70,23 @@ def _ratios(parts: Sequence[Mechanism]) -> list[Fraction | float]:
     return out
 
 
-def anywhere(made: Mechanism | Bundle) -> Found:
+def anywhere(made: Mechanism | Bundle) -> Attained:
     """The worst ratio about the secret for any distribution: of a mechanism, or of all answers of a bundle's row."""
     if not isinstance(made, Bundle):
         return about_anything(made)
     return _of_row(made, _ratios([_about(made, part) for part in made.parts]))
 
 
-def about_record(made: Mechanism | Bundle) -> Found:
+def about_record(made: Mechanism | Bundle) -> Attained:
     """The worst ratio about everything that is read."""
     return _of_row(made, [about_input(p).ratio for p in made.parts]) if isinstance(made, Bundle) else about_input(made)
 
 
-def _of_row(bundle: Bundle, ratios: Sequence[Fraction | float]) -> Found:
+def _of_row(bundle: Bundle, ratios: Sequence[Fraction | float]) -> Attained:
     """Of answers together the product; of answers in turn the greatest, for the turn does not depend on the row."""
     if bundle.turns is not None:
-        return Found(max(ratios), {})
-    return Found(power_product((Found(ratio, {}), 1) for ratio in ratios), {})
+        return Attained(max(ratios), {})
+    return Attained(power_product((Attained(ratio, {}), 1) for ratio in ratios), {})
 
 
 def noises(made: Mechanism | Bundle) -> dict[str, Noise]:
@@ -176,7 +176,7 @@ def bundle_certificate(bundle: Bundle) -> Certificate:
     outside = {} if claim.assuming == "nothing" else {"any distribution": anyhow}
     witness = {"part": part_name(part)} if bundle.turns is not None and claim.assuming == "nothing" else {}
     basis = MODELS.get(claim.assuming, PROVED)
-    proof = Level.known(level, witness)
+    proof = DeferredLevel.known(level, witness)
     return Certificate("rldp", claim.assuming, claim.epsilon, proof, outside, claim.title, (), basis)
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.certification.outward import down, down_any, rows_range, up, up_any
-from sfumato.certification.witness import Found
+from sfumato.certification.witness import Attained
 from sfumato.errors import InputError
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
 from sfumato.uncertainty.polytope import Polytope, segment_ends, stationary
@@ -27,11 +27,11 @@ STEPS = (0.0, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-7, 1e-5)
 FIRST, CHUNK = 16, 256
 
 
-def over_vertices(mechanism: Mechanism, within: Polytope, target: float = math.inf) -> Found:
+def over_vertices(mechanism: Mechanism, within: Polytope, target: float = math.inf) -> Attained:
     """A proved upper bound of the worst ratio over the polytope."""
     if within.vertices is None:
         raise InputError("levels over a polytope given by inequalities cannot be proved yet. List its vertices.")
-    secrets, best = within.possible, Found(1.0, {})
+    secrets, best = within.possible, Attained(1.0, {})
     if len(secrets) < 2:
         return best
     s, u = within.joint.shape
@@ -91,7 +91,7 @@ def _means(sums: tuple[Floats, Floats], mass: tuple[Floats, Floats]) -> tuple[Fl
     return low, high
 
 
-def _compared(first: Any, second: Any, secrets: Any, within: Polytope, best: Found, what: str) -> Found:
+def _compared(first: Any, second: Any, secrets: Any, within: Polytope, best: Attained, what: str) -> Attained:
     """Every listed row and every pair of secrets, in the order of what one secret alone allows."""
     assert within.vertices is not None
     mass = _masses(within.vertices)
@@ -112,7 +112,7 @@ def _compared(first: Any, second: Any, secrets: Any, within: Polytope, best: Fou
             (bottoms[0][i, s2], bottoms[1][i, s2]), (mass[0][s2], mass[1][s2]),
         ))
         k = int(np.argmax(proved))
-        best = best.or_worse(Found(float(proved[k]), {what: int(i[k]), "first": int(s1[k]), "second": int(s2[k])}))
+        best = best.or_worse(Attained(float(proved[k]), {what: int(i[k]), "first": int(s1[k]), "second": int(s2[k])}))
         start += len(part)
     return best
 
@@ -157,7 +157,7 @@ def _not_negative(below: Any, above: Any, z: Floats) -> Any:
     return (b0 >= 0) & (b2 >= 0) & (b1 >= -down(np.sqrt(down(np.maximum(b0, 0) * np.maximum(b2, 0)))))
 
 
-def _atoms(c: Atoms, secrets: Any, within: Polytope) -> Found:
+def _atoms(c: Atoms, secrets: Any, within: Polytope) -> Attained:
     """Any two atoms of different secrets, by what one secret alone allows."""
     assert within.vertices is not None
     mass = _masses(within.vertices)
@@ -168,20 +168,20 @@ def _atoms(c: Atoms, secrets: Any, within: Polytope) -> Found:
             own = _sums(rows, within.vertices[:, [s]])
             least, most = _means(own, (mass[0][[s]], mass[1][[s]]))
             high[s], low[s] = most.max(), least.min()
-    best = Found(1.0, {})
+    best = Attained(1.0, {})
     for s, t in itertools.permutations(secrets, 2):
         ratio = math.inf if low[t] == 0 < high[s] else float(up(high[s] / low[t])) if low[t] else 1.0
-        best = best.or_worse(Found(ratio, {"first": int(s), "second": int(t)}))
+        best = best.or_worse(Attained(ratio, {"first": int(s), "second": int(t)}))
     return best
 
 
-def _subsets(c: Subsets, secrets: Any, within: Polytope, best: Found) -> Found:
+def _subsets(c: Subsets, secrets: Any, within: Polytope, best: Attained) -> Attained:
     """Two-level rows over every subset: listed, or with many useful values bounded by high/low."""
     k = within.joint.useful.size
     if k > LISTED:
-        return Found(float(up_any(float(c.high) / float(c.low))) if c.low else math.inf, {})
+        return Attained(float(up_any(float(c.high) / float(c.low))) if c.low else math.inf, {})
     members = ((np.arange(2**k)[:, None] >> np.arange(k)) & 1).astype(bool)
     values = np.where(members, np.array(int(c.high), object), np.array(int(c.low), object))[:, None, :]
     rows = np.broadcast_to(values, (len(values), *within.joint.shape))
     found = _compared(rows, rows, secrets, within, best, "output")
-    return Found(found.ratio, {k: v for k, v in found.where.items() if k != "output"})
+    return Attained(found.ratio, {k: v for k, v in found.where.items() if k != "output"})

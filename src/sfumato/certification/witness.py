@@ -8,13 +8,13 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Attained:
     """An upper bound of the worst ratio, with the output and the secrets behind it (as codes)."""
 
     ratio: Fraction | float
     where: dict[str, int]
 
-    def or_worse(self, other: Found) -> Found:
+    def or_worse(self, other: Attained) -> Attained:
         return other if other.ratio > self.ratio else self
 
 

@@ -89,7 +89,7 @@ def add(mechanism: Path, lines: Any, store: Path | None, as_json: bool) -> None:
     """Add answers that came as text or were read from QR codes: a file of LINES, or - for stdin."""
     from collections import Counter
 
-    from sfumato.survey import Form, Malformed
+    from sfumato.survey import Form, MalformedAnswer
 
     good, outcomes = [], Counter[str]()
     with _opened(mechanism, store) as (made, opened):
@@ -97,7 +97,7 @@ def add(mechanism: Path, lines: Any, store: Path | None, as_json: bool) -> None:
         for line in filter(None, (x.strip() for x in lines)):
             try:
                 good.append(form.read(line))
-            except Malformed:
+            except MalformedAnswer:
                 outcomes["malformed"] += 1
         outcomes.update(opened.accept(good))
     if as_json:

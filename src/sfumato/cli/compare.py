@@ -66,8 +66,7 @@ def compare(
       sfumato compare adult --secret sex --useful race --out compared
     """
     from sfumato.comparing import compare as compared
-    from sfumato.comparing.field import entrants
-    from sfumato.comparing.grid import levels
+    from sfumato.comparing.running import entrants, levels
 
     grid = levels(epsilon, points)
     names = entrants(joined(methods) or None)
@@ -169,7 +168,7 @@ def _absent(found: Any) -> list[tuple[str, str]]:
 
 def _ordered(found: Any) -> list[str]:
     """Methods with the full promise first, then the protocols for scale, then the others; best first."""
-    from sfumato.comparing.field import ENTRANTS, PLAIN
+    from sfumato.comparing.running import ENTRANTS, PLAIN
 
     def rank(name: str) -> tuple[bool, bool, float]:
         return (not ENTRANTS[name].comparable, name in PLAIN, -sum(p.nmi or 0.0 for p in found.of(name)))
@@ -178,7 +177,7 @@ def _ordered(found: Any) -> list[str]:
 
 
 def _marked(name: str) -> str:
-    from sfumato.comparing.field import ENTRANTS, PLAIN
+    from sfumato.comparing.running import ENTRANTS, PLAIN
 
     return name + ("" if ENTRANTS[name].comparable and name not in PLAIN else " *")
 
@@ -194,7 +193,7 @@ def _kept(found: Any) -> None:
         if any(v is not None for v in by.values()):
             figures = ["–" if by.get(e) is None else f"{by[e]:.1%}" for e in named]
             rows.append([_marked(name), spark([by.get(e) for e in grid], high=1.0), *figures])
-    from sfumato.utility.ceiling import ceiling
+    from sfumato.utility.limits import ceiling
 
     top = {e: ceiling(found.joint, e) / found.joint.entropy if found.joint.entropy else 0.0 for e in grid}
     rows.append(["(ceiling)", spark([top[e] for e in grid], high=1.0), *(f"{top[e]:.1%}" for e in named)])

@@ -64,7 +64,7 @@ def estimate(
     from sfumato.cli.console import progress
     from sfumato.estimation import estimate as estimated
     from sfumato.mechanism import Bundle
-    from sfumato.releasing.parts import watched
+    from sfumato.releasing.subsets import watched
 
     if not 0 < confidence < 1:
         raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence:g}.")

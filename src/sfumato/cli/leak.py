@@ -77,7 +77,7 @@ def leak(
 
 
 def _joint(table: Path, mechanism: Any, read: dict[str, Any]) -> Any:
-    from sfumato.releasing.parts import counted
+    from sfumato.releasing.subsets import counted
     from sfumato.sources import open_source
 
     return counted(open_source(table, **read), mechanism, {})

@@ -33,9 +33,9 @@ from sfumato.errors import InputError, listed
 
 if TYPE_CHECKING:
     from sfumato.releasing import Session, Wishes
-    from sfumato.releasing.booking import Account
     from sfumato.releasing.files import Files
     from sfumato.releasing.flow import DrawOptions
+    from sfumato.releasing.ledger_place import Account
     from sfumato.sources import Where
 
 NOT_ATOMIC = (
@@ -245,7 +245,7 @@ def _account(
     memoise: str | None, person: str | None, planned: bool = False,
 ) -> Account:
     """The place in the ledger that was asked for, if any."""
-    from sfumato.releasing.booking import Account
+    from sfumato.releasing.ledger_place import Account
 
     if all(x is None for x in (ledger, people, budget, memoise, person)) and not same_values:
         return Account()

@@ -41,7 +41,7 @@ def synthesise(
     """
     from sfumato.cli.estimate import mechanism_of
     from sfumato.estimation import estimate
-    from sfumato.estimation.synthesis import NOTE
+    from sfumato.estimation.exports import NOTE
     from sfumato.mechanism.bundle_file import any_record
     from sfumato.releasing.files import Files
     from sfumato.releasing.targets import publish_all

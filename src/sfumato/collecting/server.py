@@ -1,8 +1,4 @@
-"""The intake: a small server that can only ever see randomised answers, and acknowledges one when it is on the disk.
-
-It keeps no log of requests. Addresses are held in memory for a minute, to slow down whoever sends too much, and are
-never written.
-"""
+"""The intake: a small server that can only ever see randomised answers, and its page of running estimates."""
 
 from __future__ import annotations
 
@@ -13,6 +9,8 @@ import socket
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from starlette.applications import Starlette
@@ -20,10 +18,41 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from sfumato.alphabet import MISSING
 from sfumato.collecting.store import TAKEN, UNINVITED, USED, Store
 from sfumato.errors import InputError, SfumatoError
 from sfumato.mechanism import Bundle, Mechanism
-from sfumato.survey import Form, Malformed
+from sfumato.survey import Form, MalformedAnswer
+from sfumato.survey.page import policy_of
+
+# --- a table for each question, with intervals as bars ----------------------------------------------------------------
+
+
+def estimates_page(n: int, tables: list[dict[str, Any]]) -> str:
+    """The HTML of what can be said so far."""
+    script, style = _text("estimates.js"), _text("estimates.css")
+    return str(_template().render(
+        n=f"{n:,}", tables=tables, missing=MISSING, script=script, style=style, policy=policy_of(script, style, None)
+    ))
+
+
+@cache
+def _text(name: str) -> str:
+    return files(__package__).joinpath(name).read_text("utf-8")
+
+
+@cache
+def _template() -> Any:
+    from jinja2 import Environment, StrictUndefined
+
+    return Environment(autoescape=True, undefined=StrictUndefined).from_string(_text("estimates.html"))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A small server that can only ever see randomised answers, and acknowledges one when it is on the disk
+# It keeps no log of requests. Addresses are held in memory for a minute, to slow down whoever sends too much, and are
+# never written.
+
 
 BATCH = 1000  # answers of one transaction: more would keep those who wait too long
 SLOW = 10.0  # seconds in which a short body must have arrived
@@ -133,8 +162,8 @@ class Collector:
             return _said("this is longer than any answer", 413)
         try:
             token, answer = self.form.read(body.decode("ascii"))
-        except (Malformed, UnicodeDecodeError) as error:
-            return _said(str(error) if isinstance(error, Malformed) else "this is no answer", 400)
+        except (MalformedAnswer, UnicodeDecodeError) as error:
+            return _said(str(error) if isinstance(error, MalformedAnswer) else "this is no answer", 400)
         try:
             outcome = await self.intake.take(token, answer)
         except SfumatoError:
@@ -151,7 +180,6 @@ class Collector:
         return HTMLResponse(text, headers=HEADERS)
 
     def _estimated(self) -> str:
-        from sfumato.collecting.pages import estimates_page
         from sfumato.collecting.tables import one_way
 
         counts = self.store.counts()

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.atomic import check_target
-from sfumato.drawing import bundled
+from sfumato.drawing import bundle_draws as bundled
 from sfumato.drawing.decoding import decoder
 from sfumato.drawing.manifest import OutputColumn, manifest_of, manifest_path
 from sfumato.drawing.randomness import Stream

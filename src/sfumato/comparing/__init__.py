@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 from sfumato.demand import on_demand
 
 if TYPE_CHECKING:
-    from sfumato.comparing.comparison import Comparison
-    from sfumato.comparing.entry import compare, curve
-    from sfumato.comparing.points import Missing, Point, Precision, Realised, Spread
+    from sfumato.comparing.results import Comparison, Missing, Point, Precision, Realised, Spread
+    from sfumato.comparing.running import compare, curve
 
 __all__ = ["Comparison", "Missing", "Point", "Precision", "Realised", "Spread", "compare", "curve"]
 
 on_demand(__name__, {
-    "Comparison": ".comparison", "Missing": ".points", "Point": ".points", "Precision": ".points",
-    "Realised": ".points", "Spread": ".points", "compare": ".entry", "curve": ".entry",
+    "Comparison": ".results", "Missing": ".results", "Point": ".results", "Precision": ".results",
+    "Realised": ".results", "Spread": ".results", "compare": ".running", "curve": ".running",
 })

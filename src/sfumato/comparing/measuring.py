@@ -3,17 +3,139 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
-from sfumato.comparing.field import ENTRANTS, Entrant
-from sfumato.comparing.olh import olh_precision
-from sfumato.comparing.points import Missing, Point
-from sfumato.comparing.precision import precision
-from sfumato.comparing.truths import realised
+import numpy as np
+
+from sfumato.alphabet import Floats
+from sfumato.comparing.results import UNKNOWN, Missing, Point, Precision, Realised, Spread
+from sfumato.comparing.running import ENTRANTS, Entrant
 from sfumato.designers import design
 from sfumato.errors import SfumatoError
+from sfumato.estimation.estimates import foreseen
+from sfumato.estimation.inversion import Inversion
 from sfumato.joint import Joint
+from sfumato.mechanism import Mechanism
+from sfumato.mechanism.law import present
+from sfumato.privacy.rldp import RLDP
 from sfumato.uncertainty import Exactly, UncertaintySet
+
+# --- optimal local hashing, by its covariance. It is here for scale; nothing is released with it ----------------------
+# Each person draws a hash from a universal family onto g values and answers by GRR at ratio r over the hashed value,
+# with g = r + 1 rounded (Wang et al., USENIX Security 2017). Value x is supported when the answer is its hash: with
+# chance a = r/(r + g − 1) for the true value and 1/g for every other.
+
+
+def covariance(p: Floats, ratio: float, n: int) -> Floats:
+    """Cov of the estimates (support − 1/g) / (a − 1/g), ratio = e^ε (the pairs: ours).
+
+    Hashes of two values are independent, so two values x ≠ z are supported together with chance a/g when the truth is
+    one of them and 1/g² when it is neither; one value x with chance r(x) = a·p(x) + (1 − p(x))/g.
+    """
+    g = max(2, round(ratio + 1))
+    a, b = ratio / (ratio + g - 1), 1 / g
+    r = b + (a - b) * p
+    together = b * b + (a * b - b * b) * np.add.outer(p, p)
+    np.fill_diagonal(together, r)
+    return np.asarray((together - np.outer(r, r)) / (n * (a - b) ** 2))
+
+
+def olh_precision(joint: Joint, ratio: float, n: int, *, reads: str = "both") -> Precision:
+    """Errors of OLH over (s, u), or over u alone; `ratio` is what one answer may carry, e^ε for ε-LDP."""
+    if ratio <= 1:
+        return Precision(UNKNOWN, UNKNOWN, UNKNOWN)
+    if math.isinf(ratio):
+        raise ValueError("an infinite ratio hashes nothing")
+    if reads == "useful":
+        return Precision(Spread.of(np.diag(covariance(joint.p_useful, ratio, n))), UNKNOWN, UNKNOWN)
+    (r, k), cov = joint.shape, covariance(joint.p.ravel(), ratio, n)
+    by_s = np.kron(np.eye(r), np.ones((1, k)))
+    by_u = np.kron(np.ones((1, r)), np.eye(k))
+    useful, secret = (Spread.of(np.einsum("ix,xz,iz->i", m, cov, m)) for m in (by_u, by_s))
+    return Precision(useful, secret, Spread.of(np.diag(cov)))
+
+
+# --- how far estimates from n released rows will be from the truth, before any row is released ------------------------
+
+
+def precision(mechanism: Mechanism, joint: Joint, n: int) -> Precision | None:
+    """The errors of `sf.estimate` from n rows that follow the joint; None when the law is too large to invert.
+
+    Sampling is part of them: the table itself, released untouched, has `untouched(joint, n)`.
+    """
+    whole = foreseen(mechanism, joint, n)
+    if whole is None:
+        return None
+    if mechanism.reads != "both":
+        return Precision(_spread(whole.marginal(1)), UNKNOWN, UNKNOWN)
+    return Precision(_spread(whole.marginal(1)), _spread(whole.marginal(0)), _spread(whole))
+
+
+def _spread(inversion: Inversion) -> Spread:
+    return Spread.of(inversion.variance) if bool(inversion.identified.all()) else UNKNOWN
+
+
+def untouched(joint: Joint, n: int) -> Precision:
+    """The errors of sampling alone: p(1 − p)/n."""
+    tables = (joint.p_useful, joint.p_secret, joint.p)
+    return Precision(*(Spread.of(np.asarray(p * (1 - p) / n)) for p in tables))
+
+
+# --- what a mechanism's level would be if the distribution were another one that the counts allow ---------------------
+
+
+DRAWS = 200
+FEW = 20  # draws for laws too large to list
+LISTED = 60_000_000  # outputs × inputs × draws up to which all draws are taken at once
+HALF = 0.5  # Jeffreys' prior: cells that were never seen are possible
+
+
+@lru_cache(maxsize=8)
+def truths(joint: Joint, draws: int, seed: int = 0) -> Floats | None:
+    """P*(u|s) as [draw, s, u], P* ~ Dirichlet(counts + ½); None when it is not known how many rows were counted."""
+    if joint.n is None:
+        return None
+    seen = present(joint.p_secret)
+    counts = joint.p[seen] * joint.n + HALF
+    drawn = np.random.default_rng(seed).dirichlet(counts.ravel(), draws).reshape(draws, *counts.shape)
+    return np.asarray(drawn / drawn.sum(2, keepdims=True))
+
+
+def realised(mechanism: Mechanism, joint: Joint, epsilon: float, draws: int = DRAWS) -> Realised | None:
+    """Quantiles of max log P(y|s₁)/P(y|s₂) over drawn truths: one yardstick for every notion."""
+    q = mechanism.matrix if mechanism.law.meaning != "subset" or mechanism.inputs <= 10 else None
+    if q is None or q.size * draws > LISTED:
+        draws = FEW
+    given = truths(joint, draws)
+    if given is None or given.shape[1] < 2:
+        return None
+    found = _listed(mechanism, q, joint, given) if q is not None and q.size * draws <= LISTED else np.array(
+        [_level(mechanism, joint, r) for r in given]
+    )
+    low, high = (float(x) for x in np.quantile(found, [0.5, 0.95]))
+    return Realised(low, high, float((found <= epsilon).mean()), len(found))
+
+
+def _listed(mechanism: Mechanism, q: Floats, joint: Joint, given: Floats) -> Floats:
+    v = q.reshape(len(q), mechanism.law.rows, mechanism.law.useful)
+    v = v[:, present(joint.p_secret)] if mechanism.law.rows > 1 else np.repeat(v, given.shape[1], axis=1)
+    laws = np.einsum("ysu,dsu->dys", v, given)
+    top, bottom = laws.max(2), laws.min(2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(top > 0, top / bottom, 1.0)
+    return np.asarray(np.log(ratio.max(1)))
+
+
+def _level(mechanism: Mechanism, joint: Joint, given: Floats) -> float:
+    p = np.zeros(joint.shape)
+    seen = present(joint.p_secret)
+    p[seen] = joint.p_secret[seen, None] * given
+    found = RLDP(Exactly(Joint(joint.secret, joint.useful, p / p.sum()))).level(mechanism)
+    return found if not math.isnan(found) else math.inf
+
+
+# --- the design of one method at one ε, with every figure that a comparison shows -------------------------------------
 
 
 def measured(

@@ -10,12 +10,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from sfumato.comparing.chart import BOTTOM, COLOURS, HEIGHT, LEFT, RIGHT, WIDTH
-from sfumato.comparing.comparison import Comparison
-from sfumato.comparing.field import ENTRANTS, PLAIN
-from sfumato.comparing.pictures import error_picture, kept_picture
-from sfumato.comparing.points import Point
+from sfumato.comparing.pictures import BOTTOM, COLOURS, HEIGHT, LEFT, RIGHT, WIDTH, error_picture, kept_picture
 from sfumato.comparing.recommending import advice, recommended
+from sfumato.comparing.results import Comparison, Point
+from sfumato.comparing.running import ENTRANTS, PLAIN
 from sfumato.designers.sentences import METHODS
 
 BIT = math.log(2)

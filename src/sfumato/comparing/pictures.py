@@ -1,18 +1,190 @@
-"""The pictures of a comparison: bits that are kept, and errors of estimates, against ε.
-
-The recommended methods have one colour each, the same in every picture; all others are grey and stand back.
-"""
+"""The pictures of a comparison: a line chart as SVG, light and dark, readable without colour, described in words."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from xml.sax.saxutils import escape
 
-from sfumato.comparing.chart import Axes, Line, chart
-from sfumato.comparing.comparison import Comparison
-from sfumato.comparing.field import ENTRANTS
-from sfumato.comparing.points import Point
 from sfumato.comparing.recommending import recommended
+from sfumato.comparing.results import Comparison, Point
+from sfumato.comparing.running import ENTRANTS
+
+# --- light and dark, readable without colour, described in words ------------------------------------------------------
+
+
+WIDTH, HEIGHT = 640, 400
+LEFT, RIGHT, TOP, BOTTOM = 58, 142, 30, 48
+SPACE = 15.0  # between the names at the right
+# Told apart by most eyes, on light and on dark paper; the ninth curve and on have hollow marks, what is aside is grey.
+COLOURS = (
+    ("#0060a0", "#6db9f2"), ("#b34700", "#f49a5c"), ("#00735a", "#4fd0ab"), ("#a0306f", "#ef93c4"),
+    ("#5b4a00", "#e3cf5a"), ("#444c56", "#b4bcc8"), ("#5a3fb0", "#b7a3ff"), ("#8a1f1f", "#ff9a92"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ChartLine:
+    """A named curve; `aside` is drawn thin and dashed, for limits and scales; `other` is grey, for what stands back."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]  # (x, y), by x
+    aside: bool = False
+    colour: int | None = None  # among COLOURS, for a curve that has the same in several charts
+    other: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """What is drawn against what; log axes need positive values."""
+
+    title: str
+    x: str
+    y: str
+    log_x: bool = True
+    log_y: bool = False
+    percent: bool = False
+
+
+def chart(axes: Axes, lines: Sequence[ChartLine], described: str) -> str:
+    """The chart as one SVG document with a title and a description."""
+    shown = [line for line in lines if line.points]
+    x, y = _scales(axes, shown)
+    body = [*_grid(axes, x, y)]
+    looks = _looks(shown)
+    body += [_drawn(line, look, x, y) for line, look in zip(shown, looks, strict=True)]
+    body += _names(shown, looks, y)
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        f'aria-labelledby="chart-title chart-text" font-family="system-ui, sans-serif" font-size="13">'
+        f'<title id="chart-title">{escape(axes.title)}</title><desc id="chart-text">{escape(described)}</desc>'
+    )
+    paper = f'<rect class="paper" width="{WIDTH}" height="{HEIGHT}"/>'
+    return f"{head}<style>{_style()}</style>{paper}{''.join(body)}</svg>\n"
+
+
+def _looks(lines: Sequence[ChartLine]) -> list[str]:
+    """The classes of each curve: a colour, hollow marks from the second time a colour is used, grey aside."""
+    own = [line for line in lines if not line.aside and not line.other]
+    place = {line.name: i if line.colour is None else line.colour for i, line in enumerate(own)}
+    hollow = len(COLOURS)
+    return [
+        "gone" if line.aside else "other" if line.other
+        else f"c{place[line.name] % hollow}{' hollow' if place[line.name] >= hollow else ''}" for line in lines
+    ]
+
+
+def _style() -> str:
+    light = "".join(f".c{i}{{stroke:{c[0]};color:{c[0]}}}" for i, c in enumerate(COLOURS))
+    dark = "".join(f".c{i}{{stroke:{c[1]};color:{c[1]}}}" for i, c in enumerate(COLOURS))
+    return (
+        ".paper{fill:#fff}text{fill:#1d2430}.soft{fill:#545e6e}.grid{stroke:#d9d6cd}.line{fill:none;stroke-width:2}"
+        ".other{stroke:#b5b1a6;color:#6b7280}.line.other{stroke-width:1.2}"
+        ".gone{stroke:#7b8493;color:#545e6e}.aside{stroke-width:1.2;stroke-dasharray:5 4}"
+        "text.n{fill:currentColor;stroke:none}circle{fill:currentColor;"
+        f"stroke:none}}circle.hollow{{fill:#fff;stroke:currentColor;stroke-width:1.6}}.lead{{stroke-width:.7;fill:none}}{light}"
+        "@media(prefers-color-scheme:dark){.paper{fill:#1c2027}text{fill:#e7e9ee}.soft{fill:#a9b2c0}"
+        f".gone{{stroke:#8d96a5;color:#a9b2c0}}.other{{stroke:#4b5361;color:#98a1b0}}circle.hollow{{fill:#1c2027}}.grid{{stroke:#363d49}}{dark}}}"
+    )
+
+
+Scale = Callable[[float], float]
+
+
+def _scales(axes: Axes, lines: Sequence[ChartLine]) -> tuple[tuple[Scale, list[float]], tuple[Scale, list[float]]]:
+    xs = [a for line in lines for a, _ in line.points] or [1.0]
+    ys = [b for line in lines for _, b in line.points if math.isfinite(b)] or [1.0]
+    bottom = min(ys) if axes.log_y else 0.0
+    return (
+        _scale(min(xs), max(xs), axes.log_x, LEFT, WIDTH - RIGHT, pad=False),
+        _scale(bottom, max(ys), axes.log_y, HEIGHT - BOTTOM, TOP, pad=True),
+    )
+
+
+def _scale(low: float, high: float, log: bool, start: float, end: float, *, pad: bool) -> tuple[Scale, list[float]]:
+    """Where a value goes between two pixels, and the ticks."""
+    if log and low <= 0:
+        log = False
+    f: Scale = math.log if log else float
+    if low == high:
+        low, high = (low / 2, high * 2 or 1.0) if log else (0.0, high * 2 or 1.0)
+    ticks = _log_ticks(low, high) if log else _ticks(low, high)
+    if pad:
+        high = max(high, ticks[-1])
+        low = min(low, ticks[0])
+    a, b = f(low), f(high)
+    return (lambda v: start + (f(v) - a) / (b - a) * (end - start)), [t for t in ticks if low <= t <= high * (1 + 1e-9)]
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    marks = (1, 2, 5) if last - first <= 3 else (1,)
+    return [m * 10.0**k for k in range(first, last + 1) for m in marks if low * 0.999 <= m * 10.0**k <= high * 2.5]
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    step = 10.0 ** math.floor(math.log10((high - low) / 4))
+    step = next(step * m for m in (1, 2, 2.5, 5, 10) if (high - low) / (step * m) <= 6)
+    return [low + i * step for i in range(math.ceil((high - low) / step - 1e-9) + 1)]
+
+
+def _grid(axes: Axes, x: tuple[Scale, list[float]], y: tuple[Scale, list[float]]) -> list[str]:
+    right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
+    out = [f'<text x="{LEFT}" y="18" font-weight="600">{escape(axes.y)}</text>']
+    for v in y[1]:
+        at = y[0](v)
+        text = f"{100 * v:.3g} %" if axes.percent else f"{v:.3g}"
+        out.append(f'<line class="grid" x1="{LEFT}" x2="{right}" y1="{at:.1f}" y2="{at:.1f}"/>'
+                   f'<text class="soft" x="{LEFT - 8}" y="{at + 4:.1f}" text-anchor="end">{text}</text>')
+    for v in x[1]:
+        at = x[0](v)
+        out.append(f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{bottom}" y2="{bottom + 5}"/>'
+                   f'<text class="soft" x="{at:.1f}" y="{bottom + 19}" text-anchor="middle">{v:g}</text>')
+    middle = (LEFT + right) / 2
+    out.append(f'<text class="soft" x="{middle}" y="{bottom + 38}" text-anchor="middle">{escape(axes.x)}</text>')
+    return out
+
+
+def _drawn(line: ChartLine, look: str, x: tuple[Scale, list[float]], y: tuple[Scale, list[float]]) -> str:
+    kind = f'class="{look} line{" aside" if line.aside else ""}"'
+    parts, run = [], []
+    for a, b in (*line.points, (math.nan, math.nan)):
+        if math.isfinite(b):
+            run.append((x[0](a), y[0](b)))
+            continue
+        if len(run) > 1:
+            parts.append(f'<polyline {kind} points="{" ".join(f"{u:.1f},{v:.1f}" for u, v in run)}"/>')
+        if not line.aside and not line.other:
+            parts += [f'<circle class="{look}" cx="{u:.1f}" cy="{v:.1f}" r="2.6"/>' for u, v in run]
+        run = []
+    return f'<g class="{look}"><title>{escape(line.name)}</title>{"".join(parts)}</g>'
+
+
+def _names(lines: Sequence[ChartLine], looks: Sequence[str], y: tuple[Scale, list[float]]) -> list[str]:
+    """Names at the right ends, pushed apart where they would touch, with a thin line to their curve."""
+    ends = []
+    for look, line in zip(looks, lines, strict=True):
+        last = [b for _, b in line.points if math.isfinite(b)]
+        if last:
+            ends.append((y[0](last[-1]), look, line))
+    ends.sort(key=lambda e: e[0])
+    at = [e[0] for e in ends]
+    for _ in range(200):
+        for k in range(1, len(at)):
+            if (over := SPACE - (at[k] - at[k - 1])) > 1e-6:
+                at[k - 1], at[k] = at[k - 1] - over / 2, at[k] + over / 2
+        at = [min(max(v, TOP), HEIGHT - 10) for v in at]
+    out, right = [], WIDTH - RIGHT
+    for (v, colour, line), place in zip(ends, at, strict=True):
+        out.append(f'<path class="lead {colour}" d="M{right + 3} {v:.1f}L{right + 14} {place:.1f}"/>'
+                   f'<text class="{colour} n" x="{right + 18}" y="{place + 4:.1f}">{escape(line.name)}</text>')
+    return out
+
+
+# --- bits that are kept, and errors of estimates, against ε -----------------------------------------------------------
+# The recommended methods have one colour each, the same in every picture; all others are grey and stand back.
+
 
 BIT = math.log(2)
 SHOWN = 11  # grey curves at most, the best ones
@@ -24,14 +196,13 @@ Figure = Callable[[Point], float | None]
 
 def kept_picture(found: Comparison, at: float) -> str:
     """Bits kept of a record against ε, with the ceiling of every mechanism."""
-    lines = [Line("no mechanism above", _ceiling(found), True), *_curves(found, at, _bits, largest=True)]
+    lines = [ChartLine("no mechanism above", _ceiling(found), True), *_curves(found, at, _bits, largest=True)]
     axes = Axes("Bits kept of a record, by method and level", X, "bits kept of a record")
     return chart(axes, lines, _told(found, _bits, "{:.2f} bits of a record kept", largest=True))
 
 
 def error_picture(found: Comparison, at: float, of: str = "useful") -> str:
     """Standard error of a share against ε, in points and on a scale of ratios, with that of the untouched table."""
-
     def points(p: Point) -> float | None:
         return 100 * p.error(of) if math.isfinite(p.error(of)) else None
 
@@ -39,7 +210,7 @@ def error_picture(found: Comparison, at: float, of: str = "useful") -> str:
     if found.n is not None:
         p = {"useful": found.joint.p_useful, "secret": found.joint.p_secret, "joint": found.joint.p}[of]
         free = 100 * math.sqrt(float((p * (1 - p)).mean()) / found.n)
-        lines.insert(0, Line("no privacy", tuple((e, free) for e in found.epsilons), True))
+        lines.insert(0, ChartLine("no privacy", tuple((e, free) for e in found.epsilons), True))
     axes = Axes(f"Standard error of {WHAT[of]}, by method and level", X, f"error of {WHAT[of]}, in points", log_y=True)
     return chart(axes, lines, _told(found, points, "a standard error of {:.2g} points", largest=False))
 
@@ -48,14 +219,14 @@ def _bits(p: Point) -> float | None:
     return None if p.kept is None else p.kept / BIT
 
 
-def _curves(found: Comparison, at: float, figure: Figure, *, largest: bool) -> list[Line]:
+def _curves(found: Comparison, at: float, figure: Figure, *, largest: bool) -> list[ChartLine]:
     """Grey curves first, so that the coloured ones lie on top of them."""
     chosen = recommended(found.at(at))
     drawn = {n: tuple((p.epsilon, y) for p in found.of(n) if (y := figure(p)) is not None) for n in found.methods}
     middle = {n: sorted(y for _, y in x)[len(x) // 2] for n, x in drawn.items() if x}
     others = sorted((n for n in middle if n not in chosen), key=lambda n: -middle[n] if largest else middle[n])
-    grey = [Line(_marked(n), drawn[n], other=True) for n in others[:SHOWN]]
-    return [*grey, *(Line(n, drawn[n], colour=i) for i, n in enumerate(chosen) if n in middle)]
+    grey = [ChartLine(_marked(n), drawn[n], other=True) for n in others[:SHOWN]]
+    return [*grey, *(ChartLine(n, drawn[n], colour=i) for i, n in enumerate(chosen) if n in middle)]
 
 
 def _marked(name: str) -> str:
@@ -63,7 +234,7 @@ def _marked(name: str) -> str:
 
 
 def _ceiling(found: Comparison) -> tuple[tuple[float, float], ...]:
-    from sfumato.utility.ceiling import ceiling
+    from sfumato.utility.limits import ceiling
 
     return tuple((e, ceiling(found.joint, e) / BIT) for e in found.epsilons)
 

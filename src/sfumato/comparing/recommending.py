@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sfumato.comparing.field import ENTRANTS, PLAIN
-from sfumato.comparing.points import Point
+from sfumato.comparing.results import Point
+from sfumato.comparing.running import ENTRANTS, PLAIN
 from sfumato.decimals import BITS, at_least, at_most, percent
 
 BIT = math.log(2)

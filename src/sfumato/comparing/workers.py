@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sfumato.comparing.points import Missing, Point
+from sfumato.comparing.results import Missing, Point
 from sfumato.designers.registry import REGISTERED
 from sfumato.processes import receive, send
 from sfumato.uncertainty import UncertaintySet

@@ -19,8 +19,8 @@ from sfumato.composing.joining import joined
 from sfumato.composing.totals import total_levels
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.mechanism import Bundle, Claim, Mechanism, Part, Product
-from sfumato.mechanism.claim_records import claim_record
+from sfumato.mechanism import Bundle, Claim, Factor, Mechanism, Product
+from sfumato.mechanism.file_records import claim_record
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 
 TELLING = 6.0  # nats: odds that change four hundredfold are as good as knowing
@@ -220,8 +220,8 @@ def _lifted(whole: Mechanism, law: Product, release: Mechanism) -> Mechanism:
     if release.useful == whole.useful:
         return replace(release, claim=None)
     own = tuple(whole.useful.names.index(n) for n in release.useful.names)
-    inner = release.law.parts if isinstance(release.law, Product) else (Part(release.law, tuple(range(len(own)))),)
-    parts = tuple(Part(p.law, tuple(own[c] for c in p.columns), p.times) for p in inner)
+    inner = release.law.parts if isinstance(release.law, Product) else (Factor(release.law, tuple(range(len(own)))),)
+    parts = tuple(Factor(p.law, tuple(own[c] for c in p.columns), p.times) for p in inner)
     return replace(whole, law=Product(parts, release.law.rows, law.sizes), reads=release.reads, claim=None)
 
 

@@ -9,8 +9,8 @@ import msgspec
 
 from sfumato.alphabet import Alphabet, Column
 from sfumato.errors import InputError
-from sfumato.mechanism import Mechanism, Part, Product
-from sfumato.mechanism.law_records import simple_record
+from sfumato.mechanism import Factor, Mechanism, Product
+from sfumato.mechanism.file_records import simple_record
 
 
 def joined(mechanisms: Sequence[Mechanism]) -> Mechanism:
@@ -56,13 +56,13 @@ def _columns(mechanisms: Sequence[Mechanism], secret: Alphabet) -> dict[str, Col
     return columns
 
 
-def _counted(mechanisms: Sequence[Mechanism], names: list[str]) -> tuple[Part, ...]:
+def _counted(mechanisms: Sequence[Mechanism], names: list[str]) -> tuple[Factor, ...]:
     """The releases, equal ones once with the number of times."""
-    found: dict[bytes, Part] = {}
+    found: dict[bytes, Factor] = {}
     written: dict[int, bytes] = {}  # laws that are the same object need not be written out to be compared
     for m in mechanisms:
         own = [names.index(n) for n in m.useful.names]
-        inner = m.law.parts if isinstance(m.law, Product) else (Part(m.law, tuple(range(len(own)))),)
+        inner = m.law.parts if isinstance(m.law, Product) else (Factor(m.law, tuple(range(len(own)))),)
         for part in inner:
             columns = tuple(own[c] for c in part.columns)
             if id(part.law) not in written:
@@ -70,5 +70,5 @@ def _counted(mechanisms: Sequence[Mechanism], names: list[str]) -> tuple[Part, .
             key = written[id(part.law)] + bytes(str(columns), "ascii")
             before = found.get(key)
             times = part.times + (0 if before is None else before.times)
-            found[key] = Part(part.law, columns, times) if before is None else replace(before, times=times)
+            found[key] = Factor(part.law, columns, times) if before is None else replace(before, times=times)
     return tuple(found.values())

@@ -25,7 +25,7 @@ from sfumato.errors import ClaimError, InputError, designed_epsilon, unknown
 from sfumato.mechanism import Cells, Claim, Law, Mechanism, Unary
 from sfumato.mechanism.file import record_of
 from sfumato.mechanism.memory import memory_key, remembered
-from sfumato.mechanism.records import joint_code, record_codes
+from sfumato.mechanism.records_of_people import joint_code, record_codes
 
 HALF_BITS = 31  # of each of the two laws: their composition then has the 62 bits that a word can hold
 NOBODY = Alphabet(())  # the secret of a mechanism whose whole input is protected

@@ -11,7 +11,7 @@ from sfumato.certification.certificate import proved
 from sfumato.certification.linear import about_anything, about_input, power_product
 from sfumato.certification.outward import exp_range, log_up
 from sfumato.certification.together import about_record, anywhere, bundle_certificate
-from sfumato.certification.witness import Found
+from sfumato.certification.witness import Attained
 from sfumato.composing.joining import joined
 from sfumato.mechanism import Bundle, Claim, Mechanism
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
@@ -71,7 +71,7 @@ def _total(secret: Alphabet, groups: Sequence[Sequence[Mechanism | Bundle]], not
         other = _over_groups(wholes, "rldp", target)
         found = other if other.ratio < found.ratio else found
     rest = power_product((about_record(m), 1) for m in outside)
-    ratio = power_product([(found, 1), (Found(rest, {}), 1)])
+    ratio = power_product([(found, 1), (Attained(rest, {}), 1)])
     alone = len(wholes) - 1 + len(outside)
     return Total(secret, math.inf if ratio == math.inf else log_up(ratio), sum(map(len, groups)) - alone, alone)
 
@@ -99,12 +99,12 @@ def _fitting(mechanisms: list[Mechanism]) -> tuple[Mechanism, list[Mechanism]]:
     return joined(taken), left
 
 
-def _over_groups(wholes: list[_Whole], notion: str, target: float) -> Found:
+def _over_groups(wholes: list[_Whole], notion: str, target: float) -> Attained:
     """One whole over the sets of its own group, the others for any distribution: the least over which one that is."""
     price = anywhere if notion == "rldp" else about_record
     priced = {id(w): price(w.mechanism) for w in {id(w): w for w in wholes}.values()}
     prices = [priced[id(w)] for w in wholes]
-    best = Found(power_product((p, 1) for p in prices), {})
+    best = Attained(power_product((p, 1) for p in prices), {})
     if notion == "ldp":
         return best
     tried: set[object] = set()  # releases that look alike are alike as a rule: one of them is enough
@@ -115,8 +115,8 @@ def _over_groups(wholes: list[_Whole], notion: str, target: float) -> Found:
         if others == math.inf:
             continue
         own = _over_own(whole, notion, target / float(others))
-        ratio = power_product([(own, 1), (Found(others, {}), 1)])
-        best = Found(ratio, {}) if ratio < best.ratio else best
+        ratio = power_product([(own, 1), (Attained(others, {}), 1)])
+        best = Attained(ratio, {}) if ratio < best.ratio else best
     return best
 
 
@@ -143,20 +143,20 @@ def _key(within: UncertaintySet) -> tuple[object, ...]:
     return (within.kind, *size, within.joint.fingerprint, same)
 
 
-def _over_own(whole: _Whole, notion: str, target: float) -> Found:
+def _over_own(whole: _Whole, notion: str, target: float) -> Attained:
     """One whole over what its own releases claim."""
     made = whole.mechanism
     if not isinstance(made, Bundle):
         return _over_sets(made, list(whole.sets), notion, target)
     if notion != "rldp" or made.claim is None:
         return anywhere(made) if notion == "rldp" else about_record(made)
-    return Found(float(exp_range(bundle_certificate(made).level)[1]), {})
+    return Attained(float(exp_range(bundle_certificate(made).level)[1]), {})
 
 
-def _over_sets(whole: Mechanism, sets: list[UncertaintySet], notion: str, target: float) -> Found:
+def _over_sets(whole: Mechanism, sets: list[UncertaintySet], notion: str, target: float) -> Attained:
     """The worst over all the sets, so that the level holds for whoever believed any of the claims."""
     everywhere = about_anything(whole) if notion == "rldp" else about_input(whole)
-    worst = Found(1.0, {})
+    worst = Attained(1.0, {})
     if notion == "srlip":
         sets = [within for within in sets if isinstance(within, Exactly)]
     for within in sets:

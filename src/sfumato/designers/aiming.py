@@ -14,10 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sfumato.designers.base import LARGEST, RELATIVE, Draft, Task
-from sfumato.designers.grr import grr
+from sfumato.designers.closed_forms import grr, oue, srr, sue
 from sfumato.designers.ir import ir
-from sfumato.designers.srr import srr
-from sfumato.designers.unary import oue, sue
 from sfumato.errors import ClaimError, InputError, unknown
 from sfumato.mechanism import Mechanism
 from sfumato.optimise.budget import patience

@@ -9,15 +9,15 @@ from typing import Any
 
 from sfumato.demand import loaded
 from sfumato.designers.base import LARGEST, Design, Draft, Task, finished
-from sfumato.designers.recoverable import SHARE
-from sfumato.designers.recoverable import recoverable as made_recoverable
+from sfumato.designers.closed_forms import SHARE
+from sfumato.designers.closed_forms import recoverable as made_recoverable
 from sfumato.designers.registry import REGISTERED, keywords_of
 from sfumato.errors import InputError, unknown
 from sfumato.joint import Joint, checked_joint
 from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, RenyiBall, UncertaintySet
 
 _HOMES = {
-    "grr": "grr", "sue": "unary", "oue": "unary", "srr": "srr", "ir": "ir", "cr": "cr",
+    **dict.fromkeys(("grr", "sue", "oue", "srr", "cr"), "closed_forms"), "ir": "ir",
     "polyopt": "robust", "ballopt": "robust", "nr": "robust", "precise": "precise",
     "leakage": "leakage", "distortion": "distortion", "hamming": "hamming",
     "pml": "pml", "lip": "funnel", "ldp": "funnel", "srlip": "srlip", "srlip-paper": "srlip", "mi-funnel": "funnel",

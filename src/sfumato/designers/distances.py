@@ -18,7 +18,7 @@ NAMES = (*NUMERIC, "hamming")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Measure:
+class Distance:
     """A distance as numbers d[u, y], and what the outputs are called."""
 
     matrix: Floats
@@ -27,7 +27,7 @@ class Measure:
     points: Floats | None = None  # of the outputs, when they are numbers
     name: str = "matrix"
 
-    def only(self, live: Any) -> Measure:
+    def only(self, live: Any) -> Distance:
         """The same with some outputs left out."""
         kept = tuple(self.answers.labels[int(y)] for y in live)
         points = None if self.points is None else self.points[live]
@@ -38,14 +38,14 @@ class Measure:
         """Whether outputs are points of the line that may be moved."""
         return self.name in NUMERIC and self.points is not None
 
-    def at(self, points: Floats) -> Measure:
+    def at(self, points: Floats) -> Distance:
         """The same distance to other points."""
         assert self.values is not None
         matrix = NUMERIC[self.name](self.values[:, None], points[None, :])
-        return Measure(matrix, named(self.answers.name, points), self.values, points, self.name)
+        return Distance(matrix, named(self.answers.name, points), self.values, points, self.name)
 
 
-def measured(useful: Alphabet, distance: Any, values: Any = None, outputs: Any = None) -> Measure:
+def measured(useful: Alphabet, distance: Any, values: Any = None, outputs: Any = None) -> Distance:
     """The distance for a useful variable and outputs that may differ from it.
 
     `outputs` is a list of numbers, the number of points of an even grid, or None for the useful values themselves;
@@ -63,15 +63,15 @@ def measured(useful: Alphabet, distance: Any, values: Any = None, outputs: Any =
         numbers = letters(useful) if numbers is None else numbers
         points = _grid(outputs, numbers)
         answers = _own(useful, column) if outputs is None else named(column, points)
-        return Measure(_checked(NUMERIC[distance](numbers[:, None], points[None, :]), useful), answers, numbers, points,
-                       distance)
+        d = _checked(NUMERIC[distance](numbers[:, None], points[None, :]), useful)
+        return Distance(d, answers, numbers, points, distance)
     if callable(distance):
         return _by_function(useful, column, distance, numbers, outputs)
     matrix = _checked(_numbers(distance, "distance", 2), useful)
-    return Measure(matrix, _labels(column, outputs, matrix.shape[1], useful), numbers)
+    return Distance(matrix, _labels(column, outputs, matrix.shape[1], useful), numbers)
 
 
-def _by_function(useful: Alphabet, column: str, distance: Any, numbers: Floats | None, outputs: Any) -> Measure:
+def _by_function(useful: Alphabet, column: str, distance: Any, numbers: Floats | None, outputs: Any) -> Distance:
     first: Sequence[Any] = [str(x) if x is not None else x for x in useful.labels] if numbers is None else list(numbers)
     points = None if numbers is None else _grid(outputs, numbers)
     second = first if outputs is None else list(outputs) if points is None else list(points)
@@ -81,14 +81,14 @@ def _by_function(useful: Alphabet, column: str, distance: Any, numbers: Floats |
         raise InputError(f"the distance function must return a number for every pair of values: {error}.") from None
     own = points is None or outputs is None
     answers = _labels(column, outputs, len(second), useful) if own else named(column, np.asarray(points))
-    return Measure(_checked(matrix, useful), answers, numbers, points, "function")
+    return Distance(_checked(matrix, useful), answers, numbers, points, "function")
 
 
-def _hamming(useful: Alphabet, column: str, outputs: Any) -> Measure:
+def _hamming(useful: Alphabet, column: str, outputs: Any) -> Distance:
     labels = [str(x) for x in useful.labels]
     shown = labels if outputs is None else [str(x) for x in outputs]
     matrix = np.array([[float(u != y) for y in shown] for u in labels])
-    return Measure(matrix, _labels(column, outputs, len(shown), useful), name="hamming")
+    return Distance(matrix, _labels(column, outputs, len(shown), useful), name="hamming")
 
 
 def letters(useful: Alphabet) -> Floats:

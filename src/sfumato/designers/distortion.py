@@ -9,14 +9,14 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.designers.base import Draft, Task
-from sfumato.designers.distances import Measure, measured
+from sfumato.designers.distances import Distance, measured
 from sfumato.errors import InputError, unknown
 from sfumato.mechanism import Mechanism, Table
+from sfumato.optimise.arrays import GHOST
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.loss.anywhere import least_loss_anywhere
 from sfumato.optimise.loss.least import least_loss
 from sfumato.optimise.loss.problem import LeastLoss, LossProblem
-from sfumato.optimise.tolerances import GHOST
+from sfumato.optimise.loss.sources import least_loss_anywhere
 from sfumato.uncertainty import Anything, ChiSquareBall, Exactly
 from sfumato.utility import expected_distortion
 
@@ -63,20 +63,20 @@ def distortion(
     return _drafted(narrowed, task, measure, answer, robust, chosen)
 
 
-def problem_of(task: Task, measure: Measure, robust: tuple[bool, bool]) -> LossProblem:
+def problem_of(task: Task, measure: Distance, robust: tuple[bool, bool]) -> LossProblem:
     """The numbers, with distances scaled so that the best constant output costs 1: solvers have absolute tolerances."""
     radius = getattr(task.within, "radius", 0.0)
     matrix = measure.matrix / unit_of(task, measure)
     return LossProblem(task.joint.p, radius, task.epsilon, matrix, *robust, task.reads == "both")
 
 
-def unit_of(task: Task, measure: Measure) -> float:
+def unit_of(task: Task, measure: Distance) -> float:
     """What the best constant output costs at P̂, unless that is nothing."""
     return float((task.joint.p_useful @ measure.matrix).min()) or float(measure.matrix.max()) or 1.0
 
 
 def _solved(
-    task: Task, measure: Measure, robust: tuple[bool, bool], budget: Budget, options: dict[str, Any]
+    task: Task, measure: Distance, robust: tuple[bool, bool], budget: Budget, options: dict[str, Any]
 ) -> LeastLoss:
     problem = problem_of(task, measure, robust)
     free = isinstance(task.within, Anything)
@@ -87,7 +87,7 @@ def _solved(
 
 
 def _drafted(
-    narrowed: Task, task: Task, measure: Measure, answer: LeastLoss, robust: tuple[bool, bool], chosen: bool
+    narrowed: Task, task: Task, measure: Distance, answer: LeastLoss, robust: tuple[bool, bool], chosen: bool
 ) -> Draft:
     live = np.flatnonzero(answer.q.max(axis=1) > GHOST / 10)
     q, measure = answer.q[live] / answer.q[live].sum(axis=0), measure.only(live)
@@ -109,8 +109,8 @@ def _drafted(
 
 
 def _chosen(
-    task: Task, measure: Measure, robust: tuple[bool, bool], budget: Budget, options: dict[str, Any]
-) -> Measure:
+    task: Task, measure: Distance, robust: tuple[bool, bool], budget: Budget, options: dict[str, Any]
+) -> Distance:
     """Outputs where they are cheapest: from a finer grid, moved to the mean or median of what they stand for.
 
     Moving an output changes no probability, so privacy is untouched and the distortion falls; then the mechanism is
@@ -142,7 +142,7 @@ def _apart(own: Floats, moved: Floats) -> Floats:
     return np.sort(np.asarray(points))
 
 
-def _centres(task: Task, q: Floats, measure: Measure, points: Floats) -> Floats:
+def _centres(task: Task, q: Floats, measure: Distance, points: Floats) -> Floats:
     """The point with the least expected distance for each output, under P̂."""
     assert measure.values is not None
     p = task.joint.p if task.reads == "both" else task.joint.p_useful[None, :]

@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.designers.base import Draft, Task
 from sfumato.designers.calibration import l1_radius, single_values
-from sfumato.designers.grr import response as grr_response
+from sfumato.designers.closed_forms import grr_response
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Cells, Constant, Law

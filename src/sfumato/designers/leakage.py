@@ -13,11 +13,11 @@ from sfumato.designers.base import Draft, Task
 from sfumato.errors import InputError, checked_epsilon, unknown
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.saddle.information import under_ldp, under_maximal_leakage
 from sfumato.optimise.saddle.limits import LeakageLimit, LeastLeakingDistortion, least_distortion
+from sfumato.optimise.saddle.mutual import under_ldp, under_maximal_leakage
 from sfumato.privacy.alpha_beta import Leakage
+from sfumato.privacy.gain import MaximalLeakage
 from sfumato.privacy.ldp import LDP
-from sfumato.privacy.maximal import MaximalLeakage
 from sfumato.uncertainty import Exactly
 from sfumato.utility import information
 

@@ -13,7 +13,7 @@ from sfumato.alphabet import Alphabet, Floats
 from sfumato.certification import Certificate, certificate, seal
 from sfumato.designers.base import Design, Task
 from sfumato.designers.choose import design
-from sfumato.designers.distances import Measure, measured
+from sfumato.designers.distances import Distance, measured
 from sfumato.designers.distortion import NAMES, problem_of, unit_of
 from sfumato.designers.hamming import sources_of, tidy
 from sfumato.errors import InputError
@@ -129,7 +129,7 @@ def least_epsilon(
     return _general(within, measure, useful, _budget(budget, share=False))
 
 
-def _general(within: Sources, measure: Measure, useful: Alphabet, budget: float) -> LeastEpsilon:
+def _general(within: Sources, measure: Distance, useful: Alphabet, budget: float) -> LeastEpsilon:
     least = within.worst(measure.matrix.min(axis=1))[0]
     if least > budget:
         return LeastEpsilon(math.inf, math.inf, None, least, budget, sources=within)
@@ -138,7 +138,7 @@ def _general(within: Sources, measure: Measure, useful: Alphabet, budget: float)
 
 
 def _sealed(
-    q: Floats, bound: float, measure: Measure, within: Sources, useful: Alphabet, budget: float
+    q: Floats, bound: float, measure: Distance, within: Sources, useful: Alphabet, budget: float
 ) -> LeastEpsilon:
     """Integers for Q as it is; ε is what they prove, a rounding above the optimum."""
     q, answers = tidy(q, measure.answers)

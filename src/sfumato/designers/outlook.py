@@ -28,7 +28,7 @@ MANY = 12  # tables of several columns from which on only the best and the worst
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ForeseenPart:
     """One column, or the whole table: its expected error from as many rows as will be released."""
 
     name: str
@@ -55,7 +55,7 @@ class Foreseen(Framed):
     """What estimates from n released rows will be worth."""
 
     n: int
-    parts: tuple[Part, ...]  # the whole table last
+    parts: tuple[ForeseenPart, ...]  # the whole table last
     helps: tuple[Help, ...]
     tables: int = 1  # of several columns, the last of the parts
 
@@ -107,7 +107,7 @@ def foreseen(mechanism: Mechanism, joint: Joint | None = None, n: int | None = N
     size = {"joint": joint.p.size, "useful": joint.shape[1], "secret": joint.shape[0],
             **{f"column {i}": k for i, k in enumerate(sizes)}}
     parts = [
-        Part(names[k], size[k], 100 * Z95 * math.sqrt(e / rows), rows * untouched[k] / e if e else rows)
+        ForeseenPart(names[k], size[k], 100 * Z95 * math.sqrt(e / rows), rows * untouched[k] / e if e else rows)
         for k, e in errors.items()
     ]
     order = [*(p for p, k in zip(parts, errors, strict=True) if k not in ("joint", "useful")),

@@ -8,8 +8,8 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.designers.base import Draft, Task
+from sfumato.designers.closed_forms import srr_response as response
 from sfumato.designers.funnel import perfect, robust_or_known
-from sfumato.designers.srr import response
 from sfumato.errors import InputError
 from sfumato.mechanism import Constant, Table
 from sfumato.optimise.belief_cone import BeliefCone
@@ -17,7 +17,7 @@ from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import Coordinates, RatioCone, repaired
 from sfumato.optimise.funnel.posteriors import best_pml
 from sfumato.optimise.funnel.raised import response_bound, telling_rows
-from sfumato.optimise.master import Information, mixed_again
+from sfumato.optimise.master import InformationAim, mixed_again
 from sfumato.optimise.search import moved
 
 LARGEST = 12.0  # nats up to which rows are searched; a design for less keeps the promise of more
@@ -51,7 +51,7 @@ def pml(task: Task, *, time_limit: float = 30.0, gap: float = 1e-6) -> Draft:
         found = best_pml(task.joint.p, min(task.epsilon, 700.0), budget, gap=gap)
         return Draft(Table(found.matrix, 1), "pml", found.bound, (found.status,), {"status": found.status}, fine=True)
     cone = BeliefCone(task.within, min(task.epsilon, LARGEST))
-    master = Information(cone.coordinates)
+    master = InformationAim(cone.coordinates)
     master.add(cone.coordinates.taken(telling_rows(task.joint.p, cone.E)))
     master.solve()
     note = "the optimum at the design distribution"
@@ -62,7 +62,7 @@ def _over_ball(task: Task, budget: Budget) -> Draft:
     """Rows under RLDP and the optimum's at P̂, both private or made so, and what moves find from them."""
     epsilon, joint = min(task.epsilon, LARGEST), task.joint
     cone = BeliefCone(task.within, epsilon, task.reads, at_most=task.at_most)
-    master = Information(cone.coordinates)
+    master = InformationAim(cone.coordinates)
     searched = joint.secret.size * len(cone.coordinates.p) ** 2 <= WORK
     if searched:
         master.add(repaired(cone, _known(task, cone)))
@@ -82,7 +82,7 @@ def _over_ball(task: Task, budget: Budget) -> Draft:
 def _rows_under_odds(task: Task, epsilon: float, budget: Budget) -> Floats:
     """Rows that are private under RLDP over the set."""
     ratios = RatioCone(task.within, epsilon, task.reads, task.at_most)
-    master = Information(ratios.coordinates)
+    master = InformationAim(ratios.coordinates)
     if task.reads == "both":
         lies = response(*task.joint.shape, epsilon).matrix()
         assert lies is not None
@@ -94,7 +94,7 @@ def _rows_under_odds(task: Task, epsilon: float, budget: Budget) -> Floats:
 def _rows_unread(task: Task, epsilon: float, budget: Budget) -> Floats:
     """Rows that do not read the secret: a smaller search, and private rows as they are."""
     cone = BeliefCone(task.within, epsilon, "useful", at_most=task.at_most)
-    master = Information(cone.coordinates)
+    master = InformationAim(cone.coordinates)
     master.add(repaired(cone, _known(task.with_reads("useful"), cone)))
     moved(cone, master, budget)
     return Coordinates.of(task.joint).taken(cone.coordinates.full(master.used()[0]))
@@ -105,13 +105,13 @@ def _known(task: Task, cone: BeliefCone) -> Floats:
     truth = np.eye(len(cone.coordinates.p)) + 1e-12
     if task.reads == "useful":
         return np.concatenate([best_pml(task.joint.p, math.log(cone.E), Budget.of(1.0)).matrix + 1e-12, truth])
-    master = Information(cone.coordinates)
+    master = InformationAim(cone.coordinates)
     master.add(cone.coordinates.taken(telling_rows(task.joint.p, cone.E)))
     master.solve()
     return np.concatenate([master.used()[0], truth])
 
 
-def _law(master: Information, task: Task) -> Table:
+def _law(master: InformationAim, task: Task) -> Table:
     """The mixture as a matrix."""
     rows, weights = master.used()
     full = master.coordinates.full(rows * weights[:, None])

@@ -12,16 +12,14 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.certification import seal
 from sfumato.designers.base import RELATIVE, Draft, Task
-from sfumato.designers.grr import grr
-from sfumato.designers.srr import srr
-from sfumato.designers.unary import oue, sue
+from sfumato.designers.closed_forms import grr, oue, srr, sue
 from sfumato.errors import InputError, SfumatoError
 from sfumato.mechanism import Blocks, Constant, Law, Mechanism, Table
 from sfumato.optimise.budget import Budget, Progress, patience
 from sfumato.optimise.cone import Coordinates
 from sfumato.optimise.estimates.bound import least_error
 from sfumato.optimise.estimates.goal import Goal, goal, mean_of, parts_of
-from sfumato.optimise.estimates.searching import Found, filled, made_private, remixed, searched
+from sfumato.optimise.estimates.searching import PreciseRows, filled, made_private, remixed, searched
 from sfumato.optimise.estimates.starts import fitting
 from sfumato.privacy.rldp import compared
 
@@ -164,7 +162,7 @@ def _sealable(task: Task, law: Law, reads: str) -> bool:
     return True
 
 
-def _found(task: Task, aim: Goal, budget: Budget, known: Floats | None = None) -> Found | None:
+def _found(task: Task, aim: Goal, budget: Budget, known: Floats | None = None) -> PreciseRows | None:
     """The search for a goal, with a little weight on the whole table."""
     beside = goal(filled(task.within).joint, "useful" if task.reads == "useful" else "joint", task.reads)
     mixed = Goal(aim.coordinates, aim.cost + BESIDE * float(np.trace(aim.cost) / np.trace(beside.cost)) * beside.cost)

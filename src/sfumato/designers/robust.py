@@ -10,9 +10,8 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.designers.base import LARGEST, Draft, Task
-from sfumato.designers.grr import grr
+from sfumato.designers.closed_forms import grr, srr
 from sfumato.designers.ir import ir
-from sfumato.designers.srr import srr
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Law, Layout, Mechanism, Table
@@ -20,11 +19,10 @@ from sfumato.optimise.bound import bound
 from sfumato.optimise.budget import FREE, Budget, Progress
 from sfumato.optimise.cone import Coordinates
 from sfumato.optimise.informative import GAP, LISTED, most_informative, widest
-from sfumato.optimise.point import best_at_a_point
-from sfumato.optimise.product.layout import Layout as Arrangement
+from sfumato.optimise.product.layout import Arrangement
 from sfumato.optimise.product.profiles import capped
 from sfumato.optimise.product.two_level import Profile
-from sfumato.optimise.simplices import Simplices
+from sfumato.optimise.starts import Simplices, best_at_a_point
 from sfumato.uncertainty import ChiSquareBall, Custom, RenyiBall
 
 LISTED_CELLS = 1_000_000  # |Y|·|X| up to which a design is kept as a table; beyond, as a layout

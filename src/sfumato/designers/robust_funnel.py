@@ -27,25 +27,25 @@ CUT_ROOM = 1e-9  # cuts are loosened by this share of their size, more than the 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cuts:
+class FunnelCuts:
     """For each case the worst ratio, and a row with row·r ≤ 0 for every private r."""
 
     ratio: Floats
     rows: Floats
 
 
-Oracle = Callable[[Floats], Cuts]
+Oracle = Callable[[Floats], FunnelCuts]
 
 
 def lip_oracle(ball: ChiSquareBall, epsilon: float) -> Oracle:
     """Every row, secret and side at once: the worst P in the ball and the linear inequality it imposes."""
     E, c = math.exp(epsilon), ball.joint.secret.size
 
-    def worst(rows: Floats) -> Cuts:
+    def worst(rows: Floats) -> FunnelCuts:
         y, s, above = (x.ravel() for x in np.meshgrid(range(len(rows)), range(c), [True, False], indexing="ij"))
         found = worst_shifts(ball, (rows / rows.max(1, keepdims=True))[y], s, above)
         up = above[:, None]
-        return Cuts(found.ratio, np.where(up, found.given - E * found.overall, found.overall - E * found.given))
+        return FunnelCuts(found.ratio, np.where(up, found.given - E * found.overall, found.overall - E * found.given))
 
     return worst
 
@@ -56,12 +56,12 @@ def ldp_oracle(ball: ChiSquareBall, epsilon: float) -> Oracle:
     q, ps = ball.joint.useful_given_secret, ball.joint.p_secret
     pairs = np.array([(i, j) for i in range(c) for j in range(c) if i != j])
 
-    def worst(rows: Floats) -> Cuts:
+    def worst(rows: Floats) -> FunnelCuts:
         y, k = (x.ravel() for x in np.meshgrid(range(len(rows)), range(len(pairs)), indexing="ij"))
         s1, s2 = pairs[k].T
         v = (rows / rows.max(1, keepdims=True))[y]
         found = worst_pairs(v, q[s1], ps[s1], v, q[s2], ps[s2], ball.slack)
-        return Cuts(found.ratio, found.first - E * found.second)
+        return FunnelCuts(found.ratio, found.first - E * found.second)
 
     return worst
 

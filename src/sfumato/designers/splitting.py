@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers.srr import response
+from sfumato.designers.closed_forms import srr_response as response
 from sfumato.joint import Joint, Noise
 from sfumato.mechanism import Mechanism
 from sfumato.optimise.product.profiles import liked
@@ -32,7 +32,7 @@ STANDING = 40  # labels of each side of the table that stands in, at most
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class Spending:
     """ε_d for the design counts, 0 for none, and what is left for the rows."""
 
     counts: float
@@ -42,10 +42,10 @@ class Split:
 
 
 @functools.lru_cache(maxsize=1_000)
-def split(n: int, secrets: int, useful: int, epsilon: float, at_most: float) -> Split:
+def split(n: int, secrets: int, useful: int, epsilon: float, at_most: float) -> Spending:
     """How to spend ε in all on a table of n rows."""
     if not epsilon > 0:
-        return Split(0.0, 0.0, "nothing may be told at ε = 0: designed for any distribution, from no counts")
+        return Spending(0.0, 0.0, "nothing may be told at ε = 0: designed for any distribution, from no counts")
     p = standing(min(secrets, STANDING), min(useful, STANDING))
     few = max(1, round(n * p.size / (secrets * useful)))  # rows for so many cells
     free = _free(p, epsilon)
@@ -54,10 +54,10 @@ def split(n: int, secrets: int, useful: int, epsilon: float, at_most: float) -> 
     best = min(SHARES, key=lambda part: errors[part])
     shown = f"{n:,} rows in {secrets:,} × {useful:,} cells"
     if errors[best] >= 1:
-        return Split(0.0, epsilon, f"{shown} are few for noisy counts: designed for any distribution, from none")
+        return Spending(0.0, epsilon, f"{shown} are few for noisy counts: designed for any distribution, from none")
     counts = round(best * epsilon, 6)
     why = f"{shown}: ε_d = {counts:g} of {epsilon:g} goes to noisy counts"
-    return Split(counts, epsilon - counts, why, kept[best])
+    return Spending(counts, epsilon - counts, why, kept[best])
 
 
 def _error(epsilon: float, part: float, times: float) -> float:

@@ -15,8 +15,8 @@ from sfumato.errors import FileFormatError, InputError
 from sfumato.mechanism.bundle import Bundle
 from sfumato.mechanism.bundle_file import any_record
 from sfumato.mechanism.mechanism import Mechanism
-from sfumato.sources.files import PACKINGS
 from sfumato.sources.places import Place, Where, located, opened
+from sfumato.sources.suffixes import PACKINGS
 
 FORMAT, VERSION = "sfumato/manifest", 1
 METADATA_KEY = b"sfumato.manifest"  # under which Arrow tables and frames carry theirs

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 from sfumato.demand import on_demand
 
 if TYPE_CHECKING:
-    from sfumato.estimation.bundled import BundleEstimate
-    from sfumato.estimation.entry import estimate
+    from sfumato.estimation.bundle_tables import BundleEstimate
+    from sfumato.estimation.estimates import estimate
+    from sfumato.estimation.exports import synthesise, tidy, tidy_csv
     from sfumato.estimation.identifiable import Identifiable
+    from sfumato.estimation.inversion import on_simplex
     from sfumato.estimation.numbers import Figure, Numbers, numbers
     from sfumato.estimation.result import Estimate, Marginal
-    from sfumato.estimation.simplex import on_simplex
-    from sfumato.estimation.synthesis import synthesise
     from sfumato.estimation.tables import TableEstimate
-    from sfumato.estimation.tidy import tidy, tidy_csv
 
 __all__ = [
     "BundleEstimate", "Estimate", "Figure", "Identifiable", "Marginal", "Numbers", "TableEstimate", "estimate",
@@ -23,7 +22,8 @@ __all__ = [
 ]
 
 on_demand(__name__, {
-    "BundleEstimate": ".bundled", "Estimate": ".result", "Figure": ".numbers", "Identifiable": ".identifiable",
-    "Marginal": ".result", "Numbers": ".numbers", "TableEstimate": ".tables", "estimate": ".entry",
-    "numbers": ".numbers", "on_simplex": ".simplex", "synthesise": ".synthesis", "tidy": ".tidy", "tidy_csv": ".tidy",
+    "BundleEstimate": ".bundle_tables", "Estimate": ".result", "Figure": ".numbers", "Identifiable": ".identifiable",
+    "Marginal": ".result", "Numbers": ".numbers", "TableEstimate": ".tables", "estimate": ".estimates",
+    "numbers": ".numbers", "on_simplex": ".inversion", "synthesise": ".exports", "tidy": ".exports",
+    "tidy_csv": ".exports",
 })

@@ -30,7 +30,7 @@ AT_ONCE = 4_000_000  # numbers of a stretch of records that is drawn
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class GraphModel:
     """A distribution of all columns: any table of them, any event, and records."""
 
     columns: tuple[Column, ...]  # in the order in which they are drawn
@@ -108,7 +108,7 @@ def _product(factors: Sequence[tuple[Floats, tuple[int, ...]]], out: tuple[int, 
     return np.asarray(np.einsum(*operands, [short[a] for a in out]))
 
 
-def fitted(columns: Sequence[Column], tables: Mapping[tuple[int, ...], Floats]) -> Model:
+def fitted(columns: Sequence[Column], tables: Mapping[tuple[int, ...], Floats]) -> GraphModel:
     """The model of tables of one and two columns, by places in ascending order, that agree on what they share."""
     triples = _Triples(columns, dict(tables))
     order, ties = [triples.start], set[tuple[int, int]]()
@@ -126,7 +126,7 @@ def fitted(columns: Sequence[Column], tables: Mapping[tuple[int, ...], Floats]) 
     return _arranged(columns, triples, order, parents)
 
 
-def refitted(model: Model, tables: Mapping[tuple[int, ...], Floats], columns: Sequence[Column]) -> Model:
+def refitted(model: GraphModel, tables: Mapping[tuple[int, ...], Floats], columns: Sequence[Column]) -> GraphModel:
     """The same ties with other tables."""
     place = {c.name: i for i, c in enumerate(columns)}
     order = [place[name] for name in model.names]
@@ -136,10 +136,10 @@ def refitted(model: Model, tables: Mapping[tuple[int, ...], Floats], columns: Se
 
 def _arranged(
     columns: Sequence[Column], triples: _Triples, order: Sequence[int], parents: Sequence[tuple[int, ...]]
-) -> Model:
+) -> GraphModel:
     given = tuple(triples.given(c, before) for c, before in zip(order, parents, strict=True))
     places = tuple(tuple(order.index(a) for a in before) for before in parents)
-    return Model(tuple(columns[c] for c in order), places, given)
+    return GraphModel(tuple(columns[c] for c in order), places, given)
 
 
 @dataclass(eq=False)

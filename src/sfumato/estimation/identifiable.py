@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sfumato.estimation.inversion import Inversion, Mask
+import numpy as np
+
+from sfumato.alphabet import Floats
+from sfumato.estimation.intervals import simultaneous
+from sfumato.estimation.inversion import DenseInversion, Inversion, Mask
 from sfumato.mechanism import Mechanism
+
+# --- what the released rows can tell about the inputs however many there are, and what they cannot --------------------
+
 
 NAMED = 6  # cells that a sentence lists
 
@@ -67,3 +74,41 @@ def _cells(mechanism: Mechanism, known: Mask) -> str:
         shown.append(both + mechanism.useful.text(u))
     more = f" and {lost.size - NAMED} more" if lost.size > NAMED else ""
     return f"These cells cannot: {', '.join(shown)}{more}." if lost.size else "Every cell can."
+
+
+# --- everything that agrees with the released rows --------------------------------------------------------------------
+
+
+LISTED = 40_000  # the largest |Y| × |X| for which the linear programmes are solved
+FUNCTIONALS = 300
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """The distributions p with Qp inside the simultaneous intervals of the output frequencies.
+
+    The truth is among them with the stated probability, so the least and the greatest c·p over them bound any
+    number of functionals c at once, whether or not they are identified.
+    """
+
+    q: Floats  # [y, x]
+    f: Floats  # [y]
+    n: int
+
+    def interval(self, sums: Floats, level: float) -> tuple[Floats, Floats]:
+        """(low, high) of each row of `sums`[i, x]; [0, 1] when there are too many or no p agrees."""
+        low, high = np.zeros(len(sums)), np.ones(len(sums))
+        if self.q.size > LISTED or len(sums) > FUNCTIONALS:
+            return low, high
+        from scipy.optimize import linprog
+
+        eye = np.eye(len(self.f))
+        outputs = DenseInversion(eye, self.f, self.n, self.f.shape, eye, eye, len(self.f))
+        least, most = simultaneous(outputs, level, self.f)
+        above, limits = np.vstack([self.q, -self.q]), np.concatenate([most, -least])
+        total = np.ones((1, self.q.shape[1]))
+        for i, c in enumerate(sums):
+            found = [linprog(sign * c, above, limits, total, [1.0], (0, None)) for sign in (1, -1)]
+            if all(x.status == 0 for x in found):
+                low[i], high[i] = found[0].fun, -found[1].fun
+        return np.clip(low, 0, 1), np.clip(high, 0, 1)

@@ -1,13 +1,40 @@
-"""Inversion: what every unbiased linear estimate p̂ = L f of the input law from output frequencies f offers."""
+"""Inversion: unbiased linear estimates p̂ = L f of the input law from output frequencies f, kept on the simplex."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.alphabet import Floats
+from sfumato.mechanism import Unary
+from sfumato.mechanism.law import scale
+
+# --- projection onto the probability simplex --------------------------------------------------------------------------
+
+
+def on_simplex(raw: Floats) -> Floats:
+    """The distribution nearest to `raw` in Euclidean distance: max(raw − τ, 0) with τ such that it sums to 1.
+
+    When every raw value is within h of the truth, τ ≤ h: were τ > h, every kept value would fall below the
+    truth and the sum below 1. So projecting moves no cell by more than the largest error there was.
+
+    >>> on_simplex(np.array([0.7, 0.5, -0.2])).round(6).tolist()
+    [0.6, 0.4, 0.0]
+    """
+    flat = np.asarray(raw, float).ravel()
+    ordered = np.sort(flat)[::-1]
+    excess = (np.cumsum(ordered) - 1) / np.arange(1, flat.size + 1)
+    last = int(np.flatnonzero(ordered > excess)[-1])
+    kept = np.maximum(flat - excess[last], 0.0)
+    return np.asarray((kept / kept.sum()).reshape(np.shape(raw)))
+
+
+# --- what every unbiased linear estimate p̂ = L f of the input law from output frequencies f offers -------------------
+
 
 Mask = npt.NDArray[np.bool_]
 RANK_TOLERANCE = 1e-8  # singular values below this share of the largest count as zero: n = 10^16 rows would be needed
@@ -52,3 +79,126 @@ def multinomial_deviations(f: Floats, n: int, rng: np.random.Generator, draws: i
     root = np.sqrt(np.maximum(f, 0.0))
     noise = rng.standard_normal((draws, f.size)) * root
     return np.asarray((noise - noise.sum(1, keepdims=True) * f) / np.sqrt(n))
+
+
+# --- inversion of any listed matrix Q[y, x] by weighted least squares -------------------------------------------------
+
+
+IDENTIFIED = 1e-6  # the share of a cell's indicator that may lie outside the row space of Q
+
+
+@dataclass(frozen=True, eq=False)
+class DenseInversion:
+    """p̂ = L f with L = (QᵀWQ)⁺QᵀW, and perhaps sums of its rows."""
+
+    left: Floats  # L[x, y]
+    f: Floats  # [y]
+    n: int
+    shape: tuple[int, ...]
+    seen: Floats  # [x, x]: projector on the row space of Q, or sums of its rows
+    cells: Floats  # [x, x]: what is estimated, as functionals of the cells
+    rank: int
+
+    @classmethod
+    def of(cls, q: Floats, f: Floats, n: int, shape: tuple[int, ...], prior: Floats) -> DenseInversion:
+        """Weighted by W = 1/(Q·prior): efficient when the rows follow the prior, unbiased whatever they follow.
+
+        The weights do not look at the rows, so E p̂ = p on the row space of Q. They make priorᵀQᵀW = 1ᵀ,
+        and so the normal equations QᵀW(f − Qp̂) = 0 keep the sum: Σ p̂ = Σ f = 1.
+        """
+        mean = q @ np.maximum(prior.ravel(), 1e-9)
+        live = mean > 0
+        root = np.where(live, 1 / np.sqrt(np.where(live, mean, 1.0)), 0.0)
+        left, sizes, right = np.linalg.svd(root[:, None] * q, full_matrices=False)
+        keep = sizes > RANK_TOLERANCE * sizes[0]
+        inverse = (right[keep].T / sizes[keep]) @ left[:, keep].T * root
+        seen = right[keep].T @ right[keep]
+        return cls(inverse, f, n, shape, seen, np.eye(q.shape[1]), int(keep.sum()))
+
+    @property
+    def raw(self) -> Floats:
+        return (self.left @ self.f).reshape(self.shape)
+
+    @cached_property
+    def _centred(self) -> Floats:
+        return np.asarray(self.left - (self.left @ self.f)[:, None])
+
+    @property
+    def variance(self) -> Floats:
+        return np.asarray((self._centred**2 @ self.f).reshape(self.shape) / self.n)
+
+    @property
+    def jump(self) -> Floats:
+        return np.asarray(np.abs(self._centred).max(1).reshape(self.shape) / self.n)
+
+    @property
+    def identified(self) -> Mask:
+        outside = np.linalg.norm(self.cells - self.seen, axis=1)
+        return np.asarray(outside <= IDENTIFIED * np.linalg.norm(self.cells, axis=1)).reshape(self.shape)
+
+    def deviations(self, rng: np.random.Generator, draws: int) -> Floats:
+        return np.asarray(multinomial_deviations(self.f, self.n, rng, draws) @ self.left.T)
+
+    def covariance(self) -> Floats:
+        return np.asarray((self._centred * self.f) @ self._centred.T / self.n)
+
+    def marginal(self, axis: int) -> DenseInversion:
+        r, k = self.shape if len(self.shape) == 2 else (1, self.shape[0])
+        sums = np.kron(np.eye(r), np.ones((1, k))) if axis == 0 else np.kron(np.ones((1, r)), np.eye(k))
+        size = r if axis == 0 else k
+        return DenseInversion(
+            sums @ self.left, self.f, self.n, (size,), sums @ self.seen, sums @ self.cells, min(self.rank, size)
+        )
+
+
+# --- inversion of unary laws (SUE, OUE) from the frequency of each bit ------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class BitsInversion:
+    """p̂(x) = (share of ones in bit x − off) / (on − off).
+
+    Given the input the bits are independent, so Cov = (diag p − p pᵀ)/n + diag(c)/n with
+    c(x) = [p·on(1−on) + (1−p)·off(1−off)] / (on − off)².
+    """
+
+    raw: Floats
+    p: Floats  # raw on the simplex, for the covariance
+    noise: Floats  # c
+    n: int
+    step: float  # 1/(on − off), or 0 when the bits ignore the input
+    rank: int
+
+    @classmethod
+    def of(cls, law: Unary, shares: Floats, n: int) -> BitsInversion:
+        on, off = float(law.on) / scale(law.bits), float(law.off) / scale(law.bits)
+        step = 1 / (on - off) if on - off > 1e-12 else 0.0
+        raw = (shares - off) * step if step else np.full(shares.shape, 1 / shares.size)
+        p = on_simplex(raw)
+        noise = (p * on * (1 - on) + (1 - p) * off * (1 - off)) * step**2
+        return cls(raw, p, noise, n, step, shares.size if step else 1)
+
+    @property
+    def variance(self) -> Floats:
+        return np.asarray((self.p * (1 - self.p) + self.noise) / self.n)
+
+    @property
+    def jump(self) -> Floats:
+        return np.full(self.raw.shape, self.step / self.n)
+
+    @property
+    def identified(self) -> Mask:
+        return np.full(self.raw.shape, self.step > 0 or self.raw.size == 1)
+
+    def deviations(self, rng: np.random.Generator, draws: int) -> Floats:
+        own = rng.standard_normal((draws, self.p.size)) * np.sqrt(self.noise.ravel() / self.n)
+        return multinomial_deviations(self.p.ravel(), self.n, rng, draws) + own
+
+    def covariance(self) -> Floats:
+        p = self.p.ravel()
+        return (np.diag(p + self.noise.ravel()) - np.outer(p, p)) / self.n
+
+    def marginal(self, axis: int) -> BitsInversion:
+        parts = (x.sum(1 - axis) if x.ndim == 2 else x for x in (self.raw, self.p, self.noise))
+        raw, p, noise = parts
+        return BitsInversion(raw, p, noise, self.n, self.step, raw.size if self.step else 1)

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from sfumato.bundles.outlook import helps
-from sfumato.designers.outlook import Z95, Foreseen, Part
-from sfumato.estimation.bundled import BundleEstimate, expected_estimate
+from sfumato.designers.outlook import Z95, Foreseen, ForeseenPart
+from sfumato.estimation.bundle_tables import BundleEstimate, expected_estimate
 from sfumato.mechanism import Bundle
 
 
@@ -24,12 +24,12 @@ def prospects(bundle: Bundle, n: int) -> Foreseen:
     return Foreseen(n, tuple(parts), tuple(helps(bundle)), pairs)
 
 
-def _part(expected: BundleEstimate, names: tuple[str, ...]) -> Part:
+def _part(expected: BundleEstimate, names: tuple[str, ...]) -> ForeseenPart:
     table = expected.table(*names)
     p, title = table.raw.ravel(), " × ".join(names)
     if not table.identified:
-        return Part(title, p.size, math.inf, 0.0)
+        return ForeseenPart(title, p.size, math.inf, 0.0)
     spread = float(np.mean(table.inversion.variance))
     plain = float(np.mean(np.maximum(p * (1 - p), 0.0)))
     rows = min(plain / spread, float(expected.n)) if spread else float(expected.n)
-    return Part(title, p.size, 100 * Z95 * math.sqrt(spread), rows)
+    return ForeseenPart(title, p.size, 100 * Z95 * math.sqrt(spread), rows)

@@ -9,9 +9,8 @@ import numpy as np
 
 from sfumato.alphabet import MISSING, Column, Floats
 from sfumato.errors import InputError
-from sfumato.estimation.figures import Figures, Linear
-from sfumato.estimation.simplex import on_simplex
-from sfumato.estimation.summed import summed
+from sfumato.estimation.functionals import Figures, Linear, summed
+from sfumato.estimation.inversion import on_simplex
 from sfumato.estimation.tables import TableEstimate
 
 ROUNDS = 100

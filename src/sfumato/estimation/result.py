@@ -12,13 +12,11 @@ import numpy as np
 
 from sfumato.alphabet import MISSING, Alphabet, Column, Floats
 from sfumato.errors import InputError, unknown
-from sfumato.estimation.bounds import Bounds
-from sfumato.estimation.identifiable import Identifiable
+from sfumato.estimation.functionals import summed
+from sfumato.estimation.identifiable import Bounds, Identifiable
 from sfumato.estimation.intervals import simultaneous
-from sfumato.estimation.inversion import COVARIANCE_CELLS, Inversion
+from sfumato.estimation.inversion import COVARIANCE_CELLS, Inversion, on_simplex
 from sfumato.estimation.scores import sums
-from sfumato.estimation.simplex import on_simplex
-from sfumato.estimation.summed import summed
 from sfumato.estimation.tables import TableEstimate
 from sfumato.frames import Framed, tabled, titled
 from sfumato.mechanism import Mechanism
@@ -170,7 +168,7 @@ class Estimate(Framed):
 
     def synthesise(self, rows: int, *, seed: int | None = None) -> Any:
         """Records of the original columns drawn from the estimated table, as an Arrow table that says so."""
-        from sfumato.estimation.synthesis import synthesise
+        from sfumato.estimation.exports import synthesise
 
         return synthesise(self, rows, seed=seed)
 

@@ -18,8 +18,7 @@ import numpy as np
 
 from sfumato.alphabet import Column, Floats, Ints
 from sfumato.errors import InputError
-from sfumato.estimation.dense import IDENTIFIED, DenseInversion
-from sfumato.estimation.inversion import Inversion, Mask, multinomial_deviations
+from sfumato.estimation.inversion import IDENTIFIED, DenseInversion, Inversion, Mask, multinomial_deviations
 from sfumato.estimation.models import prior
 from sfumato.mechanism import Mechanism
 

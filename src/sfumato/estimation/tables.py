@@ -11,10 +11,9 @@ import numpy as np
 
 from sfumato.alphabet import MISSING, Column, Floats
 from sfumato.errors import InputError, unknown
-from sfumato.estimation.figures import Figures, Linear, moved
+from sfumato.estimation.functionals import Figures, Linear, moved, summed
 from sfumato.estimation.intervals import simultaneous
 from sfumato.estimation.inversion import Inversion
-from sfumato.estimation.summed import summed
 from sfumato.frames import Framed
 
 

@@ -12,10 +12,10 @@ from typing import Any, Self
 
 from sfumato.decimals import SHORT, level, near
 from sfumato.errors import OutputError, SfumatoError
-from sfumato.ledgers.entry import DELIVERED, VOID, Entry
+from sfumato.ledgers.entries import DELIVERED, VOID, Entry
 from sfumato.ledgers.evidence import Evidence, evidence
 from sfumato.ledgers.store import connected, writing
-from sfumato.releasing.booking import Memo
+from sfumato.releasing.ledger_place import Memo
 
 
 @dataclass(slots=True)

@@ -20,19 +20,16 @@ from sfumato.decimals import SHORT, near
 from sfumato.decimals import level as limit
 from sfumato.errors import BudgetError, InputError, checked_epsilon
 from sfumato.ledgers.booking import Reserved
-from sfumato.ledgers.entry import DELIVERED, RESERVED, VOID, Entry
-from sfumato.ledgers.evidence import Evidence, evidence, named
-from sfumato.ledgers.grouping import counted, same_inputs
-from sfumato.ledgers.keys import key_name, made_key
-from sfumato.ledgers.names import account, tidy
-from sfumato.ledgers.persons import Persons, seen
-from sfumato.ledgers.remembering import check_declared, repeats
+from sfumato.ledgers.entries import DELIVERED, RESERVED, VOID, Entry
+from sfumato.ledgers.evidence import Evidence, counted, evidence, named, same_inputs
+from sfumato.ledgers.memory import check_declared, key_name, made_key, repeats
+from sfumato.ledgers.persons import Persons, account, seen, tidy
 from sfumato.ledgers.store import accounts, connected, entries_in, entry_in, insert, writing
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle_file import any_record, made_of
 from sfumato.mechanism.memory import memory_key
 from sfumato.processes import may_be_running, this_process
-from sfumato.releasing.booking import Memo
+from sfumato.releasing.ledger_place import Memo
 
 NOTIONS = ("rldp", "lip", "ldp", "srlip", "pml")
 CHANGED = "the answers are remembered and values may have changed, so that a changed answer shows the change"

@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 
 from sfumato.errors import FileFormatError, InputError, OutputError
-from sfumato.ledgers.entry import Entry
-from sfumato.ledgers.names import spellings
-from sfumato.ledgers.persons import Marks, Persons
+from sfumato.ledgers.entries import Entry
+from sfumato.ledgers.persons import Marks, Persons, spellings
 
 APPLICATION = 0x53465544  # "SFUD" in SQLite's header
 VERSION = 1

@@ -10,12 +10,34 @@ from sfumato.mechanism.file import known, load, load_mechanism, save
 from sfumato.mechanism.law import Atoms, Law, Rows, Spikes, Subsets
 from sfumato.mechanism.layout import Layout
 from sfumato.mechanism.mechanism import Claim, Mechanism, Tabular
-from sfumato.mechanism.product import Part, Product
+from sfumato.mechanism.product import Factor, Product
 from sfumato.mechanism.table import Table
 from sfumato.mechanism.unary import Unary
 
 __all__ = [
-    "Atoms", "Blocks", "Bundle", "Cells", "Claim", "Conditional", "Constant", "Law", "Layout", "Mechanism", "Part",
-    "Product", "Promise", "Rows", "Spikes", "Subsets", "Table", "Tabular", "Unary", "known", "load",
-    "load_counts", "load_mechanism", "save", "save_counts",
+    "Atoms",
+    "Blocks",
+    "Bundle",
+    "Cells",
+    "Claim",
+    "Conditional",
+    "Constant",
+    "Factor",
+    "Law",
+    "Layout",
+    "Mechanism",
+    "Product",
+    "Promise",
+    "Rows",
+    "Spikes",
+    "Subsets",
+    "Table",
+    "Tabular",
+    "Unary",
+    "known",
+    "load",
+    "load_counts",
+    "load_mechanism",
+    "save",
+    "save_counts",
 ]

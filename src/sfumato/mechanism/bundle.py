@@ -13,7 +13,7 @@ import numpy as np
 from sfumato.alphabet import Alphabet, Column
 from sfumato.errors import InputError, checked_epsilon, unknown
 from sfumato.mechanism.mechanism import Mechanism
-from sfumato.mechanism.records import joint_code, record_codes
+from sfumato.mechanism.records_of_people import joint_code, record_codes
 
 TURN, ANSWER = "part", "answer"  # columns of a table in which each row answers one part
 TURN_BITS = 62  # the weights of turns sum to 2^62

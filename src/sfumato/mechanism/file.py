@@ -16,8 +16,7 @@ from sfumato.alphabet import Alphabet, Column
 from sfumato.atomic import as_output_error, check_target, drafts
 from sfumato.errors import FileFormatError, InputError, SfumatoError
 from sfumato.joint import Joint, Noise
-from sfumato.mechanism.claim_records import ClaimRecord, claim_of, claim_record
-from sfumato.mechanism.law_records import LawRecord, law_of, law_record
+from sfumato.mechanism.file_records import ClaimRecord, LawRecord, claim_of, claim_record, law_of, law_record
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato_kernel import admitted, reading
 

@@ -15,7 +15,7 @@ from sfumato.alphabet import Alphabet, Column, Floats
 from sfumato.errors import InputError, checked_epsilon
 from sfumato.joint import Joint
 from sfumato.mechanism.law import Law, scale
-from sfumato.mechanism.records import joint_code, record_codes
+from sfumato.mechanism.records_of_people import joint_code, record_codes
 from sfumato.mechanism.table import Table
 from sfumato.uncertainty import UncertaintySet
 

@@ -26,7 +26,7 @@ UNLISTED = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class Factor:
     """A sealed law, the useful columns it reads (by their place among all), and how often it is released."""
 
     law: Law
@@ -57,7 +57,7 @@ class Product:
     joint rows are few they are listed exactly, in integers; beyond, only the ratio of the product of extremes is known.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[Factor, ...]
     rows: int
     sizes: tuple[int, ...]
     kind: ClassVar[str] = "product"
@@ -165,7 +165,7 @@ class Product:
         return seen.max(1), seen.min(1), laws @ ps, np.arange(len(v))
 
     def rounded(self, bits: int | None, margin: float) -> Law:
-        parts = tuple(Part(p.law.rounded(bits, margin), p.columns, p.times) for p in self.parts)
+        parts = tuple(Factor(p.law.rounded(bits, margin), p.columns, p.times) for p in self.parts)
         return Product(parts, self.rows, self.sizes)
 
     def draw(self, codes: Ints, words: Words) -> Ints:

@@ -15,8 +15,8 @@ from scipy import sparse
 
 from sfumato.joint import Joint
 from sfumato.optimise.arrays import Floats, Ints
-from sfumato.uncertainty.anything import Anything
 from sfumato.uncertainty.base import UncertaintySet
+from sfumato.uncertainty.stated import Anything
 
 MARGIN = 1e-8  # nats left for the sealing of weights into integers
 MIXINGS = 8  # the first leaves a row private at the pairs found, the others at the pairs which that uncovers

@@ -9,9 +9,8 @@ import clarabel
 import numpy as np
 from scipy import sparse
 
-from sfumato.optimise.arrays import Floats, Ints
+from sfumato.optimise.arrays import REPAIRED, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
-from sfumato.optimise.tolerances import REPAIRED
 
 Terms = Sequence[tuple[Ints, Floats]]  # variables with their factors: one linear expression for every entry
 Cone = Callable[[], object]

@@ -18,18 +18,17 @@ from sfumato.joint import Joint
 from sfumato.optimise.anywhere import FreeRows
 from sfumato.optimise.arrays import Floats, xlogx
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.coarser import merged
 from sfumato.optimise.cone import MARGIN, RatioCone, repaired, settled
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
-from sfumato.optimise.master import Information, mixed_again
+from sfumato.optimise.master import InformationAim, mixed_again
 from sfumato.optimise.moves import mover
 from sfumato.optimise.outside import NUMBERS, RAYS, meet
-from sfumato.optimise.product.designs import Families, safe, two_level
-from sfumato.optimise.product.layout import Layout
-from sfumato.optimise.product.moves import ProductMover
+from sfumato.optimise.product.blocks import Families, ProductMover, safe, two_level
+from sfumato.optimise.product.layout import Arrangement
 from sfumato.optimise.product.profiles import OutOfTime, capped, climbed, liked
 from sfumato.optimise.product.two_level import Profile
 from sfumato.optimise.search import Move, Tangents, improve
+from sfumato.optimise.starts import merged
 
 LISTED = 600  # numbers in a row up to which rows are listed: the master is a dense programme with so many equations
 PRODUCT, FEW, PRICES, COARSE, OUTSIDE = 0.6, 0.15, 0.35, 0.3, 0.6  # of the time left: designs under profiles, with many
@@ -46,7 +45,7 @@ FLAT = 0.05  # of E − 1: the drop of a profile that is compared with the one t
 
 
 @dataclass(eq=False)
-class Found:
+class InformativeRows:
     """Rows Q[y, cell] whose columns sum to 1, and how they came about."""
 
     rows: Floats
@@ -69,7 +68,7 @@ class Chain:
         self.spare = MARGIN if hasattr(within, "extreme") else 0.0  # simplices enclose the set: room enough for sealing
         self.cone = RatioCone(within, epsilon + self.spare, reads, at_most)
         self.coordinates = self.cone.coordinates
-        self.master = Information(self.coordinates)
+        self.master = InformationAim(self.coordinates)
         self.stages: dict[str, float] = {}
         self.notes: list[str] = []
         self.profiles: list[Profile] = [] if profile is None else [profile]
@@ -91,7 +90,7 @@ class Chain:
         """Whether secrets are few beside the cells: merging pays, and blocks of one secret at a time tell little."""
         return int((self.within.joint.p > 0).sum()) >= MANY * len(self.seen) ** 2
 
-    def run(self, starts: Sequence[Floats], others: Sequence[Floats] = ()) -> Found:
+    def run(self, starts: Sequence[Floats], others: Sequence[Floats] = ()) -> InformativeRows:
         """Every stage while there is time; interrupting ends with the best so far."""
         try:
             for start in starts:
@@ -257,13 +256,13 @@ class Chain:
             found.append(self.priced[profile].rows(prices.reshape(p.shape), budget))
         return self.coordinates.unit(self.coordinates.taken(np.concatenate(found)))
 
-    def _finished(self) -> Found:
+    def _finished(self) -> InformativeRows:
         """The rows in use and those nearly in use, private to the last pair, mixed once more."""
         last = RatioCone(self.within, self.epsilon + self.spare, self.reads, self.at_most, closely=True)
         x, theta = mixed_again(last, self.master).used()
         rows = self.coordinates.full(theta[:, None] * x)
         value = float(theta @ (xlogx(x) @ self.coordinates.p))
-        return Found(rows / rows.sum(0), value, self.bound, self.stages, self.notes)
+        return InformativeRows(rows / rows.sum(0), value, self.bound, self.stages, self.notes)
 
 
 def _weights(theta: Floats, x: Floats, y: Floats) -> Floats:
@@ -279,7 +278,7 @@ def most_informative(
     within: Any, epsilon: float, budget: Budget, *, reads: str = "both", starts: Sequence[Floats] = (),
     others: Sequence[Floats] = (), profile: Profile | None = None, gap: float = GAP, quick: bool = False,
     at_most: float | None = None,
-) -> Found:
+) -> InformativeRows:
     """Rows that keep most of I(X;Y) under ε-RLDP over the set and at_most-RLDP over any distribution; starts are
     private rows over all inputs, others those of other designs of this table, private or not.
 
@@ -322,7 +321,7 @@ def _without_empty(
 
 def widest(
     within: Any, epsilon: float, budget: Budget, profile: Profile | None = None, at_most: float | None = None
-) -> tuple[Layout, Profile]:
+) -> tuple[Arrangement, Profile]:
     """A layout for a table whose rows cannot be listed: two-level blocks under the profile that a relaxation likes."""
     p = within.joint.p
     chosen = liked(within, p, epsilon, at_most)[0] if profile is None else profile

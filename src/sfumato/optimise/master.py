@@ -20,7 +20,7 @@ SERIOUS, TRUSTED = 0.1, 0.5  # shares of the promised fall of the bound at which
 BOLDER, SHYER, SHYEST = 2.0, 0.7, 0.02  # how boldness changes, and its least
 
 
-class Information:
+class InformationAim:
     """max Σ_y θ_y μ(v^y), Σ θ_y v^y = 1, μ(v) = Σ p φ(v) − φ(p·v): a linear programme over unit rows.
 
     Its own duals are useless as prices: the vertex is degenerate and nothing ever moves. Prices come from a proximal
@@ -125,9 +125,9 @@ class Information:
         self.rows, self.gains, self.theta = self.rows[stay], self.gains[stay], self.theta[stay]
 
 
-def mixed_again(cone: Cone, master: Information) -> Information:
+def mixed_again(cone: Cone, master: InformationAim) -> InformationAim:
     """The rows in use and those nearly in use, made private to the last worst case, and mixed once more."""
-    last = Information(master.coordinates)
+    last = InformationAim(master.coordinates)
     last.add(repaired(cone, master.nearly_used()))
     last.solve()
     return last

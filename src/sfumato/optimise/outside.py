@@ -13,9 +13,9 @@ import numpy as np
 from sfumato.optimise.arrays import Floats, entropy, xlogx
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import Cone, repaired
-from sfumato.optimise.cover import best_cover
 from sfumato.optimise.funnel.rays import Degenerate, SimpleCone, TooManyRays
-from sfumato.optimise.master import Information
+from sfumato.optimise.linear import best_cover
+from sfumato.optimise.master import InformationAim
 
 NUMBERS = 16  # in a row, up to which it is worth trying
 FACETS = 8_000  # cuts at most
@@ -78,7 +78,7 @@ class Outside:
 
 
 def meet(
-    cone: Cone, outer: Cone, master: Information, budget: Budget, *, gap: float, limit: int = RAYS
+    cone: Cone, outer: Cone, master: InformationAim, budget: Budget, *, gap: float, limit: int = RAYS
 ) -> float:
     """Improve the master's pool until value and bound are within a relative `gap`; returns the bound.
 

@@ -16,28 +16,21 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 
 if TYPE_CHECKING:
-    from sfumato.privacy.alpha_beta import Leakage, TiltedLeakage
-    from sfumato.privacy.arimoto import Arimoto
-    from sfumato.privacy.bayes import BayesLeakage
-    from sfumato.privacy.compose import apart, together
-    from sfumato.privacy.correlation import MaximalCorrelation
-    from sfumato.privacy.gain import GainLeakage
+    from sfumato.privacy.alpha_beta import Leakage, TiltedLeakage, WorstInputLeakage
+    from sfumato.privacy.channel import apart, together
+    from sfumato.privacy.dependence import Contraction, MaximalCorrelation, TotalVariation
+    from sfumato.privacy.gain import BayesLeakage, GainLeakage, MaximalLeakage, PointwiseLeakage
+    from sfumato.privacy.information import Arimoto, MaximalAlphaLeakage, Shannon, Sibson
     from sfumato.privacy.lattice import EDGES, Lattice, lattice
     from sfumato.privacy.ldp import LDP
     from sfumato.privacy.lip import LIP
-    from sfumato.privacy.many_users import about_one_person
-    from sfumato.privacy.maximal import MaximalLeakage
+    from sfumato.privacy.measure import Measure, Reading, Witness
     from sfumato.privacy.order_map import LeakageMap, leakage_map
+    from sfumato.privacy.overview import about_one_person
     from sfumato.privacy.pml import PML
-    from sfumato.privacy.pointwise import PointwiseLeakage
-    from sfumato.privacy.reading import Measure, Reading, Witness
     from sfumato.privacy.renyi_ldp import RenyiLDP
     from sfumato.privacy.rldp import RLDP
-    from sfumato.privacy.shannon import Shannon
-    from sfumato.privacy.sibson import MaximalAlphaLeakage, Sibson
     from sfumato.privacy.srlip import SRLIP
-    from sfumato.privacy.total_variation import Contraction, TotalVariation
-    from sfumato.privacy.worst_input import WorstInputLeakage
 
 
 class Notion(Protocol):
@@ -113,12 +106,12 @@ __all__ = [
 ]
 
 on_demand(__name__, {
-    "Arimoto": ".arimoto", "BayesLeakage": ".bayes", "Contraction": ".total_variation", "EDGES": ".lattice",
+    "Arimoto": ".information", "BayesLeakage": ".gain", "Contraction": ".dependence", "EDGES": ".lattice",
     "GainLeakage": ".gain", "LDP": ".ldp", "LIP": ".lip", "Lattice": ".lattice", "Leakage": ".alpha_beta",
-    "LeakageMap": ".order_map", "MaximalAlphaLeakage": ".sibson", "MaximalCorrelation": ".correlation",
-    "MaximalLeakage": ".maximal", "Measure": ".reading", "PML": ".pml", "PointwiseLeakage": ".pointwise",
-    "RLDP": ".rldp", "Reading": ".reading", "RenyiLDP": ".renyi_ldp", "SRLIP": ".srlip", "Shannon": ".shannon",
-    "Sibson": ".sibson", "TiltedLeakage": ".alpha_beta", "TotalVariation": ".total_variation", "Witness": ".reading",
-    "WorstInputLeakage": ".worst_input", "about_one_person": ".many_users", "apart": ".compose",
-    "lattice": ".lattice", "leakage_map": ".order_map", "together": ".compose",
+    "LeakageMap": ".order_map", "MaximalAlphaLeakage": ".information", "MaximalCorrelation": ".dependence",
+    "MaximalLeakage": ".gain", "Measure": ".measure", "PML": ".pml", "PointwiseLeakage": ".gain",
+    "RLDP": ".rldp", "Reading": ".measure", "RenyiLDP": ".renyi_ldp", "SRLIP": ".srlip", "Shannon": ".information",
+    "Sibson": ".information", "TiltedLeakage": ".alpha_beta", "TotalVariation": ".dependence", "Witness": ".measure",
+    "WorstInputLeakage": ".alpha_beta", "about_one_person": ".overview", "apart": ".channel",
+    "lattice": ".lattice", "leakage_map": ".order_map", "together": ".channel",
 })

@@ -1,4 +1,4 @@
-"""Maximal (α, β)-leakage for every order, and its reparameterisation by τ."""
+"""Maximal (α, β)-leakage for every order, α = ∞ included, and its reparameterisation by τ."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ import numpy.typing as npt
 from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
+from sfumato.logs import log_or_minus_infinity, log_sum_exp
 from sfumato.privacy import renyi
 from sfumato.privacy.channel import Live, live
 from sfumato.privacy.ldp import LDP
-from sfumato.privacy.reading import GAP, Measure, Reading
-from sfumato.privacy.worst_input import WorstInputLeakage
+from sfumato.privacy.measure import GAP, Measure, Reading
 
 if TYPE_CHECKING:
     from sfumato.optimise.saddle.tilted import Orders
+
+
+# --- maximal (α, β)-leakage for every order, and its reparameterisation by τ ------------------------------------------
+
 
 ALMOST_PAIRS = 1e-12  # τ·(α−1) below which the closed forms on both sides are closer than rounding
 FLAT = 1e-15  # columns that differ by less are the same law: nothing leaks
@@ -157,3 +161,38 @@ def dual_laws(channel: Floats, alpha: float, beta: float) -> Floats:
         return np.repeat(channel.mean(axis=1)[None, :], n, axis=0)
     crowd = worst_reference(channel, orders, GAP).crowd
     return np.array([SaddleProblem(channel, orders, channel[:, x]).best_output(crowd[x])[0] for x in range(n)])
+
+
+# --- the α = ∞ variant: maximal (∞, β)-leakage, between maximal leakage and local differential privacy ----------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WorstInputLeakage(Measure):
+    """max_{x'} (1/β) log Σ_y Q(y|x')^{1−β} max_x Q(y|x)^β  [004, (15)], β ∈ [1, ∞].
+
+    β = 1 is maximal leakage, β = ∞ local differential privacy. A zero in a live row gives ∞ as soon as β > 1.
+    """
+
+    beta: float
+    about: Joint | None = field(default=None, kw_only=True)
+
+    @property
+    def name(self) -> str:
+        return f"maximal (∞, {self.beta:g})-leakage"
+
+    def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
+        if not self.beta >= 1:
+            raise InputError(f"beta must be 1 or more, got {self.beta}.")
+        if np.isinf(self.beta):
+            return LDP().of(channel, prior)
+        seen = live(channel, prior)
+        top = np.log(seen.q.max(axis=1))
+        if self.beta == 1:
+            levels = np.full(seen.inputs.size, float(log_sum_exp(top)))
+        else:
+            logs = (1 - self.beta) * log_or_minus_infinity(seen.q) + self.beta * top[:, None]
+            levels = log_sum_exp(logs, axis=0) / self.beta
+            levels[(seen.q == 0).any(axis=0)] = np.inf
+        other = int(np.argmax(levels))
+        value = max(0.0, float(levels[other]))
+        return Reading(value, value, None, seen.witness(other=other))

@@ -1,4 +1,4 @@
-"""Channels Q[y, x] and priors p[x]: checked once, cut down to what can be seen, and seen from the secret."""
+"""Channels Q[y, x] and priors p[x]: checked once, cut down to what can be seen, seen from the secret, put together."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
-from sfumato.privacy.reading import Witness
+from sfumato.privacy.measure import Witness
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Channels Q[y, x] and priors p[x]: checked once, cut down to what can be seen, and seen from the secret.
+
 
 COLUMN_SLACK = 1e-9  # a column may miss 1 by this much: files carry decimal digits
 LISTED_CELLS = 4_000_000  # the largest |Y| × |X| that is listed to be measured
@@ -44,7 +48,6 @@ def as_prior(prior: npt.ArrayLike, inputs: int) -> Floats:
 @dataclass(frozen=True, slots=True, eq=False)
 class Live:
     """A channel cut down to inputs that have mass and outputs that occur, with the way back."""
-
     q: Floats
     prior: Floats | None
     inputs: Ints
@@ -114,3 +117,23 @@ def seen_from_secret(mechanism: Mechanism, channel: Floats, joint: Joint) -> tup
     rows = channel.reshape(len(channel), mechanism.law.rows, mechanism.law.useful)
     rows = np.broadcast_to(rows, (len(channel), *joint.shape))
     return np.einsum("ysu,su->ys", rows, joint.useful_given_secret), joint.p_secret
+
+
+# --- several releases as one channel ----------------------------------------------------------------------------------
+
+
+def together(*channels: npt.ArrayLike) -> Floats:
+    """Releases of the same X, drawn independently given X: Q[(y₁, y₂, …), x] = Π_j Q_j[y_j, x], last index fastest."""
+    joined = as_channel(channels[0])
+    for channel in channels[1:]:
+        q = as_channel(channel)
+        joined = (joined[:, None, :] * q[None, :, :]).reshape(-1, q.shape[1])
+    return joined
+
+
+def apart(*channels: npt.ArrayLike) -> Floats:
+    """Releases of independent inputs: the Kronecker product, inputs (x₁, x₂, …), outputs (y₁, y₂, …)."""
+    joined = as_channel(channels[0])
+    for channel in channels[1:]:
+        joined = np.asarray(np.kron(joined, as_channel(channel)), dtype=np.float64)
+    return joined

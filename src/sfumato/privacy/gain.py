@@ -1,4 +1,4 @@
-"""g-leakage: the gain of an adversary who is paid g[w, x] for the guess w when the input is x."""
+"""Gains in guessing: g-leakage, and its cases min-entropy, maximal and pointwise maximal leakage."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.privacy.channel import live
-from sfumato.privacy.maximal import MaximalLeakage
-from sfumato.privacy.reading import Measure, Reading
+from sfumato.privacy.lip import concentrated
+from sfumato.privacy.measure import Measure, Reading
+
+# --- g-leakage: the gain of an adversary who is paid g[w, x] for the guess w when the input is x ----------------------
+
 
 STARTS = 8
 ROUNDS = 20
@@ -77,3 +80,81 @@ def _worst(q: Floats, gains: Floats) -> tuple[float, Floats]:
                 break
             p = np.maximum(solved.x, 0) / np.maximum(solved.x, 0).sum()
     return best, best_p
+
+
+# --- min-entropy (Bayes) leakage: the gain in guessing X in one try ---------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BayesLeakage(Measure):
+    """log [Σ_y max_x p_x Q(y|x) / max_x p_x]. The uniform prior is worst, and gives maximal leakage."""
+
+    about: Joint | None = field(default=None, kw_only=True)
+
+    @property
+    def name(self) -> str:
+        return "min-entropy leakage"
+
+    def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
+        if prior is None:
+            return MaximalLeakage().of(channel)
+        seen = live(channel, prior)
+        after = float((seen.q * seen.p).max(axis=1).sum())
+        value = max(0.0, float(np.log(after / seen.p.max())))
+        return Reading(value, value, seen.on_inputs(seen.p))
+
+
+# --- the gain in guessing any function of X ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MaximalLeakage(Measure):
+    """log Σ_y max_x Q(y|x): maximal (∞, 1)-leakage. The uniform prior attains it for guessing X itself.
+
+    A prior matters only through its support.
+    """
+
+    about: Joint | None = field(default=None, kw_only=True)
+
+    @property
+    def name(self) -> str:
+        return "maximal leakage"
+
+    def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
+        seen = live(channel, prior)
+        value = max(0.0, float(np.log(seen.q.max(axis=1).sum())))
+        n = seen.inputs.size
+        return Reading(value, value, seen.on_inputs(np.full(n, 1 / n)))
+
+
+# --- the gain in guessing any function of X from the worst output -----------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PointwiseLeakage(Measure):
+    """max_y ℓ(y), ℓ(y) = log max_x Q(y|x) / P(y), x in the support of the prior. The worst prior makes it LDP.
+
+    The mean of e^{ℓ(Y)} is e to the maximal leakage: `profile` gives ℓ for every output.
+    """
+
+    about: Joint | None = field(default=None, kw_only=True)
+
+    @property
+    def name(self) -> str:
+        return "pointwise maximal leakage"
+
+    def profile(self, channel: npt.ArrayLike, prior: npt.ArrayLike) -> Floats:
+        """ℓ(y) for every output, −∞ for outputs that never occur."""
+        seen = live(channel, prior)
+        levels = np.full(seen.shape[0], -np.inf)
+        levels[seen.outputs] = np.log(seen.q.max(axis=1)) - np.log(seen.q @ seen.p)
+        return levels
+
+    def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
+        if prior is None:
+            return concentrated(channel)
+        seen = live(channel, prior)
+        levels = np.log(seen.q.max(axis=1)) - np.log(seen.q @ seen.p)
+        y = int(np.argmax(levels))
+        value = max(0.0, float(levels[y]))
+        return Reading(value, value, seen.on_inputs(seen.p), seen.witness(int(np.argmax(seen.q[y])), None, y))

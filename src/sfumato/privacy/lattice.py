@@ -8,21 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.privacy.alpha_beta import Leakage
-from sfumato.privacy.arimoto import Arimoto
-from sfumato.privacy.bayes import BayesLeakage
+from sfumato.privacy.alpha_beta import Leakage, WorstInputLeakage
 from sfumato.privacy.channel import as_channel, as_prior, live
-from sfumato.privacy.correlation import MaximalCorrelation
+from sfumato.privacy.dependence import Contraction, MaximalCorrelation, TotalVariation
+from sfumato.privacy.gain import BayesLeakage, MaximalLeakage, PointwiseLeakage
+from sfumato.privacy.information import Arimoto, MaximalAlphaLeakage, Shannon, Sibson
 from sfumato.privacy.ldp import LDP
 from sfumato.privacy.lip import LIP
-from sfumato.privacy.maximal import MaximalLeakage
-from sfumato.privacy.pointwise import PointwiseLeakage
-from sfumato.privacy.reading import Measure, Reading
+from sfumato.privacy.measure import Measure, Reading
 from sfumato.privacy.renyi_ldp import RenyiLDP
-from sfumato.privacy.shannon import Shannon
-from sfumato.privacy.sibson import MaximalAlphaLeakage, Sibson
-from sfumato.privacy.total_variation import Contraction, TotalVariation
-from sfumato.privacy.worst_input import WorstInputLeakage
 
 Values = Mapping[str, float]
 

@@ -13,10 +13,10 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.privacy.channel import live
 from sfumato.privacy.ldp import LDP
-from sfumato.privacy.reading import Measure, Reading
+from sfumato.privacy.measure import Measure, Reading
 from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
-from sfumato.uncertainty.exactly import quotient
 from sfumato.uncertainty.shifts import worst_shifts
+from sfumato.uncertainty.stated import quotient
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,35 +1,69 @@
-"""Overview: every measure of one mechanism side by side, about the record and about the secret."""
+"""Overview: every measure of one mechanism side by side, and any of them when everybody else is known."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
-from sfumato.privacy.alpha_beta import Leakage
-from sfumato.privacy.arimoto import Arimoto
-from sfumato.privacy.bayes import BayesLeakage
-from sfumato.privacy.channel import listed, seen_from_secret
-from sfumato.privacy.correlation import MaximalCorrelation
+from sfumato.privacy.alpha_beta import Leakage, WorstInputLeakage
+from sfumato.privacy.channel import as_channel, listed, seen_from_secret
+from sfumato.privacy.dependence import Contraction, MaximalCorrelation, TotalVariation
+from sfumato.privacy.gain import BayesLeakage, MaximalLeakage, PointwiseLeakage
+from sfumato.privacy.information import Arimoto, MaximalAlphaLeakage, Shannon, Sibson
 from sfumato.privacy.lattice import Lattice, lattice
 from sfumato.privacy.ldp import LDP
 from sfumato.privacy.lip import LIP
-from sfumato.privacy.maximal import MaximalLeakage
+from sfumato.privacy.measure import Measure, Reading
 from sfumato.privacy.order_map import LeakageMap, leakage_map
 from sfumato.privacy.pml import PML
-from sfumato.privacy.pointwise import PointwiseLeakage
-from sfumato.privacy.reading import Measure, Reading
 from sfumato.privacy.renyi_ldp import RenyiLDP
 from sfumato.privacy.rldp import RLDP
-from sfumato.privacy.shannon import Shannon
-from sfumato.privacy.sibson import MaximalAlphaLeakage, Sibson
-from sfumato.privacy.total_variation import Contraction, TotalVariation
-from sfumato.privacy.worst_input import WorstInputLeakage
 from sfumato.uncertainty import UncertaintySet
+
+# --- any measure about one person of a database, when everybody else is known to the adversary ------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """The reading for the worst person, who it is, and the others' records then (with a 0 at the person's place)."""
+
+    reading: Reading
+    person: int
+    others: tuple[int, ...]
+
+
+def about_one_person(measure: Measure, channel: npt.ArrayLike, sizes: tuple[int, ...]) -> Person:
+    """max_i max_{x_{−i}} of the measure for X_i → Y with x_{−i} held; inputs are (x_1, …, x_n), last fastest.
+
+    For L_{α,β} this is the multi-user leakage [004, (16)], so the paper's conjecture holds: given x_{−i} the chain U
+    − X_i − Y is that of one user, so numerator and denominator of (16) are sums over x_{−i} whose terms have ratio at
+    most exp((α−1)β/α · L_{α,β}(X_i → Y | x_{−i})), and so has the ratio of the sums; putting all mass on the worst
+    x_{−i} attains it. α = β gives Rényi DP, α = β = ∞ DP, between databases that differ in one record.
+    """
+    q = as_channel(channel)
+    if prod(sizes) != q.shape[1]:
+        raise InputError(f"sizes {sizes} make {prod(sizes)} databases, the channel has {q.shape[1]} inputs.")
+    cube = q.reshape(q.shape[0], *sizes)
+    worst: Person | None = None
+    for i in range(len(sizes)):
+        slices = np.moveaxis(cube, i + 1, -1)
+        for others in np.ndindex(*slices.shape[1:-1]):
+            reading = measure.of(slices[(slice(None), *others)])
+            if worst is None or reading.value > worst.reading.value:
+                worst = Person(reading, i, (*others[:i], 0, *others[i:]))
+    assert worst is not None
+    return worst
+
+
+# --- every measure of one mechanism side by side, about the record and about the secret -------------------------------
+
 
 MEASURES: tuple[Measure, ...] = (
     LDP(), RenyiLDP(5.0), RenyiLDP(2.0), RenyiLDP(1.0), Leakage(5.0, 2.0), WorstInputLeakage(2.0), MaximalLeakage(),
@@ -40,7 +74,7 @@ UNITLESS = (TotalVariation, Contraction, MaximalCorrelation)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Line:
+class OverviewLine:
     """One measure: at the joint's prior and at the worst one, of the record or of the secret."""
 
     name: str
@@ -54,7 +88,7 @@ class Line:
 class Overview:
     """The table of measures, the level over the claimed set, and the lattice of the record (and of the secret)."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[OverviewLine, ...]
     levels: dict[str, float]  # notions known for laws of any size
     lattices: dict[str, Lattice]
     notes: tuple[str, ...] = ()
@@ -106,8 +140,10 @@ def _channels(mechanism: Mechanism, joint: Joint | None) -> dict[str, tuple[Floa
     return out
 
 
-def _lines(about: str, q: Floats, p: Floats | None) -> list[Line]:
+def _lines(about: str, q: Floats, p: Floats | None) -> list[OverviewLine]:
     return [
-        Line(m.name, about, m.of(q), None if p is None else m.of(q, p), "" if isinstance(m, UNITLESS) else "nats")
+        OverviewLine(
+            m.name, about, m.of(q), None if p is None else m.of(q, p), "" if isinstance(m, UNITLESS) else "nats"
+        )
         for m in MEASURES
     ]

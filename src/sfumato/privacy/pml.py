@@ -8,10 +8,10 @@ import numpy.typing as npt
 
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
+from sfumato.privacy.gain import PointwiseLeakage
 from sfumato.privacy.ldp import LDP
 from sfumato.privacy.lip import shift_level
-from sfumato.privacy.pointwise import PointwiseLeakage
-from sfumato.privacy.reading import Measure, Reading
+from sfumato.privacy.measure import Measure, Reading
 from sfumato.uncertainty import UncertaintySet
 
 

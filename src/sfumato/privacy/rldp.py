@@ -12,10 +12,10 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
-from sfumato.privacy.reading import Reading, Witness
+from sfumato.privacy.measure import Reading, Witness
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
-from sfumato.uncertainty.exactly import quotient
 from sfumato.uncertainty.pairs import best_pairs
+from sfumato.uncertainty.stated import quotient
 
 CHUNK = 256  # pairs whose exact worst case is sought at once
 LISTED = 12  # useful values up to which the subsets of a unary law are listed

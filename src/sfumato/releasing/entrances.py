@@ -10,9 +10,9 @@ from typing import Any, overload
 from sfumato.drawing.manifest import Imprint
 from sfumato.errors import InputError
 from sfumato.mechanism import Bundle, Mechanism
-from sfumato.releasing.booking import Account, Book
 from sfumato.releasing.files import Files
 from sfumato.releasing.flow import DrawOptions, Names, Progress
+from sfumato.releasing.ledger_place import Account, Book
 from sfumato.releasing.listening import Silent
 from sfumato.releasing.planning import Plan
 from sfumato.releasing.session import Release, Session

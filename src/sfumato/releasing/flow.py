@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.alphabet import Alphabet, Column, find_column
-from sfumato.drawing.bundled import BundleSampler, decoder_of
+from sfumato.drawing.bundle_draws import BundleSampler, decoder_of
 from sfumato.drawing.decoding import GUESS, Decoder, decoder
 from sfumato.drawing.manifest import METADATA_KEY, NO_IMPRINT, Imprint, Manifest, OutputColumn, manifest_of
 from sfumato.drawing.randomness import Stream, WordSource
@@ -19,10 +19,10 @@ from sfumato.drawing.sampling import Sampler
 from sfumato.drawing.text_codes import TextCodes
 from sfumato.errors import InputError
 from sfumato.mechanism import Bundle, Mechanism
-from sfumato.releasing.booking import Booking, Memo
 from sfumato.releasing.checking import Checked
+from sfumato.releasing.ledger_place import Booking, Memo
 from sfumato.releasing.threads import ahead, in_order
-from sfumato.sources import Rows, Source
+from sfumato.sources import RowSource, Source
 
 Names = str | Sequence[str] | None
 Progress = Callable[[int], None]  # told the number of rows drawn so far
@@ -167,13 +167,13 @@ class Flow:
                 return codes
         return column.encode(values, first_row=first_row)
 
-    def returned(self, progress: Progress | None = None) -> Rows:
+    def returned(self, progress: Progress | None = None) -> RowSource:
         """The released rows for whoever asked for them, with their manifest."""
 
         def described(rows: int | None) -> dict[bytes, bytes]:
             return {METADATA_KEY: self.manifest(rows).encoded()}
 
-        return Rows(self.batches(progress), self.kept, described)
+        return RowSource(self.batches(progress), self.kept, described)
 
     def manifest(self, rows: int | None, size: int | None = None, engine: str = "local") -> Manifest:
         compiled = engine == "local" and self.sampler.compiled

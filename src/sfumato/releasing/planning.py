@@ -20,7 +20,7 @@ from sfumato.releasing.basis import SHARE, Basis, Kept, basis_of, exact_basis
 from sfumato.releasing.columns import RIVALS, Choice, as_bundle, chosen, coarser, cut
 from sfumato.releasing.listening import Listener, Silent
 from sfumato.releasing.notices import Notice, learned, notices_of
-from sfumato.releasing.parts import split, watched
+from sfumato.releasing.subsets import split, watched
 from sfumato.releasing.wishes import EVERY, Wishes, numbered
 from sfumato.sources import Source, Where, located, open_source
 from sfumato.tabulation import tabulate
@@ -200,7 +200,7 @@ def _rival(wishes: Wishes, joint: Joint) -> str | None:
     if wishes.columns != "auto" or len(wishes.useful) < RIVALS or not usual or joint.secret.size < 2 or not joint.n:
         return None
     from sfumato.bundles.plans import worth
-    from sfumato.bundles.sharing import Layout
+    from sfumato.bundles.sharing import TurnLayout
     from sfumato.designers import design
     from sfumato.designers.outlook import worth_of_one
 
@@ -208,7 +208,7 @@ def _rival(wishes: Wishes, joint: Joint) -> str | None:
     free = wishes.design == "any" or wishes.at_most == wishes.epsilon
     within: UncertaintySet = Anything(even) if free else ChiSquareBall(even, confidence=wishes.confidence)
     sizes = tuple(c.size for c in joint.useful.columns)
-    share = worth(Layout(joint.secret.size, sizes, (1.0,) * len(sizes)), wishes.epsilon)
+    share = worth(TurnLayout(joint.secret.size, sizes, (1.0,) * len(sizes)), wishes.epsilon)
     made = design(within, wishes.epsilon, "auto", aim="estimates", time_limit=GLANCE)
     one = worth_of_one(made.mechanism, even)
     if share <= one:

@@ -32,13 +32,13 @@ from sfumato.drawing.sampling import ROWS_WORTH_NUMBA
 from sfumato.errors import DataError, InputError, OutputError, SfumatoError
 from sfumato.estimation import estimate, tidy_csv
 from sfumato.mechanism import Bundle, known
-from sfumato.releasing.booking import Account, Booking
 from sfumato.releasing.checking import Checked
 from sfumato.releasing.files import Files, mechanism_bytes
 from sfumato.releasing.flow import DrawOptions, Flow, Progress
+from sfumato.releasing.ledger_place import Account, Booking
 from sfumato.releasing.listening import Listener, Silent
-from sfumato.releasing.parts import counted, counted_tables, counting_within
 from sfumato.releasing.planning import Plan, given, planned
+from sfumato.releasing.subsets import counted, counted_tables, counting_within
 from sfumato.releasing.targets import Drafted, publish_all
 from sfumato.releasing.threads import Beside
 from sfumato.releasing.wishes import Wishes

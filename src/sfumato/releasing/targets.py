@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from sfumato.atomic import Draft, as_output_error, check_target
+from sfumato.atomic import FileDraft, as_output_error, check_target
 from sfumato.errors import OutputError
 from sfumato.sources.places import Place, Where, below, files_below, kind_of, size_of
 
@@ -182,7 +182,7 @@ def drafted(target: Where, *, folder: bool = False) -> Drafted:
     """The draft of a target."""
     if isinstance(target, Place):
         return StoreDraft(target, folder)
-    return FolderDraft.beside(target) if folder else Draft.beside(target)
+    return FolderDraft.beside(target) if folder else FileDraft.beside(target)
 
 
 @contextlib.contextmanager

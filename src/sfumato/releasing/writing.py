@@ -12,8 +12,8 @@ import pyarrow as pa
 from sfumato.atomic import as_output_error
 from sfumato.errors import InputError
 from sfumato.releasing.csv_text import CsvText, check_steering
-from sfumato.sources.files import DELIMITERS, packing_of, suffix_of
 from sfumato.sources.places import Where
+from sfumato.sources.suffixes import DELIMITERS, packing_of, suffix_of
 
 GROUP_ROWS = 1 << 20  # rows of a Parquet row group
 GROUP_BYTES = 1 << 26  # and the most bytes it holds before it is written

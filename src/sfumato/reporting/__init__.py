@@ -2,7 +2,6 @@
 
 from sfumato.reporting.facts import facts_of
 from sfumato.reporting.figures import Facts
-from sfumato.reporting.files import private_path, write_reports
-from sfumato.reporting.pages import page, private_report, public_report
+from sfumato.reporting.pages import page, private_path, private_report, public_report, write_reports
 
 __all__ = ["Facts", "facts_of", "page", "private_path", "private_report", "public_report", "write_reports"]

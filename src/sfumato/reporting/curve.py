@@ -1,9 +1,4 @@
-"""Curve: what other levels of the same promise would keep and cost, quick enough to come with every report.
-
-The limit of every mechanism is a formula. Closed forms are calibrated anew at each stop, which takes milliseconds. The
-optimum is designed anew only for the smallest tables. All of it follows from the mechanism file, so that
-anyone can draw the same curve.
-"""
+"""What estimates will be worth before any row is seen, and what other levels of the promise would cost."""
 
 from __future__ import annotations
 
@@ -12,16 +7,65 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sfumato.alphabet import Floats
 from sfumato.designers.base import Draft, Task
 from sfumato.designers.choose import designer
 from sfumato.errors import LARGEST_EPSILON, InputError
+from sfumato.estimation.estimates import foreseen
+from sfumato.estimation.inversion import Inversion
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
-from sfumato.reporting.beliefs import PRIORS, bounded, worst_belief
-from sfumato.reporting.figures import Curve, Series, Suspect
-from sfumato.reporting.precision import errors_of
+from sfumato.reporting.attack import PRIORS, bounded, worst_belief
+from sfumato.reporting.figures import Curve, PrecisionFigures, Series, Suspect
 from sfumato.uncertainty import Exactly
 from sfumato.utility import ceiling, mutual_information
+
+# --- how exact the shares are that an analyst can estimate, before any row is seen ------------------------------------
+
+
+LISTED = 400_000  # outputs × inputs up to which a law without a closed form is inverted for this
+
+
+def errors_of(mechanism: Mechanism, joint: Joint, n: int, decode: str = "symbols") -> tuple[float | None, ...]:
+    """Root mean square standard errors of the shares of the secret and of the useful variable from n rows.
+
+    They are those of the unbiased linear estimate when the rows follow the joint, so they are known before a row is
+    released. ∞ where the rows do not fix the shares, however many there are; None where the law is too large to tell.
+    """
+    closed = mechanism.law.kind in ("cells", "constant", "unary")
+    if not closed and mechanism.outputs * mechanism.inputs > LISTED:
+        return (None, None)
+    whole = foreseen(mechanism, joint, n, decode)
+    if whole is None:
+        return (None, None)
+    secret = None if mechanism.reads != "both" or joint.secret.size < 2 else _spread(whole.marginal(0))
+    return secret, _spread(whole.marginal(1))
+
+
+def _spread(side: Inversion) -> float:
+    return float(np.sqrt(np.maximum(side.variance, 0).mean())) if side.identified.all() else math.inf
+
+
+def precision_of(mechanism: Mechanism, joint: Joint, n: int, decode: str = "symbols") -> tuple[PrecisionFigures, ...]:
+    """What the rows are worth: errors with the protection and without it, p(1 − p)/n."""
+    errors = errors_of(mechanism, joint, n, decode)
+    sides = [("secret", mechanism.secret, joint.p_secret), ("useful", mechanism.useful, joint.p_useful)]
+    return tuple(
+        PrecisionFigures(", ".join(alphabet.names), role, n, error, _plain(p, n))
+        for (role, alphabet, p), error in zip(sides, errors, strict=True)
+        if role == "useful" or (mechanism.reads == "both" and joint.secret.size > 1)
+    )
+
+
+def _plain(p: Floats, n: int) -> float:
+    return float(np.sqrt((p * (1 - p)).mean() / n))
+
+
+# --- what other levels of the same promise would keep and cost, quick enough to come with every report ----------------
+# The limit of every mechanism is a formula. Closed forms are calibrated anew at each stop, which takes milliseconds.
+# The optimum is designed anew only for the smallest tables. All of it follows from the mechanism file, so that anyone
+# can draw the same curve.
+
 
 BIT = math.log(2)
 STOPS = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0)
@@ -97,7 +141,6 @@ def _along(
     methods: tuple[str, ...], notion: str | None = None, here: tuple[float | None, float | None] | None = None,
 ) -> Series:
     """Bits and errors of the most informative of some methods at every stop; `here` are those of the mechanism."""
-
     def at(epsilon: float) -> tuple[float | None, float | None]:
         if here is not None and mechanism.claim is not None and epsilon == mechanism.claim.epsilon:
             return here

@@ -15,9 +15,8 @@ from sfumato.joint import SMALL, Joint
 from sfumato.mechanism import Mechanism
 from sfumato.mechanism.file import record_of
 from sfumato.privacy import LDP
-from sfumato.reporting.attack import attack_of, leaks_of, outputs_by_secret
-from sfumato.reporting.beliefs import PRIORS, bounded, worst_belief
-from sfumato.reporting.curve import curve_of
+from sfumato.reporting.attack import PRIORS, attack_of, bounded, leaks_of, outputs_by_secret, worst_belief
+from sfumato.reporting.curve import curve_of, precision_of
 from sfumato.reporting.figures import (
     Attack,
     Cost,
@@ -27,18 +26,17 @@ from sfumato.reporting.figures import (
     Glance,
     Leak,
     Number,
-    Precision,
+    PrecisionFigures,
     Private,
-    Promise,
-    Rows,
+    PromiseFigures,
+    RowFigures,
     Seal,
-    Side,
+    SideFigures,
     Value,
 )
 from sfumato.reporting.glance import guessers_of, imprint_of
 from sfumato.reporting.glance import worth_of as glanced_worth
 from sfumato.reporting.heat import heat_of
-from sfumato.reporting.precision import precision_of
 from sfumato.uncertainty import Anything
 from sfumato.utility import ceiling, mutual_information
 
@@ -52,14 +50,14 @@ def _bits(nats: float) -> float:
     return nats / BIT
 
 
-def promise_of(mechanism: Mechanism, certificate: Any) -> Promise | None:
+def promise_of(mechanism: Mechanism, certificate: Any) -> PromiseFigures | None:
     claim = mechanism.claim
     if claim is None:
         return None
     level = claim.epsilon if certificate is None else float(certificate.level)
     elsewhere = {} if certificate is None else certificate.elsewhere
     witness = {} if certificate is None else certificate.witness
-    return Promise(
+    return PromiseFigures(
         claim.notion, "everything" if claim.within is None else claim.within.kind, claim.epsilon,
         math.exp(claim.epsilon), level, certificate is not None and certificate.holds,
         getattr(claim.within, "confidence", None),
@@ -109,7 +107,7 @@ def design_data(mechanism: Mechanism, joint: Joint) -> DesignData:
     )
 
 
-def side_of(marginal: Marginal, role: str, level: float, truth: Any = None) -> Side:
+def side_of(marginal: Marginal, role: str, level: float, truth: Any = None) -> SideFigures:
     low, high = marginal.interval(level)
     order = sorted(range(marginal.p.size), key=lambda i: -float(marginal.p[i]))
     values = tuple(
@@ -122,10 +120,10 @@ def side_of(marginal: Marginal, role: str, level: float, truth: Any = None) -> S
         distance = float(abs(marginal.p - truth).sum() / 2)
         covered = bool(((low <= truth) & (truth <= high)).all())
     name = ", ".join(marginal.alphabet.names)
-    return Side(name, role, marginal.identified, values, len(order) - len(values), distance, covered)
+    return SideFigures(name, role, marginal.identified, values, len(order) - len(values), distance, covered)
 
 
-def cells_of(found: Estimate, level: float, truth: Joint | None = None) -> Side | None:
+def cells_of(found: Estimate, level: float, truth: Joint | None = None) -> SideFigures | None:
     """The table of secret by useful values, the largest cells first."""
     if found.secret is None or found.p.ndim != 2:
         return None
@@ -138,7 +136,7 @@ def cells_of(found: Estimate, level: float, truth: Joint | None = None) -> Side 
     )
     name = f"{', '.join(m.secret.names)} by {', '.join(m.useful.names)}"
     known = bool(found.identifiable.cells.all())
-    return Side(name, "cells", known, values, len(order) - len(values), *_compared(found, level, truth))
+    return SideFigures(name, "cells", known, values, len(order) - len(values), *_compared(found, level, truth))
 
 
 def _compared(found: Estimate, level: float, truth: Joint | None) -> tuple[float | None, bool | None]:
@@ -164,12 +162,12 @@ def _quantile(q: float) -> str:
     return {0.25: "lower quartile", 0.5: "median", 0.75: "upper quartile"}.get(q, f"quantile {q:g}")
 
 
-def rows_of(found: Estimate, level: float, truth: Joint | None = None) -> Rows:
+def rows_of(found: Estimate, level: float, truth: Joint | None = None) -> RowFigures:
     sides = [] if found.secret is None else [
         side_of(found.secret, "secret", level, None if truth is None else truth.p_secret)
     ]
     sides.append(side_of(found.useful, "useful", level, None if truth is None else truth.p_useful))
-    return Rows(
+    return RowFigures(
         found.n, found.decode, found.method, level, tuple(sides), found.notes, cells_of(found, level, truth),
         numbers_of(found, level),
     )
@@ -198,7 +196,7 @@ def seal_of(mechanism: Mechanism, certificate: Any) -> Seal | None:
 
 def worth_of(
     mechanism: Mechanism, joint: Joint, cost: Cost, released: Estimate | None
-) -> tuple[Attack | None, tuple[Leak, ...], tuple[Precision, ...], Curve | None]:
+) -> tuple[Attack | None, tuple[Leak, ...], tuple[PrecisionFigures, ...], Curve | None]:
     """What is told about the secret and what is left for analysts, under the design distribution."""
     seen = outputs_by_secret(mechanism, joint)
     attack = None if seen is None else attack_of(mechanism, joint, seen)

@@ -12,7 +12,7 @@ LITTLE = 0.1  # of the rows: a release that is worth less is worth little, and t
 
 
 @dataclass(frozen=True)
-class Promise:
+class PromiseFigures:
     """What is promised and what was proved."""
 
     notion: str
@@ -75,7 +75,7 @@ class Leak:
 
 
 @dataclass(frozen=True)
-class Precision:
+class PrecisionFigures:
     """How well the shares of a variable can be estimated, on average over its values."""
 
     name: str
@@ -157,7 +157,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Side:
+class SideFigures:
     """The estimated distribution of one variable."""
 
     name: str
@@ -185,18 +185,18 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowFigures:
     """The released rows and what they say."""
 
     n: int
     decode: str
     method: str
     level: float
-    sides: tuple[Side, ...]
+    sides: tuple[SideFigures, ...]
     notes: tuple[str, ...]
-    cells: Side | None = None  # the table of both, cell by cell
+    cells: SideFigures | None = None  # the table of both, cell by cell
     numbers: tuple[Number, ...] = ()
-    tables: tuple[Side, ...] = ()  # of two columns, of a bundle
+    tables: tuple[SideFigures, ...] = ()  # of two columns, of a bundle
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,7 @@ class Glance:
     """The four answers."""
 
     guessers: tuple[Guesser, ...]
-    columns: tuple[Side, ...]
+    columns: tuple[SideFigures, ...]
     worth: Worth | None
     table: tuple[str, ...]  # columns of the released table
     imprint: tuple[tuple[str, str], ...]  # date, publisher and command, as the manifest has them
@@ -270,18 +270,18 @@ class Facts:
     useful: str
     secret_values: int
     useful_values: int
-    promise: Promise | None
+    promise: PromiseFigures | None
     cost: Cost | None
     design: DesignData | None
     heat: Heat | None  # None of a bundle, which has parts instead
-    rows: Rows | None
+    rows: RowFigures | None
     kept_columns: tuple[str, ...]
     seeded: bool
     file: str
     attack: Attack | None
     leaks: tuple[Leak, ...]
     record_level: float  # LDP about the whole record
-    precision: tuple[Precision, ...]
+    precision: tuple[PrecisionFigures, ...]
     curve: Curve | None
     seal: Seal | None
     glance: Glance

@@ -13,8 +13,8 @@ from sfumato.certification.outward import log_up
 from sfumato.decimals import in_a_hundred
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
-from sfumato.reporting.beliefs import bounded, most_guessed
-from sfumato.reporting.figures import Guesser, Precision, Worth
+from sfumato.reporting.attack import bounded, most_guessed
+from sfumato.reporting.figures import Guesser, PrecisionFigures, Worth
 
 
 def guessers_of(mechanism: Mechanism, joint: Joint | None, certificate: Any) -> tuple[Guesser, ...]:
@@ -48,7 +48,7 @@ def _anywhere(mechanism: Mechanism, certificate: Any) -> float:
     return math.inf if ratio == math.inf else log_up(ratio)
 
 
-def worth_of(exact: tuple[Precision, ...]) -> Worth | None:
+def worth_of(exact: tuple[PrecisionFigures, ...]) -> Worth | None:
     """That of the useful columns."""
     if not exact:
         return None

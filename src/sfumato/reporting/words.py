@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato.decimals import BITS, at_most
 from sfumato.designers.sentences import METHODS
-from sfumato.reporting.figures import Facts, Promise
+from sfumato.reporting.figures import Facts, PromiseFigures
 
 WITHIN = {
     "everything": "whatever the distribution of the data is",
@@ -165,7 +165,7 @@ def _limits(f: Facts) -> tuple[str, ...]:
     return tuple(text)
 
 
-def strength(promise: Promise | None, secret: str) -> str:
+def strength(promise: PromiseFigures | None, secret: str) -> str:
     """What the promise says about one released row."""
     if promise is None:
         return ""

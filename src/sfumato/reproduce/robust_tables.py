@@ -10,9 +10,8 @@ import numpy as np
 
 from sfumato.designers import Design, design
 from sfumato.designers.base import Task
-from sfumato.designers.grr import grr
+from sfumato.designers.closed_forms import grr, srr
 from sfumato.designers.ir import ir
-from sfumato.designers.srr import srr
 from sfumato.joint import Joint
 from sfumato.uncertainty import ChiSquareBall
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sfumato.errors import InputError, option, unknown
-from sfumato.sources.reading import Reading, looked
+from sfumato.sources.meaning import Meaning, looked
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 SAMPLE = 1 << 22  # bytes read for the encoding: all of most files, a moment of the largest
@@ -55,7 +55,7 @@ class Dialect:
     delimiter: str
     skipped: int  # lines before the header
     columns: tuple[str, ...]  # as they are written
-    reading: Reading
+    reading: Meaning
 
 
 def dialect_of(stream: Any, name: str, own: str, said: Said) -> tuple[Dialect, bytes]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from sfumato.alphabet import find_column
 from sfumato.arrow import numbers_of
 from sfumato.errors import DataError
-from sfumato.sources.reading import Reading
+from sfumato.sources.meaning import Meaning
 from sfumato.sources.source import BATCH_ROWS, Source
 
 
@@ -31,7 +31,7 @@ def expanded(source: Source, counts: str) -> Source:
 
     left = tuple(name for name in source.columns if name != counts)
     said = tuple(x for x in source.reading.said if "number of people in each row" not in x)
-    return replace(source, columns=left, read=read, rows=None, share=None, reading=Reading(said=said))
+    return replace(source, columns=left, read=read, rows=None, share=None, reading=Meaning(said=said))
 
 
 def _people(values: pa.Array, name: str, first_row: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -21,7 +21,7 @@ Key = str | int | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class FilePart:
     """One file, with the columns that its folders state."""
 
     where: Where
@@ -31,7 +31,7 @@ class Part:
     keys: dict[str, Key]
 
     @classmethod
-    def of(cls, where: Where, name: str, keys: dict[str, Key]) -> Part:
+    def of(cls, where: Where, name: str, keys: dict[str, Key]) -> FilePart:
         with _file(where, name) as file:
             return cls(where, name, file.schema_arrow, file.metadata.num_rows, keys)
 
@@ -73,7 +73,7 @@ def _file(where: Where, name: str, **options: Any) -> Iterator[Any]:
 
 def parquet_source(where: Where) -> Source:
     """One Parquet file."""
-    return _source([Part.of(where, where.name, {})], where.name, where)
+    return _source([FilePart.of(where, where.name, {})], where.name, where)
 
 
 def folder_source(where: Where) -> Source:
@@ -89,7 +89,7 @@ def folder_source(where: Where) -> Source:
         )
     keys = _keys(found, where.name)
     parts = [
-        Part.of(below(where, at), f"{where.name}/{'/'.join(at)}", own) for at, own in zip(found, keys, strict=True)
+        FilePart.of(below(where, at), f"{where.name}/{'/'.join(at)}", own) for at, own in zip(found, keys, strict=True)
     ]
     return _source([_with_fields(p, keys) for p in parts], where.name, where)
 
@@ -112,17 +112,17 @@ def _keys(found: list[tuple[str, ...]], name: str) -> list[dict[str, Key]]:
     return out
 
 
-def _with_fields(part: Part, keys: list[dict[str, Key]]) -> Part:
+def _with_fields(part: FilePart, keys: list[dict[str, Key]]) -> FilePart:
     """The part with the types of what its folders state, which win over a column of the same name in the file."""
     schema = part.schema
     for key in part.keys:
         kind = pa.int64() if any(isinstance(own[key], int) for own in keys) else pa.string()
         at = schema.get_field_index(key)
         schema = schema.append(pa.field(key, kind)) if at < 0 else schema.set(at, pa.field(key, kind))
-    return Part(part.where, part.name, schema, part.rows, part.keys)
+    return FilePart(part.where, part.name, schema, part.rows, part.keys)
 
 
-def _source(parts: list[Part], name: str, where: Where) -> Source:
+def _source(parts: list[FilePart], name: str, where: Where) -> Source:
     first = parts[0]
 
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -137,7 +137,7 @@ def _source(parts: list[Part], name: str, where: Where) -> Source:
     )
 
 
-def _check_alike(first: Part, part: Part, coded: Sequence[str], kept: Sequence[str]) -> None:
+def _check_alike(first: FilePart, part: FilePart, coded: Sequence[str], kept: Sequence[str]) -> None:
     """Refuse a folder whose files differ in a column that is read; how coded text is stored makes no difference."""
     for name in (*coded, *kept):
         if name not in part.schema.names:

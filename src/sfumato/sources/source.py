@@ -13,8 +13,8 @@ import pyarrow as pa
 from sfumato.alphabet import find_column
 from sfumato.errors import DataError, InputError
 from sfumato.sources.dialect import Said
+from sfumato.sources.meaning import VERBATIM, Meaning
 from sfumato.sources.places import Place, Where, located
-from sfumato.sources.reading import VERBATIM, Reading
 
 BATCH_ROWS = 1 << 17  # large enough to forget the cost of a call, small enough to keep memory flat
 Reader = Callable[[Sequence[str], Sequence[str]], Iterable[pa.RecordBatch]]
@@ -22,7 +22,7 @@ Metadata = Mapping[bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class RowSource:
     """Released rows on their way back to the caller: batches that can be taken once, and what is said about them."""
 
     batches: Iterator[pa.RecordBatch]
@@ -57,13 +57,13 @@ class Source:
     read: Reader
     path: Where | None = None
     once: bool = False  # it can be read only once
-    back: Callable[[Rows], Any] = Rows.table
+    back: Callable[[RowSource], Any] = RowSource.table
     metadata: Metadata = field(default_factory=dict)
     rows: int | None = None  # how many there are, where that is known before reading
     share: Callable[[], float] | None = None  # else, how much of it has been read, from 0 to 1
     sums: Any = None  # where rows live on a cluster: (columns, part, keys, few=) → keys with their summed weights
     cluster: Any = None  # the cluster's own frame
-    reading: Reading = VERBATIM  # what the text of coded columns means
+    reading: Meaning = VERBATIM  # what the text of coded columns means
 
     def __post_init__(self) -> None:
         odd = [c for c in self.columns if not isinstance(c, str)]
@@ -161,7 +161,7 @@ def table_source(table: pa.Table, name: str = "the table") -> Source:
 
 
 def _batch_source(batch: pa.RecordBatch) -> Source:
-    def back(rows: Rows) -> pa.RecordBatch:
+    def back(rows: RowSource) -> pa.RecordBatch:
         whole = rows.table().unify_dictionaries().combine_chunks()
         return whole.to_batches()[0].replace_schema_metadata(whole.schema.metadata)
 
@@ -175,7 +175,7 @@ def _reader_source(reader: pa.RecordBatchReader, name: str = "the record batch r
             yield from (chosen.slice(i, BATCH_ROWS) for i in range(0, chosen.num_rows, BATCH_ROWS))
 
     return Source(
-        name, tuple(reader.schema.names), read, once=True, back=Rows.reader, metadata=reader.schema.metadata or {}
+        name, tuple(reader.schema.names), read, once=True, back=RowSource.reader, metadata=reader.schema.metadata or {}
     )
 
 
@@ -191,7 +191,7 @@ def _dataset_source(dataset: Any) -> Source:
         except (pa.ArrowInvalid, OSError):
             raise DataError("the Arrow dataset could not be read to its end: a file of it is damaged.") from None
 
-    def back(rows: Rows) -> Any:
+    def back(rows: RowSource) -> Any:
         from pyarrow.dataset import InMemoryDataset
 
         return InMemoryDataset(rows.table())
@@ -206,7 +206,7 @@ def _stream_source(stream: Any) -> Source:
 
 
 def _path_source(path: Any, said: Said | None = None, sheet: str | None = None) -> Source:
-    from sfumato.sources.files import file_source
+    from sfumato.sources.suffixes import file_source
 
     return file_source(located(path), said or Said(), sheet)
 
@@ -222,19 +222,19 @@ def _source_itself(source: Source) -> Source:
 
 
 def _relation_source(relation: Any) -> Source:
-    from sfumato.sources.frames import relation_source
+    from sfumato.sources.data_frames import relation_source
 
     return relation_source(relation)
 
 
 def _frame_source(frame: Any) -> Source:
-    from sfumato.sources.frames import frame_source
+    from sfumato.sources.data_frames import frame_source
 
     return frame_source(frame)
 
 
 def _spark_source(frame: Any) -> Source:
-    from sfumato.sources.spark import spark_source
+    from sfumato.sources.spark_frames import spark_source
 
     return spark_source(frame)
 

@@ -15,16 +15,16 @@ from sfumato.errors import InputError, spelled
 from sfumato.ledgers import Ledger
 from sfumato.ledgers.booking import account_text
 from sfumato.releasing.alphabets import learnt
-from sfumato.releasing.booking import Account
 from sfumato.releasing.columns import cut, size_of, useful_columns
 from sfumato.releasing.earlier import beside
 from sfumato.releasing.files import Files
 from sfumato.releasing.flow import DrawOptions
+from sfumato.releasing.ledger_place import Account
 from sfumato.releasing.listening import Total
 from sfumato.releasing.notices import small_cells
-from sfumato.releasing.parts import watched
 from sfumato.releasing.planning import Counted, tabulated
 from sfumato.releasing.session import Session
+from sfumato.releasing.subsets import watched
 from sfumato.releasing.wishes import usual_cap
 from sfumato.sources import Source, open_source
 from sfumato.studio.analysis import Analysis, Given

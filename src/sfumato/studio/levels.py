@@ -12,13 +12,13 @@ import numpy as np
 from sfumato.alphabet import MISSING, Column, Floats
 from sfumato.certification import promises
 from sfumato.decimals import near, percent
-from sfumato.designers.outlook import EVERYTHING, Z95, Foreseen, Part, foreseen
+from sfumato.designers.outlook import EVERYTHING, Z95, Foreseen, ForeseenPart, foreseen
 from sfumato.designers.sentences import METHODS
 from sfumato.errors import InputError, spelled
-from sfumato.estimation.foreseen import foreseen as inverted
+from sfumato.estimation.estimates import foreseen as inverted
+from sfumato.estimation.functionals import summed
 from sfumato.estimation.inversion import COVARIANCE_CELLS
 from sfumato.estimation.scores import sums
-from sfumato.estimation.summed import summed
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.releasing.alphabets import Learnt
@@ -99,7 +99,7 @@ def shown(levels: Levels, epsilon: float, made: Any, *, coarse: bool) -> dict[st
     return {**view, "lights": list(lit)}
 
 
-def _points(part: Part) -> float | None:
+def _points(part: ForeseenPart) -> float | None:
     return None if part.points >= EVERYTHING else part.points
 
 

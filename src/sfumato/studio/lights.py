@@ -15,7 +15,7 @@ from sfumato.errors import InputError, SfumatoError, listed
 from sfumato.grouping import grouped, keys
 from sfumato.joint import Joint
 from sfumato.ledgers import Ledger
-from sfumato.ledgers.grouping import counted
+from sfumato.ledgers.evidence import counted
 from sfumato.releasing.notices import small_cells
 from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source

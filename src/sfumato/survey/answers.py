@@ -19,7 +19,7 @@ import numpy as np
 
 from sfumato.errors import InputError
 from sfumato.mechanism import Bundle, Mechanism
-from sfumato.mechanism.records import joint_code, record_codes
+from sfumato.mechanism.records_of_people import joint_code, record_codes
 
 SURVEY = 16  # hexadecimal digits: 64 bits tell surveys apart
 TOKEN = re.compile(r"[A-Za-z0-9_-]{22}")  # 128 bits and a little
@@ -27,7 +27,7 @@ LINE = re.compile(rf"sfumato:1:([0-9a-f]{{{SURVEY}}}):({TOKEN.pattern}):([0-9.]{
 Drawn = tuple[int | str | None, ...]  # what each part drew
 
 
-class Malformed(InputError):
+class MalformedAnswer(InputError):
     """A text that is no answer to this survey."""
 
 
@@ -57,18 +57,18 @@ class Form:
         return len("sfumato:1:::") + SURVEY + 22 + sum(digits) + len(digits) - 1
 
     def read(self, text: str) -> tuple[str, str]:
-        """The token and the answer of a line, or `Malformed`; the text is never repeated."""
+        """The token and the answer of a line, or `MalformedAnswer`; the text is never repeated."""
         found = LINE.fullmatch(text) if len(text) <= self.longest else None
         if found is None:
-            raise Malformed("this is no answer: it must be one line sfumato:1:survey:token:answer.")
+            raise MalformedAnswer("this is no answer: it must be one line sfumato:1:survey:token:answer.")
         survey, token, answer = found.groups()
         if survey != self.survey:
-            raise Malformed("this is an answer to another survey.")
+            raise MalformedAnswer("this is an answer to another survey.")
         fields = answer.split(".")
         fits = len(fields) == len(self.outputs) and all(map(self._fits, fields, self.outputs, self.widths))
         given = sum(map(bool, fields))
         if not fits or given != (1 if self.turns else len(fields)):
-            raise Malformed("this answer is none that the mechanism can draw.")
+            raise MalformedAnswer("this answer is none that the mechanism can draw.")
         return token, answer
 
     @staticmethod

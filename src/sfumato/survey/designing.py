@@ -16,7 +16,7 @@ import numpy as np
 
 from sfumato.alphabet import Alphabet, Column, Floats
 from sfumato.certification import seal
-from sfumato.designers.grr import response
+from sfumato.designers.closed_forms import grr_response as response
 from sfumato.errors import InputError, designed_epsilon, unknown
 from sfumato.estimation.inversion import COVARIANCE_CELLS
 from sfumato.estimation.models import model_of

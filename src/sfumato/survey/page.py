@@ -16,7 +16,7 @@ from sfumato.errors import InputError
 from sfumato.mechanism import Bundle, Mechanism, Promise
 from sfumato.mechanism.bundle_file import any_record
 from sfumato.survey.answers import parts_of, survey_id
-from sfumato.survey.words import Words
+from sfumato.survey.words import Language
 
 if TYPE_CHECKING:
     from sfumato.survey.asking import Survey
@@ -26,7 +26,7 @@ LARGEST = 300_000  # bytes of a page that phones load without waiting
 LAWS = ("cells", "table", "constant", "conditional", "layout", "blocks", "unary")
 
 
-def page_of(survey: Survey, words: Words, collector: str | None = None) -> str:
+def page_of(survey: Survey, words: Language, collector: str | None = None) -> str:
     """The HTML of a survey; `collector` is where answers are posted when it is not the page's own server."""
     for part in parts_of(survey.mechanism):
         if part.law.kind not in LAWS:
@@ -63,7 +63,7 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _data(survey: Survey, words: Words, collector: str | None) -> str:
+def _data(survey: Survey, words: Language, collector: str | None) -> str:
     """What the script works from, as JSON that cannot end its element; files are text: no weight becomes a float."""
     waves = survey.waves
     mechanism = survey.mechanism

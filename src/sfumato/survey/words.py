@@ -14,7 +14,7 @@ from sfumato.errors import InputError, unknown
 HOME = "languages"  # folder of languages that come with the package
 
 
-class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Language(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Every sentence of a survey page; braces are filled in by the page. A file of words replaces some or all."""
 
     language: str = "en"
@@ -78,10 +78,10 @@ class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     script: str = "This page draws your answer on your device and needs JavaScript for it."
 
 
-def words_in(language: str | os.PathLike[str]) -> Words:
+def words_in(language: str | os.PathLike[str]) -> Language:
     """The words of a language that comes with the package, or of a file in TOML."""
     if str(language) == "en":
-        return Words()
+        return Language()
     listed = files(__package__).joinpath(HOME).iterdir()
     own = {f.name.removesuffix(".toml"): f for f in listed if f.name.endswith(".toml")}
     if str(language) in own:
@@ -92,8 +92,8 @@ def words_in(language: str | os.PathLike[str]) -> Words:
     return _words(path.read_text("utf-8"), str(language))
 
 
-def _words(text: str, where: str) -> Words:
+def _words(text: str, where: str) -> Language:
     try:
-        return msgspec.convert(tomllib.loads(text), Words)
+        return msgspec.convert(tomllib.loads(text), Language)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise InputError(f"{where} is no file of words: {error}.") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.uncertainty.exactly import quotient
+from sfumato.uncertainty.stated import quotient
 
 
 def best_pairs(top: Floats, bottom: Floats) -> Floats:

@@ -12,7 +12,7 @@ from sfumato.alphabet import Floats, Ints, read_only
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.uncertainty.base import Extreme, Pairs, Worst, pairs_of
-from sfumato.uncertainty.exactly import quotient
+from sfumato.uncertainty.stated import quotient
 
 LEAST = 1e-150  # smaller probabilities of a vertex are refused: products of two of them must not vanish
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.uncertainty.base import Pairs
-from sfumato.uncertainty.exactly import quotient
+from sfumato.uncertainty.stated import quotient
 
 NEWTON = 40  # steps for a multiplier; Newton needs about six, the bisection behind it more
 GAP_CLOSE = 1e-8  # of a step: Newton is quadratic, so the next one would be lost in rounding

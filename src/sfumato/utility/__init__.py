@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from sfumato.demand import on_demand
 
 if TYPE_CHECKING:
-    from sfumato.utility.ceiling import ceiling
+    from sfumato.utility.expected_loss import expected_distortion
     from sfumato.utility.information import Information, information, mutual_information, nmi
-    from sfumato.utility.loss import expected_distortion
+    from sfumato.utility.limits import LeastInformation, ceiling, least_information
     from sfumato.utility.recovery import Recovery, recovery
-    from sfumato.utility.worst_case import LeastInformation, least_information
 
 __all__ = [
     "Information", "LeastInformation", "Recovery", "ceiling", "expected_distortion", "information",
@@ -19,7 +18,7 @@ __all__ = [
 ]
 
 on_demand(__name__, {
-    "Information": ".information", "LeastInformation": ".worst_case", "Recovery": ".recovery", "ceiling": ".ceiling",
-    "expected_distortion": ".loss", "information": ".information", "least_information": ".worst_case",
+    "Information": ".information", "LeastInformation": ".limits", "Recovery": ".recovery", "ceiling": ".limits",
+    "expected_distortion": ".expected_loss", "information": ".information", "least_information": ".limits",
     "mutual_information": ".information", "nmi": ".information", "recovery": ".recovery",
 })

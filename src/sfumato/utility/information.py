@@ -21,7 +21,7 @@ from sfumato.mechanism.layout import Layout
 from sfumato.mechanism.product import UNLISTED, Product
 from sfumato.mechanism.table import Table
 from sfumato.mechanism.unary import Unary
-from sfumato.utility.unary import unary_information
+from sfumato.utility.unary_information import unary_information
 
 LISTED_SUBSETS = 22  # inputs up to which all subsets of a unary law are summed over
 

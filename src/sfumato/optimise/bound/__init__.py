@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.optimise.arrays import Floats
-from sfumato.optimise.bound.chain import chain
-from sfumato.optimise.bound.point import point
+from sfumato.optimise.bound.point import chain, point
 from sfumato.optimise.bound.slack import Slack
 from sfumato.optimise.bound.split import split
 from sfumato.optimise.bound.two_values import two_values

@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
-from sfumato.optimise.arrays import Bools, Floats, Ints, xlogx
+from sfumato.optimise.arrays import DUST, Bools, Floats, Ints, xlogx
 from sfumato.optimise.bound.slack import curve, reach
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.linear import INFINITY, LinearProgramme
-from sfumato.optimise.tolerances import DUST
 
 NODES = 32  # at which the scalar functions are known; between them they lie below a chord and a stated bump
 RATIO, FAR_RATIO, TURNING = 1.5, 2.2, 40.0  # of cells of ϰ: near its least value, and beyond so many times it

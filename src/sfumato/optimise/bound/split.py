@@ -7,7 +7,7 @@ from scipy.optimize import minimize_scalar
 
 from sfumato.optimise.arrays import Floats, entropy
 from sfumato.optimise.bound.slack import Slack
-from sfumato.optimise.bound.strand import STRAND, Strand, height
+from sfumato.optimise.bound.strand import STRAND, BoundStrand, height
 from sfumato.optimise.budget import FREE, Budget
 
 TURNS = (20, 4)  # of two-level blocks at the first length T and at the next
@@ -30,7 +30,9 @@ class Split:
         self.shares, self.E, self.epsilon = p.sum(axis=1), float(np.exp(epsilon)), epsilon
         self.largest, self.T = int(self.shares.argmax()), float(np.exp(-0.5 * epsilon))
         self.strands = [
-            Strand(row[row > 0] / share, slack.kappa, slack.given(share, LEAN), slack.given(share, 1.0 - LEAN), self.E)
+            BoundStrand(
+                row[row > 0] / share, slack.kappa, slack.given(share, LEAN), slack.given(share, 1.0 - LEAN), self.E
+            )
             for row, share in zip(p, self.shares.tolist(), strict=True)
         ]
 
@@ -72,7 +74,7 @@ class Split:
         self.T = float(np.clip(-1.0 / self.slope if self.slope < 0 else 1.0, 1.0 / self.E, 1.0))
 
 
-class Families:
+class PriceFamilies:
     """Rows with a distinguished secret s0 and t in [t₁, t₂]: floor t₁ for the others, roof E·t₂ for s0.
 
     A table made for a lower floor or a higher roof serves for the tighter family too.
@@ -189,4 +191,4 @@ def split(p: Floats, slack: Slack, epsilon: float, budget: Budget = FREE) -> flo
     if not half.start(budget.part(0.2)):
         return np.inf
     half.improve(budget.part(0.35))
-    return min(Families(half).run(budget), entropy(p.ravel()))
+    return min(PriceFamilies(half).run(budget), entropy(p.ravel()))

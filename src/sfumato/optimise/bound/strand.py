@@ -34,7 +34,7 @@ CLOSE = 2e-3  # of the value: what prices may still gain when they are left
 STRAND = 0.02  # seconds that a secret takes at least, for each of its values
 
 
-class Strand:
+class BoundStrand:
     """One secret with shares q of its values, the slack of its two sides, and E."""
 
     MEANS = 4  # blocks of log c

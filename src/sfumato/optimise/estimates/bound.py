@@ -17,7 +17,7 @@ from sfumato.optimise.arrays import Floats, Ints
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import MARGIN, RatioCone
 from sfumato.optimise.estimates.goal import Goal
-from sfumato.optimise.estimates.searching import Found
+from sfumato.optimise.estimates.searching import PreciseRows
 from sfumato.optimise.linear import INFINITY, PRIMAL, LinearProgramme
 
 CLOSE = 2e-3  # of the error: a proof as tight as this ends the search
@@ -26,7 +26,7 @@ SLACK = 1e-6  # of D: more than the tolerances of HiGHS and the rounding of J to
 AXES = 1e-12  # of the greatest curvature: below it an axis is rounding, which SLACK covers
 
 
-def least_error(found: Found, aim: Goal, budget: Budget) -> float:
+def least_error(found: PreciseRows, aim: Goal, budget: Budget) -> float:
     """A proved lower bound of the error of every private design; 0 where the time does not suffice for one."""
     rows, goal = found.rows, aim
     law = rows @ goal.coordinates.p

@@ -1,4 +1,4 @@
-"""A-optimal mixtures of given rows: min tr(C J⁻¹), J = Σ θ v vᵀ, Σ θ v = 1, θ ≥ 0, by a primal-dual interior method."""
+"""The master for estimates: the best mixture of a pool by a primal-dual interior method, its duals as prices."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from sfumato.optimise.arrays import Bools, Floats
+from sfumato.optimise.budget import FREE, Budget
+from sfumato.optimise.estimates.goal import Goal
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A-optimal mixtures of given rows: min tr(C J⁻¹), J = Σ θ v vᵀ, Σ θ v = 1, θ ≥ 0, by a primal-dual interior method.
+
 
 STEPS = 80
 SETTLED = 1e-9  # relative residual and complementarity at which the mixture counts as optimal
@@ -95,3 +101,119 @@ def _room(x: Floats, dx: Floats) -> float:
     """How far x may move and stay positive."""
     falling = dx < 0
     return min(1.0, 0.99 * float((x[falling] / -dx[falling]).min())) if falling.any() else 1.0
+
+
+# --- the best mixture of a pool, its duals as prices, its slopes for moves --------------------------------------------
+
+
+USED = 1e-7  # weight below which a row is not in use
+KEPT = 3.5  # rows in a mixture for each coordinate: the heaviest of the last one and those that price out best
+FEWEST = 400  # rows in a mixture, however few coordinates: more cost nothing there
+MOVED = 12_000  # rows moved at once, times coordinates
+ROUGH, FINE = 1e-5, 1e-9  # how well a mixture is solved on the way, and at the end
+PACE = 1 / 4e9  # seconds of a multiplication and addition, until a mixture has been timed
+MASTER_STEPS = 30  # of the interior method that a mixture takes, about: for telling its time
+DIRECTIONS = 6  # random directions J⁻¹C among the rows that moves begin from
+
+
+class Estimates:
+    """min tr(C J⁻¹) − pᵀCp over mixtures of the pool. Its duals are prices: the programme is smooth, not degenerate.
+
+    `value` is minus that error, so that it grows; the best mixture is kept, so it never falls.
+    """
+
+    def __init__(self, goal: Goal, budget: Budget = FREE, seed: int = 0) -> None:
+        self.goal, self.p, self.seen, self.budget = goal, goal.coordinates.p, goal.seen, budget
+        n = len(self.p)
+        self.rows, self.theta = np.ones((1, n)), np.ones(1)
+        self.rest = np.zeros((0, n))  # offered since the last mixture
+        self.prices, self.slope = np.zeros(n), np.zeros((n, n))
+        self.best = self.rows, self.theta
+        self.value, self.rng, self.pace = -np.inf, np.random.default_rng(seed), PACE
+
+    def add(self, rows: Floats) -> None:
+        """Rows join the pool, those that price out best; all of them before the first mixture."""
+        rows = rows[np.isfinite(rows).all(1) & (rows @ self.p > 0)]
+        self.rest = np.concatenate([self.rest, self.goal.coordinates.unit(rows)])
+
+    def gains(self, rows: Floats) -> Floats:
+        """vᵀMv − λ·v of unit rows: positive where a row would help."""
+        return np.asarray(((rows @ self.slope) * rows).sum(1) - rows @ self.prices)
+
+    @property
+    def most(self) -> int:
+        return max(int(KEPT * len(self.p)), FEWEST)
+
+    @property
+    def fresh(self) -> int:
+        """Of these, at most, that were not in the last mixture."""
+        return int(self.most / KEPT)
+
+    def seconds(self, rows: int) -> float:
+        """What a mixture of so many rows will take, by what the last one took."""
+        return self.pace * rows**2 * (rows / 3 + 2 * len(self.p)) * MASTER_STEPS
+
+    def solve(self, settled: float = ROUGH) -> float:
+        """Mix the pool best, unless the time that is left is too short for it."""
+        rows, theta = self._pool()
+        if self.seconds(len(rows)) > self.budget.left:
+            return self.value
+        began = self.budget.clock()
+        found = best_mixture(rows, self.goal.cost, theta, settled, None if self.seen.all() else self.seen)
+        took = max(self.budget.clock() - began, 1e-4)
+        self.pace = took / (len(rows) ** 2 * (len(rows) / 3 + 2 * len(self.p)) * MASTER_STEPS)
+        self._take(rows, found)
+        return self.value
+
+    def _pool(self) -> tuple[Floats, Floats | None]:
+        """Rows in use, and of the others as many of those that price out best as a mixture holds; no row twice."""
+        new = np.unique(self.rest.round(9), axis=0, return_index=True)[1] if len(self.rest) else np.zeros(0, int)
+        rows = np.concatenate([self.rows, self.rest[np.sort(new)]])
+        theta = np.append(self.theta, np.zeros(len(new)))
+        if not np.isfinite(self.value):
+            return rows, None
+        old = np.argsort(-self.theta, kind="stable")[: self.most - self.fresh]
+        new = len(self.theta) + np.argsort(-self.gains(rows[len(self.theta) :]), kind="stable")[: self.fresh]
+        keep = np.append(old, new)
+        return rows[keep], theta[keep]
+
+    def _take(self, rows: Floats, found: Mixed) -> None:
+        self.rows, self.theta, self.rest = rows, found.weight, self.rest[:0]
+        self.prices, self.slope = found.dual, self._placed(found.slope)
+        value = self.goal.own - found.value
+        if value >= self.value:
+            self.value, self.best = value, (rows, found.weight)
+
+    def _placed(self, slope: Floats) -> Floats:
+        out = np.zeros((len(self.p), len(self.p)))
+        out[np.ix_(self.seen, self.seen)] = slope
+        return out
+
+    def spread(self, J: Floats) -> Floats:
+        """M = J⁻¹CJ⁻¹ of any information matrix over all coordinates."""
+        seen = J[np.ix_(self.seen, self.seen)]
+        known = np.linalg.inv(seen + RIDGE * np.trace(seen) * np.eye(len(seen)))
+        return self._placed(known @ self.goal.cost @ known)
+
+    def used(self) -> tuple[Floats, Floats]:
+        """The rows of the best mixture and their weights."""
+        rows, theta = self.best
+        on = theta > USED
+        return rows[on], theta[on]
+
+    def steer(self) -> Floats:
+        """The rows from which moves begin: the heaviest in use, and some that lie along J⁻¹C of random directions."""
+        most = max(8, min(len(self.p) + len(self.p) // 5 + 1, MOVED // len(self.p)))
+        heaviest = np.argsort(-self.theta, kind="stable")[:most]
+        rows = self.rows[heaviest[self.theta[heaviest] > USED]]
+        along = self.rng.normal(size=(DIRECTIONS, len(self.p))) @ self.slope
+        size = np.abs(along).max(1, keepdims=True)
+        turned = np.exp(self.rng.uniform(0.5, 3.0, (DIRECTIONS, 1)) * along / np.where(size > 0, size, 1.0))
+        return np.concatenate([rows, self.goal.coordinates.unit(turned)])
+
+    def slopes(self, rows: Floats, floor: Floats) -> Floats:
+        """The tangent of vᵀMv at unit rows, less the prices."""
+        return np.asarray(2 * rows @ self.slope - self.prices)
+
+    def learn(self) -> None:
+        """Duals of a smooth programme need no care: the next mixture brings its own."""

@@ -12,13 +12,12 @@ from sfumato.joint import Joint
 from sfumato.optimise.arrays import Bools, Floats
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import RatioCone, repaired
-from sfumato.optimise.estimates.blocks import BlockMover, Known
 from sfumato.optimise.estimates.goal import Goal
-from sfumato.optimise.estimates.master import FINE, USED, Estimates
-from sfumato.optimise.estimates.starts import of_cells, of_values, steep
+from sfumato.optimise.estimates.mixing import FINE, USED, Estimates
+from sfumato.optimise.estimates.starts import BlockMover, KnownSets, of_cells, of_values, steep
 from sfumato.optimise.moves.barrier import EMPTY
 from sfumato.optimise.product.profiles import capped, liked
-from sfumato.optimise.product.two_level import Ball
+from sfumato.optimise.product.two_level import BlockBall
 from sfumato.optimise.search import moved
 from sfumato.uncertainty import ChiSquareBall, Exactly, RenyiBall, UncertaintySet
 
@@ -37,7 +36,7 @@ TIMED = 8  # rows on which that is measured
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class PreciseRows:
     """Private rows Q[y, i] over the coordinates, their error, and the master with its prices."""
 
     rows: Floats
@@ -59,7 +58,7 @@ def filled(within: UncertaintySet) -> UncertaintySet:
 def searched(
     within: UncertaintySet, epsilon: float, goal: Goal, reads: str = "both", budget: Budget = FREE,
     known: Floats | None = None, at_most: float | None = None,
-) -> Found | None:
+) -> PreciseRows | None:
     """The best mixture found within the time; None where not even one mixture fits into it.
 
     `known` are private rows over the coordinates that join the pool.
@@ -100,9 +99,9 @@ class _Search:
     def __init__(self, cone: RatioCone, epsilon: float, at_most: float | None = None) -> None:
         self.cone, self.rng = cone, np.random.default_rng(1)
         within = cone.within
-        ball = cast(Ball, within) if isinstance(within, (ChiSquareBall, RenyiBall)) else None
+        ball = cast(BlockBall, within) if isinstance(within, (ChiSquareBall, RenyiBall)) else None
         if isinstance(within, Exactly) or (ball is not None and ball.budget == 0):
-            ball = cast(Ball, Known())
+            ball = cast(BlockBall, KnownSets())
         self.movers: list[BlockMover] = []
         if ball is not None and cone.reads == "both":
             p = within.joint.p
@@ -194,7 +193,7 @@ def steepened(cone: RatioCone, rows: Floats, *, loose: bool = False) -> Floats:
     return cone.coordinates.unit(rows)
 
 
-def _settled(cone: RatioCone, master: Estimates, budget: Budget) -> Found:
+def _settled(cone: RatioCone, master: Estimates, budget: Budget) -> PreciseRows:
     """The best mixture, each row mixed until private exactly; and, if time is left, mixed with each other once more.
 
     A row v that takes in the constant row o times is v + o: the sum of all of them stays a constant.
@@ -214,7 +213,7 @@ def _settled(cone: RatioCone, master: Estimates, budget: Budget) -> Found:
     if np.isfinite(last.value):
         again = _gathered(*last.best, cone.E)
         q = min((q, again), key=master.goal.of_rows)
-    return Found(q, master.goal.of_rows(q), last, cone)
+    return PreciseRows(q, master.goal.of_rows(q), last, cone)
 
 
 def _gathered(rows: Floats, theta: Floats, E: float) -> Floats:

@@ -8,12 +8,11 @@ from itertools import combinations
 import numpy as np
 from scipy.optimize import minimize
 
-from sfumato.optimise.arrays import Floats, xlogx
+from sfumato.optimise.arrays import DUST, TINY, Floats, xlogx
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.cover import CoverProgramme
 from sfumato.optimise.funnel.posteriors import enumerated, independence_rows, information, lip_rows, mechanism
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays
-from sfumato.optimise.tolerances import DUST, TINY
+from sfumato.optimise.linear import CoverProgramme
 
 FIRST_LEVELS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the LIP designs whose posteriors are offered first
 FIRST_RAYS = 30_000  # in each of them at most

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import xlogy
 
-from sfumato.optimise.arrays import Floats
+from sfumato.optimise.arrays import DUST, TIDY, UNIT, Floats
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.cover import CoverProgramme
 from sfumato.optimise.funnel.peak import CHORD_ROUNDING, IMPROVING, Slice, peak
-from sfumato.optimise.tolerances import DUST, TIDY, UNIT
+from sfumato.optimise.linear import CoverProgramme
 
 SEARCHING = 0.2  # share of what is left that one round of local search may take
 CLIMBS = 12  # linearisations followed from one start; three or four are the rule
@@ -20,7 +19,7 @@ POLISHED = 64  # points of a proof that are climbed from
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Envelope:
+class ConcaveEnvelope:
     """A mixture of points of the polytope with the given mean, its value Σ α f(v), and a proved bound."""
 
     weights: Floats
@@ -29,7 +28,7 @@ class Envelope:
     bound: float
 
 
-def envelope(mean: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap: float = 1e-6) -> Envelope:
+def envelope(mean: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap: float = 1e-6) -> ConcaveEnvelope:
     """max Σ_y α_y f(v_y), f(v) = Σ v log v, over mixtures Σ α_y v_y = mean of points of {v ≥ 0, Σv = 1, A v ≤ 0}.
 
     For any prices λ and any δ ≥ max f(v) − λ·v over the polytope, λ·mean + δ is a bound (Σ mean = 1). Local search
@@ -57,7 +56,7 @@ def envelope(mean: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap:
         weights, prices, _ = master.solve()
     alpha, points = master.mixture(weights)
     value = float(xlogy(points, points).sum(axis=1) @ alpha)
-    return Envelope(alpha, points, value, max(bound, value))
+    return ConcaveEnvelope(alpha, points, value, max(bound, value))
 
 
 def _tidy(point: Floats) -> Floats:

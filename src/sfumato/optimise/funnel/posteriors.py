@@ -12,13 +12,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sfumato.optimise.arrays import Floats, Ints, xlogx
+from sfumato.optimise.arrays import SUMMED, Floats, Ints, xlogx
 from sfumato.optimise.budget import FREE, Budget
-from sfumato.optimise.cover import Cover, best_cover
 from sfumato.optimise.funnel.envelope import envelope
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
+from sfumato.optimise.linear import Cover, best_cover
 from sfumato.optimise.repair import blended, goal
-from sfumato.optimise.tolerances import SUMMED
 
 LISTING_ALLOWANCE = 1e-10  # for bounds from listed rays: weak duality needs the rays, and floats have 13 digits of them
 ENTROPY_ROUNDING = 1e-12  # for bounds from columns, whose own allowances are explicit: H(X) has few terms of size one

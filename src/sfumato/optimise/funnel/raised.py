@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from sfumato.optimise.arrays import Floats, xlogx
-from sfumato.optimise.cover import Cover, best_cover
+from sfumato.optimise.linear import Cover, best_cover
 
 LISTED_SECRETS = 12  # up to which all extreme points are listed: at most |S|·2^|S|
 FILLINGS = 64  # for each secret beyond: orders in which secrets are raised until nothing is left

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sfumato.optimise.arrays import Bools, Floats, Ints
+from sfumato.optimise.arrays import REPAIRED, Bools, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.conic import ConicProgramme, ConicSolution
 from sfumato.optimise.loss.mending import mended
@@ -31,7 +31,6 @@ from sfumato.optimise.loss.problem import (
     lagrangian,
 )
 from sfumato.optimise.loss.ratios import PairIndex, all_pairs
-from sfumato.optimise.tolerances import REPAIRED
 from sfumato.uncertainty.tilting import spread_of
 
 Reader = Callable[[Floats], tuple[PairCuts, Floats]]  # from multipliers to members of F with their prices

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.optimise.arrays import Floats
+from sfumato.optimise.arrays import DUST, Floats
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.linear import Solution
 from sfumato.optimise.loss.floors import FloorProgramme
 from sfumato.optimise.loss.mending import mended
 from sfumato.optimise.loss.problem import LeastLoss, LossProblem, PairCuts, priced
 from sfumato.optimise.loss.ratios import NEAR, at_angle, exactly_at, on_grid
-from sfumato.optimise.tolerances import DUST
 
 PATIENCE = 6  # rounds a cut may be slack before it is dropped
 EXACT = 1e-3  # relative gap below which the oracle is asked for exact maximisers

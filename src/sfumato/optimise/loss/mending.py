@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.optimise.arrays import Floats
+from sfumato.optimise.arrays import GHOST, MARGIN, Floats
 from sfumato.optimise.loss.problem import LossProblem
 from sfumato.optimise.loss.ratios import PairBall, on_grid, worst_per_output
 from sfumato.optimise.repair import goal, lifted, mixed
-from sfumato.optimise.tolerances import GHOST, MARGIN
 
 TRACE = 1e-9  # share of every output mixed in before the first check: solvers stop that far outside
 

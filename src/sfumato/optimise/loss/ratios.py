@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from sfumato.optimise.arrays import Floats, Ints
-from sfumato.uncertainty.exactly import quotient
+from sfumato.uncertainty.stated import quotient
 from sfumato.uncertainty.tilting import greatest_mean, spread_of, worst_pairs
 
 GRID = 8

@@ -16,8 +16,8 @@ from scipy import sparse
 from sfumato.optimise.arrays import Floats, xlogx
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.linear import INFINITY, PRIMAL, LinearProgramme
-from sfumato.optimise.product.layout import Layout
-from sfumato.optimise.product.levelling import level
+from sfumato.optimise.product.layout import Arrangement
+from sfumato.optimise.product.profiles import level
 from sfumato.optimise.product.two_level import TwoLevel
 
 LEVELS = (1.0, 1.1, 1.25, 1.5, 2.0)  # τ of a group's first cuts
@@ -31,7 +31,7 @@ USED = 1e-11  # weight below which an atom is dropped
 class Groups:
     """The programme over groups opened so far."""
 
-    def __init__(self, families: Sequence[TwoLevel], p: Floats, seed: Layout) -> None:
+    def __init__(self, families: Sequence[TwoLevel], p: Floats, seed: Arrangement) -> None:
         self.families, self.p, self.seed, self.shares = families, p, seed, p.sum(1)
         heights = [family.start() @ row for family, row in zip(families, p, strict=True)]
         self.head = int(np.argmax([z.max() - z.min() for z in heights]))
@@ -155,20 +155,20 @@ class Groups:
         y = self.prices[s] / self.shares[s]
         return np.concatenate([self.families[s].best(y + c * self.families[s].q, 3) for c in slopes])
 
-    def layout(self) -> Layout:
+    def layout(self) -> Arrangement:
         """The groups in use side by side, each levelled by itself."""
         parts = []
         for k, block in enumerate(self.heads):
             T = float(self._own(k)[0])
             if T > 1e-10:
                 parts.append(level(self._group(k, T, block), self.p))
-        return Layout(
+        return Arrangement(
             sum(x.total for x in parts),
             tuple(np.concatenate([x.lengths[s] for x in parts]) for s in range(len(self.p))),
             tuple(np.concatenate([x.heights[s] for x in parts]) for s in range(len(self.p))),
         )
 
-    def _group(self, k: int, T: float, block: Floats) -> Layout:
+    def _group(self, k: int, T: float, block: Floats) -> Arrangement:
         lengths = [np.array([T]) if s == self.head else np.zeros(0) for s in range(len(self.p))]
         heights = [block[None] if s == self.head else np.zeros((0, self.p.shape[1])) for s in range(len(self.p))]
         where = np.array(self.where[: len(self.x)])
@@ -177,4 +177,4 @@ class Groups:
                 theta = self.x[columns]
                 on = theta > USED
                 lengths[s], heights[s] = np.append(lengths[s], theta[on]), np.concatenate([heights[s], blocks[on]])
-        return Layout(T, tuple(x * (T / x.sum()) for x in lengths), tuple(heights))
+        return Arrangement(T, tuple(x * (T / x.sum()) for x in lengths), tuple(heights))

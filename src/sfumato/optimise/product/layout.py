@@ -13,7 +13,7 @@ SNAP = 1e-12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layout:
+class Arrangement:
     """A mechanism as intervals: output y is a cell of the common refinement of |S| partitions of [0, T].
 
     Q(dt | s, u) = heights[s][i, u] dt for t in the i-th interval of secret s, so Σ_i lengths[s][i]·heights[s][i, u]
@@ -25,9 +25,9 @@ class Layout:
     lengths: tuple[Floats, ...]  # per secret [i]
     heights: tuple[Floats, ...]  # per secret [i, u]
 
-    def reordered(self, orders: list[Ints]) -> Layout:
+    def reordered(self, orders: list[Ints]) -> Arrangement:
         """The same atoms in another order: same column sums, other rows."""
-        return Layout(
+        return Arrangement(
             self.total,
             tuple(w[o] for w, o in zip(self.lengths, orders, strict=True)),
             tuple(h[o] for h, o in zip(self.heights, orders, strict=True)),

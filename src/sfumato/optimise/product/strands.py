@@ -11,7 +11,7 @@ from scipy import sparse
 from sfumato.optimise.arrays import Floats
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.linear import DUAL, INFINITY, PRIMAL, LinearProgramme
-from sfumato.optimise.product.layout import Layout
+from sfumato.optimise.product.layout import Arrangement
 
 KEPT = 12  # columns kept for each row of a programme
 USED = 1e-10  # area below which an atom is dropped
@@ -96,7 +96,7 @@ class Strand:
 def decoupled(
     families: Sequence[Family], shares: Floats, total: float, low: float, high: float, budget: Budget, *,
     tolerance: float = 1e-5, rounds: int = 30, steps: int = 8,
-) -> Layout:
+) -> Arrangement:
     """max over T of log T + Σ_s P̂_s G_s(T): each solution is a line over ΣG, the next T maximises log T under them."""
     strands = [Strand(family, total) for family in families]
     best, layout, grid = -np.inf, None, np.geomspace(low, high, GRID)
@@ -120,7 +120,7 @@ def decoupled(
     return layout
 
 
-def laid(strands: list[Strand], total: float) -> Layout:
+def laid(strands: list[Strand], total: float) -> Arrangement:
     """The atoms in use, side by side on [0, T]."""
     lengths, heights = [], []
     for s in strands:
@@ -128,4 +128,4 @@ def laid(strands: list[Strand], total: float) -> Layout:
         length, height = (s.theta[on], s.blocks[on]) if on.any() else s.constants(total)
         lengths.append(length * (total / length.sum()))
         heights.append(height / (lengths[-1] @ height))
-    return Layout(total, tuple(lengths), tuple(heights))
+    return Arrangement(total, tuple(lengths), tuple(heights))

@@ -16,7 +16,7 @@ LISTED = 8  # useful values up to which all sets are listed instead of searched
 OFFERED = 8  # blocks that a price brings in at most
 
 
-class Ball(Protocol):
+class BlockBall(Protocol):
     """A set whose secrets share a budget."""
 
     budget: float
@@ -56,7 +56,7 @@ class Heights:
     from the right stops at the root of need − room after finitely many pieces.
     """
 
-    ball: Ball
+    ball: BlockBall
     s: int
     share: float
     E: float

@@ -17,12 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.errors import InputError
-from sfumato.optimise.arrays import Floats, Ints
+from sfumato.optimise.arrays import DUST, GHOST, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.repair import goal, least_share
 from sfumato.optimise.saddle.programme import EntropySum, HomogeneousProgramme, PowerSum, solve
 from sfumato.optimise.saddle.tangents import sharpened
-from sfumato.optimise.tolerances import DUST, GHOST
 
 LOOSE = 1e-7  # relative gap above which tangents are worth their linear programmes
 SHARPENING = 5.0  # seconds of tangents at most

@@ -18,10 +18,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from sfumato.optimise.arrays import Floats, Ints
+from sfumato.optimise.arrays import SOLVED, TINY, Floats, Ints
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.conic import ConicProgramme, exponential, power
-from sfumato.optimise.tolerances import SOLVED, TINY
 
 TERM_ROUNDING = 2.0**-51  # of a power, a product or a sum in floats, with room to spare
 TAME = 1e12  # slopes of tangents of the entropy stay within this and its inverse

@@ -22,7 +22,7 @@ from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark import worker
 from sfumato.releasing.spark.digest import digest
 from sfumato.releasing.spark.reading import answer_keys, job_of, kept_fields
-from sfumato.sources.spark import column, map_in_arrow, plain_columns
+from sfumato.sources.spark_frames import column, map_in_arrow, plain_columns
 
 RANDOM = re.compile(r"\b(uuid|rand|randn|random|shuffle|monotonically_increasing_id|spark_partition_id)\(")
 MIXED = re.compile(r"^\W*Repartition \d+, true")  # by turns: where a row stood before does not matter

@@ -25,7 +25,7 @@ from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark import worker
 from sfumato.releasing.spark.reading import answer_keys, counted_first, encoded, job_of, shuffle_parts
 from sfumato.releasing.spark.worker import Batches, Job
-from sfumato.sources.spark import WEIGHT, map_in_arrow
+from sfumato.sources.spark_frames import WEIGHT, map_in_arrow
 
 FEW = 1 << 12  # inputs, and outputs: what all tasks send to the driver stays small
 SHARE = 1 << 20  # rows that are worth a task of their own

@@ -30,7 +30,7 @@ from sfumato.releasing.spark import driver, worker
 from sfumato.releasing.spark.by_id import named_rows
 from sfumato.releasing.spark.reading import job_of, output_names
 from sfumato.releasing.writing import GROUP_ROWS
-from sfumato.sources.spark import map_in_arrow, worker_errors
+from sfumato.sources.spark_frames import map_in_arrow, worker_errors
 
 URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 WRITTEN = pa.schema([("file", pa.string()), ("rows", pa.int64())])

@@ -12,7 +12,7 @@ from sfumato.mechanism import Bundle
 from sfumato.mechanism.bundle_file import any_record
 from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark import worker
-from sfumato.sources.spark import WEIGHT, column, grouped, map_in_arrow, plain_columns
+from sfumato.sources.spark_frames import WEIGHT, column, grouped, map_in_arrow, plain_columns
 
 
 def job_of(flow: Flow) -> worker.Job:

@@ -25,7 +25,7 @@ from sfumato.releasing.spark.by_id import answered, check_names, check_order, ch
 from sfumato.releasing.spark.digest import digest
 from sfumato.releasing.spark.folder import write_folder
 from sfumato.releasing.spark.reading import answer_keys, encoded, job_of, kept_fields, output_names, shuffle_parts
-from sfumato.sources.spark import WEIGHT, clear_errors, map_in_arrow
+from sfumato.sources.spark_frames import WEIGHT, clear_errors, map_in_arrow
 
 PIECE = 1 << 16  # equal released rows that stay together
 

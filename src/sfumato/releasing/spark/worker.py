@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.alphabet import Alphabet, Column, Ints
-from sfumato.drawing.bundled import BundleSampler, words_of
+from sfumato.drawing.bundle_draws import BundleSampler, words_of
 from sfumato.drawing.decoding import Decoder
 from sfumato.drawing.placed import DIGEST, MOST_COPIES, Placed
 from sfumato.drawing.randomness import Stream
@@ -22,7 +22,7 @@ from sfumato.drawing.sampling import ROWS_WORTH_NUMBA, Sampler
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle_file import made_of
 from sfumato.releasing.flow import decoding_of
-from sfumato.sources.spark import WEIGHT, weights_of, worker_errors
+from sfumato.sources.spark_frames import WEIGHT, weights_of, worker_errors
 
 BLOCK = 1 << 18  # rows drawn or written at a time
 MOST_CODES = 1 << 62  # values of an input code

@@ -1,0 +1,219 @@
+"""Attacks: what somebody who sees inputs and outputs can prove against a promise, with exact confidence bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import bdtr, bdtrc, betaincinv
+
+from sfumato.alphabet import Floats, Ints
+from sfumato.privacy.channel import as_channel
+
+# --- exact binomial confidence bounds (Clopper–Pearson) ---------------------------------------------------------------
+
+
+def at_least(successes: npt.ArrayLike, trials: npt.ArrayLike, risk: float) -> Floats:
+    """A lower bound on the success probability that fails with probability at most `risk`."""
+    k, n = np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64)
+    bound = betaincinv(np.maximum(k, 1e-300), n - k + 1, risk)
+    return np.where(k > 0, bound, 0.0)
+
+
+def at_most(successes: npt.ArrayLike, trials: npt.ArrayLike, risk: float) -> Floats:
+    """An upper bound on the success probability that fails with probability at most `risk`."""
+    k, n = np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64)
+    bound = betaincinv(k + 1, np.maximum(n - k, 1e-300), 1 - risk)
+    return np.where(k < n, bound, 1.0)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# How often each output came for each input, from records that choose an attack and others that judge it.
+
+
+EXPLORE = 3  # one record in three chooses the attack
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Halves:
+    """Counts [y, x] from two disjoint sets of records: one to choose an attack, one to judge it."""
+
+    explore: Ints
+    judge: Ints
+
+    @property
+    def all(self) -> Ints:
+        return self.explore + self.judge
+
+
+def tally(inputs: Ints, outputs: Ints, shape: tuple[int, int]) -> Ints:
+    """Counts [y, x] of pairs."""
+    flat = np.asarray(outputs, dtype=np.int64) * shape[1] + np.asarray(inputs, dtype=np.int64)
+    return np.bincount(flat, minlength=shape[0] * shape[1]).reshape(shape).astype(np.int64)
+
+
+def split(inputs: Ints, outputs: Ints, shape: tuple[int, int], rng: np.random.Generator) -> Halves:
+    """A random third to explore and the rest to judge: the order of the records does not matter."""
+    explore = rng.integers(EXPLORE, size=len(inputs)) == 0
+    return Halves(tally(inputs[explore], outputs[explore], shape), tally(inputs[~explore], outputs[~explore], shape))
+
+
+# --- find an event that tells two inputs apart, then test it on fresh records -----------------------------------------
+
+
+EVERY_PAIR = 128  # inputs up to which every pair is tried; beyond it, the pairs that some single output suggests
+DEVIATIONS = 3.0  # by which a candidate's counts are moved against it before candidates are compared
+
+
+@dataclass(frozen=True, slots=True)
+class Odds:
+    """With probability ≥ 1 − risk, P(event | input) ≥ likely and P(event | other) ≤ unlikely."""
+
+    likely: float
+    unlikely: float
+    input: int
+    other: int
+    event: tuple[int, ...]
+    risk: float
+
+    @property
+    def epsilon(self) -> float:
+        """log P(event | input) / P(event | other) is at least this: no smaller ε is kept."""
+        return max(0.0, float(np.log(self.likely) - np.log(self.unlikely))) if self.likely > 0 else 0.0
+
+
+def odds(halves: Halves, risk: float, pairs: list[tuple[int, int]] | None = None) -> Odds:
+    """The best pair and event on the exploring records, and proved ends of its two probabilities on the others.
+
+    The adversary guesses by likelihood: for a pair (x, x') the candidate events collect outputs in falling order of the
+    estimated ratio. The judging records are independent of that choice, so Clopper–Pearson bounds at half the risk
+    each hold for both ends.
+    """
+    explore, judge = halves.explore, halves.judge
+    best: tuple[float, int, int, Ints] = (-np.inf, 0, min(1, explore.shape[1] - 1), np.arange(1))
+    for x, others in _candidates(explore, pairs):
+        score, other, event = _best_event(explore, x, others)
+        if score > best[0]:
+            best = (score, x, other, event)
+    _, x, other, event = best
+    low = at_least(judge[event, x].sum(), judge[:, x].sum(), risk / 2)
+    high = at_most(judge[event, other].sum(), judge[:, other].sum(), risk / 2)
+    return Odds(float(low), float(high), x, other, tuple(int(y) for y in event), risk)
+
+
+def _candidates(explore: Ints, pairs: list[tuple[int, int]] | None) -> list[tuple[int, Ints]]:
+    seen = np.flatnonzero(explore.sum(axis=0) > 0)
+    if pairs is None and seen.size <= EVERY_PAIR:
+        return [(int(x), seen[seen != x]) for x in seen if seen.size > 1]
+    if pairs is None:
+        rate = (explore[:, seen] + 0.5) / explore[:, seen].sum(axis=0)
+        pairs = [(int(seen[i]), int(seen[j])) for i, j in zip(rate.argmax(1), rate.argmin(1), strict=True) if i != j]
+    grouped: dict[int, set[int]] = {}
+    for x, other in pairs:
+        if {x, other} <= set(seen.tolist()):
+            grouped.setdefault(x, set()).add(other)
+    return [(x, np.array(sorted(others))) for x, others in grouped.items()]
+
+
+def _best_event(explore: Ints, x: int, others: Ints) -> tuple[float, int, Ints]:
+    """The prefix of outputs, by estimated ratio, that looks best against some other input: a score, not a claim."""
+    mine, theirs = explore[:, x, None], explore[:, others]
+    n, n_other = mine.sum(), theirs.sum(axis=0)
+    order = np.argsort(-(mine + 0.5) / n * n_other / (theirs + 0.5), axis=0)
+    k = np.cumsum(np.take_along_axis(np.broadcast_to(mine, theirs.shape), order, axis=0), axis=0)
+    k_other = np.cumsum(np.take_along_axis(theirs, order, axis=0), axis=0)
+    with np.errstate(divide="ignore"):
+        scores = np.log(_moved(k, n, -1) / n) - np.log(_moved(k_other, n_other, 1) / n_other)
+    i, j = np.unravel_index(int(np.argmax(scores)), scores.shape)
+    return float(scores[i, j]), int(others[j]), order[: i + 1, j]
+
+
+def _moved(k: Ints, n: Ints, sign: int) -> Floats:
+    """A count moved down or up by a few of its standard deviations."""
+    spread = np.sqrt(np.maximum(k * (1 - k / n), 0) + DEVIATIONS**2 / 4)
+    return np.maximum(k + DEVIATIONS**2 / 2 + sign * DEVIATIONS * spread, 0.0) if sign > 0 else np.maximum(
+        k - DEVIATIONS * spread, 0.0
+    )
+
+
+# --- a lower bound on leakage by guessing the secret, or a function of the input, from each output --------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Guessing:
+    """With probability ≥ 1 − risk the gain in guessing is at least `leakage` nats.
+
+    It bounds min-entropy leakage at the sampled prior from below, hence maximal leakage, hence ε of LDP.
+    """
+
+    leakage: float
+    accuracy: float  # lower bound on the probability of a right guess after seeing the output
+    blind: float  # upper bound on the best probability without seeing it
+    guess: Ints  # [y]
+    risk: float
+
+
+def guessing(
+    halves: Halves, function: Ints | None = None, prior: Floats | None = None, risk: float = 1e-3
+) -> Guessing:
+    """Maximum a posteriori guessing of f(x) from y: rule from the exploring half, score from the judging half.
+
+    Records are independent draws of (x, y). `prior` is the known law of f(x); without it the blind guess is bounded
+    from the judging half as well, at half the risk split over the values of f.
+    """
+    explore, judge = _merged(halves.explore, function), _merged(halves.judge, function)
+    guess = np.argmax(explore, axis=1)
+    total = int(judge.sum())
+    right = int(judge[np.arange(len(guess)), guess].sum())
+    share = risk if prior is not None else risk / 2
+    accuracy = float(at_least(right, total, share))
+    if prior is not None:
+        blind = float(np.max(prior))
+    else:
+        blind = float(np.max(at_most(judge.sum(axis=0), total, risk / 2 / judge.shape[1])))
+    leakage = max(0.0, float(np.log(accuracy / blind))) if accuracy > 0 else 0.0
+    return Guessing(leakage, accuracy, blind, guess.astype(np.int64), risk)
+
+
+def _merged(counts: Ints, function: Ints | None) -> Ints:
+    """Counts [y, f(x)]."""
+    if function is None:
+        return counts
+    merged = np.zeros((counts.shape[0], int(np.max(function)) + 1), dtype=np.int64)
+    np.add.at(merged.T, np.asarray(function), counts.T)
+    return merged
+
+
+# --- does a black box answer as its mechanism file says? Exact tests of every cell ------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Conformity:
+    """The smallest p-value over cells, corrected for their number, and the cell."""
+
+    p_value: float
+    output: int
+    input: int
+    seen: int
+    expected: float
+
+    def refuted(self, risk: float = 1e-3) -> bool:
+        return self.p_value < risk
+
+
+def conformity(counts: Ints, channel: npt.ArrayLike) -> Conformity:
+    """min over cells of the two-sided exact binomial p-value of counts[y, x] under Q[y, x], times the number of cells.
+
+    A sampler off by a label moves whole cells, which this sees at once; a deviation far below 1/√n stays unseen, and
+    one random word in 2^64 needs the exhaustive tests of the sampler instead.
+    """
+    q = as_channel(channel)
+    trials = np.broadcast_to(counts.sum(axis=0), q.shape)
+    below = np.asarray(bdtr(counts, trials, q))
+    above = np.where(counts > 0, bdtrc(np.maximum(counts - 1, 0), trials, q), 1.0)
+    cells = np.where(trials > 0, np.minimum(1.0, 2 * np.minimum(below, above)), 1.0)
+    cells = np.where((q == 0) & (counts > 0), 0.0, cells)
+    y, x = np.unravel_index(int(np.argmin(cells)), cells.shape)
+    p_value = min(1.0, float(cells[y, x]) * cells.size)
+    return Conformity(p_value, int(y), int(x), int(counts[y, x]), float(trials[y, x] * q[y, x]))

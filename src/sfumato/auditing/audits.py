@@ -1,0 +1,186 @@
+"""audit: a promise tested by anyone, with a stated risk of crying wolf."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sfumato.alphabet import Floats, Ints
+from sfumato.auditing.attacks import Conformity, Guessing, conformity, guessing, split, tally
+from sfumato.auditing.judging import JUDGES, AuditCounts, Judgement
+from sfumato.auditing.records import Records, as_box, asked, check_size, paired
+from sfumato.errors import ClaimError, InputError
+from sfumato.joint import Joint
+from sfumato.mechanism import Claim, Mechanism, load_mechanism
+from sfumato.privacy import RLDP
+from sfumato.uncertainty import Exactly
+
+RECORDS = 1_000_000
+RISK = 1e-3  # of refuting a true claim, over everything an audit says
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Audit:
+    """What an attack found: lower bounds beside claims, whether the answers follow the file, how well S was guessed."""
+
+    records: int
+    risk: float
+    judgements: tuple[Judgement, ...]
+    conformity: Conformity | None  # None when the mechanism has no weights to compare with
+    guessing: Guessing | None  # of the secret, or of the function asked for
+
+    @property
+    def conforms(self) -> bool:
+        return self.conformity is None or not self.conformity.refuted(self.risk / 2)
+
+    @property
+    def refuted(self) -> bool:
+        """Whether some promise, or the file itself, is false at the stated risk."""
+        return not self.conforms or any(j.refuted for j in self.judgements)
+
+
+def audit(
+    box: Any, mechanism: Mechanism | str | os.PathLike[str] | None = None, *, truth: Any = None,
+    epsilon: float | None = None, function: Any = None, records: int = RECORDS, risk: float = RISK,
+    seed: int | None = None,
+) -> Audit:
+    """Attack a box that claims to be a mechanism.
+
+    `box` is a function from codes of inputs to codes of outputs, a sealed mechanism (answers come from the sampler of
+    releases), or, with truth=, a released table beside the table it came from. `mechanism` carries the promise;
+    epsilon= replaces its level, to ask what another claim would survive. function[x] is something about the input to
+    guess (default: the secret). Answers are judged on records that did not choose the attack, by exact binomial bounds;
+    `risk` is the chance to refute anything that is true; seed= repeats an audit. Sampling cannot see faults rarer than
+    about 1/records.
+    """
+    claimed = _mechanism(box, mechanism)
+    check_size(claimed)
+    claims = _claims(claimed, epsilon)
+    if records < 1 or not 0 < risk < 1:
+        raise InputError(f"records must be 1 or more and risk between 0 and 1, got {records} and {risk}.")
+    rng = np.random.default_rng(seed)
+    share = risk / 2 / max(1, len(claims))
+    if truth is not None:
+        told = paired(box, truth, claimed)
+        judged = [_judged(claim, claimed, told, rng, share) for claim in claims]
+        heard = [told]
+    else:
+        heard, judged = _interviews(as_box(box, seed), claimed, claims, records, rng, share)
+    return Audit(
+        sum(len(r.inputs) for r in heard), risk, tuple(judged), _conformity(claimed, heard),
+        _guesses(claimed, heard[0], function, rng, risk),
+    )
+
+
+def _mechanism(box: Any, mechanism: Any) -> Mechanism:
+    if mechanism is None and isinstance(box, Mechanism):
+        return box
+    if isinstance(mechanism, (str, os.PathLike)):
+        return load_mechanism(mechanism)
+    if isinstance(mechanism, Mechanism):
+        return mechanism
+    raise InputError("audit needs the mechanism that the box claims to be: its file, or a Mechanism.")
+
+
+def _claims(mechanism: Mechanism, epsilon: float | None) -> list[Claim]:
+    claim = mechanism.claim
+    if claim is None:
+        if epsilon is None:
+            raise ClaimError("the mechanism claims nothing: give epsilon= to test LDP about its input.")
+        return [Claim("ldp", epsilon)]
+    if epsilon is None:
+        return [claim, *claim.also]
+    return [Claim(claim.notion, epsilon, claim.within, claim.alpha, claim.beta)]
+
+
+def _about_secret(claim: Claim) -> bool:
+    return claim.within is not None
+
+
+def _joint(claim: Claim, mechanism: Mechanism) -> Joint | None:
+    return mechanism.joint if claim.within is None else claim.within.joint
+
+
+def _interviews(
+    box: Any, mechanism: Mechanism, claims: list[Claim], records: int, rng: np.random.Generator, share: float
+) -> tuple[list[Records], list[Judgement]]:
+    """One interview for each way in which claims want the inputs to be drawn; claims of one way share it."""
+    heard: dict[tuple[bool, bool], Records] = {}
+    extra: list[Records] = []
+    judged: list[Judgement] = []
+    for claim in claims:
+        way = (_about_secret(claim), claim.notion in ("lip", "pml"))
+        if way not in heard:
+            joint = _joint(claim, mechanism)
+            heard[way] = asked(box, mechanism, joint, records, rng, about_secret=way[0], at_joint=way[1])
+        hard = hardest(claim, mechanism)
+        judged.append(_judged(claim, mechanism, heard[way], rng, share if hard is None else share / 2))
+        if hard is not None:  # the promise covers other distributions, and one of them is worse
+            told = asked(box, mechanism, hard, records, rng, about_secret=True, at_joint=False)
+            again = _judged(Claim(claim.notion, claim.epsilon, Exactly(hard)), mechanism, told, rng, share / 2)
+            judged[-1] = max(judged[-1], again, key=lambda j: j.found)
+            extra.append(told)
+    return [*heard.values(), *extra], judged
+
+
+def hardest(claim: Claim, mechanism: Mechanism) -> Joint | None:
+    """Two secrets with the conditionals of a distribution in the claimed set that is worst for the mechanism's file."""
+    if claim.notion != "rldp" or claim.within is None or isinstance(claim.within, Exactly):
+        return None
+    found, q = RLDP(claim.within).reading(mechanism).witness, mechanism.matrix
+    if found.input is None or found.other is None or found.output is None or q is None:
+        return None
+    shape = claim.within.joint.shape
+    row = np.broadcast_to(q[found.output].reshape(mechanism.law.rows, mechanism.law.useful), shape)
+    worst = claim.within.worst(row, found.input, found.other)
+    p = np.zeros(shape)
+    p[found.input], p[found.other] = worst.given_first, worst.given_second
+    return Joint.from_probabilities(p / p.sum(), mechanism.secret, mechanism.useful)
+
+
+def _judged(
+    claim: Claim, mechanism: Mechanism, told: Records, rng: np.random.Generator, share: float
+) -> Judgement:
+    about, size = (told.secrets, mechanism.secret.size) if _about_secret(claim) else (told.inputs, mechanism.inputs)
+    halves = split(about, told.outputs, (mechanism.outputs, size), rng)
+    return JUDGES[claim.notion](AuditCounts(halves, _prior(claim, mechanism, told, size)), claim, share)
+
+
+def _prior(claim: Claim, mechanism: Mechanism, told: Records, size: int) -> Floats | None:
+    """The law from which the auditor drew what the claim is about."""
+    if not told.drawn:
+        return None
+    joint = _joint(claim, mechanism)
+    if not _about_secret(claim):
+        return np.full(size, 1 / size)
+    assert joint is not None
+    p = joint.p_secret if claim.notion in ("lip", "pml") else (joint.p_secret > 0).astype(float)
+    return np.asarray(p / p.sum())
+
+
+def _conformity(mechanism: Mechanism, heard: list[Records]) -> Conformity | None:
+    q = mechanism.matrix
+    if q is None:
+        return None
+    counts = sum(tally(r.inputs, r.outputs, (mechanism.outputs, mechanism.inputs)) for r in heard)
+    return conformity(np.asarray(counts), q)
+
+
+def _guesses(
+    mechanism: Mechanism, told: Records, function: Any, rng: np.random.Generator, risk: float
+) -> Guessing | None:
+    """How much better the secret, or f(x), is guessed with the output than without."""
+    if function is None:
+        if mechanism.reads != "both" and told.drawn:
+            return None
+        target: Ints = told.secrets
+    else:
+        table = np.asarray(function, np.int64)
+        if table.shape != (mechanism.inputs,) or table.min() < 0:
+            raise InputError(f"function gives a whole number, zero or more, for each of {mechanism.inputs} inputs.")
+        target = table[told.inputs]
+    halves = split(target, told.outputs, (mechanism.outputs, int(target.max(initial=0)) + 1), rng)
+    return guessing(halves, risk=risk)

@@ -1,0 +1,198 @@
+"""Results: one mechanism at one ε with everything a comparison says about it, and all of them as a table."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from sfumato.alphabet import Floats
+from sfumato.frames import Framed, tabled, titled
+from sfumato.joint import Joint
+
+# ----------------------------------------------------------------------------------------------------------------------
+# One mechanism at one ε, with everything a comparison says about it. Light, so that the cache is quick.
+
+
+MEAN_SIZE = math.sqrt(2 / math.pi)  # E|N(0, 1)|
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Errors of one estimated distribution: ∞ where it is not identified."""
+
+    standard_error: float  # root mean square over its values
+    distance: float  # expected total variation, ½ Σ E|p̂ − p| of normal errors
+
+    @classmethod
+    def of(cls, variance: Floats) -> Spread:
+        """From the variances of its values."""
+        each = np.sqrt(np.maximum(np.asarray(variance, float), 0.0))
+        return cls(float(np.sqrt((each**2).mean())), float(0.5 * MEAN_SIZE * each.sum()))
+
+
+UNKNOWN = Spread(math.inf, math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Errors of the useful marginal, of the secret marginal and of the joint table."""
+
+    useful: Spread
+    secret: Spread
+    joint: Spread
+
+
+@dataclass(frozen=True, slots=True)
+class Realised:
+    """The level about the secret at distributions drawn from the posterior of the counts."""
+
+    median: float
+    high: float  # 95 % of the draws are below
+    share: float  # of the draws that keep to ε
+    draws: int
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What a method reaches at one ε. Information in nats; errors are ∞ where nothing can be estimated."""
+
+    method: str
+    epsilon: float
+    promise: str  # the notion and the set it holds over, in a few words
+    level: float  # the certified level of that promise
+    reads: str
+    kept: float | None  # I(S, U; Y) at the counts
+    nmi: float | None  # the same as a share of H(S, U)
+    about_useful: float | None  # I(U; Y)
+    about_secret: float | None  # I(S; Y)
+    bound: float | None  # proved limit of the method's own family, when it maximises what is kept
+    ceiling: float | None  # limit of every mechanism with its promise
+    precision: Precision | None  # errors of estimates from n rows; None when the law is too large to invert
+    realised: Realised | None  # levels at resampled truths
+    outputs: int | None
+    seconds: float
+
+    def error(self, of: str) -> float:
+        """The standard error of 'useful', 'secret' or 'joint', ∞ when it is not known to be finite."""
+        return math.inf if self.precision is None else float(getattr(self.precision, of).standard_error)
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A method that has no design at this ε, and why."""
+
+    method: str
+    epsilon: float
+    why: str
+
+
+def record(point: Point | Missing) -> dict[str, Any]:
+    """As JSON has it; ∞ is the string 'inf'."""
+    return {k: _plain(v) for k, v in asdict(point).items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    return "inf" if isinstance(value, float) and math.isinf(value) else value
+
+
+def point_of(found: dict[str, Any]) -> Point | Missing:
+    """The point that was recorded; an error when it is none."""
+    if "why" in found:
+        return Missing(str(found["method"]), float(found["epsilon"]), str(found["why"]))
+    given = {f.name: _number(found[f.name]) for f in fields(Point)}
+    if given["precision"] is not None:
+        parts = ({k: _number(v) for k, v in given["precision"][side].items()} for side in ("useful", "secret", "joint"))
+        given["precision"] = Precision(*(Spread(**part) for part in parts))
+    if given["realised"] is not None:
+        given["realised"] = Realised(**{k: _number(v) for k, v in given["realised"].items()})
+    return Point(**given)
+
+
+def _number(value: Any) -> Any:
+    return math.inf if value == "inf" else value
+
+
+# --- points by method and ε, as a table and as records ----------------------------------------------------------------
+
+
+COLUMNS = (
+    "method", "epsilon", "promise", "level", "reads", "kept", "nmi", "about_useful", "about_secret", "bound", "ceiling",
+    "error_useful", "error_secret", "error_joint", "distance_useful", "distance_secret", "distance_joint",
+    "realised_median", "realised_high", "realised_share", "outputs", "seconds", "why",
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Comparison(Framed):
+    """Every method at every ε, and those that have no design, with the reason."""
+
+    joint: Joint
+    n: int | None  # rows that the errors are for
+    epsilons: tuple[float, ...]
+    points: tuple[Point, ...]
+    missing: tuple[Missing, ...]
+    complete: bool = True  # False when it was interrupted
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Those with a point, in order."""
+        return tuple(dict.fromkeys(p.method for p in self.points))
+
+    def of(self, method: str) -> tuple[Point, ...]:
+        """The points of one method, by ε."""
+        return tuple(p for p in self.points if p.method == method)
+
+    def at(self, epsilon: float) -> tuple[Point, ...]:
+        """The points at one ε, by method."""
+        return tuple(p for p in self.points if p.epsilon == epsilon)
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """One flat record for each point and for each that is missing, with the keys of COLUMNS."""
+        listed: list[Point | Missing] = [*self.points, *self.missing]
+        for p in listed:
+            told = record(p)
+            for side in ("useful", "secret", "joint"):
+                part = (told.get("precision") or {}).get(side) or {}
+                told |= {f"error_{side}": part.get("standard_error"), f"distance_{side}": part.get("distance")}
+            told |= {f"realised_{k}": v for k, v in (told.get("realised") or {}).items()}
+            yield {name: told.get(name) for name in COLUMNS}
+
+    def plot(self, of: str = "error", axes: Any = None) -> Any:
+        """What each method reaches over ε ('error', 'error_secret', 'error_joint' or 'kept'), as matplotlib's axes."""
+        from sfumato.plotting import plot_tradeoff
+
+        return plot_tradeoff(self, of, axes)
+
+    def __repr__(self) -> str:
+        cut = "" if self.complete else ", interrupted"
+        return (f"<Comparison of {len(self.methods)} methods at {len(self.epsilons)} levels of ε, {len(self.points)} "
+                f"designs, {len(self.missing)} without{cut}>")
+
+    def _repr_html_(self) -> str:
+        told = ("method", "epsilon", "nmi", "error_useful", "error_secret", "error_joint", "promise")
+        return titled(repr(self), tabled({k: r[k] for k in told} for r in self.records() if not r["why"]))
+
+    def csv(self) -> str:
+        """The records as CSV, full precision; empty where there is nothing to say."""
+        out = io.StringIO()
+        writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        for row in self.records():
+            writer.writerow({k: "" if v is None else repr(v) if isinstance(v, float) else v for k, v in row.items()})
+        return out.getvalue()
+
+    def document(self) -> dict[str, Any]:
+        """Everything as JSON has it."""
+        return {
+            "secret": list(self.joint.secret.names), "useful": list(self.joint.useful.names),
+            "shape": list(self.joint.shape), "n": self.n, "complete": self.complete, "epsilons": list(self.epsilons),
+            "entropy": self.joint.entropy, "points": list(self.records()),
+        }

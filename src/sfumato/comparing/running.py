@@ -1,0 +1,223 @@
+"""compare: who takes part, at which levels, and the run of all of them."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sfumato.comparing.cache import FigureCache, Subject, cache_folder, digest, question
+from sfumato.comparing.results import Comparison, Missing, Point
+from sfumato.designers.registry import REGISTERED, keywords_of
+from sfumato.errors import InputError, designed_epsilon, unknown
+
+# --- the levels of a comparison ---------------------------------------------------------------------------------------
+
+
+POINTS = 12
+MOST = 200  # levels in one comparison
+
+
+def levels(epsilon: str | float | Sequence[float], points: int = POINTS) -> tuple[float, ...]:
+    """ε as a grid: '0.1:4' (equal ratios between the ends), '0.5,1,2', a number or numbers; increasing, each once.
+
+    >>> levels("0.5:2", 3)
+    (0.5, 1.0, 2.0)
+    >>> levels([2, 0.5])
+    (0.5, 2.0)
+    """
+    found = _read(epsilon, points) if isinstance(epsilon, str) else epsilon
+    listed = [found] if isinstance(found, (int, float)) else list(found)
+    out = tuple(sorted({designed_epsilon(x) for x in listed}))
+    if not out or len(out) > MOST:
+        raise InputError(f"give between 1 and {MOST} levels of ε, got {len(out)}.")
+    return out
+
+
+def _read(text: str, points: int) -> Sequence[float]:
+    try:
+        numbers = [float(x) for x in text.replace(":", ",").split(",")]
+    except ValueError:
+        raise _unread(text) from None
+    if ":" not in text:
+        return numbers
+    if len(numbers) != 2 or "," in text:
+        raise _unread(text)
+    low, high = numbers
+    if not (0 < low < high and math.isfinite(high)):
+        raise InputError(f"a range of ε runs from a positive number to a larger one, got {text!r}.")
+    if not 2 <= points <= MOST:
+        raise InputError(f"a range needs between 2 and {MOST} points, got {points}.")
+    inside = [float(f"{low * (high / low) ** (i / (points - 1)):.6g}") for i in range(1, points - 1)]
+    return [low, *inside, high]  # six digits, so that the same range is the same grid on every machine
+
+
+def _unread(text: str) -> InputError:
+    return InputError(f"{text!r} is no grid of ε; write 0.1:4 for a range or 0.5,1,2 for a list.")
+
+
+# --- every designer, and the ordinary LDP protocols for scale ---------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Entrant:
+    """How a name is designed for a comparison, and what its value means."""
+
+    designer: str
+    options: dict[str, Any] = field(default_factory=dict)
+    known: bool = False  # designed for the counts as they are, so private there and nowhere else
+    informs: bool = True  # it maximises I(input; Y), so its bound limits what is kept
+    timed: bool = False  # it takes a time limit
+    comparable: bool = True  # it promises ε about the secret over the whole set
+
+
+_OWN = {
+    "ballopt": Entrant("ballopt", timed=True), "polyopt": Entrant("polyopt", timed=True),
+    "precise": Entrant("precise", informs=False, timed=True),
+    "precise-useful": Entrant("precise", {"target": "useful"}, informs=False, timed=True),
+    "ir": Entrant("ir"), "srr": Entrant("srr"), "cr": Entrant("cr"),
+    "grr": Entrant("grr"), "oue": Entrant("oue"), "sue": Entrant("sue"),
+    "ldp": Entrant("ldp", timed=True),
+    "distortion": Entrant("distortion", informs=False), "hamming": Entrant("hamming", informs=False, comparable=False),
+    "leakage": Entrant("leakage", informs=False, comparable=False),
+    "lip": Entrant("lip", timed=True, comparable=False), "pml": Entrant("pml", timed=True, comparable=False),
+    "nr": Entrant("nr", known=True, timed=True, comparable=False),
+    "srlip": Entrant("srlip", known=True, timed=True, comparable=False),
+    "srlip-paper": Entrant("srlip-paper", known=True, comparable=False),
+    "mi-funnel": Entrant("mi-funnel", known=True, timed=True, comparable=False),
+    "plain-grr": Entrant("grr", {"notion": "ldp"}), "plain-oue": Entrant("oue", {"notion": "ldp"}),
+    "plain-olh": Entrant("olh"),
+}
+
+
+class _Registered(Mapping[str, Entrant]):
+    """Methods of others, by the names that they were registered under."""
+
+    def __getitem__(self, name: str) -> Entrant:
+        return Entrant(name, informs=False, timed="time_limit" in keywords_of(REGISTERED[name]))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(REGISTERED)
+
+    def __len__(self) -> int:
+        return len(REGISTERED)
+
+
+ENTRANTS: Mapping[str, Entrant] = ChainMap(_OWN, _Registered())  # type: ignore[arg-type]  # it is only read
+# All of methods() but auto, which is the best of the others. The plain ones are ε-LDP about the whole record, as they
+# are used elsewhere: more than is asked for here, so they show what knowing the secret is worth.
+PLAIN = ("plain-grr", "plain-oue", "plain-olh")
+
+
+def entrants(names: Sequence[str] | None = None) -> tuple[str, ...]:
+    """The names to compare, each once and in the order of the table; all of them when none are given.
+
+    >>> entrants(["srr", "ir", "srr"])
+    ('ir', 'srr')
+    """
+    if names is None:
+        return (*_OWN, *REGISTERED)
+    if isinstance(names, str):
+        names = [names]
+    for name in names:
+        if name == "auto":
+            raise InputError("auto takes the best of the others at each ε; leave it out and read the recommendation.")
+        if name not in ENTRANTS:
+            raise unknown("a method to compare", name, ENTRANTS)
+    if not names:
+        raise InputError("there is no method to compare.")
+    return tuple(name for name in (*_OWN, *REGISTERED) if name in names)
+
+
+# --- compare: every applicable mechanism over a grid of ε, from the cache where it was seen before --------------------
+
+
+SECONDS = 20.0  # for one design that searches
+WORKERS = 8  # processes at most
+Progress = Callable[[int, int, str], None]  # done, of how many, what was done last
+
+
+def compare(
+    source: Any, secret: Any = None, useful: Any = None, *, epsilon: str | float | Sequence[float] = "0.1:4",
+    points: int = POINTS, methods: Sequence[str] | None = None, confidence: float | None = None, n: int | None = None,
+    time_limit: float | None = SECONDS, workers: int | None = None, cache: bool = True,
+    progress: Progress | None = None, at_most: float | None = None, **counting: Any,
+) -> Comparison:
+    """Every applicable mechanism over a grid of ε: what it keeps, what it promises, how well one can estimate from it.
+
+    `source` is a set around a joint, a joint (a confidence ball is put around it) or a table of people with the names
+    of its columns. epsilon is '0.1:4' with `points` levels in equal ratios, '0.5,1,2' or numbers; n is how many rows
+    will be released (as many as were counted). Designs run in processes of their own, `time_limit` seconds each.
+    at_most asks each of them for a second promise, for any distribution; methods that have none drop out.
+    Figures are kept in the user's cache, so that asking again is instant. Ctrl-C returns what is done, and says so.
+
+    >>> from sfumato import Joint
+    >>> joint = Joint.from_counts([[30, 10], [20, 40]])
+    >>> found = compare(joint, epsilon=[1.0], methods=["srr", "grr"], cache=False, workers=1)
+    >>> [p.method for p in found.points]
+    ['srr', 'grr']
+    """
+    grid, names = levels(epsilon, points), entrants(methods)
+    if time_limit is not None and not time_limit > 0:
+        raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}.")
+    asked = question(source, secret, useful, confidence, counting)
+    rows = asked.joint.n if n is None else n
+    if rows is not None and not (isinstance(rows, int) and rows > 0):
+        raise InputError(f"n is the number of rows to release, one or more, got {n!r}.")
+    tasks = [(name, e) for name in names for e in grid]
+    options = {"n": rows, "time_limit": time_limit, **({} if at_most is None else {"at_most": float(at_most)})}
+    found, complete = _answered(asked, tasks, options, _workers(workers), cache, progress)
+    listed = [found[task] for task in tasks if task in found]
+    return Comparison(
+        asked.joint, rows, grid, tuple(p for p in listed if isinstance(p, Point)),
+        tuple(p for p in listed if isinstance(p, Missing)), complete,
+    )
+
+
+def curve(
+    source: Any, epsilon: str | float | Sequence[float] = "0.1:4", methods: Sequence[str] | None = None, **options: Any
+) -> tuple[Point, ...]:
+    """The points of a comparison alone, by method and then by ε; see `compare` for the options."""
+    return compare(source, epsilon=epsilon, methods=methods, **options).points
+
+
+def _workers(wanted: int | None) -> int:
+    if wanted is not None and not (isinstance(wanted, int) and wanted > 0):
+        raise InputError(f"workers is a number of processes, one or more, got {wanted!r}.")
+    return min(os.cpu_count() or 1, WORKERS) if wanted is None else wanted
+
+
+def _answered(
+    asked: Subject, tasks: list[tuple[str, float]], options: dict[str, Any], workers: int, cache: bool,
+    progress: Progress | None,
+) -> tuple[dict[tuple[str, float], Point | Missing], bool]:
+    """Answers by task, and whether all of them came before somebody pressed Ctrl-C."""
+    store = FigureCache(cache_folder() if cache and asked.described is not None else None)
+    common = {"joint": asked.joint.fingerprint, "set": asked.described, **options}
+    key = {
+        task: digest({**common, "entrant": repr(ENTRANTS[task[0]]), "method": task[0], "epsilon": task[1]})
+        for task in tasks
+    } if store.folder is not None else dict.fromkeys(tasks, "")
+    kept = [task for task in tasks if task[0] not in REGISTERED]  # what others register may change at any time
+    found = {task: point for task in kept if (point := store.read(key[task])) is not None}
+    left = [task for task in tasks if task not in found]
+    if not left:
+        return found, True
+    from sfumato.comparing.workers import answers
+
+    coming = answers(asked.within(), left, workers, options)
+    try:
+        for task, point, lasting in coming:
+            found[task] = point
+            if lasting and task in kept:
+                store.write(key[task], point)
+            if progress is not None:
+                progress(len(found), len(tasks), f"{task[0]} at ε = {task[1]:g}")
+    except KeyboardInterrupt:
+        return found, False
+    finally:
+        coming.close()  # type: ignore[attr-defined]  # a generator
+    return found, True

@@ -1,0 +1,203 @@
+"""Closed forms: GRR, SRR, SUE, OUE and CR, calibrated without a search, and made recoverable."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from sfumato.designers.base import Draft, Task
+from sfumato.designers.calibration import least_quotient, lip_value, single_cell, single_value, subsets
+from sfumato.errors import InputError
+from sfumato.mechanism import Cells, Conditional, Constant, Law, Table, Unary
+from sfumato.mechanism.law import MATRIX_CELLS
+from sfumato.privacy.rldp import compared
+
+# --- generalised randomised response, the truth or any other value with equal chance ----------------------------------
+
+
+def grr_response(rows: int, useful: int, t: float) -> Law:
+    """Q(y|x) ∝ 1 + t if y = x, 1 otherwise; t = 0 ignores the input, t = ∞ tells the truth."""
+    if t == 0:
+        return Constant(rows, useful)
+    if math.isinf(t):
+        return Cells(rows, useful, 1.0, 0.0, 0.0, 0.0)
+    other = 1 / (rows * useful + t)
+    return Cells(rows, useful, (1 + t) * other, other, other, other)
+
+
+def strength(task: Task) -> float:
+    """t = e^α − 1 for the notion asked for, and for any distribution where a level is promised there too."""
+    if task.anywhere is not None:
+        return min(strength(replace(task, at_most=None)), strength(task.anywhere))
+    if task.reads == "both" or task.notion == "ldp":
+        if task.notion == "ldp":
+            return math.expm1(task.epsilon) if task.rows * task.joint.useful.size > 1 else math.inf
+        return single_cell(task)
+    return lip_value(task) if task.notion == "lip" else single_value(task.within, task.epsilon)
+
+
+def grr(task: Task) -> Draft:
+    """Generalised randomised response over what the mechanism reads [000, (56)], calibrated in closed form.
+
+    Over F the level is log(1 + t·max P(u|s)) when the secret is read, and max (1 + tR₁)/(1 + tR₂) when it is not.
+    """
+    t = strength(task)
+    law = grr_response(task.rows, task.joint.useful.size, t)
+    return Draft(law, "grr", details={"strength": math.log1p(t)})
+
+
+# --- secret randomised response ---------------------------------------------------------------------------------------
+
+
+def srr_response(rows: int, useful: int, alpha: float) -> Law:
+    """Q(y|x) ∝ e^α if y = x, e^{−α} if only the secret agrees, 1 otherwise [000, Def. 4]."""
+    if alpha == 0:
+        return Constant(rows, useful)
+    up, down = math.exp(alpha), math.exp(-alpha)
+    total = up + down * (useful - 1) + (rows - 1) * useful
+    return Cells(rows, useful, up / total, down / total, 1 / total, 1 / total)
+
+
+def srr(task: Task, *, fit: bool = False) -> Draft:
+    """Secret randomised response: lies about S cost 1, lies about U within the same S cost e^{−ε} [000, Def. 4].
+
+    Ratios reach e^{2ε} only between inputs with the same secret, so the level is ε for any F [000, Prop. 3].
+    With fit=True the parameter grows until the level over this F is ε. For LDP it is ε/2; under LIP, ε as it stands
+    (ε-RLDP implies ε-LIP).
+    """
+    if task.reads != "both":
+        raise InputError("srr reads the secret; ask for reads='both', or use grr or ir with reads='useful'.")
+    alpha = task.epsilon
+    if task.notion == "ldp" and task.joint.useful.size > 1:
+        alpha = task.epsilon / 2
+    elif fit and task.notion == "rldp":
+        alpha = fitted(task) if task.at_most is None else min(fitted(task), task.at_most)
+    return Draft(srr_response(*task.joint.shape, alpha), "srr", details={"strength": alpha})
+
+
+def fitted(task: Task) -> float:
+    """The greatest α with e^{−α}(1 − R) + e^α R within [e^{−ε}, e^ε] for every reachable R = P(u|s) (ours).
+
+    Both are quadratics in x = e^α: R x² − E x + 1 − R ≤ 0 at the greatest R, R x² − x/E + 1 − R ≥ 0 at every R.
+    """
+    secrets, E = compared(task.within), math.exp(task.epsilon)
+    low, high = (r[secrets] for r in task.within.spikes())
+    x = float(((E + np.sqrt(np.maximum(E * E - 4 * high * (1 - high), 0))) / np.maximum(2 * high, 1e-300)).min())
+    for r in (low, high):
+        inner = 1 / E**2 - 4 * r * (1 - r)
+        root = np.where(inner > 0, 2 * (1 - r) / (1 / E + np.sqrt(np.maximum(inner, 0))), np.inf)
+        x = min(x, float(root.min()))
+    return math.log(max(x, E))
+
+
+# --- a noisy bit for every value --------------------------------------------------------------------------------------
+
+
+def sue(task: Task) -> Draft:
+    """Symmetric unary encoding: on = √r / (√r + 1), off = 1 − on, with r = 1 + t the ratio a bit may carry."""
+    root = math.sqrt(1 + subsets(task))
+    on = 1.0 if math.isinf(root) else root / (root + 1)
+    law = Unary(task.rows, task.joint.useful.size, on, 1 - on)
+    return Draft(law, "sue", details={"strength": 2 * math.log(root)})
+
+
+def oue(task: Task) -> Draft:
+    """Optimised unary encoding: on = ½, off = 1 / (r + 1) [001, (30)], with r = 1 + t the ratio a bit may carry."""
+    ratio = 1 + subsets(task)
+    law = Unary(task.rows, task.joint.useful.size, 0.5, 1 / (ratio + 1))
+    return Draft(law, "oue", details={"strength": math.log(ratio)})
+
+
+# --- conditional reporting, the truth or a draw as if S were another secret -------------------------------------------
+
+
+def cr_response(task: Task, keep: float) -> Law:
+    """Q(y|s,u) ∝ κ·1{y = u} + Σ_{s'} p(y|s') − min(κ, 1)·p(y|s).
+
+    κ = e^α ≥ 1 is conditional reporting [001, Alg. 1, (46) corrected]; 0 ≤ κ < 1 continues it down to a law that
+    ignores the input, so that every ε can be reached over every set.
+    """
+    q = task.joint.useful_given_secret
+    if math.isinf(keep):
+        return Conditional(np.ones(len(q)), np.zeros(q.shape))
+    base = np.maximum(q.sum(0) - min(keep, 1.0) * q, 0.0)
+    total = base.sum(1) + keep
+    return Conditional(keep / total, base / total[:, None])
+
+
+def cr(task: Task) -> Draft:
+    """Conditional reporting: S is masked by randomised response; where the mask slips U is told, elsewhere it is
+    redrawn from P̂(U|s̃) [001, Alg. 1]. The notion's inequality is linear in κ = e^α, so the calibration is closed."""
+    if task.reads != "both":
+        raise InputError("cr reads the secret; ask for reads='both', or use grr with reads='useful'.")
+    keep = {"rldp": _robust, "lip": _lip, "ldp": _input}[task.notion](task)
+    if task.anywhere is not None:
+        keep = min(keep, _robust(task.anywhere))
+    strength = math.log(keep) if keep > 0 else -math.inf
+    return Draft(cr_response(task, keep), "cr", details={"strength": strength})
+
+
+def _lip(task: Task) -> float:
+    return 1 + lip_value(task, task.joint.useful_given_secret.sum(0))
+
+
+def _robust(task: Task) -> float:
+    """max κ with (c_y − min(κ,1)p₁ + κR₁) ≤ E(c_y − min(κ,1)p₂ + κR₂) for all reachable R₁, R₂."""
+    secrets, E = compared(task.within), math.exp(task.epsilon)
+    if len(secrets) < 2:
+        return math.inf
+    low, high = (r[secrets] for r in task.within.spikes())
+    q = task.joint.useful_given_secret
+    total, q = q.sum(0), q[secrets]
+    small = large = math.inf
+    for i in range(len(secrets)):
+        others = np.arange(len(secrets)) != i
+        small = min(small, least_quotient((E - 1) * total, (high[i] - q[i]) + E * (q - low)[others]))
+        large = min(large, least_quotient(E * (total - q[others]) - (total - q[i]), high[i] - E * low[others]))
+    return small if small < 1 else max(1.0, large)
+
+
+def _input(task: Task) -> float:
+    """The same about the whole input: every weight of an output against every other."""
+    E, q = math.exp(task.epsilon), task.joint.useful_given_secret
+    total, low, high = q.sum(0), q.min(0), q.max(0)
+    if q.shape[1] < 2:
+        return math.inf
+    small = least_quotient((E - 1) * total, 1 - low + E * high)
+    return small if small < 1 else max(1.0, float((E * (total - high) - (total - low)).min()))
+
+
+# --- now and then an answer from which the whole table can be estimated -----------------------------------------------
+
+
+SHARE = 0.05  # of the answers, when none is given
+
+
+def recoverable(task: Task, draft: Draft, share: float = SHARE) -> Draft:
+    """The design with probability 1 − λ, else GRR, and the output says which (ours).
+
+    Every row of the mixture is a row of one of the two, up to a factor, so the level is the greater of the two: both
+    are designed for ε. GRR is a multiple of the identity plus a constant, so it has full rank, and so has the mixture
+    (SRR has not when e^ε = |U| − 1). Information mixes linearly: the cost is λ·(value − value of GRR).
+    """
+    if not 0 < share < 1:
+        raise InputError(f"recoverable takes True or a share of answers between 0 and 1, got {share!r}.")
+    if draft.score is not None:
+        raise InputError(f"{draft.method} has no recoverable variant: its outputs are values, not symbols.")
+    rows, useful = task.rows, task.joint.useful.size
+    if 2 * (rows * useful) ** 2 > MATRIX_CELLS:
+        raise InputError(f"recoverable designs list a matrix; {rows} × {useful} inputs are too many.")
+    plain = grr_response(rows, useful, strength(task))
+    first, second = draft.law.matrix(), plain.matrix()
+    if first is None or second is None or task.epsilon == 0:
+        raise InputError("this design cannot be made recoverable: its outputs are too many to list, or ε is 0.")
+    law = Table(np.vstack([(1 - share) * first, share * second]), rows)
+    kept, other = draft.value(task), Draft(plain, "").value(task)
+    cost = share * (kept - other)
+    lost = cost / kept if kept > 0 else 0.0
+    note = f"recoverable: {share:.0%} of the answers come from grr, at a cost of {lost:.2%} of what is kept"
+    mixed = None if draft.bound is None else (1 - share) * draft.bound + share * other
+    bound = mixed if draft.score is None else draft.bound  # of another objective, which holds for every mechanism
+    return replace(draft, law=law, bound=bound, notes=(*draft.notes, note), details={**draft.details, "cost": cost})

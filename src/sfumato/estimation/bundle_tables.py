@@ -1,0 +1,272 @@
+"""Estimates from the answers of a bundle: every table of one and two columns, with intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.alphabet import Column, Floats, Ints
+from sfumato.errors import InputError, unknown
+from sfumato.estimation.agreeing import agreeing
+from sfumato.estimation.graph import GraphModel, fitted
+from sfumato.estimation.inversion import Inversion, on_simplex
+from sfumato.estimation.models import prior
+from sfumato.estimation.scores import PairInversion, Scores, alike, pooled
+from sfumato.estimation.tables import TableEstimate
+from sfumato.estimation.tally import manifest_beside
+from sfumato.mechanism import Bundle
+from sfumato.mechanism.bundle import ANSWER, TURN, answer_labels, part_name
+from sfumato.mechanism.bundle_file import record_of
+from sfumato.sources import open_source
+
+DRAWS = 60  # of answers, for an interval by simulation: its half width is then known to 9 %
+PAIR_COUNTS = 40_000_000  # outputs of two parts that are counted together
+
+
+@dataclass(frozen=True, eq=False)
+class BundleEstimate:
+    """Every table of one or two columns behind the released answers, as margins of one distribution.
+
+    Shares are none below 0 and tables agree on the columns they share; `raw` is unbiased and, for parts that take
+    turns, agrees as well.
+    """
+
+    bundle: Bundle
+    n: int
+    project: bool
+    counts: dict[tuple[int, ...], Floats] = field(repr=False)  # by part, or by pair of parts
+    scores: dict[int, Scores] = field(default_factory=dict, repr=False)
+    made: dict[tuple[str, ...], TableEstimate] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def columns(self) -> dict[str, Column]:
+        """The columns that some part answers for; the secret first if it is among them."""
+        both = self.bundle.reads == "both"
+        return {c.name: c for c in (*(self.bundle.secret.columns if both else ()), *self.bundle.useful.columns)}
+
+    @property
+    def names(self) -> list[tuple[str, ...]]:
+        """Every table that can be asked for, by its columns."""
+        known = list(self.columns)
+        return [*((name,) for name in known), *(pair for pair in combinations(known, 2) if self._told(pair))]
+
+    @property
+    def tables(self) -> Iterator[TableEstimate]:
+        """All of them."""
+        return (self.table(*names) for names in self.names)
+
+    def table(self, *names: str) -> TableEstimate:
+        """The table of one column or of two."""
+        for name in names:
+            if name not in self.columns:
+                raise unknown("a column of the bundle", name, self.columns)
+        if not 1 <= len(names) <= 2 or len(set(names)) != len(names):
+            raise InputError(f"a table has one column or two different ones, got {names}.")
+        if names not in self.made:
+            inversion, n = self._inverted(names)
+            shown = self._shown(names, inversion)
+            self.made[names] = TableEstimate(tuple(self.columns[c] for c in names), shown, n, inversion)
+        return self.made[names]
+
+    def _shown(self, names: tuple[str, ...], inversion: Inversion) -> Floats:
+        raw = inversion.raw.reshape([self.columns[c].size for c in names])
+        known = bool(inversion.identified.all())
+        if not self.project and known:
+            return raw
+        if len(names) == 2:
+            return agreeing(inversion, *(self.table(c).p for c in names))
+        return on_simplex(raw) if known else np.full(raw.shape, 1 / raw.size)
+
+    def intervals(self, level: float = 0.95) -> dict[tuple[str, ...], tuple[Floats, Floats]]:
+        """(low, high) for every table, which hold for all cells of all tables at once.
+
+        Each table takes an equal part of the risk (Bonferroni: right for every dependence between tables).
+        """
+        each = 1 - (1 - level) / len(self.names)
+        return {names: self.table(*names).interval(each) for names in self.names}
+
+    @cached_property
+    def model(self) -> GraphModel:
+        """A distribution of all columns with the estimated tables of two columns that tell most: any query, records."""
+        return fitted(list(self.columns.values()), self._placed([*self.names]))
+
+    def query(
+        self, event: Mapping[str, Any], level: float = 0.95, *, draws: int = DRAWS, seed: int = 0
+    ) -> tuple[float, float, float]:
+        """(estimate, low, high) of the share of records with these labels, of any number of columns, by the model.
+
+        The interval is by simulation: answers are drawn anew as often as they came, tables and model fitted again. It
+        holds as far as the model does, which ties columns by two and three: more are taken to be no closer.
+        """
+        from scipy.special import ndtri
+
+        if not 0 < level < 1:
+            raise InputError(f"the level must lie strictly between 0 and 1, got {level!r}.")
+        found, rng = self.model.probability(event), np.random.default_rng(seed)
+        again = [self._again(rng).probability(event) for _ in range(draws)]
+        half = float(ndtri((1 + level) / 2)) * math.sqrt(float(np.mean((np.array(again) - found) ** 2)))
+        return found, max(0.0, found - half), min(1.0, found + half)
+
+    def synthesise(self, rows: int, *, seed: int | None = None) -> pa.Table:
+        """Records of all columns drawn from the model, as an Arrow table that says so."""
+        from sfumato.estimation.exports import marked, whole_number
+
+        whole_number(rows)
+        return marked(self.model.records(rows, list(self.columns), seed=seed), self.n)
+
+    def _placed(self, names: Sequence[tuple[str, ...]]) -> dict[tuple[int, ...], Floats]:
+        """Tables by the places of their columns."""
+        place = {name: i for i, name in enumerate(self.columns)}
+        return {tuple(place[c] for c in each): self.table(*each).p for each in names}
+
+    def _again(self, rng: np.random.Generator) -> GraphModel:
+        """The model of answers that might as well have come: as many, drawn from their own frequencies."""
+        from sfumato.estimation.graph import refitted
+
+        def redrawn(counts: Floats) -> Floats:
+            n = int(counts.sum())
+            return rng.multinomial(n, counts.ravel() / max(n, 1)).reshape(counts.shape).astype(float)
+
+        keys = [k for k in self.counts if len(k) == 2 or self.bundle.turns is not None or len(self.bundle.parts) == 1]
+        counts = {k: redrawn(self.counts[k]) for k in keys}
+        for a, b in (k for k in keys if len(k) == 2):  # pairs of parts that share one are redrawn one by one
+            counts.setdefault((a,), counts[a, b].sum(1))
+            counts.setdefault((b,), counts[a, b].sum(0))
+        other = replace(self, counts=counts, made={})
+        names, place = self.model.names, list(self.columns).index
+        tied = [[names[c] for c in (i, *held)] for i, held in enumerate(self.model.parents)]
+        pairs = {tuple(sorted(pair, key=place)) for held in tied for pair in combinations(held, 2)}
+        tables = other._placed([*((c,) for c in self.columns), *sorted(pairs)])
+        return refitted(self.model, tables, list(self.columns.values()))
+
+    def _scores(self, part: int) -> Scores:
+        own = self.bundle.parts[part]
+        if part not in self.scores:
+            twin = next((i for i in self.scores if alike(own, self.bundle.parts[i])), None)
+            made = Scores.of(own, self.bundle.reading(own)) if twin is None else self.scores[twin]
+            self.scores[part] = replace(made, columns=self.bundle.reading(own), effects={})
+        return self.scores[part]
+
+    def _holding(self, names: Sequence[str]) -> list[int]:
+        """Parts that hold all of the columns."""
+        reading = [{c.name for c in self.bundle.reading(part)} for part in self.bundle.parts]
+        return [i for i, held in enumerate(reading) if set(names) <= held]
+
+    def _told(self, names: Sequence[str]) -> bool:
+        return bool(self._holding(names)) or self.bundle.turns is None
+
+    def _inverted(self, names: tuple[str, ...]) -> tuple[Inversion, int]:
+        parts = self._holding(names)
+        if not parts and self.bundle.turns is not None:
+            raise InputError(
+                f"no part holds {' and '.join(names)} together, and each row answers one part only: .model says what "
+                "other tables make likely of them."
+            )
+        if self.bundle.turns is not None:
+            return self._pooled(names)
+        if parts:
+            best = min(parts, key=lambda i: self._scores(i).moment(names))
+            return self._scores(best).table(names, self.counts[best,] / self.n, self.n), self.n
+        return self._across(names), self.n
+
+    def _pooled(self, names: tuple[str, ...]) -> tuple[Inversion, int]:
+        """From all parts that tell something of the columns; the rows are those that tell of all of them."""
+        sizes = {name: self.columns[name].size for name in names}
+        about = sorted({i for name in names for i in self._holding([name])})
+        rows = {i: int(self.counts[i,].sum()) for i in about}
+        seen = [(self._scores(i), self.counts[i,] / max(rows[i], 1), rows[i]) for i in about]
+        return pooled(sizes, names, seen), sum(rows[i] for i in self._holding(names))
+
+    def _best_home(self, name: str) -> int:
+        """The part that tells most of a column; the secret may be read by several."""
+        return min(self._holding([name]), key=lambda i: self._scores(i).moment([name]))
+
+    def _across(self, names: tuple[str, ...]) -> Inversion:
+        a, b = (self._best_home(name) for name in names)
+        homes = zip((a, b), names, strict=True)
+        alone = [self._scores(i).table([name], self.counts[i,] / self.n, self.n) for i, name in homes]
+        f = self.counts[min(a, b), max(a, b)] / self.n
+        return PairInversion.of(alone[0], alone[1], f if a < b else f.T, self.n)
+
+
+def expected_estimate(bundle: Bundle, n: int) -> BundleEstimate:
+    """The estimate from n rows that follow the design distribution, with every answer as often as is expected."""
+    expected = [np.asarray(part.matrix @ prior(part)) for part in bundle.parts if part.matrix is not None]
+    if len(expected) < len(bundle.parts):
+        raise InputError("a part of the bundle is too large to foresee what will be known from it.")
+    if bundle.turns is not None:
+        rows = [n * turn / sum(bundle.turns) for turn in bundle.turns]
+        alone = [m * f for m, f in zip(rows, expected, strict=True)]
+        return BundleEstimate(bundle, n, True, {(i,): f for i, f in enumerate(alone)})
+    counts: dict[tuple[int, ...], Floats] = {(i,): n * f for i, f in enumerate(expected)}
+    pairs = combinations(range(len(expected)), 2)
+    return BundleEstimate(bundle, n, True, counts | {(a, b): n * np.outer(expected[a], expected[b]) for a, b in pairs})
+
+
+def estimate_bundle(source: Any, bundle: Bundle, *, project: bool = True) -> BundleEstimate:
+    """Every table of one and two columns from a table released with a bundle, read once, batch by batch."""
+    manifest = manifest_beside(source)
+    if manifest is not None and manifest.mechanism != record_of(bundle).checksum:
+        raise InputError(
+            "the table was released with another mechanism than this bundle (their checksums differ). "
+            "Load the file that was written with it."
+        )
+    written = [_written(part_name(part), answer_labels(part), bundle.reading(part)) for part in bundle.parts]
+    counts, n = (_counted_together if bundle.turns is None else _counted_in_turn)(source, bundle, written)
+    if n == 0:
+        raise InputError("there are no released rows to estimate from.")
+    return BundleEstimate(bundle, n, project, counts)
+
+
+def _written(name: str, labels: Sequence[str | None], reading: Sequence[Column]) -> Column:
+    """The column that a part's answers were written into: spelled as the column was, when they are its labels."""
+    if len(reading) == 1 and reading[0].labels == tuple(labels):
+        return replace(reading[0], name=name, cuts=None, other=None)
+    return Column(name, tuple(labels))
+
+
+Counts = tuple[dict[tuple[int, ...], Floats], int]
+
+
+def _counted_together(source: Any, bundle: Bundle, written: Sequence[Column]) -> Counts:
+    pairs = list(combinations(range(len(written)), 2))
+    if sum(written[a].size * written[b].size for a, b in pairs) > PAIR_COUNTS:
+        raise InputError("the parts have too many outputs to count every two of them together.")
+    alone: list[Ints] = [np.zeros(c.size, np.int64) for c in written]
+    both = {(a, b): np.zeros(written[a].size * written[b].size, np.int64) for a, b in pairs}
+    rows = 0
+    for batch in open_source(source).verbatim().batches([c.name for c in written]):
+        codes = [c.encode(batch.column(c.name), first_row=rows).astype(np.int64) for c in written]
+        rows += batch.num_rows
+        for i, code in enumerate(codes):
+            alone[i] += np.bincount(code, minlength=written[i].size)
+        for (a, b), total in both.items():
+            total += np.bincount(codes[a] * written[b].size + codes[b], minlength=len(total))
+    out: dict[tuple[int, ...], Floats] = {(i,): t.astype(float) for i, t in enumerate(alone)}
+    for (a, b), total in both.items():
+        out[a, b] = total.reshape(written[a].size, written[b].size).astype(float)
+    return out, rows
+
+
+def _counted_in_turn(source: Any, bundle: Bundle, written: Sequence[Column]) -> Counts:
+    turns = Column(TURN, bundle.names)
+    totals: list[Ints] = [np.zeros(c.size, np.int64) for c in written]
+    rows = 0
+    for batch in open_source(source).verbatim().batches([TURN, ANSWER]):
+        turn = turns.encode(batch.column(TURN), first_row=rows)
+        order = np.argsort(turn, kind="stable")
+        answers = batch.column(ANSWER).take(pa.array(order))
+        ends = np.searchsorted(turn[order], np.arange(len(written) + 1))
+        for i, (start, stop) in enumerate(pairwise(ends.tolist())):
+            if start < stop:
+                codes = written[i].encode(answers.slice(start, stop - start), first_row=rows)
+                totals[i] += np.bincount(codes, minlength=written[i].size)
+        rows += batch.num_rows
+    return {(i,): t.astype(float) for i, t in enumerate(totals)}, rows

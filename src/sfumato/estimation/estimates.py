@@ -1,0 +1,161 @@
+"""estimate: from released rows, or from counts of outputs, to a distribution with intervals; and foreseen."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from sfumato.alphabet import Floats, read_only
+from sfumato.errors import InputError, unknown
+from sfumato.estimation.answers import checked_answers
+from sfumato.estimation.identifiable import LISTED, Bounds, identifiable
+from sfumato.estimation.inversion import Inversion, on_simplex
+from sfumato.estimation.likelihood import ENOUGH, most_likely
+from sfumato.estimation.models import Model, model_of, prior
+from sfumato.estimation.result import Estimate, Marginal
+from sfumato.estimation.tally import Tally, tally
+from sfumato.joint import Joint
+from sfumato.mechanism import Bundle, Mechanism, known
+
+if TYPE_CHECKING:
+    from sfumato.estimation.bundle_tables import BundleEstimate
+
+
+# --- the linear estimate from n rows that follow a joint, before any row is released ----------------------------------
+
+
+def foreseen(mechanism: Mechanism, joint: Joint, n: int, decode: str = "symbols") -> Inversion | None:
+    """The unbiased estimate of the whole table at the expected frequencies; None when the law is too large to invert.
+
+    It is linear in the output frequencies f, so its covariance is exact: L (diag f − f fᵀ) Lᵀ / n at f = Q p.
+    """
+    try:
+        model = model_of(mechanism, decode)
+        return model.invert(model.forward(mechanism.input_law(joint)) * n, n)
+    except InputError:
+        return None
+
+
+# --- estimate: from released rows, or from counts of outputs, to a distribution with intervals ------------------------
+
+
+METHODS = ("auto", "inverse", "em")
+NEVER_ZERO = 1e-3  # of a uniform share: a cell that starts at zero in EM would stay there
+
+
+@overload
+def estimate(
+    source: Any, mechanism: Mechanism, *, method: str = ..., project: bool = ..., decode: str | None = ...,
+    n: int | None = ...,
+) -> Estimate: ...
+
+
+@overload
+def estimate(
+    source: Any, mechanism: str | os.PathLike[str], *, method: str = ..., project: bool = ...,
+    decode: str | None = ..., n: int | None = ...,
+) -> Any: ...
+
+
+@overload
+def estimate(
+    source: Any, mechanism: Bundle, *, method: str = ..., project: bool = ..., decode: str | None = ...,
+    n: int | None = ...,
+) -> BundleEstimate: ...
+
+
+def estimate(
+    source: Any, mechanism: Any, *, method: str = "auto", project: bool = True, decode: str | None = None,
+    n: int | None = None,
+) -> Any:
+    """The distribution of what the mechanism read, from what it released; of a bundle, every one- and two-way table.
+
+    `source` is the released table (a path, a dataframe, Arrow), a list of answers as `respond` gives them, or an array
+    of counts by output: [y], [s, u] for mechanisms that answer with cells, ones by bit with n= for SUE and OUE;
+    `mechanism` may be the path of its file. How a released file was decoded is read from its manifest; `decode` says it
+    for other sources. 'inverse' is unbiased and, with project=True, moved to the nearest distribution; 'em' is the
+    maximum of the likelihood; 'auto' takes the inverse when it exists, else EM from the design distribution, which
+    where nothing can be identified only repeats it (`.identifiable`).
+
+    >>> from sfumato import Tabular
+    >>> e = estimate([600, 400], Tabular([[0.75, 0.25], [0.25, 0.75]]))
+    >>> e.p.round(6).tolist(), bool(e.identifiable)
+    ([0.7, 0.3], True)
+    """
+    if method not in METHODS:
+        raise unknown("a method of estimation", method, METHODS)
+    mechanism = known(mechanism)
+    source = checked_answers(source, mechanism)
+    if isinstance(mechanism, Bundle):
+        if method == "em" or decode not in (None, "symbols") or n is not None:
+            raise InputError("tables of a bundle are estimated by inversion from answers as they were written.")
+        from sfumato.estimation.bundle_tables import estimate_bundle
+
+        return estimate_bundle(source, mechanism, project=project)
+    seen = tally(source, mechanism, decode=decode, n=n)
+    if seen.n <= 0:
+        raise InputError("there are no released rows to estimate from.")
+    model = model_of(mechanism, seen.decode)
+    if seen.counts.size != model.outputs:
+        raise InputError(f"there are {seen.counts.size} counts, but the mechanism has {model.outputs} outputs.")
+    whole = model.invert(seen.counts, seen.n)
+    both = mechanism.reads == "both"
+    secret = whole.marginal(0) if both else None
+    useful = whole.marginal(1)
+    what = identifiable(mechanism, whole, secret, useful)
+    if method == "auto":
+        method = "inverse" if what or model.adjoint is None else "em"
+    p, short = _fitted(model, seen, prior(mechanism), whole) if method == "em" else (whole.raw, "")
+    notes = tuple(x for x in ("" if what else what.sentence, short, *_lost(mechanism, seen, whole)) if x)
+    p = read_only(on_simplex(p) if project and method == "inverse" else p)
+    limits = None if what else _bounds(model, seen, mechanism)
+    by_s, by_u = _sums(mechanism) if limits is not None else (None, None)
+    return Estimate(
+        p, seen.n, method, seen.decode, what,
+        None if secret is None else Marginal.of(mechanism.secret, secret, project, p.sum(1), by_s, limits),
+        Marginal.of(mechanism.useful, useful, project, p.sum(0) if both else p, by_u, limits),
+        notes, mechanism, whole, limits, project,
+    )
+
+
+def _bounds(model: Model, seen: Tally, mechanism: Mechanism) -> Bounds | None:
+    if model.outputs * mechanism.inputs > LISTED:
+        return None
+    q = model.matrix()
+    return None if q is None else Bounds(q, seen.counts / seen.n, seen.n)
+
+
+def _sums(mechanism: Mechanism) -> tuple[Floats, Floats]:
+    """The marginals as sums of cells: [s, x] and [u, x]."""
+    r, k = mechanism.law.rows, mechanism.law.useful
+    x = np.eye(r * k).reshape(-1, r, k)
+    return x.sum(2).T, x.sum(1).T
+
+
+def _fitted(model: Model, seen: Tally, design: Floats, whole: Inversion) -> tuple[Floats, str]:
+    """The most likely table, with a sentence when the search was cut short."""
+    if model.adjoint is None:
+        raise InputError("SUE and OUE rows are estimated from the frequency of each bit; use method='inverse'.")
+    start = design
+    if whole.identified.all():  # the inverse is the maximum itself when no value of it is negative
+        start = on_simplex(whole.raw).ravel()
+    start = np.maximum(start, NEVER_ZERO / start.size)
+    fit = most_likely(model.forward, model.adjoint, seen.counts / seen.n, seen.n, start)
+    short = f"The likelihood was raised to within {fit.gap:.2g} nats of its maximum, then the search was stopped."
+    return fit.p.reshape(whole.raw.shape), short if fit.gap > ENOUGH else ""
+
+
+def _lost(mechanism: Mechanism, seen: Tally, whole: Inversion) -> list[str]:
+    """What decoding took away, compared with the symbols."""
+    if seen.decode == "symbols":
+        return []
+    symbols = model_of(mechanism)
+    best = symbols.invert(symbols.forward(prior(mechanism)) * seen.n, seen.n)
+    worse = [f"The rows were decoded ({seen.decode}): {best.rank} dimensions could be identified from the symbols, "
+             f"{whole.rank} from the decoded rows."]
+    if best.rank == whole.rank:
+        spread = float(np.sqrt(whole.variance.sum() / max(float(best.variance.sum()), 1e-300)))
+        worse.append(f"Errors are about {spread:.2f} times those from the symbols.")
+    return worse

@@ -1,0 +1,271 @@
+"""Claims, sets and laws as the mechanism file holds them: one record for each kind, and the way there and back."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from sfumato.errors import FileFormatError, InputError
+from sfumato.joint import Joint
+from sfumato.mechanism.blocks import Blocks
+from sfumato.mechanism.cells import Cells
+from sfumato.mechanism.conditional import Conditional
+from sfumato.mechanism.constant import Constant
+from sfumato.mechanism.law import Law
+from sfumato.mechanism.layout import Layout
+from sfumato.mechanism.mechanism import READS, Claim
+from sfumato.mechanism.product import Factor, Product
+from sfumato.mechanism.table import Table
+from sfumato.mechanism.unary import Unary
+from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, Polytope, RenyiBall, UncertaintySet
+
+# --- claims, and the sets they hold over, as the mechanism file holds them --------------------------------------------
+
+
+class SetRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """The distributions a claim covers, around the design distribution."""
+
+    kind: str
+    radius: float | None = None
+    confidence: float | None = None
+    calibration: str | None = None  # how the radius of a χ² ball follows from the confidence; null: asymptotic
+    alpha: float | None = None  # the order of a Rényi ball
+    vertices: list[list[list[float]]] | None = None  # of a polytope, [vertex][s][u]
+    name: str | None = None  # of a set defined by code, which the file does not hold
+
+
+class ClaimRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """A promise; orders of leakage are numbers, or "inf", which JSON has no number for."""
+
+    notion: str
+    epsilon: float
+    within: SetRecord | None = None
+    alpha: float | str | None = None
+    beta: float | str | None = None
+    also: list[ClaimRecord] = []
+
+
+def set_record(within: UncertaintySet) -> SetRecord:
+    """The record of a set."""
+    match within:
+        case ChiSquareBall():
+            how = None if within.calibration == "asymptotic" else within.calibration
+            return SetRecord(within.kind, within.radius, within.confidence, how)
+        case RenyiBall():
+            return SetRecord(within.kind, within.radius, within.confidence, alpha=within.alpha)
+        case Polytope(vertices=vertices) if vertices is not None:
+            return SetRecord(within.kind, vertices=vertices.tolist())
+        case Polytope():
+            raise InputError("a claim over a polytope given by inequalities cannot be saved. List its vertices.")
+        case Custom():
+            return SetRecord(within.kind, name=within.name)
+    return SetRecord(within.kind)
+
+
+def set_of(record: SetRecord, joint: Joint) -> UncertaintySet:
+    """The set of a record around the design distribution."""
+    if record.kind == ChiSquareBall.kind and record.radius is not None:
+        ball = ChiSquareBall(joint, radius=record.radius)
+        object.__setattr__(ball, "confidence", record.confidence)
+        how = record.calibration or (None if record.confidence is None else "asymptotic")
+        object.__setattr__(ball, "calibration", how)
+        return ball
+    if record.kind == RenyiBall.kind and record.radius is not None and record.alpha is not None:
+        renyi = RenyiBall(joint, alpha=record.alpha, radius=record.radius)
+        object.__setattr__(renyi, "confidence", record.confidence)
+        return renyi
+    if record.kind == Polytope.kind and record.vertices is not None:
+        return Polytope(joint, vertices=record.vertices)
+    if record.kind == Custom.kind:
+        return Custom(joint, None, trusted=True, name=record.name or "custom")
+    plain: dict[str, Any] = {Exactly.kind: Exactly, Anything.kind: Anything}
+    if record.kind in plain:
+        made: UncertaintySet = plain[record.kind](joint)
+        return made
+    raise FileFormatError(f"the claim is about a set of kind {record.kind!r}, which this version does not know.")
+
+
+def _order_record(order: float | None) -> float | str | None:
+    return "inf" if order is not None and math.isinf(order) else order
+
+
+def _order(record: float | str | None) -> float | None:
+    if isinstance(record, str) and record != "inf":
+        raise FileFormatError(f"an order of leakage is a number or 'inf', got {record!r}.")
+    return None if record is None else float(record)
+
+
+def claim_record(claim: Claim) -> ClaimRecord:
+    """A claim as the file holds it; equal claims have equal records."""
+    return ClaimRecord(
+        claim.notion, float(claim.epsilon), None if claim.within is None else set_record(claim.within),
+        _order_record(claim.alpha), _order_record(claim.beta), [claim_record(c) for c in claim.also],
+    )
+
+
+def claim_of(record: ClaimRecord, joint: Joint | None) -> Claim:
+    """The claim of a record; one about a set needs the design distribution."""
+    within = None
+    if record.within is not None:
+        if joint is None:
+            raise FileFormatError("the claim is about a set of distributions, but the design data are missing.")
+        within = set_of(record.within, joint)
+    also = tuple(claim_of(r, joint) for r in record.also)
+    return Claim(record.notion, record.epsilon, within, _order(record.alpha), _order(record.beta), also)
+
+
+# --- one record for each kind, and the way there and back -------------------------------------------------------------
+
+
+class TableRecord(msgspec.Struct, tag="table", tag_field="kind", forbid_unknown_fields=True):
+    """weights[y][x], each column sums to 2^bits."""
+
+    bits: int
+    weights: list[list[int]]
+    meaning: str
+
+
+class CellsRecord(msgspec.Struct, tag="cells", tag_field="kind", forbid_unknown_fields=True):
+    """Four weights: both agree, the secret agrees, the useful value agrees, neither."""
+
+    bits: int
+    truth: int
+    same_secret: int
+    same_useful: int
+    neither: int
+
+
+class ConstantRecord(msgspec.Struct, tag="constant", tag_field="kind", forbid_unknown_fields=True):
+    """An output that ignores the input."""
+
+    bits: int
+
+
+class ConditionalRecord(msgspec.Struct, tag="conditional", tag_field="kind", forbid_unknown_fields=True):
+    """base[s][y], and keep[s] more for y = u; base and keep of a secret sum to 2^bits."""
+
+    bits: int
+    keep: list[int]
+    base: list[list[int]]
+
+
+class UnaryRecord(msgspec.Struct, tag="unary", tag_field="kind", forbid_unknown_fields=True):
+    """A bit for each input: 1 with weight `on` for the true one and `off` for the others, out of 2^bits."""
+
+    bits: int
+    on: int
+    off: int
+
+
+class LayoutRecord(msgspec.Struct, tag="layout", tag_field="kind", forbid_unknown_fields=True):
+    """Per secret the lengths of its atoms and heights[atom][u]; lengths times heights sum to 2^bits for every u."""
+
+    bits: int
+    lengths: list[list[int]]
+    heights: list[list[list[int]]]
+
+
+class BlocksRecord(msgspec.Struct, tag="blocks", tag_field="kind", forbid_unknown_fields=True):
+    """Sets of useful values, hyperplanes over GF(order): weights of a set that holds u, of one that does not, and of
+    any set beside another secret."""
+
+    bits: int
+    order: int
+    inside: int
+    outside: int
+    other: int
+
+
+SimpleRecord = (
+    TableRecord | CellsRecord | ConstantRecord | ConditionalRecord | UnaryRecord | LayoutRecord | BlocksRecord
+)
+
+
+class PartRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """One release among several: its law, the useful columns it reads (by place) and whether it reads the secret."""
+
+    law: SimpleRecord
+    columns: list[int]
+    reads: str
+    times: int = 1
+
+
+class ProductRecord(msgspec.Struct, tag="product", tag_field="kind", forbid_unknown_fields=True):
+    """Several releases of one record, drawn independently given the record."""
+
+    parts: list[PartRecord]
+
+
+LawRecord = SimpleRecord | ProductRecord
+
+
+def law_record(law: Law) -> LawRecord:
+    """The record of a law, which may be a product of several."""
+    if isinstance(law, Product):
+        reads = ["both" if p.law.rows > 1 else "useful" for p in law.parts]
+        return ProductRecord([
+            PartRecord(simple_record(p.law), list(p.columns), r, p.times) for p, r in zip(law.parts, reads, strict=True)
+        ])
+    return simple_record(law)
+
+
+def simple_record(law: Law) -> SimpleRecord:
+    """The record of one law; equal laws have equal records."""
+    assert law.bits is not None
+    match law:
+        case Table():
+            return TableRecord(law.bits, law.weights.tolist(), law.meaning)
+        case Cells():
+            return CellsRecord(law.bits, *(int(w) for w in law.four))
+        case Constant():
+            return ConstantRecord(law.bits)
+        case Conditional():
+            return ConditionalRecord(law.bits, law.keep.tolist(), law.base.tolist())
+        case Unary():
+            return UnaryRecord(law.bits, int(law.on), int(law.off))
+        case Layout():
+            return LayoutRecord(law.bits, [x.tolist() for x in law.lengths], [h.tolist() for h in law.heights])
+        case Blocks():
+            return BlocksRecord(law.bits, law.order, int(law.inside), int(law.outside), int(law.other))
+    raise InputError(f"laws of kind {law.kind!r} cannot be saved.")
+
+
+def law_of(record: LawRecord, rows: int, sizes: tuple[int, ...]) -> Law:
+    """The law of a record, for so many secrets and useful columns of these sizes; its weights are checked anew."""
+    if not isinstance(record, ProductRecord):
+        return _simple_law(record, rows, math.prod(sizes))
+    parts = []
+    for p in record.parts:
+        if not all(0 <= c < len(sizes) for c in p.columns) or p.reads not in READS:
+            raise FileFormatError("a part of the product reads a column that the file does not have.")
+        inner = math.prod(sizes[c] for c in p.columns)
+        parts.append(Factor(_simple_law(p.law, rows if p.reads == "both" else 1, inner), tuple(p.columns), p.times))
+    return Product(tuple(parts), rows, sizes)
+
+
+def _simple_law(record: SimpleRecord, rows: int, useful: int) -> Law:
+    match record:
+        case TableRecord():
+            return Table(np.array(record.weights, np.int64), rows, record.bits, record.meaning)
+        case CellsRecord():
+            four = (record.truth, record.same_secret, record.same_useful, record.neither)
+            return Cells(rows, useful, *four, bits=record.bits)
+        case ConstantRecord():
+            return Constant(rows, useful, record.bits)
+        case ConditionalRecord():
+            return Conditional(np.array(record.keep), np.array(record.base), record.bits)
+        case UnaryRecord():
+            return Unary(rows, useful, record.on, record.off, record.bits)
+        case BlocksRecord():
+            three = (record.inside, record.outside, record.other)
+            return Blocks(rows, useful, record.order, *three, bits=record.bits)
+        case LayoutRecord():
+            if len(record.lengths) != rows:
+                raise FileFormatError(f"the layout is for {len(record.lengths)} secrets, the labels for {rows}.")
+            return Layout(
+                tuple(np.array(x, np.int64) for x in record.lengths),
+                tuple(np.array(h, np.int64) for h in record.heights), record.bits,
+            )

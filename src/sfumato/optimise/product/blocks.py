@@ -1,0 +1,151 @@
+"""Two-level blocks: whole designs of them under one profile, and rows of them by price."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sfumato.optimise.arrays import Floats, Ints, greatest_gap, xlogx
+from sfumato.optimise.budget import Budget
+from sfumato.optimise.product.groups import Groups
+from sfumato.optimise.product.layout import Arrangement
+from sfumato.optimise.product.profiles import level, relaxed, windows
+from sfumato.optimise.product.strands import decoupled
+from sfumato.optimise.product.two_level import LISTED, NODES, BlockBall, Heights, Profile, TwoLevel, bend
+
+# --- whole designs of two-level blocks under one profile, for tables of any size --------------------------------------
+
+
+STEPS = 512  # of the budget at which a finished layout is compared
+PROOF = 3e-6  # nats left for the proof on a grid and the rounding
+LEVEL = 5e-3  # of the value: what a total that is not level may lose before rows are grouped
+WIDE = 2_000  # cells beyond which heights are tabled more coarsely and T stays what the relaxation says
+
+
+class Families:
+    """The two-level blocks of every secret under a profile, and a first total T."""
+
+    def __init__(self, ball: BlockBall, p: Floats, epsilon: float, profile: Profile) -> None:
+        E, self.p, self.shares = math.exp(epsilon), p, p.sum(1)
+        self.wide = p.size > WIDE
+        self.low, self.high = 1 / E, 1 / (1 + profile.drop)
+        laws, heights = p / self.shares[:, None], []
+        for s, share in enumerate(self.shares.tolist()):
+            measure = ball.measure(s) if hasattr(ball, "measure") else laws[s]
+            nodes, masses = (17, bend(129)) if self.wide else (NODES, TwoLevel.masses(laws[s], measure))
+            heights.append(Heights(ball, s, share, E, profile, nodes, masses))
+        envelopes, self.total, _ = relaxed(heights, self.shares, self.low, self.high)
+        rng, few = np.random.default_rng(0), p.shape[1] <= LISTED
+        self.blocks = [
+            TwoLevel(q, h, None if few else windows(q, env.support(self.total), rng))
+            for q, h, env in zip(laws, heights, envelopes, strict=True)
+        ]
+
+
+def two_level(families: Families, budget: Budget, *, rough: bool = False) -> Arrangement:
+    """The best two-level blocks found under a profile, their atoms ordered so that the total is level.
+
+    Where one secret dominates the total cannot be level, and rows are grouped by its block. rough=True does a part of
+    the work: enough to compare profiles.
+    """
+    p, less = families.p, rough or families.wide
+    more = {"tolerance": 1e-3, "rounds": 8, "steps": 3 if rough else 1} if less else {}
+    apart = decoupled(
+        families.blocks, families.shares, families.total, families.low, families.high, budget, **more  # type: ignore[arg-type]
+    )
+    layout = level(apart, p, passes=2, trials=60) if less else level(apart, p)
+    lost = apart.if_level(p) - layout.value(p)
+    if less or lost <= LEVEL * layout.value(p) or budget.over or len(p) < 2:
+        return layout
+    grouped = Groups(families.blocks, p, layout)
+    grouped.run(budget)
+    other = grouped.layout()
+    return other if other.value(p) > layout.value(p) else layout
+
+
+def safe(layout: Arrangement, ball: BlockBall, p: Floats, epsilon: float) -> Arrangement:
+    """The layout, mixed with the constant law so that any two of its atoms are ε-private at every step of the budget.
+
+    Two-level atoms have their extreme means in closed form; comparing the greatest at the right end of a step with the
+    least at its left end is what a proof on a grid will do.
+    """
+    E, grid = math.exp(epsilon - PROOF), ball.budget * bend(STEPS + 1)
+    top, low = np.zeros((len(p), STEPS)), np.zeros((len(p), STEPS))
+    for s, h in enumerate(layout.heights):
+        share, lo = float(p[s].sum()), h.min(axis=1)
+        d = h.max(axis=1) - lo
+        w = np.clip((h > (lo + d / 2)[:, None]) @ (p[s] / share), 0.0, 1.0)[:, None]
+        top[s] = (lo[:, None] + d[:, None] * ball.masses(w, share, grid[None, 1:])[1]).max(axis=0)
+        low[s] = (lo[:, None] + d[:, None] * ball.masses(w, share, ball.budget - grid[None, :-1])[0]).min(axis=0)
+    excess = greatest_gap(top, low, E).max() if len(p) > 1 else -1.0
+    if excess <= 0:
+        return layout
+    odds = 1.001 * float(excess) * layout.total / (E - 1.0)
+    share = odds / (1.0 + odds)
+    heights = tuple((1.0 - share) * h + share / layout.total for h in layout.heights)
+    return Arrangement(layout.total, layout.lengths, heights)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Rows of two-level blocks by price: the secrets of a row are tied by its mean alone, through a tangent of φ
+# The reduced gain of a row is Σ_s a_s(h_s) − φ(Σ_s z_s(h_s)), a_s = g_s − λ_s·h. As φ(z) ≥ (1 + log τ)z − τ for every
+# τ, the blocks that are best for a slope 1 + log τ are found secret by secret; exchanging one secret's block at a time
+# among all that were found then raises the reduced gain itself.
+
+
+SLOPES = 12  # tangents of φ between the least and the greatest mean of a row
+NEXT = 3  # blocks of a secret for each slope
+PASSES = 3  # over the secrets
+STRANGERS = 48  # rows of any blocks that are exchanged too: tangents do not reach rows between two corners
+
+
+class ProductMover:
+    """The rows of product form under one profile."""
+
+    def __init__(self, families: Families) -> None:
+        self.p, self.shares, self.families = families.p, families.shares, families.blocks
+        self.rng = np.random.default_rng(1)
+        self.slopes = 1.0 + np.log(np.geomspace(1.0 / families.high, 1.0 / families.low, SLOPES))
+
+    def rows(self, prices: Floats, budget: Budget) -> Floats:
+        """Rows over all cells for prices λ[s, u]; none once the time is over."""
+        blocks, a, z = [], [], []
+        for s in range(len(self.p)):
+            if budget.over:
+                return np.zeros((0, self.p.size))
+            h = self._blocks(s, prices[s])
+            blocks.append(h)
+            a.append(xlogx(h) @ self.p[s] - h @ prices[s])
+            z.append(h @ self.p[s])
+        first = self._chosen(a, z)
+        random = np.stack([self.rng.integers(0, len(gain), STRANGERS) for gain in a], axis=1)
+        better = self._exchanged(np.concatenate([first, random]), a, z)
+        both = np.unique(np.concatenate([first, better]), axis=0)
+        return np.concatenate([h[both[:, s]] for s, h in enumerate(blocks)], axis=1)
+
+    def _blocks(self, s: int, prices: Floats) -> Floats:
+        """Candidates of one secret: the best few for every slope."""
+        family, y = self.families[s], prices / self.shares[s]
+        if family.every is None:
+            return np.concatenate([family.best(y + c * family.q, NEXT) for c in self.slopes])
+        h = family.every
+        reduced = family.worth - h @ y - self.slopes[:, None] * (h @ family.q)
+        few = min(NEXT, len(h))
+        return np.asarray(h[np.unique(np.argpartition(-reduced, few - 1, axis=1)[:, :few])])
+
+    def _chosen(self, a: list[Floats], z: list[Floats]) -> Ints:
+        """A row for each slope and rank: every secret's block of that rank for that slope [row, s]."""
+        ranks = []
+        for gain, mean in zip(a, z, strict=True):
+            order = np.argsort(self.slopes[:, None] * mean - gain, axis=1)
+            ranks.append(order[:, np.minimum(np.arange(NEXT), order.shape[1] - 1)].ravel())
+        return np.stack(ranks, axis=1)
+
+    def _exchanged(self, choice: Ints, a: list[Floats], z: list[Floats]) -> Ints:
+        total = np.sum([mean[choice[:, s]] for s, mean in enumerate(z)], axis=0)
+        for s in (*range(len(a)),) * PASSES:
+            rest = total - z[s][choice[:, s]]
+            choice[:, s] = (a[s] - xlogx(rest[:, None] + z[s])).argmax(1)
+            total = rest + z[s][choice[:, s]]
+        return choice

@@ -1,0 +1,223 @@
+"""Starts: rows that a search begins with, from coarser tables, the simplices of polyopt, the optimum at P̂."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sfumato.joint import Joint
+from sfumato.optimise.arrays import Floats, Ints
+from sfumato.optimise.budget import Budget
+from sfumato.optimise.cone import Coordinates
+from sfumato.optimise.master import InformationAim
+from sfumato.optimise.product.blocks import Families, ProductMover
+from sfumato.optimise.product.layout import Arrangement
+from sfumato.optimise.product.profiles import level
+from sfumato.optimise.product.two_level import Profile
+from sfumato.optimise.search import improve
+from sfumato.uncertainty.base import Pairs, UncertaintySet
+from sfumato.uncertainty.stated import quotient
+
+# --- the commonest cells alone, the rest of every secret together -----------------------------------------------------
+# Rows of the coarse table, spread over the fine one, are private there: by Cauchy–Schwarz (Hölder for other orders)
+# merging cells does not take a distribution out of a ball of the same radius. So a fine design is never worse than a
+# coarse one.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Merged:
+    """A coarse table [s, group] and the group of every cell of the fine one [s, u]; groups differ from secret to
+    secret."""
+
+    joint: Joint
+    group: Ints
+
+    def spread(self, rows: Floats) -> Floats:
+        """Rows over the coarse cells as rows over the fine ones."""
+        S, U = self.group.shape
+        cells = rows.reshape(len(rows), S, -1)
+        return np.asarray(cells[:, np.arange(S)[:, None], self.group].reshape(len(rows), S * U))
+
+
+def merged(joint: Joint, alone: int) -> Merged:
+    """The `alone` commonest cells by themselves, the others of each secret in one group."""
+    p = joint.p
+    keep = np.zeros(p.size, bool)
+    keep[np.argsort(-p.ravel(), kind="stable")[:alone]] = True
+    keep = (keep & (p.ravel() > 0)).reshape(p.shape)  # type: ignore[assignment]
+    group = np.where(keep, np.cumsum(keep, axis=1) - 1, keep.sum(1, keepdims=True))
+    table = np.zeros((len(p), max(2, int(group.max()) + 1)))
+    np.add.at(table, (np.arange(len(p))[:, None], group), p)
+    return Merged(Joint.from_probabilities(table, n=joint.n), group)
+
+
+# --- polyOpt's set: the product of the simplices {R ≥ L} that enclose the conditional balls [000, Thm 3] --------------
+
+
+@dataclass(frozen=True, eq=False)
+class Simplices:
+    """For each secret the laws R ≥ L, L the least P(u|s) over a set; secrets do not share anything.
+
+    The corners are L + ρe_u, ρ = 1 − ΣL, so the least and greatest means are L·v + ρ·min v and L·v + ρ·max v.
+    """
+
+    around_set: Any  # the ball that is enclosed
+    same_secret: bool = True  # Definition 3 of 000 also compares a secret with itself, which privacy does not need
+    budget: float = 0.0
+
+    @property
+    def joint(self) -> Joint:
+        inner: UncertaintySet = self.around_set
+        return inner.joint
+
+    @cached_property
+    def least(self) -> Floats:
+        """L [s, u]."""
+        return np.asarray(self.around_set.spikes()[0])
+
+    def around(self, joint: Joint) -> Simplices:
+        return Simplices(self.around_set.around(joint), self.same_secret)
+
+    def pairs(self, first: Floats, second: Floats, s1: Any, s2: Any, close: float = 0.0) -> Pairs:
+        one, L = np.eye(first.shape[-1]), self.least
+        rest = 1 - L.sum(1)
+        r1 = L[s1] + rest[s1][:, None] * one[first.argmax(-1)]
+        r2 = L[s2] + rest[s2][:, None] * one[second.argmin(-1)]
+        return Pairs(quotient((r1 * first).sum(-1), (r2 * second).sum(-1)), r1, r2)
+
+    def means(self, values: Floats, s: Any, spent: Floats, close: float = 0.0) -> Floats:
+        """The greatest R·v given s; there is no budget to spend."""
+        L = self.least[s]
+        return np.asarray((L * values).sum(-1) + (1 - L.sum(-1)) * values.max(-1) + 0.0 * spent)
+
+    def measure(self, s: int) -> Floats:
+        """L as a law: the heights of a two-level block depend on the L-mass of its set."""
+        total = float(self.least[s].sum())
+        return self.least[s] / total if total > 0 else np.full(self.least.shape[1], 1 / self.least.shape[1])
+
+    def masses_of(self, s: int, w: Floats) -> tuple[Floats, Floats]:
+        """Least and greatest R(H) for sets of measure w; the empty and the full set are certain."""
+        total = float(self.least[s].sum())
+        low, high = total * w, np.minimum(total * w + 1 - total, 1.0)
+        return np.where(w >= 1, 1.0, low), np.where(w <= 0, 0.0, high)
+
+    def inequalities(self, E: float) -> Floats:
+        """A with A·v ≤ 0 for the private rows: one for each pair of secrets and of corners [000, (43)]."""
+        S, U = self.least.shape
+        corners = self.least[:, None] + (1 - self.least.sum(1))[:, None, None] * np.eye(U)  # [s, corner, u]
+        out = []
+        for s1, s2 in np.ndindex(S, S):
+            if s1 != s2 or self.same_secret:
+                rows = np.zeros((U, U, S, U))
+                rows[:, :, s1] += corners[s1][:, None]
+                rows[:, :, s2] -= E * corners[s2][None]
+                out.append(rows.reshape(U * U, S * U))
+        return np.concatenate(out)
+
+    def extreme(self, s: int, E: float) -> Floats:
+        """The extreme points of {v ≥ 0 : L·v + ρ·min v ≥ 1, L·v + ρ·max v ≤ E}, few values (docs/robust.md, section 2).
+
+        Constants, two levels, or zeros, tops and one value between; points that are not extreme do no harm.
+        """
+        L, k = self.least[s], self.least.shape[1]
+        rest, sets = max(1.0 - float(L.sum()), 0.0), ((np.arange(1 << k)[:, None] >> np.arange(k)) & 1).astype(float)
+        ends = np.array([[1.0], [E]]) * np.ones(k)
+        if rest < 1e-12:
+            on = np.flatnonzero(L > 0)
+            return np.concatenate([ends, *(h * np.eye(k)[on] / L[on, None] for h in (1.0, E))])
+        w, top = sets @ L, (E - 1.0) / rest
+        lo = np.maximum(1.0 - w * top, 0.0)
+        hi = np.where(lo > 0, lo + top, E / (rest + w))
+        two = lo[:, None] + (hi - lo)[:, None] * sets
+        between = []
+        for f in np.flatnonzero(L > 1e-13):
+            height = (1.0 - w * top) / L[f]
+            ok = (sets[:, f] == 0) & (height > 1e-12) & (height < top)
+            block = top * sets[ok]
+            block[:, f] = height[ok]
+            between.append(block)
+        return np.concatenate([ends, two, *between])
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The optimum at P̂ itself: H(U|S) + max I(S;Y), by the best channel from S and pieces of it for every useful value.
+
+
+PIECES = 3  # of a secret's two levels, so that they can be laid apart
+LISTED = 10  # secrets up to which every row of {1, E}^S is listed
+
+
+class Known:
+    """A set without slack: masses are what they are."""
+
+    budget = 0.0
+
+    def masses(self, w: Floats, share: float, spent: Floats) -> tuple[Floats, Floats]:
+        return w, w
+
+
+def best_channel(shares: Floats, epsilon: float, budget: Budget) -> Floats:
+    """Rows θ_y v^y of the ε-LDP channel from S that tells most about it: entries {1, E} [Kairouz et al.]."""
+    joint = Joint.from_probabilities(shares[:, None] / shares.sum())
+    coordinates, S = Coordinates.of(joint), len(shares)
+    master, E = InformationAim(coordinates), float(np.exp(epsilon))
+    if S <= LISTED:
+        sets = np.asarray((np.arange(1, 1 << S)[:, None] >> np.arange(S)) & 1, float)
+        master.add(1.0 + (E - 1.0) * sets)
+        budget.tell("rows", master.solve())
+    else:
+        product = ProductMover(Families(Known(), joint.p, epsilon, Profile(0.0)))
+        order = np.argsort(-shares)
+        one = np.tri(S, S)[:, np.argsort(order)]  # the commonest 1, 2, … of them
+        listed = np.concatenate([np.eye(S), 1 - np.eye(S), one, 1 - one[:-1]])
+        master.add(1.0 + (E - 1.0) * listed)
+        kappa = epsilon / -np.expm1(-epsilon)
+        for total in (1 / kappa, *np.linspace(1 / E, 1, 6)[1:-1]):  # 1/κ is best for secrets that are all rare
+            master.add(coordinates.taken(_levelled(shares / shares.sum(), E, float(total)).rows()))
+        improve(master, [lambda _, budget: product.rows(master.prices[:, None], budget)], budget, calm=20, gain=1e-6)
+    rows, theta = master.used()
+    return np.asarray(theta[:, None] * rows)
+
+
+def _levelled(shares: Floats, E: float, total: float) -> Arrangement:
+    """Every secret at E on (1 − T)/(E − 1) of [0, T] and at 1 on the rest, in pieces that make the total level."""
+    high = (1.0 - total) / (E - 1.0)
+    length = np.concatenate([np.full(PIECES, high / PIECES), np.full(PIECES, (total - high) / PIECES)])
+    height = np.repeat([[E], [1.0]], PIECES, axis=0)
+    layout = Arrangement(total, (length,) * len(shares), (height,) * len(shares))
+    return level(layout, shares[:, None])
+
+
+def best_at_a_point(p: Floats, epsilon: float, budget: Budget) -> Arrangement:
+    """The best mechanism that is ε-private at P̂ alone (docs/robust.md, section 7).
+
+    Lay the best channel for S on [0, 1] and cut each secret's unit of mass there into pieces of mass P̂(u|s), one useful
+    value for each: ratios and I(S;Y) stay, and U is a function of S and Y.
+    """
+    shares = p.sum(1)
+    rows = best_channel(shares, epsilon, budget)
+    length = rows @ shares
+    density = rows / length[:, None]
+    cut = [_cut(length, density[:, s] / (length @ density[:, s]), p[s] / shares[s]) for s in range(len(p))]
+    return Arrangement(float(length.sum()), tuple(x for x, _ in cut), tuple(h for _, h in cut))
+
+
+def _cut(length: Floats, density: Floats, q: Floats) -> tuple[Floats, Floats]:
+    """Pieces of the interval on which one u has density/q_u and the rest 0, by common refinement in mass."""
+    mass = np.cumsum(length * density)
+    mass /= mass[-1]
+    ends = np.cumsum(q)
+    ends /= ends[-1]
+    cuts = np.unique(np.concatenate([[0.0], mass, ends]))
+    middle, step = (cuts[1:] + cuts[:-1]) / 2, np.diff(cuts)
+    cell = np.minimum(np.searchsorted(mass, middle), len(mass) - 1)
+    u = np.minimum(np.searchsorted(ends, middle), len(q) - 1)
+    keep = (step > 0) & (q[u] > 0)  # a sliver that lands on an empty cell by rounding carries no mass
+    cell, u, step = cell[keep], u[keep], step[keep]
+    height = np.zeros((len(u), len(q)))
+    height[np.arange(len(u)), u] = density[cell] / q[u]
+    height[:, q == 0] = density[cell][:, None]  # never occurs: its column must still sum to 1
+    return step / density[cell], height

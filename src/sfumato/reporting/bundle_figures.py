@@ -1,0 +1,199 @@
+"""Facts about a bundle: what its parts are, what is told of every column, and of every two."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sfumato.alphabet import Alphabet, Floats
+from sfumato.certification.together import about_record, noises
+from sfumato.decimals import in_a_hundred
+from sfumato.errors import InputError
+from sfumato.estimation import BundleEstimate, TableEstimate
+from sfumato.estimation.bundle_tables import expected_estimate
+from sfumato.mechanism import Bundle
+from sfumato.mechanism.bundle_file import record_of
+from sfumato.reporting.attack import PRIORS, most_guessed, worst_belief
+from sfumato.reporting.figures import (
+    DesignData,
+    Facts,
+    Glance,
+    Guesser,
+    PartFact,
+    PrecisionFigures,
+    Private,
+    PromiseFigures,
+    RowFigures,
+    Seal,
+    SideFigures,
+    Value,
+    Worth,
+)
+from sfumato.reporting.glance import imprint_of
+
+SHOWN = 40  # values of a table that are listed
+PAIRS = 60  # tables of two columns that are listed
+ROWS = 10_000  # rows that errors are told for when nothing was released
+Truth = Mapping[tuple[str, ...], Floats]  # the true tables, by their columns
+
+
+def bundle_facts(
+    bundle: Bundle, certificate: Any, released: BundleEstimate | None = None, *, truth: Truth | None = None,
+    manifest: Any = None, title: str | None = None, level: float = 0.95, file: str = "released.mechanism.json",
+) -> Facts:
+    """The facts of a public report, or of a private one when the true tables are given."""
+    secret, useful = ", ".join(bundle.secret.names), ", ".join(bundle.useful.names)
+    kept = [] if manifest is None else [c.name for c in manifest.columns if c.role == "kept"]
+    exact = _precision(bundle, ROWS if released is None else released.n)
+    rows = None if released is None else _rows(bundle, released, level, truth)
+    columns = () if rows is None else tuple(side for side in rows.sides if side.role == "useful")
+    table = () if manifest is None else tuple(c.name for c in manifest.columns)
+    return Facts(
+        title or f"Release of {useful} with {secret} protected", bundle.method, bundle.reads, secret, useful,
+        bundle.secret.size, bundle.useful.size, _promise(bundle, certificate), None, _design(bundle), None, rows,
+        tuple(kept), manifest is not None and manifest.randomness != "system", file, None, (),
+        _log(about_record(bundle).ratio), exact, None, _seal(bundle, certificate),
+        Glance(_guessers(bundle, certificate), columns, _worth(exact), table, imprint_of(manifest)),
+        None if truth is None or released is None else _private(released, truth, level), _parts(bundle),
+    )
+
+
+def _log(ratio: Any) -> float:
+    return math.inf if ratio == math.inf else math.log(ratio)
+
+
+def _promise(bundle: Bundle, certificate: Any) -> PromiseFigures | None:
+    claim = bundle.claim
+    if claim is None:
+        return None
+    level = claim.epsilon if certificate is None else float(certificate.level)
+    elsewhere = {} if certificate is None else certificate.elsewhere
+    within = {"nothing": "anything"}.get(claim.assuming, f"bundle of {claim.assuming}")
+    return PromiseFigures(
+        claim.notion, within, claim.epsilon, math.exp(claim.epsilon), level,
+        certificate is not None and certificate.holds, bundle.confidence,
+        tuple((b, worst_belief(b, claim.epsilon, claim.notion)) for b in PRIORS),
+        tuple((where, float(x), math.exp(min(float(x), 700.0))) for where, x in elsewhere.items()), (), claim.title,
+    )
+
+
+def _design(bundle: Bundle) -> DesignData:
+    """What of rows is in the file: nothing, or a table for each part."""
+    joints = [part.joint for part in bundle.parts if part.joint is not None]
+    counted = [joint for joint in joints if joint.counts is not None]
+    drawn = noises(bundle)
+    source = "noisy" if drawn else bundle.source if counted else "public"
+    counts = np.concatenate([j.counts.ravel() for j in counted if j.counts is not None]) if counted else np.zeros(0)
+    small = 0 if drawn else int(((counts > 0) & (counts < 5)).sum())
+    least = int(counts[counts > 0].min()) if counted else None
+    spent = math.fsum(noise.epsilon for noise in drawn.values()) if drawn else None
+    return DesignData(
+        source, counted[0].n if counted else None, sum(j.p.size for j in joints), bool(counted), small, least,
+        int((counts == 0).sum()), spent,
+    )
+
+
+def _parts(bundle: Bundle) -> tuple[PartFact, ...]:
+    turns = (1,) * len(bundle.parts) if bundle.turns is None else bundle.turns
+    whole = 1 if bundle.turns is None else sum(turns)
+    return tuple(
+        PartFact(name, part.method, part.outputs, turn / whole)
+        for name, part, turn in zip(bundle.names, bundle.parts, turns, strict=True)
+    )
+
+
+def _precision(bundle: Bundle, n: int) -> tuple[PrecisionFigures, ...]:
+    """Errors of every table that will be known, with the protection and without it; the columns first."""
+    try:
+        expected = expected_estimate(bundle, n)
+        return tuple(_exactness(bundle, expected.table(*names), names, n) for names in expected.names)
+    except InputError:
+        return ()
+
+
+def _exactness(bundle: Bundle, table: TableEstimate, names: tuple[str, ...], n: int) -> PrecisionFigures:
+    p = table.raw.ravel()
+    error = float(np.sqrt(np.mean(table.inversion.variance))) if table.identified else math.inf
+    role = "secret" if set(names) <= set(bundle.secret.names) else "useful"
+    return PrecisionFigures(" × ".join(names), role, n, error, float(np.sqrt(np.maximum(p * (1 - p), 0).mean() / n)))
+
+
+def _worth(exact: tuple[PrecisionFigures, ...]) -> Worth | None:
+    """That of the useful columns one by one, on average."""
+    alone = [p for p in exact if p.role == "useful" and " × " not in p.name]
+    if not alone:
+        return None
+    fixed = all(p.error is not None and math.isfinite(p.error) for p in alone)
+    equal = float(np.mean([p.equal or 0.0 for p in alone])) if fixed else 0.0
+    return Worth("each column", alone[0].n, equal, fixed)
+
+
+def _guessers(bundle: Bundle, certificate: Any) -> tuple[Guesser, ...]:
+    """Somebody who knows the shares of the secret, and somebody who knows all other columns of the person too.
+
+    The file tells no shares of the secret, so all values are taken to be equally common before.
+    """
+    claim, size = bundle.claim, bundle.secret.size
+    if claim is None or size < 2:
+        return ()
+    level = claim.epsilon if certificate is None else min(claim.epsilon, float(certificate.level))
+    anywhere = level if certificate is None else float(certificate.elsewhere.get("any distribution", level))
+    even = np.full(size, 1 / size)
+    after = [in_a_hundred(most_guessed(even, x, "rldp")) for x in (level, anywhere)]
+    return (
+        Guesser("statistics", round(100 / size), after[0], level),
+        Guesser("every other column of the person", round(100 / size), after[1], anywhere),
+    )
+
+
+def _rows(bundle: Bundle, found: BundleEstimate, level: float, truth: Truth | None) -> RowFigures:
+    sides = {names: _side(bundle, found.table(*names), level, truth) for names in found.names}
+    pairs = sorted((n for n in sides if len(n) == 2), key=lambda n: -_dependence(found.table(*n).p))
+    left = len(pairs) - PAIRS
+    told = f"{left} tables of two columns that tell less are not listed here; NAME.tables.csv has all."
+    return RowFigures(
+        found.n, "symbols", "inverse", level, tuple(side for names, side in sides.items() if len(names) == 1),
+        (told,) if left > 0 else (),
+        tables=tuple(sides[names] for names in pairs[:PAIRS]),
+    )
+
+
+def _dependence(p: Floats) -> float:
+    return float(((p - np.outer(p.sum(1), p.sum(0))) ** 2).sum())
+
+
+def _side(bundle: Bundle, table: TableEstimate, level: float, truth: Truth | None) -> SideFigures:
+    low, high = (x.ravel() for x in table.interval(level))
+    p, known = table.p.ravel(), None if truth is None else truth[table.names].ravel()
+    order = sorted(range(p.size), key=lambda i: -float(p[i]))
+    cells = Alphabet(table.columns)
+    texts = [cells.text(i) for i in range(cells.size)]
+    values = tuple(
+        Value(texts[i], float(p[i]), float(low[i]), float(high[i]), None if known is None else float(known[i]))
+        for i in order[:SHOWN]
+    )
+    compared = (None, None) if known is None else (
+        float(np.abs(p - known).sum() / 2), bool(((low <= known) & (known <= high)).all())
+    )
+    role = "secret" if set(table.names) <= set(bundle.secret.names) else "useful"
+    return SideFigures(" × ".join(table.names), role, table.identified, values, p.size - len(values), *compared)
+
+
+def _private(found: BundleEstimate, truth: Truth, level: float) -> Private:
+    """The mean distance of the tables from the true ones, and whether every interval of every table holds."""
+    away, held = [], True
+    for names, (low, high) in found.intervals(level).items():
+        away.append(float(np.abs(found.table(*names).p - truth[names]).sum() / 2))
+        held &= bool(((low <= truth[names]) & (truth[names] <= high)).all())
+    return Private(found.n, None, None, float(np.mean(away)), held)
+
+
+def _seal(bundle: Bundle, certificate: Any) -> Seal | None:
+    if bundle.claim is None:
+        return None
+    bits = max(part.law.bits or 0 for part in bundle.parts)
+    basis = "" if certificate is None else certificate.basis
+    return Seal(record_of(bundle).checksum, None, bits, bundle.claim.sentence, basis, ())

@@ -1,0 +1,113 @@
+"""Data frames and DuckDB relations as sources; neither pandas, Polars nor DuckDB is imported here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato.errors import DataError, InputError
+from sfumato.sources.source import BATCH_ROWS, RowSource, Source
+
+ATTRIBUTE = "sfumato."  # what a frame's own notes begin with when they are ours
+
+
+def frame_source(frame: Any) -> Source:
+    """A pandas or Polars frame, eager or lazy."""
+    kind = f"the {type(frame).__module__.split('.')[0]} frame"
+    if hasattr(frame, "collect_schema") and hasattr(frame, "collect_batches"):
+        return _lazy_source(frame, kind)
+    if not hasattr(frame, "columns"):
+        raise InputError(f"{kind} is a {type(frame).__name__}; give a frame with named columns.")
+
+    def read(coded: Sequence[str], kept: Sequence[str]) -> Iterable[pa.RecordBatch]:
+        import narwhals as nw
+
+        wanted = [*coded, *kept]
+        part = nw.from_native(frame, eager_only=True).select(wanted)
+        arrays = [_arrow_column(part[name], name) for name in wanted]
+        return pa.table(arrays, names=wanted).to_batches(max_chunksize=BATCH_ROWS)  # type: ignore[no-any-return]
+
+    notes = {k.encode(): v.encode() for k, v in getattr(frame, "attrs", {}).items() if str(k).startswith(ATTRIBUTE)}
+    return Source(
+        kind, tuple(frame.columns), read, back=lambda rows: _frame_like(frame, rows), metadata=notes, rows=len(frame)
+    )
+
+
+def _frame_like(frame: Any, rows: RowSource) -> Any:
+    """Released rows as a frame of the same library; kept columns are the frame's own, with their types.
+
+    An index is not a column that was named to be kept, so it does not come through.
+    """
+    import narwhals as nw
+
+    table = rows.table()
+    known = nw.from_native(frame, eager_only=True)
+    made = nw.from_arrow(table.drop_columns(list(rows.kept)), backend=known.implementation)
+    own = known.select(list(rows.kept)).to_native()
+    own = nw.from_native(own.reset_index(drop=True) if hasattr(own, "reset_index") else own, eager_only=True)
+    whole = nw.concat([made, own], how="horizontal").select(table.column_names).to_native()
+    if hasattr(whole, "attrs"):
+        whole.attrs.update({k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()})
+    return whole
+
+
+def _lazy_source(frame: Any, kind: str) -> Source:
+    """A lazy Polars frame, collected batch by batch for the columns asked for, once for each reading.
+
+    What comes back is lazy too, but over rows that are drawn already: noise that were drawn again whenever somebody
+    collects would be another release of the same people.
+    """
+    columns = tuple(frame.collect_schema().names())
+
+    def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        wanted = [*coded, *kept]
+        for part in frame.select(wanted).collect_batches(chunk_size=BATCH_ROWS, maintain_order=True):
+            yield from part.to_arrow().to_batches(max_chunksize=BATCH_ROWS)
+
+    def back(rows: RowSource) -> Any:
+        return _eager_like(frame, rows).lazy()
+
+    return Source(kind, columns, read, back=back)
+
+
+def _eager_like(lazy: Any, rows: RowSource) -> Any:
+    """Released rows as an eager frame of the library that the lazy one belongs to."""
+    import narwhals as nw
+
+    table = rows.table()
+    kinds = {name: kind for name, kind in lazy.collect_schema().items() if name in rows.kept}
+    made = nw.from_arrow(table, backend=nw.from_native(lazy).implementation).to_native()
+    return made.cast(kinds) if kinds else made
+
+
+def _arrow_column(series: Any, name: str) -> pa.Array | pa.ChunkedArray:
+    try:
+        values = series.to_arrow()
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        kinds = sorted({type(x).__name__ for x in series.to_list() if x is not None and x == x})
+        raise DataError(
+            f"column {name!r} mixes values of different types ({', '.join(kinds)}). "
+            "Convert it to one type first, for example to text."
+        ) from None
+    return values
+
+
+def relation_source(relation: Any) -> Source:
+    """A DuckDB relation, such as a SQL query, streamed; the query runs once for each reading."""
+    if not hasattr(relation, "columns") or not hasattr(relation, "project"):
+        kind = type(relation).__name__
+        raise InputError(f"a DuckDB {kind} has no rows; give a relation, such as con.sql('…').")
+
+    def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        part = relation.project(", ".join('"' + name.replace('"', '""') + '"' for name in (*coded, *kept)))
+        stream = part.to_arrow_reader if hasattr(part, "to_arrow_reader") else part.fetch_arrow_reader
+        yield from stream(BATCH_ROWS)
+
+    def back(rows: RowSource) -> Any:
+        sfumato_released = rows.table()  # found by its name, in this frame: DuckDB looks for it when it runs the query
+        assert sfumato_released.num_rows
+        return relation.query("sfumato_relation", "SELECT * FROM sfumato_released")
+
+    return Source("the DuckDB relation", tuple(relation.columns), read, back=back)

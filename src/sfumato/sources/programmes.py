@@ -1,0 +1,147 @@
+"""Files of other programmes as sources: spreadsheets (calamine), Stata, SPSS and SAS with their labels (pyreadstat)."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato.errors import InputError, did_you_mean
+from sfumato.sources.meaning import Meaning, looked
+from sfumato.sources.places import Where, opened
+from sfumato.sources.source import Source, table_source
+
+# --- .xlsx, .xls, .xlsb and .ods, read with calamine. Cells keep their types ------------------------------------------
+
+
+SUFFIXES = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
+BLANK = (None, "")
+
+
+def sheet_source(where: Where, sheet: str | None = None, na: tuple[str, ...] | None = None) -> Source:
+    """One sheet of a workbook: the one named, or the first. The first line that is not blank names the columns."""
+    from python_calamine import CalamineError, CalamineWorkbook
+
+    try:
+        with opened(where) as file:
+            book = CalamineWorkbook.from_filelike(io.BytesIO(file.read()))
+        names = book.sheet_names
+        if sheet is not None and sheet not in names:
+            near = did_you_mean(sheet, names)
+            raise InputError(f"{sheet!r} is not a sheet of {where.name} ({', '.join(names)}).{near}")
+        chosen = names[0] if sheet is None else sheet
+        lines = [row for row in book.get_sheet_by_name(chosen).to_python() if any(x not in BLANK for x in row)]
+    except (CalamineError, IndexError):
+        raise InputError(f"{where.name} is not a workbook, or it is damaged or locked by a password.") from None
+    if not lines:
+        raise InputError(f"the sheet {chosen!r} of {where.name} is empty: its first line must name the columns.")
+    width = max(i + 1 for row in lines for i, x in enumerate(row) if x not in BLANK)
+    columns = [_text(x) or "" for x in lines[0][:width]]
+    cells = [[_text(x) for x in row[:width]] for row in lines[1:]]
+    table = pa.table(
+        [_cells([row[i] for row in lines[1:]]) for i in range(width)], schema=None, names=columns
+    )
+    reading = looked(columns, [[x or "" for x in row] for row in cells], na, comma=True)
+    told = (f"the sheet {chosen!r} is read (others: {', '.join(n for n in names if n != chosen)})",) if (
+        len(names) > 1 and sheet is None
+    ) else ()
+    return replace(
+        table_source(table, where.name), path=where, reading=replace(reading, said=(*told, *reading.said))
+    )
+
+
+def _text(cell: Any) -> str | None:
+    """A cell as a label: whole numbers without a point, dates as ISO writes them."""
+    if cell in BLANK:
+        return None
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, float):
+        return str(int(cell)) if cell.is_integer() else repr(cell)
+    if isinstance(cell, datetime.datetime):
+        return cell.date().isoformat() if cell.time() == datetime.time() else cell.isoformat()
+    return cell.isoformat() if isinstance(cell, (datetime.date, datetime.time)) else str(cell)
+
+
+def _cells(cells: Sequence[Any]) -> pa.Array:
+    """Numbers where all are, dates where all are, else text."""
+    held = [x for x in cells if x not in BLANK]
+    if held and all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in held):
+        whole = all(float(x).is_integer() for x in held)
+        return pa.array([None if x in BLANK else int(x) if whole else float(x) for x in cells])
+    if held and all(type(x) is datetime.date for x in held):
+        return pa.array([None if x in BLANK else x for x in cells])
+    return pa.array([_text(x) for x in cells], pa.string())
+
+
+# --- stata, SPSS and SAS, with the labels of their values (pyreadstat) ------------------------------------------------
+
+
+READERS = {
+    ".dta": "read_dta", ".sav": "read_sav", ".zsav": "read_sav", ".por": "read_por", ".sas7bdat": "read_sas7bdat",
+    ".xpt": "read_xport",
+}
+
+
+def statistical_source(where: Where, encoding: str | None = None, na: tuple[str, ...] | None = None) -> Source:
+    """A file of Stata, SPSS or SAS. Values are read by their labels, user-defined missing ones as missing."""
+    try:
+        import pyreadstat
+    except ImportError:
+        raise InputError(
+            f"{where.name} needs the package pyreadstat: pip install 'sfumato[statistics]', or save it as CSV."
+        ) from None
+    suffix = Path(where.name).suffix.lower()
+    with _local(where) as path:
+        try:
+            columns, told = getattr(pyreadstat, READERS[suffix])(
+                path, output_format="dict", encoding=encoding
+            )
+        except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError):
+            raise InputError(f"{where.name} is not a file of {suffix[1:]}, or it is damaged.") from None
+    labels = told.variable_value_labels
+    said = (f"values are read by their labels in {', '.join(sorted(labels))}",) if labels else ()
+    table = pa.table({name: _column(values, labels.get(name)) for name, values in columns.items()})
+    return replace(table_source(table, where.name), path=where, reading=Meaning(na or ("",), said=said))
+
+
+def _column(values: Any, labels: Any) -> pa.Array:
+    """As Arrow has it, or as text with the label of each value that has one. Whole numbers stay whole."""
+    if labels:
+        held = [None if x is None or x != x else x for x in values]
+        return pa.array([None if x is None else str(labels.get(x, _label(x))) for x in held], pa.string())
+    made = pa.array(values, from_pandas=True)
+    if pa.types.is_floating(made.type) and all(x is None or x.is_integer() for x in made.to_pylist()):
+        return made.cast(pa.int64())
+    return made
+
+
+def _label(value: Any) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+class _local:
+    """The path of a file, copied from a store for as long as it is read."""
+    def __init__(self, where: Where) -> None:
+        self.where, self.copy = where, ""
+
+    def __enter__(self) -> str:
+        if isinstance(self.where, Path):
+            return str(self.where)
+        with tempfile.NamedTemporaryFile(suffix=Path(self.where.name).suffix, delete=False) as file, opened(
+            self.where
+        ) as raw:
+            file.write(raw.read())
+        self.copy = file.name
+        return self.copy
+
+    def __exit__(self, *_: object) -> None:
+        if self.copy:
+            os.unlink(self.copy)

@@ -1,0 +1,171 @@
+"""Sets without a radius: nothing is assumed, the distribution is known, or its ranges are stated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sfumato.alphabet import Floats, Ints
+from sfumato.errors import InputError
+from sfumato.joint import Joint, checked_joint
+from sfumato.uncertainty.base import Extreme, Pairs, Worst, pairs_of
+
+# --- nothing is assumed about the distribution ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Anything:
+    """F is the whole simplex: P(U|s1) and P(U|s2) may each sit on any one value [000, Prop. 3]."""
+
+    joint: Joint
+    kind: ClassVar[str] = "anything"
+
+    def worst(self, row: Floats, s1: int, s2: int) -> Worst:
+        one = np.eye(row.shape[1])
+        u1, u2 = int(np.argmax(row[s1])), int(np.argmin(row[s2]))
+        return Worst(float(quotient(row[s1, u1], row[s2, u2])), one[u1], one[u2])
+
+    def ratios(self, first: Floats, second: Floats, s1: Floats, s2: Floats) -> Floats:
+        return quotient(first.max(-1), second.min(-1))
+
+    def pairs(self, first: Floats, second: Floats, s1: Any, s2: Any, close: float = 0.0) -> Pairs:
+        one = np.eye(first.shape[-1])
+        return Pairs(self.ratios(first, second, s1, s2), one[first.argmax(-1)], one[second.argmin(-1)])
+
+    def spikes(self) -> tuple[Floats, Floats]:
+        many = float(self.joint.useful.size > 1)
+        return np.full(self.joint.shape, 1.0 - many), np.ones(self.joint.shape)
+
+    def ranges(self, rows: Floats) -> tuple[Floats, Floats]:
+        return rows.min(-1), rows.max(-1)
+
+    def ranges_of(self, values: Floats, s: Ints) -> tuple[Floats, Floats]:
+        return values.min(-1), values.max(-1)
+
+    def support(self, c: Floats) -> Extreme:
+        p = np.zeros(c.shape)
+        p[np.unravel_index(int(np.argmax(c)), c.shape)] = 1
+        return Extreme(float(c.max()), p)
+
+
+# --- the distribution is known ----------------------------------------------------------------------------------------
+
+
+def quotient(top: Any, bottom: Any) -> Floats:
+    """top / bottom with 0/0 = 1 (an output that never occurs tells nothing) and x/0 = ∞."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        out = np.asarray(top, float) / (np.asarray(bottom, float) + 0.0)  # + 0.0: x / −0.0 would be −∞
+    return np.where(np.isnan(out), 1.0, out)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exactly:
+    """F = {P̂}: privacy is promised at the estimate and nowhere else. A secret with P̂_s = 0 is not looked at."""
+    joint: Joint
+    kind: ClassVar[str] = "exactly"
+
+    def __post_init__(self) -> None:
+        checked_joint(self.joint, "a known distribution")
+
+    def worst(self, row: Floats, s1: int, s2: int) -> Worst:
+        q = self.joint.useful_given_secret
+        return Worst(float(quotient(row[s1] @ q[s1], row[s2] @ q[s2])), q[s1], q[s2])
+
+    def ratios(self, first: Floats, second: Floats, s1: Floats, s2: Floats) -> Floats:
+        q = self.joint.useful_given_secret
+        return quotient((first * q[s1]).sum(-1), (second * q[s2]).sum(-1))
+
+    def pairs(self, first: Floats, second: Floats, s1: Any, s2: Any, close: float = 0.0) -> Pairs:
+        q = self.joint.useful_given_secret
+        return Pairs(self.ratios(first, second, s1, s2), q[s1], q[s2])
+
+    def spikes(self) -> tuple[Floats, Floats]:
+        q = self.joint.useful_given_secret
+        return q, q
+
+    def ranges(self, rows: Floats) -> tuple[Floats, Floats]:
+        means = np.einsum("ysu,su->ys", rows, self.joint.useful_given_secret)
+        return means, means
+
+    def ranges_of(self, values: Floats, s: Ints) -> tuple[Floats, Floats]:
+        means = (values * self.joint.useful_given_secret[s]).sum(-1)
+        return means, means
+
+    def support(self, c: Floats) -> Extreme:
+        return Extreme(float((c * self.joint.p).sum()), self.joint.p)
+
+
+# --- a set known only by the range it gives to a vector ---------------------------------------------------------------
+
+
+Range = Callable[[Floats, int], tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Custom:
+    """A set given by `between`: (v, s) ↦ least and greatest Σ_u P(u|s) v_u over the set.
+
+    The two secrets of a pair are bounded apart, so levels are upper bounds: the set is taken as the product of its
+    conditionals. trusted=True states that `between` is proved (its floats lie outside the true range); only then can
+    mechanisms be sealed and released, and the certificate says that the bounds are as given by the set. A file carries
+    the name of the set, not its code: whoever loads it must put the set back into the claim to verify or release.
+
+    >>> joint = Joint.from_probabilities([[0.3, 0.2], [0.1, 0.4]])
+    >>> q = joint.useful_given_secret
+    >>> near = Custom(joint, lambda v, s: (0.9 * q[s] @ v + 0.1 * v.min(), 0.9 * q[s] @ v + 0.1 * v.max()))
+    >>> near.spikes()[0].round(2).tolist()
+    [[0.54, 0.36], [0.18, 0.72]]
+    """
+
+    joint: Joint
+    between: Range | None
+    trusted: bool = False
+    name: str = "custom"
+    kind: ClassVar[str] = "custom"
+
+    @property
+    def possible(self) -> Ints:
+        return np.arange(self.joint.secret.size)
+
+    def ranges_of(self, values: Floats, s: Ints) -> tuple[Floats, Floats]:
+        if self.between is None:
+            raise InputError(
+                f"the set {self.name!r} is defined by code that is not in the file. Rebuild it with sf.Custom to "
+                "measure or verify levels over it."
+            )
+        ends = np.array([self.between(np.asarray(v, float), int(t)) for v, t in zip(values, s, strict=True)], float)
+        low, high = ends.reshape(-1, 2).T
+        if not np.all(low <= high):  # catches NaN
+            raise InputError(f"the set {self.name!r} gave a range whose least value exceeds its greatest.")
+        return np.maximum(low, values.min(1)), np.minimum(high, values.max(1))
+
+    def ranges(self, rows: Floats) -> tuple[Floats, Floats]:
+        v = np.broadcast_to(rows, (len(rows), *self.joint.shape))
+        y, s, u = v.shape
+        low, high = self.ranges_of(v.reshape(-1, u), np.tile(np.arange(s), y))
+        return low.reshape(y, s), high.reshape(y, s)
+
+    def spikes(self) -> tuple[Floats, Floats]:
+        s, u = self.joint.shape
+        low, high = self.ranges(np.broadcast_to(np.eye(u)[:, None, :], (u, s, u)))
+        return low.T, high.T
+
+    def ratios(self, first: Floats, second: Floats, s1: Any, s2: Any) -> Floats:
+        return quotient(self.ranges_of(first, s1)[1], self.ranges_of(second, s2)[0])
+
+    def pairs(self, first: Floats, second: Floats, s1: Any, s2: Any, close: float = 0.0) -> Pairs:
+        return pairs_of(self, first, second, s1, s2)
+
+    def worst(self, row: Floats, s1: int, s2: int) -> Worst:
+        """The ratio; a set that only gives ranges cannot name conditionals that attain it, so they are NaN."""
+        ratio = self.ratios(row[None, s1], row[None, s2], np.array([s1]), np.array([s2]))[0]
+        unknown = np.full(row.shape[1], np.nan)
+        return Worst(float(ratio), unknown, unknown)
+
+    def support(self, c: Floats) -> Extreme:
+        """An upper bound of ⟨c, P⟩: the greatest conditional mean over secrets; the maximiser is not known."""
+        high = self.ranges_of(c, np.arange(len(c)))[1]
+        return Extreme(float(high.max()), np.full(c.shape, np.nan))
