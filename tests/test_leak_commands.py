@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import sfumato as sf
 from sfumato.cli import cli
 from sfumato.privacy.overview import map_of, overview
-from sfumato.reproduce import FIGURES
+from sfumato.reproduce import FIGURES, figure
 
 
 def run(*args):
@@ -111,11 +111,9 @@ def test_figures_are_reproduced_as_data_and_picture(tmp_path):
     assert wrong.exit_code == 2 and "004-fig1" in str(wrong.output)
 
 
-def test_every_figure_has_its_module():
-    import importlib
-
-    for module in FIGURES.values():
-        assert callable(importlib.import_module(module).run)
+def test_every_figure_has_its_function_and_a_caption():
+    for name in FIGURES:
+        assert callable(figure(name)) and figure(name).__doc__
 
 
 def test_audit_exits_with_five_when_a_promise_is_false(file):

@@ -4,6 +4,7 @@ import csv
 import importlib
 import math
 import pkgutil
+import re
 
 import numpy as np
 import pytest
@@ -22,9 +23,11 @@ def table(path):
 
 
 def test_the_registry_and_the_folder_agree():
-    names = {f"{folder.__name__}.{m.name}" for m in pkgutil.iter_modules(folder.__path__)}
-    figures = {name for name in names if hasattr(importlib.import_module(name), "run")}
-    assert figures == set(FIGURES.values())
+    found = set()
+    for module in pkgutil.iter_modules(folder.__path__):
+        own = vars(importlib.import_module(f"{folder.__name__}.{module.name}"))
+        found |= {f"{module.name}:{name}" for name in own if re.fullmatch(r"run|(fig|ex|tab)\d", name)}
+    assert found == set(FIGURES.values())
 
 
 def test_an_unknown_figure_is_refused_by_name(tmp_path):
