@@ -115,6 +115,7 @@ def test_the_bound_grows_with_epsilon_and_falls_with_the_radius(pair):
     assert wide <= levels[0] * 1.01
 
 
+@pytest.mark.long
 @settings(max_examples=8)
 @given(joints(useful=(2, 2)), epsilons(0.1, 2.0))
 def test_permuted_tables_have_the_same_bound(joint, epsilon):

@@ -339,6 +339,7 @@ def test_nothing_of_the_rows_but_labels_is_in_a_file_that_assumes_nothing(tmp_pa
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
+@pytest.mark.long
 def test_the_chain_is_found_and_a_star_is_contradicted():
     rows = people(20_000, columns=4, labels=4, seed=3)
     tree = sf.bundle(rows, "secret", ["c0", "c1", "c2", "c3"], 1.0, assuming="tree")

@@ -72,6 +72,7 @@ def test_a_grid_that_is_none_is_refused(text):
 # --- laws of the figures --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @settings(max_examples=3)
 @given(joints(secrets=(2, 3), useful=(2, 3), empty_cells=False), epsilons(0.2, 2.0))
 def test_what_is_kept_is_below_its_bound_and_that_below_the_ceiling(joint, epsilon):
@@ -276,6 +277,7 @@ def test_a_joint_without_rows_asks_for_a_set():
 # --- what is shown --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_advice_weighs_only_mechanisms_with_the_same_promise():
     found = quick(["nr", "ballopt", "precise", "grr", "plain-oue"], [1.0])
     best = {a.aim: a for a in advice(found.at(1.0))}

@@ -193,6 +193,7 @@ def test_robust_designs_keep_the_promise_at_every_distribution_sampled(seed, eps
     assert made.value <= made.bound + 1e-9
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(2))
 def test_more_is_kept_than_under_lip_or_rldp_and_more_under_a_weaker_promise(seed):
     joint = table(3 * seed + 1, (2, 3))

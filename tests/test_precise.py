@@ -156,6 +156,7 @@ def test_a_value_that_never_occurs_is_no_obstacle():
     assert made.certificate.holds and made.value < math.inf
 
 
+@pytest.mark.long
 def test_each_target_stays_near_its_own_best():
     ball = sf.ChiSquareBall(JOINT)
     each = sf.design(ball, 0.5, "precise", time_limit=5, target="each")

@@ -116,6 +116,7 @@ def test_adult_figures():
     assert sf.design(ball, 0.5, "ballopt").value / joint.entropy >= 0.468
 
 
+@pytest.mark.long
 def test_more_budget_more_rows_and_less_confidence_keep_more():
     joint = sf.datasets.adult("sex", "race")
     small = sf.Joint.from_counts(np.asarray(joint.counts) // 10 + 1)

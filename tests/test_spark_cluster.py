@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+import pytest
 from tests.spark_cluster import run
 from tests.test_release import ALL, rows
 from tests.test_spark import expected, multiset
@@ -20,6 +21,7 @@ HERE = Path(__file__).parent
 SRR = ALL["srr"]
 
 
+@pytest.mark.long
 def test_killed_and_overtaken_tasks_repeat_their_noise_and_write_no_row_twice(tmp_path):
     said = json.loads(run([sys.executable, str(HERE / "spark_killing.py"), str(tmp_path)], tmp_path).splitlines()[-1])
 
@@ -52,6 +54,7 @@ def test_spark_connect_serves_all_three(tmp_path):
     assert not (tmp_path / "bad.parquet").exists()
 
 
+@pytest.mark.long
 def test_the_example_runs_under_spark_submit(tmp_path):
     import pyspark
 
