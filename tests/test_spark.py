@@ -316,6 +316,18 @@ def test_rows_that_do_not_fit_are_refused_in_our_words(value, what, keep, spark,
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize(("keep", "name"), [([], None), (["id"], None), (["id"], "id")])
+def test_a_secret_that_is_promised_about_and_not_read_is_compared_with_its_labels(keep, name, spark, tmp_path):
+    made = sf.design(sf.ChiSquareBall(sf.tabulate(TABLE, "ill", "town")), 1.0, "grr", reads="useful").mechanism
+    ill = pa.array([*TABLE.column("ill").to_pylist()[:-1], "s3cret"])
+    bad = spark.createDataFrame(TABLE.set_column(TABLE.schema.get_field_index("ill"), "ill", ill))
+
+    with pytest.raises(sf.DataError, match=r"^column 'ill': the value is not in the alphabet"):
+        sf.release(bad, made, tmp_path / "out.parquet", keep=keep, id=name)
+
+    assert os.listdir(tmp_path) == []
+
+
 def test_bad_requests_are_refused_before_any_job(people, tmp_path, spark):
     for arguments, match in (
         (dict(to=tmp_path / "out.csv"), "folder of Parquet files"), (dict(to=tmp_path / "no" / "out"), "does not exist"),

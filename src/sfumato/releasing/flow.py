@@ -70,7 +70,9 @@ class Flow:
         coded = {**(private[0] if made.reads == "both" else {}), **private[1]}
         if len(set(coded.values())) != len(coded):
             raise InputError(f"one column is read twice: {', '.join(coded.values())}. Name each column once.")
-        about = made.reads != "both" and getattr(getattr(made, "claim", None), "within", None) is not None
+        about = made.reads != "both" and made.claim is not None and (
+            made.claim.assuming != "nothing" if isinstance(made, Bundle) else made.claim.within is not None
+        )
         compared = {own: n for own, n in private[0].items() if about and (options.secret or n in source.columns)}
         for name in (*coded.values(), *compared.values()):
             find_column(name, source.columns, source.name)

@@ -21,7 +21,7 @@ from sfumato.errors import DataError, InputError
 from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark import worker
 from sfumato.releasing.spark.digest import digest
-from sfumato.releasing.spark.reading import answer_keys, job_of, kept_fields
+from sfumato.releasing.spark.reading import answer_keys, job_of, kept_fields, looked_at
 from sfumato.sources.spark_frames import column, map_in_arrow, plain_columns
 
 RANDOM = re.compile(r"\b(uuid|rand|randn|random|shuffle|monotonically_increasing_id|spark_partition_id)\(")
@@ -31,7 +31,7 @@ MOVED = re.compile(r"^\W*(Sort|RepartitionByExpression|Aggregate|Window|Deduplic
 
 def named_rows(flow: Flow) -> Any:
     """The rows as columns c… (read), k… (kept) and d (a digest of the name)."""
-    frame, coded = flow.source.cluster, list(flow.coded.values())
+    frame, coded = flow.source.cluster, looked_at(flow)
     inner = [f"i{i}" for i in range(len(flow.id))]
     named = frame.select(*(column(n) for n in flow.id)).schema.fields
     rows = frame.select(
@@ -89,7 +89,7 @@ def check_order(flow: Flow) -> None:
 
 def _plans(flow: Flow) -> tuple[str, str]:
     """The plan for the columns that are used, as text: as it was asked for, and optimised."""
-    used = dict.fromkeys((*flow.coded.values(), *flow.kept, *flow.id))
+    used = dict.fromkeys((*looked_at(flow), *flow.kept, *flow.id))
     frame = flow.source.cluster.select(*(column(n) for n in used))
     classic = type(frame).__module__.startswith("pyspark.sql.classic")
     text = str(frame._jdf.queryExecution().toString() if classic else frame._explain_string(extended=True))

@@ -20,7 +20,13 @@ def job_of(flow: Flow) -> worker.Job:
     record = msgspec.json.encode(any_record(flow.mechanism))
     guessed = any(c.role == "guess" for c in flow.decoder.columns)
     inputs = len(worker.coded_apart(flow.mechanism))
-    return worker.Job(record, flow.stream.key, GUESS if guessed else flow.decode, len(flow.kept), inputs)
+    decode, compared = GUESS if guessed else flow.decode, tuple(flow.compared)
+    return worker.Job(record, flow.stream.key, decode, len(flow.kept), inputs, compared)
+
+
+def looked_at(flow: Flow) -> list[str]:
+    """The columns that workers look at: those of the input code in its order, then those that are only compared."""
+    return [*(flow.coded[c.name] for c in worker.reading(flow.mechanism)), *flow.compared.values()]
 
 
 def encoded(flow: Flow) -> Any:
@@ -29,7 +35,7 @@ def encoded(flow: Flow) -> Any:
 
     passed = [StructField(name, field.dataType) for name, field in kept_fields(flow).items()]
     schema = StructType([*passed, *(StructField(name, LongType()) for name in (*job_of(flow).codes, WEIGHT))])
-    frame, coded = flow.source.cluster, [flow.coded[c.name] for c in worker.reading(flow.mechanism)]
+    frame, coded = flow.source.cluster, looked_at(flow)
     if counted_first(flow):
         rows = grouped(frame, coded)
     else:

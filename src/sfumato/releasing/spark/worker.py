@@ -38,6 +38,7 @@ class Job:
     decode: str
     kept: int  # the number of kept columns k0, k1, …
     inputs: int = 1  # columns x0, x1, … that hold the code of a record: a bundle's may not fit into one
+    compared: tuple[str, ...] = ()  # columns of a secret that is promised about and not read, after those that are
 
     @property
     def names(self) -> list[str]:
@@ -83,7 +84,7 @@ def encode(job: Job, batches: Batches) -> Batches:
     made = _made(job.mechanism)
     groups, kept = coded_apart(made), [f"k{i}" for i in range(job.kept)]
     for batch in batches:
-        codes, weights = _codes(groups, batch), weights_of(batch)
+        codes, weights = _codes(job, groups, batch), weights_of(batch)
         if not kept and len(codes) == 1:
             codes[0], inverse = np.unique(codes[0], return_inverse=True)
             totals = np.zeros(len(codes[0]), np.int64)
@@ -171,18 +172,22 @@ def answer(job: Job, batches: Batches) -> Batches:
     own, placed = _drawing(job, made)
     groups, turned, kept = coded_apart(made), decoding_of(made, job.decode, placed), job.names[1:]
     for batch in batches:
-        codes = np.stack([np.asarray(c, np.int64) for c in _codes(groups, batch)])
+        codes = np.stack([np.asarray(c, np.int64) for c in _codes(job, groups, batch)])
         placed.settle(_digests(batch.column("d")).tobytes(), codes[0], np.zeros(codes.shape[1], np.int64))
         labels = turned.arrays(own(codes), 0)
         arrays = [*(batch.column(n) for n in kept), *(x.cast(pa.string()) for x in labels)]
         yield pa.RecordBatch.from_arrays(arrays, names=[*kept, *(f"y{i}" for i in range(len(labels)))])
 
 
-def _codes(groups: list[Alphabet], batch: pa.RecordBatch) -> list[Any]:
-    """The input codes of rows, from the columns c0, c1, … that are read."""
+def _codes(job: Job, groups: list[Alphabet], batch: pa.RecordBatch) -> list[Any]:
+    """The input codes of rows, from the columns c0, c1, … that are read. Whoever's secret has a label that the promise
+    does not know is refused, read or not."""
     names = [name for group in groups for name in group.names]
     coded = pa.RecordBatch.from_arrays([batch.column(f"c{i}") for i in range(len(names))], names=names)
+    secret = {c.name: c for c in _made(job.mechanism).secret.columns}
     with worker_errors():
+        for i, name in enumerate(job.compared, len(names)):
+            secret[name].encode(batch.column(f"c{i}"))
         return [group.encode(coded) for group in groups]
 
 
