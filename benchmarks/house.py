@@ -30,7 +30,7 @@ from sfumato.cli.app import cli
 HOME = str(pathlib.Path(sfumato.__file__).parent) + "/"
 rng = np.random.default_rng(5)
 folder = pathlib.Path(tempfile.mkdtemp())
-people = pa.table({"health": rng.choice(["ill", "well"], 600), "town": rng.choice(["A", "B"], 600)})
+people = pa.table({"health": rng.choice(["ill", "well"], 6_000), "town": rng.choice(["A", "B"], 6_000)})
 csv.write_csv(people, folder / "t.csv")
 crossed, first = set(), {}
 
