@@ -300,14 +300,14 @@ def test_an_output_in_no_folder_or_of_no_format(folder):
 @pytest.mark.parametrize("nameless", [True, False], ids=["nameless", "hidden"])
 @pytest.mark.parametrize("name", ["out.csv", "out.manifest.json", "out.report.html", "out.mechanism.json"])
 def test_a_file_that_cannot_be_named_takes_the_others_back(folder, monkeypatch, name, nameless):
-    real = atomic.Draft.publish
+    real = atomic.FileDraft.publish
 
     def publish(draft, *, replace):
         if draft.target.name == name:
             raise OSError(errno.ENOSPC, "full")
         real(draft, replace=replace)
 
-    monkeypatch.setattr(atomic.Draft, "publish", publish)
+    monkeypatch.setattr(atomic.FileDraft, "publish", publish)
     if not nameless:
         monkeypatch.setattr(atomic, "UNNAMED", 0)
     refused(folder, asked(folder, write(folder, GOOD)), 6, f"{name} could not be written", "Nothing was left behind")

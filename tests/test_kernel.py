@@ -194,7 +194,7 @@ def _named(law, reads):
 def test_a_product_is_drawn_as_the_kernel_says():
     one = mechanism_files.law("cells", 2, 2, "both", np.random.default_rng(1)).rounded(5, 2.0**-3)
     two = mechanism_files.law("table", 2, 2, "useful", np.random.default_rng(2)).rounded(5, 2.0**-3)
-    made = sf.mechanism.Product((sf.mechanism.Part(one, (0,), 1), sf.mechanism.Part(two, (0,), 1)), 2, (2,))
+    made = sf.mechanism.Product((sf.mechanism.Factor(one, (0,), 1), sf.mechanism.Factor(two, (0,), 1)), 2, (2,))
     law = kernel.admitted(mechanism_files.data(_named(made, "both"))).law
     words = np.array(list(itertools.product(range(32), repeat=2)), np.uint64)
     counts = [Counter(made.draw(np.full(len(words), x), words).tolist()) for x in range(4)]

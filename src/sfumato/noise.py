@@ -129,7 +129,8 @@ def common(
     half of ε and of δ for each. What is left of the rows, by the noisy counts, gets a label of its own where it stands
     out from the noise, and goes to the commonest otherwise: a secret that hardly occurs would cost all the others.
     """
-    rate = epsilon / 2
+    counts = {label: counts[label] for label in sorted(counts, key=lambda x: (x is not None, x or ""))}
+    rate = epsilon / 2  # the order of labels is their own: that of rows would decide between equal counts
     tau = max(threshold(float(rate), delta / 2), least)
     noisy = dict(zip(counts, (n + x for n, x in zip(
         counts.values(), two_sided(rate, len(counts), below), strict=True)), strict=True))
@@ -208,7 +209,7 @@ def _grouped(joint: Joint, name: str, kept: Common) -> Joint:
     columns = [*joint.secret.columns, *joint.useful.columns]
     at = [c.name for c in columns].index(name)
     old = columns[at]
-    columns[at] = kept.column(name, lambda texts: sorted(texts, key=(*old.labels, kept.other).index), old.dtype)
+    columns[at] = kept.column(name, sorted, "string")  # what kind and order all labels have would tell of others
     to = [columns[at].code(x) for x in old.labels]
     assert joint.counts is not None
     table = np.moveaxis(joint.counts.reshape([c.size for c in (*joint.secret.columns, *joint.useful.columns)]), at, 0)

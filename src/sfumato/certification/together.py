@@ -23,6 +23,7 @@ from sfumato.errors import ClaimError, InputError
 from sfumato.joint import Noise
 from sfumato.mechanism import Bundle, Mechanism, Unary
 from sfumato.mechanism.bundle import part_name
+from sfumato.mechanism.file import record_of
 
 STAND_IN_BITS = 60
 MODELS = {
@@ -90,9 +91,19 @@ def _of_row(bundle: Bundle, ratios: Sequence[Fraction | float]) -> Attained:
 
 
 def noises(made: Mechanism | Bundle) -> dict[str, Noise]:
-    """The draws of noisy counts that a design rests on, by the fingerprint of the counts: each is paid for once."""
-    joints = [part.joint for part in (made.parts if isinstance(made, Bundle) else (made,))]
-    return {joint.fingerprint: joint.noise for joint in joints if joint is not None and joint.noise is not None}
+    """The draws of noisy counts that a design rests on, by the fingerprint of the counts: each is paid for once.
+
+    Where only labels were drawn, equal ones do not tell one draw from another: every file counts, by its own name.
+    """
+    found: dict[str, Noise] = {}
+    for part in made.parts if isinstance(made, Bundle) else (made,):
+        joint = part.joint
+        if joint is None or joint.noise is None:
+            continue
+        name = joint.fingerprint if joint.noise.counts > 0 else f"{joint.fingerprint} {record_of(part).checksum}"
+        if name not in found or found[name].epsilon < joint.noise.epsilon:
+            found[name] = joint.noise
+    return found
 
 
 def _greatest(parts: Sequence[Mechanism]) -> tuple[float, Mechanism]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from sfumato.cli.console import pairs, story
+from sfumato.cli.console import story
 from sfumato.errors import InputError
 
 
@@ -34,7 +34,7 @@ def studio(table: Path | None, port: int | None, no_browser: bool, ledger: Path 
         raise InputError(f"{table} could not be read: No such file or directory.")
 
     def ready(address: str) -> None:
-        pairs([("studio", address)])
+        click.echo(address)  # on a line of its own, whole
         story("The address works once, in this browser alone. Ctrl-C stops the studio and removes what it held.")
         if not no_browser:
             import webbrowser

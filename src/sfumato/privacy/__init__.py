@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.lattice import EDGES, Lattice, lattice
     from sfumato.privacy.ldp import LDP
     from sfumato.privacy.lip import LIP
-    from sfumato.privacy.measure import Measure, Reading, Witness
+    from sfumato.privacy.measures import Measure, Reading, Witness
     from sfumato.privacy.order_map import LeakageMap, leakage_map
     from sfumato.privacy.overview import about_one_person
     from sfumato.privacy.pml import PML
@@ -61,6 +61,8 @@ def measure(
     >>> round(found.value, 6), found.gap <= 1e-10, found.witness.other is not None
     (0.57983, True, True)
     """
+    from sfumato.privacy.rldp import RLDP
+
     if isinstance(notion, RLDP):
         if prior is not None:
             raise InputError("RLDP holds for every distribution in its set; it takes no prior.")
@@ -109,9 +111,9 @@ on_demand(__name__, {
     "Arimoto": ".information", "BayesLeakage": ".gain", "Contraction": ".dependence", "EDGES": ".lattice",
     "GainLeakage": ".gain", "LDP": ".ldp", "LIP": ".lip", "Lattice": ".lattice", "Leakage": ".alpha_beta",
     "LeakageMap": ".order_map", "MaximalAlphaLeakage": ".information", "MaximalCorrelation": ".dependence",
-    "MaximalLeakage": ".gain", "Measure": ".measure", "PML": ".pml", "PointwiseLeakage": ".gain",
-    "RLDP": ".rldp", "Reading": ".measure", "RenyiLDP": ".renyi_ldp", "SRLIP": ".srlip", "Shannon": ".information",
-    "Sibson": ".information", "TiltedLeakage": ".alpha_beta", "TotalVariation": ".dependence", "Witness": ".measure",
+    "MaximalLeakage": ".gain", "Measure": ".measures", "PML": ".pml", "PointwiseLeakage": ".gain",
+    "RLDP": ".rldp", "Reading": ".measures", "RenyiLDP": ".renyi_ldp", "SRLIP": ".srlip", "Shannon": ".information",
+    "Sibson": ".information", "TiltedLeakage": ".alpha_beta", "TotalVariation": ".dependence", "Witness": ".measures",
     "WorstInputLeakage": ".alpha_beta", "about_one_person": ".overview", "apart": ".channel",
     "lattice": ".lattice", "leakage_map": ".order_map", "together": ".channel",
 })

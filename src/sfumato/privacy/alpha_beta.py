@@ -15,7 +15,7 @@ from sfumato.logs import log_or_minus_infinity, log_sum_exp
 from sfumato.privacy import renyi
 from sfumato.privacy.channel import Live, live
 from sfumato.privacy.ldp import LDP
-from sfumato.privacy.measure import GAP, Measure, Reading
+from sfumato.privacy.measures import GAP, Measure, Reading
 
 if TYPE_CHECKING:
     from sfumato.optimise.saddle.tilted import Orders

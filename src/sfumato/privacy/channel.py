@@ -11,7 +11,7 @@ from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
-from sfumato.privacy.measure import Witness
+from sfumato.privacy.measures import Witness
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Channels Q[y, x] and priors p[x]: checked once, cut down to what can be seen, and seen from the secret.

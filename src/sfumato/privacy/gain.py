@@ -12,7 +12,7 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.privacy.channel import live
 from sfumato.privacy.lip import concentrated
-from sfumato.privacy.measure import Measure, Reading
+from sfumato.privacy.measures import Measure, Reading
 
 # --- g-leakage: the gain of an adversary who is paid g[w, x] for the guess w when the input is x ----------------------
 

@@ -13,7 +13,7 @@ from sfumato.logs import log_or_minus_infinity, log_sum_exp
 from sfumato.privacy.alpha_beta import Leakage
 from sfumato.privacy.channel import live
 from sfumato.privacy.gain import BayesLeakage, MaximalLeakage
-from sfumato.privacy.measure import GAP, Measure, Reading
+from sfumato.privacy.measures import GAP, Measure, Reading
 
 # --- shannon's mutual information, and the capacity as its worst case -------------------------------------------------
 

@@ -15,7 +15,7 @@ from sfumato.privacy.gain import BayesLeakage, MaximalLeakage, PointwiseLeakage
 from sfumato.privacy.information import Arimoto, MaximalAlphaLeakage, Shannon, Sibson
 from sfumato.privacy.ldp import LDP
 from sfumato.privacy.lip import LIP
-from sfumato.privacy.measure import Measure, Reading
+from sfumato.privacy.measures import Measure, Reading
 from sfumato.privacy.renyi_ldp import RenyiLDP
 
 Values = Mapping[str, float]

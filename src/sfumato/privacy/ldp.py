@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.privacy.channel import live
-from sfumato.privacy.measure import Measure, Reading
+from sfumato.privacy.measures import Measure, Reading
 from sfumato.privacy.rldp import RLDP
 from sfumato.uncertainty import Exactly
 

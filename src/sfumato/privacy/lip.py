@@ -13,7 +13,7 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.privacy.channel import live
 from sfumato.privacy.ldp import LDP
-from sfumato.privacy.measure import Measure, Reading
+from sfumato.privacy.measures import Measure, Reading
 from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
 from sfumato.uncertainty.shifts import worst_shifts
 from sfumato.uncertainty.stated import quotient

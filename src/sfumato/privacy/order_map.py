@@ -15,7 +15,7 @@ from sfumato.alphabet import Floats
 from sfumato.privacy import renyi
 from sfumato.privacy.alpha_beta import Leakage, nothing_leaks
 from sfumato.privacy.channel import Live, live
-from sfumato.privacy.measure import GAP
+from sfumato.privacy.measures import GAP
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,7 +20,7 @@ from sfumato.privacy.information import Arimoto, MaximalAlphaLeakage, Shannon, S
 from sfumato.privacy.lattice import Lattice, lattice
 from sfumato.privacy.ldp import LDP
 from sfumato.privacy.lip import LIP
-from sfumato.privacy.measure import Measure, Reading
+from sfumato.privacy.measures import Measure, Reading
 from sfumato.privacy.order_map import LeakageMap, leakage_map
 from sfumato.privacy.pml import PML
 from sfumato.privacy.renyi_ldp import RenyiLDP

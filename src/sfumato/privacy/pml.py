@@ -11,7 +11,7 @@ from sfumato.mechanism import Mechanism
 from sfumato.privacy.gain import PointwiseLeakage
 from sfumato.privacy.ldp import LDP
 from sfumato.privacy.lip import shift_level
-from sfumato.privacy.measure import Measure, Reading
+from sfumato.privacy.measures import Measure, Reading
 from sfumato.uncertainty import UncertaintySet
 
 

@@ -10,7 +10,7 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.privacy import renyi
 from sfumato.privacy.channel import live
-from sfumato.privacy.measure import Measure, Reading
+from sfumato.privacy.measures import Measure, Reading
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,7 +12,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
-from sfumato.privacy.measure import Reading, Witness
+from sfumato.privacy.measures import Reading, Witness
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 from sfumato.uncertainty.pairs import best_pairs
 from sfumato.uncertainty.stated import quotient

@@ -20,7 +20,7 @@ from typing import Any
 
 from sfumato.alphabet import Column, Label, spelled
 from sfumato.binning import value_counts
-from sfumato.errors import InputError, listed, option
+from sfumato.errors import InputError, binned, listed, option
 from sfumato.joint import Joint, Noise
 from sfumato.mechanism import load_counts
 from sfumato.noise import CLEAR, DIGITS, LABELS, SEEDED, Below, common, edge, round_numbers, two_sided
@@ -85,8 +85,11 @@ def _sentences(columns: Mapping[str, Column], labelled: list[str], noise: Noise)
     what = [f"labels of {listed(labelled)} that many people have"] if labelled else []
     what += [f"edges of {listed(cut)} near quantiles"] if cut else []
     delta = f", δ = {noise.delta:g}" if noise.delta else ""
-    return [f"ε = {noise.epsilon:g}{delta} went to {' and '.join(what)} (public ones cost nothing: the options labels, "
-            "public-labels and bins)"]
+    others = [f"of {name} all other values, missing ones too, count as {column.other!r}"
+              for name, column in columns.items() if column.other is not None]
+    paid = (f"ε = {noise.epsilon:g}{delta} went to {' and '.join(what)} (public ones cost nothing: the options labels, "
+            "public-labels and bins)")
+    return [*others, paid]
 
 
 def unsaid(wishes: Wishes) -> dict[str, Any]:
@@ -155,6 +158,7 @@ def _edged(
     missing, asks = rows - int(counts.sum()), wishes.missing == "category" and not wishes.is_public(name)
     edges = [] if isinstance(rule, int) else rule
     if isinstance(rule, int):
+        rule = _affordable(name, rule, rows, epsilon, automatic=name in wishes.automatic)
         epsilon /= rule
         edges = rounded(sorted({edge(values, counts, Fraction(i, rule), epsilon, below) for i in range(1, rule)}))
     if not asks:
@@ -162,6 +166,21 @@ def _edged(
     stands = missing + next(two_sided(epsilon, 1, below)) >= CLEAR * math.sqrt(2) / float(epsilon)
     column = Column.of(name, cuts=edges, missing=stands, dtype="number")
     return column if stands else replace(column, other=column.labels[column.size // 2])
+
+
+def _affordable(name: str, bins: int, rows: int, epsilon: Fraction, *, automatic: bool) -> int:
+    """As many bins as can be cut by noise: an edge a whole bin away must be less likely than one in a hundred, over all
+    round numbers. Fewer where nobody said how many; nothing of the rows but their number is asked."""
+    need = 2 * (math.log(len(round_numbers())) + math.log(100))
+    for fewer in range(bins, 1, -1):
+        if float(epsilon) / fewer * rows / fewer >= need:
+            return fewer
+        if not automatic:
+            break
+    raise InputError(
+        f"the edges of {name!r} cannot be told from {rows:,} rows at this ε: noise would move them by more than a bin. "
+        f"Give them ({binned(name, [20, 50])}), leave the column out, or ask for more rows or a larger ε."
+    )
 
 
 def rounded(edges: list[float]) -> list[float]:

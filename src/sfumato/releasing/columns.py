@@ -168,6 +168,8 @@ def worth(rows: int, secrets: int, useful: Sequence[int], wishes: Wishes) -> flo
     """The share of their rows that all columns of these sizes are worth, at least, to whoever estimates: by the closed
     form for any distribution that is best for the worst of them, at even weights, times what counts with noise bring
     where there are rows enough for them."""
+    if secrets < 2:
+        return 1.0  # counting says that there is nothing to protect
     columns = (Column.of(str(i), range(k)) for i, k in enumerate(useful))
     joint = Joint.uniform(Alphabet.named("secret", secrets), Alphabet.of(*columns))
     epsilon = wishes.epsilon * (1 - LABELS if wishes.design != "exact" else 1)

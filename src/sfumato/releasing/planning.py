@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.alphabet import find_column
 from sfumato.certification import Certificate
 from sfumato.decimals import BITS, SHORT, at_least, at_most
-from sfumato.errors import InputError, listed, option, unknown
+from sfumato.errors import InputError, binned, listed, option, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism, load, save_counts
 from sfumato.optimise.budget import heard_by
@@ -358,6 +358,12 @@ def _bundle(
             f"({option('--design exact', 'design=exact')}), or assume nothing."
         )
     wishes, choice = chosen(basis, wishes, keep, rest.columns, bundle=True)
+    if not told_all and (found := [n for n, rule in unsaid(wishes).items() if isinstance(rule, int)]):
+        raise InputError(
+            f"a bundle cannot pay for edges of bins, and those of {listed(found)} would be taken from the rows. Give "
+            f"them ({binned(found[0], [20, 50])}), leave the column out, or ask for them exactly "
+            f"({option('--design exact', 'design=exact')})."
+        )
     if not told_all and (open_yet := list(unsaid(wishes))):
         raise InputError(
             f"a bundle takes labels and edges as they are found, and nobody said that those of {listed(open_yet)} are "

@@ -13,7 +13,7 @@ from sfumato.mechanism import Layout, Mechanism
 from sfumato.mechanism.law import scale
 from sfumato.privacy import LDP, LIP, BayesLeakage, Contraction, MaximalLeakage, PointwiseLeakage, Shannon
 from sfumato.privacy.channel import LISTED_CELLS, listed, seen_from_secret
-from sfumato.privacy.measure import Measure
+from sfumato.privacy.measures import Measure
 from sfumato.reporting.figures import Attack, Leak, Suspect
 
 # --- what a level of privacy means for somebody who believes something ------------------------------------------------

@@ -39,7 +39,7 @@ Style = tuple[str, str]
 class Meaning:
     """The meaning of a source's text.
 
-    >>> meant = Reading(("", "NA"), {"pay": (".", ",")}).meant(pa.array(["1.234,5", "NA", "?"]), "pay")
+    >>> meant = Meaning(("", "NA"), {"pay": (".", ",")}).meant(pa.array(["1.234,5", "NA", "?"]), "pay")
     >>> meant.to_pylist()
     ['1234.5', None, '?']
     """
