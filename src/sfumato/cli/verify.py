@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import click
 
 from sfumato.cli.console import document, pairs, story
 from sfumato.cli.options import json_option
-from sfumato.decimals import LEVEL, level
+from sfumato.decimals import LEVEL, level, near
 from sfumato.errors import ClaimError
 
 
@@ -60,7 +61,13 @@ def verify(file: Path, as_json: bool) -> None:
         *([("worst at", at)] if at else []),
         *outside,
     ])
-    if not isinstance(mechanism, Bundle):
+    if isinstance(mechanism, Bundle):
+        from sfumato.certification.together import noises
+
+        if spent := math.fsum(noise.epsilon for noise in noises(mechanism).values()):
+            whole = level(found.level + spent)
+            story(f"With the noisy counts in the file, which took ε_d = {near(spent)} as it says: {whole} in all.")
+    else:
         for told in promises(mechanism, found):
             story(f"{told.sentence[0].upper()}{told.sentence[1:]}.")
         if mechanism.joint is not None and mechanism.joint.noise is not None:
