@@ -21,16 +21,17 @@ from sfumato.certification import certificate
 from sfumato.cli.app import cli
 from sfumato.designers.choose import _CAPPED
 from sfumato.designers.splitting import split
-from sfumato.joint import Noise
+from sfumato.joint import SAMPLER, Noise
 from sfumato.mechanism import Claim
 from sfumato.mechanism.file import checksum, record_of
-from sfumato.noise import projected, threshold, two_sided
+from sfumato.noise import SEEDED, projected, threshold, two_sided
 from sfumato.optimise.budget import FREE
 from sfumato.optimise.cone import Cap, Coordinates, RatioCone, repaired
 from sfumato.optimise.informative import most_informative
 from sfumato.optimise.master import InformationAim
 from sfumato.uncertainty.covering import simulated_radius
 from sfumato.uncertainty.power_tilting import divergence, greatest_mean
+from sfumato_kernel.reading import SAMPLERS
 
 EPSILON, KAPPA = 0.5, 2.0
 CLOSED = ("grr", "sue", "oue", "srr", "ir", "cr")
@@ -355,10 +356,15 @@ def test_the_kernel_reads_noise_and_lets_no_confidence_rest_on_it(noisy_design):
     sure = msgspec.structs.replace(claim, within=msgspec.structs.replace(claim.within, confidence=0.95))
     cheap = msgspec.structs.replace(record.design, noise=msgspec.structs.replace(noise, counts=2 * noise.epsilon))
     free = msgspec.structs.replace(record.design, noise=msgspec.structs.replace(noise, counts=0.0))
-    designs = [msgspec.structs.replace(record, design=x) for x in (cheap, free)]
+    other = msgspec.structs.replace(record.design, noise=msgspec.structs.replace(noise, rows=noise.rows + 1))
+    designs = [msgspec.structs.replace(record, design=x) for x in (cheap, free, other)]
     for forged in (msgspec.structs.replace(record, claim=sure), *designs):
         with pytest.raises(kernel.Refused, match="noise"):
             kernel.verify(written(forged))
+    words = msgspec.structs.replace(record.design, noise=msgspec.structs.replace(noise, sampler="exact: ε_d = 0"))
+    with pytest.raises(kernel.Refused, match="sampler"):
+        kernel.verify(written(msgspec.structs.replace(record, design=words)))
+    assert (SAMPLER, SEEDED) == SAMPLERS
 
 
 def test_noisy_counts_are_kept_and_found_again(noisy_design, tmp_path):

@@ -11,6 +11,7 @@ import pytest
 from tests import chromium, forging, kernel_vectors
 
 import sfumato_kernel as kernel
+from sfumato.joint import SAMPLER
 
 SCRIPT = Path(kernel.__file__).with_name("verifier.js")
 VECTORS = json.loads(kernel_vectors.HERE.read_text())
@@ -64,13 +65,16 @@ def test_what_was_paid_for_labels_is_read_by_both(answers):
     """Without counts no part of it went to counts, and with counts some did."""
     honest = json.loads(next(v["file"] for v in VECTORS if v["proved"] and '"cells"' in v["file"] and '"ldp"' in v["file"]))
     s, u = (len(honest[side][0]["labels"]) for side in ("secret", "useful"))
-    noise = {"epsilon": 0.2, "rows": s * u, "counts": 0.0, "sampler": "two-sided"}
+    noise = {"epsilon": 0.2, "rows": s * u, "counts": 0.0, "sampler": SAMPLER}
     even, counts = {"probabilities": [[1 / (s * u)] * u] * s}, {"counts": [[1] * u] * s}
     designs = [{"source": "public", **data, "noise": {**noise, "counts": part}}
                for data, part in ((even, 0.0), (counts, 0.1), (even, 0.1), (counts, 0.0))]
+    told = {"source": "public", **counts, "noise": {**noise, "counts": 0.1}}
+    designs += [{**told, "noise": {**told["noise"], **x}} for x in ({"rows": s * u + 1}, {"sampler": "exact: proved, ε_d = 0"})]
+    designs += [{"source": "public", **even, "n": s * u + 1, "noise": noise}]
     files = [forging.sealed({**honest, "version": 2, "design": x}).decode() for x in designs]
 
-    assert answers(files) == [kernel_vectors.verdict(x.encode()) for x in files] == [True, True, False, False]
+    assert answers(files) == [kernel_vectors.verdict(x.encode()) for x in files] == [True, True, *[False] * 5]
 
 
 def _overdone():

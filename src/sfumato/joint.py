@@ -53,7 +53,7 @@ class Noise:
     def sentence(self) -> str:
         delta = f", δ = {self.delta:g}" if self.delta else ""
         what = "design counts with noise" if self.counts else "labels and edges, found with noise, and no counts"
-        return f"{what}, ε_d = {self.epsilon:g}{delta} ({self.sampler}); {self.rows:,} rows"
+        return f"{what}, ε_d = {self.epsilon:g}{delta} as it says ({self.sampler}); {self.rows:,} rows"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

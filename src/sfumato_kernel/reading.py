@@ -187,7 +187,8 @@ SETS = {
 }
 CLAIM = {"notion": among("ldp", "lip", "rldp", "srlip", "pml", "mi", "leakage"), "epsilon": EPSILON,
          "within?": tagged(SETS), "alpha?": order, "beta?": order, "also?": [claim, 0]}
-NOISE = {"epsilon": EPSILON, "rows": POSITIVE, "counts": EPSILON, "sampler": text, "delta?": real(0, 1),
+SAMPLERS = ("two-sided geometric, exact integers from the system's randomness", "seeded: not for release")
+NOISE = {"epsilon": EPSILON, "rows": POSITIVE, "counts": EPSILON, "sampler": among(*SAMPLERS), "delta?": real(0, 1),
          "coverage?": real(0, 1)}
 DESIGN = {"source": text, "counts?": [[WEIGHT]], "probabilities?": PROBABILITIES, "n?": POSITIVE, "fingerprint?": text,
           "noise?": NOISE}

@@ -91,7 +91,8 @@ def mechanism(document: dict[str, Any]) -> Mechanism:
     noise = document["design"] and document["design"]["noise"]
     counted = bool(noise) and document["design"]["counts"] is not None
     if noise and (document["version"] < 2 or not 0 <= noise["counts"] <= noise["epsilon"] > 0 or noise["delta"] == 1
-                  or (noise["counts"] > 0) != counted):
+                  or (noise["counts"] > 0) != counted or document["design"]["n"] not in (None, noise["rows"])
+                  or (counted and noise["rows"] != sum(map(sum, document["design"]["counts"])))):
         bad("the noise of the design counts is described by numbers that no noise has, or in a file of version 1")
     if len(found.claims) > reading.MANY:
         bad(f"there are more than {reading.MANY} claims")

@@ -278,21 +278,25 @@
     return second < 0 ? [first] : [first, second];
   }
 
+  const SAMPLERS = ["two-sided geometric, exact integers from the system's randomness", "seeded: not for release"];
+
   // What was paid for counts, or for labels where there are none: it changes no claim, but must be what noise can be.
-  function noise(found, version, counted) {
+  function noise(found, version, counts, n) {
+    const counted = counts !== null;
     if (found === null) return;
     if (version < 2n) refuse("noise of design counts in a file of version 1");
-    text(fields(found, "epsilon", "rows", "counts", "sampler", "delta", "coverage").get("sampler"));
+    if (!SAMPLERS.includes(fields(found, "epsilon", "rows", "counts", "sampler", "delta", "coverage").get("sampler"))) refuse("no sampler of noise");
     const paid = number(found.get("epsilon"), 1e6), own = number(found.get("counts"), 1e6), rows = whole(found.get("rows"));
     const [delta, coverage] = ["delta", "coverage"].map((name) => number(found.get(name) ?? 0n, 1));
     if (!((own > 0) === counted && own >= 0 && paid > 0 && own <= paid && delta < 1 && coverage <= 1) || !(rows > 0n && rows <= GREATEST)) refuse("no noise is like this");
+    if ((n !== null && whole(n) !== rows) || (counted && list(counts).flatMap(list).reduce((sum, x) => sum + whole(x), 0n) !== rows)) refuse("noise of another table");
   }
 
   // Whether there are design data; what they are only matters to sets that this verifier does not know, but they must be data.
   function design(found, secrets, useful, version) {
     if (found === null) return false;
     text(fields(found, "source", "counts", "probabilities", "n", "fingerprint", "noise").get("source"));
-    noise(found.get("noise") ?? null, version, (found.get("counts") ?? null) !== null);
+    noise(found.get("noise") ?? null, version, found.get("counts") ?? null, found.get("n") ?? null);
     if ((found.get("fingerprint") ?? null) !== null) text(found.get("fingerprint"));
     const counts = found.get("counts") ?? null, probabilities = found.get("probabilities") ?? null, n = found.get("n") ?? null;
     if (counts !== null && probabilities !== null) refuse("counts or probabilities, not both");
