@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import os
 import random
 from fractions import Fraction
 
@@ -39,7 +40,8 @@ def people(odd=False):
 
 def released(folder, text, *words):
     folder.mkdir(exist_ok=True)
-    (folder / "people.csv").write_text(text)
+    if not (folder / "people.csv").exists():
+        (folder / "people.csv").write_text(text)
     asked = ["release", folder / "people.csv", "--secret", "state", "--useful", "town,smokes,age", "--epsilon", 4]
     done = CliRunner().invoke(cli, [str(x) for x in (*asked, "--method", "grr", "--out", folder / "r.csv", *words)])
     assert done.exit_code == 0, done.output
@@ -110,6 +112,20 @@ def test_without_counts_the_file_says_what_labels_cost(tmp_path):
     assert sf.verify(tmp_path / "a" / "r.mechanism.json").holds
     again = released(tmp_path / "a", people(), "--design", "any", "--force")
     assert json.loads(again["r.mechanism.json"])["useful"] == record["useful"]
+
+
+def test_what_is_kept_of_a_table_is_not_used_for_one_written_later(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text(people())
+    asked = {"useful": ["town"], "method": "grr", "design": "any"}
+    sf.plan(path, "state", 4.0, **asked).keep()
+    kept = next(tmp_path.glob("*.counts.json"))
+
+    os.utime(path, (kept.stat().st_mtime + 1,) * 2)
+    with pytest.raises(sf.InputError, match="was written after"):
+        sf.plan(path, "state", 4.0, **asked)
+    os.utime(kept, (kept.stat().st_mtime + 2,) * 2)
+    assert sf.plan(path, "state", 4.0, **asked).kept is None
 
 
 def test_what_labels_cost_is_paid_once_and_public_ones_cost_nothing(tmp_path):

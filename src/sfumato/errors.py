@@ -6,6 +6,7 @@ import difflib
 import math
 import os
 import re
+import shlex
 import traceback
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
@@ -29,9 +30,23 @@ def spelled(text: str, *, shell: bool = False) -> str:
 
 
 def binned(name: str, bins: object = 10) -> str:
-    """How the bins of a column are said."""
-    told = f"'{name}={';'.join(map(str, bins))}'" if isinstance(bins, list) else f"{name}={bins}"
-    return option(f"--bins {told}", f"bins={{{name!r}: {bins!r}}}")
+    """How the bins of a column are said, as it can be typed.
+
+    >>> spelled(binned("day of visit", [30, 65]), shell=True)
+    "--bins 'day of visit=30;65'"
+    """
+    told = f"{name}={';'.join(map(str, bins)) if isinstance(bins, list) else bins}"
+    return option(f"--bins {shlex.quote(told)}", f"bins={{{name!r}: {bins!r}}}")
+
+
+def grouped(name: str, least: int = 20) -> str:
+    """How labels of a column that few rows have are put together."""
+    return option(f"--rare {shlex.quote(f'{name}={least}')}", f"rare={{{name!r}: {least}}}")
+
+
+def called_public(name: str) -> str:
+    """How the labels of a column are called public."""
+    return option(f"--public-labels {shlex.quote(name)}", f"public=[{name!r}]")
 
 
 AS_CATEGORY = option("--missing category", "missing='category'")

@@ -20,14 +20,13 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.alphabet import Alphabet, Column, Floats, Ints, Label
-from sfumato.errors import InputError, binned, option
+from sfumato.errors import InputError, binned, called_public, option
 from sfumato.joint import Joint, Noise
 
 LABELS = 0.2  # of ε, at most, for labels and edges that nobody gave
 DELTA = 1e-9  # chance, at most, that a label tells of a single person, where none is given
 CLEAR = 3.0  # standard deviations of noise from which rows without a label of their own get one together
 DIGITS, TENS = 3, range(-6, 13)  # of the round numbers among which edges are chosen: 0.00000100 to 9,990,000,000,000
-PUBLIC = option("--public-labels {}", "public=['{}']")
 SEEDED = "seeded: not for release"  # instead of the sampler, where somebody can draw the same noise again
 Below = Callable[[int], int]  # a whole number from 0 to below k, all alike
 
@@ -145,7 +144,7 @@ def common(
     if len({*kept.labels, kept.other}) < 2:
         raise InputError(
             f"no two labels of {name!r} are common enough to be told apart from single people at this ε and δ "
-            f"({tau:,.0f} people each). If they are known to everybody, say so ({PUBLIC.format(name, name)}) or list "
+            f"({tau:,.0f} people each). If they are known to everybody, say so ({called_public(name)}) or list "
             f"them ({option('--labels', 'labels=')}); more rows or a larger ε help too."
         )
     return kept

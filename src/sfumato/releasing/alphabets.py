@@ -49,6 +49,11 @@ def learnt(source: Source, wishes: Wishes, seed: int | None, path: Any = None) -
     place = _place(path, wishes) if seed is None and isinstance(path, Path) else None
     told = _said(wishes)
     if place is not None and place.exists():
+        if path.stat().st_mtime > place.stat().st_mtime:
+            raise InputError(
+                f"{path.name} was written after {place.name}, which tells of the table as it was. Remove that file if "
+                "the rows are others: what is told is then drawn anew, at its own ε_d. If they are the same, touch it."
+            )
         kept = load_counts(place)
         columns = {c.name: c for c in (*kept.secret.columns, *kept.useful.columns)}
         return Learnt(_with(wishes, columns), kept.evened.noise, told, place, kept)

@@ -19,7 +19,7 @@ from sfumato.designers.aiming import Closed
 from sfumato.designers.base import Task
 from sfumato.designers.outlook import LITTLE
 from sfumato.designers.splitting import split
-from sfumato.errors import DataError, InputError, listed, option
+from sfumato.errors import DataError, InputError, binned, grouped, listed, option
 from sfumato.joint import Joint
 from sfumato.noise import LABELS
 from sfumato.optimise.estimates.closed import untouched_errors
@@ -199,9 +199,7 @@ def _too_many(source: Source, wishes: Wishes, sizes: dict[str, int | None], limi
 
 def coarser(name: str) -> str:
     """What to do about a column with too many values."""
-    binned = option(f"--bins {name}=5", f"bins={{{name!r}: 5}}")
-    grouped = option(f"--rare {name}=20", f"rare={{{name!r}: 20}}")
-    return f"Bin it ({binned}), group rare labels ({grouped})"
+    return f"Bin it ({binned(name, 5)}), group rare labels ({grouped(name)})"
 
 
 def label_counts(source: Source, names: Sequence[str]) -> tuple[dict[str, Counter[Any] | None], int]:
