@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sfumato.alphabet import Alphabet, Floats
+from sfumato.bundles.answers import SECRET
 from sfumato.bundles.counting import Columns
-from sfumato.bundles.sharing import SECRET, Spec, TurnLayout
+from sfumato.bundles.sharing import Spec, TurnLayout
 from sfumato.errors import InputError, option
 from sfumato.joint import Joint
 from sfumato.noise import SEEDED, Below, noisy_counts
@@ -81,9 +82,7 @@ def _worth_their_rows(
 
 
 def _moment(pair: Sequence[int], layout: TurnLayout, epsilon: float) -> float:
-    sizes = [layout.size(c) for c in pair]
-    answer = Spec(tuple(pair), True).answer(layout, epsilon)
-    return answer.effect(math.prod(k - 1 for k in sizes), math.prod(sizes), secret=False)
+    return Spec(tuple(pair), True).answer(layout, epsilon).noise(pair, layout.size)
 
 
 def _dependence(joint: Joint, sizes: Sequence[int]) -> float:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+
 from sfumato.alphabet import Alphabet
 from sfumato.bundles.answers import Answer, best_answer
+from sfumato.bundles.sharing import PartAnswer
 from sfumato.certification import certificate, seal
 from sfumato.certification.linear import about_input
 from sfumato.certification.outward import log_up
@@ -18,6 +21,7 @@ from sfumato.uncertainty import UncertaintySet
 
 STRONGEST = 12.0  # nats about a part's own columns, beyond which an answer is the truth for all purposes
 STEPS = 18
+SPLITS = 20  # of ε between the secret and the useful values
 CLOSE = 0.005  # relative room that is left to the answer
 SEALED = 2.0**-28  # the margin that rounding needs where no claim has to be met by a part of its own
 
@@ -31,17 +35,19 @@ def each_of(confidence: float, sets: int) -> float:
     return 1 - (1 - confidence) / sets
 
 
-def unsealed(answer: Answer, claim: Claim, law: Law | None = None) -> Mechanism:
+def unsealed(answer: PartAnswer, claim: Claim, law: Law | None = None) -> Mechanism:
     """The part that gives an answer about the table its claim is for."""
     assert claim.within is not None
     joint = claim.within.joint
     reads = "both" if answer.rows > 1 else "useful"
-    return Mechanism(law or answer.law(), joint.secret, joint.useful, reads, method_of(answer), claim, joint)
+    return Mechanism(law or answer.law(), joint.secret, joint.useful, reads, answer.method, claim, joint)
 
 
-def sealed_part(answer: Answer, claim: Claim) -> Mechanism:
+def sealed_part(answer: PartAnswer, claim: Claim) -> Mechanism:
     """The part with integer weights, its own claim about the secret proved."""
     made = unsealed(answer, claim)
+    if made.sealed:
+        return made
     for margin in MARGINS:  # as sf.seal does, without the levels outside the set, which the bundle states as a whole
         tried = replace(made, law=made.law.rounded(None, margin))
         if certificate(tried, wider=False).holds:
@@ -49,17 +55,9 @@ def sealed_part(answer: Answer, claim: Claim) -> Mechanism:
     return seal(made, claim)[0]  # which says what is wrong
 
 
-def method_of(answer: Answer) -> str:
-    if answer.order is not None:
-        return f"blocks of order {answer.order}"
-    if answer.chosen > 1:
-        return f"sets of {answer.chosen}"
-    return "srr" if answer.rows > 1 and answer.useful > 1 else "grr"
-
-
-def strongest(within: UncertaintySet, epsilon: float) -> Answer:
-    """The answer that does not read the secret with the greatest parameter whose level about the secret over the set
-    is ε, by chords and halving on floats.
+def strongest(within: UncertaintySet, epsilon: float, most: float = STRONGEST) -> Answer:
+    """The answer that does not read the secret with the greatest parameter, `most` at most, whose level about the
+    secret over the set is ε, by chords and halving on floats.
 
     Sealing proves it afterwards, so a slip of the search costs a little strength and no privacy.
     """
@@ -69,12 +67,12 @@ def strongest(within: UncertaintySet, epsilon: float) -> Answer:
     def told(answer: Answer) -> float:
         return level(Mechanism(answer.law(), joint.secret, joint.useful, "useful"), notion)
 
-    if epsilon >= STRONGEST:
+    if epsilon >= most:
         return best_answer(1, joint.useful.size, epsilon)
     # At ε about its own columns an answer is ε-private for every distribution, so the search starts there.
-    low, high = (epsilon, -epsilon), (STRONGEST, told(best_answer(1, joint.useful.size, STRONGEST)) - epsilon)
+    low, high = (epsilon, -epsilon), (most, told(best_answer(1, joint.useful.size, most)) - epsilon)
     if high[1] <= 0:
-        return best_answer(1, joint.useful.size, STRONGEST)
+        return best_answer(1, joint.useful.size, most)
     for step in range(STEPS):
         if high[0] - low[0] <= CLOSE * high[0]:
             break
@@ -83,6 +81,17 @@ def strongest(within: UncertaintySet, epsilon: float) -> Answer:
         over = told(best_answer(1, joint.useful.size, middle)) - epsilon * (1 - 1e-9)
         low, high = ((middle, over), high) if over <= 0 else (low, (middle, over))
     return best_answer(1, joint.useful.size, low[0])
+
+
+def side_by_side(within: UncertaintySet, epsilon: float, at_most: float | None = None) -> list[Law]:
+    """Responses about the secret and, independently, about the useful values (IR), ε divided between them in several
+    ways: over a set of distributions the useful values may be told far more clearly than the secret [000, Thm 5]."""
+    from sfumato.designers.base import Task
+    from sfumato.designers.ir import response, strength_rule
+
+    task = Task(within, epsilon, at_most=at_most)
+    strength, (r, k) = strength_rule(task, "tight"), within.joint.shape
+    return [response(r, k, epsilon - e, float(strength(e))) for e in epsilon * np.linspace(0.0, 0.95, SPLITS)]
 
 
 def tree_part(answer: Answer, within: UncertaintySet) -> Mechanism:

@@ -7,25 +7,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from sfumato.alphabet import Alphabet, Floats
+from sfumato.alphabet import Floats
 from sfumato.bundles.adapting import adapted
-from sfumato.bundles.answers import Answer
-from sfumato.bundles.calibration import each_of, nothing_useful, sealed_part, strongest, unsealed
+from sfumato.bundles.answers import SECRET
+from sfumato.bundles.balls import ball_bundle
+from sfumato.bundles.calibration import sealed_part, unsealed
 from sfumato.bundles.counting import Columns, uniform
 from sfumato.bundles.fitting import ModelFit, fit_of
-from sfumato.bundles.plans import BundlePlan, divided, plans, turn_specs
-from sfumato.bundles.sharing import SECRET, Spec, TurnLayout, named_errors, shares_of_rows
+from sfumato.bundles.plans import BundlePlan, plans, turns_of, useful_of
+from sfumato.bundles.sharing import PartAnswer, Spec, TurnLayout, answered, named_errors
+from sfumato.bundles.tailored import tailored
 from sfumato.bundles.trees import tree_bundle
 from sfumato.certification import Certificate
 from sfumato.certification.together import certify_bundle
+from sfumato.designers.base import LARGEST
 from sfumato.errors import InputError, designed_epsilon, listed, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Claim, Law, Promise
-from sfumato.mechanism.bundle import ASSUMING, TURN_BITS
-from sfumato.uncertainty import Anything, RenyiBall
+from sfumato.mechanism.bundle import ASSUMING
+from sfumato.optimise.budget import Budget, patience
+from sfumato.uncertainty import Anything
 
+SEARCH = {"nothing": 4.0, "tables": 20.0}  # seconds of work for laws of small parts; a row over a ball takes longer
 ASKING = ("auto", "together", "in turn")
 Tables = int | Iterable[str | Sequence[str]]  # the most columns of a table that is wanted, or the tables
 
@@ -38,7 +41,7 @@ class BundleDesign:
     certificate: Certificate
     strength: dict[str, float]  # for each part its level in nats about what it reads
     shares: dict[str, float] | None  # of the rows, for parts answered in turn
-    error: float  # √Σ n·E‖p̂_T − p_T‖² over all tables, expected at the uniform distribution
+    error: float  # √n times the root mean square error of a share, one- and two-way tables counting alike, expected
     compared: dict[str, float]  # the same for every plan that was considered
     notes: tuple[str, ...] = ()
     fit: ModelFit | None = None  # how well the model fits the design rows, when there is one
@@ -58,21 +61,20 @@ def bundle(
     asking: str = "auto", with_secret: bool = True, tables: Tables = 2, weights: Mapping[str, float] | None = None,
     confidence: float = 0.95, missing: str = "category", bins: Mapping[str, Any] | None = None, rare: Any = None,
     origin: str = "private", labels: Mapping[str, Any] | None = None, design_epsilon: float | None = None,
-    seed: int | None = None,
+    seed: int | None = None, time_limit: float | None = None, at_most: float | None = None,
 ) -> BundleDesign:
     """A bundle of mechanisms for any number of columns, ε-private about the secret for all answers of a row together.
 
     assuming='nothing' holds for every distribution and puts no count of the design rows into the file. 'tables' is
-    about
-    every distribution whose small tables lie in confidence balls around those of the design rows; each row then
-    answers one part. 'star' and 'tree' let every row answer every part and hold IF the columns are independent given
-    the
-    secret, or form the tree that is fitted; `.fit` says how far the rows are from that.
+    about every distribution whose small tables lie in confidence balls around those of the design rows; each row then
+    answers one part, and `at_most` limits what each tells for any distribution besides. 'star' and 'tree' let every row
+    answer every part and hold IF the columns are independent given the secret, or form the tree that is fitted; `.fit`
+    says how far the rows are from that.
 
     asking='together': each row answers every part and ε is divided; 'in turn': each row answers one part, drawn at
-    random,
-    with all of ε, and the rows are divided; 'auto' takes what estimates all tables of up to `tables` columns (1 or 2)
-    best, or those that `tables` lists, [("town", "age"), "sports"]: then only these are asked about.
+    random, with all of ε, and the rows are divided; 'auto' takes what estimates all tables of up to `tables` columns (1
+    or 2) best, or those that `tables` lists, [("town", "age"), "sports"]: then only these are asked about. Small parts
+    that take turns are searched for a few seconds, or time_limit: 0 leaves them as closed forms.
     design_epsilon takes that part of ε for noisy counts, by which tables of two columns that are not worth their rows
     are left out (seed= for tests); the promise of the bundle is about the rest, as a mechanism's is.
     `weights` say how much columns matter. with_secret=False leaves the secret out of the tables. The joint table of all
@@ -82,14 +84,30 @@ def bundle(
     _check(assuming, asking, tables)
     columns = Columns.of(source, secret, useful, missing=missing, bins=bins, rare=rare, labels=labels)
     layout = _layout(columns, weights, with_secret, tables)
+    if at_most is not None and (assuming != "tables" or not epsilon <= at_most < math.inf):
+        raise InputError(
+            f"at_most is for assuming='tables', a number of nats from ε = {epsilon:g} on, got {at_most!r}."
+        )
+    budget = _budget(time_limit, assuming)
     if design_epsilon is not None:
-        return replace(_adapted(columns, layout, epsilon, design_epsilon, assuming, asking, seed), rows=columns.rows)
-    made = _designed(columns, layout, epsilon, assuming, asking, confidence, origin)
+        made = _adapted(columns, layout, epsilon, design_epsilon, assuming, asking, seed, budget)
+    else:
+        made = _designed(columns, layout, epsilon, assuming, asking, confidence, origin, budget, at_most)
     return replace(made, rows=columns.rows)
 
 
+def _budget(time_limit: float | None, assuming: str) -> Budget | None:
+    """The seconds for parts that are searched for; None for none."""
+    if time_limit is None:
+        return Budget.of_work(SEARCH.get(assuming, 0.0) * patience())
+    if not 0 <= time_limit < math.inf:
+        raise InputError(f"time_limit must be a number of seconds, zero or more, got {time_limit!r}.")
+    return Budget.of(time_limit) if time_limit else None
+
+
 def _adapted(
-    columns: Columns, layout: TurnLayout, epsilon: float, spent: float, assuming: str, asking: str, seed: int | None
+    columns: Columns, layout: TurnLayout, epsilon: float, spent: float, assuming: str, asking: str, seed: int | None,
+    budget: Budget | None,
 ) -> BundleDesign:
     """A bundle that assumes nothing, for the tables that noisy counts show to be worth their rows."""
     if assuming != "nothing" or asking == "together" or layout.asked is not None or layout.order < 2:
@@ -100,12 +118,13 @@ def _adapted(
     if spent >= epsilon:
         raise InputError(f"design_epsilon must be less than ε = {epsilon:g}, of which it is a part, got {spent:g}.")
     found = adapted(columns, layout, spent, epsilon - spent, seed)
-    made = _from_nothing(columns, found.layout, epsilon - spent, "auto", found.joints)
+    made = _from_nothing(columns, found.layout, epsilon - spent, "auto", budget, found.joints)
     return replace(made, notes=(found.note, *made.notes))
 
 
 def _designed(
-    columns: Columns, layout: TurnLayout, epsilon: float, assuming: str, asking: str, confidence: float, origin: str
+    columns: Columns, layout: TurnLayout, epsilon: float, assuming: str, asking: str, confidence: float, origin: str,
+    budget: Budget | None, at_most: float | None,
 ) -> BundleDesign:
     if assuming in ("star", "tree"):
         if asking == "in turn":
@@ -116,8 +135,9 @@ def _designed(
         if asking == "together":
             raise InputError("parts answered together need a model of how columns depend on each other: "
                              "assuming='star' or 'tree', or 'nothing'.")
-        return _from_tables(columns, layout, epsilon, confidence, origin)
-    return _from_nothing(columns, layout, epsilon, asking)
+        made, plan = ball_bundle(columns, layout, epsilon, confidence, origin, budget, at_most)
+        return _finished(made, plan.answers, plan.error, plan.shares, {"in turn": plan.error}, None)
+    return _from_nothing(columns, layout, epsilon, asking, budget)
 
 
 def _check(assuming: str, asking: str, tables: Tables) -> None:
@@ -172,76 +192,43 @@ def _asked(columns: Columns, tables: Iterable[str | Sequence[str]]) -> tuple[tup
 
 
 def _from_nothing(
-    columns: Columns, layout: TurnLayout, epsilon: float, asking: str, known: Mapping[Spec, Joint] | None = None
+    columns: Columns, layout: TurnLayout, epsilon: float, asking: str, budget: Budget | None,
+    known: Mapping[Spec, Joint] | None = None,
 ) -> BundleDesign:
     """Parts that are private for every distribution; `known` are noisy counts of the parts that are to be."""
     ways = plans(layout, epsilon) if known is None else {"in turn": _of_specs(list(known), layout, epsilon)}
-    tried = {name: plan for name, plan in ways.items() if asking in ("auto", name.split(":")[0])}
+    tried = {name: plan for name, plan in ways.items() if asking in ("auto", name)}
     errors = {name: plan.error for name, plan in tried.items()}
     if not tried:
         raise InputError("tables that are named are asked about in turn: leave out asking='together'.")
     plan = tried[min(tried, key=lambda n: errors[n])]
-    parts, laws = [], dict[Answer, Law]()
+
+    def claimed(spec: Spec, level: float = epsilon) -> Claim:
+        joint = uniform(columns.secret, useful_of(columns, spec)) if known is None else known[spec]
+        return Claim("rldp", level, Anything(joint))
+
+    if budget is not None and plan.shares is not None and 0 < epsilon <= LARGEST:
+        plan = tailored(plan, layout, claimed, budget)
+        errors = errors | {"in turn": plan.error}
+    parts, laws = [], dict[object, Law]()
     for spec, answer in zip(plan.specs, plan.answers, strict=True):
-        joint = uniform(columns.secret, _useful(columns, spec)) if known is None else known[spec]
-        claim = Claim("rldp", answer.epsilon, Anything(joint))
-        if answer not in laws:
-            laws[answer] = sealed_part(answer, claim).law
-        parts.append(unsealed(answer, claim, laws[answer]))
+        claim = claimed(spec, answer.epsilon)
+        if answer.key not in laws:
+            laws[answer.key] = sealed_part(answer, claim).law
+        parts.append(unsealed(answer, claim, laws[answer.key]))
     origin = "unstated" if known is None else "noisy"
-    made = Bundle(tuple(parts), columns.secret, _turns(plan.shares), Promise(epsilon), origin)
+    made = Bundle(tuple(parts), columns.secret, turns_of(plan.shares), Promise(epsilon), origin)
     return _finished(made, plan.answers, plan.error, plan.shares, errors, None)
 
 
 def _of_specs(specs: Sequence[Spec], layout: TurnLayout, epsilon: float) -> BundlePlan:
     """These parts and no others: what was paid for stands in the file."""
-    answers = [s.answer(layout, epsilon) for s in specs]
-    split = shares_of_rows(specs, answers, layout)
-    return BundlePlan(tuple(specs), tuple(answers), split.shares, split.error)
-
-
-def _from_tables(
-    columns: Columns, layout: TurnLayout, epsilon: float, confidence: float, origin: str
-) -> BundleDesign:
-    """Parts in turn, each with the strongest answer that its own table's ball allows; the balls hold together."""
-    best: tuple[float, Any] | None = None
-    errors = {}
-    for name, specs in turn_specs(layout).items():
-        joints = columns.tables([(columns.secret, _useful(columns, s)) for s in specs])
-        balls = [RenyiBall(joint, alpha=1, confidence=each_of(confidence, len(specs))) for joint in joints]
-        answers = [
-            s.answer(layout, epsilon) if s.reads_secret else strongest(ball, epsilon)
-            for s, ball in zip(specs, balls, strict=True)
-        ]  # a part that reads the secret tells it directly: what the ball could add is little
-        plan = divided(specs, answers, layout)
-        errors[f"in turn: {name}"] = plan.error
-        if best is None or plan.error < best[0]:
-            best = plan.error, (plan, dict(zip(specs, balls, strict=True)))
-    assert best is not None
-    plan, around = best[1]
-    answers, shares, balls = plan.answers, plan.shares, [around[s] for s in plan.specs]
-    parts = tuple(
-        sealed_part(answer, Claim("rldp", epsilon, ball)) for answer, ball in zip(answers, balls, strict=True)
-    )
-    made = Bundle(parts, columns.secret, _turns(shares), Promise(epsilon, "tables"), origin)
-    return _finished(made, answers, best[0], shares, errors, None)
-
-
-def _useful(columns: Columns, spec: Spec) -> Alphabet:
-    return Alphabet(tuple(columns.useful[c] for c in spec.columns)) if spec.columns else nothing_useful()
-
-
-def _turns(shares: Floats | None) -> tuple[int, ...] | None:
-    """Shares as integers that sum to 2^62."""
-    if shares is None:
-        return None
-    whole = [max(1, math.floor(math.ldexp(float(x), TURN_BITS))) for x in shares]
-    whole[int(np.argmax(shares))] += 2**TURN_BITS - sum(whole)
-    return tuple(whole)
+    answers, split = answered(specs, layout, epsilon)
+    return BundlePlan(tuple(specs), tuple(answers), split.shares, split.error, split.prices)
 
 
 def _finished(
-    made: Bundle, answers: Sequence[Answer], error: float, shares: Floats | None, compared: dict[str, float],
+    made: Bundle, answers: Sequence[PartAnswer], error: float, shares: Floats | None, compared: dict[str, float],
     fit: ModelFit | None,
 ) -> BundleDesign:
     certificate = certify_bundle(made)
@@ -262,4 +249,4 @@ def _said(made: Bundle, compared: dict[str, float]) -> str:
     if not compared:
         return f"{how}."
     roots = {name: math.sqrt(x) for name, x in compared.items()}
-    return f"{how} (expected error of all tables, times √n: {named_errors(roots)})."
+    return f"{how} (expected error of a share, times √n: {named_errors(roots)})."

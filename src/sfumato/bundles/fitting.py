@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sfumato.alphabet import Alphabet, Floats
+from sfumato.bundles.answers import SECRET
 from sfumato.bundles.counting import Columns
-from sfumato.bundles.sharing import SECRET
 from sfumato.joint import Joint, entropy
 
 

@@ -20,7 +20,7 @@ def layout_of(bundle: Bundle) -> TurnLayout:
 
 
 def helps(bundle: Bundle) -> list[Help]:
-    """Ways to smaller errors of a table on average, the best first, by plans with and without them."""
+    """Ways to smaller errors of a share on average, the best first, by plans with and without them."""
     rows = Help("twice as many rows", math.sqrt(0.5))
     if bundle.claim is None or bundle.claim.assuming != "nothing" or not bundle.claim.epsilon:
         return [rows]
@@ -45,5 +45,5 @@ def _only(layout: TurnLayout, columns: list[int]) -> TurnLayout:
 
 
 def _each(layout: TurnLayout, epsilon: float) -> float:
-    """n times the squared error of a table, on average."""
-    return least_error(layout, epsilon) / len(layout.wanted())
+    """n times the squared error of a share, on average."""
+    return least_error(layout, epsilon)

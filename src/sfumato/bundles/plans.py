@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from sfumato.alphabet import Floats
-from sfumato.bundles.answers import Answer
-from sfumato.bundles.sharing import LEAST, SECRET, Spec, TurnLayout, merged_groups, shares_of_rows
+from sfumato.alphabet import Alphabet, Floats
+from sfumato.bundles.answers import SECRET
+from sfumato.bundles.calibration import nothing_useful
+from sfumato.bundles.counting import Columns
+from sfumato.bundles.sharing import PartAnswer, Spec, TurnLayout, answered, merged_groups, shares_of_rows
+from sfumato.mechanism.bundle import TURN_BITS
 
 MERGED_CELLS = 256  # of a group of columns that are answered as one
 MOST_PARTS = 3000
-IDLE = 10 * LEAST  # a part with a smaller share of the rows tells nothing that others do not
+LEAST_SHARES = (0.3, 0.1, 0.03, 0.01, 0.003)  # of an even share: parts with less are left out,
+FEWER = 1e-3  # where that costs no more of the error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,14 +26,21 @@ class BundlePlan:
     """Parts that have been chosen: their answers, and the division of the rows among them if they take turns."""
 
     specs: tuple[Spec, ...]
-    answers: tuple[Answer, ...]
+    answers: tuple[PartAnswer, ...]
     shares: Floats | None
     error: float
+    prices: Mapping[tuple[int, ...], float] = field(default_factory=dict)  # of each effect, see `Division`
+
+    def rows_of(self, part: int) -> float:
+        """The share of the rows that answer a part."""
+        return 1.0 if self.shares is None else float(self.shares[part])
 
 
 def plans(layout: TurnLayout, epsilon: float) -> dict[str, BundlePlan]:
     """Plans that are private for every distribution, by name."""
-    out = turn_plans(layout, epsilon)
+    out = {}
+    if (turns := turn_plan(layout, epsilon)) is not None:
+        out["in turn"] = turns
     if layout.asked is None:
         specs, levels, error = merged_groups(layout, max(epsilon, 1e-9) * (1 - 1e-12), MERGED_CELLS)
         if epsilon == 0:
@@ -40,27 +50,30 @@ def plans(layout: TurnLayout, epsilon: float) -> dict[str, BundlePlan]:
     return out
 
 
-def turn_plans(layout: TurnLayout, epsilon: float) -> dict[str, BundlePlan]:
-    """Those in which each row answers one part."""
-    out = {}
-    for name, wanted in turn_specs(layout).items():
-        if len(wanted) <= MOST_PARTS:
-            out[f"in turn: {name}"] = divided(wanted, [s.answer(layout, epsilon) for s in wanted], layout)
-    return out
+def turn_plan(layout: TurnLayout, epsilon: float) -> BundlePlan | None:
+    """The one in which each row answers one part; None where there would be too many of them."""
+    specs = turn_specs(layout)
+    if len(specs) > MOST_PARTS:
+        return None
+    return divided(specs, answered(specs, layout, epsilon)[0], layout)
 
 
-def divided(specs: Sequence[Spec], answers: Sequence[Answer], layout: TurnLayout) -> BundlePlan:
-    """The rows divided among parts; those that would get next to none are left out."""
+def divided(specs: Sequence[Spec], answers: Sequence[PartAnswer], layout: TurnLayout) -> BundlePlan:
+    """The rows divided among as few of the parts as do nearly as well as all."""
     split = shares_of_rows(specs, answers, layout)
-    busy = [i for i, share in enumerate(split.shares) if share > IDLE]
-    if len(busy) < len(specs) and math.isfinite(split.error):
-        return divided([specs[i] for i in busy], [answers[i] for i in busy], layout)
-    return BundlePlan(tuple(specs), tuple(answers), split.shares, split.error)
+    for least in LEAST_SHARES if math.isfinite(split.error) else ():
+        busy = np.flatnonzero(split.shares > least / len(specs)).tolist()
+        few = [specs[i] for i in busy], [answers[i] for i in busy]
+        again = shares_of_rows(*few, layout)
+        if again.error <= split.error * (1 + FEWER):
+            return BundlePlan(tuple(few[0]), tuple(few[1]), again.shares, again.error, again.prices)
+    return BundlePlan(tuple(specs), tuple(answers), split.shares, split.error, split.prices)
 
 
 def least_error(layout: TurnLayout, epsilon: float) -> float:
-    """n times the squared error of all wanted tables, by the best plan in turn."""
-    return min(plan.error for plan in turn_plans(layout, epsilon).values())
+    """n times the mean square error of a share, by the plan in turn."""
+    plan = turn_plan(layout, epsilon)
+    return math.inf if plan is None else plan.error
 
 
 def worth(layout: TurnLayout, epsilon: float) -> float:
@@ -68,13 +81,15 @@ def worth(layout: TurnLayout, epsilon: float) -> float:
 
     n·E‖p̂ − p‖² of a column is 1 − 1/k without protection, at the even distribution, and 1 / Σ π/m with it.
     """
-    plan = min(turn_plans(layout, epsilon).values(), key=lambda p: p.error)
+    plan = turn_plan(layout, epsilon)
+    if plan is None:
+        return 0.0
     assert plan.shares is not None
     found = []
     for c in [*([SECRET] if layout.with_secret else []), *range(len(layout.sizes))]:
         k, held = layout.size(c), zip(plan.specs, plan.answers, plan.shares, strict=True)
         if k > 1:
-            told = sum(x / a.effect(k - 1, k, secret=c == SECRET) for s, a, x in held if c in s.all)
+            told = sum(x / a.noise((c,), layout.size) for s, a, x in held if c in s.all)
             found.append(1 / ((1 - 1 / k) * told) if told else math.inf)
     return 1 / float(np.mean(found)) if found else 1.0
 
@@ -84,21 +99,26 @@ def _below(level: float) -> float:
     return math.floor(level * 1e9) / 1e9
 
 
-def turn_specs(layout: TurnLayout) -> dict[str, list[Spec]]:
-    """Which parts rows may take turns at: one for each wanted table, or tables that all hold the secret.
+def turn_specs(layout: TurnLayout, *, beside: bool = True) -> list[Spec]:
+    """Parts that rows may take turns at: one for each wanted table, and the same with the secret `beside` it.
 
-    Parts of both kinds and of single columns beside them were tried: the best division left those of one kind alone.
+    Which of them get rows is left to the division: with a secret of few values small tables are told better with it
+    (the ratio of rows of one secret may be e^{2ε}), large ones without, and single columns get some of their own.
     """
-    if layout.asked is not None:
-        useful = [tuple(c for c in t if c != SECRET) for t in layout.asked]
-        apart = dict.fromkeys(Spec(u, SECRET in t) for u, t in zip(useful, layout.asked, strict=True))
-        largest = [u for u in dict.fromkeys(useful) if not any(set(u) < set(v) for v in useful)]
-        held = {"tables with the secret": [Spec(u, True) for u in largest]} if layout.with_secret else {}
-        return {**held, "one part for each table": list(apart)}
-    every = range(len(layout.sizes))
-    groups = [c for k in {min(layout.order, len(layout.sizes))} for c in combinations(every, k)]
-    if not layout.with_secret:
-        return {"without the secret": [Spec(g) for g in groups]}
-    beside = [Spec((c,), True) for c in every]
-    alone = [*(Spec(g) for g in groups if len(g) > 1), *beside]
-    return {"tables with the secret": [Spec(g, True) for g in groups], "the secret in tables of its own": alone}
+    tables = [(tuple(c for c in t if c != SECRET), SECRET in t) for t in layout.wanted()]
+    apart = [Spec(u, reads) for u, reads in tables]
+    both = [Spec(u, True) for u, _ in tables] if layout.with_secret and beside else []
+    return list(dict.fromkeys([*apart, *(both if len(apart) + len(both) <= MOST_PARTS else ())]))
+
+
+def useful_of(columns: Columns, spec: Spec) -> Alphabet:
+    return Alphabet(tuple(columns.useful[c] for c in spec.columns)) if spec.columns else nothing_useful()
+
+
+def turns_of(shares: Floats | None) -> tuple[int, ...] | None:
+    """Shares as integers that sum to 2^62."""
+    if shares is None:
+        return None
+    whole = [max(1, math.floor(math.ldexp(float(x), TURN_BITS))) for x in shares]
+    whole[int(np.argmax(shares))] += 2**TURN_BITS - sum(whole)
+    return tuple(whole)

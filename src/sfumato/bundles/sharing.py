@@ -1,26 +1,26 @@
 """Sharing: how ε, or how the rows, are divided among the parts so that all tables together are estimated best.
 
-What is minimised is Σ_T w_T·n·E‖p̂_T − p_T‖² over all tables T of one and two columns, at the uniform distribution,
-up to a
-constant: Σ_T w_T·m_T with the second moments m_T of the scores that estimate T (`Answer.moment`).
+What is minimised is n times the mean square error of a share, at the uniform distribution: the mean over all cells of
+tables of one column, and that over all cells of tables of two, in equal parts (`TurnLayout.wanted`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.bundles.answers import Answer, best_answer
+from sfumato.bundles.answers import SECRET, Answer, best_answer, possible
+from sfumato.mechanism import Law
 
-SECRET = -1  # the secret among the indices of columns
 LEAST = 1e-6  # of a share
-ROUNDS = 3000
+ROUNDS = 10_000
+TURNS = 4  # of choosing answers and shares for each other
 CLOSE = 1e-4  # relative gap at which the division of rows is left
 
 
@@ -39,8 +39,21 @@ class TurnLayout:
         return self.secret if column == SECRET else self.sizes[column]
 
     def wanted(self) -> dict[tuple[int, ...], float]:
-        """Every table with its weight: the product of its columns' weights, 1 for the secret."""
-        return {t: math.prod(1.0 if c == SECRET else self.weights[c] for c in t) for t in self._tables()}
+        """Every table with the weight of its squared error: the product of its columns' weights, 1 for the secret, over
+        the cells of all tables of as many columns.
+
+        The sum is then the mean square error of a share, of tables of one column and of two in equal parts. Of plain
+        sums two columns would be nearly all, and single columns told badly for a little more of pairs (ours).
+        """
+        tables = self._tables()
+        given = {t: math.prod(1.0 if c == SECRET else self.weights[c] for c in t) for t in tables}
+        cells = dict.fromkeys(map(len, tables), 0.0)
+        for t, weight in given.items():
+            cells[len(t)] += weight * self.cells(t)
+        return {t: weight / cells[len(t)] / len(cells) for t, weight in given.items()}
+
+    def cells(self, table: Sequence[int]) -> int:
+        return math.prod(self.size(c) for c in table)
 
     def _tables(self) -> list[tuple[int, ...]]:
         if self.asked is not None:
@@ -75,8 +88,25 @@ class Spec:
         return frozenset((*self.columns, *([SECRET] if self.reads_secret else [])))
 
     def answer(self, layout: TurnLayout, epsilon: float) -> Answer:
-        rows = layout.secret if self.reads_secret else 1
-        return best_answer(rows, math.prod(layout.sizes[c] for c in self.columns), round(epsilon, 9))
+        return best_answer(*self.shape(layout), round(epsilon, 9))
+
+    def shape(self, layout: TurnLayout) -> tuple[int, int]:
+        return layout.secret if self.reads_secret else 1, layout.cells(self.columns)
+
+
+class PartAnswer(Protocol):
+    """How a part answers: a law, its level about what it reads, and how well effects are told by it."""
+
+    @property
+    def epsilon(self) -> float: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def method(self) -> str: ...
+    @property
+    def key(self) -> object: ...  # the same for answers of the same law
+    def law(self) -> Law: ...
+    def noise(self, effect: Sequence[int], size: Callable[[int], int]) -> float: ...
 
 
 def moment(spec: Spec, answer: Answer, table: Sequence[int], layout: TurnLayout) -> float:
@@ -93,7 +123,8 @@ def error_together(specs: Sequence[Spec], answers: Sequence[Answer], layout: Tur
         inside: dict[int, list[int]] = {}
         for column in table:
             inside.setdefault(home[column], []).append(column)
-        total += weight * math.prod(moment(specs[i], answers[i], part, layout) for i, part in inside.items())
+        moments = math.prod(moment(specs[i], answers[i], part, layout) for i, part in inside.items())
+        total += weight * (moments - 1 / layout.cells(table))
     return total
 
 
@@ -155,34 +186,33 @@ def _mergeable(groups: Sequence[Spec], layout: TurnLayout, most_cells: int) -> l
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Division:
-    """Shares of the rows, the error they give, and a proved lower bound of the error of any division."""
+    """Shares of the rows, the error they give, a proved lower bound of the error of any division, and by how much a
+    little more precision of each effect would lower it."""
 
     shares: Floats
     error: float
     bound: float
+    prices: Mapping[tuple[int, ...], float]
 
 
-def shares_of_rows(specs: Sequence[Spec], answers: Sequence[Answer], layout: TurnLayout) -> Division:
+def shares_of_rows(specs: Sequence[Spec], answers: Sequence[PartAnswer], layout: TurnLayout) -> Division:
     """π that minimises Σ_e w_e / Σ_{g ⊇ e} π_g/m_{ge}: each effect is estimated from all parts that hold it.
 
     With an effect in one part only it is Neyman's π ∝ √(w m). The function is convex; multiplying π by the square
     root of its slope lowers it, and the slopes d prove error* ≥ 2·error − max d (ours, from convexity).
     """
-    wanted = layout.effects()
-    precision = np.zeros((len(wanted), len(specs)))
-    for t, effect in enumerate(wanted):
-        dimensions = math.prod(layout.size(c) - 1 for c in effect)
-        cells = math.prod(layout.size(c) for c in effect)
-        for g, (spec, answer) in enumerate(zip(specs, answers, strict=True)):
-            if set(effect) <= spec.all:
-                precision[t, g] = 1 / answer.effect(dimensions, cells, secret=effect == (SECRET,))
-    weight, pi = np.array(list(wanted.values())), np.full(len(specs), 1 / len(specs))
-    error, bound = math.inf, 0.0
+    wanted, entries = layout.effects(), []
+    place = {effect: t for t, effect in enumerate(wanted)}
+    for i, (spec, answer) in enumerate(zip(specs, answers, strict=True)):
+        entries += [(place[e], i, 1 / answer.noise(e, layout.size)) for e in held_effects(spec) if e in wanted]
+    t, g = np.array([x[:2] for x in entries], np.int64).reshape(-1, 2).T
+    precision, weight = np.array([x[2] for x in entries]), np.array(list(wanted.values()))
+    pi, error, bound, each = np.full(len(specs), 1 / len(specs)), math.inf, 0.0, weight
     for _ in range(ROUNDS):
-        each = precision @ pi
+        each = np.bincount(t, precision * pi[g], len(wanted))
         if not np.all(each > 0):
-            return Division(pi, math.inf, math.inf)
-        slope = precision.T @ (weight / each**2)
+            return Division(pi, math.inf, math.inf, {})
+        slope = np.bincount(g, precision * (weight / each**2)[t], len(specs))
         error = float((weight / each).sum())
         bound = max(bound, 2 * error - float(slope.max()))
         if error - bound <= CLOSE * error:
@@ -190,7 +220,38 @@ def shares_of_rows(specs: Sequence[Spec], answers: Sequence[Answer], layout: Tur
         pi = pi * np.sqrt(slope)
         pi = np.maximum(pi / pi.sum(), LEAST)
         pi = pi / pi.sum()
-    return Division(pi, error, bound)
+    return Division(pi, error, bound, dict(zip(wanted, (weight / each**2).tolist(), strict=True)))
+
+
+def held_effects(spec: Spec) -> list[tuple[int, ...]]:
+    """Those of one and two columns that a part holds."""
+    return [e for k in (1, 2) for e in combinations(sorted(spec.all), k)]
+
+
+def answered(specs: Sequence[Spec], layout: TurnLayout, epsilon: float) -> tuple[list[Answer], Division]:
+    """The closed form of each part and the division of the rows, chosen for each other.
+
+    Which answer is best depends on what is wanted of a part: whether the secret, single columns or their interaction.
+    So each part takes the answer that lowers the error most at the prices of the last division.
+    """
+    answers = [s.answer(layout, epsilon) for s in specs]
+    split = shares_of_rows(specs, answers, layout)
+    for _ in range(TURNS if math.isfinite(split.error) else 0):
+        others = [_best_at(split.prices, s, layout, epsilon) for s in specs]
+        again = shares_of_rows(specs, others, layout)
+        if others == answers or again.error >= split.error:
+            break
+        answers, split = others, again
+    return answers, split
+
+
+def _best_at(prices: Mapping[tuple[int, ...], float], spec: Spec, layout: TurnLayout, epsilon: float) -> Answer:
+    held = [(e, prices[e]) for e in held_effects(spec) if e in prices]
+
+    def gain(answer: Answer) -> float:
+        return sum(price / answer.noise(e, layout.size) for e, price in held)
+
+    return max(possible(*spec.shape(layout), round(epsilon, 9)), key=gain)
 
 
 def named_errors(errors: Mapping[str, float]) -> str:

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from sfumato.alphabet import Alphabet, Floats
-from sfumato.bundles.answers import Answer, best_answer
+from sfumato.bundles.answers import SECRET, Answer, best_answer
 from sfumato.bundles.calibration import STRONGEST, each_of, greatest_scale, nothing_useful, tree_part
 from sfumato.bundles.counting import Columns, uniform
 from sfumato.bundles.fitting import alphabet_of, best_tree
-from sfumato.bundles.sharing import SECRET, Spec, TurnLayout, error_together, shares_of_epsilon
+from sfumato.bundles.sharing import Spec, TurnLayout, error_together, shares_of_epsilon
 from sfumato.certification.linear import about_input
 from sfumato.certification.outward import log_up
 from sfumato.certification.together import level_below
