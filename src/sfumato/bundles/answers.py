@@ -83,11 +83,7 @@ class Answer:
 
     def _shape(self) -> tuple[int, int, int]:
         """Blocks, those that hold a value, and those that hold two given values."""
-        if self.order is None:
-            k, d = self.useful, self.chosen
-            return math.comb(k, d), math.comb(k - 1, d - 1), math.comb(k - 2, d - 2) if d > 1 else 0
-        held = incidence(self.useful, self.order)
-        return len(held), int(held[:, 0].sum()), int((held[:, 0] & held[:, 1]).sum()) if self.useful > 1 else 0
+        return _shape(self.useful, self.order, self.chosen)
 
     def _weights(self) -> tuple[float, float, float]:
         b, d, _ = self._shape()
@@ -107,15 +103,16 @@ class Answer:
         return _strengths(self)
 
     def _strengths(self) -> tuple[float, float, float]:
+        whole = self.order is None or self.epsilon == 0 or self.useful == 1
+        return self._nearly() if whole else self._block_strengths()
+
+    def _nearly(self) -> tuple[float, float, float]:
+        """Where all blocks have one size; nearly so otherwise."""
         if self.epsilon == 0:
             return 0.0, 0.0, 0.0
         if self.useful == 1:
             up = math.exp(self.epsilon)
             return ((up - 1) / (up + self.rows - 1)) ** 2, 0.0, 0.0
-        return self._even_strengths() if self.order is None else self._block_strengths()
-
-    def _even_strengths(self) -> tuple[float, float, float]:
-        """Where all blocks have one size; nearly so otherwise."""
         b, d, shared = self._shape()
         i, o, t = self._weights()
         alpha = (d - shared) * (i - o) ** 2
@@ -144,14 +141,22 @@ class Answer:
         strength = self.strengths()[kind]
         return dimensions / (strength * cells) if strength else (math.inf if dimensions else 0.0)
 
-    def moment(self, k: int, *, secret: bool) -> float:
+    def moment(self, k: int, *, secret: bool, nearly: bool = False) -> float:
         """Σ_cells E(score²) of a table of k useful cells, with or without the secret: n times its squared error is this
-        less Σp² [isotropic noise on the effects]."""
-        r, sizes = self.rows if secret else 1, self.strengths()
+        less Σp² [isotropic noise on the effects]; `nearly` as if all blocks had one size, in little time."""
+        r, sizes = self.rows if secret else 1, self._nearly() if nearly else self.strengths()
         terms = list(zip((r - 1, k - 1, (r - 1) * (k - 1)), sizes, strict=True))
         if any(size and not strength for size, strength in terms):
             return math.inf
         return (1 + sum(size / strength for size, strength in terms if size)) / (r * k)
+
+
+@lru_cache(maxsize=4096)
+def _shape(k: int, order: int | None, d: int) -> tuple[int, int, int]:
+    if order is None:
+        return math.comb(k, d), math.comb(k - 1, d - 1), math.comb(k - 2, d - 2) if d > 1 else 0
+    held = incidence(k, order)
+    return len(held), int(held[:, 0].sum()), int((held[:, 0] & held[:, 1]).sum()) if k > 1 else 0
 
 
 @lru_cache(maxsize=4096)
@@ -177,7 +182,7 @@ def possible(rows: int, useful: int, epsilon: float) -> tuple[Answer, ...]:
     blocks = [Answer(rows, useful, epsilon, order) for order in ORDERS if useful > 2 and epsilon > 0]
     blocks = [a for a in blocks if a._listed()]
     if useful > MANY:
-        blocks = sorted(blocks, key=lambda a: -a._even_strengths()[1])[:FEW]
+        blocks = sorted(blocks, key=lambda a: -a._nearly()[1])[:FEW]
     tried += blocks
     for chosen in range(2, useful // 2 + 1) if epsilon > 0 else ():
         if rows * rows * useful * math.comb(useful, chosen) <= MOST_WRITTEN:
@@ -185,6 +190,6 @@ def possible(rows: int, useful: int, epsilon: float) -> tuple[Answer, ...]:
     return tuple(tried)
 
 
-def best_answer(rows: int, useful: int, epsilon: float) -> Answer:
+def best_answer(rows: int, useful: int, epsilon: float, *, nearly: bool = False) -> Answer:
     """The one with the least squared error of its whole table."""
-    return min(possible(rows, useful, epsilon), key=lambda a: a.moment(useful, secret=rows > 1))
+    return min(possible(rows, useful, epsilon), key=lambda a: a.moment(useful, secret=rows > 1, nearly=nearly))

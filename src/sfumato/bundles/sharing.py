@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 from typing import Any, Protocol
 
@@ -87,8 +88,8 @@ class Spec:
     def all(self) -> frozenset[int]:
         return frozenset((*self.columns, *([SECRET] if self.reads_secret else [])))
 
-    def answer(self, layout: TurnLayout, epsilon: float) -> Answer:
-        return best_answer(*self.shape(layout), round(epsilon, 9))
+    def answer(self, layout: TurnLayout, epsilon: float, *, nearly: bool = False) -> Answer:
+        return best_answer(*self.shape(layout), round(epsilon, 9), nearly=nearly)
 
     def shape(self, layout: TurnLayout) -> tuple[int, int]:
         return layout.secret if self.reads_secret else 1, layout.cells(self.columns)
@@ -109,21 +110,23 @@ class PartAnswer(Protocol):
     def noise(self, effect: Sequence[int], size: Callable[[int], int]) -> float: ...
 
 
-def moment(spec: Spec, answer: Answer, table: Sequence[int], layout: TurnLayout) -> float:
-    """Of the table's columns inside one part."""
-    size = math.prod(layout.sizes[c] for c in table if c != SECRET)
-    return answer.moment(size, secret=SECRET in table)
-
-
-def error_together(specs: Sequence[Spec], answers: Sequence[Answer], layout: TurnLayout) -> float:
+def error_together(
+    specs: Sequence[Spec], answers: Sequence[Answer], layout: TurnLayout, *, nearly: bool = False
+) -> float:
     """Tables across two parts are means of products of scores; noise is independent, so moments multiply."""
     home = {c: i for i, spec in enumerate(specs) for c in spec.all}
     total = 0.0
+
+    @cache
+    def moment(i: int, part: tuple[int, ...]) -> float:
+        cells = layout.cells([c for c in part if c != SECRET])
+        return answers[i].moment(cells, secret=SECRET in part, nearly=nearly)
+
     for table, weight in layout.wanted().items():
         inside: dict[int, list[int]] = {}
         for column in table:
             inside.setdefault(home[column], []).append(column)
-        moments = math.prod(moment(specs[i], answers[i], part, layout) for i, part in inside.items())
+        moments = math.prod(moment(i, tuple(part)) for i, part in inside.items())
         total += weight * (moments - 1 / layout.cells(table))
     return total
 
@@ -144,16 +147,15 @@ def shares_of_epsilon(
         share = np.exp(z - z.max())
         return np.asarray(np.maximum(epsilon * share / share.sum() / cost, LEAST))
 
-    def error(z: Floats) -> float:
-        answers = [s.answer(layout, float(e)) for s, e in zip(specs, levels(z), strict=True)]
-        return math.log(error_together(specs, answers, layout))
+    def error(z: Floats, nearly: bool = True) -> float:
+        answers = [s.answer(layout, float(e), nearly=nearly) for s, e in zip(specs, levels(z), strict=True)]
+        return math.log(error_together(specs, answers, layout, nearly=nearly))
 
-    start = np.zeros(len(specs))
-    if len(specs) == 1:
-        return levels(start), math.exp(error(start))
-    found = minimize(error, start, method="L-BFGS-B", options={"maxiter": 60, "eps": 1e-4})
-    z = found.x if found.fun < error(start) else start
-    return levels(z), math.exp(error(z))
+    z = start = np.zeros(len(specs))
+    if len(specs) > 1:
+        found = minimize(error, start, method="L-BFGS-B", options={"maxiter": 60, "eps": 1e-4})
+        z = found.x if error(found.x, False) < error(start, False) else start
+    return levels(z), math.exp(error(z, False))
 
 
 def merged_groups(layout: TurnLayout, epsilon: float, most_cells: int) -> tuple[list[Spec], Floats, float]:
