@@ -24,22 +24,45 @@ def agreeing(inversion: Inversion, first: Floats, second: Floats) -> Floats:
     if not inversion.identified.all():
         return even
     told = centred(raw - even, shape)
-    return _with_margins(even + kept(inversion, told) * told, first, second)
+    return _with_margins(even + kept(noise_of(inversion, told), told) * told, first, second)
 
 
-def kept(inversion: Inversion, told: Floats) -> float:
+def by_noise(inversion: Inversion, first: Floats, second: Floats) -> float:
+    """The probability that noise alone shows two independent columns as far from independence as these are.
+
+    ‖x‖² of normal x with covariance Σ is about tr Σ²/tr Σ times χ² with (tr Σ)²/tr Σ² degrees of freedom
+    [Satterthwaite 1946]. 0 where Σ is too large to be listed: nothing is put down to noise then.
+    """
+    from scipy.special import chdtrc
+
+    shape = (len(first), len(second))
+    if not inversion.identified.all():
+        return 1.0
+    told = centred(inversion.raw.reshape(shape) - np.outer(first, second), shape)
+    if (noise := noise_of(inversion, told)) is None:
+        return 0.0
+    total, squared = float(np.trace(noise)), float((noise**2).sum())
+    return float(chdtrc(total**2 / squared, float((told**2).sum()) * total / squared)) if squared > 0 else 0.0
+
+
+def noise_of(inversion: Inversion, told: Floats) -> Floats | None:
+    """The covariance of an interaction; None where it is too large to be listed."""
+    if isinstance(inversion, PairInversion) and inversion.a.size * inversion.b.size > LISTED:
+        return None
+    if told.size > COVARIANCE_CELLS:
+        return None
+    return centred(centred(inversion.covariance(), told.shape).T, told.shape)
+
+
+def kept(noise: Floats | None, told: Floats) -> float:
     """The share of an interaction that is not put down to noise: James and Stein's 1 − (tr Σ − 2 λ_max) / ‖x‖², or 0.
 
     For normal x with covariance Σ, x(1 − a/‖x‖²) has a smaller squared error than x for 0 < a < 2(tr Σ − 2 λ_max): by
     Stein's identity the difference is E[(a² − 2a (tr Σ − 2 xᵀΣx/‖x‖²))/‖x‖²]. Cut at 0 it is smaller still. Here Σ
     is estimated and independence is too, which costs little where all columns are told better than two together.
     """
-    cells = told.size
-    if isinstance(inversion, PairInversion) and inversion.a.size * inversion.b.size > LISTED:
+    if noise is None:
         return 1.0
-    if cells > COVARIANCE_CELLS:
-        return 1.0
-    noise = centred(centred(inversion.covariance(), told.shape).T, told.shape)
     spread = float(np.trace(noise) - 2 * np.linalg.eigvalsh(noise)[-1])
     size = float((told**2).sum())
     return max(0.0, 1 - max(spread, 0.0) / size) if size > 0 else 0.0

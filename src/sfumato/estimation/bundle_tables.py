@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sfumato.alphabet import Column, Floats, Ints
 from sfumato.errors import InputError, unknown
-from sfumato.estimation.agreeing import agreeing
+from sfumato.estimation.agreeing import agreeing, by_noise
 from sfumato.estimation.graph import GraphModel, fitted
 from sfumato.estimation.inversion import Inversion, on_simplex
 from sfumato.estimation.models import prior
@@ -27,6 +27,7 @@ from sfumato.mechanism.bundle_file import record_of
 from sfumato.sources import open_source
 
 DRAWS = 60  # of answers, for an interval by simulation: its half width is then known to 9 %
+FALSE_TIES = 0.05  # the chance that the model ties any two columns by noise alone
 PAIR_COUNTS = 40_000_000  # outputs of two parts that are counted together
 
 
@@ -94,24 +95,36 @@ class BundleEstimate:
 
     @cached_property
     def model(self) -> GraphModel:
-        """A distribution of all columns with the estimated tables of two columns that tell most: any query, records."""
-        return fitted(list(self.columns.values()), self._placed([*self.names]))
+        """A distribution of all columns with the estimated tables of two columns that tell most: any query, records.
+
+        Two columns may be tied where noise alone would hardly show them as dependent: with FALSE_TIES as the chance of
+        any tie between independent columns (Bonferroni). What noise swamps is left independent: records that follow it
+        teach a learner what is not there, and are worse than none.
+        """
+        alone = [names for names in self.names if len(names) == 1]
+        pairs = [names for names in self.names if len(names) == 2]
+        tied = [names for names in pairs if self._by_noise(names) <= FALSE_TIES / len(pairs)]
+        return fitted(list(self.columns.values()), self._placed([*alone, *tied]))
+
+    def _by_noise(self, names: tuple[str, ...]) -> float:
+        return by_noise(self.table(*names).inversion, *(self.table(c).p for c in names))
 
     def query(
         self, event: Mapping[str, Any], level: float = 0.95, *, draws: int = DRAWS, seed: int = 0
     ) -> tuple[float, float, float]:
         """(estimate, low, high) of the share of records with these labels, of any number of columns, by the model.
 
-        The interval is by simulation: answers are drawn anew as often as they came, tables and model fitted again. It
-        holds as far as the model does, which ties columns by two and three: more are taken to be no closer.
+        The interval is by simulation: answers are drawn anew as often as they came, tables and model fitted again, and
+        its width is Student's, for as many draws. It holds as far as the model does, which ties columns by two and
+        three: more are taken to be no closer.
         """
-        from scipy.special import ndtri
+        from scipy.special import stdtrit
 
         if not 0 < level < 1:
             raise InputError(f"the level must lie strictly between 0 and 1, got {level!r}.")
         found, rng = self.model.probability(event), np.random.default_rng(seed)
         again = [self._again(rng).probability(event) for _ in range(draws)]
-        half = float(ndtri((1 + level) / 2)) * math.sqrt(float(np.mean((np.array(again) - found) ** 2)))
+        half = float(stdtrit(draws, (1 + level) / 2)) * math.sqrt(float(np.mean((np.array(again) - found) ** 2)))
         return found, max(0.0, found - half), min(1.0, found + half)
 
     def synthesise(self, rows: int, *, seed: int | None = None) -> pa.Table:
