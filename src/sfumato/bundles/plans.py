@@ -108,7 +108,8 @@ def turn_specs(layout: TurnLayout, *, beside: bool = True) -> list[Spec]:
     tables = [(tuple(c for c in t if c != SECRET), SECRET in t) for t in layout.wanted()]
     apart = [Spec(u, reads) for u, reads in tables]
     both = [Spec(u, True) for u, _ in tables] if layout.with_secret and beside else []
-    return list(dict.fromkeys([*apart, *(both if len(apart) + len(both) <= MOST_PARTS else ())]))
+    every = dict.fromkeys([*apart, *(both if len(apart) + len(both) <= MOST_PARTS else ())])
+    return sorted(every, key=lambda s: (max(s.columns, default=SECRET), s.columns))  # columns in the order given
 
 
 def useful_of(columns: Columns, spec: Spec) -> Alphabet:
