@@ -16,7 +16,9 @@ from tests.columns_data import people, shares
 
 import sfumato as sf
 from sfumato.bundles.answers import Answer, best_answer, possible
-from sfumato.bundles.sharing import Spec, TurnLayout, shares_of_epsilon, shares_of_rows
+from sfumato.bundles.plans import turn_plan
+from sfumato.bundles.sharing import Spec, TurnLayout, answered, held_effects, shares_of_epsilon, shares_of_rows
+from sfumato.bundles.tailored import Measured
 from sfumato.certification.together import bundle_certificate, stand_in, summed
 from sfumato.cli import cli
 from sfumato.drawing.randomness import Stream
@@ -208,7 +210,56 @@ def test_strengths_are_the_eigenvalues_of_the_information(rows, useful, order, c
     assert answer.moment(useful, secret=rows > 1) == pytest.approx(np.trace(np.linalg.inv(g)) / x)
 
 
+@pytest.mark.parametrize(("rows", "useful", "order"), [(2, 8, 5), (3, 5, 3), (1, 12, 5), (2, 16, 7)])
+def test_the_noise_of_blocks_of_different_sizes_is_that_of_least_squares(rows, useful, order):
+    answer, spec = Answer(rows, useful, 1.5, order), Spec((0,), rows > 1)
+    layout = TurnLayout(max(rows, 2), (useful,), (1.0,))
+    measured = Measured.of(answer.law(), spec, layout, None, 1.5, "blocks")
+    for effect in held_effects(spec):
+        assert answer.noise(effect, layout.size) == pytest.approx(measured.noise(effect, layout.size))
+
+
 # ---- sharing
+
+def test_parts_of_every_kind_do_no_worse_than_those_of_one_kind_alone():
+    layout = TurnLayout(2, (3, 12, 2, 5), (1.0,) * 4)
+    whole, pairs = turn_plan(layout, 1.0), list(itertools.combinations(range(4), 2))
+    alone = [*(Spec(p) for p in pairs), *(Spec((c,), True) for c in range(4))]
+    for specs in (alone, [Spec(p, True) for p in pairs]):
+        assert whole.error <= answered(specs, layout, 1.0)[1].error * (1 + 1e-3)
+
+
+def test_one_and_two_columns_count_alike_by_the_mean_square_error_of_a_share():
+    layout = TurnLayout(2, (3, 12, 2), (1.0, 2.0, 1.0))
+    wanted = layout.wanted()
+    for order in (1, 2):
+        assert sum(w * layout.cells(t) for t, w in wanted.items() if len(t) == order) == pytest.approx(0.5)
+    assert wanted[0, 1] == pytest.approx(2 * wanted[0, 2])  # a column that matters twice as much
+
+
+def test_parts_that_are_searched_for_are_proved_and_lower_the_error():
+    rng = np.random.default_rng(0)
+    rows = pa.table({n: pa.array(rng.integers(0, k, 3_000).astype(str)) for n, k in (("s", 3), ("a", 4), ("b", 5))})
+    plain, searched = (sf.bundle(rows, "s", ["a", "b"], 2.0, asking="in turn", time_limit=t) for t in (0, 20))
+    assert "searched" in {part.method for part in searched.bundle.parts}
+    assert searched.error < plain.error and searched.certificate.level <= 2.0
+    found = sf.estimate(sf.release(rows, searched.bundle, seed=1), searched.bundle)
+    low, high = found.intervals(0.999)["s", "a"]
+    truth = shares(rows, found.table("s", "a"))
+    assert np.all((low <= truth) & (truth <= high))
+
+
+def test_over_balls_a_cap_limits_what_parts_tell_for_any_distribution(tmp_path):
+    rows = people(5_000, columns=2, labels=3)
+    made = [sf.bundle(rows, "secret", EIGHT[:2], 0.5, assuming="tables", at_most=cap, time_limit=0) for cap in (1.0, None)]
+    levels = [m.certificate.elsewhere["any distribution"] for m in made]
+    assert levels[0] <= 1.0 < levels[1] and made[1].error < made[0].error
+    assert sf.verify(made[0].bundle.save(tmp_path / "m.json")).level <= 0.5
+    assert all(part.claim.also[0].epsilon == 1.0 for part in made[0].bundle.parts)
+    for wrong in ({"at_most": 1.0}, {"at_most": 0.1, "assuming": "tables"}, {"time_limit": -1}):
+        with pytest.raises(InputError):
+            sf.bundle(rows, "secret", EIGHT[:2], 0.5, **wrong)
+
 
 def test_rows_are_divided_as_neyman_says_when_every_table_has_its_part():
     layout = TurnLayout(2, (2, 4, 8), (1.0, 1.0, 4.0), with_secret=False, order=1)
@@ -588,6 +639,19 @@ def test_the_model_has_the_tables_it_was_tied_by_and_answers_any_query():
         model.probability({"c9": "v0"})
 
 
+def test_columns_that_only_noise_ties_are_left_independent_and_others_are_tied():
+    rng = np.random.default_rng(3)
+    drawn = {n: rng.integers(0, 3, 3_000) for n in "sabc"}
+    drawn["c"] = np.where(rng.random(3_000) < 0.8, drawn["b"], drawn["c"])
+    rows = pa.table({n: pa.array(x.astype(str)) for n, x in drawn.items()})
+    bundle, ties = sf.bundle(rows, "s", ["a", "b", "c"], 2.0, time_limit=0).bundle, []
+    for seed in range(12):
+        model = sf.estimate(sf.release(rows, bundle, seed=seed), bundle).model
+        ties.append({frozenset((model.names[i], model.names[a])) for i, held in enumerate(model.parents) for a in held})
+    assert all({"b", "c"} in found for found in ties)
+    assert sum(len(found) > 1 for found in ties) <= 3  # of 12 at 5 %: more has probability 0.002
+
+
 def test_named_tables_alone_are_asked_about_and_get_all_the_rows():
     rows = people(2_000, columns=4, labels=4)
     every = sf.bundle(rows, "secret", EIGHT[:3], 1.0)
@@ -657,7 +721,7 @@ def test_bundles_and_mechanisms_compose_by_their_levels_for_any_distribution():
     assert "factor of at most 4.48" in both.sentence
     with pytest.raises(InputError, match="no single mechanism"):
         _ = both.mechanism
-    told = sf.compose(sf.bundle(rows, "secret", ["c0", "c1"], 0.5, assuming="tables").bundle, bundle)
+    told = sf.compose(sf.bundle(rows, "secret", ["c0", "c1"], 0.5, assuming="tables", time_limit=0).bundle, bundle)
     assert told.levels[0].level <= 1.5 + 1e-6 < told.levels[1].level
 
 
