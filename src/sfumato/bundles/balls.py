@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sfumato.bundles.calibration import STRONGEST, each_of, sealed_part, side_by_side, strongest
 from sfumato.bundles.counting import Columns
-from sfumato.bundles.plans import BundlePlan, divided, turn_specs, turns_of, useful_of
-from sfumato.bundles.sharing import PartAnswer, Spec, TurnLayout
+from sfumato.bundles.plans import BundlePlan, turn_specs, turns_of, useful_of
+from sfumato.bundles.sharing import PartAnswer, Spec, TurnLayout, shares_of_rows
 from sfumato.bundles.tailored import Measured, better, tailored
 from sfumato.designers.base import LARGEST
 from sfumato.mechanism import Bundle, Claim, Promise
@@ -19,9 +19,11 @@ def ball_bundle(
 ) -> tuple[Bundle, BundlePlan]:
     """Each part answers as strongly as its own table's ball allows; the balls hold together.
 
-    All parts that may be asked are measured on the rows, so that their balls share the risk, also of those left out.
+    There is a part for every wanted table that lies in no other, whatever the rows are: parts that were left out for
+    what was seen in the rows would have to share the risk all the same.
     """
-    specs = turn_specs(layout, beside=False)
+    every = turn_specs(layout, beside=False)
+    specs = [s for s in every if not any(s.all < other.all for other in every)]
     joints = columns.tables([(columns.secret, useful_of(columns, s)) for s in specs])
     each = each_of(confidence, len(specs))
     balls = {s: RenyiBall(joint, alpha=1, confidence=each) for s, joint in zip(specs, joints, strict=True)}
@@ -31,13 +33,14 @@ def ball_bundle(
         return Claim("rldp", epsilon, balls[spec], also=also)
 
     most = STRONGEST if at_most is None else at_most
-    plan = divided(specs, [_plain(s, layout, balls[s], epsilon, most) for s in specs], layout)
+    answers = [_plain(s, layout, balls[s], epsilon, most) for s in specs]
+    split = shares_of_rows(specs, answers, layout)
+    plan = BundlePlan(tuple(specs), tuple(answers), split.shares, split.error, split.prices)
     for i, s in enumerate(plan.specs):
         if s.reads_secret and s.columns:
             plan = better(plan, i, _side_by_side(s, layout, claimed(s)), layout, claimed(s))
     if budget is not None and 0 < epsilon <= LARGEST:
         plan = tailored(plan, layout, claimed, budget, centred=True)
-    plan = divided(plan.specs, plan.answers, layout)
     parts = tuple(sealed_part(a, claimed(s)) for s, a in zip(plan.specs, plan.answers, strict=True))
     return Bundle(parts, columns.secret, turns_of(plan.shares), Promise(epsilon, "tables"), origin), plan
 

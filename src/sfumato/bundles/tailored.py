@@ -119,11 +119,14 @@ def tailored(
 
 
 def better(plan: BundlePlan, i: int, others: Sequence[Measured], layout: TurnLayout, claim: Claim) -> BundlePlan:
-    """The plan with the answer of a part that lowers the error most at the plan's prices, if one does and is proved."""
-    held = [e for e in held_effects(plan.specs[i]) if e in plan.prices]
-    best = max(others, key=lambda a: sum(plan.prices[e] / a.noise(e, layout.size) for e in held), default=None)
-    made = None if best is None else proved(best, claim)
-    return plan if made is None else _with(plan, {i: made}, layout)
+    """The plan with the answer of a part that lowers the error most, of those that are proved."""
+    tried = [(_with(plan, {i: other}, layout).error, n, other) for n, other in enumerate(others)]
+    for error, _, other in sorted(tried):
+        if error >= plan.error:
+            break
+        if (made := proved(other, claim)) is not None:
+            return _with(plan, {i: made}, layout)
+    return plan
 
 
 def proved(answer: Measured, claim: Claim) -> Measured | None:

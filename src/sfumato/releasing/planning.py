@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 MANY = 100  # labels; when half of the rows have one of their own, the column is no category
 SINGLE = {  # wishes that only a single mechanism can have, with what they are when nobody wishes them
-    "method": "auto", "aim": None, "notion": "rldp", "reads": "both", "time_limit": None, "gap": None, "distance": None,
-    "values": None, "outputs": None, "releases": None,
+    "method": "auto", "aim": None, "notion": "rldp", "reads": "both", "gap": None, "distance": None, "values": None,
+    "outputs": None, "releases": None,
 }
 ONE, BUNDLE = option("--columns one", "columns='one'"), option("--columns bundle", "columns='bundle'")
 NEAR = ("distortion", "hamming", "leakage")  # methods that keep rows near
@@ -347,9 +347,9 @@ def _bundle(
         if getattr(wishes, name) != usual:
             spelling = option(f"--{name.replace('_', '-')}", f"{name}=")
             raise InputError(f"{spelling} is for a single mechanism; leave it out for a bundle.")
-    if wishes.at_most is not None and wishes.assuming != "nothing":
+    if wishes.at_most is not None and wishes.assuming in ("star", "tree"):
         raise InputError(
-            f"a bundle that assumes {wishes.assuming} has no second promise; one that assumes nothing needs none: "
+            f"a bundle that assumes a {wishes.assuming} has no second promise; one that assumes nothing needs none: "
             f"leave out {option('--assuming', 'assuming=')} or {option('--at-most', 'at_most=')}."
         )
     if not told_all and wishes.assuming != "nothing":
@@ -379,7 +379,7 @@ def _bundle(
             basis, list(wishes.secret), list(wishes.useful), wishes.epsilon, assuming=wishes.assuming,
             confidence=wishes.confidence, missing=wishes.missing, bins=wishes.bins, rare=wishes.rare, origin=origin,
             labels=wishes.labels, tables=wishes.tables or 2, design_epsilon=_for_tables(wishes, whole, origin),
-            seed=seed,
+            seed=seed, time_limit=wishes.time_limit, at_most=wishes.at_most if wishes.assuming == "tables" else None,
         )
     said = {name: rule for name, rule in (wishes.bins or {}).items() if name not in wishes.automatic}
     edges = [name for name, rule in said.items() if not isinstance(rule, (int, str))]
