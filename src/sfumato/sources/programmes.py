@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.errors import InputError, did_you_mean
+from sfumato.sources.dialect import Said
 from sfumato.sources.meaning import Meaning, looked
 from sfumato.sources.places import Where, opened
 from sfumato.sources.source import Source, table_source
@@ -23,9 +24,10 @@ from sfumato.sources.source import Source, table_source
 
 SUFFIXES = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 BLANK = (None, "")
+UNSAID = Said()
 
 
-def sheet_source(where: Where, sheet: str | None = None, na: tuple[str, ...] | None = None) -> Source:
+def sheet_source(where: Where, sheet: str | None = None, said: Said = UNSAID) -> Source:
     """One sheet of a workbook: the one named, or the first. The first line that is not blank names the columns."""
     from python_calamine import CalamineError, CalamineWorkbook
 
@@ -48,7 +50,8 @@ def sheet_source(where: Where, sheet: str | None = None, na: tuple[str, ...] | N
     table = pa.table(
         [_cells([row[i] for row in lines[1:]]) for i in range(width)], schema=None, names=columns
     )
-    reading = looked(columns, [[x or "" for x in row] for row in cells], na, comma=True)
+    texts = [[x or "" for x in row] for row in cells]
+    reading = looked(columns, texts, said.na, comma=True, decimal=said.decimal, dates=said.dates)
     told = (f"the sheet {chosen!r} is read (others: {', '.join(n for n in names if n != chosen)})",) if (
         len(names) > 1 and sheet is None
     ) else ()

@@ -117,14 +117,15 @@ class Source:
 
 def open_source(
     source: Any, *, na: str | Iterable[str] | None = None, delimiter: str | None = None, encoding: str | None = None,
-    sheet: str | None = None, counts: str | None = None,
+    decimal: str | None = None, dates: str | None = None, sheet: str | None = None, counts: str | None = None,
 ) -> Source:
     """Whatever holds rows, as a Source: a path or address of a .csv, .tsv, .txt or .parquet file (text also packed, as
     .gz, .zst or .bz2), of a spreadsheet (.xlsx, .ods), of a file of Stata, SPSS or SAS, or of a folder of Parquet
     files; a pandas or Polars frame; an Arrow table, batch, reader or dataset, or anything else that streams Arrow; a
     DuckDB relation or the result of a query; a Spark data frame.
 
-    What text means is found out and said (`.said`): delimiter and encoding, decimal commas, dates, missing values.
+    What text means is found out and told (`.said`), unless it is said: delimiter and encoding, the mark of decimals
+    ('.' or ','), the order of dates ('dmy', 'mdy' or 'ymd'), missing values.
     na are the spellings of missing values instead of '', 'NA', 'N/A', 'n/a', '#N/A', 'NaN', 'nan', 'NULL', 'null', '.'
     and '-' (typed sources have nulls of their own, so that for them only na= counts); counts names the column of a
     table that is counted already: each of its rows is then as many people.
@@ -133,12 +134,12 @@ def open_source(
     ('sex',)
     """
     spelled = None if na is None else (na,) if isinstance(na, str) else tuple(na)
-    said = Said(delimiter, encoding, spelled)
+    said = Said(delimiter, encoding, spelled, decimal, dates)
     for fits, opened in OPENERS:
         if fits(source):
             path = opened is _path_source
-            if not path and not isinstance(source, Source) and (delimiter, encoding, sheet) != (None, None, None):
-                raise InputError("delimiter=, encoding= and sheet= are for files; leave them out.")
+            if not path and not isinstance(source, Source) and {delimiter, encoding, decimal, dates, sheet} != {None}:
+                raise InputError("delimiter=, encoding=, decimal=, dates= and sheet= are for files; leave them out.")
             found = _path_source(source, said, sheet) if path else opened(source)
             if spelled is not None and not path:
                 found = replace(found, reading=replace(found.reading, na=("", *spelled)))

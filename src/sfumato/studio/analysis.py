@@ -96,7 +96,7 @@ class Analysis:
         names = [c.name for c in found.columns] if isinstance(found, Estimate) else list(found.columns)
         return {
             "n": f"{found.n:,}", "names": names, "tables": [self.table([name]) for name in names],
-            "notes": list(getattr(found, "notes", ())), "synthetic": NOTE if isinstance(found, Estimate) else None,
+            "notes": list(getattr(found, "notes", ())), "synthetic": NOTE,
         }
 
     def source(self) -> Source | None:
@@ -133,8 +133,6 @@ class Analysis:
         from sfumato.releasing.writing import output, writer_for
 
         found = self._found()
-        if not isinstance(found, Estimate):
-            raise InputError("records are drawn from one table of all columns, which a bundle does not tell.")
         if not 0 < rows <= MOST_RECORDS:
             raise InputError(f"the number of records must be a whole number from 1 to {MOST_RECORDS:,}, got {rows!r}.")
         import pyarrow as pa

@@ -27,6 +27,7 @@ from sfumato.releasing.session import Session
 from sfumato.releasing.subsets import watched
 from sfumato.releasing.wishes import usual_cap
 from sfumato.sources import Source, open_source
+from sfumato.sources.dialect import reading_of
 from sfumato.studio.analysis import Analysis, Given
 from sfumato.studio.cards import Card, cards_of
 from sfumato.studio.levels import Levels, shown
@@ -80,7 +81,7 @@ class Desk:
 
     def open(self, path: str, name: str, reading: Mapping[str, Any]) -> dict[str, Any]:
         """Read a table once, and say what its columns are."""
-        opened = open_source(Path(path), **reading)
+        opened = open_source(Path(path), **reading_of(reading))
         opened = replace(opened, name=name)
         heard = Heard(self.tell)
         with heard.step(f"reading {name}", opened.expected, rows=True) as told:
@@ -90,6 +91,7 @@ class Desk:
         return {
             "name": name, "rows": f"{rows:,}", "columns": [card.shown() for card in cards.values()],
             "said": [spelled(f"{line}.", shell=True) for line in opened.said],
+            "guessed": {x.name: x.value for x in opened.reading.guessed},
         }
 
     def suggest(self, choice: Mapping[str, Any]) -> list[str]:
@@ -212,8 +214,9 @@ class Desk:
         with drawing.written(files, force=bool(more.get("force"))) as done:
             left = [f"{name} was left out" for name in done.left_out]
             lines = [f"{done.rows:,} rows with {', '.join(c.name for c in done.manifest.columns)}", *left[:5]]
-        kept = {} if plan.kept is None else {"counts": str(plan.kept.place)}
-        self.saved |= set() if plan.kept is None else {plan.kept.place}
+        drawn = [x.place for x in plan.kept]  # one at most: the page names the useful columns
+        self.saved |= set(drawn)
+        kept = dict(zip(["counts"], map(str, drawn), strict=False))
         return {
             "files": {**{name: str(path) for name, path in done.files.items()}, **kept}, "lines": lines, **said,
             "notes": [spelled(n, shell=True) for n in done.notes],
