@@ -106,13 +106,13 @@ def learnt(source: Source, wishes: Wishes, seed: int | None, path: Any = None, f
 
 def _check_reading(source: Source, wishes: Wishes) -> None:
     """Refuse to read a private table by what its rows look like: one of them could change how all others are read."""
-    for guess in source.reading.guessed:
-        if guess.column is None or guess.column in (*wishes.secret, *wishes.useful):
-            where = "" if guess.column is None else f" in column {guess.column!r}"
-            raise InputError(
-                f"{source.name} looks like {guess.what}{where}. How a private table is read must not rest on its rows, "
-                f"as one of them could change it: say so ({guess.saying})."
-            )
+    named = (*wishes.secret, *wishes.useful)
+    if found := [x for x in source.reading.guessed if x.column is None or x.column in named]:
+        what = listed([x.what if x.column is None else f"{x.what} in column {x.column!r}" for x in found])
+        raise InputError(
+            f"{source.name} looks like {what}. How a private table is read must not rest on its rows, as one of them "
+            f"could change it: say so ({' '.join(dict.fromkeys(x.saying for x in found))})."
+        )
 
 
 def _said(wishes: Wishes) -> tuple[str, ...]:
