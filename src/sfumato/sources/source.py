@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from sfumato.alphabet import find_column
-from sfumato.errors import DataError, InputError
+from sfumato.errors import DataError, InputError, listed
 from sfumato.sources.dialect import Said
 from sfumato.sources.meaning import VERBATIM, Meaning
 from sfumato.sources.places import Place, Where, located
@@ -97,6 +97,16 @@ class Source:
         """What was found out about the file, for whoever gave it."""
         return self.reading.said
 
+    def check_reading(self, names: Collection[str]) -> None:
+        """Refuse to read rows that are to be released by what they look like: one of them could change how all others
+        are read, and tell of itself in their answers."""
+        if found := [x for x in self.reading.guessed if x.column is None or x.column in names]:
+            what = listed([x.what if x.column is None else f"{x.what} in column {x.column!r}" for x in found])
+            raise InputError(
+                f"{self.name} looks like {what}. How a private table is read must not rest on its rows, as one of them "
+                f"could change it: say so ({' '.join(dict.fromkeys(x.saying for x in found))})."
+            )
+
     def verbatim(self) -> Source:
         """The same rows with nothing but empty fields missing, as released tables are read."""
         return replace(self, reading=VERBATIM)
@@ -112,7 +122,8 @@ class Source:
         """A source that can be read again; what can be read only once is held in memory."""
         if not self.once:
             return self
-        return table_source(pa.Table.from_batches(list(self.batches(columns))), self.name)
+        table = pa.Table.from_batches(list(self.batches(columns)))
+        return replace(table_source(table, self.name), reading=Meaning(guessed=self.reading.guessed))
 
 
 def open_source(
