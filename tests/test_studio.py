@@ -339,7 +339,7 @@ def test_the_studio_refuses_what_the_command_line_refuses_with_the_same_words(wh
         desk.release(choice, at, None, options[-1] if "--out" in options else "out.csv", {}, "people.csv")
 
     said = " ".join(shell.output.split("Error:")[-1].split("On the command line:")[0].split())
-    assert " ".join(refused.value.on_the_command_line.split()) == said
+    assert " ".join(refused.value.text(shell=True).split()) == said
     assert sorted(p.name for p in tmp_path.iterdir()) == ["people.csv"]
 
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.arrow import numbers_of
-from sfumato.errors import DataError, InputError
+from sfumato.errors import At, DataError, InputError
 from sfumato.sources import Source
 
 FEW = 20  # distinct numbers up to which each stays a label of its own
@@ -23,16 +23,16 @@ def bin_edges(source: Source, name: str, rule: int | Sequence[float]) -> Floats:
     if not isinstance(rule, int):
         edges = np.asarray(rule, float)
         if edges.ndim != 1 or not edges.size or not np.all(np.isfinite(edges)) or np.any(np.diff(edges) <= 0):
-            raise InputError(f"bins of {name!r} must be a number or increasing inner edges, got {rule!r}.")
+            raise InputError(f"bins of {name!r} must be a number or increasing inner edges", value=rule)
         return edges
     if isinstance(rule, bool) or rule < 2:
-        raise InputError(f"column {name!r} needs at least two bins, got {rule!r}.")
+        raise InputError("needs at least two bins", value=rule, where=At(name))
     values, counts = value_counts(source, name)
     if not len(values):
-        raise DataError(f"column {name!r} holds no numbers, so it has no quantiles.")
+        raise DataError("holds no numbers, so it has no quantiles", where=At(name))
     edges = quantiles(values, counts, rule)
     if not len(edges):
-        raise InputError(f"column {name!r} has a single value, so it cannot be cut into {rule} bins.")
+        raise InputError(f"has a single value, so it cannot be cut into {rule} bins", where=At(name))
     return edges
 
 

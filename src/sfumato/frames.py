@@ -46,7 +46,7 @@ def _needed(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise InputError(f"{name} is not installed: pip install {name}, or use .to_arrow().") from None
+        raise InputError("is not installed", next=f"Run pip install {name}, or use .to_arrow().", where=name) from None
 
 
 def _cell(value: Any) -> Any:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from sfumato.alphabet import Column, Floats, Ints, spelled
 from sfumato.arrow import as_labels, encode_column
-from sfumato.errors import AS_CATEGORY, DataError, InputError, binned
+from sfumato.errors import AS_CATEGORY, At, DataError, InputError, binned
 from sfumato.sources import Source
 
 MOST_LABELS = 100_000  # distinct values in one column; more is almost surely a mistake
@@ -47,7 +47,7 @@ def _grouped_there(source: Source, names: list[str], rules: Rules, missing: str)
 
     found = source.sums(names, part, schema, few=not rules)
     if not found.num_rows:
-        raise DataError(f"{source.name} has no rows: there is nothing to tabulate or release.")
+        raise DataError("has no rows: there is nothing to tabulate or release", where=source.name)
     return _merged([found], names)
 
 
@@ -73,8 +73,8 @@ def _merged(parts: list[pa.Table], names: list[str]) -> pa.Table:
         distinct = pc.count_distinct(out.column(key), mode="all").as_py()
         if distinct > MOST_LABELS:
             raise InputError(
-                f"column {name!r} has more than {MOST_LABELS:,} distinct values ({distinct:,} so far): is it "
-                f"a number or an identifier? Bin it ({binned(name)}) or leave it out."
+                f"has more than {MOST_LABELS:,} distinct values ({distinct:,} so far): is it a number or an "
+                "identifier?", next=f"Bin it ({binned(name)}) or leave it out.", where=At(name),
             )
     return out.rename_columns([*held, "n"])
 
@@ -94,8 +94,8 @@ def _labels(
     if refuse and out.null_count:
         at = int(np.flatnonzero(np.asarray(pc.is_null(out)))[0])
         raise DataError(
-            f"column {name!r}, row {first_row + at + 1}: the value is missing. "
-            f"Make missing values a category ({AS_CATEGORY}) or remove the row.", row=first_row + at + 1,
+            "the value is missing", next=f"Make missing values a category ({AS_CATEGORY}) or remove the row.",
+            where=At(name, row=first_row + at + 1),
         )
     return out
 
@@ -120,8 +120,7 @@ def _parts(values: pa.Array, name: str, part: str, first_row: int) -> pa.Array:
     if bad:
         at = next(i for i, code in enumerate(coded.indices.to_pylist()) if code in bad)
         raise DataError(
-            f"column {name!r}, row {first_row + at + 1}: the value is no date such as 2026-01-31, or its day and month "
-            f"cannot be told apart. Write dates as ISO does, or leave out {binned(name, part)}.",
-            row=first_row + at + 1,
+            "the value is no date such as 2026-01-31, or its day and month cannot be told apart",
+            next=f"Write dates as ISO does, or leave out {binned(name, part)}.", where=At(name, row=first_row + at + 1),
         )
     return pa.array(told, pa.string()).take(coded.indices)

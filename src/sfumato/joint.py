@@ -81,7 +81,7 @@ class Joint(Framed):
         if not np.all(np.isfinite(p)) or np.any(p < 0):
             raise InputError("probabilities must be finite and not negative.")
         if abs(p.sum() - 1) > 1e-9:
-            raise InputError(f"probabilities must sum to 1, got {p.sum():.12g}. Use Joint.from_counts for counts.")
+            raise InputError("probabilities must sum to 1", value=p.sum(), next="Use Joint.from_counts for counts.")
         if p.shape != (self.secret.size, self.useful.size):
             raise InputError(
                 f"the table is {p.shape[0]} × {p.shape[1]} but there are {self.secret.size} secret and "
@@ -239,7 +239,7 @@ def _labelled(side: str, index: Any) -> Alphabet:
     names = [str(name) if name is not None else f"{side}{i}" for i, name in enumerate(index.names)]
     columns = Alphabet.of(*(Column.of(n, list(level)) for n, level in zip(names, levels, strict=True)))
     if [tuple(map(str, x)) for x in index] != [columns.label(i) for i in range(columns.size)]:
-        raise InputError("a crosstab by several columns must have every combination, in order: use sf.tabulate.")
+        raise InputError("a crosstab by several columns must have every combination, in order", next="Use sf.tabulate.")
     return columns
 
 
@@ -248,6 +248,6 @@ def checked_joint(joint: Any, what: str) -> Joint:
     if isinstance(joint, Joint):
         return joint
     raise InputError(
-        f"{what} needs a joint of the secret and the useful columns, got a {type(joint).__name__}: make one with "
-        "sf.tabulate(table, secret, useful), or with sf.Joint.from_counts(counts)."
+        f"{what} needs a joint of the secret and the useful columns, got a {type(joint).__name__}",
+        next="Make one with sf.tabulate(table, secret, useful), or with sf.Joint.from_counts(counts).",
     )

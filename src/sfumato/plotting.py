@@ -17,7 +17,7 @@ def axes_of(axes: Any) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise InputError("pictures need matplotlib: pip install 'sfumato[figures]'.") from None
+        raise InputError("pictures need matplotlib", next="Run pip install 'sfumato[figures]'.") from None
     return Figure(figsize=(7, 4), layout="constrained").subplots() if axes is None else axes
 
 

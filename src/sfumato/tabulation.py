@@ -12,7 +12,7 @@ import numpy as np
 
 from sfumato.alphabet import DATE_PARTS, WEEKDAYS, Alphabet, Column, Floats, Ints, Label, find_column, spelled
 from sfumato.binning import automatic_edges, bin_edges
-from sfumato.errors import DataError, InputError, option, unknown
+from sfumato.errors import At, DataError, InputError, option, unknown
 from sfumato.errors import spelled as spelled_for
 from sfumato.grouping import grouped, keys
 from sfumato.joint import Joint
@@ -58,7 +58,7 @@ def tabulate(
     names = [*secrets, *usefuls]
     _check_names(secrets, usefuls)
     if missing not in ("category", "refuse"):
-        raise InputError(f"missing must be 'category' or 'refuse', got {missing!r}.")
+        raise InputError("missing must be 'category' or 'refuse'", value=missing)
     for what, given in (("bins", bins), ("rare", rare), ("unseen", unseen), ("labels", labels)):
         for name in given if isinstance(given, Mapping) else ():
             if name not in names:
@@ -130,7 +130,7 @@ def _names(given: str | Iterable[str], role: str, source: Source) -> list[str]:
 def _check_names(secrets: list[str], usefuls: list[str]) -> None:
     for part in (secrets, usefuls):
         if len(set(part)) != len(part):
-            raise InputError(f"a column is named twice in {part}; name each once.")
+            raise InputError(f"a column is named twice in {part}", next="Name each once.")
     both = sorted(set(secrets) & set(usefuls))
     if both:
         raise InputError(f"{both[0]!r} is both secret and useful; a column can be only one of them.")
@@ -138,18 +138,18 @@ def _check_names(secrets: list[str], usefuls: list[str]) -> None:
 
 def _check_size(s: Alphabet, u: Alphabet, limit: int, rows: int, where: str) -> None:
     if rows == 1:
-        raise DataError(f"{where} has one row; a distribution cannot be estimated from it.")
+        raise DataError("has one row; a distribution cannot be estimated from it", where=where)
     sizes = ", ".join(f"{c.name} {c.size:,}" for c in (*s.columns, *u.columns))
     if s.size * u.size > limit:
         raise InputError(
-            f"the table would have {s.size * u.size:,} cells, more than the limit of {limit:,} (distinct "
-            f"values: {sizes}). Bin numeric columns ({BINS}), group rare labels ({RARE}), leave a column out, "
-            "or raise limit=."
+            f"the table would have {s.size * u.size:,} cells, more than the limit of {limit:,} (distinct values: "
+            f"{sizes})",
+            next=f"Bin numeric columns ({BINS}), group rare labels ({RARE}), leave a column out, or raise limit=.",
         )
     if s.size == 1:
         raise InputError(
-            f"the secret ({', '.join(s.names)}) has a single value in {where}: there is nothing to protect. "
-            "Choose another secret, or design on data in which it varies."
+            f"the secret ({', '.join(s.names)}) has a single value in {where}: there is nothing to protect",
+            next="Choose another secret, or design on data in which it varies.",
         )
 
 
@@ -159,7 +159,7 @@ def _threshold(rare: Rare, name: str, rows: Ints) -> float:
     if least is None:
         return 0
     if not (isinstance(least, (int, float)) and math.isfinite(least) and least >= 0):
-        raise InputError(f"rare must be a number of rows, or a fraction below 1, got {least!r}.")
+        raise InputError("rare must be a number of rows, or a fraction below 1", value=least)
     return least * float(rows.sum()) if 0 < least < 1 else float(least)
 
 
@@ -177,7 +177,7 @@ def _coded(
     dtype = rule or dtype_of(texts)
     rare = {x for x in texts if totals[x] < least}
     if rare and other in totals and other not in rare:
-        raise InputError(f"column {name!r} has a label {other!r} already; choose another with other=.")
+        raise InputError(f"has a label {other!r} already", next="Choose another with other=.", where=At(name))
     labels: list[Label] = [*arranged([x for x in texts if x not in rare], dtype)]
     labels += ([other] if rare else []) + ([None] if None in totals else [])
     column = Column(name, tuple(labels), other if rare else None, dtype=dtype)
@@ -189,7 +189,7 @@ def _check_fixed(labels: Mapping[str, Sequence[Any] | Column], bins: Mapping[str
     """Labels that are given can be neither bins nor grouped by how rare they are."""
     twice = [n for n in labels if n in bins or (isinstance(rare, Mapping) and n in rare)]
     if twice:
-        raise InputError(f"column {twice[0]!r} has {LABELS}, so it can have neither {BINS} nor {RARE} as well.")
+        raise InputError(f"has {LABELS}, so it can have neither {BINS} nor {RARE} as well", where=At(twice[0]))
 
 
 def _fixed(
@@ -213,13 +213,15 @@ def _catching(columns: dict[str, Column], unseen: Unseen) -> dict[str, Column]:
     if isinstance(unseen, str):
         free = [n for n, c in columns.items() if c.cuts is None and unseen in c.labels and c.other in (None, unseen)]
         if not free:
-            raise InputError(f"unseen is {unseen!r}, but no column has that label. Name one of a column's labels.")
+            raise InputError(
+                f"unseen is {unseen!r}, but no column has that label", next="Name one of a column's labels."
+            )
         unseen = dict.fromkeys(free, unseen)
     for name, label in unseen.items():
         column = columns[name]
         if column.cuts is not None or label not in column.labels:
             known = ", ".join(str(x) for x in column.labels[:12] if x is not None)
-            raise InputError(f"unseen must be a label of column {name!r} ({known}), got {label!r}.")
+            raise InputError(f"unseen must be a label of column {name!r} ({known})", value=label)
         if column.other not in (None, label):
             raise InputError(f"unseen values of column {name!r} go to {column.other!r}, with the rare ones already.")
     return {n: replace(c, other=unseen[n]) if n in unseen else c for n, c in columns.items()}

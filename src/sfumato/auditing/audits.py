@@ -89,7 +89,7 @@ def _claims(mechanism: Mechanism, epsilon: float | None) -> list[Claim]:
     claim = mechanism.claim
     if claim is None:
         if epsilon is None:
-            raise ClaimError("the mechanism claims nothing: give epsilon= to test LDP about its input.")
+            raise ClaimError("the mechanism claims nothing", next="Give epsilon= to test LDP about its input.")
         return [Claim("ldp", epsilon)]
     if epsilon is None:
         return [claim, *claim.also]

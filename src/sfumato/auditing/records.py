@@ -37,7 +37,8 @@ def check_size(mechanism: Mechanism) -> None:
     if mechanism.law.meaning == "subset" or mechanism.outputs * mechanism.inputs > LISTED_CELLS:
         raise InputError(
             f"an audit counts every output for every input, at most {LISTED_CELLS:,} pairs; this law of kind "
-            f"{mechanism.law.kind!r} has more. Pass a function of its outputs as the box, with its own mechanism."
+            f"{mechanism.law.kind!r} has more",
+            next="Pass a function of its outputs as the box, with its own mechanism.",
         )
 
 
@@ -84,7 +85,7 @@ def asked(
         secrets = inputs // k if mechanism.reads == "both" else np.zeros(records, np.int64)
     heard = np.asarray(box(inputs))
     if heard.shape != inputs.shape or not np.issubdtype(heard.dtype, np.integer):
-        raise InputError(f"the box must answer {records:,} inputs with as many whole numbers, got {heard.shape}.")
+        raise InputError(f"the box must answer {records:,} inputs with as many whole numbers", value=heard.shape)
     if heard.min() < 0 or heard.max() >= mechanism.outputs:
         raise InputError(
             f"the box answered with an output outside 0 … {mechanism.outputs - 1}: it is not the mechanism it says "
@@ -98,8 +99,8 @@ def paired(released: Any, truth: Any, mechanism: Mechanism) -> Records:
     manifest = manifest_beside(released)
     if manifest is not None and manifest.decode != "symbols":
         raise InputError(
-            f"the table was written as {manifest.decode!r}, which hides the outputs themselves; audit a release made "
-            "with --decode symbols."
+            f"the table was written as {manifest.decode!r}, which hides the outputs themselves",
+            next="Audit a release made with --decode symbols.",
         )
     written = {"cell": [mechanism.secret, mechanism.useful], "useful": [mechanism.useful]}
     symbols = [Alphabet.of(Column.of("symbol", [f"y{y}" for y in range(mechanism.outputs)]))]

@@ -173,7 +173,7 @@ def certificate(
     """The certificate of a claim, whether or not it holds; if the kernel confirmed it, its level is found when read."""
     claim = mechanism.claim if claim is None else claim
     if claim is None:
-        raise InputError("the mechanism carries no claim. Give one, or design it with sf.design.")
+        raise InputError("the mechanism carries no claim", next="Give one, or design it with sf.design.")
     if not confirmed:
         check_confidence(claim)
     proof = DeferredLevel(partial(_proof, mechanism, claim), claim.epsilon if confirmed else None)
@@ -231,7 +231,7 @@ def _average(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]
     if not mechanism.sealed:
         raise InputError(UNSEALED)
     if not isinstance(claim.within, Exactly):
-        raise InputError("I(S;Y) can be proved at a known distribution only; claim it within sf.Exactly(joint).")
+        raise InputError("I(S;Y) can be proved at a known distribution only", next="Claim it within sf.Exactly(joint).")
     if unlisted(mechanism):  # I(S;Y) is a mean of logarithms that LIP bounds one by one
         worst = proved(mechanism, "lip", claim.within).ratio
         return (math.inf if worst == math.inf else log_up(worst)), {}
@@ -301,8 +301,8 @@ def certify(mechanism: Mechanism, claim: Claim | None = None) -> Certificate:
         made = next((c for c in (made, *made.also) if c.level > c.epsilon), made)
         where = ", ".join(f"{key} = {value!r}" for key, value in made.witness.items())
         raise ClaimError(
-            f"claimed ε ≤ {made.epsilon:.10g} ({made.title}), proved only ε ≤ {made.level:.10g}"
-            f"{' at ' + where if where else ''}. Nothing was released."
+            f"claimed ε ≤ {made.epsilon:.10g} ({made.title}), proved only ε ≤ "
+            f"{made.level:.10g}{' at ' + where if where else ''}", next="Nothing was released.",
         )
     if refused is not None:
         raise refused
@@ -323,7 +323,7 @@ def check_confidence(claim: Claim) -> None:
         counts = None if ball.joint.counts is None else ball.joint.counts.tolist()
         check_radius(ball.kind, ball.confidence, how, ball.radius, alpha, ball.joint.p.size, counts)
     except Refused as error:
-        raise ClaimError(f"{error}. Nothing was released.") from None
+        raise ClaimError(str(error), next="Nothing was released.") from None
 
 
 def verify(path: str | os.PathLike[str]) -> Certificate:

@@ -41,7 +41,7 @@ def confirm(made: Any) -> bool:
     except kernel.Beyond:
         return False  # nothing is said against it
     except kernel.Refused as error:
-        raise ClaimError(f"{error}. Nothing was released.") from None
+        raise ClaimError(str(error), next="Nothing was released.") from None
     return True
 
 
@@ -55,7 +55,7 @@ def check_coverage(mechanism: Mechanism) -> None:
     if claim.within.alpha != 0.5 or claim.within.radius < REPEATED * asked:
         raise ClaimError(
             f"the set around the noisy counts has the radius {claim.within.radius:.4g}; for a coverage of "
-            f"{noise.coverage:g} simulations ask for {asked:.4g}. Nothing was released."
+            f"{noise.coverage:g} simulations ask for {asked:.4g}", next="Nothing was released.",
         )
 
 

@@ -62,7 +62,8 @@ def exact_channel(mechanism: Mechanism, joint: Joint | None) -> Exact:
     if law.meaning == "subset" or mechanism.outputs * mechanism.inputs > LISTED_CELLS:
         raise InputError(
             f"leakage is proved for laws whose outputs can be listed, at most {LISTED_CELLS:,} cells; this one is of "
-            f"kind {law.kind!r} for {mechanism.inputs:,} inputs. Claim LDP instead: it bounds leakage for β ≤ α."
+            f"kind {law.kind!r} for {mechanism.inputs:,} inputs",
+            next="Claim LDP instead: it bounds leakage for β ≤ α.",
         )
     assert law.bits is not None
     rows = np.stack([np.asarray(law.row(y), object) for y in range(mechanism.outputs)])  # [y, s, u]

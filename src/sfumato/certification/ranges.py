@@ -21,8 +21,10 @@ def over_ranges(mechanism: Mechanism, within: Custom) -> Attained:
     """The product of the ranges that a trusted set gives for its secrets."""
     if not within.trusted:
         raise InputError(
-            f"the set {within.name!r} states its ranges but not that they are proved, so nothing can be released under "
-            "it. If they are, say so with trusted=True; the certificate will say that the bounds are given by the set."
+            f"the set {within.name!r} states its ranges but not that they are proved, so nothing can be released "
+            "under it",
+            next="If they are, say so with trusted=True; the certificate will say that the bounds are given by the "
+            "set.",
         )
     best = Attained(1.0, {})
     s, u = within.joint.shape

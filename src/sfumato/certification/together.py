@@ -179,7 +179,7 @@ _LEVELS: dict[str, Callable[[Bundle], float]] = {
 def bundle_certificate(bundle: Bundle) -> Certificate:
     """The certificate of a bundle's promise, whether or not it holds."""
     if bundle.claim is None:
-        raise InputError("the bundle carries no promise. Give one, or design it with sf.bundle.")
+        raise InputError("the bundle carries no promise", next="Give one, or design it with sf.bundle.")
     claim, parts = bundle.claim, [_about(bundle, part) for part in bundle.parts]
     worst, part = _greatest(parts)
     anyhow = worst if bundle.turns is not None else summed(parts)
@@ -202,13 +202,13 @@ def certify_bundle(bundle: Bundle) -> Certificate:
     if not made.holds:
         raise ClaimError(
             f"claimed ε ≤ {made.epsilon:.10g} ({made.title}), proved only ε ≤ {made.level:.10g} for all parts "
-            f"{bundle.asks}. Nothing was released."
+            f"{bundle.asks}", next="Nothing was released.",
         )
     if not confirm(bundle):
         for part in bundle.parts:
             if part.claim is not None and not (found := certificate(part, wider=False)).holds:
                 raise ClaimError(
                     f"part {part_name(part)!r} claims ε ≤ {found.epsilon:.10g} ({found.title}), proved only ε ≤ "
-                    f"{found.level:.10g}. Nothing was released."
+                    f"{found.level:.10g}", next="Nothing was released.",
                 )
     return made

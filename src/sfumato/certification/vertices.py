@@ -30,7 +30,7 @@ FIRST, CHUNK = 16, 256
 def over_vertices(mechanism: Mechanism, within: Polytope, target: float = math.inf) -> Attained:
     """A proved upper bound of the worst ratio over the polytope."""
     if within.vertices is None:
-        raise InputError("levels over a polytope given by inequalities cannot be proved yet. List its vertices.")
+        raise InputError("levels over a polytope given by inequalities cannot be proved yet", next="List its vertices.")
     secrets, best = within.possible, Attained(1.0, {})
     if len(secrets) < 2:
         return best

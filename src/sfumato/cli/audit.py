@@ -52,8 +52,8 @@ def audit(
 
         if released is not None or epsilon is not None:
             raise InputError(
-                f"{file} is a bundle: its sampler is attacked part by part, at the level that each claims. Leave out "
-                "--released, --truth and --epsilon."
+                "is a bundle: its sampler is attacked part by part, at the level that each claims",
+                next="Leave out --released, --truth and --epsilon.", where=file,
             )
         audit_bundle(file, mechanism, records, risk, seed, as_json)
         return
@@ -112,7 +112,7 @@ def _meaning(found: Any) -> str:
     """What the attack shows, in a sentence."""
     if found.refuted:
         return "The promise, or the file, is refuted: do not rely on it."
-    about = [j for j in found.judgements if j.attack.startswith("odds")]
+    about = [j for j in found.judgements if j.odds is not None]
     if not about:
         return "No attack went beyond the promise. That does not prove it: sfumato verify does."
     best = max(about, key=lambda j: j.found)

@@ -77,8 +77,8 @@ def leak_bundle(file: Path, bundle: Any, as_json: bool, *, at_a_distribution: bo
 
     if at_a_distribution:
         raise InputError(
-            "measures at a distribution are about one table of all columns, which a bundle never builds: leave out "
-            "--joint and --map. Its levels hold whatever the distribution is."
+            "measures at a distribution are about one table of all columns, which a bundle never builds",
+            next="Leave out --joint and --map. Its levels hold whatever the distribution is.",
         )
 
     def levels(made: Any) -> tuple[float, float]:

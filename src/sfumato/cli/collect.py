@@ -48,7 +48,7 @@ def serve(mechanism: Path, store: Path | None, page: Path | None, host: str, por
         from sfumato.collecting.server import Collector
         from sfumato.collecting.server import serve as run
     except ImportError:
-        raise InputError("the intake needs starlette and uvicorn: pip install 'sfumato[collect]'.") from None
+        raise InputError("the intake needs starlette and uvicorn", next="Run pip install 'sfumato[collect]'.") from None
     page = _page_beside(mechanism) if page is None else page
     content = page.read_bytes() if page.is_file() else None
     with _opened(mechanism, store) as (made, opened):

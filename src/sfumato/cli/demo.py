@@ -83,7 +83,9 @@ def _folder(out: Path, targets: list[Any], force: bool) -> None:
     """The folder, when nothing in it is in the way."""
     there = [path for path in targets if path.exists()]
     if there and not force:
-        raise OutputError(f"{there[0]} exists. Choose another folder with --out, or replace the files with --force.")
+        raise OutputError(
+            "exists", next="Choose another folder with --out, or replace the files with --force.", where=there[0]
+        )
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -67,7 +67,7 @@ def estimate(
     from sfumato.releasing.subsets import watched
 
     if not 0 < confidence < 1:
-        raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence:g}.")
+        raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
     law = mechanism_of(released, mechanism)
     if csv_file is not None:
         from sfumato.atomic import check_target
@@ -144,9 +144,9 @@ def _mechanism_beside(released: Where) -> Where:
 
     path = mechanism_beside(released)
     if isinstance(released, Path) and not released.exists():
-        raise InputError(f"{released} could not be read: No such file or directory.")
+        raise InputError("could not be read: No such file or directory", where=released)
     if not path.exists():
-        raise InputError(f"there is no mechanism file beside {released} ({path}); name it with --mechanism.")
+        raise InputError(f"there is no mechanism file beside {released} ({path})", next="Name it with --mechanism.")
     return path
 
 

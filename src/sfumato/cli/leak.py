@@ -90,7 +90,7 @@ def _draw(drawn: Any, picture: Path, mechanism: Any, force: bool) -> None:
 
     kind = picture.suffix.lower().lstrip(".")
     if kind not in ("png", "svg", "pdf"):
-        raise InputError(f"a map is drawn to a .png, .svg or .pdf file, got {picture.name}.")
+        raise InputError("a map is drawn to a .png, .svg or .pdf file", value=picture.name)
     title = f"{mechanism.method}: {mechanism.inputs:,} inputs, {mechanism.outputs:,} outputs"
     write_all({picture: order_picture(drawn, title, kind)}, replace=force)
 

@@ -321,7 +321,9 @@ def table_source(where: Any, form: str | None = None, **read: Any) -> Source:
         opened = open_source(pa.ipc.open_stream(sys.stdin.buffer), na=na, counts=counts)
         return replace(opened, name="standard input")
     except pa.ArrowInvalid:
-        raise InputError("standard input is not a stream of Arrow's. Is it CSV? Then leave out --format.") from None
+        raise InputError(
+            "standard input is not a stream of Arrow's", next="Is it CSV? Then leave out --format."
+        ) from None
 
 
 def wishes_of(
@@ -342,7 +344,7 @@ def wishes_of(
         raise InputError(_at_counts(made))
     if made.releases is not None:
         if cap is not None:
-            raise InputError("--releases sets what --at-most would say; give one of the two.")
+            raise InputError("--releases sets what --at-most would say", next="Give one of the two.")
         if made.planned is None:
             raise InputError("--releases needs the --budget that they shall stay within.")
         return made if made.searched else replace(made, releases=None, planned=None)
@@ -373,7 +375,7 @@ def _second(text: str | None, wishes: Wishes) -> float | None:
     try:
         return float(text)
     except ValueError:
-        raise InputError(f"--at-most is a number of nats, or 'none', got {text!r}.") from None
+        raise InputError("--at-most is a number of nats, or 'none'", value=text) from None
 
 
 table_argument = click.argument("table", type=Location(), metavar="TABLE")

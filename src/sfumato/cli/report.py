@@ -42,7 +42,7 @@ def report(
     from sfumato.reporting import write_reports
 
     if not 0 < confidence < 1:
-        raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence:g}.")
+        raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
     mechanism = load(file)
     for given in (file, released):
         check_target(out, given, force=force)
@@ -66,7 +66,9 @@ def report(
             *([("proved", level(proof.level, LEVEL))] if proof is not None and proof.holds else []),
         ])
     if proof is not None and not proof.holds:
-        raise ClaimError(f"{file} claims {mechanism.claim.sentence if mechanism.claim else ''}, which was not proved.")
+        raise ClaimError(
+            f"claims {mechanism.claim.sentence if mechanism.claim else ''}, which was not proved", where=file
+        )
 
 
 def _read(released: Path, mechanism: Any) -> tuple[Any, Any]:

@@ -36,7 +36,7 @@ def respond(
         raise InputError("give COLUMN=VALUE for each question, or --records FILE.")
     if records is not None:
         if memo is not None or token is not None:
-            raise InputError("--memo and --token are for one respondent: give one record with them.")
+            raise InputError("--memo and --token are for one respondent", next="Give one record with them.")
         for answer in law.respond([_object(line, i) for i, line in enumerate(records) if line.strip()]):
             click.echo(json.dumps(answer, ensure_ascii=False))
         return
@@ -80,4 +80,4 @@ def _key(path: Path) -> bytes:
     try:
         return bytes.fromhex(path.read_text().strip())
     except ValueError:
-        raise InputError(f"{path} holds no key: 64 hexadecimal digits, as sfumato writes it.") from None
+        raise InputError("holds no key: 64 hexadecimal digits, as sfumato writes it", where=path) from None

@@ -208,7 +208,9 @@ def serve(collector: Collector, *, host: str = "127.0.0.1", port: int = 8765) ->
     try:
         listening = socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        raise InputError(f"cannot listen on {host}, port {port}: {error.strerror}. Choose another --port.") from None
+        raise InputError(
+            f"cannot listen on {host}, port {port}: {error.strerror}", next="Choose another --port."
+        ) from None
     config = uvicorn.Config(
         collector.app(), host=host, port=port, access_log=False, log_level="warning", server_header=False,
         timeout_keep_alive=15, limit_concurrency=2000, h11_max_incomplete_event_size=16_384,

@@ -48,7 +48,7 @@ class Store:
         """Open the store of a survey (by its id), or make it when it may be made."""
         self.turn = threading.RLock()  # threads share the connection
         if not fresh and not path.exists():
-            raise InputError(f"{path} could not be read: No such file or directory.")
+            raise InputError("could not be read: No such file or directory", where=path)
         try:
             self.db = sqlite3.connect(path, timeout=BUSY, isolation_level=None, check_same_thread=False)
             self.db.execute("PRAGMA journal_mode=WAL")
@@ -59,11 +59,13 @@ class Store:
                     self._found(survey)
                 known = dict(self.db.execute("SELECT name, value FROM about"))
         except sqlite3.Error as error:
-            raise FileFormatError(f"{path} is no store of answers: {error}.") from None
+            raise FileFormatError(f"is no store of answers: {error}", where=path) from None
         if known.get("format") != FORMAT:
-            raise FileFormatError(f"{path} is no store of answers of this version of sfumato.")
+            raise FileFormatError("is no store of answers of this version of sfumato", where=path)
         if known["survey"] != survey:
-            raise InputError(f"{path} holds answers to another survey; give the mechanism file they were drawn with.")
+            raise InputError(
+                "holds answers to another survey", next="Give the mechanism file they were drawn with.", where=path
+            )
         self.key = known["key"]
 
     def _found(self, survey: str) -> None:
@@ -93,7 +95,7 @@ class Store:
         made = [new_token() for _ in range(count)]
         with self._transaction():
             if not self.invited and self.spent():
-                raise InputError("people have answered without invitations already; start another store.")
+                raise InputError("people have answered without invitations already", next="Start another store.")
             self.db.execute("INSERT OR IGNORE INTO about VALUES ('invited', '1')")
             self.db.executemany("INSERT INTO tokens VALUES (?, 0)", [(hashed(t),) for t in made])
         return made

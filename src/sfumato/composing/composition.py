@@ -79,7 +79,7 @@ class Composition:
         if self.joint is None:
             raise InputError(
                 "a bundle never builds the table of all its columns, so that it and other releases make no single "
-                "mechanism: ask for the levels."
+                "mechanism", next="Ask for the levels.",
             )
         return self.joint
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import msgspec
 
 from sfumato.alphabet import Alphabet, Column
-from sfumato.errors import InputError
+from sfumato.errors import At, InputError
 from sfumato.mechanism import Factor, Mechanism, Product
 from sfumato.mechanism.file_records import simple_record
 
@@ -24,12 +24,15 @@ def joined(mechanisms: Sequence[Mechanism]) -> Mechanism:
     secret = mechanisms[0].secret
     for m in mechanisms:
         if not m.sealed:
-            raise InputError("only sealed mechanisms can be composed: weights must be integers. Call sf.seal first.")
+            raise InputError(
+                "only sealed mechanisms can be composed: weights must be integers", next="Call sf.seal first."
+            )
         if m.secret != secret:
             raise InputError(
                 f"these mechanisms protect different secrets: {', '.join(secret.names)} with {secret.size} labels and "
-                f"{', '.join(m.secret.names)} with {m.secret.size}. Compose releases about one secret, with one set of "
-                "labels; a ledger adds up what cannot be composed."
+                f"{', '.join(m.secret.names)} with {m.secret.size}",
+                next="Compose releases about one secret, with one set of labels; a ledger adds up what cannot be "
+                "composed.",
             )
     columns = _columns(mechanisms, secret)
     useful = Alphabet(tuple(columns.values()))
@@ -50,8 +53,8 @@ def _columns(mechanisms: Sequence[Mechanism], secret: Alphabet) -> dict[str, Col
             raise InputError(f"{column.name!r} is the secret of one mechanism and a useful column of another.")
         if columns.setdefault(column.name, column) != column:
             raise InputError(
-                f"column {column.name!r} has different labels in two of the mechanisms, so it cannot be told which of "
-                "them are the same. Design both with the same labels (bins, grouping, missing values)."
+                "has different labels in two of the mechanisms, so it cannot be told which of them are the same",
+                next="Design both with the same labels (bins, grouping, missing values).", where=At(column.name),
             )
     return columns
 

@@ -55,7 +55,7 @@ class Waves:
         the same waves: what the values were is hidden, whether they changed is not.
         """
         if not waves or min(waves) < 1:
-            raise InputError(f"give the number of waves of each value, one or more, got {waves}.")
+            raise InputError("give the number of waves of each value, one or more", value=waves)
         ratio = Fraction(1)
         for k in waves:
             ratio *= _RATIOS[self.permanent.law.kind](self, k)
@@ -69,7 +69,7 @@ class Waves:
         """
         found, alone = record_codes(self.mechanism.reading, values, named)
         if not alone:
-            raise InputError("a memo is the key of one respondent: give one record with it.")
+            raise InputError("a memo is the key of one respondent", next="Give one record with it.")
         code = int(joint_code([(found[c.name], c.size) for c in self.mechanism.reading])[0])
         own = memory_key(memo, record_of(self.permanent).checksum)
         kept = np.frombuffer(remembered(own, b"", code, self.permanent.law.words), np.uint64)[None, :]

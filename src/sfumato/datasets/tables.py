@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.alphabet import Alphabet, Column, Ints
-from sfumato.errors import InputError, did_you_mean
+from sfumato.errors import At, InputError, did_you_mean
 from sfumato.joint import Joint
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def adult(secret: str, useful: str) -> Joint:
     shown = ", ".join(facts["labels"])
     near = did_you_mean(secret, facts["labels"]) if secret not in facts["labels"] else ""
     near = near or (did_you_mean(useful, facts["labels"]) if useful not in facts["labels"] else "")
-    raise InputError(f"{secret!r} × {useful!r} is not a pair of two of Adult's categorical columns ({shown}).{near}")
+    raise InputError(f"{secret!r} × {useful!r} is no pair of two of Adult's categorical columns ({shown})", next=near)
 
 
 # --- exactly its counts, or a sample from it; for demos, tests and benchmarks -----------------------------------------
@@ -69,7 +69,7 @@ def rows(joint: Joint, *, seed: int | None = None, shuffle: bool = True) -> pa.T
     6
     """
     if joint.counts is None:
-        raise InputError("only a counted joint has rows of its own; use sample(joint, n, seed) to draw some.")
+        raise InputError("only a counted joint has rows of its own", next="Use sample(joint, n, seed) to draw some.")
     codes = np.repeat(np.arange(joint.p.size), joint.counts.ravel())
     if shuffle:
         np.random.default_rng(seed).shuffle(codes)
@@ -83,7 +83,7 @@ def sample(joint: Joint, n: int, seed: int | None = None) -> pa.Table:
     ['secret', 'useful']
     """
     if n < 0:
-        raise InputError(f"n must be a number of rows, zero or more, got {n}.")
+        raise InputError("n must be a number of rows, zero or more", value=n)
     edges = np.cumsum(joint.p.ravel())
     draws = np.random.default_rng(seed).random(n) * edges[-1]
     return _table(joint, np.searchsorted(edges, draws, side="right"))
@@ -98,7 +98,7 @@ def _table(joint: Joint, codes: Ints) -> pa.Table:
         for column in reversed(alphabet.columns):
             part, digit = np.divmod(part, column.size)
             if column.name in arrays:
-                raise InputError(f"column {column.name!r} is both secret and useful; rename one.")
+                raise InputError("is both secret and useful", next="Rename one.", where=At(column.name))
             arrays[column.name] = pa.array(_values(column)).take(pa.array(digit))
     return pa.table({name: arrays[name] for name in (*joint.secret.names, *joint.useful.names)})
 

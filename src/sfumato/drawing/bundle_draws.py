@@ -154,8 +154,9 @@ def decoder_of(bundle: Bundle, decode: str) -> Decoder:
     if decode not in ("symbols", GUESS):
         raise InputError(
             f"a bundle's answers are written as they are: decode={decode!r} would turn them into whole records, which "
-            f"a row of a bundle does not tell. Use decode='symbols' or {GUESS!r}, or draw records of all columns from "
-            "the estimate (sfumato synthesise)."
+            "a row of a bundle does not tell",
+            next=f"Use decode='symbols' or {GUESS!r}, or draw records of all columns from the estimate (sfumato "
+            "synthesise).",
         )
     texts = [answer_labels(part) for part in bundle.parts]
     meant = [_meanings(part) if decode == GUESS else None for part in bundle.parts]

@@ -34,7 +34,7 @@ class Decoder:
 def decoder(mechanism: Mechanism, decode: str, stream: WordSource) -> Decoder:
     """The decoder of a mechanism: its own outputs, the likeliest input, or a draw from the posterior."""
     if decode not in (*DECODES, GUESS):
-        raise InputError(f"decode must be one of {', '.join((*DECODES, GUESS))}, got {decode!r}.")
+        raise InputError(f"decode must be one of {', '.join((*DECODES, GUESS))}", value=decode)
     meaning = mechanism.law.meaning
     if decode == GUESS:
         return _guessing(mechanism, decoder(mechanism, "symbols", stream))
@@ -45,8 +45,8 @@ def decoder(mechanism: Mechanism, decode: str, stream: WordSource) -> Decoder:
         return _labelled(mechanism, meaning == "cell", lambda drawn, first_row: drawn)
     if mechanism.joint is None:
         raise InputError(
-            f"decode={decode!r} needs the design distribution, which this mechanism does not carry. "
-            "Use decode='symbols'."
+            f"decode={decode!r} needs the design distribution, which this mechanism does not carry",
+            next="Use decode='symbols'.",
         )
     turn = likeliest(mechanism) if decode == "likely" else posterior_draw(mechanism, stream)
     return _labelled(mechanism, mechanism.law.rows > 1, turn)

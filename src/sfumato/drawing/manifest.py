@@ -141,11 +141,11 @@ def decoded_manifest(data: bytes, where: str) -> Manifest:
     try:
         manifest: Any = msgspec.json.decode(data, type=Manifest)
     except msgspec.DecodeError as error:
-        raise FileFormatError(f"{where} is not a manifest: {error}.") from None
+        raise FileFormatError(f"is not a manifest: {error}", where=where) from None
     if manifest.format != FORMAT or manifest.version != VERSION:
         raise FileFormatError(
-            f"{where} has format {manifest.format!r} version {manifest.version}; "
-            f"this version of sfumato reads {FORMAT!r} version {VERSION}."
+            f"has format {manifest.format!r} version {manifest.version}; this version of sfumato reads {FORMAT!r} "
+            f"version {VERSION}", where=where,
         )
     return manifest  # type: ignore[no-any-return]
 

@@ -216,8 +216,8 @@ def _cells_posterior(mechanism: Mechanism) -> CellsPosterior:
         four = law.four
     else:
         raise InputError(
-            f"{mechanism.outputs:,} outputs of {mechanism.inputs:,} inputs are too many to decode with this "
-            "law. Use decode='symbols'."
+            f"{mechanism.outputs:,} outputs of {mechanism.inputs:,} inputs are too many to decode with this law",
+            next="Use decode='symbols'.",
         )
     counts = joint.counts
     if counts is None:

@@ -99,4 +99,6 @@ def checked_answers(source: Any, mechanism: Mechanism | Bundle) -> Any:
     try:
         return table_of(source, mechanism)
     except (pa.ArrowException, TypeError):
-        raise InputError("the answers are not of one kind: give what respond returned, or counts by output.") from None
+        raise InputError(
+            "the answers are not of one kind", next="Give what respond returned, or counts by output."
+        ) from None

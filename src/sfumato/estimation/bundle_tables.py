@@ -68,7 +68,7 @@ class BundleEstimate:
             if name not in self.columns:
                 raise unknown("a column of the bundle", name, self.columns)
         if not 1 <= len(names) <= 2 or len(set(names)) != len(names):
-            raise InputError(f"a table has one column or two different ones, got {names}.")
+            raise InputError("a table has one column or two different ones", value=names)
         if names not in self.made:
             inversion, n = self._inverted(names)
             shown = self._shown(names, inversion)
@@ -108,7 +108,7 @@ class BundleEstimate:
         from scipy.special import ndtri
 
         if not 0 < level < 1:
-            raise InputError(f"the level must lie strictly between 0 and 1, got {level!r}.")
+            raise InputError("the level must lie strictly between 0 and 1", value=level)
         found, rng = self.model.probability(event), np.random.default_rng(seed)
         again = [self._again(rng).probability(event) for _ in range(draws)]
         half = float(ndtri((1 + level) / 2)) * math.sqrt(float(np.mean((np.array(again) - found) ** 2)))
@@ -215,8 +215,8 @@ def estimate_bundle(source: Any, bundle: Bundle, *, project: bool = True) -> Bun
     manifest = manifest_beside(source)
     if manifest is not None and manifest.mechanism != record_of(bundle).checksum:
         raise InputError(
-            "the table was released with another mechanism than this bundle (their checksums differ). "
-            "Load the file that was written with it."
+            "the table was released with another mechanism than this bundle (their checksums differ)",
+            next="Load the file that was written with it.",
         )
     written = [_written(part_name(part), answer_labels(part), bundle.reading(part)) for part in bundle.parts]
     counts, n = (_counted_together if bundle.turns is None else _counted_in_turn)(source, bundle, written)

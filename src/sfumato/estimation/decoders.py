@@ -24,7 +24,7 @@ def decoded_law(mechanism: Mechanism, decode: str) -> Floats | None:
     q = mechanism.matrix
     if q is None or mechanism.joint is None:
         reason = "has too many outputs to list" if q is None else "does not carry its design distribution"
-        raise InputError(f"rows decoded as {decode!r} cannot be inverted: the mechanism {reason}. Use symbols.")
+        raise InputError(f"rows decoded as {decode!r} cannot be inverted: the mechanism {reason}", next="Use symbols.")
     if decode == "likely":
         from sfumato.drawing.posterior import likeliest
 

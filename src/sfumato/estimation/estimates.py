@@ -137,7 +137,7 @@ def _sums(mechanism: Mechanism) -> tuple[Floats, Floats]:
 def _fitted(model: Model, seen: Tally, design: Floats, whole: Inversion) -> tuple[Floats, str]:
     """The most likely table, with a sentence when the search was cut short."""
     if model.adjoint is None:
-        raise InputError("SUE and OUE rows are estimated from the frequency of each bit; use method='inverse'.")
+        raise InputError("SUE and OUE rows are estimated from the frequency of each bit", next="Use method='inverse'.")
     start = design
     if whole.identified.all():  # the inverse is the maximum itself when no value of it is negative
         start = on_simplex(whole.raw).ravel()

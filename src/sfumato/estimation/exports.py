@@ -85,7 +85,7 @@ def synthesise(found: Estimate, rows: int, *, seed: int | None = None) -> pa.Tab
 def whole_number(rows: int) -> None:
     """Refuse what is no number of records."""
     if not (isinstance(rows, int) and rows > 0):
-        raise InputError(f"the number of records must be a whole number, one or more, got {rows!r}.")
+        raise InputError("the number of records must be a whole number, one or more", value=rows)
 
 
 def marked(records: pa.Table, n: int) -> pa.Table:

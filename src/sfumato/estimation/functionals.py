@@ -40,8 +40,8 @@ def _listed(inversion: CellsInversion) -> DenseInversion:
     law, f = inversion.law, inversion.f
     if law.outputs > COVARIANCE_CELLS:
         raise InputError(
-            f"tables of some columns of {law.outputs:,} cells are too large to sum up; use .secret and .useful, or "
-            "design for fewer columns."
+            f"tables of some columns of {law.outputs:,} cells are too large to sum up",
+            next="Use .secret and .useful, or design for fewer columns.",
         )
     x = np.eye(law.outputs).reshape(-1, *f.shape)
     left = inversion.inverse.apply(x).reshape(law.outputs, -1).T
@@ -148,7 +148,7 @@ class Linear:
     def critical(self, level: float, together: bool, gradient: Floats | None = None) -> float:
         """z of one interval, or of all figures with these gradients at once: the quantile of the largest |Z|."""
         if not 0 < level < 1:
-            raise InputError(f"the level must lie strictly between 0 and 1, got {level!r}.")
+            raise InputError("the level must lie strictly between 0 and 1", value=level)
         one = NormalDist().inv_cdf((1 + level) / 2)
         if not together:
             return one

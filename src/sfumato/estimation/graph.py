@@ -45,7 +45,7 @@ class GraphModel:
         """The distribution of some columns together, with an axis for each."""
         at = [self._place(name) for name in names]
         if not at or len(set(at)) != len(at):
-            raise InputError(f"name one or more columns, each once, got {names}.")
+            raise InputError("name one or more columns, each once", value=names)
         if math.prod(self.columns[i].size for i in at) > KEPT:
             raise InputError(f"a table of {', '.join(names)} has too many cells to list; draw records instead.")
         return self._summed(at, {})

@@ -59,7 +59,7 @@ def simultaneous(inversion: Inversion, level: float, p: Floats) -> tuple[Floats,
     of almost no width. Cells that are not identified get [0, 1].
     """
     if not 0 < level < 1:
-        raise InputError(f"the level must lie strictly between 0 and 1, got {level!r}.")
+        raise InputError("the level must lie strictly between 0 and 1", value=level)
     z = critical(inversion, level)
     half = z * np.sqrt(inversion.variance + z**2 / 2 * inversion.jump**2)
     low = np.clip(np.minimum(inversion.raw - half, p), 0.0, 1.0)

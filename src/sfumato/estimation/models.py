@@ -228,6 +228,6 @@ def model_of(mechanism: Mechanism, decode: str = "symbols") -> Model:
     if q is None:
         raise InputError(
             f"this mechanism has {mechanism.outputs} outputs for {mechanism.inputs} inputs and no closed form: its "
-            "matrix is too large to invert. Group rare labels before designing."
+            "matrix is too large to invert", next="Group rare labels before designing.",
         )
     return listed(mechanism, q)

@@ -57,7 +57,7 @@ def logistic(table: TableEstimate, value: str | None = None) -> Regression:
         raise InputError("a regression needs one column or more to explain the outcome with.")
     labels = [x for x in outcome.labels if x is not None]
     if value is None and len(labels) != 2:
-        raise InputError(f"{outcome.name!r} has {len(labels)} values: say which is the outcome (value=).")
+        raise InputError(f"{outcome.name!r} has {len(labels)} values", next="Say which is the outcome (value=).")
     chosen = labels[1] if value is None else value
     code = outcome.code(chosen)
     if not table.identified:

@@ -110,8 +110,8 @@ class Estimate(Framed):
         """Covariance [x, x] of `raw`, x = s·|U| + u."""
         if self.raw.size > COVARIANCE_CELLS:
             raise InputError(
-                f"a covariance of {self.raw.size} × {self.raw.size} numbers is too large to build; "
-                "use .variance, or the marginals .secret and .useful."
+                f"a covariance of {self.raw.size} × {self.raw.size} numbers is too large to build",
+                next="Use .variance, or the marginals .secret and .useful.",
             )
         return self.inversion.covariance()
 
@@ -144,7 +144,7 @@ class Estimate(Framed):
             if name not in known:
                 raise unknown("a column of this estimate", name, known)
         if not names or len(set(names)) != len(names):
-            raise InputError(f"a table has one or more different columns, got {names}.")
+            raise InputError("a table has one or more different columns", value=names)
         shape = tuple(known[name].size for name in names)
         m = sums(self.columns, names)
         inversion = summed(self.inversion, m, shape)

@@ -148,7 +148,9 @@ class TableEstimate(Framed):
         ∞ where a cell cannot be told from zero.
         """
         if len(self.columns) != 2:
-            raise InputError(f"odds ratios are about two columns, got {len(self.columns)}; ask table(a, b) first.")
+            raise InputError(
+                "odds ratios are about two columns", value=len(self.columns), next="Ask table(a, b) first."
+            )
         (a, b), (rows, others) = self.columns, self.p.shape
         quads = [((i, j), (0, 0), (i, 0), (0, j)) for i in range(1, rows) for j in range(1, others)]
         labels = tuple({a.name: f"{_text(a.labels[i])} : {_text(a.labels[0])}",
@@ -179,7 +181,7 @@ class TableEstimate(Framed):
         and its covariance by the delta method is D Σ Dᵀ with D = ∂d/∂p.
         """
         if len(self.columns) != 2:
-            raise InputError(f"independence is of two columns, got {len(self.columns)}; ask table(a, b) first.")
+            raise InputError("independence is of two columns", value=len(self.columns), next="Ask table(a, b) first.")
         if not self.identified:
             raise InputError("the table cannot be identified from these rows, so its independence cannot be tested.")
         from scipy.stats import chi2

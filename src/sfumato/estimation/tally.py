@@ -61,8 +61,9 @@ def manifest_beside(source: Any) -> Manifest | Told | None:
     size = whole_size(opened.path)
     if manifest.size is not None and size != manifest.size:
         raise InputError(
-            f"{path.name} describes a table of {manifest.size} bytes, but {opened.path.name} has {size}: it was "
-            "changed or replaced after the release. Move the manifest away and say decode= to estimate anyway."
+            f"describes a table of {manifest.size} bytes, but {opened.path.name} has {size}: it was changed or "
+            "replaced after the release", next="Move the manifest away and say decode= to estimate anyway.",
+            where=path.name,
         )
     return manifest
 
@@ -72,8 +73,8 @@ def _check(manifest: Manifest | Told, mechanism: Mechanism, decode: str | None) 
 
     if mechanism.sealed and record_of(mechanism).checksum != manifest.mechanism:
         raise InputError(
-            "the table was released with another mechanism than this one (their checksums differ). "
-            "Load the mechanism file that was written with it."
+            "the table was released with another mechanism than this one (their checksums differ)",
+            next="Load the mechanism file that was written with it.",
         )
     if decode is not None and decode != manifest.decode:
         raise InputError(f"decode is {decode!r}, but the manifest says the rows were written as {manifest.decode!r}.")
@@ -84,13 +85,14 @@ def _given(given: Any, mechanism: Mechanism, decode: str, n: int | None) -> Tall
         counts = np.asarray(given, float).ravel()
     except (TypeError, ValueError):
         raise InputError(
-            "a list must hold the count of every output, in their order; give released rows as a table or its path."
+            "a list must hold the count of every output, in their order",
+            next="Give released rows as a table or its path.",
         ) from None
     if not np.all(np.isfinite(counts)) or np.any(counts < 0):
         raise InputError("counts must be finite numbers, zero or more.")
     if mechanism.law.meaning == "subset" and decode == "symbols":
         if n is None or counts.max(initial=0) > n:
-            raise InputError("counts of SUE or OUE are ones by bit; say how many rows there were with n=.")
+            raise InputError("counts of SUE or OUE are ones by bit", next="Say how many rows there were with n=.")
         return Tally(counts, n, decode)
     total = float(counts.sum())
     if n is not None and abs(total - n) > 0.5:

@@ -64,7 +64,7 @@ class Reserved:
         except SfumatoError as error:
             raise OutputError(
                 f"the rows were released, but the ledger could not be told: {error} Release {self.entry.id} stays "
-                "reserved, and counts; settle it as delivered."
+                "reserved, and counts", next="Settle it as delivered.",
             ) from None
 
     def _set(self, **values: Any) -> None:

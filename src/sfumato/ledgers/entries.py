@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 RESERVED, DELIVERED, VOID = "reserved", "delivered", "void"
+REMARKS = "; "  # what divides them in a note
+CHANGED = "the answers are remembered and values may have changed, so that a changed answer shows the change"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,11 @@ class Entry:
     process: str
     reserved_at: str
     settled_at: str | None
-    note: str | None
+    note: str | None  # remarks, one after another
     person: str | None = None  # the column that tells people apart, if it was named
     who: str | None = None  # keyed fingerprint of that column and its name; fingerprints are then bound to it
+
+    @property
+    def changed(self) -> bool:
+        """Whether its remembered answers may show that values have changed, which has no level."""
+        return (self.note or "").split(REMARKS)[0] == CHANGED

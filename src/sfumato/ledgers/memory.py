@@ -57,7 +57,7 @@ def read_key(ledger: Path) -> bytes:
     except OSError as error:
         raise InputError(f"the key {path} of the ledger could not be read: {error.strerror}.") from None
     if len(key) != LENGTH:
-        raise FileFormatError(f"{path} is not the key of a ledger: it has {len(key)} bytes, not {LENGTH}.")
+        raise FileFormatError(f"is not the key of a ledger: it has {len(key)} bytes, not {LENGTH}", where=path)
     return key
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.alphabet import Column, find_column
-from sfumato.errors import DataError, InputError
+from sfumato.errors import At, DataError, InputError
 from sfumato.releasing.ledger_place import names_of
 
 # --- spellings that nobody can tell apart are one account, and letters that only look alike are refused ---------------
@@ -34,7 +34,7 @@ def tidy(name: str) -> str:
     """
     steering = [c for c in name if unicodedata.category(c) == "Cc" and not c.isspace()]
     if steering:
-        raise InputError(f"the name of people has a control character (U+{ord(steering[0]):04X}); leave it out.")
+        raise InputError(f"the name of people has a control character (U+{ord(steering[0]):04X})", next="Leave it out.")
     seen = "".join(c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")
     out = unicodedata.normalize("NFKC", " ".join(seen.split()))
     if not out:
@@ -65,9 +65,9 @@ def account(name: str, known: Iterable[str]) -> str:
     for other in known:
         if _drawn(other) == _drawn(own):
             raise InputError(
-                f"the name {own!a} looks like {other!r} ({other!a}), which the ledger knows, and is spelled "
-                f"with other letters. Say --people {other!r} if they are the same people, or choose a name that "
-                "cannot be mistaken."
+                f"the name {own!a} looks like {other!r} ({other!a}), which the ledger knows, and is spelled with "
+                "other letters",
+                next=f"Say --people {other!r} if they are the same people, or choose a name that cannot be mistaken.",
             )
     return own
 
@@ -116,7 +116,7 @@ def seen(key: bytes, flow: Any, person: str | None = None, *, checksum: str | No
         if person is not None:
             raise InputError(
                 f"people can be told apart by {person!r} only in rows that can be read twice, in files and frames of "
-                f"this machine; {flow.source.name} cannot. Write it to a file first."
+                f"this machine; {flow.source.name} cannot", next="Write it to a file first.",
             )
         return Seen()
     m = flow.mechanism
@@ -163,8 +163,8 @@ def _check_once(names: Any, order: Any, column: str) -> None:
     if len(twice):
         row = int(max(order[twice[0]], order[twice[0] + 1])) + 1
         raise DataError(
-            f"column {column!r}, row {row}: it names somebody a second time, so that it does not tell people apart. "
-            "Give a column with another value in every row."
+            "it names somebody a second time, so that it does not tell people apart",
+            next="Give a column with another value in every row.", where=At(column, row=row),
         )
 
 

@@ -49,7 +49,7 @@ def connected(path: Path, *, create: bool) -> Iterator[sqlite3.Connection]:
     if not path.exists() and not create:
         raise InputError(f"there is no ledger at {path}.")
     if not path.parent.is_dir():
-        raise OutputError(f"the folder {path.parent} does not exist; create it first.")
+        raise OutputError(f"the folder {path.parent} does not exist", next="Create it first.")
     connection = None
     try:
         connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
@@ -72,12 +72,14 @@ def _check(connection: sqlite3.Connection, path: Path, create: bool) -> None:
     if application == APPLICATION and version == VERSION:
         return
     if application == APPLICATION:
-        raise FileFormatError(f"{path} is a ledger of version {version}; this version of sfumato reads {VERSION}.")
+        raise FileFormatError(f"is a ledger of version {version}; this version of sfumato reads {VERSION}", where=path)
     with writing(connection):
         if connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION:
             return  # somebody else was quicker
         if not create or application or version or connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-            raise FileFormatError(f"{path} is a SQLite file, but not a ledger of sfumato. It was not touched.")
+            raise FileFormatError(
+                "is a SQLite file, but not a ledger of sfumato", next="It was not touched.", where=path
+            )
         for statement in SCHEMA.split(";"):
             connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -88,11 +90,14 @@ def _in_words(error: sqlite3.DatabaseError, path: Path) -> Exception:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
         return FileFormatError(
-            f"{path} is not a ledger, or is damaged ({error}). Restore it from a copy; nothing was released."
+            f"is not a ledger, or is damaged ({error})", next="Restore it from a copy; nothing was released.",
+            where=path,
         )
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return OutputError(f"{path} was in use by others for {PATIENCE:g} seconds. Try again; nothing was released.")
-    return OutputError(f"the ledger {path} could not be used: {error}. Nothing was released.")
+        return OutputError(
+            f"was in use by others for {PATIENCE:g} seconds", next="Try again; nothing was released.", where=path
+        )
+    return OutputError(f"the ledger {path} could not be used: {error}", next="Nothing was released.")
 
 
 @contextlib.contextmanager

@@ -40,7 +40,7 @@ def incidence(useful: int, order: int) -> npt.NDArray[np.bool_]:
     treated otherwise than another (projective geometry response: Feldman, Nelson, Nguyen, Talwar 2022).
     """
     if order not in ORDERS:
-        raise InputError(f"the order of blocks must be one of {', '.join(map(str, ORDERS))}, got {order!r}.")
+        raise InputError(f"the order of blocks must be one of {', '.join(map(str, ORDERS))}", value=order)
     size = 2
     while (order**size - 1) // (order - 1) < useful:
         size += 1

@@ -94,7 +94,7 @@ class Bundle:
             if part.reads == "both" and part.secret != self.secret:
                 raise InputError(f"part {part_name(part)!r} reads another secret than the bundle's.")
         if len(set(self.names)) != len(self.names):
-            raise InputError("two parts read the same columns; merge them into one.")
+            raise InputError("two parts read the same columns", next="Merge them into one.")
         useful = [name for part in self.parts for name in part.useful.names]
         if self.turns is None and len(set(useful)) != len(useful):
             raise InputError("a column is read by two parts, which is possible only when parts are answered in turn.")

@@ -83,20 +83,20 @@ def decoded(data: bytes, path: Any) -> Bundle:
     try:
         record = msgspec.json.decode(data, type=BundleRecord)
     except msgspec.DecodeError as error:
-        raise FileFormatError(f"{where} is not a bundle file: {error}.") from None
+        raise FileFormatError(f"is not a bundle file: {error}", where=where) from None
     if record.version != VERSION:
         raise FileFormatError(
-            f"{where} has format {record.format!r} version {record.version}; this version of sfumato reads version "
-            f"{VERSION}."
+            f"has format {record.format!r} version {record.version}; this version of sfumato reads version {VERSION}",
+            where=where,
         )
     if record.checksum != checksum(record):
         raise FileFormatError(
-            f"{where} was changed after it was written: the checksum does not match. "
-            "Ask its author for the original; do not release with this one."
+            "was changed after it was written: the checksum does not match",
+            next="Ask its author for the original; do not release with this one.", where=where,
         )
     try:
         return bundle_of(record)
     except FileFormatError as error:
         raise FileFormatError(f"{where}: {error}") from None
     except (SfumatoError, ValueError, OverflowError) as error:
-        raise FileFormatError(f"{where} does not describe a bundle: {error}") from None
+        raise FileFormatError(f"does not describe a bundle: {error}", where=where) from None

@@ -14,7 +14,7 @@ import msgspec
 
 from sfumato.alphabet import Alphabet, Column
 from sfumato.atomic import as_output_error, check_target, drafts
-from sfumato.errors import FileFormatError, InputError, SfumatoError
+from sfumato.errors import At, FileFormatError, InputError, SfumatoError
 from sfumato.joint import Joint, Noise
 from sfumato.mechanism.file_records import ClaimRecord, LawRecord, claim_of, claim_record, law_of, law_record
 from sfumato.mechanism.mechanism import Mechanism
@@ -90,7 +90,9 @@ def _column(c: Column) -> ColumnRecord:
     for i, label in enumerate((c.name, *c.labels)):
         if label is not None and reading.CONTROL.search(label):
             what = "its name" if i == 0 else f"label {i}"
-            raise InputError(f"column {c.name!r}: {what} holds control characters, which no file may. Clean it first.")
+            raise InputError(
+                f"has control characters in {what}, which no file may hold", next="Clean it first.", where=At(c.name)
+            )
     return ColumnRecord(c.name, list(c.labels), c.other, None if c.cuts is None else list(c.cuts), c.dtype)
 
 
@@ -105,7 +107,9 @@ def _column_of(c: ColumnRecord) -> Column:
 def record_of(mechanism: Mechanism) -> MechanismRecord:
     """The file's content for a sealed mechanism."""
     if not mechanism.sealed:
-        raise InputError("only a sealed mechanism can be saved: its weights must be integers. Call sf.seal first.")
+        raise InputError(
+            "only a sealed mechanism can be saved: its weights must be integers", next="Call sf.seal first."
+        )
     claim, joint = mechanism.claim, mechanism.joint
     if joint is None and claim is not None and claim.within is not None:
         joint = claim.within.joint
@@ -213,7 +217,7 @@ def _as_format_error(path: Any) -> Iterator[None]:
     try:
         yield
     except reading.Malformed as error:
-        raise FileFormatError(f"{path} is not a mechanism file: {error}.") from None
+        raise FileFormatError(f"is not a mechanism file: {error}", where=path) from None
     except reading.Refused:
         pass
 
@@ -225,8 +229,8 @@ def known(mechanism: Any) -> Any:
     found = getattr(mechanism, "mechanism", getattr(mechanism, "bundle", mechanism))
     if not hasattr(found, "claim"):
         raise InputError(
-            f"a mechanism was expected, or the path of its file, got a {type(mechanism).__name__}. The table comes "
-            "first, then the mechanism."
+            f"a mechanism was expected, or the path of its file, got a {type(mechanism).__name__}",
+            next="The table comes first, then the mechanism.",
         )
     return found
 
@@ -235,7 +239,7 @@ def load_mechanism(path: str | os.PathLike[str] | Place) -> Mechanism:
     """The mechanism in a file; a bundle is refused."""
     found = load(path)
     if not isinstance(found, Mechanism):
-        raise InputError(f"{path} is a bundle of {len(found.parts)} mechanisms; this is for a single mechanism.")
+        raise InputError(f"is a bundle of {len(found.parts)} mechanisms; this is for a single mechanism", where=path)
     return found
 
 
@@ -253,22 +257,22 @@ def _decoded(data: bytes, path: str | os.PathLike[str] | Place) -> Mechanism:
     try:
         record = msgspec.json.decode(data, type=MechanismRecord)
     except msgspec.DecodeError as error:
-        raise FileFormatError(f"{path} is not a mechanism file: {error}.") from None
+        raise FileFormatError(f"is not a mechanism file: {error}", where=path) from None
     if record.format != FORMAT or record.version not in VERSIONS:
         raise FileFormatError(
-            f"{path} has format {record.format!r} version {record.version}; "
-            f"this version of sfumato reads {FORMAT!r} versions {VERSIONS[0]} to {VERSIONS[-1]}."
+            f"has format {record.format!r} version {record.version}; this version of sfumato reads {FORMAT!r} "
+            f"versions {VERSIONS[0]} to {VERSIONS[-1]}", where=path,
         )
     if record.version == VERSIONS[0] and record.design is not None and record.design.noise is not None:
-        raise FileFormatError(f"{path} has version 1, which knows no noise of design counts.")
+        raise FileFormatError("has version 1, which knows no noise of design counts", where=path)
     if record.checksum != checksum(record):
         raise FileFormatError(
-            f"{path} was changed after it was written: the checksum does not match. "
-            "Ask its author for the original; do not release with this one."
+            "was changed after it was written: the checksum does not match",
+            next="Ask its author for the original; do not release with this one.", where=path,
         )
     try:
         return mechanism_of(record)
     except FileFormatError:
         raise
     except (SfumatoError, ValueError, OverflowError) as error:
-        raise FileFormatError(f"{path} does not describe a mechanism: {error}") from None
+        raise FileFormatError(f"does not describe a mechanism: {error}", where=path) from None

@@ -134,7 +134,7 @@ MOST_BITS = 62  # of a word that is drawn: what int64 holds, with room for one s
 def check_bits(bits: int | None) -> None:
     """Weights out of 2^bits are drawn with as many random bits: 0 to 62."""
     if bits is not None and not 0 <= bits <= MOST_BITS:
-        raise InputError(f"weights must sum to 2^bits with bits from 0 to {MOST_BITS}, got {bits}.")
+        raise InputError(f"weights must sum to 2^bits with bits from 0 to {MOST_BITS}", value=bits)
 
 
 def worst_row(top: Any, bottom: Any) -> int:

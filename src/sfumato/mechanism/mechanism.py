@@ -49,7 +49,7 @@ class Claim:
     def __post_init__(self) -> None:
         checked_epsilon(self.epsilon)
         if self.notion not in NOTIONS:
-            raise InputError(f"notion must be one of {', '.join(NOTIONS)}, got {self.notion!r}.")
+            raise InputError(f"notion must be one of {', '.join(NOTIONS)}", value=self.notion)
         if self.notion == "leakage":
             return self._check_leakage()
         if self.alpha is not None or self.beta is not None:
@@ -110,7 +110,7 @@ class Mechanism:
 
     def __post_init__(self) -> None:
         if self.reads not in READS:
-            raise InputError(f"reads must be 'both' or 'useful', got {self.reads!r}.")
+            raise InputError("reads must be 'both' or 'useful'", value=self.reads)
         if self.law.useful != self.useful.size or self.law.rows != (self.secret.size if self.reads == "both" else 1):
             raise InputError(
                 f"the law is for {self.law.rows} × {self.law.useful} inputs, the labels for "
@@ -175,7 +175,7 @@ class Mechanism:
         found, alone = record_codes(self.reading, values, named)
         codes = joint_code([(found[c.name], c.size) for c in self.reading])
         if memo is not None and not alone:
-            raise InputError("a memo is the key of one respondent: give one record with it.")
+            raise InputError("a memo is the key of one respondent", next="Give one record with it.")
         drawn = os.urandom(8 * self.law.words * len(codes)) if memo is None else self._remembered(memo, int(codes[0]))
         words = np.frombuffer(drawn, np.uint64).reshape(len(codes), self.law.words)
         answers = self.told(self.law.draw(codes, words))

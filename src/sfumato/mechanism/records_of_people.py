@@ -28,7 +28,7 @@ def record_codes(
     if values:
         if len(values) != len(columns):
             names = ", ".join(c.name for c in columns)
-            raise InputError(f"this mechanism reads {names}: give {len(columns)} value(s), got {len(values)}.")
+            raise InputError(f"this mechanism reads {names}: {len(columns)} value(s)", value=len(values))
         named = dict(zip((c.name for c in columns), values, strict=True))
     found = {c.name: _value(named, c.name) for c in columns}
     lists = [name for name, x in found.items() if _many(x)]
@@ -52,7 +52,7 @@ def _each(records: Sequence[Any], name: str) -> Iterator[Any]:
 
 def _value(record: Mapping[str, Any], name: str) -> Any:
     if name not in record:
-        raise InputError(f"the record has no value for {name!r}.{did_you_mean(name, map(str, record))}")
+        raise InputError(f"the record has no value for {name!r}", next=did_you_mean(name, map(str, record)))
     return record[name]
 
 

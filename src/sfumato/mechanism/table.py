@@ -50,7 +50,7 @@ class Table:
         if not all(is_total(x, self.bits) for x in total):
             raise InputError("the columns of Q, one for each input, must sum to 1.")
         if w.shape[0] > 65536:
-            raise InputError(f"a table can list at most 65,536 outputs, got {w.shape[0]}.")
+            raise InputError("a table can list at most 65,536 outputs", value=w.shape[0])
         object.__setattr__(self, "weights", w)
 
     @property

@@ -182,7 +182,7 @@ class WorstInputLeakage(Measure):
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         if not self.beta >= 1:
-            raise InputError(f"beta must be 1 or more, got {self.beta}.")
+            raise InputError("beta must be 1 or more", value=self.beta)
         if np.isinf(self.beta):
             return LDP().of(channel, prior)
         seen = live(channel, prior)

@@ -98,8 +98,9 @@ def listed(mechanism: Mechanism) -> Floats:
         size = f"2^{mechanism.inputs}" if many else f"{mechanism.outputs:,}"
         raise InputError(
             f"this measure sums over all outputs, and {size} outputs for {mechanism.inputs:,} inputs are too many to "
-            f"list (at most {LISTED_CELLS:,} cells). LDP, LIP and RLDP are known for laws of any size, and "
-            "LDP bounds (α, β)-leakage from above for β ≤ α."
+            f"list (at most {LISTED_CELLS:,} cells)",
+            next="LDP, LIP and RLDP are known for laws of any size, and LDP bounds (α, β)-leakage from above for β ≤ "
+            "α.",
         )
     q = mechanism.matrix
     assert q is not None

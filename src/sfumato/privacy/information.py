@@ -63,10 +63,10 @@ class Sibson(Measure):
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         a = self.order
         if not a > 0:
-            raise InputError(f"order must be above 0, got {a}.")
+            raise InputError("order must be above 0", value=a)
         if prior is None:
             if a < 1:
-                raise InputError(f"the worst prior is known for orders 1 or more, got {a}.")
+                raise InputError("the worst prior is known for orders 1 or more", value=a)
             return Leakage(a, 1, self.gap).of(channel)
         if a == 1 or np.isinf(a):
             inner = Shannon().of(channel, prior) if a == 1 else MaximalLeakage().of(channel, prior)

@@ -71,7 +71,7 @@ def shift_level(mechanism: Mechanism, over: Joint | UncertaintySet, *, below: bo
     if isinstance(over, ChiSquareBall) and over.radius > 0:
         return _over_ball(mechanism, over, below)
     if not isinstance(over, Joint | ChiSquareBall | Exactly):
-        raise InputError(f"beliefs over a set of kind {over.kind!r} are not known; give a joint or a χ² ball.")
+        raise InputError(f"beliefs over a set of kind {over.kind!r} are not known", next="Give a joint or a χ² ball.")
     joint = over if isinstance(over, Joint) else over.joint
     top, bottom, mean, _ = mechanism.law.secret_laws(joint.useful_given_secret, joint.p_secret)
     ratio = quotient(top, mean)

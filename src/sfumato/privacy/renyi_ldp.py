@@ -29,7 +29,7 @@ class RenyiLDP(Measure):
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         if not self.order >= 1:
-            raise InputError(f"order must be 1 or more, got {self.order}.")
+            raise InputError("order must be 1 or more", value=self.order)
         seen = live(channel, prior)
         value, x, other = renyi.widest(renyi.pairwise(seen.q, self.order))
         return Reading(value, value, None, seen.witness(x, other))

@@ -64,7 +64,7 @@ def cut(basis: Source, wishes: Wishes, keep: Sequence[str], *, exact: bool = Tru
     these may not be exact facts about the rows with their number alone."""
     if wishes.numbers != "bins":
         if wishes.numbers != "labels":
-            raise InputError(f"numbers must be 'bins' or 'labels', got {wishes.numbers!r}.")
+            raise InputError("numbers must be 'bins' or 'labels'", value=wishes.numbers)
         return wishes
     ruled = {*(wishes.bins or {}), *(wishes.labels or {}), *(wishes.rare if isinstance(wishes.rare, Mapping) else ())}
     named = {*wishes.secret, *wishes.useful} if wishes.useful else set(basis.columns) - {*keep}
@@ -102,7 +102,7 @@ def as_bundle(basis: Source, wishes: Wishes) -> bool:
         return True
     for name in (name for name, there in given.items() if there):
         single = option("--columns one", "columns='one'")
-        raise InputError(f"{option(f'--{name}', f'{name}=')} is for a bundle; leave out {single}.")
+        raise InputError(f"{option(f'--{name}', f'{name}=')} is for a bundle", next=f"Leave out {single}.")
     return wishes.columns == "auto" and len(wishes.useful) >= RIVALS and not fits_one_table(basis, wishes)
 
 
@@ -124,8 +124,8 @@ def categorical_columns(source: Source, wishes: Wishes, other: Sequence[str]) ->
     taken = tuple(c for c in other if _categorical(sizes[c]))
     if not taken:
         raise InputError(
-            f"no other column of {source.name} is categorical. Name the useful columns with {USEFUL}, and bin numeric "
-            f"ones with {CUT}."
+            f"no other column of {source.name} is categorical",
+            next=f"Name the useful columns with {USEFUL}, and bin numeric ones with {CUT}.",
         )
     return Choice(taken, {c: NUMBERS for c in other if c not in taken})
 
@@ -153,8 +153,8 @@ def useful_columns(source: Source, wishes: Wishes, other: Sequence[str]) -> Choi
                 taken.append(name)
     if not taken:
         raise InputError(
-            f"no other column of {source.name} is categorical and fits beside the secret into {limit:,} cells. Name "
-            f"the useful columns with {USEFUL}, and bin numeric ones with {CUT}."
+            f"no other column of {source.name} is categorical and fits beside the secret into {limit:,} cells",
+            next=f"Name the useful columns with {USEFUL}, and bin numeric ones with {CUT}.",
         )
     left = {n: LARGE if _categorical(sizes[n]) else NUMBERS for n in other if n not in taken}
     return Choice(tuple(n for n in other if n in taken), left)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.alphabet import CONTROL
-from sfumato.errors import DataError, option
+from sfumato.errors import At, DataError, option
 from sfumato.sources.formulas import guard, guarded
 
 TEXTS = (pa.string(), pa.large_string())
@@ -114,9 +114,9 @@ def check_steering(name: str, column: pa.Array, first_row: int) -> None:
     hit = np.flatnonzero(np.asarray(pc.match_substring_regex(pc.fill_null(whole, ""), CONTROL.pattern)))
     if len(hit):
         raise DataError(
-            f"column {name!r}, row {first_row + int(hit[0]) + 1}: the text has a control character, which may steer a "
-            f"terminal. Remove it, or write cells as they are ({option('--raw-cells', 'raw_cells=True')}).",
-            row=first_row + int(hit[0]) + 1,
+            "the text has a control character, which may steer a terminal",
+            next=f"Remove it, or write cells as they are ({option('--raw-cells', 'raw_cells=True')}).",
+            where=At(name, row=first_row + int(hit[0]) + 1),
         )
 
 

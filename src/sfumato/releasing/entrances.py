@@ -78,11 +78,11 @@ def release(
         if divided or memoise is not None:
             raise InputError("a release on a cluster can neither be divided by columns nor remember answers.")
         if isinstance(to, Place):
-            raise InputError("a cluster writes to paths and addresses that it knows itself; give to= as text.")
+            raise InputError("a cluster writes to paths and addresses that it knows itself", next="Give to= as text.")
         return session.check(options, account, allow_unclaimed=allow_unclaimed).on_its_cluster(to, force=force)
     if to is None:
         if divided:
-            raise InputError("partition divides a folder of files; say which with to=.")
+            raise InputError("partition divides a folder of files", next="Say which with to=.")
         return session.check(options, account, allow_unclaimed=allow_unclaimed).returned()
     files = Files.beside(located(to), mechanism=False, report=False, partition=divided, raw_cells=raw_cells)
     files.check([opened.path], force=force)

@@ -69,7 +69,7 @@ class Flow:
         private = _named(made.secret, options.secret, "secret"), _named(made.useful, options.useful, "useful")
         coded = {**(private[0] if made.reads == "both" else {}), **private[1]}
         if len(set(coded.values())) != len(coded):
-            raise InputError(f"one column is read twice: {', '.join(coded.values())}. Name each column once.")
+            raise InputError(f"one column is read twice: {', '.join(coded.values())}", next="Name each column once.")
         about = made.reads != "both" and made.claim is not None and (
             made.claim.assuming != "nothing" if isinstance(made, Bundle) else made.claim.within is not None
         )
@@ -218,7 +218,7 @@ def _kept(keep: Sequence[str], source: Source, private: dict[str, str]) -> tuple
         if name in private.values():
             raise InputError(f"{name!r} is protected by the mechanism; keeping it untouched would undo that.")
     if len(set(names)) != len(names):
-        raise InputError(f"a column is named twice in keep ({', '.join(names)}); name each once.")
+        raise InputError(f"a column is named twice in keep ({', '.join(names)})", next="Name each once.")
     return tuple(names)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.errors import DataError, InputError
+from sfumato.errors import At, DataError, InputError
 from sfumato.mechanism.law import Words
 from sfumato.mechanism.memory import memory_key, remembered
 
@@ -40,7 +40,7 @@ def names_of(people: pa.Array, column: str, first_row: int) -> pa.Array:
     """The names of people as text; nobody may be nameless."""
     if people.null_count:
         row = first_row + int(np.flatnonzero(np.asarray(people.is_null()))[0]) + 1
-        raise DataError(f"column {column!r}, row {row}: nobody is named, so that people cannot be told apart.", row=row)
+        raise DataError("nobody is named, so that people cannot be told apart", where=At(column, row=row))
     return people.cast(pa.string())
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.errors import InputError
+from sfumato.errors import At, InputError
 from sfumato.releasing.writing import GROUP_BYTES, Open, ParquetOutput
 from sfumato.sources.parquet import NULL_PARTITION
 
@@ -24,7 +24,9 @@ class PartitionedOutput:
         for name in columns:
             kind = schema.field(name).type
             if pa.types.is_nested(kind) or pa.types.is_floating(kind):
-                raise InputError(f"column {name!r} holds {kind}; partition by text, whole numbers, dates or booleans.")
+                raise InputError(
+                    f"holds {kind}", next="Partition by text, whole numbers, dates or booleans.", where=At(name)
+                )
         if columns and set(columns) == set(schema.names):
             raise InputError("at least one column must be left to write: not all of them can be partitions.")
         self.opened, self.columns = opened, columns
@@ -56,8 +58,8 @@ class PartitionedOutput:
         if name not in self.files:
             if len(self.files) >= MOST_PARTITIONS:
                 raise InputError(
-                    f"there are more than {MOST_PARTITIONS:,} partitions by {', '.join(self.columns)}. Partition by "
-                    "columns with fewer values."
+                    f"there are more than {MOST_PARTITIONS:,} partitions by {', '.join(self.columns)}",
+                    next="Partition by columns with fewer values.",
                 )
             self.files[name] = ParquetOutput(self.opened, self.rest, name)
         return self.files[name]

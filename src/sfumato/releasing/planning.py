@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from sfumato.alphabet import find_column
 from sfumato.certification import Certificate
 from sfumato.decimals import BITS, SHORT, at_least, at_most
-from sfumato.errors import InputError, binned, listed, option, unknown
+from sfumato.errors import At, InputError, binned, listed, option, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism, load, save_counts
 from sfumato.optimise.budget import heard_by
@@ -82,8 +82,8 @@ class Plan:
         """
         if told is not None and told.little and not anyway and self.mechanism.method not in NEAR:
             raise InputError(
-                f"the release would be worth {told.share:.2%} of its {told.n:,} rows to whoever estimates from it. See "
-                "what would help (sfumato plan), or release it all the same (--anyway)."
+                f"the release would be worth {told.share:.2%} of its {told.n:,} rows to whoever estimates from it",
+                next="See what would help (sfumato plan), or release it all the same (--anyway).",
             )
 
     def notices(self, file: str = "the mechanism file") -> tuple[Notice, ...]:
@@ -230,15 +230,13 @@ def given(source: Source, path: Where | str, secret: Sequence[str] = (), useful:
     return Plan(source, made, file=where.name)
 
 
-def _misses(file: str, made: Any, column: str, source: Source, name: str) -> None:
+def _misses(file: str, made: Mechanism | Bundle, column: str, source: Source, name: str) -> NoReturn:
     """The error for a table without a column of the mechanism."""
-    try:
-        find_column(column, source.columns, source.name)
-    except InputError as error:
-        raise InputError(
-            f"{file} is a mechanism for the columns {listed([*made.secret.names, *made.useful.names])}, but {error} If "
-            f"the table calls it otherwise, say so with {option(f'--{name}', f'{name}=')}."
-        ) from None
+    wrong = unknown(f"a column of {source.name}", column, source.columns, "columns")
+    raise InputError(
+        f"is a mechanism for the columns {listed([*made.secret.names, *made.useful.names])}, but {wrong}", where=file,
+        next=f"If the table calls it otherwise, say so with {option(f'--{name}', f'{name}=')}.",
+    )
 
 
 def joint_of(basis: Source, wishes: Wishes, *, listener: Listener) -> Joint:
@@ -266,8 +264,8 @@ def tabulated(source: Source, wishes: Wishes, *, listener: Listener) -> Joint:
     for column in (*joint.secret.columns, *joint.useful.columns):
         if column.size >= MANY and 2 * column.size > (joint.n or 0):
             raise InputError(
-                f"column {column.name!r} has {column.size:,} distinct values in {joint.n:,} rows: is it a number or an "
-                f"identifier? {coarser(column.name)}, or leave it out."
+                f"has {column.size:,} distinct values in {joint.n:,} rows: is it a number or an identifier?",
+                next=f"{coarser(column.name)}, or leave it out.", where=At(column.name),
             )
     columns = (*joint.secret.columns, *joint.useful.columns)
     free = {c.name: c for c in columns if c.name in wishes.automatic and c.cuts is not None}
@@ -332,7 +330,7 @@ def _near(joint: Joint, wishes: Wishes) -> dict[str, Any]:
         values = [float(x) for x in letters(joint.useful)] if values is None else values
         outputs = {"representatives": values, "chosen": "chosen"}.get(wishes.outputs or "labels")
     elif wishes.outputs in ("representatives", "chosen"):
-        raise InputError(f"the distance hamming compares labels; leave out {option('--outputs', 'outputs=')}.")
+        raise InputError("the distance hamming compares labels", next=f"Leave out {option('--outputs', 'outputs=')}.")
     return {"distance": wishes.distance or "squared", "values": values, "outputs": outputs}
 
 
@@ -346,30 +344,31 @@ def _bundle(
     for name, usual in SINGLE.items():
         if getattr(wishes, name) != usual:
             spelling = option(f"--{name.replace('_', '-')}", f"{name}=")
-            raise InputError(f"{spelling} is for a single mechanism; leave it out for a bundle.")
+            raise InputError(f"{spelling} is for a single mechanism", next="Leave it out for a bundle.")
     if wishes.at_most is not None and wishes.assuming != "nothing":
         raise InputError(
-            f"a bundle that assumes {wishes.assuming} has no second promise; one that assumes nothing needs none: "
-            f"leave out {option('--assuming', 'assuming=')} or {option('--at-most', 'at_most=')}."
+            f"a bundle that assumes {wishes.assuming} has no second promise; one that assumes nothing needs none",
+            next=f"Leave out {option('--assuming', 'assuming=')} or {option('--at-most', 'at_most=')}.",
         )
     if not told_all and wishes.assuming != "nothing":
         raise InputError(
-            f"a bundle that assumes {wishes.assuming} has exact counts of the table in its file. Ask for that by name "
-            f"({option('--design exact', 'design=exact')}), or assume nothing."
+            f"a bundle that assumes {wishes.assuming} has exact counts of the table in its file",
+            next=f"Ask for that by name ({option('--design exact', 'design=exact')}), or assume nothing.",
         )
     wishes, choice = chosen(basis, wishes, keep, rest.columns, bundle=True)
     if not told_all and (found := [n for n, rule in unsaid(wishes).items() if isinstance(rule, int)]):
         raise InputError(
-            f"a bundle cannot pay for edges of bins, and those of {listed(found)} would be taken from the rows. Give "
-            f"them ({binned(found[0], [20, 50])}), leave the column out, or ask for them exactly "
-            f"({option('--design exact', 'design=exact')})."
+            f"a bundle cannot pay for edges of bins, and those of {listed(found)} would be taken from the rows",
+            next=f"Give them ({binned(found[0], [20, 50])}), leave the column out, or ask for them exactly "
+            f"({option('--design exact', 'design=exact')}).",
         )
     if not told_all and (open_yet := list(unsaid(wishes))):
         raise InputError(
             f"a bundle takes labels and edges as they are found, and nobody said that those of {listed(open_yet)} are "
-            f"public. Say so ({option('--public-labels all', 'public=')}), list them ({option('--labels', 'labels=')}, "
+            "public",
+            next=f"Say so ({option('--public-labels all', 'public=')}), list them ({option('--labels', 'labels=')}, "
             f"{option('--bins', 'bins=')} with edges), or ask for them exactly "
-            f"({option('--design exact', 'design=exact')})."
+            f"({option('--design exact', 'design=exact')}).",
         )
     listener.say(
         f"A bundle of mechanisms for {listed(wishes.useful)} ({ONE} for a single table)."

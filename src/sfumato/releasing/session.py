@@ -159,7 +159,7 @@ class Drawing:
             raise error.followed_by(HALF) from None
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else "the system gave no reason"
-            raise OutputError(f"standard output could not be written: {why}. {HALF}") from None
+            raise OutputError(f"standard output could not be written: {why}", next=HALF) from None
         return rows
 
     def returned(self) -> Any:
@@ -268,4 +268,4 @@ def check_partition(divided: Sequence[str], flow: Flow) -> None:
     for name in divided:
         find_column(name, names, "the released table")
     if len(set(divided)) != len(divided):
-        raise InputError(f"a column is named twice in partition ({', '.join(divided)}); name each once.")
+        raise InputError(f"a column is named twice in partition ({', '.join(divided)})", next="Name each once.")

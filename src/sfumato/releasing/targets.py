@@ -235,14 +235,14 @@ def check_place(target: Where, source: Where | None, *, force: bool, folder: boo
     found = kind_of(target)
     if found == "nothing":
         if isinstance(target, Path) and not target.parent.is_dir():
-            raise OutputError(f"the folder {target.parent} does not exist; create it first.")
+            raise OutputError(f"the folder {target.parent} does not exist", next="Create it first.")
         return
     if folder != (found == "folder"):
-        raise OutputError(f"{target} is a {found}; give another name.")
+        raise OutputError(f"is a {found}", next="Give another name.", where=target)
     if folder and isinstance(target, Path) and not any(target.iterdir()):
         return
     if not force:
-        raise OutputError(f"{target} exists. Choose another name, or replace it with force=True (--force).")
+        raise OutputError("exists", next="Choose another name, or replace it with force=True (--force).", where=target)
     if folder:
         _check_replaceable(target)
 
@@ -260,9 +260,13 @@ def _check_apart(target: Where, source: Where | None) -> None:
         ends = [target.path, source.path]
     out, given = ends
     if out == given or given.startswith(f"{out}/"):
-        raise OutputError(f"{target} is the input. Choose another name for the output; nothing was released.")
+        raise OutputError(
+            "is the input", next="Choose another name for the output; nothing was released.", where=target
+        )
     if out.startswith(f"{given}/"):
-        raise OutputError(f"{target} lies in the input folder {source}. Choose a place outside; nothing was released.")
+        raise OutputError(
+            f"lies in the input folder {source}", next="Choose a place outside; nothing was released.", where=target
+        )
 
 
 def _check_replaceable(target: Where) -> None:
@@ -270,6 +274,6 @@ def _check_replaceable(target: Where) -> None:
     odd = [parts for parts in files_below(target) if not parts[-1].lower().endswith(".parquet")]
     if odd:
         raise OutputError(
-            f"{target} holds other files than Parquet ones, such as {'/'.join(odd[0])}: it is not replaced. "
-            "Remove it yourself, or choose another name."
+            f"holds other files than Parquet ones, such as {'/'.join(odd[0])}: it is not replaced",
+            next="Remove it yourself, or choose another name.", where=target,
         )

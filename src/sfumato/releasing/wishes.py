@@ -58,7 +58,7 @@ class Wishes:
         if self.design not in DESIGNS:
             raise unknown("something to design from", self.design, DESIGNS)
         if not 0 < self.confidence < 1:
-            raise InputError(f"confidence must lie strictly between 0 and 1, got {self.confidence!r}.")
+            raise InputError("confidence must lie strictly between 0 and 1", value=self.confidence)
         if self.at_most is not None and not self.epsilon <= self.at_most < math.inf:
             raise InputError(
                 f"{option('--at-most', 'at_most')} must be a finite number of nats, ε = {self.epsilon:g} or more, got "

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Protocol
 import pyarrow as pa
 
 from sfumato.atomic import as_output_error
-from sfumato.errors import InputError
+from sfumato.errors import At, InputError, Spot
 from sfumato.releasing.csv_text import CsvText, check_steering
 from sfumato.sources.places import Where
 from sfumato.sources.suffixes import DELIMITERS, packing_of, suffix_of
@@ -32,7 +32,7 @@ Made = Callable[[Open, pa.Schema], Writer]
 
 
 @contextlib.contextmanager
-def output(made: Made, opened: Open, target: object = None) -> Iterator[Callable[[pa.RecordBatch], None]]:
+def output(made: Made, opened: Open, target: Spot = None) -> Iterator[Callable[[pa.RecordBatch], None]]:
     """A function that writes batches; the writer is made for the first one, and closed whatever happens.
 
     Errors of the system are put into words about `target`; without one they are the caller's to explain.
@@ -156,7 +156,7 @@ def _check_text(schema: pa.Schema) -> None:
         odd = (pa.types.is_nested, pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
         if any(is_so(kind) for is_so in odd) or kind == pa.binary_view():
             raise InputError(
-                f"column {field.name!r} holds {kind}, which CSV cannot hold. Write .parquet, or do not keep it."
+                f"holds {kind}, which CSV cannot hold", next="Write .parquet, or do not keep it.", where=At(field.name)
             )
 
 

@@ -26,7 +26,7 @@ def order_picture(found: LeakageMap, title: str, kind: str = "png") -> bytes:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        raise InputError("pictures need matplotlib: pip install 'sfumato[figures]'.") from None
+        raise InputError("pictures need matplotlib", next="Run pip install 'sfumato[figures]'.") from None
     figure = Figure(figsize=(7.2, 6.0), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()

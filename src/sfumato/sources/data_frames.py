@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.errors import DataError, InputError
+from sfumato.errors import At, DataError, InputError
 from sfumato.sources.source import BATCH_ROWS, RowSource, Source
 
 ATTRIBUTE = "sfumato."  # what a frame's own notes begin with when they are ours
@@ -19,7 +19,7 @@ def frame_source(frame: Any) -> Source:
     if hasattr(frame, "collect_schema") and hasattr(frame, "collect_batches"):
         return _lazy_source(frame, kind)
     if not hasattr(frame, "columns"):
-        raise InputError(f"{kind} is a {type(frame).__name__}; give a frame with named columns.")
+        raise InputError(f"{kind} is a {type(frame).__name__}", next="Give a frame with named columns.")
 
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterable[pa.RecordBatch]:
         import narwhals as nw
@@ -88,8 +88,8 @@ def _arrow_column(series: Any, name: str) -> pa.Array | pa.ChunkedArray:
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         kinds = sorted({type(x).__name__ for x in series.to_list() if x is not None and x == x})
         raise DataError(
-            f"column {name!r} mixes values of different types ({', '.join(kinds)}). "
-            "Convert it to one type first, for example to text."
+            f"mixes values of different types ({', '.join(kinds)})",
+            next="Convert it to one type first, for example to text.", where=At(name),
         ) from None
     return values
 
@@ -98,7 +98,7 @@ def relation_source(relation: Any) -> Source:
     """A DuckDB relation, such as a SQL query, streamed; the query runs once for each reading."""
     if not hasattr(relation, "columns") or not hasattr(relation, "project"):
         kind = type(relation).__name__
-        raise InputError(f"a DuckDB {kind} has no rows; give a relation, such as con.sql('…').")
+        raise InputError(f"a DuckDB {kind} has no rows", next="Give a relation, such as con.sql('…').")
 
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
         part = relation.project(", ".join('"' + name.replace('"', '""') + '"' for name in (*coded, *kept)))

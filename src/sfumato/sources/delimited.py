@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.errors import DataError
+from sfumato.errors import At, DataError
 from sfumato.sources.dialect import COMMENT, ENCODING, Dialect, Said, dialect_of
 from sfumato.sources.formulas import unguard, unguarded
 from sfumato.sources.places import Where
@@ -39,7 +39,7 @@ def csv_source(
         try:
             stream = unpacked()
         except OSError:
-            raise DataError(f"{name} could not be opened again: was it moved?") from None
+            raise DataError("could not be opened again: was it moved?", where=name) from None
         for batch in table.batches(stream, [*coded, *kept]):
             meter.advance()
             yield batch
@@ -132,25 +132,28 @@ class Text:
             if "Empty CSV" not in str(error):
                 raise self._error(str(error)) from None
         except UnicodeDecodeError:
-            raise DataError(f"{self.name} is not written in {self.dialect.encoding} throughout. {ELSE}") from None
+            raise DataError(
+                f"is not written in {self.dialect.encoding} throughout", next=ELSE, where=self.name
+            ) from None
         except OSError:
-            raise DataError(f"{self.name} could not be read to its end: it is damaged or cut short.") from None
+            raise DataError("could not be read to its end: it is damaged or cut short", where=self.name) from None
 
     def _error(self, text: str) -> DataError:
-        """What went wrong, without the row that Arrow quotes."""
+        """What went wrong, without the row that Arrow quotes. Arrow tells it in words only."""
         shape = re.search(r"Expected (\d+) columns, got (\d+)", text)
         if shape:
             row = re.search(r"Row #(\d+)", text)
-            where = f", line {row[1]}" if row else ""
+            at = At(table=self.name, line=int(row[1]) if row else 0)
             found = f"{shape[1]} fields expected, {shape[2]} found"
-            return DataError(f"{self.name}{where}: {found}. Check quotes and delimiters.")
+            return DataError(found, next="Check quotes and delimiters.", where=at)
         if "UTF8" in text or "UTF-8" in text:
-            at = re.search(r"CSV column #(\d+)", text)
-            where = f", column {self.columns[int(at[1])]!r}" if at and int(at[1]) < len(self.columns) else ""
-            return DataError(f"{self.name}{where}: a value is not UTF-8 text. {ELSE}")
+            place = re.search(r"CSV column #(\d+)", text)
+            column = self.columns[int(place[1])] if place and int(place[1]) < len(self.columns) else None
+            return DataError("a value is not UTF-8 text", next=ELSE, where=At(column, row=0, table=self.name))
         if "straddling" in text:
-            return DataError(f"{self.name}: a row is longer than {BLOCK_BYTES:,} bytes. Is a quote left open?")
-        return DataError(f"{self.name} could not be parsed as CSV. Check quotes and delimiters.")
+            long = f"a row is longer than {BLOCK_BYTES:,} bytes"
+            return DataError(long, next="Is a quote left open?", where=At(row=0, table=self.name))
+        return DataError("could not be parsed as CSV", next="Check quotes and delimiters.", where=self.name)
 
 
 def _passed_over(row: Any) -> str:

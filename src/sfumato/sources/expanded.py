@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sfumato.alphabet import find_column
 from sfumato.arrow import numbers_of
-from sfumato.errors import DataError
+from sfumato.errors import At, DataError
 from sfumato.sources.meaning import Meaning
 from sfumato.sources.source import BATCH_ROWS, Source
 
@@ -39,5 +39,5 @@ def _people(values: pa.Array, name: str, first_row: int) -> np.ndarray[tuple[int
     bad = np.flatnonzero(~((found >= 0) & (found == np.floor(found))))
     if bad.size:
         row = first_row + int(bad[0]) + 1
-        raise DataError(f"column {name!r}, row {row}: a count must be a whole number, zero or more.", row=row)
+        raise DataError("a count must be a whole number, zero or more", where=At(name, row=row))
     return found.astype(np.int64)

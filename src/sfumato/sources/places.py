@@ -95,8 +95,8 @@ def _addressed(text: str, scheme: str) -> Place:
         return Place(path, filesystem, f"{scheme}://")
     except (ImportError, ValueError):
         raise InputError(
-            f"Arrow cannot open addresses that begin with {scheme}:// (it knows file, s3, gs, abfs and hdfs). Install "
-            "fsspec with the package for it, or give sfumato.Place(path, filesystem)."
+            f"Arrow cannot open addresses that begin with {scheme}:// (it knows file, s3, gs, abfs and hdfs)",
+            next="Install fsspec with the package for it, or give sfumato.Place(path, filesystem).",
         ) from None
 
 

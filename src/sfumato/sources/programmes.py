@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.errors import InputError, did_you_mean
+from sfumato.errors import InputError, unknown
 from sfumato.sources.meaning import Meaning, looked
 from sfumato.sources.places import Where, opened
 from sfumato.sources.source import Source, table_source
@@ -34,12 +34,11 @@ def sheet_source(where: Where, sheet: str | None = None, na: tuple[str, ...] | N
             book = CalamineWorkbook.from_filelike(io.BytesIO(file.read()))
         names = book.sheet_names
         if sheet is not None and sheet not in names:
-            near = did_you_mean(sheet, names)
-            raise InputError(f"{sheet!r} is not a sheet of {where.name} ({', '.join(names)}).{near}")
+            raise unknown(f"a sheet of {where.name}", sheet, names, "sheets")
         chosen = names[0] if sheet is None else sheet
         lines = [row for row in book.get_sheet_by_name(chosen).to_python() if any(x not in BLANK for x in row)]
     except (CalamineError, IndexError):
-        raise InputError(f"{where.name} is not a workbook, or it is damaged or locked by a password.") from None
+        raise InputError("is not a workbook, or it is damaged or locked by a password", where=where.name) from None
     if not lines:
         raise InputError(f"the sheet {chosen!r} of {where.name} is empty: its first line must name the columns.")
     width = max(i + 1 for row in lines for i, x in enumerate(row) if x not in BLANK)
@@ -96,7 +95,8 @@ def statistical_source(where: Where, encoding: str | None = None, na: tuple[str,
         import pyreadstat
     except ImportError:
         raise InputError(
-            f"{where.name} needs the package pyreadstat: pip install 'sfumato[statistics]', or save it as CSV."
+            "needs the package pyreadstat", next="Run pip install 'sfumato[statistics]', or save it as CSV.",
+            where=where.name,
         ) from None
     suffix = Path(where.name).suffix.lower()
     with _local(where) as path:
@@ -105,7 +105,7 @@ def statistical_source(where: Where, encoding: str | None = None, na: tuple[str,
                 path, output_format="dict", encoding=encoding
             )
         except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError):
-            raise InputError(f"{where.name} is not a file of {suffix[1:]}, or it is damaged.") from None
+            raise InputError(f"is not a file of {suffix[1:]}, or it is damaged", where=where.name) from None
     labels = told.variable_value_labels
     said = (f"values are read by their labels in {', '.join(sorted(labels))}",) if labels else ()
     table = pa.table({name: _column(values, labels.get(name)) for name, values in columns.items()})

@@ -68,10 +68,10 @@ class Source:
     def __post_init__(self) -> None:
         odd = [c for c in self.columns if not isinstance(c, str)]
         if odd:
-            raise InputError(f"{self.name}: column names must be text, got {odd[0]!r}. Rename them first.")
+            raise InputError("has a column name that is no text", value=odd[0], next="Rename it.", where=self.name)
         twice = [c for c, k in Counter(self.columns).items() if k > 1]
         if twice:
-            raise InputError(f"{self.name} has more than one column named {twice[0]!r}; names must differ.")
+            raise InputError(f"has more than one column named {twice[0]!r}; names must differ", where=self.name)
 
     def batches(self, coded: Sequence[str], kept: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
         """Batches with the columns asked for; an error if one does not exist or there are no rows."""
@@ -83,7 +83,7 @@ class Source:
                 rows += batch.num_rows
                 yield batch if self.reading is VERBATIM else self._meant(batch, set(coded))
         if not rows:
-            raise DataError(f"{self.name} has no rows: there is nothing to tabulate or release.")
+            raise DataError("has no rows: there is nothing to tabulate or release", where=self.name)
 
     def _meant(self, batch: pa.RecordBatch, coded: set[str]) -> pa.RecordBatch:
         names = batch.schema.names
@@ -138,16 +138,16 @@ def open_source(
         if fits(source):
             path = opened is _path_source
             if not path and not isinstance(source, Source) and (delimiter, encoding, sheet) != (None, None, None):
-                raise InputError("delimiter=, encoding= and sheet= are for files; leave them out.")
+                raise InputError("delimiter=, encoding= and sheet= are for files", next="Leave them out.")
             found = _path_source(source, said, sheet) if path else opened(source)
             if spelled is not None and not path:
                 found = replace(found, reading=replace(found.reading, na=("", *spelled)))
             return found if counts is None else _expanded(found, counts)
     kind = type(source)
     raise InputError(
-        f"cannot read rows from a {kind.__module__}.{kind.__qualname__}: give a path to a .csv, .tsv or .parquet file "
-        "or to a folder of Parquet files, a pandas or Polars frame, an Arrow table, batch, reader or dataset, a "
-        "DuckDB relation or a Spark data frame."
+        f"cannot read rows from a {kind.__module__}.{kind.__qualname__}",
+        next="Give a path to a .csv, .tsv or .parquet file or to a folder of Parquet files, a pandas or Polars frame, "
+        "an Arrow table, batch, reader or dataset, a DuckDB relation or a Spark data frame.",
     )
 
 

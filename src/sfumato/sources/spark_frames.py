@@ -24,15 +24,14 @@ MOST_GROUPS = 5_000_000  # distinct keys that are brought here; more would be a 
 WEIGHT = "n"
 Part = Callable[[pa.RecordBatch, Ints], pa.Table]  # (rows, how often each occurs) → keys and their weights
 OURS = re.compile(r"^(?:sfumato\.errors\.)(\w+): (.*)$", re.MULTILINE)
-ROW_NUMBER = re.compile(r", row \d+:")
 
 
 def spark_source(frame: Any) -> Source:
     """A Spark data frame, classic or Connect, as a source that is counted where its rows are."""
     if not hasattr(frame, "mapInArrow") or not hasattr(frame, "columns"):
         raise InputError(
-            f"a {type(frame).__module__}.{type(frame).__name__} is not a Spark data frame; give a DataFrame "
-            "(pandas-on-Spark frames have .to_spark())."
+            f"a {type(frame).__module__}.{type(frame).__name__} is not a Spark data frame",
+            next="Give a DataFrame (pandas-on-Spark frames have .to_spark()).",
         )
     if frame.isStreaming:
         raise InputError("a streaming data frame has no end; release its batches one by one (foreachBatch).")
@@ -62,8 +61,9 @@ def _sums(frame: Any, columns: Sequence[str], part: Part, keys: pa.Schema, *, fe
     if table.num_rows > MOST_GROUPS:
         raise InputError(
             f"{', '.join(columns)} take more than {MOST_GROUPS:,} distinct combinations of values: are there numbers "
-            f"or identifiers among them? Bin them with given edges ("
-            f"{option('--bins COL=EDGES', 'bins={column: [edges]}')}) or leave them out."
+            "or identifiers among them?",
+            next=f"Bin them with given edges ({option('--bins COL=EDGES', 'bins={column: [edges]}')}) or leave them "
+            "out.",
         )
     return table.cast(keys)
 
@@ -127,7 +127,7 @@ def worker_errors() -> Iterator[None]:
     try:
         yield
     except SfumatoError as error:
-        raise type(error)(ROW_NUMBER.sub(":", str(error))) from None
+        raise error.without_row() from None
 
 
 @contextlib.contextmanager

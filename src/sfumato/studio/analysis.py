@@ -79,7 +79,7 @@ class Analysis:
         try:
             proof = verify(self.given.mechanism)
         except SfumatoError as error:
-            return {"holds": False, "title": "The claim was not proved", "lines": [error.on_the_command_line]}
+            return {"holds": False, "title": "The claim was not proved", "lines": [error.text(shell=True)]}
         lines = [f"{level(proof.level, LEVEL)}, from the integers in {file}."]
         lines += [f"{level(other.level, LEVEL)} ({other.within})." for other in proof.also]
         lines += [f"It rests on: {proof.basis}."] if proof.basis != PROVED else []
@@ -136,7 +136,7 @@ class Analysis:
         if not isinstance(found, Estimate):
             raise InputError("records are drawn from one table of all columns, which a bundle does not tell.")
         if not 0 < rows <= MOST_RECORDS:
-            raise InputError(f"the number of records must be a whole number from 1 to {MOST_RECORDS:,}, got {rows!r}.")
+            raise InputError(f"the number of records must be a whole number from 1 to {MOST_RECORDS:,}", value=rows)
         import pyarrow as pa
 
         with output(writer_for(to), lambda name: pa.OSFile(str(to), "wb"), to) as write:
@@ -146,7 +146,7 @@ class Analysis:
 
     def _found(self) -> Any:
         if self.found is None:
-            raise InputError("there is no released table to estimate from: add it to the mechanism file.")
+            raise InputError("there is no released table to estimate from", next="Add it to the mechanism file.")
         return self.found
 
 

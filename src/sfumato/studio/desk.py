@@ -283,7 +283,7 @@ def _account(more: Mapping[str, Any]) -> Account:
     if not people:
         raise InputError("say whose data these are (--people NAME), so that the ledger can tell them from others.")
     if not ledger:
-        raise InputError("the ledger of a table in a store has no place beside it: say --ledger FILE.")
+        raise InputError("the ledger of a table in a store has no place beside it", next="Say --ledger FILE.")
     return Account(Ledger(ledger), people, budget)
 
 

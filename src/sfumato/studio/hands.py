@@ -16,10 +16,6 @@ from sfumato.processes import receive, send
 Tell = Callable[[dict[str, Any]], None]
 
 
-class Refused(Exception):
-    """A job was refused, in words for whoever asked."""
-
-
 class Unwanted(Exception):
     """A job ended because another took its place."""
 
@@ -42,7 +38,7 @@ class Hand:
         threading.Thread(target=self._bring, daemon=True).start()
 
     async def do(self, what: str, tell: Tell | None = None, **given: Any) -> Any:
-        """The answer to a job, once those before it are done; Refused with the words of its error."""
+        """The answer to a job, once those before it are done; its error, where there is one."""
         async with self.turn:
             self.job, self.doing = self.job + 1, what
             self.tell, self.answer = tell, self.loop.create_future()
@@ -55,7 +51,7 @@ class Hand:
             finally:
                 self.tell = None
         if "refused" in found:
-            raise Refused(found["refused"])
+            raise found["refused"]
         if "unwanted" in found:
             raise Unwanted
         return found["done"]

@@ -100,7 +100,7 @@ def of_before(ledger: Path | None) -> Light:
         people = list(dict.fromkeys(e.people for e in live))
         told = [f"{name!r} {level(book.composed(name))}" for name in people[:5]]
     except SfumatoError as error:
-        return light("before", RED, "The ledger cannot be read", error.on_the_command_line)
+        return light("before", RED, "The ledger cannot be read", error.text(shell=True))
     if not live:
         return light("before", GREEN, "Nothing released before", f"No release is entered in {ledger.name}.")
     return light("before", AMBER, "Released before", f"{len(live):,} in {ledger.name}, together: {', '.join(told)}. "

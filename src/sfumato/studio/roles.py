@@ -55,10 +55,10 @@ def _rule(column: str, rule: Any) -> int | str | list[float]:
         return rule
     if isinstance(rule, list) and rule and all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in rule):
         return [float(x) for x in rule]
-    raise InputError(f"bins of {column!r} must be a number or increasing inner edges, got {rule!r}.")
+    raise InputError(f"bins of {column!r} must be a number or increasing inner edges", value=rule)
 
 
 def _least(least: Any) -> float:
     if not isinstance(least, (int, float)) or isinstance(least, bool):
-        raise InputError(f"rare must be a number of rows, or a fraction below 1, got {least!r}.")
+        raise InputError("rare must be a number of rows, or a fraction below 1", value=least)
     return float(least)

@@ -22,10 +22,10 @@ from starlette.responses import (
 )
 from starlette.routing import Route
 
-from sfumato.errors import InputError
+from sfumato.errors import InputError, SfumatoError
 from sfumato.studio.door import REPORT_POLICY, Door
 from sfumato.studio.handing import archive, as_json, asset, attached, text, unknown
-from sfumato.studio.hands import Hands, Refused
+from sfumato.studio.hands import Hands
 from sfumato.studio.private import Folder, Incoming, room
 from sfumato.studio.visits import Visit
 
@@ -174,7 +174,7 @@ class Studio:
         with visit.refusing(field):
             coming = place(request.query_params.get("name", ""))
         if coming is None:
-            return PlainTextResponse(visit.state["errors"][field], 400)
+            return PlainTextResponse(visit.state["errors"][field]["text"], 400)
         try:
             await self._fill(request, coming)
         except (TooMuch, ClientDisconnect, OSError) as error:
@@ -202,12 +202,12 @@ class Studio:
         if isinstance(error, ClientDisconnect):
             return PlainTextResponse("the upload broke off.", 400)
         most = f"{self.most / 2**30:.3g} GiB" if isinstance(error, TooMuch) else "what the disk holds"
-        said = (
-            f"the file is larger than {most}: name it on the command line instead (sfumato studio TABLE), where it is "
-            "read in its place."
+        said = InputError(
+            f"the file is larger than {most}",
+            next="Name it on the command line instead (sfumato studio TABLE), where it is read in its place.",
         )
-        visit.put(errors={**visit.state["errors"], field: said})
-        return PlainTextResponse(said, 413, headers=CLOSING)
+        visit.put(errors={**visit.state["errors"], field: said.fields()})
+        return PlainTextResponse(said.text(shell=True), 413, headers=CLOSING)
 
     def _asked(self, answer: Callable[[Visit, Any], Any]) -> Callable[[Request], Any]:
         """A small document in, an answer by the stream of events."""
@@ -299,8 +299,8 @@ class Studio:
         try:
             number = int(rows) if rows.isascii() and rows.isdigit() else 0
             return attached(await visit.synthesise(number, "synthetic.csv"))
-        except (Refused, InputError) as error:
-            return PlainTextResponse(str(error), 400)
+        except SfumatoError as error:
+            return PlainTextResponse(error.text(shell=True), 400)
 
 
 def _choice(given: dict[str, Any]) -> dict[str, Any]:
@@ -318,7 +318,9 @@ def listening(port: int | None) -> socket.socket:
     try:
         return socket.create_server(("127.0.0.1", port or 0), backlog=128)
     except OSError as error:
-        raise InputError(f"cannot listen on 127.0.0.1, port {port}: {error.strerror}. Choose another --port.") from None
+        raise InputError(
+            f"cannot listen on 127.0.0.1, port {port}: {error.strerror}", next="Choose another --port."
+        ) from None
 
 
 def serve(studio: Studio, link: socket.socket, ready: Callable[[str], None]) -> None:

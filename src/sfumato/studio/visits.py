@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import InputError, SfumatoError, bug, designed_epsilon
-from sfumato.studio.hands import Hand, Hands, Refused, Unwanted
+from sfumato.studio.hands import Hand, Hands, Unwanted
 from sfumato.studio.private import Folder, Incoming, checked_name
 
 STOPS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0)  # levels of the slider, in nats
@@ -94,11 +94,10 @@ class Visit:
             yield
         except Unwanted:
             pass
-        except (Refused, SfumatoError) as error:
-            text = error.on_the_command_line if isinstance(error, SfumatoError) else str(error)
-            self.state["errors"][field] = text
+        except SfumatoError as error:
+            self.state["errors"][field] = error.fields()
         except Exception as error:  # said where it is seen; its own text may quote values
-            self.state["errors"][field] = bug(error)
+            self.state["errors"][field] = bug(error).fields()
         finally:
             self.put(busy=None, errors=self.state["errors"])
 
@@ -184,7 +183,9 @@ class Visit:
         with self.refusing("epsilon"):
             at = float(f"{designed_epsilon(epsilon):.6g}")
             if at == 0:
-                raise InputError("epsilon must be positive here: at 0 nothing is told. Usual levels are 0.1 to 4.")
+                raise InputError(
+                    "epsilon must be positive here: at 0 nothing is told", next="Usual levels are 0.1 to 4."
+                )
             self.put(epsilon=at)
             if at not in self.state["stops"]:
                 self.put(stops=sorted({*self.state["stops"], at}))
@@ -240,7 +241,7 @@ class Visit:
             folder = str(asked.get("folder") or "").strip()
             out = Path(folder).expanduser() if folder else self.folder.place()
             if folder and not out.is_dir():
-                raise InputError(f"{out} is no folder of this machine.")
+                raise InputError("is no folder of this machine", where=out)
             found = await self.hand.do(
                 "release", self.told, choice=self.state["choice"], epsilon=at, made=self.made.get(at),
                 out=str(out / name), more=more, table=self.spelled,
@@ -253,10 +254,10 @@ class Visit:
         """The level, the name of the table, and the other options of a release."""
         at = self.state["epsilon"]
         if f"{at:g}" not in self.state["designs"]:
-            raise InputError("there is no design for this level yet: choose columns and wait for the first one.")
+            raise InputError("there is no design for this level yet", next="Choose columns and wait for the first one.")
         people, budget = str(asked.get("people") or "").strip(), asked.get("budget")
         if budget is not None and (not isinstance(budget, (int, float)) or isinstance(budget, bool)):
-            raise InputError(f"budget must be a number of nats, got {budget!r}.")
+            raise InputError("budget must be a number of nats", value=budget)
         ledger = self.ledger if people or budget is not None else None
         more = {
             **self.reading, "anyway": bool(asked.get("anyway")), "force": bool(asked.get("force")),

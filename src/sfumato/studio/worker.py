@@ -14,7 +14,7 @@ import threading
 import warnings
 from typing import Any
 
-from sfumato.errors import SfumatoError, bug
+from sfumato.errors import SfumatoError, bug, out_of_memory
 from sfumato.processes import receive, send
 
 
@@ -71,9 +71,9 @@ def _done(desk: Any, order: dict[str, Any]) -> dict[str, Any]:
     except Unwanted:
         return {"unwanted": True}
     except SfumatoError as error:
-        return {"refused": error.on_the_command_line}
+        return {"refused": error}
     except MemoryError:
-        return {"refused": "there is not enough memory. Use fewer useful columns, or coarser bins."}
+        return {"refused": out_of_memory()}
     except Exception as error:
         return {"refused": bug(error)}
 

@@ -68,7 +68,9 @@ class Survey:
         if epsilon is None or once is not None or forever is not None:
             raise InputError("say epsilon=, or both once= and forever= for repeated waves.")
         if wave:
-            raise InputError("a wave is named where people are asked again: say once= and forever=, not epsilon=.")
+            raise InputError(
+                "a wave is named where people are asked again", next="Say once= and forever=, not epsilon=."
+            )
         made = design_for(asked, epsilon, protects=protects, asks=asks)
         return cls(asked, made.mechanism, title, introduction, note=made.note, whole=isinstance(made.mechanism, Bundle))
 

@@ -66,7 +66,9 @@ def design_for(
     chosen = ("together", "apart") if asks == "auto" else (asks,)
     made = {name: way for name in chosen if (way := ways[name](questions, epsilon)) is not None}
     if not made:
-        raise InputError("the questions have too many combinations of answers to be answered together; ask them apart.")
+        raise InputError(
+            "the questions have too many combinations of answers to be answered together", next="Ask them apart."
+        )
     best = min(made, key=lambda name: made[name].error)
     told = ", ".join(f"{name} {x.error:.3g}" for name, x in made.items())
     return replace(made[best], note=f"answered {best} (standard error of one question, times √n: {told})")

@@ -30,7 +30,9 @@ def page_of(survey: Survey, words: Language, collector: str | None = None) -> st
     """The HTML of a survey; `collector` is where answers are posted when it is not the page's own server."""
     for part in parts_of(survey.mechanism):
         if part.law.kind not in LAWS:
-            raise InputError(f"a page does not draw from a law of kind {part.law.kind!r}; use a bundle of its parts.")
+            raise InputError(
+                f"a page does not draw from a law of kind {part.law.kind!r}", next="Use a bundle of its parts."
+            )
     script = "\n".join(_scripts())
     style = _text("page.css")
     out = str(_template().render(
@@ -39,8 +41,8 @@ def page_of(survey: Survey, words: Language, collector: str | None = None) -> st
     ))
     if len(out.encode()) > LARGEST:
         raise InputError(
-            f"the page has {len(out.encode()):,} bytes, more than the {LARGEST:,} that phones load without waiting. "
-            "Use fewer labels, or ask questions apart."
+            f"the page has {len(out.encode()):,} bytes, more than the {LARGEST:,} that phones load without waiting",
+            next="Use fewer labels, or ask questions apart.",
         )
     return out
 
@@ -51,7 +53,7 @@ def policy_of(script: str, style: str, collector: str | None) -> str:
     if collector is not None:
         where = urlsplit(collector)
         if where.scheme not in ("http", "https") or not where.netloc or set(collector) & set("'\"<>; \t\n"):
-            raise InputError(f"the collector must be an address like https://survey.example/answer, got {collector!r}.")
+            raise InputError("the collector must be an address like https://survey.example/answer", value=collector)
         origin = f" {where.scheme}://{where.netloc}"
     return (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "

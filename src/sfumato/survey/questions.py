@@ -54,11 +54,13 @@ def read_questions(path: str | os.PathLike[str]) -> SurveyFile:
     except OSError as error:
         raise InputError(f"the survey file {path} could not be read: {error.strerror}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is no TOML file: {error}.") from None
+        raise InputError(f"is no TOML file: {error}", where=path) from None
     try:
         return msgspec.convert(content, SurveyFile)
     except msgspec.ValidationError as error:
-        raise InputError(f"{path} is no survey file: {error}. Each [[question]] has a name and labels.") from None
+        raise InputError(
+            f"is no survey file: {error}", next="Each [[question]] has a name and labels.", where=path
+        ) from None
 
 
 def asked(text: str) -> Question:
@@ -69,7 +71,7 @@ def asked(text: str) -> Question:
     """
     name, colon, labels = text.partition(":")
     if not (name.strip() and colon):
-        raise InputError(f"{text!r} is no question; write 'NAME: LABEL, LABEL, …'.")
+        raise InputError(f"{text!r} is no question", next="Write 'NAME: LABEL, LABEL, …'.")
     return Question(name.strip(), tuple(x.strip() for x in labels.split(",")))
 
 

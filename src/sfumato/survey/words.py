@@ -96,4 +96,4 @@ def _words(text: str, where: str) -> Language:
     try:
         return msgspec.convert(tomllib.loads(text), Language)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise InputError(f"{where} is no file of words: {error}.") from None
+        raise InputError(f"is no file of words: {error}", where=where) from None

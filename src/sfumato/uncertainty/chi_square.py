@@ -60,7 +60,7 @@ class ChiSquareBall:
         if radius is None:
             level, calibration = 0.95 if confidence is None else confidence, calibration or "asymptotic"
             if not 0 < level < 1:
-                raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence!r}.")
+                raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
             if joint.n is None:
                 raise InputError("a confidence ball needs to know how many rows the table was counted from (joint.n).")
             if calibration not in CALIBRATIONS:
@@ -68,7 +68,7 @@ class ChiSquareBall:
             radius = _calibrated(joint, joint.n, level, calibration, seed) if joint.p.size > 1 else 0.0
             confidence = level
         if not (math.isfinite(radius) and radius >= 0):
-            raise InputError(f"radius must be finite and not negative, got {radius!r}.")
+            raise InputError("radius must be finite and not negative", value=radius)
         object.__setattr__(self, "joint", joint)
         object.__setattr__(self, "radius", float(radius))
         object.__setattr__(self, "confidence", confidence)

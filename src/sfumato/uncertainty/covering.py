@@ -30,7 +30,7 @@ def covering(joint: Joint, coverage: float = 0.95) -> RenyiBall:
     if joint.noise is None or joint.counts is None:
         raise InputError("covering() is for noisy counts (sf.noisy_counts); around exact ones use ChiSquareBall.")
     if not 0 < coverage < 1:
-        raise InputError(f"coverage must lie strictly between 0 and 1, got {coverage!r}.")
+        raise InputError("coverage must lie strictly between 0 and 1", value=coverage)
     radius = simulated_radius(joint.counts.astype(float), joint.noise, coverage)
     return RenyiBall(replace(joint, noise=replace(joint.noise, coverage=coverage)), alpha=0.5, radius=radius)
 

@@ -47,14 +47,14 @@ class RenyiBall:
     ) -> None:
         checked_joint(joint, "a ball")
         if not (math.isfinite(alpha) and alpha > 0):
-            raise InputError(f"alpha must be positive and finite, got {alpha!r}.")
+            raise InputError("alpha must be positive and finite", value=alpha)
         if (radius is None) == (confidence is None):
             raise InputError("give either radius= or confidence=.")
         if radius is None:
             assert confidence is not None
             radius = _finite_sample(joint, alpha, confidence)
         if not (math.isfinite(radius) and radius >= 0):
-            raise InputError(f"radius must be finite and not negative, got {radius!r}.")
+            raise InputError("radius must be finite and not negative", value=radius)
         for name, value in zip(self.__slots__, (joint, float(alpha), float(radius), confidence), strict=True):
             object.__setattr__(self, name, value)
 
@@ -151,12 +151,13 @@ class RenyiBall:
 def _finite_sample(joint: Joint, alpha: float, confidence: float) -> float:
     """The least t/n with e^{−t}(et/(k−1))^{k−1} ≤ 1 − confidence, for t ≥ k − 1."""
     if not 0 < confidence < 1:
-        raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence!r}.")
+        raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
     if joint.n is None:
         raise InputError("a confidence ball needs to know how many rows the table was counted from (joint.n).")
     if alpha > 1:
         raise InputError(
-            f"a finite-sample confidence is known for alpha ≤ 1, got {alpha!r}. Give radius=, or use ChiSquareBall."
+            "a finite-sample confidence is known for alpha ≤ 1", value=alpha,
+            next="Give radius=, or use ChiSquareBall.",
         )
     free = joint.p.size - 1
     if free == 0:

@@ -133,8 +133,8 @@ class Custom:
     def ranges_of(self, values: Floats, s: Ints) -> tuple[Floats, Floats]:
         if self.between is None:
             raise InputError(
-                f"the set {self.name!r} is defined by code that is not in the file. Rebuild it with sf.Custom to "
-                "measure or verify levels over it."
+                f"the set {self.name!r} is defined by code that is not in the file",
+                next="Rebuild it with sf.Custom to measure or verify levels over it.",
             )
         ends = np.array([self.between(np.asarray(v, float), int(t)) for v, t in zip(values, s, strict=True)], float)
         low, high = ends.reshape(-1, 2).T
