@@ -54,8 +54,8 @@ class Column:
         steering = CONTROL.search("".join([self.name, *(x for x in self.labels if x is not None)]))
         if steering:
             raise InputError(
-                f"has U+{ord(steering[0]):04X} in its name or a label, a control character that may steer a terminal",
-                next="Remove it from the data.", where=At(self.name),
+                f"has the control character U+{ord(steering[0]):04X}, which may steer a terminal",
+                next="Remove it from its name and labels.", where=At(self.name),
             )
         if not self.labels:
             raise InputError("has no values: there is nothing to tabulate or release", where=At(self.name))

@@ -10,6 +10,7 @@ import signal
 import sys
 import traceback
 import warnings
+from types import FrameType
 from typing import Any, NoReturn
 
 import click
@@ -147,7 +148,7 @@ def _message(error: BaseException) -> tuple[str, int]:
     )
 
 
-def _terminate(number: int, frame: Any) -> NoReturn:
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
     raise Terminated
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,11 @@ from sfumato.cli.console import columns, document, pairs, progress, story
 from sfumato.cli.options import Location, json_option
 from sfumato.decimals import at_least, at_most
 from sfumato.errors import ClaimError, InputError
+
+if TYPE_CHECKING:
+    from sfumato.auditing.audits import Audit
+    from sfumato.frames import Record
+    from sfumato.mechanism import Mechanism
 
 
 @click.command()
@@ -73,11 +78,11 @@ def audit(
         )
 
 
-def _refutations(mechanism: Any, found: Any) -> list[str]:
+def _refutations(mechanism: Mechanism, found: Audit) -> list[str]:
     wrong = [j for j in found.judgements if j.refuted]
     said = [f"claimed {j.title} ≤ {at_most(j.claimed)}, found at least {at_least(j.found)}" for j in wrong]
-    if not found.conforms:
-        c = found.conformity
+    c = found.conformity
+    if not found.conforms and c is not None:
         said.append(
             f"the answers do not follow the file: output {_output(mechanism, c.output)} came {c.seen:,} times for "
             f"{mechanism.input_text(c.input)}, where {c.expected:,.0f} were expected"
@@ -85,12 +90,12 @@ def _refutations(mechanism: Any, found: Any) -> list[str]:
     return said
 
 
-def _output(mechanism: Any, y: int) -> str:
+def _output(mechanism: Mechanism, y: int) -> str:
     answer = mechanism.answer(y)
     return " · ".join(map(str, answer)) if isinstance(answer, tuple) else str(answer)
 
 
-def _show(mechanism: Any, found: Any) -> None:
+def _show(mechanism: Mechanism, found: Audit) -> None:
     story(f"{found.records:,} records, risk {found.risk:g} of refuting anything that is true.")
     columns(["promise", "attack", "claimed ≤", "found ≥", ""], [
         [j.title, j.attack, at_most(j.claimed), at_least(j.found), "refuted" if j.refuted else "stands"]
@@ -108,7 +113,7 @@ def _show(mechanism: Any, found: Any) -> None:
     story(_meaning(found))
 
 
-def _meaning(found: Any) -> str:
+def _meaning(found: Audit) -> str:
     """What the attack shows, in a sentence."""
     if found.refuted:
         return "The promise, or the file, is refuted: do not rely on it."
@@ -123,7 +128,7 @@ def _meaning(found: Any) -> str:
     )
 
 
-def _document(file: Path, found: Any) -> dict[str, Any]:
+def _document(file: Path, found: Audit) -> Record:
     c, g = found.conformity, found.guessing
     return {
         "file": file, "records": found.records, "risk": found.risk, "refuted": found.refuted,

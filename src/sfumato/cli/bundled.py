@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.certification import Certificate
 from sfumato.cli.console import columns, document, heading, story
 from sfumato.decimals import LEVEL, at_least, level, percent
 
+if TYPE_CHECKING:
+    from sfumato.alphabet import Label
+    from sfumato.estimation.bundle_tables import BundleEstimate
+    from sfumato.frames import Record
+    from sfumato.mechanism import Bundle, Mechanism
+
 SHOWN_TABLES = 12  # two-way tables that are printed; --csv has all
 
 
-def promise_lines(bundle: Any, proof: Certificate) -> list[tuple[str, str]]:
+def promise_lines(bundle: Bundle, proof: Certificate) -> list[tuple[str, str]]:
     """What is promised and how it was proved."""
     rest = [(f"at {where}", level(x)) for where, x in proof.elsewhere.items()]
     sure = bundle.confidence
     held = [] if sure is None else [("confidence", f"{at_least(sure, 4)} that all sets hold at once")]
     return [
-        ("promised", f"{proof.title}: {bundle.claim.sentence}"),
+        ("promised", f"{proof.title}: {_sentence(bundle)}"),
         ("proved", f"{level(proof.level, LEVEL)}; {proof.basis}"), *held, *rest,
         ("columns", f"{', '.join(bundle.useful.names)}: {bundle.secret.size * bundle.useful.size:,} joint cells, never "
                     "listed"),
@@ -26,14 +32,18 @@ def promise_lines(bundle: Any, proof: Certificate) -> list[tuple[str, str]]:
     ]
 
 
-def bundle_document(bundle: Any, proof: Certificate) -> dict[str, Any]:
+def _sentence(bundle: Bundle) -> str:
+    return "" if bundle.claim is None else bundle.claim.sentence
+
+
+def bundle_document(bundle: Bundle, proof: Certificate) -> Record:
     """A bundle and its proof as JSON."""
     return {
         "method": bundle.method, "reads": bundle.reads, "asks": bundle.asks,
         "secret": list(bundle.secret.names), "useful": list(bundle.useful.names),
         "parts": [{"columns": n, "method": part.method} for n, part in zip(bundle.names, bundle.parts, strict=True)],
         "claim": {
-            "sentence": bundle.claim.sentence, "notion": proof.notion, "title": proof.title, "within": proof.within,
+            "sentence": _sentence(bundle), "notion": proof.notion, "title": proof.title, "within": proof.within,
             "epsilon": proof.epsilon, "level": proof.level, "holds": proof.holds, "witness": proof.witness,
             "elsewhere": proof.elsewhere, "basis": proof.basis, "confidence": bundle.confidence,
         },
@@ -41,17 +51,18 @@ def bundle_document(bundle: Any, proof: Certificate) -> dict[str, Any]:
     }
 
 
-def inspect_bundle(file: Path, bundle: Any, as_json: bool) -> None:
+def inspect_bundle(file: Path, bundle: Bundle, as_json: bool) -> None:
     """What a bundle file is."""
     from sfumato.cli.console import pairs
     from sfumato.mechanism.bundle_file import record_of
 
     turns = bundle.turns or (None,) * len(bundle.parts)
     total = sum(t or 0 for t in turns)
-    parts = [
+    shares = [None if turn is None else turn / total for turn in turns]
+    parts: list[Record] = [
         {"columns": name, "about": "+".join(part.secret.names), "method": part.method, "outputs": part.outputs,
-         "share": None if turn is None else turn / total}
-        for name, part, turn in zip(bundle.names, bundle.parts, turns, strict=True)
+         "share": share}
+        for name, part, share in zip(bundle.names, bundle.parts, shares, strict=True)
     ]
     claim = None if bundle.claim is None else bundle.claim.sentence
     if as_json:
@@ -63,12 +74,12 @@ def inspect_bundle(file: Path, bundle: Any, as_json: bool) -> None:
            ("secret", ", ".join(bundle.secret.names)), ("useful", ", ".join(bundle.useful.names))])
     heading("\nParts")
     columns(["columns", "about", "method", "outputs", "share of rows"], [
-        [p["columns"], p["about"], p["method"], f"{p['outputs']:,}", percent(1.0 if p["share"] is None else p["share"])]
-        for p in parts
+        [name, "+".join(part.secret.names), part.method, f"{part.outputs:,}", percent(share or 1.0)]
+        for name, part, share in zip(bundle.names, bundle.parts, shares, strict=True)
     ], numbers=2)
 
 
-def leak_bundle(file: Path, bundle: Any, as_json: bool, *, at_a_distribution: bool) -> None:
+def leak_bundle(file: Path, bundle: Bundle, as_json: bool, *, at_a_distribution: bool) -> None:
     """The levels of a bundle and of its parts; measures at a distribution would need the table of all columns."""
     import math
 
@@ -81,7 +92,7 @@ def leak_bundle(file: Path, bundle: Any, as_json: bool, *, at_a_distribution: bo
             next="Leave out --joint and --map. Its levels hold whatever the distribution is.",
         )
 
-    def levels(made: Any) -> tuple[float, float]:
+    def levels(made: Mechanism | Bundle) -> tuple[float, float]:
         found = [x.ratio for x in (anywhere(made), about_record(made))]
         return tuple(math.inf if x == math.inf else math.log(x) for x in found)  # type: ignore[return-value]
 
@@ -97,7 +108,7 @@ def leak_bundle(file: Path, bundle: Any, as_json: bool, *, at_a_distribution: bo
     columns(["answers", "secret", "all that is read"], [[name, level(s), level(x)] for name, s, x in rows], numbers=2)
 
 
-def audit_bundle(file: Path, bundle: Any, records: int, risk: float, seed: int | None, as_json: bool) -> None:
+def audit_bundle(file: Path, bundle: Bundle, records: int, risk: float, seed: int | None, as_json: bool) -> None:
     """An attack on every part, which share the questions and the risk; the promise follows from theirs."""
     from sfumato.auditing import audit
     from sfumato.cli.console import progress
@@ -127,7 +138,7 @@ def audit_bundle(file: Path, bundle: Any, records: int, risk: float, seed: int |
 Rows = list[list[Any]]
 
 
-def table_rows(found: Any, confidence: float) -> Rows:
+def table_rows(found: BundleEstimate, confidence: float) -> Rows:
     """Every cell of every table: columns, values, estimate, interval, standard error."""
     limits, out = found.intervals(confidence), []
     for names in found.names:
@@ -145,7 +156,7 @@ def table_rows(found: Any, confidence: float) -> Rows:
 HEAD = ["column", "value", "other column", "other value", "estimate", "low", "high", "error"]
 
 
-def show_tables(found: Any, rows: Rows, most: int) -> None:
+def show_tables(found: BundleEstimate, rows: Rows, most: int) -> None:
     """One-way tables in full, the first two-way tables with their largest cells."""
     singles = [names[0] for names in found.names if len(names) == 1]
     for name in singles:
@@ -163,11 +174,11 @@ def show_tables(found: Any, rows: Rows, most: int) -> None:
         story(f"… and {len(pairs) - SHOWN_TABLES} more tables of two columns (--csv, --json)")
 
 
-def _text(label: Any) -> str:
+def _text(label: Label | tuple[Label, ...]) -> str:
     return "(missing)" if label is None else str(label)
 
 
-def estimate_document(found: Any, rows: Rows, confidence: float, csv_file: Path | None) -> dict[str, Any]:
+def estimate_document(found: BundleEstimate, rows: Rows, confidence: float, csv_file: Path | None) -> Record:
     return {
         "n": found.n, "confidence": confidence, "simultaneous": "all cells of all tables",
         "cells": [dict(zip(HEAD, row, strict=True)) for row in rows],

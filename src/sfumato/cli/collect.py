@@ -5,13 +5,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from sfumato.cli.console import document, pairs, story
 from sfumato.cli.options import force_option, json_option
 from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from sfumato.collecting.store import Store
+    from sfumato.mechanism import Bundle, Mechanism
 
 mechanism_argument = click.argument("mechanism", type=click.Path(path_type=Path))
 store_option = click.option(
@@ -85,7 +89,7 @@ def invite(mechanism: Path, store: Path | None, count: int, link: str, out: Path
 @click.argument("lines", type=click.File("r", errors="replace"))
 @store_option
 @json_option
-def add(mechanism: Path, lines: Any, store: Path | None, as_json: bool) -> None:
+def add(mechanism: Path, lines: TextIO, store: Path | None, as_json: bool) -> None:
     """Add answers that came as text or were read from QR codes: a file of LINES, or - for stdin."""
     from collections import Counter
 
@@ -128,7 +132,7 @@ def export(mechanism: Path, store: Path | None, out: Path, force: bool, as_json:
 
 
 @contextlib.contextmanager
-def _opened(mechanism: Path, store: Path | None, *, fresh: bool = True) -> Iterator[tuple[Any, Any]]:
+def _opened(mechanism: Path, store: Path | None, *, fresh: bool = True) -> Iterator[tuple[Mechanism | Bundle, Store]]:
     """The mechanism and the store of its answers."""
     from sfumato.collecting import Store
     from sfumato.mechanism import load

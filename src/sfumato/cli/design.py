@@ -10,6 +10,7 @@ import click
 from sfumato.cli.console import Screen, notice, show_answer
 from sfumato.cli.grouping import Grouped
 from sfumato.cli.options import (
+    Many,
     Names,
     bundling,
     counting,
@@ -47,8 +48,8 @@ if TYPE_CHECKING:
 @force_option
 @json_option
 def design(
-    table: Where, secret: Any, useful: Any, out: Path, budget: float | None, origin: str, form: str | None, force: bool,
-    as_json: bool, **wishes: Any,
+    table: Where, secret: Many, useful: Many, out: Path, budget: float | None, origin: str, form: str | None,
+    force: bool, as_json: bool, **wishes: Any,
 ) -> None:
     """Design a mechanism from TABLE, certify it and save it.
 

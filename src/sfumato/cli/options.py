@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,9 +18,12 @@ from sfumato.alphabet import DATE_PARTS, MISSING
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
+    from sfumato.frames import Record
     from sfumato.releasing.wishes import Values, Wishes
     from sfumato.sources import Source
+    from sfumato.sources.places import Where
 
+Many = Sequence[tuple[str, ...]]  # names of an option that may be repeated
 F = TypeVar("F", bound=Callable[..., Any])
 METHODS_HELP = "How to design: auto compares what fits and says why."
 
@@ -29,7 +33,9 @@ class Names(click.ParamType[tuple[str, ...]]):
 
     name = "col,col"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+    def convert(
+        self, value: str | tuple[str, ...], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
         if isinstance(value, tuple):
             return value
         found = [x.strip() for x in next(csv.reader([value], skipinitialspace=True), [])]
@@ -68,7 +74,7 @@ class Location(click.Path):
     def __init__(self) -> None:
         super().__init__(path_type=Path)
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: str | PathLike[str], param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not isinstance(value, str) or "://" not in value:
             return super().convert(value, param, ctx)
         from sfumato.sources import located
@@ -87,7 +93,7 @@ class Method(click.ParamType[str]):
         return [CompletionItem(m) for m in methods() if m.startswith(incomplete)]
 
 
-def joined(parts: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+def joined(parts: Many) -> tuple[str, ...]:
     """An option that may be repeated: --useful a,b --useful c."""
     return tuple(name for part in parts for name in part)
 
@@ -272,7 +278,7 @@ def bundling(command: F) -> F:
 PIPE = "-"
 
 
-def is_pipe(where: Any) -> bool:
+def is_pipe(where: Where | None) -> bool:
     """Whether an argument means standard input or output."""
     return str(where) == PIPE
 
@@ -295,14 +301,14 @@ def reading(command: F) -> F:
 READING = ("na", "counts", "delimiter", "encoding", "sheet")
 
 
-def read_as(given: dict[str, Any]) -> dict[str, Any]:
+def read_as(given: dict[str, Any]) -> Record:
     """Takes the options of `reading` out of those given, as `open_source` has them."""
     found = {name: given.pop(name, None) for name in READING}
     mark = found["delimiter"]
     return {**found, "na": found["na"] or None, "delimiter": "\t" if mark in ("\\t", "tab") else mark}
 
 
-def table_source(where: Any, form: str | None = None, **read: Any) -> Source:
+def table_source(where: Where, form: str | None = None, **read: Any) -> Source:
     """A table on the command line: a file, a folder, an address, or '-' for standard input, which is read once."""
     import pyarrow as pa
 

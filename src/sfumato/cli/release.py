@@ -14,6 +14,7 @@ from sfumato.cli.console import Screen, notice, show_answer, story
 from sfumato.cli.grouping import Grouped
 from sfumato.cli.options import (
     Location,
+    Many,
     Names,
     bundling,
     counting,
@@ -103,7 +104,7 @@ LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise", "perso
 @json_option
 @click.pass_context
 def release(
-    ctx: click.Context, /, table: Where, out: Where, secret: Any, useful: Any, keep: Any, partition: Any,
+    ctx: click.Context, /, table: Where, out: Where, secret: Many, useful: Many, keep: Many, partition: Many,
     design_from: Where | None, split: float | None, mechanism: Where | None, decode: str, report: Path | None,
     private_report: Path | None, form: str | None, people: str | None, budget: float | None, ledger: Path | None,
     same_values: bool, memoise: str | None, person: str | None, raw_cells: bool, publisher: str | None,

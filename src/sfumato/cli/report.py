@@ -47,8 +47,10 @@ def report(
     for given in (file, released):
         check_target(out, given, force=force)
     with progress("certifying the mechanism"):
-        prove = bundle_certificate if isinstance(mechanism, Bundle) else certificate
-        proof = None if mechanism.claim is None else prove(mechanism)
+        if mechanism.claim is None:
+            proof = None
+        else:
+            proof = bundle_certificate(mechanism) if isinstance(mechanism, Bundle) else certificate(mechanism)
     found, manifest = (None, None) if released is None else _read(released, mechanism)
     with progress("writing the report"):
         write_reports(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from sfumato.errors import DataError, InputError
+
+if TYPE_CHECKING:
+    from sfumato.frames import Record
 
 
 @click.command()
@@ -20,7 +23,7 @@ from sfumato.errors import DataError, InputError
               help="A key that stays with the respondent: the same record gets the same answer. Made when absent.")
 @click.option("--token", help="Print the line that a survey's collector takes, with this invitation.")
 def respond(
-    mechanism: Path, values: tuple[str, ...], records: Any, memo: Path | None, token: str | None
+    mechanism: Path, values: tuple[str, ...], records: TextIO | None, memo: Path | None, token: str | None
 ) -> None:
     """Draw the randomised answer to one record, as JSON; or to many, one in each line.
 
@@ -59,7 +62,7 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _object(line: str, i: int) -> dict[str, Any]:
+def _object(line: str, i: int) -> Record:
     try:
         found = json.loads(line)
     except ValueError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sfumato.certification import Certificate, promises
 from sfumato.decimals import BITS, LEVEL, at_least, at_most, level, near, percent
@@ -12,13 +12,15 @@ from sfumato.mechanism import Bundle
 from sfumato.releasing.notices import small_cells
 
 if TYPE_CHECKING:
+    from sfumato.frames import Record
+    from sfumato.mechanism import Mechanism
     from sfumato.releasing import Release
 
 SHOWN = ("table", "tables", "mechanism", "manifest", "report", "private_report")  # the order in which files are listed
 Lines = list[tuple[str, str]]
 
 
-def release_lines(mechanism: Any, done: Release) -> Lines:
+def release_lines(mechanism: Mechanism | Bundle, done: Release) -> Lines:
     """A release for people."""
     manifest = done.manifest
     kept = [c.name for c in manifest.columns if c.role == "kept"]
@@ -40,7 +42,7 @@ def release_lines(mechanism: Any, done: Release) -> Lines:
     return [*lines, *((name.replace("_", " "), str(done.files[name])) for name in SHOWN if name in done.files)]
 
 
-def release_document(mechanism: Any, done: Release) -> dict[str, Any]:
+def release_document(mechanism: Mechanism | Bundle, done: Release) -> Record:
     """A release for programs."""
     manifest = done.manifest
     return {
@@ -51,7 +53,7 @@ def release_document(mechanism: Any, done: Release) -> dict[str, Any]:
     }
 
 
-def promise(mechanism: Any, certificate: Certificate | None) -> Lines:
+def promise(mechanism: Mechanism | Bundle, certificate: Certificate | None) -> Lines:
     """What is promised, how it was proved and what it cost."""
     assert certificate is not None  # the command line releases nothing without a claim
     if isinstance(mechanism, Bundle):
@@ -65,7 +67,7 @@ def promise(mechanism: Any, certificate: Certificate | None) -> Lines:
     told = strength(promise_of(mechanism, certificate), ", ".join(mechanism.secret.names))
     where = f"; worst at {at}" if at else ""
     lines = [
-        ("promised", f"{mechanism.claim.sentence}. {told}"),
+        ("promised", f"{_sentence(mechanism)}. {told}"),
         *(("that is", one.sentence) for one in promises(mechanism, certificate)),
         ("proved", f"{level(certificate.level, LEVEL)}, from the integers in the file{where}"),
         ("method", f"{mechanism.method}: {way(mechanism.method)}"),
@@ -78,7 +80,11 @@ def promise(mechanism: Any, certificate: Certificate | None) -> Lines:
     return lines
 
 
-def witness(certificate: Any) -> str:
+def _sentence(mechanism: Mechanism) -> str:
+    return "" if mechanism.claim is None else mechanism.claim.sentence
+
+
+def witness(certificate: Certificate) -> str:
     """Where the level is attained, in words."""
     found = {k: " · ".join(map(str, v)) if isinstance(v, tuple) else str(v) for k, v in certificate.witness.items()}
     versus = f"{found['first']} against {found['second']}" if {"first", "second"} <= set(found) else ""
@@ -86,7 +92,7 @@ def witness(certificate: Any) -> str:
     return ", ".join([*([versus] if versus else []), *rest])
 
 
-def mechanism_document(mechanism: Any, certificate: Certificate | None) -> dict[str, Any]:
+def mechanism_document(mechanism: Mechanism | Bundle, certificate: Certificate | None) -> Record:
     """A mechanism and its proof as JSON."""
     assert certificate is not None
     if isinstance(mechanism, Bundle):
@@ -101,7 +107,7 @@ def mechanism_document(mechanism: Any, certificate: Certificate | None) -> dict[
         "method": mechanism.method, "reads": mechanism.reads,
         "secret": list(mechanism.secret.names), "useful": list(mechanism.useful.names),
         "claim": {
-            "sentence": mechanism.claim.sentence, "notion": certificate.notion, "within": certificate.within,
+            "sentence": _sentence(mechanism), "notion": certificate.notion, "within": certificate.within,
             "epsilon": certificate.epsilon, "level": certificate.level, "holds": certificate.holds,
             "witness": certificate.witness, "elsewhere": dict(certificate.elsewhere), "basis": certificate.basis,
             "also": [{"notion": c.notion, "within": c.within, "epsilon": c.epsilon, "level": c.level}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,6 +22,9 @@ from sfumato.mechanism.file import (
 )
 from sfumato.mechanism.file import record_of as part_record
 from sfumato.mechanism.mechanism import Mechanism
+
+if TYPE_CHECKING:
+    from sfumato.sources.places import Place
 
 FORMAT, VERSION = "sfumato/bundle", 1
 
@@ -77,7 +81,7 @@ def bundle_of(record: BundleRecord) -> Bundle:
     return Bundle(tuple(map(mechanism_of, record.parts)), _alphabet(record.secret), turns, promise, record.source)
 
 
-def decoded(data: bytes, path: Any) -> Bundle:
+def decoded(data: bytes, path: str | os.PathLike[str] | Place) -> Bundle:
     """The bundle in the bytes of a file, after format, checksums and weights were checked."""
     where = str(path)
     try:

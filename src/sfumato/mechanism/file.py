@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,6 +21,7 @@ from sfumato.mechanism.mechanism import Mechanism
 from sfumato_kernel import admitted, reading
 
 if TYPE_CHECKING:
+    from sfumato.mechanism import Bundle
     from sfumato.sources.places import Place
 
 FORMAT, VERSIONS = "sfumato/mechanism", (1, 2)  # a file that says nothing new is written as the older version
@@ -76,7 +77,7 @@ class MechanismRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=
     checksum: str = ""
 
 
-def checksum(record: Any) -> str:
+def checksum(record: msgspec.Struct) -> str:
     """SHA-256 over the document with an empty checksum, keys in file order."""
     bare = msgspec.structs.replace(record, checksum="")
     return "sha256:" + hashlib.sha256(msgspec.json.encode(bare)).hexdigest()
@@ -191,7 +192,7 @@ class _Head(msgspec.Struct):
     format: str
 
 
-def load(path: str | os.PathLike[str] | Place) -> Any:
+def load(path: str | os.PathLike[str] | Place) -> Mechanism | Bundle:
     """The mechanism (or the bundle of mechanisms) in a file, after its format, checksum and weights were checked."""
     try:
         data = _content(path)
@@ -212,7 +213,7 @@ def load(path: str | os.PathLike[str] | Place) -> Any:
 
 
 @contextmanager
-def _as_format_error(path: Any) -> Iterator[None]:
+def _as_format_error(path: str | os.PathLike[str] | Place) -> Iterator[None]:
     """What the kernel does not take for a mechanism is none; a claim that does not hold may be looked at."""
     try:
         yield
@@ -222,12 +223,14 @@ def _as_format_error(path: Any) -> Iterator[None]:
         pass
 
 
-def known(mechanism: Any) -> Any:
+def known(mechanism: object) -> Mechanism | Bundle:
     """A mechanism or bundle, from itself, from a design that has one, or from the path of its file."""
     if isinstance(mechanism, (str, os.PathLike)):
         return load(mechanism)
+    from sfumato.mechanism.bundle import Bundle
+
     found = getattr(mechanism, "mechanism", getattr(mechanism, "bundle", mechanism))
-    if not hasattr(found, "claim"):
+    if not isinstance(found, (Mechanism, Bundle)):
         raise InputError(
             f"a mechanism was expected, or the path of its file, got a {type(mechanism).__name__}",
             next="The table comes first, then the mechanism.",
@@ -243,7 +246,7 @@ def load_mechanism(path: str | os.PathLike[str] | Place) -> Mechanism:
     return found
 
 
-def _content(path: Any) -> bytes:
+def _content(path: str | os.PathLike[str] | Place) -> bytes:
     """The bytes of a file; only one that lies in a store needs Arrow."""
     if isinstance(path, (str, os.PathLike)) and "://" not in os.fspath(path):
         return Path(path).read_bytes()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sfumato.reporting.heat import Heat
+
+if TYPE_CHECKING:
+    from sfumato.frames import Record
 
 VAGUE = 0.9  # an interval of a share this wide says nothing
 LITTLE = 0.1  # of the rows: a release that is worth less is worth little, and the page says so
@@ -288,5 +291,5 @@ class Facts:
     private: Private | None = None
     parts: tuple[PartFact, ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Record:
         return asdict(self)

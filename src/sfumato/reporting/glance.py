@@ -4,7 +4,7 @@ what is public now."""
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,8 +16,12 @@ from sfumato.mechanism import Mechanism
 from sfumato.reporting.attack import bounded, most_guessed
 from sfumato.reporting.figures import Guesser, PrecisionFigures, Worth
 
+if TYPE_CHECKING:
+    from sfumato.certification.certificate import Certificate
+    from sfumato.drawing.manifest import Manifest
 
-def guessers_of(mechanism: Mechanism, joint: Joint | None, certificate: Any) -> tuple[Guesser, ...]:
+
+def guessers_of(mechanism: Mechanism, joint: Joint | None, certificate: Certificate | None) -> tuple[Guesser, ...]:
     """Somebody who knows the shares, and somebody who knows the person's useful values as well.
 
     The first is held by the promise, because the design distribution lies in every set it speaks of. Who knows u looks
@@ -40,7 +44,7 @@ def guessers_of(mechanism: Mechanism, joint: Joint | None, certificate: Any) -> 
     )
 
 
-def _anywhere(mechanism: Mechanism, certificate: Any) -> float:
+def _anywhere(mechanism: Mechanism, certificate: Certificate | None) -> float:
     """What is proved for any distribution: `certificate.elsewhere` has it too, beside levels that take longer."""
     if certificate is None or mechanism.claim is None or mechanism.claim.notion == "leakage":
         return math.inf
@@ -57,7 +61,7 @@ def worth_of(exact: tuple[PrecisionFigures, ...]) -> Worth | None:
     return Worth(useful.name, useful.n, useful.equal if fixed else 0.0, fixed)
 
 
-def imprint_of(manifest: Any) -> tuple[tuple[str, str], ...]:
+def imprint_of(manifest: Manifest | None) -> tuple[tuple[str, str], ...]:
     """What the manifest says about who made the release, when and how."""
     if manifest is None:
         return ()
