@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+BigInts = npt.NDArray[np.object_]  # of Python's own numbers, which have no end
+Array = npt.NDArray[Any]  # of numbers of any kind
+Real = float | Floats  # one number or many, each for itself
+Index = int | Ints  # of one thing or of many
 Label = str | None  # None: the value is missing
 MISSING = "(missing)"  # how None is shown
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -156,7 +161,7 @@ class Alphabet:
         return cls(tuple(columns))
 
     @classmethod
-    def named(cls, name: str, labels: Iterable[object] | Alphabet | Column | int) -> Alphabet:
+    def named(cls, name: str, labels: Labels) -> Alphabet:
         """An alphabet from whatever a caller calls labels: a list, a count, a Column or an Alphabet."""
         if isinstance(labels, Alphabet):
             return labels
@@ -241,6 +246,9 @@ def _part_of(text: str, part: str) -> str:
         return text
     told = {"year": f"{day:%Y}", "quarter": f"{day:%Y}-Q{(day.month + 2) // 3}", "month": f"{day:%Y-%m}"}
     return told.get(part) or WEEKDAYS[day.weekday()]
+
+
+Labels = Iterable[object] | Alphabet | Column | int  # whatever a caller calls labels
 
 
 def find_column(name: str, columns: Sequence[str], where: str) -> str:

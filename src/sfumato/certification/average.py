@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.mechanism.product import part_bits
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import BigInts
 
 DIGITS = 50  # of the logarithms; a result is rounded up by far more than their error
 
@@ -28,7 +31,7 @@ def secret_information(mechanism: Mechanism, joint: Joint) -> float:
         context.prec = DIGITS
         sum_, related = Decimal(0), False
         for y in range(law.outputs):
-            row: Any = np.broadcast_to(np.asarray(law.row(y), object), joint.shape)
+            row: BigInts = np.broadcast_to(np.asarray(law.row(y), object), joint.shape)
             part = [int((row[s] * exact[s]).sum()) for s in range(len(secrets))]
             mass = sum(part)
             for s, k in enumerate(part):

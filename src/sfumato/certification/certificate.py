@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.certification.confirming import confirm
 from sfumato.certification.deferred import DeferredLevel, Later
@@ -19,6 +19,10 @@ from sfumato.frames import Framed
 from sfumato.mechanism import Bundle, Claim, Mechanism, Product, load
 from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, Polytope, RenyiBall, UncertaintySet
 from sfumato_kernel import Refused, check_radius
+
+if TYPE_CHECKING:
+    from sfumato.certification.witness import Witness
+    from sfumato.frames import Datum, Record
 
 UNSEALED = "only a sealed mechanism can be certified: its weights must be integers. Call sf.seal first."
 LARGE = 100_000  # cells beyond which a promise that holds for any distribution is not made closer for the ball
@@ -48,7 +52,7 @@ class Certificate(Framed):
         return self.proof.made[0]
 
     @property
-    def witness(self) -> dict[str, Any]:
+    def witness(self) -> Witness:
         """Where the level is attained or approached."""
         return self.proof.made[1]
 
@@ -57,7 +61,7 @@ class Certificate(Framed):
         proved = self.proof.confirmed is not None or self.level <= self.epsilon
         return proved and all(other.holds for other in self.also)
 
-    def records(self) -> Iterator[dict[str, Any]]:
+    def records(self) -> Iterator[Record]:
         """One record for each promise: what is claimed, and what is proved."""
         for one in (self, *self.also):
             yield {"notion": one.title or one.notion.upper(), "within": one.within, "claimed": one.epsilon,
@@ -186,7 +190,7 @@ def certificate(
     return Certificate(claim.notion, kind, claim.epsilon, proof, outside, claim.title, also, basis)
 
 
-def _proof(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, Any]]:
+def _proof(mechanism: Mechanism, claim: Claim) -> tuple[float, Witness]:
     level, where = _MEASURES.get(claim.notion, _ratio)(mechanism, claim)
     return level, _named(mechanism, where, claim.within is not None)
 
@@ -273,10 +277,10 @@ def outlook(mechanism: Mechanism, claim: Claim | None = None) -> Mapping[str, fl
     return Later(partial(elsewhere, mechanism, claim))
 
 
-def _named(mechanism: Mechanism, where: dict[str, int], about_secret: bool) -> dict[str, Any]:
+def _named(mechanism: Mechanism, where: dict[str, int], about_secret: bool) -> Witness:
     """The witness in labels."""
     own = mechanism.secret.text if about_secret else mechanism.input_text
-    name: dict[str, Callable[[int], Any]] = {
+    name: dict[str, Callable[[int], Datum]] = {
         "output": mechanism.answer, "useful": mechanism.useful.text,
         "first": mechanism.secret.text, "second": mechanism.secret.text, "input": own, "other": own,
         "known": lambda code: known_text(code, mechanism.useful.columns),
@@ -331,7 +335,7 @@ def verify(path: str | os.PathLike[str]) -> Certificate:
     return certify_any(load(path))
 
 
-def certify_any(made: Any) -> Certificate:
+def certify_any(made: Mechanism | Bundle) -> Certificate:
     """Prove the claim of a mechanism, or the promise of a bundle."""
     if isinstance(made, Bundle):
         from sfumato.certification.together import certify_bundle

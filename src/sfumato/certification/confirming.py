@@ -26,7 +26,7 @@ REPEATED = 0.95  # of a simulated radius: other versions of NumPy may draw other
 BALLS = ("chi-square-ball", "renyi-ball")
 
 
-def confirm(made: Any) -> bool:
+def confirm(made: Mechanism | Bundle) -> bool:
     """Whether the kernel proves every claim of the mechanism or bundle; not, if that is too much for it or would take
     long. ClaimError if it refuses them, or a claim that is quick to prove."""
     record: msgspec.Struct = bundle_record(made) if isinstance(made, Bundle) else record_of(made)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sfumato.errors import SfumatoError
+
+if TYPE_CHECKING:
+    from sfumato.certification.witness import Witness
 
 
 class Later(Mapping[str, float]):
@@ -38,17 +41,17 @@ class DeferredLevel:
     """A proved level with where it is attained, made on first reading and kept; of a claim that was `confirmed` at a
     level, that one where the fast proof finds none as good."""
 
-    def __init__(self, make: Callable[[], tuple[float, dict[str, Any]]], confirmed: float | None = None) -> None:
+    def __init__(self, make: Callable[[], tuple[float, Witness]], confirmed: float | None = None) -> None:
         self._make, self.confirmed = make, confirmed
 
     @classmethod
-    def known(cls, level: float, witness: dict[str, Any]) -> DeferredLevel:
+    def known(cls, level: float, witness: Witness) -> DeferredLevel:
         out = cls(dict)  # type: ignore[arg-type]  # never asked
         out.__dict__["made"] = level, witness
         return out
 
     @cached_property
-    def made(self) -> tuple[float, dict[str, Any]]:
+    def made(self) -> tuple[float, Witness]:
         if self.confirmed is None:
             return self._make()
         try:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 
+if TYPE_CHECKING:
+    from sfumato.alphabet import BigInts
+
 LISTED_CELLS = 4_000_000
 LEAST = 1e-30  # of a suggested law on an output that occurs: any positive number is valid
 
@@ -31,7 +34,7 @@ LEAST = 1e-30  # of a suggested law on an output that occurs: any positive numbe
 class Exact:
     """A channel of rationals weights[y, x] / totals[x], with floats below and above each entry."""
 
-    weights: Any  # [y, x] of Python integers; outputs that never occur are left out
+    weights: BigInts  # [y, x] of Python integers; outputs that never occur are left out
     totals: list[int]
     outputs: list[int]
     inputs: list[int]

@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,12 +21,16 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Atoms, Factor, Mechanism, Product, Rows, Spikes, Subsets
 from sfumato.mechanism.unary import best_subset
 
+if TYPE_CHECKING:
+    from sfumato.alphabet import BigInts, Floats
+    from sfumato.mechanism.law import Weight, Weights
+
 LARGEST = 1000  # bits of a ratio that is told from an infinite one
 HUGE = Fraction(2) ** LARGEST
 CANDIDATES = 4096  # outputs evaluated exactly; more ties than this are bounded by floats rounded outward
 
 
-def ratio_of(top: Any, bottom: Any) -> Fraction | float:
+def ratio_of(top: Weight, bottom: Weight) -> Fraction | float:
     """top / bottom as a rational; 0/0 counts as 1, x/0 as ∞."""
     return _fraction_ratio(Fraction(int(top)), Fraction(int(bottom)))
 
@@ -91,7 +95,7 @@ def power_product(factors: Iterable[tuple[Attained, int]]) -> Fraction | float:
     return total
 
 
-def _rows_anything(values: Any, secrets: int) -> Attained:
+def _rows_anything(values: Weights, secrets: int) -> Attained:
     high, low = values.max(-1), values.min(-1)  # [y, s]
     if high.shape[1] == 1:
         high, low = np.repeat(high, secrets, 1), np.repeat(low, secrets, 1)
@@ -111,7 +115,7 @@ def _rows_anything(values: Any, secrets: int) -> Attained:
     return best
 
 
-def float_ratios(top: Any, bottom: Any) -> Any:
+def float_ratios(top: Floats, bottom: Floats) -> Floats:
     """top / bottom in floats, nearly; integers of any size."""
     if top.dtype != object:
         return top / bottom
@@ -126,7 +130,7 @@ def _atoms_anything(c: Atoms, secrets: int) -> Attained:
     return _best_pair(list(high), list(low), {})
 
 
-def _best_pair(top: list[Any], low: list[Any], where: dict[str, int]) -> Attained:
+def _best_pair(top: list[Fraction], low: list[Fraction], where: dict[str, int]) -> Attained:
     """The greatest top[i] / low[j] over i ≠ j, from the two largest and the two smallest."""
     by_top = sorted(range(len(top)), key=lambda i: -top[i])[:2]
     by_low = sorted(range(len(low)), key=lambda i: low[i])[:2]
@@ -157,7 +161,7 @@ def about_secret(mechanism: Mechanism, joint: Joint, notion: str) -> Attained:
     return best
 
 
-def _one_output(mechanism: Mechanism, exact: Any, total: int, y: int, notion: str) -> Attained:
+def _one_output(mechanism: Mechanism, exact: BigInts, total: int, y: int, notion: str) -> Attained:
     """The exact worst ratio of one output."""
     row = mechanism.law.row(y).astype(object)
     sizes = exact.sum(1)
@@ -178,7 +182,7 @@ def _fraction_ratio(top: Fraction, bottom: Fraction) -> Fraction | float:
     return top / bottom
 
 
-def _unary_about_secret(mechanism: Mechanism, exact: Any, notion: str) -> Attained:
+def _unary_about_secret(mechanism: Mechanism, exact: BigInts, notion: str) -> Attained:
     """All 2^|X| subsets at once: λ is the greatest ratio of (s₁, s₂) iff d·Σ(p₁ − λp₂)₊ ≤ (λ − 1)·low, and it is
     attained by the set {p₁ > λp₂}; the candidate comes from floats, the inequality is checked in rationals."""
     c = mechanism.law.contrasts()[0]
@@ -188,7 +192,8 @@ def _unary_about_secret(mechanism: Mechanism, exact: Any, notion: str) -> Attain
     cells = exact if mechanism.law.rows == 1 else (np.eye(len(exact), dtype=object)[:, :, None] * exact[:, None, :])
     laws = {s: [Fraction(int(x), int(sizes[s])) for x in np.ravel(cells[s])] for s in seen}
     total = int(exact.sum())
-    mean = [sum(laws[s][x] * Fraction(int(sizes[s]), total) for s in seen) for x in range(len(laws[seen[0]]))]
+    shares = {s: Fraction(int(sizes[s]), total) for s in seen}
+    mean = [sum((laws[s][x] * shares[s] for s in seen), Fraction()) for x in range(len(laws[seen[0]]))]
     pairs = [(s, t, laws[s], laws[t]) for s, t in itertools.permutations(seen, 2)] if notion == "rldp" else [
         (s, s, a, b) for s in seen for a, b in ((laws[s], mean), (mean, laws[s]))[: 1 if notion == "pml" else 2]
     ]
@@ -199,7 +204,7 @@ def _unary_about_secret(mechanism: Mechanism, exact: Any, notion: str) -> Attain
     return best
 
 
-def _subset_ratio(first: list[Any], second: list[Any], low: Fraction, high: Fraction) -> Fraction | float:
+def _subset_ratio(first: list[Fraction], second: list[Fraction], low: Fraction, high: Fraction) -> Fraction | float:
     """The greatest (low + d·first(H)) / (low + d·second(H)) over sets H, in rationals, by Dinkelbach's iteration."""
     inside = best_subset(np.array(first, float), np.array(second, float), float(low), float(high))
     chosen, d = {int(x) for x in np.flatnonzero(inside)}, high - low

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
 from sfumato.privacy.rldp import subset_bound
 from sfumato.uncertainty.pairs import best_pairs
 from sfumato.uncertainty.stated import Custom
+
+if TYPE_CHECKING:
+    from sfumato.mechanism.law import Weight, Weights
 
 SPARE = 1 + 1e-12  # for turning integers into floats and back; the ranges themselves are taken as given
 LISTED = 12
@@ -52,12 +55,12 @@ def over_ranges(mechanism: Mechanism, within: Custom) -> Attained:
     return best
 
 
-def _peaks(base: Any, peak: Any, s: int, u: int) -> Any:
+def _peaks(base: Weight, peak: Weight, s: int, u: int) -> Weights:
     at = np.eye(u, dtype=bool)[:, None, :]
     spread = [np.broadcast_to(np.asarray(x, float), (s, u)).T[:, :, None] for x in (base, peak)]
     return np.where(at, spread[1], spread[0])
 
 
-def _worst(within: Custom, first: Any, second: Any) -> Attained:
+def _worst(within: Custom, first: Weights, second: Weights) -> Attained:
     high, low = within.ranges(np.asarray(first, float))[1], within.ranges(np.asarray(second, float))[0]
     return Attained(float(best_pairs(high.T, low.T).max()) * SPARE, {})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from sfumato.certification.outward import down, float_range, rows_range, up, up_
 from sfumato.certification.witness import Attained
 from sfumato.joint import Joint
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
+
+if TYPE_CHECKING:
+    from sfumato.mechanism.law import Weight, Weights
 
 CHUNK = 4096
 FIRST = 64  # pairs looked at before the rest, so that many of the rest need no bound of their own
@@ -110,7 +113,7 @@ def over_bounds(mechanism: Mechanism, ball: PairBounds, target: float = math.inf
     return best
 
 
-def _rows(values: Any, ball: PairBounds, found: float, target: float) -> Attained:
+def _rows(values: Weights, ball: PairBounds, found: float, target: float) -> Attained:
     """Rows listed one by one."""
     low, high = rows_range(values)
     y, (s, k) = len(values), ball.p[0].shape
@@ -122,8 +125,8 @@ def _rows(values: Any, ball: PairBounds, found: float, target: float) -> Attaine
     top = ball.alone(side, greatest=True).reshape(y, s)
     bottom = ball.alone(side, greatest=False).reshape(y, s)
 
-    def sides(i: Any, s1: Any, s2: Any) -> tuple[Side, Side]:
-        def part(at: Any) -> Side:
+    def sides(i: Ints, s1: Ints, s2: Ints) -> tuple[Side, Side]:
+        def part(at: Ints) -> Side:
             return Side(*(
                 (x[0], x[1]) for x in ((ball.p[0][at], ball.p[1][at]), (ball.ps[0][at], ball.ps[1][at]),
                                        (v[0][i, at], v[1][i, at]))
@@ -147,7 +150,7 @@ def _spikes(c: Spikes, ball: PairBounds, masses: tuple[Floats, Floats], found: f
     shape = ball.p[0].shape
     least, most = masses
 
-    def ends(base: Any, peak: Any) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+    def ends(base: Weight, peak: Weight) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
         spread = [float_range(np.asarray(x, object)) for x in (base, peak)]
         return tuple(tuple(np.broadcast_to(e, shape) for e in x) for x in spread)  # type: ignore[return-value]
 
@@ -155,8 +158,8 @@ def _spikes(c: Spikes, ball: PairBounds, masses: tuple[Floats, Floats], found: f
     top = np.maximum(_mix_up(b1[1], p1[1], most), _mix_up(b1[1], p1[1], least)).T
     bottom = np.minimum(_mix_down(b2[0], p2[0], most), _mix_down(b2[0], p2[0], least)).T
 
-    def sides(u: Any, s1: Any, s2: Any) -> tuple[Side, Side]:
-        def part(at: Any, base: Any, peak: Any) -> Side:
+    def sides(u: Ints, s1: Ints, s2: Ints) -> tuple[Side, Side]:
+        def part(at: Ints, base: Weight, peak: Weight) -> Side:
             p_low, p_high = ((ball.p[e][at, u], ball.rest[e][at, u]) for e in (0, 1))
             v = [np.column_stack([peak[e][at, u], base[e][at, u]]) for e in (0, 1)]
             cells = np.column_stack(p_low), np.column_stack(p_high)

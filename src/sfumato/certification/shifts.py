@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,6 +30,10 @@ from sfumato.certification.witness import Attained
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism, Rows
 from sfumato.uncertainty.shifts import others
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import BigInts, Bools, Ints
+    from sfumato.mechanism.law import Weights
 
 DEEPEST = 26  # halvings of a piece before the proof is given up
 PIECES = 50_000  # pieces in all before the proof is given up
@@ -68,11 +72,11 @@ class Cases:
 
     first: Half
     second: Half
-    s: Any
+    s: Ints
     above: bool
 
 
-def _open_cases(values: Any, joint: Joint, radius: float, z: Fraction, above: bool) -> Cases:
+def _open_cases(values: Weights, joint: Joint, radius: float, z: Fraction, above: bool) -> Cases:
     """The (y, s) that what one secret alone allows does not settle."""
     ball = ProvedBall.around(joint, radius)
     y, (c, k) = len(values), joint.shape
@@ -105,14 +109,14 @@ def _open_cases(values: Any, joint: Joint, radius: float, z: Fraction, above: bo
     return Cases(mine, rest, at_s, True) if above else Cases(rest, mine, at_s, False)
 
 
-def _rest(r: tuple[Floats, Floats], exact: Any, total: int, s: Any) -> Half:
+def _rest(r: tuple[Floats, Floats], exact: BigInts, total: int, s: Ints) -> Half:
     """The secrets other than s: one after the other, or merged where rows do not tell them apart."""
     if r[0].shape[1] == 1:
         return Half((r[0][:, 0], r[1][:, 0]), _shares(exact.sum(0) - exact, total)[0][s])
     return Half((others(r[0], s), others(r[1], s)), others(_shares(exact, total)[0], s))
 
 
-def _shares(weights: Any, total: int) -> tuple[Floats, Floats]:
+def _shares(weights: BigInts, total: int) -> tuple[Floats, Floats]:
     """weights / total, below and above."""
     t_low, t_high = float_range(total)
     low, high = float_range(weights)
@@ -192,7 +196,7 @@ def _root(x: Fraction, direction: int) -> float:
     return near
 
 
-def _proved(cases: Cases, case: Any, left: Floats, right: Floats, radius: float, z: Fraction) -> tuple[Any, bool]:
+def _proved(cases: Cases, case: Ints, left: Floats, right: Floats, radius: float, z: Fraction) -> tuple[Bools, bool]:
     """For each piece whether the best multipliers at its middle prove all of it; whether one fails at its middle."""
     point = np.where(np.isinf(right), 2 * np.maximum(left, 1.0), (left + right) / 2)
     first, second = cases.first, cases.second
@@ -258,7 +262,7 @@ def _not_negative(quartic: list[Fraction], left: float, right: float) -> bool:
     )
 
 
-def _multipliers(cases: Cases, case: Any, point: Floats, b: float, z: float) -> tuple[Floats, Floats]:
+def _multipliers(cases: Cases, case: Ints, point: Floats, b: float, z: float) -> tuple[Floats, Floats]:
     """Good μ₁ and μ₂ at one θ or φ each, by ever finer grids of the logarithms of their distances; a suggestion.
 
     The dual value is convex in (μ₁, μ₂): jointly convex with the multiplier of the ball, and that one is minimised out.

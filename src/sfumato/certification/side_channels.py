@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism, Rows
 from sfumato.mechanism.product import LISTED_SUBSETS
 from sfumato.privacy.srlip import side_channels
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import BigInts, Floats
 
 CELLS = 20_000_000  # outputs × secrets × values that a certificate will look at
 
@@ -44,7 +47,8 @@ def about_side_channels(mechanism: Mechanism, joint: Joint) -> Attained:
 
 
 def _one_channel(
-    table: Any, rows: Any, floats: Any, known: tuple[int, ...], sizes: tuple[int, ...], slip: float, found: float
+    table: BigInts, rows: BigInts, floats: Floats, known: tuple[int, ...], sizes: tuple[int, ...], slip: float,
+    found: float,
 ) -> Attained:
     hidden = tuple(j + 1 for j in range(len(sizes)) if j not in known)
     prior = table.sum(axis=hidden) if hidden else table  # [s, x^J]
@@ -62,7 +66,7 @@ def _one_channel(
     return best
 
 
-def _rough(prior: Any, seen: Any) -> Any:
+def _rough(prior: Floats, seen: Floats) -> Floats:
     """max of the ratio and its inverse in floats; 1 where nothing can be said."""
     total, mass = seen.sum(axis=1, keepdims=True), prior.sum(axis=0, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -72,11 +76,11 @@ def _rough(prior: Any, seen: Any) -> Any:
 
 
 def _exactly(
-    table: Any, row: Any, prior: Any, known: tuple[int, ...], place: tuple[int, ...], y: int, s: int,
+    table: BigInts, row: BigInts, prior: BigInts, known: tuple[int, ...], place: tuple[int, ...], y: int, s: int,
     sizes: tuple[int, ...],
 ) -> Attained:
     """P(y|s,x^J) / P(y|x^J) and its inverse as rationals."""
-    index: list[Any] = [slice(None)] * len(sizes)
+    index: list[slice | int] = [slice(None)] * len(sizes)
     for j, value in zip(known, place, strict=True):
         index[j] = value
     part = [int((row[(k, *index)] * table[(k, *index)]).sum()) for k in range(len(table))]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +21,11 @@ from sfumato.certification.witness import Attained
 from sfumato.errors import InputError
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
 from sfumato.uncertainty.polytope import Polytope, segment_ends, stationary
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import Bools, Ints
+    from sfumato.mechanism.law import Weight, Weights
+    from sfumato.uncertainty.polytope import Ends
 
 LISTED = 12  # useful values up to which subsets are listed
 STEPS = (0.0, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-7, 1e-5)
@@ -43,7 +48,7 @@ def over_vertices(mechanism: Mechanism, within: Polytope, target: float = math.i
             case Spikes():
                 at = np.eye(u, dtype=bool)[:, None, :]  # [u₀, 1, u]
 
-                def rows(base: Any, peak: Any, at: Any = at) -> Any:
+                def rows(base: Weight, peak: Weight, at: Weight = at) -> Weight:
                     spread = [np.broadcast_to(np.asarray(x, object), (s, u)).T[:, :, None] for x in (base, peak)]
                     return np.where(at, spread[1], spread[0])
 
@@ -57,7 +62,7 @@ def over_vertices(mechanism: Mechanism, within: Polytope, target: float = math.i
     return best
 
 
-def _sums(values: Any, vertices: Floats) -> tuple[Floats, Floats]:
+def _sums(values: Weights, vertices: Floats) -> tuple[Floats, Floats]:
     """N[i, s, v] = Σ_u P_v(s,u)·values[i, s, u], below and above; zeros are exact."""
     low, high = rows_range(values)
     zero = np.asarray(values == 0, bool)
@@ -91,7 +96,7 @@ def _means(sums: tuple[Floats, Floats], mass: tuple[Floats, Floats]) -> tuple[Fl
     return low, high
 
 
-def _compared(first: Any, second: Any, secrets: Any, within: Polytope, best: Attained, what: str) -> Attained:
+def _compared(first: Floats, second: Floats, secrets: Ints, within: Polytope, best: Attained, what: str) -> Attained:
     """Every listed row and every pair of secrets, in the order of what one secret alone allows."""
     assert within.vertices is not None
     mass = _masses(within.vertices)
@@ -117,7 +122,7 @@ def _compared(first: Any, second: Any, secrets: Any, within: Polytope, best: Att
     return best
 
 
-def segment_bound(n1: Any, d1: Any, n2: Any, d2: Any) -> Floats:
+def segment_bound(n1: Ends, d1: Ends, n2: Ends, d2: Ends) -> Floats:
     """Proved bounds of max n₁d₂/(d₁n₂) over all segments; each argument is (below, above) with shape [pair, vertex]."""
     i, j = np.triu_indices(n1[0].shape[1])
     below, above = (
@@ -139,7 +144,7 @@ def segment_bound(n1: Any, d1: Any, n2: Any, d2: Any) -> Floats:
     return proved
 
 
-def _not_negative(below: Any, above: Any, z: Floats) -> Any:
+def _not_negative(below: list[Ends], above: list[Ends], z: Floats) -> Bools:
     """Whether z·D₁N₂ − N₁D₂ ≥ 0 along each segment, by Bernstein coefficients rounded down."""
     d1, n2, n1, d2 = below[1], below[2], above[0], above[3]
 
@@ -157,7 +162,7 @@ def _not_negative(below: Any, above: Any, z: Floats) -> Any:
     return (b0 >= 0) & (b2 >= 0) & (b1 >= -down(np.sqrt(down(np.maximum(b0, 0) * np.maximum(b2, 0)))))
 
 
-def _atoms(c: Atoms, secrets: Any, within: Polytope) -> Attained:
+def _atoms(c: Atoms, secrets: Ints, within: Polytope) -> Attained:
     """Any two atoms of different secrets, by what one secret alone allows."""
     assert within.vertices is not None
     mass = _masses(within.vertices)
@@ -175,7 +180,7 @@ def _atoms(c: Atoms, secrets: Any, within: Polytope) -> Attained:
     return best
 
 
-def _subsets(c: Subsets, secrets: Any, within: Polytope, best: Attained) -> Attained:
+def _subsets(c: Subsets, secrets: Ints, within: Polytope, best: Attained) -> Attained:
     """Two-level rows over every subset: listed, or with many useful values bounded by high/low."""
     k = within.joint.useful.size
     if k > LISTED:

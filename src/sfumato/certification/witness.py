@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
+
+from sfumato.frames import Datum
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import Column
+
+Witness: TypeAlias = "Mapping[str, Datum]"  # where a level is attained, in labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +26,7 @@ class Attained:
         return other if other.ratio > self.ratio else self
 
 
-def known_text(code: int, columns: Any) -> str:
+def known_text(code: int, columns: Sequence[Column]) -> str:
     """'age = 30, sex = F' from the code of J and x^J."""
     digits: list[int] = []
     for column in reversed(columns):

@@ -13,9 +13,10 @@ from sfumato.cli.options import json_option
 from sfumato.decimals import percent
 
 if TYPE_CHECKING:
-    from sfumato.alphabet import Column, Label
+    from sfumato.alphabet import Column
     from sfumato.frames import Record
     from sfumato.mechanism import Mechanism
+    from sfumato.mechanism.mechanism import Answer
 
 LIKELIEST = 3  # original cells named for an output
 LABELS = 12  # of a column that are listed
@@ -146,7 +147,7 @@ def _cell(m: Mechanism, x: int) -> str:
     return f"{m.secret.text(s)} · {m.useful.text(u)}"
 
 
-def _text(label: Label | tuple[Label, ...]) -> str:
+def _text(label: Answer) -> str:
     if isinstance(label, tuple):
         return " · ".join(_text(x) for x in label)
     return "(missing)" if label is None else str(label)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -31,34 +31,34 @@ def record_codes(
             raise InputError(f"this mechanism reads {names}: {len(columns)} value(s)", value=len(values))
         named = dict(zip((c.name for c in columns), values, strict=True))
     found = {c.name: _value(named, c.name) for c in columns}
-    lists = [name for name, x in found.items() if _many(x)]
+    lists = {name: x for name, x in found.items() if _many(x)}
     if not lists:
         return {c.name: np.array([c.code(found[c.name])]) for c in columns}, True
-    if len(lists) < len(found) or len({len(x) for x in found.values()}) > 1:
+    if len(lists) < len(found) or len({len(x) for x in lists.values()}) > 1:
         raise InputError("give every column one value, or every column a list of values of the same length.")
-    return {c.name: _column_codes(c, found[c.name]) for c in columns}, False
+    return {c.name: _column_codes(c, lists[c.name]) for c in columns}, False
 
 
-def _many(x: Any) -> bool:
+def _many(x: object) -> TypeGuard[Sequence[object]]:
     return isinstance(x, (Sequence, np.ndarray)) and not isinstance(x, (str, bytes, tuple))
 
 
-def _each(records: Sequence[Any], name: str) -> Iterator[Any]:
+def _each(records: Sequence[object], name: str) -> Iterator[object]:
     for i, record in enumerate(records):
         if not isinstance(record, Mapping):
             raise InputError(f"record {i + 1} is a {type(record).__name__}; many records are a list of dictionaries.")
         yield _value(record, name)
 
 
-def _value(record: Mapping[str, Any], name: str) -> Any:
+def _value(record: Mapping[str, object], name: str) -> object:
     if name not in record:
         raise InputError(f"the record has no value for {name!r}", next=did_you_mean(name, map(str, record)))
     return record[name]
 
 
-def _column_codes(column: Column, values: Any) -> Ints:
+def _column_codes(column: Column, values: Iterable[object]) -> Ints:
     """Codes of many values; equal values are looked up once."""
-    known: dict[Any, int] = {}
+    known: dict[object, int] = {}
     out = []
     for value in values.tolist() if isinstance(values, np.ndarray) else values:
         key = type(value), value  # 1 and True are equal, and spelled differently

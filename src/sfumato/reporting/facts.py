@@ -41,9 +41,10 @@ from sfumato.uncertainty import Anything
 from sfumato.utility import ceiling, mutual_information
 
 if TYPE_CHECKING:
-    from sfumato.alphabet import Floats, Label
+    from sfumato.alphabet import Floats
     from sfumato.certification.certificate import Certificate
     from sfumato.drawing.manifest import Manifest
+    from sfumato.frames import Datum
 
 BIT = math.log(2)
 SHOWN = 40  # values of a marginal that are listed
@@ -78,7 +79,7 @@ def _exp(x: float) -> float:
     return math.exp(x) if x < 700 else math.inf
 
 
-def _text(value: Label | tuple[Label, ...]) -> str:
+def _text(value: Datum) -> str:
     return " · ".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.joint import Joint
+
+if TYPE_CHECKING:
+    pass
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,10 +59,10 @@ class UncertaintySet(Protocol):
     def worst(self, row: Floats, s1: int, s2: int) -> Worst:
         """Greatest P(y|s1) / P(y|s2) over P in F for the row Q(y|·) as [s, u]."""
 
-    def ratios(self, first: Floats, second: Floats, s1: Floats, s2: Floats) -> Floats:
+    def ratios(self, first: Floats, second: Floats, s1: Ints, s2: Ints) -> Floats:
         """`worst` for many pairs at once: first[i, u] for secret s1[i] against second[i, u] for s2[i]."""
 
-    def pairs(self, first: Floats, second: Floats, s1: Any, s2: Any, close: float = ...) -> Pairs:
+    def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = ...) -> Pairs:
         """`ratios` with conditionals that attain them; a looser `close` may name pairs that are not quite the worst."""
 
     def spikes(self) -> tuple[Floats, Floats]:
@@ -75,7 +78,7 @@ class UncertaintySet(Protocol):
         """max ⟨c, P⟩ over P in F."""
 
 
-def pairs_of(within: UncertaintySet, first: Floats, second: Floats, s1: Any, s2: Any) -> Pairs:
+def pairs_of(within: UncertaintySet, first: Floats, second: Floats, s1: Ints, s2: Ints) -> Pairs:
     """`pairs` of a set that only knows its worst case of one row at a time."""
     found = []
     for v1, v2, i, j in zip(first, second, s1, s2, strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from sfumato.uncertainty.tilting import (
     spread_of,
     worst_pairs,
 )
+
+if TYPE_CHECKING:
+    pass
 
 CALIBRATIONS = ("asymptotic", "bootstrap", "exact")
 DRAWS = 20_000  # tables drawn for a bootstrap
@@ -129,10 +132,10 @@ class ChiSquareBall:
         pair = self.pairs(row[None, s1], row[None, s2], np.array([s1]), np.array([s2]))
         return Worst(float(pair.ratio[0]), pair.first[0], pair.second[0])
 
-    def ratios(self, first: Floats, second: Floats, s1: Any, s2: Any) -> Floats:
+    def ratios(self, first: Floats, second: Floats, s1: Ints, s2: Ints) -> Floats:
         return self.pairs(first, second, s1, s2).ratio
 
-    def pairs(self, first: Floats, second: Floats, s1: Any, s2: Any, close: float = SPLIT_CLOSE) -> Pairs:
+    def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = SPLIT_CLOSE) -> Pairs:
         q, ps = self.joint.useful_given_secret, self.joint.p_secret
         return worst_pairs(first, q[s1], ps[s1], second, q[s2], ps[s2], self.slack, close)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from sfumato.joint import Joint, checked_joint
 from sfumato.uncertainty.base import Extreme, Pairs, Worst
 from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, price, worst_pairs
 from sfumato.uncertainty.tilting import SPLIT_CLOSE
+
+if TYPE_CHECKING:
+    pass
 
 LISTED = 12  # useful values up to which the subsets behind rad_s are listed
 
@@ -71,13 +74,12 @@ class RenyiBall:
         """T(B), which the conditionals share: Σ_s P̂_s T(D_s) ≤ T(B)."""
         return float(price(self.radius, self.alpha))
 
-    def radius_of(self, s: Any = None) -> Any:
-        """B_s, the radius of the conditionals given s (all secrets without s) [000, Thm 1, (23) corrected].
+    def radius_of(self) -> Floats:
+        """B_s, the radius of the conditionals given each s [000, Thm 1, (23) corrected].
 
         ∞, the whole simplex, where P̂_s = 0, and for α < 1 where e^{(α−1)B/α} ≤ 1 − P̂_s.
         """
-        all_of_them = divergence_at(self.budget, self.joint.p_secret, self.alpha)
-        return all_of_them if s is None else float(all_of_them[s])
+        return divergence_at(self.budget, self.joint.p_secret, self.alpha)
 
     def spikes(self) -> tuple[Floats, Floats]:
         """L = P̂·ξ₋ and P̂·ξ₊ [000, (27), (28), domain corrected to ξ < 1/ρ], as worst means of two cells."""
@@ -125,10 +127,10 @@ class RenyiBall:
         pair = self.pairs(row[None, s1], row[None, s2], np.array([s1]), np.array([s2]))
         return Worst(float(pair.ratio[0]), pair.first[0], pair.second[0])
 
-    def ratios(self, first: Floats, second: Floats, s1: Any, s2: Any) -> Floats:
+    def ratios(self, first: Floats, second: Floats, s1: Ints, s2: Ints) -> Floats:
         return self.pairs(first, second, s1, s2).ratio
 
-    def pairs(self, first: Floats, second: Floats, s1: Any, s2: Any, close: float = SPLIT_CLOSE) -> Pairs:
+    def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = SPLIT_CLOSE) -> Pairs:
         q, ps = self.joint.useful_given_secret, self.joint.p_secret
         return worst_pairs(first, q[s1], ps[s1], second, q[s2], ps[s2], self.budget, self.alpha, close)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
 from sfumato.joint import Joint, checked_joint
 from sfumato.uncertainty.base import Extreme, Pairs, Worst, pairs_of
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import Real
 
 # --- nothing is assumed about the distribution ------------------------------------------------------------------------
 
@@ -28,10 +31,10 @@ class Anything:
         u1, u2 = int(np.argmax(row[s1])), int(np.argmin(row[s2]))
         return Worst(float(quotient(row[s1, u1], row[s2, u2])), one[u1], one[u2])
 
-    def ratios(self, first: Floats, second: Floats, s1: Floats, s2: Floats) -> Floats:
+    def ratios(self, first: Floats, second: Floats, s1: Ints, s2: Ints) -> Floats:
         return quotient(first.max(-1), second.min(-1))
 
-    def pairs(self, first: Floats, second: Floats, s1: Any, s2: Any, close: float = 0.0) -> Pairs:
+    def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = 0.0) -> Pairs:
         one = np.eye(first.shape[-1])
         return Pairs(self.ratios(first, second, s1, s2), one[first.argmax(-1)], one[second.argmin(-1)])
 
@@ -54,7 +57,7 @@ class Anything:
 # --- the distribution is known ----------------------------------------------------------------------------------------
 
 
-def quotient(top: Any, bottom: Any) -> Floats:
+def quotient(top: Real, bottom: Real) -> Floats:
     """top / bottom with 0/0 = 1 (an output that never occurs tells nothing) and x/0 = ∞."""
     with np.errstate(divide="ignore", invalid="ignore"):
         out = np.asarray(top, float) / (np.asarray(bottom, float) + 0.0)  # + 0.0: x / −0.0 would be −∞
@@ -74,11 +77,11 @@ class Exactly:
         q = self.joint.useful_given_secret
         return Worst(float(quotient(row[s1] @ q[s1], row[s2] @ q[s2])), q[s1], q[s2])
 
-    def ratios(self, first: Floats, second: Floats, s1: Floats, s2: Floats) -> Floats:
+    def ratios(self, first: Floats, second: Floats, s1: Ints, s2: Ints) -> Floats:
         q = self.joint.useful_given_secret
         return quotient((first * q[s1]).sum(-1), (second * q[s2]).sum(-1))
 
-    def pairs(self, first: Floats, second: Floats, s1: Any, s2: Any, close: float = 0.0) -> Pairs:
+    def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = 0.0) -> Pairs:
         q = self.joint.useful_given_secret
         return Pairs(self.ratios(first, second, s1, s2), q[s1], q[s2])
 
@@ -153,10 +156,10 @@ class Custom:
         low, high = self.ranges(np.broadcast_to(np.eye(u)[:, None, :], (u, s, u)))
         return low.T, high.T
 
-    def ratios(self, first: Floats, second: Floats, s1: Any, s2: Any) -> Floats:
+    def ratios(self, first: Floats, second: Floats, s1: Ints, s2: Ints) -> Floats:
         return quotient(self.ranges_of(first, s1)[1], self.ranges_of(second, s2)[0])
 
-    def pairs(self, first: Floats, second: Floats, s1: Any, s2: Any, close: float = 0.0) -> Pairs:
+    def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = 0.0) -> Pairs:
         return pairs_of(self, first, second, s1, s2)
 
     def worst(self, row: Floats, s1: int, s2: int) -> Worst:

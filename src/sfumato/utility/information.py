@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from sfumato.mechanism.table import Table
 from sfumato.mechanism.unary import Unary
 from sfumato.utility.unary_information import unary_information
 
+if TYPE_CHECKING:
+    from sfumato.alphabet import Real
+
 LISTED_SUBSETS = 22  # inputs up to which all subsets of a unary law are summed over
 
 
@@ -36,7 +39,7 @@ class Information:
     within: float = 0.0  # each is proved to lie this near; above 0 only for unary laws over more than 22 inputs
 
 
-def xlogx(x: Any) -> Floats:
+def xlogx(x: Real) -> Floats:
     x = np.asarray(x, float)
     return np.where(x > 0, x * np.log(np.where(x > 0, x, 1.0)), 0.0)
 
@@ -200,12 +203,12 @@ def information(mechanism: Mechanism, joint: Joint) -> Information:
             f"{joint.shape[0]} × {joint.shape[1]}."
         )
     found = _BY_KIND[mechanism.law.kind](mechanism.law, joint.p)
-    if mechanism.law.kind == Cells.kind and mechanism.law.rows == 1:
+    if isinstance(mechanism.law, Cells) and mechanism.law.rows == 1:
         found = Information(found.both, found.both, _secret_of_cells(mechanism.law, joint.p))
     return Information(max(0.0, found.both), max(0.0, found.useful), max(0.0, found.secret), found.within)
 
 
-def _secret_of_cells(law: Any, p: Floats) -> float:
+def _secret_of_cells(law: Cells, p: Floats) -> float:
     """I(S; Y) for a cell response that reads U alone."""
     hit, miss = float(law.truth) / scale(law.bits), float(law.same_secret) / scale(law.bits)
     ps = p.sum(1, keepdims=True)

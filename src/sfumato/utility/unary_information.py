@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.alphabet import Floats
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import Ints, Real
 
 LISTED = 2.0**20  # values of T up to which its law is listed exactly; equal masses count together
 CELLS = 1 << 16  # of the grid beyond that
@@ -56,12 +59,12 @@ def unary_information(p: Floats, on: float, off: float, *, cells: int = CELLS) -
     return Enclosure(min(max(0.0, first - high), most), min(first - low, most))
 
 
-def _phi(t: Any, g: float, h: float) -> Floats:
+def _phi(t: Real, g: float, h: float) -> Floats:
     level = h + (g - h) * t
     return np.asarray(np.where(level > 0, level * np.log(np.where(level > 0, level, 1.0)), 0.0))
 
 
-def _counted(masses: Floats, times: Any, off: float, g: float, h: float) -> float:
+def _counted(masses: Floats, times: Ints, off: float, g: float, h: float) -> float:
     """E φ(T) with T a sum of independent binomials: one outer sum per distinct mass."""
     values, weights = np.zeros(1), np.ones(1)
     for mass, n in zip(masses, times.tolist(), strict=True):
