@@ -46,6 +46,21 @@ class RowSource:
         return pa.RecordBatchReader.from_batches(schema, following())
 
 
+class ArrowStream(Protocol):
+    """Whatever exports Arrow's C stream, as frames of many libraries do."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+TableLike: TypeAlias = "Source | Place | str | os.PathLike[str] | ArrowStream | pa.Table"  # what open_source takes
+
+
+class Sums(Protocol):
+    """How rows on a cluster are summed up there: keys with their weights."""
+
+    def __call__(self, columns: Sequence[str], part: Part, keys: pa.Schema, *, few: bool) -> pa.Table: ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
     """Rows by column name. `read(coded, kept)` gives batches: coded columns as text or dictionaries where the
