@@ -41,8 +41,10 @@ def people(odd=False):
 def released(folder, text, *words):
     folder.mkdir(exist_ok=True)
     if not (folder / "people.csv").exists():
-        (folder / "people.csv").write_text(text)
-    asked = ["release", folder / "people.csv", "--secret", "state", "--useful", "town,smokes,age", "--epsilon", 4]
+        (folder / "people.csv").write_bytes(text.encode(errors="surrogateescape"))
+    useful = () if "--useful" in words else ("--useful", "town,smokes,age")
+    words = words[:-2] if words[-2:] == ("--useful", "") else words
+    asked = ["release", folder / "people.csv", "--secret", "state", *useful, "--epsilon", 4]
     done = CliRunner().invoke(cli, [str(x) for x in (*asked, "--method", "grr", "--out", folder / "r.csv", *words)])
     assert done.exit_code == 0, done.output
     return {p.name: p.read_text() for p in folder.iterdir() if p.name != "people.csv"}
@@ -68,25 +70,64 @@ def kept(monkeypatch, held):
         monkeypatch.setattr(module, name, wrapped(getattr(module, name)))
 
 
+def twice(tmp_path, monkeypatch, first, second, *words):
+    """The files of two tables, released with the same draws of what is paid for and the same key."""
+    held, files = [], []
+    for name, text in (("a", first), ("b", second)):
+        with monkeypatch.context() as patch:
+            kept(patch, held)
+            files.append(released(tmp_path / name, text, "--seed", "5", *words))
+    return held, files
+
+
+def others(files):
+    """The lines of released rows that differ, after everything else was found to be the same."""
+    assert files[0]["r.mechanism.json"] == files[1]["r.mechanism.json"]
+    told = [json.loads(x["r.manifest.json"]) for x in files]
+    assert {k: v for k, v in told[0].items() if k != "size"} == {k: v for k, v in told[1].items() if k != "size"}
+    lines = [x["r.csv"].splitlines() for x in files]
+    return {i for i, pair in enumerate(zip(*lines, strict=True)) if pair[0] != pair[1]}
+
+
 def test_all_files_follow_from_what_was_paid_for_and_from_released_rows(tmp_path, monkeypatch):
     """The same draws of labels, edges and counts, and the same key: one record replaced changes its own released row."""
-    held = []
-    with monkeypatch.context() as patch:
-        kept(patch, held)
-        first = released(tmp_path / "a", people(), "--seed", "5")
-    with monkeypatch.context() as patch:
-        kept(patch, held)
-        second = released(tmp_path / "b", people(odd=True), "--seed", "5")
+    held, files = twice(tmp_path, monkeypatch, people(), people(odd=True))
 
     assert len(held) == 3 + 4 + 1 + 1  # three columns of labels, four edges, one count of missing values, the counts
-    assert set(first) == {f"r.{x}" for x in ("csv", "mechanism.json", "manifest.json", "tables.csv", "report.html")}
-    assert first["r.mechanism.json"] == second["r.mechanism.json"]
-    told = [json.loads(files["r.manifest.json"]) for files in (first, second)]
-    assert {k: v for k, v in told[0].items() if k != "size"} == {k: v for k, v in told[1].items() if k != "size"}
-    lines = [files["r.csv"].splitlines() for files in (first, second)]
-    assert {i for i, pair in enumerate(zip(*lines, strict=True)) if pair[0] != pair[1]} <= {AT + 1}
+    assert set(files[0]) == {f"r.{x}" for x in ("csv", "mechanism.json", "manifest.json", "tables.csv", "report.html")}
+    assert others(files) <= {AT + 1}
     again = sf.estimate(tmp_path / "b" / "r.csv", tmp_path / "b" / "r.mechanism.json")
-    assert second["r.tables.csv"] == tidy_csv(again)
+    assert files[1]["r.tables.csv"] == tidy_csv(again)
+
+
+@pytest.mark.parametrize("odd", ["a secret of its own,north,yes,33", "w\udce9ll,north,yes,33", '"1,5",north,yes,33'])
+def test_no_secret_decides_which_columns_are_released_or_how_they_are_read(odd, tmp_path, monkeypatch):
+    lines = people().replace("north", "nörd").splitlines()
+    changed = [*lines[: AT + 1], odd, *lines[AT + 2 :]]
+    held, files = twice(tmp_path, monkeypatch, "\n".join(lines), "\n".join(changed), "--useful", "")
+
+    assert len(held) > 3 and others(files) <= {AT + 1}
+
+
+def decimal_commas(odd="3,5"):
+    rows = [["ill", "well"][i % 3 == 0] + f";{i % 7},5;{1 + i % 28}.{1 + i % 12}.2026" for i in range(ROWS)]
+    rows[AT] = f"well;{odd};1.1.2026"
+    return "state;dose;visit\n" + "\n".join(rows) + "\n"
+
+
+def test_a_private_table_is_read_by_what_is_said_and_not_by_its_rows(tmp_path, monkeypatch):
+    (tmp_path / "people.csv").write_text(decimal_commas())
+    said = {"bins": {"visit": "quarter", "dose": [2, 4]}, "method": "grr", "design": "any"}
+    for useful, told in (("dose", r"numbers with decimal commas in column 'dose'.*decimal=','"), ("visit", r"dates='dmy'")):
+        with pytest.raises(sf.InputError, match=told):
+            sf.plan(tmp_path / "people.csv", "state", 4.0, useful, **said | {"bins": {useful: said["bins"][useful]}})
+    assert sf.plan(tmp_path / "people.csv", "state", 4.0, ["dose", "visit"], **said | {"design": "exact"}).mechanism
+
+    words = ("--useful", "dose,visit", "--decimal", ",", "--dates", "dmy", "--bins", "visit=quarter", "--bins", "dose=2;4")
+    _, files = twice(tmp_path, monkeypatch, decimal_commas(), decimal_commas("1.234,5"), *words)
+    assert others(files) <= {AT + 1}
+    made = sf.load(tmp_path / "b" / "r.mechanism.json")
+    assert made.useful.columns[1].labels == ("2026-Q1", "2026-Q2", "2026-Q3", "2026-Q4")
 
 
 def test_what_one_person_alone_has_is_in_no_file(tmp_path):
@@ -125,7 +166,7 @@ def test_what_is_kept_of_a_table_is_not_used_for_one_written_later(tmp_path):
     with pytest.raises(sf.InputError, match="was written after"):
         sf.plan(path, "state", 4.0, **asked)
     os.utime(kept, (kept.stat().st_mtime + 2,) * 2)
-    assert sf.plan(path, "state", 4.0, **asked).kept is None
+    assert not sf.plan(path, "state", 4.0, **asked).kept
 
 
 def test_what_labels_cost_is_paid_once_and_public_ones_cost_nothing(tmp_path):
@@ -140,7 +181,7 @@ def test_what_labels_cost_is_paid_once_and_public_ones_cost_nothing(tmp_path):
     free = sf.plan(tmp_path / "people.csv", "state", 4.0, ["town", "age"], public="all", **asked).mechanism.joint.noise
 
     assert labels.counts == 0 and noisy.epsilon - noisy.counts == pytest.approx(labels.epsilon) and again == noisy
-    assert plans[2].kept is None and any("used again" in note for note in plans[2].notes)
+    assert not plans[2].kept and any("used again" in note for note in plans[2].notes)
     assert free.epsilon == free.counts and free.delta == 0
     with pytest.raises(sf.InputError, match="'twon' is not a column"):
         sf.plan(tmp_path / "people.csv", "state", 4.0, "town", public="twon", **asked)

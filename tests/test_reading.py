@@ -119,7 +119,7 @@ def test_numbers_are_read_as_they_were_meant(values, style):
     (["1.5", "2"], False, None), (["1,5", "x"], False, None), (["12 345,6"], False, None),
 ])
 def test_the_spelling_of_numbers_is_found_out(values, comma, style):
-    found = looked(["x"], [[v] for v in values], None, comma).numbers
+    found = looked(["x"], [[v] for v in values], None, comma=comma).numbers
 
     assert found.get("x") == (style if values != ["12 345,6"] else found["x"]) and (
         values != ["12 345,6"] or found["x"][1] == ","
@@ -127,7 +127,7 @@ def test_the_spelling_of_numbers_is_found_out(values, comma, style):
 
 
 def test_a_column_of_decimal_commas_tells_about_the_others():
-    found = looked(["a", "b", "c"], [["1,5", "1,234", "1.234"], ["2,25", "5,678", "2.000"]], None, True).numbers
+    found = looked(["a", "b", "c"], [["1,5", "1,234", "1.234"], ["2,25", "5,678", "2.000"]], None, comma=True).numbers
 
     assert found == dict.fromkeys("abc", (".", ","))
 

@@ -189,7 +189,7 @@ class Alphabet:
         return " · ".join(MISSING if x is None else x for x in self.label(code))
 
     @property
-    def labels(self) -> tuple[Any, ...]:
+    def labels(self) -> tuple[Label | tuple[Label, ...], ...]:
         """Every label in order: plain for one column, tuples for several."""
         if len(self.columns) == 1:
             return self.columns[0].labels
@@ -205,7 +205,7 @@ class Alphabet:
             code = code * column.size + column.code(item)
         return code
 
-    def encode(self, table: Any, *, first_row: int = 0) -> npt.NDArray[np.int64]:
+    def encode(self, table: pa.Table | pa.RecordBatch, *, first_row: int = 0) -> npt.NDArray[np.int64]:
         """Joint codes of an Arrow table or record batch that holds the columns by name."""
         total: npt.NDArray[np.int64] | None = None
         for column in self.columns:

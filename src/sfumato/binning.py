@@ -127,5 +127,6 @@ def _value_counts_there(source: Source, name: str) -> tuple[Floats, Ints]:
         finite = np.isfinite(x)
         return pa.table({"x": x[finite], "n": weights[finite]})
 
+    assert source.sums is not None
     found = source.sums([name], part, pa.schema([("x", pa.float64()), ("n", pa.int64())]), few=True).sort_by("x")
     return np.asarray(found.column("x")), np.asarray(found.column("n"))

@@ -45,6 +45,7 @@ def _grouped_there(source: Source, names: list[str], rules: Rules, missing: str)
         table = pa.table([*labels, pa.array(weights)], names=schema.names)
         return _as_text(table.group_by(schema.names[:-1], use_threads=False).aggregate([("n", "sum")]), len(names))
 
+    assert source.sums is not None
     found = source.sums(names, part, schema, few=not rules)
     if not found.num_rows:
         raise DataError("has no rows: there is nothing to tabulate or release", where=source.name)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,9 @@ import numpy.typing as npt
 from sfumato.alphabet import MISSING, Alphabet, Column, Floats, Ints, read_only
 from sfumato.errors import InputError
 from sfumato.frames import Framed, tabled, titled
+
+if TYPE_CHECKING:
+    from sfumato.frames import Record
 
 SAMPLER = "two-sided geometric, exact integers from the system's randomness"
 SHOWN_CELLS = 400  # of a table in a notebook; more are listed
@@ -190,7 +193,7 @@ class Joint(Framed):
         """I(S; U) = H(S) + H(U) − H(S, U)."""
         return max(0.0, self.entropy_secret + self.entropy_useful - self.entropy)
 
-    def records(self) -> Iterator[dict[str, Any]]:
+    def records(self) -> Iterator[Record]:
         """One record for each cell: its labels, its share, and its count where there is one."""
         sides = (self.secret, self.useful)
         names = [name for side in sides for name in side.names]
@@ -243,7 +246,7 @@ def _labelled(side: str, index: Any) -> Alphabet:
     return columns
 
 
-def checked_joint(joint: Any, what: str) -> Joint:
+def checked_joint(joint: object, what: str) -> Joint:
     """A joint, or an error that says how one is made."""
     if isinstance(joint, Joint):
         return joint

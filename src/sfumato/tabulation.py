@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from sfumato.grouping import grouped, keys
 from sfumato.joint import Joint
 from sfumato.sources import Source, open_source
 
+if TYPE_CHECKING:
+    from sfumato.sources.source import TableLike
+
 MOST_CELLS = 4_000_000  # cells of the table, unless limit= says otherwise
 NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 BINS, RARE, LABELS = option("--bins", "bins="), option("--rare", "rare="), option("--labels", "labels=")
@@ -28,7 +31,7 @@ Labels = Mapping[str, Sequence[Any] | Column] | None
 
 
 def tabulate(
-    source: Any, secret: str | Iterable[str], useful: str | Iterable[str], *, missing: str = "category",
+    source: TableLike, secret: str | Iterable[str], useful: str | Iterable[str], *, missing: str = "category",
     bins: Bins = None, automatic: bool = False, rare: Rare = None, other: str = "other", unseen: Unseen = None,
     labels: Labels = None, limit: int = MOST_CELLS, na: str | Iterable[str] | None = None, counts: str | None = None,
 ) -> Joint:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,11 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Mechanism, load_mechanism
 from sfumato.privacy import RLDP
 from sfumato.uncertainty import Exactly
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from sfumato.sources.source import TableLike
 
 RECORDS = 1_000_000
 RISK = 1e-3  # of refuting a true claim, over everything an audit says
@@ -43,8 +48,8 @@ class Audit:
 
 
 def audit(
-    box: Any, mechanism: Mechanism | str | os.PathLike[str] | None = None, *, truth: Any = None,
-    epsilon: float | None = None, function: Any = None, records: int = RECORDS, risk: float = RISK,
+    box: Any, mechanism: Mechanism | str | os.PathLike[str] | None = None, *, truth: TableLike = None,
+    epsilon: float | None = None, function: npt.ArrayLike | None = None, records: int = RECORDS, risk: float = RISK,
     seed: int | None = None,
 ) -> Audit:
     """Attack a box that claims to be a mechanism.
@@ -170,7 +175,7 @@ def _conformity(mechanism: Mechanism, heard: list[Records]) -> Conformity | None
 
 
 def _guesses(
-    mechanism: Mechanism, told: Records, function: Any, rng: np.random.Generator, risk: float
+    mechanism: Mechanism, told: Records, function: npt.ArrayLike | None, rng: np.random.Generator, risk: float
 ) -> Guessing | None:
     """How much better the secret, or f(x), is guessed with the output than without."""
     if function is None:

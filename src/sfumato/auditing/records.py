@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,11 @@ from sfumato.estimation.tally import manifest_beside
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.sources import open_source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sfumato.sources.source import TableLike
 
 Box = Callable[[Ints], npt.ArrayLike]  # codes of inputs, one per record → codes of outputs, one per record
 LISTED_CELLS = 4_000_000  # the largest table of outputs by inputs that is counted
@@ -94,7 +99,7 @@ def asked(
     return Records(inputs, secrets, heard.astype(np.int64), True)
 
 
-def paired(released: Any, truth: Any, mechanism: Mechanism) -> Records:
+def paired(released: TableLike, truth: TableLike, mechanism: Mechanism) -> Records:
     """A released table beside the table it came from, row by row; a release keeps the order of rows."""
     manifest = manifest_beside(released)
     if manifest is not None and manifest.decode != "symbols":
@@ -120,7 +125,7 @@ def _as_written(alphabets: list[Alphabet]) -> Alphabet:
     return Alphabet.of(*(replace(c, cuts=None, other=None) for alphabet in alphabets for c in alphabet.columns))
 
 
-def _codes(table: Any, alphabet: Alphabet) -> Ints:
+def _codes(table: pa.Table, alphabet: Alphabet) -> Ints:
     source = open_source(os.fspath(table) if isinstance(table, os.PathLike) else table).verbatim()
     parts, row = [], 0
     for batch in source.batches(list(alphabet.names)):

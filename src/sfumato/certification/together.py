@@ -7,7 +7,7 @@ This is the one place where levels of mechanisms with different columns are put 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
@@ -104,6 +104,13 @@ def noises(made: Mechanism | Bundle) -> dict[str, Noise]:
         if name not in found or found[name].epsilon < joint.noise.epsilon:
             found[name] = joint.noise
     return found
+
+
+def drawn_for(releases: Iterable[Mechanism | Bundle]) -> tuple[float, float]:
+    """ε_d and δ of everything that releases tell of a table with noise, each draw once: both add up (basic
+    composition of (ε, δ)-differential privacy)."""
+    drawn = {mark: noise for made in releases for mark, noise in noises(made).items()}.values()
+    return math.fsum(noise.epsilon for noise in drawn), math.fsum(noise.delta for noise in drawn)
 
 
 def _greatest(parts: Sequence[Mechanism]) -> tuple[float, Mechanism]:

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -25,10 +25,15 @@ from sfumato.mechanism import Bundle, Mechanism
 from sfumato.survey import Form, MalformedAnswer
 from sfumato.survey.page import policy_of
 
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+    from sfumato.frames import Record
+
 # --- a table for each question, with intervals as bars ----------------------------------------------------------------
 
 
-def estimates_page(n: int, tables: list[dict[str, Any]]) -> str:
+def estimates_page(n: int, tables: list[Record]) -> str:
     """The HTML of what can be said so far."""
     script, style = _text("estimates.js"), _text("estimates.css")
     return str(_template().render(
@@ -42,7 +47,7 @@ def _text(name: str) -> str:
 
 
 @cache
-def _template() -> Any:
+def _template() -> Template:
     from jinja2 import Environment, StrictUndefined
 
     return Environment(autoescape=True, undefined=StrictUndefined).from_string(_text("estimates.html"))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,10 @@ from sfumato.errors import InputError
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.releasing.targets import all_drafted, publish_all
 from sfumato.releasing.writing import output, writer_for
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import Floats, Label
+    from sfumato.frames import Record
 
 ENGINE, RANDOMNESS = "collected", "drawn by the respondents"
 
@@ -70,7 +75,7 @@ def export(counts: dict[str, int], mechanism: Mechanism | Bundle, to: Path, *, f
     return to
 
 
-def one_way(counts: dict[str, int], mechanism: Mechanism | Bundle, level: float = 0.95) -> list[dict[str, Any]]:
+def one_way(counts: dict[str, int], mechanism: Mechanism | Bundle, level: float = 0.95) -> list[Record]:
     """The estimated table of every question with intervals; those of one table hold at once.
 
     A mechanism that answers with one value is looked at as a bundle of one part, whose tables of single columns are
@@ -90,6 +95,6 @@ def one_way(counts: dict[str, int], mechanism: Mechanism | Bundle, level: float 
     return [_told(name, texts, found.p, found.interval(level))]
 
 
-def _told(name: str, labels: Any, p: Any, interval: tuple[Any, Any]) -> dict[str, Any]:
+def _told(name: str, labels: Sequence[Label], p: Floats, interval: tuple[Floats, Floats]) -> Record:
     low, high = interval
     return {"name": name, "labels": list(labels), "p": p.ravel(), "low": low.ravel(), "high": high.ravel()}

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from sfumato.mechanism import Cells, Claim, Law, Mechanism, Unary
 from sfumato.mechanism.file import record_of
 from sfumato.mechanism.memory import memory_key, remembered
 from sfumato.mechanism.records_of_people import joint_code, record_codes
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import Labels
 
 HALF_BITS = 31  # of each of the two laws: their composition then has the 62 bits that a word can hold
 NOBODY = Alphabet(())  # the secret of a mechanism whose whole input is protected
@@ -79,7 +82,7 @@ class Waves:
         return self.mechanism.answer(y if self.permanent.law.kind == "unary" else y[0])
 
 
-def waves(labels: Any, *, once: float, forever: float, kind: str = "auto") -> Waves:
+def waves(labels: Labels, *, once: float, forever: float, kind: str = "auto") -> Waves:
     """Two-level answers with the LDP level `once` of one wave and `forever` of any number of them.
 
     labels: those of one question, or an Alphabet. kind is 'grr' (a report is one label) or 'unary' (a noisy bit for

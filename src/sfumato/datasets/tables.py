@@ -17,6 +17,8 @@ from sfumato.joint import Joint
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from sfumato.alphabet import Label
+
 
 # --- contingency counts of pairs of columns of the UCI Adult data, 32,561 people of the 1994 US census ----------------
 # The counts are recomputed from the raw file by benchmarks/make_adult_counts.py; '?' is a label of its own.
@@ -103,7 +105,7 @@ def _table(joint: Joint, codes: Ints) -> pa.Table:
     return pa.table({name: arrays[name] for name in (*joint.secret.names, *joint.useful.names)})
 
 
-def _values(column: Column) -> list[Any]:
+def _values(column: Column) -> list[Label] | list[float | None]:
     """A raw value for each code: the label itself, or a number inside the bin."""
     if column.cuts is None:
         return list(column.labels)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ from sfumato.mechanism.constant import Constant
 from sfumato.mechanism.law import Law, Words
 from sfumato.mechanism.layout import Layout
 from sfumato.mechanism.table import Table
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import Array
 
 GUIDE_ENTRIES = 1 << 20  # the largest guide table
 RUNS = 64  # its entries for each output: one word in 64 or so falls on an entry that decides nothing
@@ -45,7 +48,7 @@ def plain_kernel(law: Law) -> Kernel:
     if type(law) in IN_RUNS and law.rows * law.useful * law.outputs * RUNS <= GUIDE_ENTRIES:
         return _guided_kernel(law)
 
-    def fill(codes: Any, words: Words, out: Any) -> None:
+    def fill(codes: Array, words: Words, out: Array) -> None:
         out[:] = law.draw(codes.astype(np.int64), words.reshape(-1, width))
 
     return fill
@@ -58,7 +61,7 @@ def _alias_kernel(law: Table) -> Kernel:
     flat, ones = np.ascontiguousarray(table.reshape(-1)), np.uint64(0xFFFF)
     whole, within = (np.uint64((1 << bits) - 1) for bits in (law.bits, threshold_bits))
 
-    def fill(codes: Any, words: Words, out: Any) -> None:
+    def fill(codes: Array, words: Words, out: Array) -> None:
         bucket = words & whole
         bucket >>= np.uint64(threshold_bits)
         at = codes.astype(np.int64)
@@ -93,7 +96,7 @@ def _guided_kernel(law: Law) -> Kernel:
     guide = np.where(low == high, low, -1).astype(np.int32)
     whole = np.uint64((1 << guide_bits) - 1)
 
-    def fill(codes: Any, words: Words, out: Any) -> None:
+    def fill(codes: Array, words: Words, out: Array) -> None:
         at = ((words >> shift) & whole).astype(np.int32)
         at += codes << guide_bits
         np.take(guide, at, out=out, mode="clip")
@@ -110,19 +113,19 @@ def compiled_kernel(law: Law) -> Kernel:
     return plain_kernel(law) if made is None else made(law)
 
 
-def _table_kernel(law: Any) -> Kernel:
+def _table_kernel(law: Table) -> Kernel:
     from sfumato.drawing.compiled import fill_table
 
     table, bucket_bits, threshold_bits = law.alias
     flat = np.ascontiguousarray(table.reshape(-1))
 
-    def run(codes: Any, words: Words, out: Any) -> None:
+    def run(codes: Array, words: Words, out: Array) -> None:
         fill_table(codes, words, out, flat, bucket_bits, threshold_bits, law.bits)
 
     return run
 
 
-def _cells_kernel(law: Any) -> Kernel:
+def _cells_kernel(law: Cells) -> Kernel:
     from sfumato.drawing.compiled import fill_cells
 
     ends, weights = np.zeros(4, np.int64), np.ones(4, np.int64)
@@ -130,21 +133,22 @@ def _cells_kernel(law: Any) -> Kernel:
         ends[i] = (ends[i - 1] if i else 0) + int(weight) * copies
         weights[i] = max(int(weight), 1)
 
-    def run(codes: Any, words: Words, out: Any) -> None:
+    def run(codes: Array, words: Words, out: Array) -> None:
         fill_cells(codes, words, out, law.useful, ends, weights, law.bits)
 
     return run
 
 
-def _layout_kernel(law: Any) -> Kernel:
+def _layout_kernel(law: Layout) -> Kernel:
     from sfumato.drawing.compiled import fill_layout
 
     below, starts, heights = law.search
+    assert law.bits is not None  # only sealed laws are drawn from
     guide, guide_shift = _atom_guide(below, law.bits)
     cuts = np.asarray(law.cuts, np.int64)
     cut_guide, cut_shift = _cut_guide(cuts)
 
-    def run(codes: Any, words: Words, out: Any) -> None:
+    def run(codes: Array, words: Words, out: Array) -> None:
         fill_layout(
             codes, words, out, law.useful, law.bits, below, heights, starts, guide, guide_shift, cuts, cut_guide,
             cut_shift,

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.alphabet import Ints
 from sfumato.drawing.kernels import Kernel, compiled_kernel, numba_allowed, plain_kernel
 from sfumato.drawing.randomness import Lane, WordSource
 from sfumato.mechanism.law import Law, Words
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sfumato.alphabet import Array
+    from sfumato.drawing.bundle_draws import Remembering
 
 CHUNK_WORDS = 1 << 12  # words drawn at a time: 32 kB, which leaves room in the cache for the table
 ROWS_WORTH_NUMBA = 5_000_000  # from here on loading numba pays
@@ -38,7 +43,7 @@ class Sampler:
         if not self.compiled and numba_allowed():
             self.kernel, self.compiled = compiled_kernel(self.law), True
 
-    def draw(self, codes: npt.NDArray[Any], first_row: int) -> Ints:
+    def draw(self, codes: Array, first_row: int) -> Ints:
         """Outputs of the records first_row, first_row + 1, …: [i], or [i, x] for answers that are sets."""
         if first_row + len(codes) > ROWS_WORTH_NUMBA:
             self.compile()
@@ -55,12 +60,12 @@ class Sampler:
             self.kernel(part, words, out[start : start + rows])
         return out
 
-    def remembered(self, memo: Any, people: Any, codes: npt.NDArray[Any], first_row: int) -> Words:
+    def remembered(self, memo: Remembering, people: pa.Array, codes: Array, first_row: int) -> Words:
         """Words that follow from the person and the input, by answers that are remembered."""
         words: Words = memo.words(people, codes, self.law.words, first_row)
         return words
 
-    def drawn(self, codes: npt.NDArray[Any], words: Words) -> Ints:
+    def drawn(self, codes: Array, words: Words) -> Ints:
         """Outputs for given words [i·w]."""
         shape = (len(codes),) if self.law.meaning != "subset" else (len(codes), self.law.words)
         out = np.empty(shape, np.uint8 if self.law.meaning == "subset" else np.int32)

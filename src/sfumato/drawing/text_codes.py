@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.alphabet import Column
+
+if TYPE_CHECKING:
+    from sfumato.mechanism.law import Words
 
 MASKS = np.array([(1 << (8 * k)) - 1 for k in range(9)], np.uint64)  # the low k bytes of a word
 MOST_LABELS = 4096
@@ -58,7 +61,7 @@ class TextCodes:
         return np.asarray(np.take(self.place, out, mode="clip"))
 
 
-def _words(values: pa.Array, room: int) -> tuple[Any, npt.NDArray[np.int32]]:
+def _words(values: pa.Array, room: int) -> tuple[Words, npt.NDArray[np.int32]]:
     """The text as overlapping words, the i-th made of the eight bytes from i on, and where each value ends.
 
     Behind the last value there are `room` zero bytes to be read in its place.

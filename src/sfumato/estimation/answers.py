@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,12 @@ from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle import ANSWER, TURN
 
 
-def are_answers(source: Any) -> bool:
+def are_answers(source: object) -> bool:
     """Whether a list holds answers and not counts: counts are numbers, all the way down."""
     return isinstance(source, (list, tuple)) and len(source) > 0 and not _numeric(source[0])
 
 
-def _numeric(x: Any) -> bool:
+def _numeric(x: object) -> bool:
     if isinstance(x, (list, np.ndarray)):
         return len(x) > 0 and all(_numeric(v) for v in x)
     return (isinstance(x, tuple) and len(x) > 0 and all(_numeric(v) for v in x)) or (
@@ -27,7 +27,7 @@ def _numeric(x: Any) -> bool:
     )
 
 
-def table_of(answers: Sequence[Any], mechanism: Mechanism | Bundle) -> pa.Table:
+def table_of(answers: Sequence[object], mechanism: Mechanism | Bundle) -> pa.Table:
     """The released table of some answers, as `respond` gives them or as dictionaries by column."""
     if isinstance(mechanism, Bundle):
         return _of_bundle(answers, mechanism)
@@ -37,22 +37,23 @@ def table_of(answers: Sequence[Any], mechanism: Mechanism | Bundle) -> pa.Table:
     return _KINDS[mechanism.law.meaning](answers, mechanism)
 
 
-def _at(answer: Any, name: str, i: int) -> Any:
+def _at(answer: object, name: str, i: int) -> object:
     if not isinstance(answer, Mapping) or name not in answer:
         raise DataError(f"answer {i + 1} has no {name!r}, which the first one has.")
     return answer[name]
 
 
-def _of_bundle(answers: Sequence[Any], bundle: Bundle) -> pa.Table:
+def _of_bundle(answers: Sequence[object], bundle: Bundle) -> pa.Table:
     if bundle.turns is None:
         return pa.table({name: pa.array([_at(a, name, i) for i, a in enumerate(answers)]) for name in bundle.names})
-    if not all(isinstance(a, Mapping) and len(a) == 1 for a in answers):
+    told = [a for a in answers if isinstance(a, Mapping) and len(a) == 1]
+    if len(told) < len(answers):
         raise DataError("each answer must be a dictionary with the one part that was answered.")
-    pairs = [next(iter(a.items())) for a in answers]
+    pairs = [next(iter(a.items())) for a in told]
     return pa.table({TURN: [name for name, _ in pairs], ANSWER: pa.array([x for _, x in pairs], pa.string())})
 
 
-def _labels(answers: Sequence[Any], columns: Sequence[Column]) -> pa.Table:
+def _labels(answers: Sequence[object], columns: Sequence[Column]) -> pa.Table:
     """A column for each part of an answer; pairs of tuples are told flat."""
     rows = [tuple(_flat(a)) for a in answers]
     for i, row in enumerate(rows):
@@ -61,7 +62,7 @@ def _labels(answers: Sequence[Any], columns: Sequence[Column]) -> pa.Table:
     return pa.table({c.name: pa.array([row[k] for row in rows], pa.string()) for k, c in enumerate(columns)})
 
 
-def _flat(answer: Any) -> Iterator[Any]:
+def _flat(answer: object) -> Iterator[object]:
     if isinstance(answer, (tuple, list)):
         for x in answer:
             yield from _flat(x)
@@ -69,7 +70,7 @@ def _flat(answer: Any) -> Iterator[Any]:
         yield answer
 
 
-def _sets(answers: Sequence[Any], mechanism: Mechanism) -> pa.Table:
+def _sets(answers: Sequence[object], mechanism: Mechanism) -> pa.Table:
     """Sets of inputs as strings of zeros and ones; such strings are taken as they are."""
     place = {mechanism.input_label(x): x for x in range(mechanism.inputs)}
     texts = []
@@ -77,14 +78,14 @@ def _sets(answers: Sequence[Any], mechanism: Mechanism) -> pa.Table:
         if isinstance(answer, str) and len(answer) == len(place) and set(answer) <= {"0", "1"}:
             texts.append(answer)
             continue
-        if isinstance(answer, str) or not all(x in place for x in answer):
+        if isinstance(answer, str) or not isinstance(answer, Iterable) or not all(x in place for x in answer):
             raise DataError(f"answer {i + 1} is no set of this mechanism's labels, nor {len(place)} zeros and ones.")
         held = {place[x] for x in answer}
         texts.append("".join("01"[x in held] for x in range(len(place))))
     return pa.table({"bits": texts})
 
 
-_KINDS: dict[str, Callable[[Sequence[Any], Mechanism], pa.Table]] = {
+_KINDS: dict[str, Callable[[Sequence[object], Mechanism], pa.Table]] = {
     "symbol": lambda answers, m: _labels(answers, [m.symbols]),
     "useful": lambda answers, m: _labels(answers, m.useful.columns),
     "cell": lambda answers, m: _labels(answers, [*m.secret.columns, *m.useful.columns]),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, pairwise
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,10 @@ from sfumato.mechanism import Bundle
 from sfumato.mechanism.bundle import ANSWER, TURN, answer_labels, part_name
 from sfumato.mechanism.bundle_file import record_of
 from sfumato.sources import open_source
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import Label
+    from sfumato.sources.source import TableLike
 
 DRAWS = 60  # of answers, for an interval by simulation: its half width is then known to 9 %
 PAIR_COUNTS = 40_000_000  # outputs of two parts that are counted together
@@ -98,7 +102,7 @@ class BundleEstimate:
         return fitted(list(self.columns.values()), self._placed([*self.names]))
 
     def query(
-        self, event: Mapping[str, Any], level: float = 0.95, *, draws: int = DRAWS, seed: int = 0
+        self, event: Mapping[str, Label | Sequence[Label]], level: float = 0.95, *, draws: int = DRAWS, seed: int = 0
     ) -> tuple[float, float, float]:
         """(estimate, low, high) of the share of records with these labels, of any number of columns, by the model.
 
@@ -210,7 +214,7 @@ def expected_estimate(bundle: Bundle, n: int) -> BundleEstimate:
     return BundleEstimate(bundle, n, True, counts | {(a, b): n * np.outer(expected[a], expected[b]) for a, b in pairs})
 
 
-def estimate_bundle(source: Any, bundle: Bundle, *, project: bool = True) -> BundleEstimate:
+def estimate_bundle(source: TableLike, bundle: Bundle, *, project: bool = True) -> BundleEstimate:
     """Every table of one and two columns from a table released with a bundle, read once, batch by batch."""
     manifest = manifest_beside(source)
     if manifest is not None and manifest.mechanism != record_of(bundle).checksum:
@@ -235,7 +239,7 @@ def _written(name: str, labels: Sequence[str | None], reading: Sequence[Column])
 Counts = tuple[dict[tuple[int, ...], Floats], int]
 
 
-def _counted_together(source: Any, bundle: Bundle, written: Sequence[Column]) -> Counts:
+def _counted_together(source: TableLike, bundle: Bundle, written: Sequence[Column]) -> Counts:
     pairs = list(combinations(range(len(written)), 2))
     if sum(written[a].size * written[b].size for a, b in pairs) > PAIR_COUNTS:
         raise InputError("the parts have too many outputs to count every two of them together.")
@@ -255,7 +259,7 @@ def _counted_together(source: Any, bundle: Bundle, written: Sequence[Column]) ->
     return out, rows
 
 
-def _counted_in_turn(source: Any, bundle: Bundle, written: Sequence[Column]) -> Counts:
+def _counted_in_turn(source: TableLike, bundle: Bundle, written: Sequence[Column]) -> Counts:
     turns = Column(TURN, bundle.names)
     totals: list[Ints] = [np.zeros(c.size, np.int64) for c in written]
     rows = 0

@@ -20,7 +20,10 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism, known
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from sfumato.estimation.bundle_tables import BundleEstimate
+    from sfumato.sources.source import TableLike
 
 
 # --- the linear estimate from n rows that follow a joint, before any row is released ----------------------------------
@@ -47,28 +50,28 @@ NEVER_ZERO = 1e-3  # of a uniform share: a cell that starts at zero in EM would 
 
 @overload
 def estimate(
-    source: Any, mechanism: Mechanism, *, method: str = ..., project: bool = ..., decode: str | None = ...,
-    n: int | None = ...,
+    source: TableLike | npt.ArrayLike, mechanism: Mechanism, *, method: str = ..., project: bool = ...,
+    decode: str | None = ..., n: int | None = ...,
 ) -> Estimate: ...
 
 
 @overload
 def estimate(
-    source: Any, mechanism: str | os.PathLike[str], *, method: str = ..., project: bool = ...,
+    source: TableLike | npt.ArrayLike, mechanism: str | os.PathLike[str], *, method: str = ..., project: bool = ...,
     decode: str | None = ..., n: int | None = ...,
 ) -> Any: ...
 
 
 @overload
 def estimate(
-    source: Any, mechanism: Bundle, *, method: str = ..., project: bool = ..., decode: str | None = ...,
-    n: int | None = ...,
+    source: TableLike | npt.ArrayLike, mechanism: Bundle, *, method: str = ..., project: bool = ...,
+    decode: str | None = ..., n: int | None = ...,
 ) -> BundleEstimate: ...
 
 
 def estimate(
-    source: Any, mechanism: Any, *, method: str = "auto", project: bool = True, decode: str | None = None,
-    n: int | None = None,
+    source: TableLike | npt.ArrayLike, mechanism: Mechanism | Bundle | str | os.PathLike[str], *, method: str = "auto",
+    project: bool = True, decode: str | None = None, n: int | None = None,
 ) -> Any:
     """The distribution of what the mechanism read, from what it released; of a bundle, every one- and two-way table.
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from sfumato.estimation.intervals import DRAWS, correlated
 from sfumato.estimation.inversion import COVARIANCE_CELLS, BitsInversion, DenseInversion, Inversion, Mask
 from sfumato.estimation.models import CellsInversion, forward
 from sfumato.frames import Framed
+
+if TYPE_CHECKING:
+    from sfumato.frames import Record
 
 # --- any table of some of the columns, and any other linear figures of it ---------------------------------------------
 
@@ -106,7 +109,7 @@ class Figures(Framed):
     level: float
     together: bool
 
-    def records(self) -> Iterator[dict[str, Any]]:
+    def records(self) -> Iterator[Record]:
         """One record for each number."""
         for labels, *three in zip(self.labels, self.estimate, self.low, self.high, strict=True):
             yield {**labels, **dict(zip((self.kind, "low", "high"), map(float, three), strict=True))}

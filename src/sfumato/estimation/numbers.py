@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.estimation.intervals import DRAWS, correlated
 from sfumato.estimation.result import Estimate, Marginal
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,8 @@ class Numbers:
 
 
 def numbers(
-    estimate: Estimate, values: Any = None, *, quantiles: Sequence[float] = (0.25, 0.5, 0.75), level: float = 0.95
+    estimate: Estimate, values: npt.ArrayLike | None = None, *, quantiles: Sequence[float] = (0.25, 0.5, 0.75),
+    level: float = 0.95,
 ) -> Numbers:
     """Mean, quantiles and histogram of the useful variable; `values` are the numbers its labels stand for.
 

@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,7 +22,11 @@ from sfumato.frames import Framed, tabled, titled
 from sfumato.mechanism import Mechanism
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from matplotlib.axes import Axes
+
     from sfumato.estimation.regression import Regression
+    from sfumato.frames import Record
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,13 +170,13 @@ class Estimate(Framed):
 
         return logistic(self.table(outcome, *([on] if isinstance(on, str) else on)), value)
 
-    def synthesise(self, rows: int, *, seed: int | None = None) -> Any:
+    def synthesise(self, rows: int, *, seed: int | None = None) -> pa.Table:
         """Records of the original columns drawn from the estimated table, as an Arrow table that says so."""
         from sfumato.estimation.exports import synthesise
 
         return synthesise(self, rows, seed=seed)
 
-    def records(self, level: float = 0.95) -> Iterator[dict[str, Any]]:
+    def records(self, level: float = 0.95) -> Iterator[Record]:
         """One record for each cell, with the interval that holds for all of them at once."""
         low, high = (x.ravel() for x in self.interval(level))
         names = [c.name for c in self.columns]
@@ -180,7 +184,7 @@ class Estimate(Framed):
             told = {name: MISSING if label is None else label for name, label in zip(names, labels, strict=True)}
             yield {**told, "share": float(self.p.ravel()[i]), "low": float(low[i]), "high": float(high[i])}
 
-    def plot(self, *names: str, level: float = 0.95, axes: Any = None) -> Any:
+    def plot(self, *names: str, level: float = 0.95, axes: Axes | None = None) -> Axes:
         """The table of the columns named, or the whole, with its intervals; returns matplotlib's axes."""
         return self.table(*(names or [c.name for c in self.columns])).plot(level, axes)
 

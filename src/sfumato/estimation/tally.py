@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,11 @@ from sfumato.mechanism import Mechanism
 from sfumato.sources import Source, open_source
 from sfumato.sources.places import whole_size
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from sfumato.sources.source import TableLike
+
 
 @dataclass(frozen=True, eq=False)
 class Tally:
@@ -34,7 +39,9 @@ class Tally:
     decode: str
 
 
-def tally(source: Any, mechanism: Mechanism, *, decode: str | None = None, n: int | None = None) -> Tally:
+def tally(
+    source: TableLike | npt.ArrayLike, mechanism: Mechanism, *, decode: str | None = None, n: int | None = None
+) -> Tally:
     """Counts of a released table, or the given counts checked."""
     if isinstance(source, (list, tuple, np.ndarray)):
         return _given(source, mechanism, decode or "symbols", n)
@@ -46,7 +53,7 @@ def tally(source: Any, mechanism: Mechanism, *, decode: str | None = None, n: in
     return _counted(source, mechanism, decode or "symbols")
 
 
-def manifest_beside(source: Any) -> Manifest | Told | None:
+def manifest_beside(source: TableLike | npt.ArrayLike) -> Manifest | Told | None:
     """The manifest of a released table: in the file beside it, or in what a frame or an Arrow table carries."""
     opened = open_source(source)
     if opened.cluster is not None:
@@ -80,7 +87,7 @@ def _check(manifest: Manifest | Told, mechanism: Mechanism, decode: str | None) 
         raise InputError(f"decode is {decode!r}, but the manifest says the rows were written as {manifest.decode!r}.")
 
 
-def _given(given: Any, mechanism: Mechanism, decode: str, n: int | None) -> Tally:
+def _given(given: npt.ArrayLike, mechanism: Mechanism, decode: str, n: int | None) -> Tally:
     try:
         counts = np.asarray(given, float).ravel()
     except (TypeError, ValueError):
@@ -100,7 +107,7 @@ def _given(given: Any, mechanism: Mechanism, decode: str, n: int | None) -> Tall
     return Tally(counts, round(total), decode)
 
 
-def _counted(source: Any, mechanism: Mechanism, decode: str) -> Tally:
+def _counted(source: Source, mechanism: Mechanism, decode: str) -> Tally:
     """Counts of the rows of a table, batch by batch."""
     meaning = mechanism.law.meaning if decode == "symbols" else "cell" if mechanism.law.rows > 1 else "useful"
     columns, size, count = READERS[meaning](mechanism)
@@ -127,6 +134,7 @@ def _counted_there(opened: Source, columns: list[str], size: int, count: Count, 
         at = np.flatnonzero(totals)
         return pa.table({"y": np.append(at, -1), "n": np.append(totals[at], weights.sum())})
 
+    assert opened.sums is not None
     found = opened.sums(columns, part, pa.schema([("y", pa.int64()), ("n", pa.int64())]), few=few)
     at, n = (np.asarray(found.column(name)) for name in ("y", "n"))
     totals = np.zeros(size)
@@ -139,7 +147,7 @@ def _labels(*alphabets: Alphabet) -> Reader:
     columns = [replace(c, cuts=None, other=None) for alphabet in alphabets for c in alphabet.columns]
     written = Alphabet.of(*columns)
 
-    def count(batch: Any, first_row: int, weights: Ints | None) -> Ints:
+    def count(batch: pa.RecordBatch, first_row: int, weights: Ints | None) -> Ints:
         codes = written.encode(batch, first_row=first_row)
         if weights is None:
             return np.bincount(codes, minlength=written.size)
@@ -165,7 +173,7 @@ def _symbols(mechanism: Mechanism) -> Reader:
 def _bits(mechanism: Mechanism) -> Reader:
     width = mechanism.inputs
 
-    def count(batch: Any, first_row: int, weights: Ints | None) -> Ints:
+    def count(batch: pa.RecordBatch, first_row: int, weights: Ints | None) -> Ints:
         values = batch.column("bits")
         values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
         text = "".join(x or "" for x in values.to_pylist()).encode()

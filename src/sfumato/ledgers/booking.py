@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from sfumato.decimals import SHORT, level, near
 from sfumato.errors import OutputError, SfumatoError
@@ -16,6 +16,9 @@ from sfumato.ledgers.entries import DELIVERED, VOID, Entry
 from sfumato.ledgers.evidence import Evidence, evidence
 from sfumato.ledgers.store import connected, writing
 from sfumato.releasing.ledger_place import Memo
+
+if TYPE_CHECKING:
+    from sfumato.frames import Record
 
 
 @dataclass(slots=True)
@@ -31,7 +34,7 @@ class Reserved:
         return self.entry.token
 
     @property
-    def account(self) -> dict[str, Any]:
+    def account(self) -> Record:
         e = self.entry
         return {
             "ledger": str(self.path), "release": e.id, "people": e.people, "notion": e.notion, "composed": e.composed,

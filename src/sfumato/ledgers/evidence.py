@@ -6,13 +6,16 @@ import enum
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sfumato.drawing.manifest import manifest_path, read_manifest
 from sfumato.errors import SfumatoError
 from sfumato.ledgers.entries import VOID, Entry
 from sfumato.sources import Place, located
 from sfumato.sources.places import whole_size
+
+if TYPE_CHECKING:
+    from sfumato.sources.places import Where
 
 # --- what lies on the disk of a release that did not say how it ended -------------------------------------------------
 
@@ -43,7 +46,7 @@ def evidence(entry: Entry) -> Evidence:
     return Evidence.DELIVERED if manifest.entry == entry.token and whole else Evidence.UNKNOWN
 
 
-def named(target: Any) -> str | None:
+def named(target: Where | str | None) -> str | None:
     """How the ledger writes down where a release goes: a whole path, or the address in a store."""
     if target is None:
         return None

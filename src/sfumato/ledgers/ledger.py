@@ -9,12 +9,12 @@ import secrets
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from sfumato.certification import certificate
-from sfumato.certification.together import bundle_certificate, noises
+from sfumato.certification.together import bundle_certificate, drawn_for
 from sfumato.composing import total_levels
 from sfumato.decimals import SHORT, near
 from sfumato.decimals import level as limit
@@ -30,6 +30,10 @@ from sfumato.mechanism.bundle_file import any_record, made_of
 from sfumato.mechanism.memory import memory_key
 from sfumato.processes import may_be_running, this_process
 from sfumato.releasing.ledger_place import Memo
+
+if TYPE_CHECKING:
+    from sfumato.releasing.flow import Flow
+    from sfumato.sources.places import Where
 
 NOTIONS = ("rldp", "lip", "ldp", "srlip", "pml")
 
@@ -70,8 +74,14 @@ class Ledger:
             live = counted(entries_in(connection, people))
             return _level(connection, live, notion, math.inf) if live else 0.0
 
+    def delta(self, people: str) -> float:
+        """The chance, at most, that labels which these releases tell of their tables tell of single people."""
+        with connected(self.path, create=False) as connection:
+            marks = {e.mechanism for e in counted(entries_in(connection, people))}
+            return drawn_for(_mechanism(connection, mark) for mark in marks)[1]
+
     def booking(
-        self, flow: Any, target: Any, *, people: str | None, budget: float | None = None,
+        self, flow: Flow, target: Where | str | None, *, people: str | None, budget: float | None = None,
         same_values: bool = False, memoise: str | None = None, person: str | None = None,
     ) -> Reserved:
         """Reserve a place for a release, or refuse it with what is left."""
@@ -195,8 +205,7 @@ def _refusal(entry: Entry, live: list[Entry], level: float, note: str | None) ->
 def _level(connection: sqlite3.Connection, live: list[Entry], notion: str, target: float) -> float:
     loaded = {c: _mechanism(connection, c) for c in {e.mechanism for e in live}}
     groups = [[loaded[e.mechanism] for e in group] for group in same_inputs(live)]
-    drawn = {mark: noise for m in loaded.values() for mark, noise in noises(m).items()}
-    designs = math.fsum(noise.epsilon for noise in drawn.values())  # each draw of counts once
+    designs, _ = drawn_for(loaded.values())
     return designs + max(total.level for total in total_levels(groups, notion, target * math.exp(-designs)))
 
 

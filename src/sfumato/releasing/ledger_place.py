@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,11 @@ import pyarrow as pa
 from sfumato.errors import At, DataError, InputError
 from sfumato.mechanism.law import Words
 from sfumato.mechanism.memory import memory_key, remembered
+
+if TYPE_CHECKING:
+    from sfumato.frames import Record
+    from sfumato.releasing.flow import Flow
+    from sfumato.sources.places import Where
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,7 @@ class Booking(Protocol):
         """How answers are remembered, if they are."""
 
     @property
-    def account(self) -> dict[str, Any] | None:
+    def account(self) -> Record | None:
         """What the ledger says about these people with this release, for whoever asked."""
 
     def ready(self, rows: int | None) -> None:
@@ -72,7 +77,7 @@ class Book(Protocol):
     """A ledger, as far as a release knows it."""
 
     def booking(
-        self, flow: Any, target: Any, *, people: str | None, budget: float | None,
+        self, flow: Flow, target: Where | str | None, *, people: str | None, budget: float | None,
         same_values: bool, memoise: str | None, person: str | None,
     ) -> Booking:
         """Reserve a place for the release, or refuse it."""
@@ -108,7 +113,7 @@ class Account:
     memoise: str | None = None
     person: str | None = None
 
-    def booking(self, flow: Any, target: Any) -> Booking:
+    def booking(self, flow: Flow, target: Where | str | None) -> Booking:
         """The place of a release in the ledger, if there is one."""
         if self.ledger is not None:
             return self.ledger.booking(

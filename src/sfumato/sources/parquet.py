@@ -6,7 +6,7 @@ import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -14,6 +14,9 @@ import pyarrow as pa
 from sfumato.errors import At, DataError, InputError
 from sfumato.sources.places import Where, below, files_below, opened
 from sfumato.sources.source import BATCH_ROWS, Source
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetFile
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 WHOLE = re.compile(r"0|-?[1-9]\d{0,17}")
@@ -60,7 +63,7 @@ def _repeated(key: Key, kind: pa.DataType, rows: int) -> pa.Array:
 
 
 @contextlib.contextmanager
-def _file(where: Where, name: str, **options: Any) -> Iterator[Any]:
+def _file(where: Where, name: str, **options: Any) -> Iterator[ParquetFile]:
     from pyarrow import parquet
 
     with opened(where) as raw:

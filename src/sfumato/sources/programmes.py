@@ -6,26 +6,31 @@ import datetime
 import io
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from sfumato.errors import InputError, unknown
+from sfumato.sources.dialect import Said
 from sfumato.sources.meaning import Meaning, looked
 from sfumato.sources.places import Where, opened
 from sfumato.sources.source import Source, table_source
+
+if TYPE_CHECKING:
+    pass
 
 # --- .xlsx, .xls, .xlsb and .ods, read with calamine. Cells keep their types ------------------------------------------
 
 
 SUFFIXES = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 BLANK = (None, "")
+UNSAID = Said()
 
 
-def sheet_source(where: Where, sheet: str | None = None, na: tuple[str, ...] | None = None) -> Source:
+def sheet_source(where: Where, sheet: str | None = None, said: Said = UNSAID) -> Source:
     """One sheet of a workbook: the one named, or the first. The first line that is not blank names the columns."""
     from python_calamine import CalamineError, CalamineWorkbook
 
@@ -47,7 +52,8 @@ def sheet_source(where: Where, sheet: str | None = None, na: tuple[str, ...] | N
     table = pa.table(
         [_cells([row[i] for row in lines[1:]]) for i in range(width)], schema=None, names=columns
     )
-    reading = looked(columns, [[x or "" for x in row] for row in cells], na, comma=True)
+    texts = [[x or "" for x in row] for row in cells]
+    reading = looked(columns, texts, said.na, comma=True, decimal=said.decimal, dates=said.dates)
     told = (f"the sheet {chosen!r} is read (others: {', '.join(n for n in names if n != chosen)})",) if (
         len(names) > 1 and sheet is None
     ) else ()
@@ -56,7 +62,7 @@ def sheet_source(where: Where, sheet: str | None = None, na: tuple[str, ...] | N
     )
 
 
-def _text(cell: Any) -> str | None:
+def _text(cell: object) -> str | None:
     """A cell as a label: whole numbers without a point, dates as ISO writes them."""
     if cell in BLANK:
         return None
@@ -69,12 +75,14 @@ def _text(cell: Any) -> str | None:
     return cell.isoformat() if isinstance(cell, (datetime.date, datetime.time)) else str(cell)
 
 
-def _cells(cells: Sequence[Any]) -> pa.Array:
+def _cells(cells: Sequence[object]) -> pa.Array:
     """Numbers where all are, dates where all are, else text."""
     held = [x for x in cells if x not in BLANK]
-    if held and all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in held):
-        whole = all(float(x).is_integer() for x in held)
-        return pa.array([None if x in BLANK else int(x) if whole else float(x) for x in cells])
+    numbers = [x for x in held if isinstance(x, (int, float)) and not isinstance(x, bool)]
+    if held and len(numbers) == len(held):
+        kind = int if all(float(x).is_integer() for x in numbers) else float
+        known = iter(numbers)
+        return pa.array([None if x in BLANK else kind(next(known)) for x in cells])
     if held and all(type(x) is datetime.date for x in held):
         return pa.array([None if x in BLANK else x for x in cells])
     return pa.array([_text(x) for x in cells], pa.string())
@@ -112,7 +120,7 @@ def statistical_source(where: Where, encoding: str | None = None, na: tuple[str,
     return replace(table_source(table, where.name), path=where, reading=Meaning(na or ("",), said=said))
 
 
-def _column(values: Any, labels: Any) -> pa.Array:
+def _column(values: pa.Array, labels: Mapping[object, str] | None) -> pa.Array:
     """As Arrow has it, or as text with the label of each value that has one. Whole numbers stay whole."""
     if labels:
         held = [None if x is None or x != x else x for x in values]
@@ -123,7 +131,7 @@ def _column(values: Any, labels: Any) -> pa.Array:
     return made
 
 
-def _label(value: Any) -> str:
+def _label(value: object) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 

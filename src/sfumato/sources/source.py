@@ -6,19 +6,25 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from sfumato.alphabet import find_column
+from sfumato.alphabet import Ints, find_column
 from sfumato.errors import DataError, InputError
 from sfumato.sources.dialect import Said
 from sfumato.sources.meaning import VERBATIM, Meaning
 from sfumato.sources.places import Place, Where, located
 
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
+    from pyarrow.dataset import Dataset
+
 BATCH_ROWS = 1 << 17  # large enough to forget the cost of a call, small enough to keep memory flat
 Reader = Callable[[Sequence[str], Sequence[str]], Iterable[pa.RecordBatch]]
 Metadata = Mapping[bytes, bytes]
+Part = Callable[[pa.RecordBatch, Ints], pa.Table]  # (rows, how often each occurs) → keys and their weights
+Frame: TypeAlias = Any  # of a library that is not imported for it: pandas, Polars, Spark
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,8 +82,8 @@ class Source:
     metadata: Metadata = field(default_factory=dict)
     rows: int | None = None  # how many there are, where that is known before reading
     share: Callable[[], float] | None = None  # else, how much of it has been read, from 0 to 1
-    sums: Any = None  # where rows live on a cluster: (columns, part, keys, few=) → keys with their summed weights
-    cluster: Any = None  # the cluster's own frame
+    sums: Sums | None = None  # where rows live on a cluster
+    cluster: Frame = None  # the cluster's own frame
     reading: Meaning = VERBATIM  # what the text of coded columns means
 
     def __post_init__(self) -> None:
@@ -131,15 +137,17 @@ class Source:
 
 
 def open_source(
-    source: Any, *, na: str | Iterable[str] | None = None, delimiter: str | None = None, encoding: str | None = None,
-    sheet: str | None = None, counts: str | None = None,
+    source: TableLike, *, na: str | Iterable[str] | None = None, delimiter: str | None = None,
+    encoding: str | None = None, decimal: str | None = None, dates: str | None = None, sheet: str | None = None,
+    counts: str | None = None,
 ) -> Source:
     """Whatever holds rows, as a Source: a path or address of a .csv, .tsv, .txt or .parquet file (text also packed, as
     .gz, .zst or .bz2), of a spreadsheet (.xlsx, .ods), of a file of Stata, SPSS or SAS, or of a folder of Parquet
     files; a pandas or Polars frame; an Arrow table, batch, reader or dataset, or anything else that streams Arrow; a
     DuckDB relation or the result of a query; a Spark data frame.
 
-    What text means is found out and said (`.said`): delimiter and encoding, decimal commas, dates, missing values.
+    What text means is found out and told (`.said`), unless it is said: delimiter and encoding, the mark of decimals
+    ('.' or ','), the order of dates ('dmy', 'mdy' or 'ymd'), missing values.
     na are the spellings of missing values instead of '', 'NA', 'N/A', 'n/a', '#N/A', 'NaN', 'nan', 'NULL', 'null', '.'
     and '-' (typed sources have nulls of their own, so that for them only na= counts); counts names the column of a
     table that is counted already: each of its rows is then as many people.
@@ -148,13 +156,17 @@ def open_source(
     ('sex',)
     """
     spelled = None if na is None else (na,) if isinstance(na, str) else tuple(na)
-    said = Said(delimiter, encoding, spelled)
+    said = Said(delimiter, encoding, spelled, decimal, dates)
     for fits, opened in OPENERS:
         if fits(source):
             path = opened is _path_source
-            if not path and not isinstance(source, Source) and (delimiter, encoding, sheet) != (None, None, None):
-                raise InputError("delimiter=, encoding= and sheet= are for files", next="Leave them out.")
-            found = _path_source(source, said, sheet) if path else opened(source)
+            if not path and not isinstance(source, Source) and {delimiter, encoding, decimal, dates, sheet} != {None}:
+                asked = "delimiter=, encoding=, decimal=, dates= and sheet="
+                raise InputError(f"{asked} are for files", next="Leave them out.")
+            if isinstance(source, (str, os.PathLike, Place)):
+                found = _path_source(source, said, sheet)
+            else:
+                found = opened(source)
             if spelled is not None and not path:
                 found = replace(found, reading=replace(found.reading, na=("", *spelled)))
             return found if counts is None else _expanded(found, counts)
@@ -194,7 +206,7 @@ def _reader_source(reader: pa.RecordBatchReader, name: str = "the record batch r
     )
 
 
-def _dataset_source(dataset: Any) -> Source:
+def _dataset_source(dataset: Dataset) -> Source:
     """An Arrow dataset, scanned in order with little read ahead."""
 
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -206,7 +218,7 @@ def _dataset_source(dataset: Any) -> Source:
         except (pa.ArrowInvalid, OSError):
             raise DataError("the Arrow dataset could not be read to its end: a file of it is damaged.") from None
 
-    def back(rows: RowSource) -> Any:
+    def back(rows: RowSource) -> Dataset:
         from pyarrow.dataset import InMemoryDataset
 
         return InMemoryDataset(rows.table())
@@ -215,12 +227,12 @@ def _dataset_source(dataset: Any) -> Source:
     return Source("the Arrow dataset", tuple(dataset.schema.names), read, back=back, metadata=metadata)
 
 
-def _stream_source(stream: Any) -> Source:
+def _stream_source(stream: ArrowStream) -> Source:
     """Whatever exports Arrow's C stream; it is taken as one that can be read once."""
     return _reader_source(pa.RecordBatchReader.from_stream(stream), f"the {type(stream).__name__}")
 
 
-def _path_source(path: Any, said: Said | None = None, sheet: str | None = None) -> Source:
+def _path_source(path: str | os.PathLike[str] | Place, said: Said | None = None, sheet: str | None = None) -> Source:
     from sfumato.sources.suffixes import file_source
 
     return file_source(located(path), said or Said(), sheet)
@@ -236,29 +248,29 @@ def _source_itself(source: Source) -> Source:
     return source
 
 
-def _relation_source(relation: Any) -> Source:
+def _relation_source(relation: DuckDBPyRelation) -> Source:
     from sfumato.sources.data_frames import relation_source
 
     return relation_source(relation)
 
 
-def _frame_source(frame: Any) -> Source:
+def _frame_source(frame: Frame) -> Source:
     from sfumato.sources.data_frames import frame_source
 
     return frame_source(frame)
 
 
-def _spark_source(frame: Any) -> Source:
+def _spark_source(frame: Frame) -> Source:
     from sfumato.sources.spark_frames import spark_source
 
     return spark_source(frame)
 
 
-def _of_package(*names: str) -> Callable[[Any], bool]:
+def _of_package(*names: str) -> Callable[[object], bool]:
     return lambda source: any(k.__module__.split(".")[0].lstrip("_") in names for k in type(source).mro())
 
 
-def _is_dataset(source: Any) -> bool:
+def _is_dataset(source: object) -> bool:
     return any(k.__module__ == "pyarrow._dataset" and k.__name__ == "Dataset" for k in type(source).mro())
 
 

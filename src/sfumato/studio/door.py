@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message
 
 # The one style that Observable Plot writes into its pictures; nothing else may be styled from within a page.
 PLOT_STYLE = "'sha256-+TfQir1nvDucAdvE6XUQBt4ayUjpAWkbw2kCdSfekHM='"
@@ -36,7 +39,7 @@ Send = Callable[[Any], Awaitable[None]]
 class Door:
     """Middleware that lets in whoever has the cookie, from here; the token is good for one cookie."""
 
-    def __init__(self, app: Any, port: int) -> None:
+    def __init__(self, app: ASGIApp, port: int) -> None:
         self.app = app
         self.hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
         self.token: str | None = secrets.token_urlsafe(32)
@@ -53,7 +56,7 @@ class Door:
             await PlainTextResponse(refused[1], refused[0], headers=HEADERS)(scope, receive, send)
             return
 
-        async def sent(message: Any) -> None:
+        async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():

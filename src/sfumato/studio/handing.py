@@ -9,10 +9,13 @@ import zipfile
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
+
+if TYPE_CHECKING:
+    from sfumato.frames import Datum
 
 ASSETS = (
     "studio.css", "main.js", "dom.js", "talk.js", "charts.js", "table.js", "columns.js", "editor.js", "level.js",
@@ -61,12 +64,12 @@ def text(name: str) -> str:
     return place.joinpath(name).read_text("utf-8")
 
 
-def as_json(value: Any) -> str:
+def as_json(value: Datum) -> str:
     """One line of JSON."""
     return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: Datum) -> Datum:
     """JSON has no infinity: what is without limit is null, and the words beside it say so."""
     if isinstance(value, dict):
         return {str(k): _finite(v) for k, v in value.items()}

@@ -8,11 +8,12 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sfumato.processes import receive, send
 
+Asked = Mapping[str, Any]  # a document that a page sent: whoever uses a part of it checks it
 Tell = Callable[[dict[str, Any]], None]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,6 +28,11 @@ from sfumato.releasing.planning import Counted, designed
 from sfumato.releasing.wishes import Wishes, usual_cap
 from sfumato.reporting.glance import guessers_of
 from sfumato.studio.lights import of_cells, of_kept, of_rows
+
+if TYPE_CHECKING:
+    from sfumato.designers.base import Design
+    from sfumato.frames import Record
+    from sfumato.reporting.figures import Guesser
 
 SHOWN = 12  # values of a column whose intervals are drawn
 
@@ -61,10 +66,11 @@ class Levels:
     def at(self, epsilon: float) -> Wishes:
         return _at(self.wishes, epsilon)
 
-    def design(self, epsilon: float, listener: Listener, *, coarse: bool) -> Any:
+    def design(self, epsilon: float, listener: Listener, *, coarse: bool) -> Design:
         """A sealed and certified design: a first one at once, or the one that `sfumato release` would make."""
         wishes = replace(self.at(epsilon), aim="closed" if coarse else None)
-        return designed(self.basis(epsilon), wishes, listener)
+        made: Design = designed(self.basis(epsilon), wishes, listener)
+        return made
 
 
 def _told_at(told: Learnt, epsilon: float) -> Learnt:
@@ -75,7 +81,7 @@ def _at(wishes: Wishes, epsilon: float) -> Wishes:
     return replace(wishes, epsilon=epsilon, at_most=usual_cap(epsilon))
 
 
-def shown(levels: Levels, epsilon: float, made: Any, *, coarse: bool) -> dict[str, Any]:
+def shown(levels: Levels, epsilon: float, made: Design, *, coarse: bool) -> Record:
     """Everything that the page says about a design, in words and numbers.
 
     Attackers and shares are those of the table itself: whoever looks owns it. What estimates are worth is told by what
@@ -84,7 +90,7 @@ def shown(levels: Levels, epsilon: float, made: Any, *, coarse: bool) -> dict[st
     mechanism, joint = made.mechanism, levels.joint
     assert joint.n is not None
     told, found = foreseen(mechanism, n=joint.n), levels.basis(epsilon)
-    view = {
+    view: Record = {
         "epsilon": epsilon, "name": f"{epsilon:g}", "coarse": coarse, "method": METHODS.get(made.method, made.method),
         "guessers": [_guesser(g, joint) for g in guessers_of(mechanism, joint, made.certificate)],
         "worth": {"share": told.share, "text": percent(told.share, 1), "little": told.little,
@@ -103,7 +109,7 @@ def _points(part: ForeseenPart) -> float | None:
     return None if part.points >= EVERYTHING else part.points
 
 
-def _guesser(who: Any, joint: Joint) -> dict[str, Any]:
+def _guesser(who: Guesser, joint: Joint) -> Record:
     secret = ", ".join(joint.secret.names)
     if who.after is None:
         after = "and no limit is promised for a single row"
@@ -115,7 +121,7 @@ def _guesser(who: Any, joint: Joint) -> dict[str, Any]:
             "words": f"guesses {secret} right {who.before} times in 100 before the release, {after}"}
 
 
-def _columns(mechanism: Mechanism, joint: Joint, told: Foreseen) -> Iterator[dict[str, Any]]:
+def _columns(mechanism: Mechanism, joint: Joint, told: Foreseen) -> Iterator[Record]:
     """Each column with its expected error, and an interval for each of its values."""
     by = {part.name: part for part in told.parts[:-1] or told.parts}
     errors = _errors(mechanism, joint)
@@ -133,7 +139,7 @@ def _columns(mechanism: Mechanism, joint: Joint, told: Foreseen) -> Iterator[dic
         }
 
 
-def _values(column: Column, p: Floats, wide: Floats) -> list[dict[str, Any]]:
+def _values(column: Column, p: Floats, wide: Floats) -> list[Record]:
     order = sorted(range(column.size), key=lambda i: -float(p[i]))[:SHOWN]
     return [
         {"label": MISSING if (x := column.labels[i]) is None else x, "share": float(p[i]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
@@ -20,6 +20,9 @@ from sfumato.releasing.notices import small_cells
 from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source
 
+if TYPE_CHECKING:
+    from sfumato.studio.hands import Asked
+
 GREEN, AMBER, RED, NONE = "green", "amber", "red", "none"
 Light = dict[str, str]
 
@@ -28,7 +31,7 @@ def light(name: str, colour: str, title: str, text: str) -> Light:
     return {"name": name, "colour": colour, "title": title, "text": text}
 
 
-def of_rows(view: dict[str, Any]) -> Light:
+def of_rows(view: Asked) -> Light:
     """Whether there are enough rows for what is asked."""
     lost = [c["name"] for c in view["columns"] if c["points"] is None]
     worth = view["worth"]
@@ -72,7 +75,7 @@ def guessed_from(source: Source, wishes: Wishes, keep: Sequence[str]) -> float:
     return float(pc.sum(best.column("n_max")).as_py() / pc.sum(found.column("n")).as_py())
 
 
-def of_kept(keep: Sequence[str], guessed: float | None, view: dict[str, Any]) -> Light:
+def of_kept(keep: Sequence[str], guessed: float | None, view: Asked) -> Light:
     """Whether columns that pass untouched tell more of the secret than the release itself may."""
     if not keep:
         return light("kept", GREEN, "Nothing is kept as it is", "Every released column went through the mechanism.")

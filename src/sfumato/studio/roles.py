@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import InputError
 from sfumato.releasing.wishes import EVERY, Wishes, usual_cap
+
+if TYPE_CHECKING:
+    from sfumato.studio.hands import Asked
 
 ROLES = ("secret", "useful", "keep", "out")
 Bins = dict[str, int | str | list[float]]
@@ -26,7 +29,7 @@ class Roles:
     public: bool = False  # everybody knows which values there can be
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], columns: Sequence[str]) -> Roles:
+    def of(cls, given: Asked, columns: Sequence[str]) -> Roles:
         """What a page sent, as far as it is about columns that there are; rules count for what is counted."""
         roles = given.get("roles") or {}
         by = {role: tuple(c for c in columns if roles.get(c, "out") == role) for role in ROLES}

@@ -5,16 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import shlex
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from sfumato.releasing.wishes import EVERY
+from sfumato.sources.dialect import READING
 from sfumato.studio.roles import Roles
 
-READING = ("na", "counts", "delimiter", "encoding", "sheet")
+if TYPE_CHECKING:
+    from sfumato.frames import Record
+    from sfumato.releasing.basis import Basis
+    from sfumato.releasing.wishes import Wishes
+    from sfumato.studio.hands import Asked
 
 
-def command(table: str, roles: Roles, design: Mapping[str, Any], out: str, more: Mapping[str, Any]) -> str:
+def command(table: str, roles: Roles, design: Asked, out: str, more: Asked) -> str:
     """The command line of a release; `design` is what it is designed from, `more` what else was said."""
     words = ["sfumato", "release", table, *_named("--secret", roles.secret), *_named("--useful", roles.useful)]
     words += _named("--keep", roles.keep)
@@ -35,7 +40,7 @@ def command(table: str, roles: Roles, design: Mapping[str, Any], out: str, more:
     return shlex.join([*words, "--out", out])
 
 
-def python(table: str, roles: Roles, design: Mapping[str, Any], out: str, more: Mapping[str, Any]) -> str:
+def python(table: str, roles: Roles, design: Asked, out: str, more: Asked) -> str:
     """The same in Python."""
     read = {name: more[name] for name in READING if more.get(name)}
     own = f"sf.open_source({table!r}, {_arguments(read)})" if read else repr(table)
@@ -58,7 +63,7 @@ def python(table: str, roles: Roles, design: Mapping[str, Any], out: str, more: 
     return "\n".join(lines) + "\n"
 
 
-def design_of(basis: Any, wishes: Any) -> dict[str, Any]:
+def design_of(basis: Basis, wishes: Wishes) -> Record:
     """What a design was made from, as options say it."""
     noise = None if basis.source is not None else basis.within.joint.noise
     return {
@@ -79,5 +84,5 @@ def _edges(rule: Sequence[float]) -> str:
     return ";".join(f"{x:g}" if float(f"{x:g}") == x else repr(x) for x in rule) + (";" if len(rule) == 1 else "")
 
 
-def _arguments(given: Mapping[str, Any]) -> str:
+def _arguments(given: Asked) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in given.items() if value not in (None, False, "", [], {}, ()))

@@ -6,17 +6,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import InputError, SfumatoError, bug, designed_epsilon
 from sfumato.studio.hands import Hand, Hands, Unwanted
 from sfumato.studio.private import Folder, Incoming, checked_name
 
+if TYPE_CHECKING:
+    from sfumato.studio.hands import Asked
+
 STOPS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0)  # levels of the slider, in nats
 FIRST = 1.0  # where it stands at first
-READING = ("na", "counts", "delimiter", "encoding", "sheet")
 EMPTY: dict[str, Any] = {"roles": {}, "bins": {}, "rare": {}, "missing": "category", "public": False}
 
 
@@ -59,7 +61,7 @@ class Visit:
         self.state.update(values)
         self._send({"put": values})
 
-    def told(self, news: Mapping[str, Any]) -> None:
+    def told(self, news: Asked) -> None:
         """What a worker says while it works."""
         rest = dict(news)
         view = rest.pop("design", None)
@@ -103,17 +105,17 @@ class Visit:
 
     # the table
 
-    async def open(self, path: Path, name: str, spelled: str, reading: Mapping[str, Any]) -> None:
+    async def open(self, path: Path, name: str, spelled: str, reading: Asked) -> None:
         """Read a table and show its columns."""
         self.forget()
         self.table, self.spelled, self.reading = path, spelled, dict(reading)
         self.put(table=None, release=None, choice=EMPTY, reading=dict(reading), busy={"what": f"reading {name}"})
         with self.refusing("table"):
-            found = await self.hand.do("open", self.told, path=str(path), name=name, reading=read_as(reading))
+            found = await self.hand.do("open", self.told, path=str(path), name=name, reading=dict(reading))
             roles = {column["name"]: "out" for column in found["columns"]}
             self.put(table=found, choice={**EMPTY, "roles": roles})
 
-    async def taken(self, upload: Incoming, reading: Mapping[str, Any]) -> None:
+    async def taken(self, upload: Incoming, reading: Asked) -> None:
         """An upload that has come: the one before it is forgotten."""
         before, self.upload = self.upload, upload
         await self.open(upload.path, upload.path.name, upload.path.name, reading)
@@ -132,7 +134,7 @@ class Visit:
 
     # columns and designs
 
-    def choose(self, choice: Mapping[str, Any]) -> None:
+    def choose(self, choice: Asked) -> None:
         """Columns were chosen, bins moved: the newest choice counts, and what is made for an older one is given up."""
         known = {**EMPTY, **{k: choice[k] for k in EMPTY if k in choice}}
         self.stop_search()
@@ -223,7 +225,7 @@ class Visit:
 
     # release
 
-    async def say(self, asked: Mapping[str, Any]) -> None:
+    async def say(self, asked: Asked) -> None:
         """What has to be read before a release, and the command and lines that would make it."""
         with self.refusing("release"):
             at, out, more = self._asked(asked)
@@ -233,7 +235,7 @@ class Visit:
             )
             self.put(notices=told, said=said)
 
-    async def release(self, asked: Mapping[str, Any]) -> None:
+    async def release(self, asked: Asked) -> None:
         """Write the files of a release, to a folder of this machine or for downloads."""
         self.put(release=None, busy={"what": "releasing"})
         with self.refusing("release"):
@@ -250,7 +252,7 @@ class Visit:
             names = {key: path.name for key, path in self.files.items()}
             self.put(release={**found, "files": names, "folder": str(out) if folder else None, "epsilon": at})
 
-    def _asked(self, asked: Mapping[str, Any]) -> tuple[float, str, dict[str, Any]]:
+    def _asked(self, asked: Asked) -> tuple[float, str, dict[str, Any]]:
         """The level, the name of the table, and the other options of a release."""
         at = self.state["epsilon"]
         if f"{at:g}" not in self.state["designs"]:
@@ -323,11 +325,3 @@ def nearest_first(stops: Sequence[float], epsilon: float) -> list[float]:
     [2.0, 1.0, 0.5]
     """
     return sorted(stops, key=lambda at: max(at / epsilon, epsilon / at))
-
-
-def read_as(reading: Mapping[str, Any]) -> dict[str, Any]:
-    """How text is read, as `open_source` has it; empty fields are found out."""
-    out = {name: str(reading[name]) for name in READING if reading.get(name)}
-    if out.get("delimiter") in ("\\t", "tab"):
-        out["delimiter"] = "\t"
-    return out

@@ -12,10 +12,13 @@ import signal
 import sys
 import threading
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from sfumato.errors import SfumatoError, bug, out_of_memory
 from sfumato.processes import receive, send
+
+if TYPE_CHECKING:
+    from sfumato.studio.desk import Desk
 
 
 class Unwanted(BaseException):
@@ -25,7 +28,7 @@ class Unwanted(BaseException):
 class Telling:
     """How a job speaks to the server while it works."""
 
-    def __init__(self, out: Any) -> None:
+    def __init__(self, out: BinaryIO) -> None:
         self.out, self.job, self.unwanted = out, 0, -1
 
     def __call__(self, **told: Any) -> None:
@@ -53,7 +56,7 @@ def main() -> None:
         send(out, {"job": order["job"], **_done(desk, order)})
 
 
-def _listen(stream: Any, tell: Telling, waiting: queue.Queue[Any]) -> None:
+def _listen(stream: BinaryIO, tell: Telling, waiting: queue.Queue[Any]) -> None:
     try:
         while True:
             order = receive(stream)
@@ -65,7 +68,7 @@ def _listen(stream: Any, tell: Telling, waiting: queue.Queue[Any]) -> None:
         os._exit(0)  # whatever is under way: nobody is left to tell
 
 
-def _done(desk: Any, order: dict[str, Any]) -> dict[str, Any]:
+def _done(desk: Desk, order: dict[str, Any]) -> dict[str, object]:
     try:
         return {"done": getattr(desk, order["what"])(**order["given"])}
     except Unwanted:

@@ -75,7 +75,7 @@ class Survey:
         return cls(asked, made.mechanism, title, introduction, note=made.note, whole=isinstance(made.mechanism, Bundle))
 
     @classmethod
-    def of_mechanism(cls, mechanism: Any, *, title: str = "Survey", introduction: str = "") -> Survey:
+    def of_mechanism(cls, mechanism: object, *, title: str = "Survey", introduction: str = "") -> Survey:
         """The survey that fills a mechanism's columns."""
         made = known(mechanism)
         columns = {c.name: c for part in parts_of(made) for c in part.reading}

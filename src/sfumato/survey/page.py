@@ -7,7 +7,7 @@ import hashlib
 import json
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import msgspec
@@ -19,6 +19,9 @@ from sfumato.survey.answers import parts_of, survey_id
 from sfumato.survey.words import Language
 
 if TYPE_CHECKING:
+    from jinja2 import Template
+
+    from sfumato.frames import Record
     from sfumato.survey.asking import Survey
 
 FEW = 8  # choices that are shown one below the other; more are a list to open
@@ -87,14 +90,14 @@ def _data(survey: Survey, words: Language, collector: str | None) -> str:
     return text
 
 
-def _claim(survey: Survey) -> dict[str, Any] | None:
+def _claim(survey: Survey) -> Record | None:
     """What the page must prove before it asks: the level of the record, or of the secret for any distribution, be it
     the first promise or a cap beside one over a set."""
     claim = survey.mechanism.claim
     if claim is None:
         return None
     if isinstance(claim, Promise):
-        about = {"about": "record" if survey.whole else "secret", "epsilon": claim.epsilon}
+        about: Record = {"about": "record" if survey.whole else "secret", "epsilon": claim.epsilon}
         return about if claim.assuming == "nothing" else None
     for one in (claim, *claim.also):
         anywhere = one.notion in ("rldp", "lip") and one.within is not None and one.within.kind == "anything"
@@ -120,7 +123,7 @@ def _text(name: str) -> str:
 
 
 @cache
-def _template() -> Any:
+def _template() -> Template:
     from jinja2 import Environment, StrictUndefined
 
     return Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True).from_string(_text("page.html"))
