@@ -109,7 +109,7 @@ def _rules(
     return {**told, **(automatic_edges(source, free) if free else {})}, source
 
 
-def _ruled(labels: Mapping[str, Sequence[Any] | Column]) -> dict[str, Any]:
+def _ruled(labels: Mapping[str, Sequence[object] | Column]) -> dict[str, Any]:
     """The bins of columns that were given whole."""
     given = {n: c for n, c in labels.items() if isinstance(c, Column)}
     parts = {n: c.dtype for n, c in given.items() if c.dtype in DATE_PARTS}
@@ -167,7 +167,7 @@ def _threshold(rare: Rare, name: str, rows: Ints) -> float:
 
 
 def _coded(
-    name: str, groups: list[Any], rows: Ints, rule: Floats | str | None, least: float, other: str
+    name: str, groups: list[Label], rows: Ints, rule: Floats | str | None, least: float, other: str
 ) -> tuple[Column, Ints]:
     """The column's rule, and the code of each group."""
     if rule is not None and not isinstance(rule, str):
@@ -188,7 +188,7 @@ def _coded(
     return column, np.array([place[other if x in rare else x] for x in groups], np.int64)
 
 
-def _check_fixed(labels: Mapping[str, Sequence[Any] | Column], bins: Mapping[str, Any], rare: Rare) -> None:
+def _check_fixed(labels: Mapping[str, Sequence[object] | Column], bins: Mapping[str, Any], rare: Rare) -> None:
     """Labels that are given can be neither bins nor grouped by how rare they are."""
     twice = [n for n in labels if n in bins or (isinstance(rare, Mapping) and n in rare)]
     if twice:
@@ -196,7 +196,7 @@ def _check_fixed(labels: Mapping[str, Sequence[Any] | Column], bins: Mapping[str
 
 
 def _fixed(
-    name: str, labels: Sequence[Any] | Column, groups: list[Any], unseen: Unseen
+    name: str, labels: Sequence[object] | Column, groups: list[Label], unseen: Unseen
 ) -> tuple[Column, Ints]:
     """The column with the labels that were given, and the code of each group."""
     if isinstance(labels, Column):

@@ -34,8 +34,8 @@ def confirm(made: Mechanism | Bundle) -> bool:
         check_coverage(part)
     try:
         found = kernel.admitted(msgspec.json.encode(record))
-        for part in found.parts if isinstance(made, Bundle) else [found]:
-            if not all(_quick(part, claim) for claim in part.claims):
+        for own in [found] if isinstance(found, kernel.verdict.Mechanism) else found.parts:
+            if not all(_quick(own, claim) for claim in own.claims):
                 return False
         kernel.judged(found)
     except kernel.Beyond:

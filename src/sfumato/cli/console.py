@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sfumato.cli.plain import ALONE, named, paragraph, window
 from sfumato.cli.plain import table as plain_table
@@ -272,7 +272,10 @@ def ticking(what: str, total: int) -> Iterator[Callable[[int, str], None]]:
         yield lambda done, last: running.update(task, completed=done, last=printable(last))
 
 
-def show_answer(told: Record | Sequence[tuple[str, str]]) -> None:
+Answer: TypeAlias = "Record | Sequence[tuple[str, str]]"  # what a command found, for programs or for people
+
+
+def show_answer(told: Answer) -> None:
     """What a command found: a document for programs, or lines for people."""
     if isinstance(told, dict):
         document(told)

@@ -38,6 +38,7 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     from sfumato.cli.wording import release_document, release_lines
     from sfumato.datasets import adult
     from sfumato.drawing.decoding import GUESS
+    from sfumato.estimation.result import Estimate
     from sfumato.releasing import Session, Wishes
     from sfumato.releasing.files import Files
     from sfumato.releasing.flow import DrawOptions
@@ -66,6 +67,7 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     proof = _verified(out / "released.mechanism.json")
     tell("", f"The claim holds: {level(proof.level, LEVEL)}, proved again from the integers in the file.")
     tell("4. What the released rows still tell", f"sfumato estimate {files.table}")
+    assert isinstance(done.estimate, Estimate)  # of a single mechanism
     rows = _compared(done.estimate, adult("sex", "race"))
     if as_json:
         document({**release_document(mechanism, done), "estimate": [r._asdict() for r in rows], "demo_table": table})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sfumato.cli.console import Screen, notice, show_answer
+from sfumato.cli.console import Answer, Screen, notice, show_answer
 from sfumato.cli.grouping import Grouped
 from sfumato.cli.options import (
     Many,
@@ -71,7 +71,8 @@ def design(
         notice(told)
     made, proof = plan.mechanism, plan.certificate
     if as_json:
-        answer: Any = {**mechanism_document(made, proof), "files": {"mechanism": out}, "notes": list(plan.notes)}
+        notes = list(plan.notes)
+        answer: Answer = {**mechanism_document(made, proof), "files": {"mechanism": out}, "notes": notes}
     else:
         answer = [*promise(made, proof), *(("note", note) for note in plan.notes), ("mechanism", str(out))]
     plan.keep()

@@ -33,11 +33,13 @@ from sfumato.cli.options import (
 from sfumato.errors import InputError, listed
 
 if TYPE_CHECKING:
+    from sfumato.frames import Datum
     from sfumato.releasing import Session, Wishes
     from sfumato.releasing.files import Files
     from sfumato.releasing.flow import DrawOptions
     from sfumato.releasing.ledger_place import Account
     from sfumato.sources import Where
+    from sfumato.sources.places import Place
 
 NOT_ATOMIC = (
     "Rows go to standard output as they are drawn. A pipe cannot be all or nothing: if this ends with an error, "
@@ -182,10 +184,10 @@ def command_line(ctx: click.Context) -> str:
     return shlex.join(words)
 
 
-def _told(value: Any) -> str:
+def _told(value: Datum) -> str:
     if isinstance(value, (tuple, list)):
         return ",".join(_told(x) for x in value)
-    return str(value.name) if hasattr(value, "with_name") else f"{value:g}" if isinstance(value, float) else str(value)
+    return value.name if isinstance(value, (Path, Place)) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _foreseen(session: Session, anyway: bool) -> None:
@@ -233,8 +235,9 @@ def _stream(session: Session, options: DrawOptions, form: str | None, raw_cells:
     drawing = session.check(options)
     story(NOT_ATOMIC, err=True)
     rows = drawing.streamed(sys.stdout.buffer, form or "csv", raw_cells=raw_cells)
-    names = listed([c.name for c in drawing.flow.columns])
-    story(f"Released {rows:,} rows with {names}: {drawing.flow.mechanism.claim.sentence}.", err=True)
+    names, claim = listed([c.name for c in drawing.flow.columns]), drawing.flow.mechanism.claim
+    promised = "no privacy is claimed" if claim is None else claim.sentence
+    story(f"Released {rows:,} rows with {names}: {promised}.", err=True)
     if options.decode not in ("symbols", "guess"):
         story(f"There is no manifest: whoever estimates from them must say --decode {options.decode}.", err=True)
     if options.seed is not None:

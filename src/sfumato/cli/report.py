@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from sfumato.cli.console import document, pairs, progress
 from sfumato.cli.options import force_option, json_option
 from sfumato.decimals import LEVEL, level
+
+if TYPE_CHECKING:
+    from sfumato.drawing.manifest import Manifest
+    from sfumato.estimation.bundle_tables import BundleEstimate
+    from sfumato.estimation.result import Estimate
+    from sfumato.mechanism import Bundle, Mechanism
 
 
 @click.command()
@@ -73,7 +79,7 @@ def report(
         )
 
 
-def _read(released: Path, mechanism: Any) -> tuple[Any, Any]:
+def _read(released: Path, mechanism: Mechanism | Bundle) -> tuple[Estimate | BundleEstimate | None, Manifest | None]:
     """The estimate from a released table, and the manifest beside it if there is one.
 
     A law too large to invert gives no estimate, as in the release itself.

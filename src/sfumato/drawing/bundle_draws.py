@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sfumato.alphabet import Array, Ints
 
 Codes = dict[str, npt.NDArray[np.int32]]  # of every column that some part reads
-Turn = slice | Ints  # every row, or those whose turn it is
+Turn = slice | npt.NDArray[np.int64]  # every row, or those whose turn it is
 
 
 class Remembering(Protocol):

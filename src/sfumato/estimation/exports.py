@@ -47,7 +47,7 @@ def tidy(found: Estimate | BundleEstimate, level: float = 0.95) -> Iterator[Reco
                 yield _record(side.alphabet.names, side.alphabet.label(i), share, float(low[i]), float(high[i]))
 
 
-def tidy_csv(found: Estimate | BundleEstimate, level: float = 0.95) -> str:
+def tidy_csv(found: Estimate | BundleEstimate | None, level: float = 0.95) -> str:
     """The records as CSV that a spreadsheet opens; only the head where there is no estimate."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -46,7 +46,7 @@ def evidence(entry: Entry) -> Evidence:
     return Evidence.DELIVERED if manifest.entry == entry.token and whole else Evidence.UNKNOWN
 
 
-def named(target: Where | str | None) -> str | None:
+def named(target: Where | str | os.PathLike[str] | None) -> str | None:
     """How the ledger writes down where a release goes: a whole path, or the address in a store."""
     if target is None:
         return None

@@ -81,8 +81,8 @@ class Ledger:
             return drawn_for(_mechanism(connection, mark) for mark in marks)[1]
 
     def booking(
-        self, flow: Flow, target: Where | str | None, *, people: str | None, budget: float | None = None,
-        same_values: bool = False, memoise: str | None = None, person: str | None = None,
+        self, flow: Flow, target: Where | str | os.PathLike[str] | None, *, people: str | None,
+        budget: float | None = None, same_values: bool = False, memoise: str | None = None, person: str | None = None,
     ) -> Reserved:
         """Reserve a place for a release, or refuse it with what is left."""
         people = tidy(people or "")

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.alphabet import Alphabet, Column, Label, spelled
 from sfumato.binning import value_counts
@@ -31,6 +31,9 @@ from sfumato.releasing.columns import coarser, label_counts
 from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source
 from sfumato.tabulation import arranged, dtype_of
+
+if TYPE_CHECKING:
+    from sfumato.sources.places import Where
 
 COMMON = 0.01  # of the people: labels that so many have are wanted, and no more ε than they need is spent
 ALONE = Fraction(1, 4)  # of it for the secret, where columns are chosen after it: about one in as many as are chosen
@@ -61,20 +64,23 @@ class Learnt:
         return replace(Joint.uniform(alphabet, Alphabet.of()), noise=self.noise), self.place
 
 
-def learnt(source: Source, wishes: Wishes, seed: int | None, path: Any = None, first: Learnt | None = None) -> Learnt:
+def learnt(
+    source: Source, wishes: Wishes, seed: int | None, path: Where | None = None, first: Learnt | None = None
+) -> Learnt:
     """What the table tells of its labels and edges, or told before, if it is a file and that is kept beside it.
 
     Without useful columns it tells the secret's, for a part of what labels may cost; `first` is what it told so.
     """
     _check_reading(source, wishes)
-    place = _place(path, wishes) if seed is None and isinstance(path, Path) else None
+    file = path if seed is None and isinstance(path, Path) else None
+    place = None if file is None else _place(file, wishes)
     told = _said(wishes)
-    if place is not None and place.exists():
-        if path.stat().st_mtime > place.stat().st_mtime:
+    if file is not None and place is not None and place.exists():
+        if file.stat().st_mtime > place.stat().st_mtime:
             raise InputError(
                 f"was written after {place.name}, which tells of the table as it was",
                 next="Remove that file if the rows are others: what is told is then drawn anew, at its own ε_d. If "
-                "they are the same, touch it.", where=path.name,
+                "they are the same, touch it.", where=file.name,
             )
         kept = load_counts(place)
         columns = {c.name: c for c in (*kept.secret.columns, *kept.useful.columns)}

@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.alphabet import Alphabet, Column, find_column, spelled
 from sfumato.arrow import as_labels
@@ -27,6 +27,11 @@ from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source
 from sfumato.tabulation import MOST_CELLS as MOST_OF_A_TABLE
 from sfumato.uncertainty import Anything
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sfumato.alphabet import Label
 
 MOST_CELLS = 1_000  # of the table of secret and useful columns, where nobody named them
 ROWS_IN_A_CELL = 5  # on average at least, or the confidence ball is too wide to be of use
@@ -207,9 +212,9 @@ def coarser(name: str) -> str:
     return f"Bin it ({binned(name, 5)}), group rare labels ({grouped(name)})"
 
 
-def label_counts(source: Source, names: Sequence[str]) -> tuple[dict[str, Counter[Any] | None], int]:
+def label_counts(source: Source, names: Sequence[str]) -> tuple[dict[str, Counter[Label] | None], int]:
     """The labels of each column with their rows (None when there are too many, or they are no labels), and all rows."""
-    found: dict[str, Counter[Any] | None] = {name: Counter() for name in names}
+    found: dict[str, Counter[Label] | None] = {name: Counter() for name in names}
     rows = 0
     for batch in source.batches(list(names)):
         rows += batch.num_rows
@@ -218,7 +223,7 @@ def label_counts(source: Source, names: Sequence[str]) -> tuple[dict[str, Counte
     return found, rows
 
 
-def with_labels(known: Counter[Any] | None, values: Any, name: str) -> Counter[Any] | None:
+def with_labels(known: Counter[Label] | None, values: pa.Array, name: str) -> Counter[Label] | None:
     """Labels counted so far with those of one more batch; None once there are too many, or they are no labels."""
     if known is None:
         return None
@@ -231,7 +236,7 @@ def with_labels(known: Counter[Any] | None, values: Any, name: str) -> Counter[A
     return known if len(known) <= MOST_COUNTED else None
 
 
-def size_of(labels: Counter[Any] | None, wishes: Wishes, name: str, rows: int) -> int | None:
+def size_of(labels: Counter[Label] | None, wishes: Wishes, name: str, rows: int) -> int | None:
     """How many labels the column will have, or None when it is not categorical."""
     if (given := (wishes.labels or {}).get(name)) is not None:
         return given.size if isinstance(given, Column) else len(given)
@@ -247,7 +252,7 @@ def size_of(labels: Counter[Any] | None, wishes: Wishes, name: str, rows: int) -
     return len(kept) + (len(kept) < len(labels))
 
 
-def _dated(labels: Counter[Any] | None, part: str) -> set[str]:
+def _dated(labels: Counter[Label] | None, part: str) -> set[str]:
     """The parts of dates among labels; where they are too many to have been counted, as many as there may be."""
     if labels is None:
         return {str(i) for i in range(MOST_LABELS)}

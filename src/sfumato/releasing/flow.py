@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,9 @@ from sfumato.releasing.checking import Checked
 from sfumato.releasing.ledger_place import Booking, Memo
 from sfumato.releasing.threads import ahead, in_order
 from sfumato.sources import RowSource, Source
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import Array
 
 Names = str | Sequence[str] | None
 Progress = Callable[[int], None]  # told the number of rows drawn so far
@@ -105,7 +108,7 @@ class Flow:
         return replace(self, memo=place.memo, entry=place.token)
 
     @property
-    def mechanism(self) -> Any:
+    def mechanism(self) -> Mechanism | Bundle:
         """The mechanism, or the bundle."""
         return self.checked.mechanism
 
@@ -145,7 +148,7 @@ class Flow:
         names = [c.name for c in self.columns]
         return pa.RecordBatch.from_arrays([arrays[i] for i in self.order], names=names)
 
-    def _codes(self, batch: pa.RecordBatch, first_row: int) -> Any:
+    def _codes(self, batch: pa.RecordBatch, first_row: int) -> Array | dict[str, Array]:
         """Input codes x = s·|U| + u, narrow where they fit; of a bundle, the codes of each column."""
         made, both = self.mechanism, self.mechanism.reads == "both"
         columns = (*(made.secret.columns if both else ()), *made.useful.columns)

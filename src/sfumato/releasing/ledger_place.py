@@ -5,12 +5,12 @@ Ledgers live in a folder of their own; a release only knows what it needs of one
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.errors import At, DataError, InputError
@@ -18,6 +18,7 @@ from sfumato.mechanism.law import Words
 from sfumato.mechanism.memory import memory_key, remembered
 
 if TYPE_CHECKING:
+    from sfumato.alphabet import Array
     from sfumato.frames import Record
     from sfumato.releasing.flow import Flow
     from sfumato.sources.places import Where
@@ -34,7 +35,7 @@ class Memo:
         """The same people, with a key for one part of a bundle: its answers share no words with another's."""
         return replace(self, key=memory_key(self.key, name))
 
-    def words(self, people: pa.Array, codes: npt.NDArray[Any], count: int, first_row: int) -> Words:
+    def words(self, people: pa.Array, codes: Array, count: int, first_row: int) -> Words:
         """The random words [i·count] of every record."""
         names = names_of(people, self.column, first_row).to_pylist()
         drawn = [remembered(self.key, n.encode(), int(c), count) for n, c in zip(names, codes, strict=True)]
@@ -77,7 +78,7 @@ class Book(Protocol):
     """A ledger, as far as a release knows it."""
 
     def booking(
-        self, flow: Flow, target: Where | str | None, *, people: str | None, budget: float | None,
+        self, flow: Flow, target: Where | str | os.PathLike[str] | None, *, people: str | None, budget: float | None,
         same_values: bool, memoise: str | None, person: str | None,
     ) -> Booking:
         """Reserve a place for the release, or refuse it."""
@@ -88,7 +89,7 @@ class Unbooked:
 
     token: str | None = None
     memo: Memo | None = None
-    account: dict[str, Any] | None = None
+    account: Record | None = None
 
     def ready(self, rows: int | None) -> None:
         return None
@@ -113,7 +114,7 @@ class Account:
     memoise: str | None = None
     person: str | None = None
 
-    def booking(self, flow: Flow, target: Where | str | None) -> Booking:
+    def booking(self, flow: Flow, target: Where | str | os.PathLike[str] | None) -> Booking:
         """The place of a release in the ledger, if there is one."""
         if self.ledger is not None:
             return self.ledger.booking(

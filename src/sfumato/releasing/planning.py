@@ -27,7 +27,9 @@ from sfumato.tabulation import tabulate
 from sfumato.uncertainty import Anything, ChiSquareBall, UncertaintySet
 
 if TYPE_CHECKING:
+    from sfumato.designers.base import Design
     from sfumato.designers.outlook import Foreseen
+    from sfumato.sources.source import TableLike
 
 MANY = 100  # labels; when half of the rows have one of their own, the column is no category
 SINGLE = {  # wishes that only a single mechanism can have, with what they are when nobody wishes them
@@ -92,8 +94,8 @@ class Plan:
 
 
 def plan(
-    table: Any, secret: str | Sequence[str], epsilon: float, useful: str | Sequence[str] = (), *,
-    keep: Sequence[str] = (), reference: Any = None, split: float | None = None, counts: str | None = None,
+    table: TableLike, secret: str | Sequence[str], epsilon: float, useful: str | Sequence[str] = (), *,
+    keep: Sequence[str] = (), reference: TableLike | None = None, split: float | None = None, counts: str | None = None,
     origin: str = "private", seed: int | None = None, listener: Listener | None = None, **wishes: Any,
 ) -> Plan:
     """Count a table and design for it: one mechanism for secret and useful columns, or a bundle for many.
@@ -124,8 +126,8 @@ def plan(
 
 
 def planned(
-    source: Source, wishes: Wishes, *, keep: Sequence[str] = (), reference: Any = None, fraction: float | None = None,
-    origin: str = "private", seed: int | None = None, listener: Listener,
+    source: Source, wishes: Wishes, *, keep: Sequence[str] = (), reference: TableLike | None = None,
+    fraction: float | None = None, origin: str = "private", seed: int | None = None, listener: Listener,
 ) -> Plan:
     """Choose columns, count, design, seal and certify."""
     for line in source.said:
@@ -182,7 +184,7 @@ class Counted:
     origin: str = "private"
     first: Learnt | None = None  # what was told before columns were chosen
 
-    def plan(self, found: Basis, made: Any) -> Plan:
+    def plan(self, found: Basis, made: Design) -> Plan:
         """The plan with what was designed from a basis."""
         exact = found.source is None and found.within.joint.noise is None
         seen = learned(self.joint.learned) if exact else ()
@@ -285,7 +287,7 @@ def tabulated(source: Source, wishes: Wishes, *, listener: Listener) -> Joint:
     return replace(joint, learned=(*joint.learned, *free))
 
 
-def designed(basis: Basis, wishes: Wishes, listener: Listener) -> Any:
+def designed(basis: Basis, wishes: Wishes, listener: Listener) -> Design:
     """The design over the set around the counts, with its second promise."""
     from sfumato.designers import design, options_of
 
@@ -307,7 +309,7 @@ def designed(basis: Basis, wishes: Wishes, listener: Listener) -> Any:
     return replace(made, notes=(*made.notes, f"the time limit was not needed: {wishes.method} does not search"))
 
 
-def _reached(made: Any, wishes: Wishes) -> tuple[str, ...]:
+def _reached(made: Design, wishes: Wishes) -> tuple[str, ...]:
     """What was reached, by the unit of what a method minimises."""
     from sfumato.designers.base import RELATIVE
 

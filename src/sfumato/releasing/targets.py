@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
@@ -17,17 +17,22 @@ from sfumato.atomic import FileDraft, as_output_error, check_target
 from sfumato.errors import OutputError
 from sfumato.sources.places import Place, Where, below, files_below, kind_of, size_of
 
+if TYPE_CHECKING:
+    from pyarrow import NativeFile
+
 
 class Drafted(Protocol):
     """Something being written that nobody can mistake for the target until it is published."""
 
-    target: Any
+    @property
+    def target(self) -> Where:
+        """What it will be."""
 
     @property
     def size(self) -> int:
         """Bytes written so far."""
 
-    def open(self, name: str) -> Any:
+    def open(self, name: str) -> NativeFile:
         """An Arrow stream to write to: the file itself (''), or one in the folder."""
 
     def fill(self, content: bytes, *, private: bool = False) -> None:
@@ -67,7 +72,7 @@ class FolderDraft:
     def size(self) -> int:
         return sum(size_of(below(self.hidden, parts)) for parts in files_below(self.hidden))
 
-    def open(self, name: str) -> Any:
+    def open(self, name: str) -> NativeFile:
         path = self.hidden / name
         path.parent.mkdir(parents=True, exist_ok=True)
         return pa.OSFile(str(path), "wb")
@@ -118,7 +123,7 @@ class StoreDraft:
     folder: bool = False
     names: list[str] = field(default_factory=list)
     moved: list[Place] = field(default_factory=list)
-    streams: list[Any] = field(default_factory=list)
+    streams: list[NativeFile] = field(default_factory=list)
     token: str = field(default_factory=lambda: secrets.token_hex(6))
 
     @property
@@ -132,7 +137,7 @@ class StoreDraft:
     def size(self) -> int:
         return sum(size_of(self._draft(name)) for name in self.names)
 
-    def open(self, name: str) -> Any:
+    def open(self, name: str) -> NativeFile:
         place = self._draft(name)
         if name:
             place.filesystem.create_dir(place.path.rpartition("/")[0], recursive=True)

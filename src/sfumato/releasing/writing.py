@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import pyarrow as pa
 
@@ -14,6 +14,12 @@ from sfumato.errors import At, InputError, Spot
 from sfumato.releasing.csv_text import CsvText, check_steering
 from sfumato.sources.places import Where
 from sfumato.sources.suffixes import DELIMITERS, packing_of, suffix_of
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from _typeshed import ReadableBuffer
+    from pyarrow import NativeFile
 
 GROUP_ROWS = 1 << 20  # rows of a Parquet row group
 GROUP_BYTES = 1 << 26  # and the most bytes it holds before it is written
@@ -38,7 +44,8 @@ def output(made: Made, opened: Open, target: Spot = None) -> Iterator[Callable[[
     Errors of the system are put into words about `target`; without one they are the caller's to explain.
     """
     writers: list[Writer] = []
-    worded: Any = contextlib.nullcontext if target is None else lambda: as_output_error(target)
+    def worded() -> AbstractContextManager[None]:
+        return contextlib.nullcontext() if target is None else as_output_error(target)
 
     def write(batch: pa.RecordBatch) -> None:
         with worded():
@@ -64,7 +71,7 @@ class ParquetOutput:
     def __init__(self, opened: Open, schema: pa.Schema, name: str = "") -> None:
         from pyarrow import parquet
 
-        self.file: Any = opened(name)
+        self.file: NativeFile = opened(name)
         self.writer: Any = parquet.ParquetWriter(self.file, schema)
         self.waiting: list[pa.RecordBatch] = []
 
@@ -101,8 +108,8 @@ class CsvOutput:
     ) -> None:
         _check_text(schema)
         self.rows = 0
-        self.raw: Any = opened("")
-        self.file: Any = self.raw if packing is None else pa.CompressedOutputStream(self.raw, packing)
+        self.raw: NativeFile = opened("")
+        self.file: NativeFile = self.raw if packing is None else pa.CompressedOutputStream(self.raw, packing)
         self.text = CsvText(delimiter, len(schema.names), raw)
         self.file.write(self.text.header(schema.names))
 
@@ -123,7 +130,7 @@ class ArrowOutput:
     """Arrow's stream format, for the next program in a pipe."""
 
     def __init__(self, opened: Open, schema: pa.Schema) -> None:
-        self.file: Any = opened("")
+        self.file: NativeFile = opened("")
         self.writer: Any = pa.ipc.new_stream(self.file, schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -143,10 +150,10 @@ class Through(io.RawIOBase):
     def writable(self) -> bool:
         return True
 
-    def write(self, data: Any) -> int:
+    def write(self, data: ReadableBuffer) -> int:
         self.stream.write(data)
         self.stream.flush()
-        return len(data)
+        return memoryview(data).nbytes
 
 
 def _check_text(schema: pa.Schema) -> None:
