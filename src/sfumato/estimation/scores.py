@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +21,6 @@ from sfumato.errors import InputError
 from sfumato.estimation.inversion import IDENTIFIED, DenseInversion, Inversion, Mask, multinomial_deviations
 from sfumato.estimation.models import prior
 from sfumato.mechanism import Mechanism
-
-if TYPE_CHECKING:
-    pass
 
 NOTHING = np.zeros((0, 0))  # of a part of a table, which does not say by itself what is identified
 AT_ONCE = 4_000_000  # numbers of a block of Gaussian draws

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +12,6 @@ import pyarrow.compute as pc
 from sfumato.alphabet import CONTROL
 from sfumato.errors import At, DataError, option
 from sfumato.sources.formulas import guard, guarded
-
-if TYPE_CHECKING:
-    pass
 
 TEXTS = (pa.string(), pa.large_string())
 MOST_PIECES = 1 << 16  # combinations of labels that are kept ready as text

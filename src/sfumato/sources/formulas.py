@@ -8,15 +8,11 @@ the cells that have one and are in it undoes exactly what was done, and touches 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-
-if TYPE_CHECKING:
-    pass
 
 GUARD = "'"
 STARTS = "=+\\-@\\t\\r\\n＝＋－＠"  # also in full width, which spreadsheets read alike

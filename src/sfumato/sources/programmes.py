@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -18,9 +17,6 @@ from sfumato.sources.dialect import Said
 from sfumato.sources.meaning import Meaning, looked
 from sfumato.sources.places import Where, opened
 from sfumato.sources.source import Source, table_source
-
-if TYPE_CHECKING:
-    pass
 
 # --- .xlsx, .xls, .xlsb and .ods, read with calamine. Cells keep their types ------------------------------------------
 

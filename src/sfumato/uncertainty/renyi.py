@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,9 +15,6 @@ from sfumato.joint import Joint, checked_joint
 from sfumato.uncertainty.base import Extreme, Pairs, Worst
 from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, price, worst_pairs
 from sfumato.uncertainty.tilting import SPLIT_CLOSE
-
-if TYPE_CHECKING:
-    pass
 
 LISTED = 12  # useful values up to which the subsets behind rad_s are listed
 
