@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.certification.vertices import LISTED
 from sfumato.certification.witness import Attained
 from sfumato.errors import InputError
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from sfumato.mechanism.law import Weight, Weights
 
 SPARE = 1 + 1e-12  # for turning integers into floats and back; the ranges themselves are taken as given
-LISTED = 12
 
 
 def over_ranges(mechanism: Mechanism, within: Custom) -> Attained:

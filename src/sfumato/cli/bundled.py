@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.certification import Certificate
+from sfumato.cli.wording import _sentence
 from sfumato.cli.console import columns, document, heading, story
 from sfumato.decimals import LEVEL, at_least, level, percent
 
@@ -30,10 +31,6 @@ def promise_lines(bundle: Bundle, proof: Certificate) -> list[tuple[str, str]]:
                     "listed"),
         ("method", bundle.method),
     ]
-
-
-def _sentence(bundle: Bundle) -> str:
-    return "" if bundle.claim is None else bundle.claim.sentence
 
 
 def bundle_document(bundle: Bundle, proof: Certificate) -> Record:

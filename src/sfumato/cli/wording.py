@@ -80,7 +80,7 @@ def promise(mechanism: Mechanism | Bundle, certificate: Certificate | None) -> L
     return lines
 
 
-def _sentence(mechanism: Mechanism) -> str:
+def _sentence(mechanism: Mechanism | Bundle) -> str:
     return "" if mechanism.claim is None else mechanism.claim.sentence
 
 

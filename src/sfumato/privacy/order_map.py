@@ -12,7 +12,7 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from sfumato.alphabet import Floats
-from sfumato.privacy import renyi
+from sfumato.privacy.renyi import pairwise, widest
 from sfumato.privacy.alpha_beta import Leakage, nothing_leaks
 from sfumato.privacy.channel import Live, live
 from sfumato.privacy.measures import GAP
@@ -40,7 +40,7 @@ def leakage_map(
     seen = live(channel, None)
     columns = np.asarray(betas, dtype=np.float64)
     order = np.argsort(columns)
-    widest = np.array([renyi.widest(renyi.pairwise(seen.q, beta))[0] for beta in columns])
+    widest = np.array([widest(pairwise(seen.q, beta))[0] for beta in columns])
     row = partial(_row, seen, columns, order, widest, gap)
     if workers == 1:
         rows = [row(alpha) for alpha in alphas]

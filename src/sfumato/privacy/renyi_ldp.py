@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.privacy import renyi
+from sfumato.privacy.renyi import pairwise, widest
 from sfumato.privacy.channel import live
 from sfumato.privacy.measures import Measure, Reading
 
@@ -31,5 +31,5 @@ class RenyiLDP(Measure):
         if not self.order >= 1:
             raise InputError("order must be 1 or more", value=self.order)
         seen = live(channel, prior)
-        value, x, other = renyi.widest(renyi.pairwise(seen.q, self.order))
+        value, x, other = widest(pairwise(seen.q, self.order))
         return Reading(value, value, None, seen.witness(x, other))
