@@ -18,9 +18,9 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from sfumato.collecting import Store
-from sfumato.collecting.server import Collector, serve
+from sfumato.collecting.intake import Collector, serve
 from sfumato.mechanism import load
-from sfumato.survey.answers import survey_id
+from sfumato.survey.answer_lines import survey_id
 mechanism, store, page, port, rate = sys.argv[1:]
 law = load(mechanism)
 serve(Collector(law, Store(Path(store), survey_id(law)), Path(page).read_bytes() if page else None, rate=int(rate)), port=int(port))

@@ -27,7 +27,8 @@ import sfumato as sf
 from sfumato.alphabet import Alphabet, Column
 from sfumato.cli import cli
 from sfumato.mechanism import Cells, Claim, Mechanism
-from sfumato.releasing import partitions, read_manifest
+from sfumato.releasing import read_manifest
+from sfumato.releasing import writing as partitions
 from sfumato.releasing.targets import FolderDraft
 from sfumato.sources import delimited, open_source
 

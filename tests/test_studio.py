@@ -35,12 +35,12 @@ from sfumato.designers.aiming import Closed
 from sfumato.designers.base import Task
 from sfumato.errors import SfumatoError
 from sfumato.sources import open_source
-from sfumato.studio import handing, private, server
+from sfumato.studio import door as handing
+from sfumato.studio import private, server
 from sfumato.studio.cards import cards_of
 from sfumato.studio.desk import Desk
-from sfumato.studio.lights import guessed_from
-from sfumato.studio.roles import Roles
-from sfumato.studio.saying import command
+from sfumato.studio.levels import guessed_from
+from sfumato.studio.roles import Roles, command
 from sfumato.studio.visits import Visit
 
 CHOICE = {"roles": {"sex": "secret", "race": "useful"}, "public": True}
@@ -157,7 +157,7 @@ def test_every_file_of_the_page_is_handed_out_and_nothing_else():
 
 def test_attackers_and_errors_that_are_shown_are_those_of_the_library(desk):
     from sfumato.designers.outlook import foreseen
-    from sfumato.reporting.glance import guessers_of
+    from sfumato.reporting.attack import guessers_of
 
     view, made = desk.tell.designs[3.0], desk.designs[3.0]
     first, second = guessers_of(made.mechanism, desk.table.joint, made.certificate)

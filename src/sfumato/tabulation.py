@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.alphabet import DATE_PARTS, WEEKDAYS, Alphabet, Column, Floats, Ints, Label, find_column, spelled
-from sfumato.binning import automatic_edges, bin_edges
 from sfumato.errors import At, DataError, InputError, option, unknown
 from sfumato.errors import spelled as spelled_for
-from sfumato.grouping import grouped, keys
+from sfumato.grouping import automatic_edges, bin_edges, grouped, keys
 from sfumato.joint import Joint
 from sfumato.sources import Source, open_source
 

@@ -10,10 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sfumato.certification.confirming import confirm
-from sfumato.certification.deferred import DeferredLevel, Later
-from sfumato.certification.linear import about_anything, about_input, about_secret, alone
 from sfumato.certification.outward import log_up, up_any
-from sfumato.certification.witness import Attained, known_text
+from sfumato.certification.rationals import about_anything, about_input, about_secret, alone
+from sfumato.certification.witness import Attained, DeferredLevel, Later, known_text
 from sfumato.errors import ClaimError, InputError
 from sfumato.frames import Framed
 from sfumato.mechanism import Bundle, Claim, Mechanism, Product, load
@@ -82,7 +81,7 @@ def _over_anything(mechanism: Mechanism, within: Any, notion: str, target: float
 
 
 def _over_ball(mechanism: Mechanism, within: Any, notion: str, target: float, coarse: bool = False) -> Attained:
-    from sfumato.certification.robust import over_ball
+    from sfumato.certification.over_balls import over_ball
 
     if within.radius == 0:
         return about_secret(mechanism, within.joint, notion)
@@ -99,8 +98,8 @@ def _over_ball_coarsely(mechanism: Mechanism, within: Any, notion: str, target: 
 
 
 def _over_renyi(mechanism: Mechanism, within: Any, notion: str, target: float) -> Attained:
-    from sfumato.certification.renyi import RenyiBounds
-    from sfumato.certification.robust import over_bounds
+    from sfumato.certification.over_balls import over_bounds
+    from sfumato.certification.renyi_proofs import RenyiBounds
 
     if within.radius == 0:
         return about_secret(mechanism, within.joint, notion)
@@ -110,14 +109,14 @@ def _over_renyi(mechanism: Mechanism, within: Any, notion: str, target: float) -
 
 
 def _over_polytope(mechanism: Mechanism, within: Any, notion: str, target: float) -> Attained:
-    from sfumato.certification.vertices import over_vertices
+    from sfumato.certification.stated_sets import over_vertices
 
     everywhere, found = about_anything(mechanism), over_vertices(mechanism, within, target)
     return found if found.ratio < everywhere.ratio else everywhere
 
 
 def _over_custom(mechanism: Mechanism, within: Any, notion: str, target: float) -> Attained:
-    from sfumato.certification.ranges import over_ranges
+    from sfumato.certification.stated_sets import over_ranges
 
     everywhere, found = about_anything(mechanism), over_ranges(mechanism, within)
     return found if found.ratio < everywhere.ratio else everywhere
@@ -143,7 +142,7 @@ def proved(
     if within.kind not in _OVER:
         raise InputError(f"levels over a set of kind {within.kind!r} cannot be proved yet.")
     if unlisted(mechanism):
-        from sfumato.certification.composed import bounded
+        from sfumato.certification.together import bounded
 
         found = bounded(mechanism, lambda m: proved(m, notion, within), whole_record=notion != "rldp")
         if notion in BELIEFS:
@@ -160,7 +159,7 @@ def proved(
         found = _OVER[within.kind](mechanism, within, "rldp", target)
         if not isinstance(within, ChiSquareBall) or found.ratio <= target or not math.isfinite(target):
             return found
-        from sfumato.certification.shifts import shifts_over_ball
+        from sfumato.certification.shift_proofs import shifts_over_ball
 
         return shifts_over_ball(mechanism, within.joint, within.radius, target, found, notion)
     return _OVER[within.kind](mechanism, within, notion, target)
@@ -212,7 +211,7 @@ def _leakage(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]
     joint = None if claim.within is None else claim.within.joint
     if isinstance(mechanism.law, Product) and unlisted(mechanism):
         return _leakage_of_parts(mechanism, mechanism.law, claim), {}
-    from sfumato.certification.leakage import leakage_level
+    from sfumato.certification.leakage_proofs import leakage_level
 
     found = leakage_level(mechanism, claim.alpha, claim.beta, joint)
     return found.level, found.where
@@ -239,7 +238,7 @@ def _average(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]
     if unlisted(mechanism):  # I(S;Y) is a mean of logarithms that LIP bounds one by one
         worst = proved(mechanism, "lip", claim.within).ratio
         return (math.inf if worst == math.inf else log_up(worst)), {}
-    from sfumato.certification.average import secret_information
+    from sfumato.certification.side_channels import secret_information
 
     return secret_information(mechanism, claim.within.joint), {}
 

@@ -53,7 +53,7 @@ def audit(
         raise InputError("--released and --truth go together: an audit of a table needs both, row by row.")
     mechanism = load(file)
     if isinstance(mechanism, Bundle):
-        from sfumato.cli.bundled import audit_bundle
+        from sfumato.cli.wording import audit_bundle
 
         if released is not None or epsilon is not None:
             raise InputError(

@@ -199,7 +199,7 @@ def _kept(found: Comparison) -> None:
         if any(v is not None for v in by.values()):
             figures = ["–" if by.get(e) is None else f"{by[e]:.1%}" for e in named]
             rows.append([_marked(name), spark([by.get(e) for e in grid], high=1.0), *figures])
-    from sfumato.utility.limits import ceiling
+    from sfumato.utility.ceilings import ceiling
 
     top = {e: ceiling(found.joint, e) / found.joint.entropy if found.joint.entropy else 0.0 for e in grid}
     rows.append(["(ceiling)", spark([top[e] for e in grid], high=1.0), *(f"{top[e]:.1%}" for e in named)])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sfumato.cli.console import Answer, Screen, notice, show_answer
-from sfumato.cli.grouping import Grouped
+from sfumato.cli.help_groups import Grouped
 from sfumato.cli.options import (
     Many,
     Names,

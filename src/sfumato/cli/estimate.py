@@ -120,8 +120,8 @@ def _estimate_bundle(
     released: Source, bundle: Bundle, confidence: float, method: str, decode: str | None, most: int,
     csv_file: Path | None, force: bool, as_json: bool,
 ) -> None:
-    from sfumato.cli.bundled import HEAD, estimate_document, show_tables, table_rows
     from sfumato.cli.console import progress
+    from sfumato.cli.wording import HEAD, estimate_document, show_tables, table_rows
     from sfumato.estimation import estimate as estimated
 
     with progress(f"estimating from {released.name}"):

@@ -45,7 +45,7 @@ def inspect(file: Path, outputs: int, as_json: bool) -> None:
 
     m = load(file)
     if isinstance(m, Bundle):
-        from sfumato.cli.bundled import inspect_bundle
+        from sfumato.cli.wording import inspect_bundle
 
         return inspect_bundle(file, m, as_json)
     meanings = _meanings(m, outputs)

@@ -62,7 +62,7 @@ def leak(
 
     mechanism = load(file)
     if isinstance(mechanism, Bundle):
-        from sfumato.cli.bundled import leak_bundle
+        from sfumato.cli.wording import leak_bundle
 
         leak_bundle(file, mechanism, as_json, at_a_distribution=table is not None or picture is not None)
         return

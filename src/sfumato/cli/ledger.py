@@ -67,7 +67,7 @@ def list_(path: Path, people: str | None, as_json: bool) -> None:
 def show(path: Path, number: int, as_json: bool) -> None:
     """One release, with everything the ledger knows of it."""
     from sfumato.ledgers import Ledger
-    from sfumato.ledgers.evidence import evidence
+    from sfumato.ledgers.booking import evidence
 
     book = Ledger(path, create=False)
     entry = book.entry(number)

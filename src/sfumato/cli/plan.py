@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sfumato.cli.console import Screen, columns, document, story
-from sfumato.cli.grouping import Grouped
+from sfumato.cli.help_groups import Grouped
 from sfumato.cli.options import (
     Location,
     Many,

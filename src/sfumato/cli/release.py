@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sfumato.cli.console import Screen, notice, show_answer, story
-from sfumato.cli.grouping import Grouped
+from sfumato.cli.help_groups import Grouped
 from sfumato.cli.options import (
     Location,
     Many,

@@ -13,11 +13,10 @@ import msgspec
 from sfumato.alphabet import Alphabet
 from sfumato.certification import Certificate, certificate
 from sfumato.certification.certificate import unlisted
-from sfumato.certification.linear import power_product
 from sfumato.certification.outward import log_up
+from sfumato.certification.rationals import power_product
 from sfumato.certification.together import about_record, anywhere, drawn_for
-from sfumato.composing.joining import joined
-from sfumato.composing.totals import total_levels
+from sfumato.composing.joining import joined, total_levels
 from sfumato.decimals import at_most
 from sfumato.errors import InputError
 from sfumato.joint import Joint

@@ -24,8 +24,7 @@ from sfumato.certification.sealing import MARGINS
 from sfumato.errors import ClaimError, InputError, designed_epsilon, unknown
 from sfumato.mechanism import Cells, Claim, Law, Mechanism, Unary
 from sfumato.mechanism.file import record_of
-from sfumato.mechanism.memory import memory_key, remembered
-from sfumato.mechanism.records_of_people import joint_code, record_codes
+from sfumato.mechanism.records_of_people import joint_code, memory_key, record_codes, remembered
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Labels

@@ -13,10 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.drawing.decoding import GUESS, Decoder
-from sfumato.drawing.kernels import Kernel, compiled_kernel, numba_allowed, plain_kernel
 from sfumato.drawing.manifest import OutputColumn
 from sfumato.drawing.randomness import Lane, WordSource
-from sfumato.drawing.sampling import ROWS_WORTH_NUMBA
+from sfumato.drawing.sampling import ROWS_WORTH_NUMBA, Kernel, compiled_kernel, numba_allowed, plain_kernel
 from sfumato.errors import InputError
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle import ANSWER, TURN, answer_labels

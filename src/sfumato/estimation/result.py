@@ -13,8 +13,7 @@ import numpy as np
 from sfumato.alphabet import MISSING, Alphabet, Column, Floats
 from sfumato.errors import InputError, unknown
 from sfumato.estimation.functionals import summed
-from sfumato.estimation.identifiable import Bounds, Identifiable
-from sfumato.estimation.intervals import simultaneous
+from sfumato.estimation.intervals import Bounds, Identifiable, simultaneous
 from sfumato.estimation.inversion import COVARIANCE_CELLS, Inversion, on_simplex
 from sfumato.estimation.scores import sums
 from sfumato.estimation.tables import TableEstimate
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.axes import Axes
 
-    from sfumato.estimation.regression import Regression
+    from sfumato.estimation.numbers import Regression
     from sfumato.frames import Record
 
 
@@ -166,7 +165,7 @@ class Estimate(Framed):
 
     def logistic(self, outcome: str, on: str | Sequence[str], value: str | None = None) -> Regression:
         """The logistic regression of one column's value on other columns, as if their true table were known."""
-        from sfumato.estimation.regression import logistic
+        from sfumato.estimation.numbers import logistic
 
         return logistic(self.table(outcome, *([on] if isinstance(on, str) else on)), value)
 

@@ -19,15 +19,26 @@ from sfumato.composing import total_levels
 from sfumato.decimals import SHORT, near
 from sfumato.decimals import level as limit
 from sfumato.errors import BudgetError, InputError, checked_epsilon
-from sfumato.ledgers.booking import Reserved
-from sfumato.ledgers.entries import CHANGED, DELIVERED, REMARKS, RESERVED, VOID, Entry
-from sfumato.ledgers.evidence import Evidence, counted, evidence, named, same_inputs
+from sfumato.ledgers.booking import Evidence, Reserved, counted, evidence, named, same_inputs
+from sfumato.ledgers.entries import (
+    CHANGED,
+    DELIVERED,
+    REMARKS,
+    RESERVED,
+    VOID,
+    Entry,
+    accounts,
+    connected,
+    entries_in,
+    entry_in,
+    insert,
+    writing,
+)
 from sfumato.ledgers.memory import check_declared, key_name, made_key, repeats
 from sfumato.ledgers.persons import Persons, account, seen, tidy
-from sfumato.ledgers.store import accounts, connected, entries_in, entry_in, insert, writing
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle_file import any_record, made_of
-from sfumato.mechanism.memory import memory_key
+from sfumato.mechanism.records_of_people import memory_key
 from sfumato.processes import may_be_running, this_process
 from sfumato.releasing.ledger_place import Memo
 

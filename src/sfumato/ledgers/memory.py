@@ -13,9 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from sfumato.errors import FileFormatError, InputError, OutputError
-from sfumato.ledgers.entries import VOID, Entry
+from sfumato.ledgers.entries import VOID, Entry, marks_in
 from sfumato.ledgers.persons import Marks, Persons
-from sfumato.ledgers.store import marks_in
 
 # --- the ledger's key: random bytes in a file of its own, without which fingerprints say nothing ----------------------
 # A fingerprint is HMAC-SHA-256 of a column under this key. Whoever has the ledger alone sees which releases had the

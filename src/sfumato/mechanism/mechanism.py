@@ -189,7 +189,7 @@ class Mechanism:
 
     def _remembered(self, memo: bytes, code: int) -> bytes:
         from sfumato.mechanism.file import record_of
-        from sfumato.mechanism.memory import memory_key, remembered
+        from sfumato.mechanism.records_of_people import memory_key, remembered
 
         return remembered(memory_key(memo, record_of(self).checksum), b"", code, self.law.words)
 

@@ -12,10 +12,8 @@ from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.logs import log_or_minus_infinity, log_sum_exp
-from sfumato.privacy.renyi import pairwise, widest
-from sfumato.privacy.channel import Live, live
-from sfumato.privacy.ldp import LDP
-from sfumato.privacy.measures import GAP, Measure, Reading
+from sfumato.privacy.ldp import LDP, pairwise, widest
+from sfumato.privacy.measures import GAP, Live, Measure, Reading, live
 
 if TYPE_CHECKING:
     from sfumato.optimise.saddle.tilted import Orders

@@ -12,10 +12,9 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from sfumato.alphabet import Floats
-from sfumato.privacy.renyi import pairwise, widest
 from sfumato.privacy.alpha_beta import Leakage, nothing_leaks
-from sfumato.privacy.channel import Live, live
-from sfumato.privacy.measures import GAP
+from sfumato.privacy.ldp import pairwise, widest
+from sfumato.privacy.measures import GAP, Live, live
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,17 +13,14 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.privacy.alpha_beta import Leakage, WorstInputLeakage
-from sfumato.privacy.channel import as_channel, listed, seen_from_secret
+from sfumato.privacy.beliefs import LIP
 from sfumato.privacy.dependence import Contraction, MaximalCorrelation, TotalVariation
-from sfumato.privacy.gain import BayesLeakage, MaximalLeakage, PointwiseLeakage
-from sfumato.privacy.information import Arimoto, MaximalAlphaLeakage, Shannon, Sibson
-from sfumato.privacy.lattice import Lattice, lattice
-from sfumato.privacy.ldp import LDP
-from sfumato.privacy.lip import LIP
-from sfumato.privacy.measures import Measure, Reading
+from sfumato.privacy.gain import PML, BayesLeakage, MaximalLeakage, PointwiseLeakage
+from sfumato.privacy.inequalities import Lattice, lattice
+from sfumato.privacy.ldp import LDP, RenyiLDP
+from sfumato.privacy.measures import Measure, Reading, as_channel, listed, seen_from_secret
+from sfumato.privacy.mutual_information import Arimoto, MaximalAlphaLeakage, Shannon, Sibson
 from sfumato.privacy.order_map import LeakageMap, leakage_map
-from sfumato.privacy.pml import PML
-from sfumato.privacy.renyi_ldp import RenyiLDP
 from sfumato.privacy.rldp import RLDP
 from sfumato.uncertainty import UncertaintySet
 

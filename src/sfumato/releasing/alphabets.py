@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.alphabet import Alphabet, Column, Label, spelled
-from sfumato.binning import value_counts
 from sfumato.errors import At, InputError, binned, listed, option
+from sfumato.grouping import value_counts
 from sfumato.joint import Joint, Noise
 from sfumato.mechanism import load_counts
 from sfumato.noise import CLEAR, DIGITS, LABELS, SEEDED, Below, common, edge, round_numbers, two_sided

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.alphabet import Alphabet, Column, find_column, spelled
 from sfumato.arrow import as_labels
-from sfumato.binning import BINS, automatic_edges, many_numbers
 from sfumato.designers.aiming import Closed
 from sfumato.designers.base import Task
 from sfumato.designers.outlook import LITTLE
 from sfumato.designers.splitting import split
 from sfumato.errors import DataError, InputError, binned, grouped, listed, option
+from sfumato.grouping import BINS, automatic_edges, many_numbers
 from sfumato.joint import Joint
 from sfumato.noise import LABELS
 from sfumato.optimise.estimates.closed import untouched_errors

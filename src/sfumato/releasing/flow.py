@@ -12,11 +12,10 @@ import pyarrow as pa
 
 from sfumato.alphabet import Alphabet, Column, find_column
 from sfumato.drawing.bundle_draws import BundleSampler, decoder_of
-from sfumato.drawing.decoding import GUESS, Decoder, decoder
+from sfumato.drawing.decoding import GUESS, Decoder, TextCodes, decoder
 from sfumato.drawing.manifest import METADATA_KEY, NO_IMPRINT, Imprint, Manifest, OutputColumn, manifest_of
 from sfumato.drawing.randomness import Stream, WordSource
 from sfumato.drawing.sampling import Sampler
-from sfumato.drawing.text_codes import TextCodes
 from sfumato.errors import InputError
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.releasing.checking import Checked

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sfumato.errors import At, DataError, InputError
 from sfumato.mechanism.law import Words
-from sfumato.mechanism.memory import memory_key, remembered
+from sfumato.mechanism.records_of_people import memory_key, remembered
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Array

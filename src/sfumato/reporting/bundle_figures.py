@@ -17,7 +17,7 @@ from sfumato.estimation import BundleEstimate, TableEstimate
 from sfumato.estimation.bundle_tables import expected_estimate
 from sfumato.mechanism import Bundle
 from sfumato.mechanism.bundle_file import record_of
-from sfumato.reporting.attack import PRIORS, most_guessed, worst_belief
+from sfumato.reporting.attack import PRIORS, imprint_of, most_guessed, worst_belief
 from sfumato.reporting.figures import (
     DesignData,
     Facts,
@@ -33,7 +33,6 @@ from sfumato.reporting.figures import (
     Value,
     Worth,
 )
-from sfumato.reporting.glance import imprint_of
 
 if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate

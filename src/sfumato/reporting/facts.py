@@ -15,7 +15,17 @@ from sfumato.joint import SMALL, Joint
 from sfumato.mechanism import Mechanism
 from sfumato.mechanism.file import record_of
 from sfumato.privacy import LDP
-from sfumato.reporting.attack import PRIORS, attack_of, bounded, leaks_of, outputs_by_secret, worst_belief
+from sfumato.reporting.attack import (
+    PRIORS,
+    attack_of,
+    bounded,
+    guessers_of,
+    imprint_of,
+    leaks_of,
+    outputs_by_secret,
+    worst_belief,
+)
+from sfumato.reporting.attack import worth_of as glanced_worth
 from sfumato.reporting.curve import curve_of, precision_of
 from sfumato.reporting.figures import (
     Attack,
@@ -34,8 +44,6 @@ from sfumato.reporting.figures import (
     SideFigures,
     Value,
 )
-from sfumato.reporting.glance import guessers_of, imprint_of
-from sfumato.reporting.glance import worth_of as glanced_worth
 from sfumato.reporting.heat import heat_of
 from sfumato.uncertainty import Anything
 from sfumato.utility import ceiling, mutual_information

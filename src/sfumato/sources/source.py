@@ -1,4 +1,4 @@
-"""Source: a table that can be read in batches, whatever holds it."""
+"""Source: a table that can be read in batches, whatever holds it; one that is counted already, row by row."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from sfumato.alphabet import Ints, find_column
-from sfumato.errors import DataError, InputError
+from sfumato.arrow import numbers_of
+from sfumato.errors import At, DataError, InputError
 from sfumato.sources.dialect import Said
 from sfumato.sources.meaning import VERBATIM, Meaning
 from sfumato.sources.places import Place, Where, located
@@ -19,6 +21,10 @@ from sfumato.sources.places import Place, Where, located
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
     from pyarrow.dataset import Dataset
+
+
+# --- a table that can be read in batches, whatever holds it -----------------------------------------------------------
+
 
 BATCH_ROWS = 1 << 17  # large enough to forget the cost of a call, small enough to keep memory flat
 Reader = Callable[[Sequence[str], Sequence[str]], Iterable[pa.RecordBatch]]
@@ -208,7 +214,6 @@ def _reader_source(reader: pa.RecordBatchReader, name: str = "the record batch r
 
 def _dataset_source(dataset: Dataset) -> Source:
     """An Arrow dataset, scanned in order with little read ahead."""
-
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
         wanted = [*coded, *kept]
         try:
@@ -239,8 +244,6 @@ def _path_source(path: str | os.PathLike[str] | Place, said: Said | None = None,
 
 
 def _expanded(source: Source, counts: str) -> Source:
-    from sfumato.sources.expanded import expanded
-
     return expanded(source, counts)
 
 
@@ -286,3 +289,34 @@ OPENERS: tuple[tuple[Callable[[Any], bool], Callable[[Any], Source]], ...] = (
     (_of_package("pandas", "polars", "modin", "cudf"), _frame_source),
     (lambda x: hasattr(x, "__arrow_c_stream__"), _stream_source),
 )
+
+
+# --- each row stands for as many people as a column says --------------------------------------------------------------
+
+
+def expanded(source: Source, counts: str) -> Source:
+    """The people behind a table of counts, one row each, made as they are read."""
+    find_column(counts, source.columns, source.name)
+
+    def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        row = 0
+        for batch in source.batches([*coded, *(() if counts in coded else (counts,))], kept):
+            people = _people(batch.column(counts), counts, row)
+            row += batch.num_rows
+            chosen, ends = batch.select([*coded, *kept]), np.cumsum(people)
+            for start in range(0, int(ends[-1]) if len(ends) else 0, BATCH_ROWS):
+                at = np.searchsorted(ends, np.arange(start, min(start + BATCH_ROWS, int(ends[-1]))), side="right")
+                yield chosen.take(pa.array(at))
+
+    left = tuple(name for name in source.columns if name != counts)
+    said = tuple(x for x in source.reading.said if "number of people in each row" not in x)
+    return replace(source, columns=left, read=read, rows=None, share=None, reading=Meaning(said=said))
+
+
+def _people(values: pa.Array, name: str, first_row: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    found = numbers_of(values, name, first_row)
+    bad = np.flatnonzero(~((found >= 0) & (found == np.floor(found))))
+    if bad.size:
+        row = first_row + int(bad[0]) + 1
+        raise DataError("a count must be a whole number, zero or more", where=At(name, row=row))
+    return found.astype(np.int64)

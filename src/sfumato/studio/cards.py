@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.alphabet import DATE_PARTS, MISSING, Column, Floats, Ints, spelled
-from sfumato.binning import FEW, numbering, numbers_or_none, quantiles, round_edges, with_numbers
 from sfumato.decimals import near, percent
+from sfumato.grouping import FEW, numbering, numbers_or_none, quantiles, round_edges, with_numbers
 from sfumato.joint import SMALL
 from sfumato.releasing.columns import MOST_COUNTED, with_labels
 from sfumato.releasing.planning import MANY

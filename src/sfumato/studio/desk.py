@@ -30,10 +30,8 @@ from sfumato.sources import Source, open_source
 from sfumato.sources.dialect import reading_of
 from sfumato.studio.analysis import Analysis, Given
 from sfumato.studio.cards import Card, cards_of
-from sfumato.studio.levels import Levels, shown
-from sfumato.studio.lights import guessed_from, of_before
-from sfumato.studio.roles import Roles
-from sfumato.studio.saying import command, design_of, python
+from sfumato.studio.levels import Levels, guessed_from, of_before, shown
+from sfumato.studio.roles import Roles, command, design_of, python
 
 if TYPE_CHECKING:
     from sfumato.frames import Record

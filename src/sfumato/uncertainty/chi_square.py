@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError, unknown
 from sfumato.joint import Joint, checked_joint
-from sfumato.uncertainty.base import Extreme, Pairs, Worst
+from sfumato.uncertainty.sets import Extreme, Pairs, Worst
 from sfumato.uncertainty.tilting import (
     GAP_CLOSE,
     SPLIT_CLOSE,

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sfumato.alphabet import Floats, Ints, read_only
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.uncertainty.base import Extreme, Pairs, Worst, pairs_of
+from sfumato.uncertainty.sets import Extreme, Pairs, Worst, pairs_of
 from sfumato.uncertainty.stated import quotient
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
-from sfumato.uncertainty.base import Pairs
+from sfumato.uncertainty.sets import Pairs
 from sfumato.uncertainty.tilting import SPLIT_CLOSE, Mean, best_split
 
 if TYPE_CHECKING:

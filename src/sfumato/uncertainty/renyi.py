@@ -12,8 +12,8 @@ import numpy as np
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
 from sfumato.joint import Joint, checked_joint
-from sfumato.uncertainty.base import Extreme, Pairs, Worst
 from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, price, worst_pairs
+from sfumato.uncertainty.sets import Extreme, Pairs, Worst
 from sfumato.uncertainty.tilting import SPLIT_CLOSE
 
 LISTED = 12  # useful values up to which the subsets behind rad_s are listed

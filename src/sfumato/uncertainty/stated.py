@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
 from sfumato.joint import Joint, checked_joint
-from sfumato.uncertainty.base import Extreme, Pairs, Worst, pairs_of
+from sfumato.uncertainty.sets import Extreme, Pairs, Worst, pairs_of
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Real

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.alphabet import Floats, Ints
-from sfumato.uncertainty.base import Pairs
+from sfumato.uncertainty.sets import Pairs
 from sfumato.uncertainty.stated import quotient
 
 if TYPE_CHECKING:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from sfumato.alphabet import BigInts, Bools, Ints
     from sfumato.mechanism.law import Weights
 
+
 DEEPEST = 26  # halvings of a piece before the proof is given up
 PIECES = 50_000  # pieces in all before the proof is given up
 PATIENCE = 3  # halvings before a piece that fails at its very middle ends the proof: its multipliers are good by then

@@ -59,7 +59,6 @@ SLIP = 1e-12  # relative room for the rounding of sums of a few million terms
 @dataclass(frozen=True, slots=True, eq=False)
 class LeastInformation:
     """I(input; Y) over a set: at least `proved`, at most `found`, which is its value at `p`."""
-
     proved: float
     found: float
     p: Floats  # the distribution of the worst value found, as [s, u] (or [u])

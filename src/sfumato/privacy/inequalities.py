@@ -9,14 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.privacy.alpha_beta import Leakage, WorstInputLeakage
-from sfumato.privacy.channel import as_channel, as_prior, live
+from sfumato.privacy.beliefs import LIP
 from sfumato.privacy.dependence import Contraction, MaximalCorrelation, TotalVariation
 from sfumato.privacy.gain import BayesLeakage, MaximalLeakage, PointwiseLeakage
-from sfumato.privacy.information import Arimoto, MaximalAlphaLeakage, Shannon, Sibson
-from sfumato.privacy.ldp import LDP
-from sfumato.privacy.lip import LIP
-from sfumato.privacy.measures import Measure, Reading
-from sfumato.privacy.renyi_ldp import RenyiLDP
+from sfumato.privacy.ldp import LDP, RenyiLDP
+from sfumato.privacy.measures import Measure, Reading, as_channel, as_prior, live
+from sfumato.privacy.mutual_information import Arimoto, MaximalAlphaLeakage, Shannon, Sibson
 
 Values = Mapping[str, float]
 

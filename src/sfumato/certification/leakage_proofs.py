@@ -26,6 +26,7 @@ from sfumato.mechanism import Mechanism
 if TYPE_CHECKING:
     from sfumato.alphabet import BigInts
 
+
 LISTED_CELLS = 4_000_000
 LEAST = 1e-30  # of a suggested law on an output that occurs: any positive number is valid
 
@@ -86,7 +87,6 @@ def exact_channel(mechanism: Mechanism, joint: Joint | None) -> Exact:
 @dataclass(frozen=True, slots=True)
 class Proved:
     """A level in nats, rounded up, and the inputs and the output behind it, as codes."""
-
     level: float
     where: dict[str, int]
 

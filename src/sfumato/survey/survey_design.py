@@ -24,7 +24,7 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Blocks, Bundle, Claim, Law, Mechanism, Promise, Table, Unary
 from sfumato.mechanism.blocks import ORDERS, incidence
 from sfumato.mechanism.bundle import TURN_BITS
-from sfumato.survey.questions import Question, alphabet_of
+from sfumato.survey.asking import Question, alphabet_of
 from sfumato.uncertainty import Anything
 
 NOBODY = Alphabet(())

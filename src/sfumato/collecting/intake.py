@@ -19,16 +19,17 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from sfumato.alphabet import MISSING
-from sfumato.collecting.store import TAKEN, UNINVITED, USED, Store
+from sfumato.collecting.collected import TAKEN, UNINVITED, USED, Store
 from sfumato.errors import InputError, SfumatoError
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.survey import Form, MalformedAnswer
-from sfumato.survey.page import policy_of
+from sfumato.survey.survey_page import policy_of
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
     from sfumato.frames import Record
+
 
 # --- a table for each question, with intervals as bars ----------------------------------------------------------------
 
@@ -74,7 +75,6 @@ ANYWHERE = {**HEADERS, "Access-Control-Allow-Origin": "*"}  # a page saved as a 
 @dataclass(slots=True)
 class Rates:
     """At most `most` requests a minute from one address; a minute later nothing is known of it."""
-
     most: int
     seen: dict[str, int] = field(default_factory=dict)
     since: float = field(default_factory=time.monotonic)
@@ -185,7 +185,7 @@ class Collector:
         return HTMLResponse(text, headers=HEADERS)
 
     def _estimated(self) -> str:
-        from sfumato.collecting.tables import one_way
+        from sfumato.collecting.collected import one_way
 
         counts = self.store.counts()
         return estimates_page(sum(counts.values()), one_way(counts, self.mechanism) if counts else [])

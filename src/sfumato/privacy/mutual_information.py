@@ -11,9 +11,8 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.logs import log_or_minus_infinity, log_sum_exp
 from sfumato.privacy.alpha_beta import Leakage
-from sfumato.privacy.channel import live
 from sfumato.privacy.gain import BayesLeakage, MaximalLeakage
-from sfumato.privacy.measures import GAP, Measure, Reading
+from sfumato.privacy.measures import GAP, Measure, Reading, live
 
 # --- shannon's mutual information, and the capacity as its worst case -------------------------------------------------
 
@@ -113,7 +112,6 @@ class Arimoto(Measure):
 
     Tilting permutes the priors of full support, so both have the same worst case. a = ∞ is min-entropy leakage.
     """
-
     order: float
     gap: float = GAP
     about: Joint | None = field(default=None, kw_only=True)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sfumato.alphabet import BigInts, Floats
     from sfumato.mechanism.law import Weight, Weights
 
+
 LARGEST = 1000  # bits of a ratio that is told from an infinite one
 HUGE = Fraction(2) ** LARGEST
 CANDIDATES = 4096  # outputs evaluated exactly; more ties than this are bounded by floats rounded outward

@@ -22,6 +22,7 @@ from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
 if TYPE_CHECKING:
     from sfumato.mechanism.law import Weight, Weights
 
+
 CHUNK = 4096
 FIRST = 64  # pairs looked at before the rest, so that many of the rest need no bound of their own
 PATIENCE = 20_000  # pairs looked at for the sake of a close level when the claim is proved without them
