@@ -165,12 +165,6 @@ class Joint(Framed):
         return np.asarray(np.divide(self.p, ps, out=np.full(self.p.shape, 1 / self.useful.size), where=ps > 0))
 
     @property
-    def secret_given_useful(self) -> Floats:
-        """p(s|u) as [s, u]."""
-        pu = self.p_useful[None, :]
-        return np.asarray(np.divide(self.p, pu, out=np.full(self.p.shape, 1 / self.secret.size), where=pu > 0))
-
-    @property
     def entropy(self) -> float:
         """H(S, U)."""
         return entropy(self.p)

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.errors import InputError, unknown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from sfumato.alphabet import Floats
 
 MOST = 60  # bars or labels in one picture
 
@@ -26,7 +26,9 @@ def axes_of(axes: Axes | None) -> Axes:
     return Figure(figsize=(7, 4), layout="constrained").subplots() if axes is None else axes
 
 
-def plot_shares(labels: list[str], p: Floats, low: Floats, high: Floats, title: str, axes: Axes | None = None) -> Axes:
+def plot_shares(
+    labels: list[str], p: npt.ArrayLike, low: npt.ArrayLike, high: npt.ArrayLike, title: str, axes: Axes | None = None
+) -> Axes:
     """Estimates as points with their intervals, one line each. Returns the axes; axes.figure can be saved."""
     axes = axes_of(axes)
     order = np.argsort(np.asarray(p), kind="stable")[-MOST:]

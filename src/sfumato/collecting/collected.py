@@ -7,7 +7,7 @@ import hashlib
 import secrets
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -140,11 +140,6 @@ class Store:
     def spent(self) -> int:
         """How many tokens are spent."""
         return int(self.db.execute("SELECT count(*) FROM tokens WHERE spent").fetchone()[0])
-
-    def is_spent(self, tokens: Iterable[str]) -> list[bool]:
-        """Of some tokens, whether each is spent."""
-        ask = "SELECT 1 FROM tokens WHERE hash = ? AND spent"
-        return [self.db.execute(ask, (hashed(t),)).fetchone() is not None for t in tokens]
 
     def counts(self) -> dict[str, int]:
         """How often each answer was given, in the order of their texts."""
