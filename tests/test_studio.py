@@ -290,7 +290,7 @@ def test_the_command_that_is_shown_asks_for_the_same_design(table, tmp_path):
     assert (given["keep"], given["delimiter"], given["anyway"], given["publisher"]) == ((("gender",),), ",", True, "A b")
     parts = [tuple(x for part in given.pop(name) for x in part) for name in ("secret", "useful")]
     others = {*"table out keep partition design_from split mechanism decode report private_report form people ledger same_values memoise person".split(),
-              *"raw_cells publisher seed force as_json anyway na counts delimiter encoding sheet".split()}
+              *"raw_cells publisher seed force as_json anyway na counts delimiter encoding decimal dates sheet".split()}
     with ctx:
         wished = wishes_of_command(ctx, *parts, None, {**{k: v for k, v in given.items() if k not in others and k != "budget"}, "planned": None}, True)
     asked = roles.wishes(0.75)

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from sfumato.releasing.flow import DrawOptions
     from sfumato.releasing.ledger_place import Account
     from sfumato.sources import Where
-    from sfumato.sources.places import Place
 
 NOT_ATOMIC = (
     "Rows go to standard output as they are drawn. A pipe cannot be all or nothing: if this ends with an error, "
@@ -185,6 +184,8 @@ def command_line(ctx: click.Context) -> str:
 
 
 def _told(value: Datum) -> str:
+    from sfumato.sources.places import Place
+
     if isinstance(value, (tuple, list)):
         return ",".join(_told(x) for x in value)
     return value.name if isinstance(value, (Path, Place)) else f"{value:g}" if isinstance(value, float) else str(value)
