@@ -113,14 +113,14 @@ def learnt(
 
 def _check_reading(source: Source, wishes: Wishes) -> None:
     """Refuse to read a private table by what its rows look like: one of them could change how all others are read."""
-    for guess in source.reading.guessed:
-        if guess.column is None or guess.column in (*wishes.secret, *wishes.useful):
-            where = "" if guess.column is None else f" in column {guess.column!r}"
-            raise InputError(
-                f"looks like {guess.what}{where}",
-                next="How a private table is read must not rest on its rows, as one of them could change it: say so "
-                f"({guess.saying}).", where=source.name,
-            )
+    named = (*wishes.secret, *wishes.useful)
+    if found := [x for x in source.reading.guessed if x.column is None or x.column in named]:
+        what = listed([x.what if x.column is None else f"{x.what} in column {x.column!r}" for x in found])
+        raise InputError(
+            f"looks like {what}", where=source.name,
+            next="How a private table is read must not rest on its rows, as one of them could change it: say so "
+            f"({' '.join(dict.fromkeys(x.saying for x in found))}).",
+        )
 
 
 def _said(wishes: Wishes) -> tuple[str, ...]:
