@@ -10,14 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from sfumato.reproduce.drawing import lines, verdict, write_csv
-from sfumato.reproduce.robust_tables import METHODS, SHAPES, draw, kept, small, titled
+from sfumato.reproduce.robust_tables import METHODS, SHAPES, Shape, draw, kept, small, titled
 
 FULL = (0.075, 0.3, 0.6, 0.9, 1.2, 1.5)
 QUICK, QUICK_LARGE = (0.3, 0.9, 1.5), (0.5, 1.5)
 RUNS = 100  # of the paper
 SECONDS = 8.0  # for each search on a large table, unless full
 
-Shape = tuple[int, int]
 
 
 def run(

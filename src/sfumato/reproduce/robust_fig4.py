@@ -12,7 +12,7 @@ import numpy as np
 
 from sfumato.privacy import LDP
 from sfumato.reproduce.drawing import Band, Line, lines, verdict, write_csv
-from sfumato.reproduce.robust_tables import CLOSED, ROBUST, SHAPES, draw, made, small, titled
+from sfumato.reproduce.robust_tables import CLOSED, ROBUST, SHAPES, Shape, draw, made, small, titled
 
 FULL, QUICK = (0.075, 0.375, 0.75, 1.125, 1.5), (0.075, 0.75, 1.5)
 LARGE = (1.5,)
@@ -22,7 +22,6 @@ SECONDS = 8.0  # for each search on a large table, unless full
 PRINTED = 0.3897  # the third quartile of nr at ε = 0.075
 SLIP = 1e-12  # of the float sums in which ε* is computed
 
-Shape = tuple[int, int]
 
 
 def run(

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from sfumato.reproduce.drawing import boxes, verdict, write_csv
-from sfumato.reproduce.robust_tables import CLOSED, METHODS, SHAPES, draw, made, small, titled
+from sfumato.reproduce.robust_tables import CLOSED, METHODS, SHAPES, Shape, draw, made, small, titled
 from sfumato.utility import mutual_information
 
 EPSILON = 1.5
@@ -21,7 +21,6 @@ SECONDS = 8.0  # for each search on a large table, unless full
 THEIRS = ("srr", "ir", "polyopt")
 LIMIT = 0.03
 
-Shape = tuple[int, int]
 
 
 def run(

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from sfumato.reproduce.drawing import lines, verdict, write_csv
-from sfumato.reproduce.robust_tables import SHAPES, draw, kept, small, titled
+from sfumato.reproduce.robust_tables import SHAPES, Shape, draw, kept, small, titled
 
 EPSILON = 1.5
 BETAS = (0.1, 0.01, 0.001)
@@ -26,7 +26,6 @@ ERRATA = {((2, 5), "ir"), ((5, 2), "ir"), ((15, 16), "ir"), ((42, 6), "srr")}
 SIGMAS = 3.0  # both means are of finitely many draws
 ROUNDED = 0.0005  # what printing three digits hides
 
-Shape = tuple[int, int]
 
 
 def run(

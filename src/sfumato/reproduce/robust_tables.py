@@ -25,6 +25,7 @@ LOG2 = math.log(2)
 CENSUS = (
     ("sex", "race"), ("race", "sex"), ("occupation", "education"), ("native-country", "relationship"),
 )
+Shape = tuple[int, int]
 SHAPES = ((2, 5), (5, 2), (15, 16), (42, 6))
 ROWS = 32_561
 SMALL = 10  # cells of the shapes for which the paper could run PolyOpt and NR
