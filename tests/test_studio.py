@@ -35,8 +35,7 @@ from sfumato.designers.aiming import Closed
 from sfumato.designers.base import Task
 from sfumato.errors import SfumatoError
 from sfumato.sources import open_source
-from sfumato.studio import door as handing
-from sfumato.studio import private, server
+from sfumato.studio import door, private, server
 from sfumato.studio.cards import cards_of
 from sfumato.studio.desk import Desk
 from sfumato.studio.levels import guessed_from
@@ -152,7 +151,7 @@ def test_a_first_design_is_the_best_closed_form():
 def test_every_file_of_the_page_is_handed_out_and_nothing_else():
     home = Path(server.__file__).parent
     held = {p.name for p in (*(home / "assets").iterdir(), *(home / "vendor").glob("*.js"))}
-    assert set(handing.ASSETS) == held - {"page.html"} and all(handing.text(name) for name in handing.ASSETS)
+    assert set(door.ASSETS) == held - {"page.html"} and all(door.text(name) for name in door.ASSETS)
 
 
 def test_attackers_and_errors_that_are_shown_are_those_of_the_library(desk):

@@ -12,8 +12,8 @@ from sfumato.certification.outward import dot_down, down, down_any, float_range,
 from sfumato.certification.witness import Attained
 from sfumato.joint import Joint
 from sfumato.mechanism import Atoms
-from sfumato.uncertainty.pairs import best_pairs
 from sfumato.uncertainty.sets import Pairs
+from sfumato.uncertainty.stated import best_pairs
 from sfumato.uncertainty.tilting import balanced, greatest_mean, spread_of, worst_pairs
 
 if TYPE_CHECKING:

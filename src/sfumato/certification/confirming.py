@@ -17,7 +17,7 @@ from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle_file import record_of as bundle_record
 from sfumato.mechanism.file import record_of
 from sfumato.uncertainty import RenyiBall
-from sfumato.uncertainty.covering import simulated_radius
+from sfumato.uncertainty.renyi import simulated_radius
 
 EXACT_CELLS = 20_000  # outputs × inputs for which rationals take about a tenth of a second
 PROVED_PAIRS = 64  # outputs × secrets² that may each need a dual point of some milliseconds

@@ -14,9 +14,8 @@ from sfumato.certification.witness import Attained
 from sfumato.errors import InputError
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
 from sfumato.privacy.rldp import subset_bound
-from sfumato.uncertainty.pairs import best_pairs
 from sfumato.uncertainty.polytope import Polytope, segment_ends, stationary
-from sfumato.uncertainty.stated import Custom
+from sfumato.uncertainty.stated import Custom, best_pairs
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Bools, Ints

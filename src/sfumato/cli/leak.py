@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from sfumato.joint import Joint
     from sfumato.mechanism import Mechanism
     from sfumato.privacy.measures import Reading
-    from sfumato.privacy.order_map import LeakageMap
-    from sfumato.privacy.overview import Overview
+    from sfumato.privacy.overview import LeakageMap, Overview
 
 MEANINGS = {  # of the measures that everybody should see: what one released row changes or gives at most
     "local differential privacy": "odds between two values",

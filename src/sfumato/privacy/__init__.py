@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from sfumato.privacy.ldp import LDP, RenyiLDP
     from sfumato.privacy.measures import Measure, Reading, Witness, apart, together
     from sfumato.privacy.mutual_information import Arimoto, MaximalAlphaLeakage, Shannon, Sibson
-    from sfumato.privacy.order_map import LeakageMap, leakage_map
-    from sfumato.privacy.overview import about_one_person
+    from sfumato.privacy.overview import LeakageMap, about_one_person, leakage_map
     from sfumato.privacy.rldp import RLDP
 
 
@@ -106,11 +105,11 @@ __all__ = [
 on_demand(__name__, {
     "Arimoto": ".mutual_information", "BayesLeakage": ".gain", "Contraction": ".dependence", "EDGES": ".inequalities",
     "GainLeakage": ".gain", "LDP": ".ldp", "LIP": ".beliefs", "Lattice": ".inequalities", "Leakage": ".alpha_beta",
-    "LeakageMap": ".order_map", "MaximalAlphaLeakage": ".mutual_information", "MaximalCorrelation": ".dependence",
+    "LeakageMap": ".overview", "MaximalAlphaLeakage": ".mutual_information", "MaximalCorrelation": ".dependence",
     "MaximalLeakage": ".gain", "Measure": ".measures", "PML": ".gain", "PointwiseLeakage": ".gain",
     "RLDP": ".rldp", "Reading": ".measures", "RenyiLDP": ".ldp", "SRLIP": ".beliefs", "Shannon": ".mutual_information",
     "Sibson": ".mutual_information", "TiltedLeakage": ".alpha_beta", "TotalVariation": ".dependence",
     "Witness": ".measures",
     "WorstInputLeakage": ".alpha_beta", "about_one_person": ".overview", "apart": ".measures",
-    "lattice": ".inequalities", "leakage_map": ".order_map", "together": ".measures",
+    "lattice": ".inequalities", "leakage_map": ".overview", "together": ".measures",
 })

@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.errors import InputError
-from sfumato.privacy.order_map import LeakageMap
+from sfumato.privacy.overview import LeakageMap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

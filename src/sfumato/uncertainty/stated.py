@@ -16,6 +16,10 @@ from sfumato.uncertainty.sets import Extreme, Pairs, Worst, pairs_of
 if TYPE_CHECKING:
     from sfumato.alphabet import Real
 
+
+# --- nothing is assumed, the distribution is known, or its ranges are stated ------------------------------------------
+
+
 # --- nothing is assumed about the distribution ------------------------------------------------------------------------
 
 
@@ -122,7 +126,6 @@ class Custom:
     >>> near.spikes()[0].round(2).tolist()
     [[0.54, 0.36], [0.18, 0.72]]
     """
-
     joint: Joint
     between: Range | None
     trusted: bool = False
@@ -172,3 +175,18 @@ class Custom:
         """An upper bound of ⟨c, P⟩: the greatest conditional mean over secrets; the maximiser is not known."""
         high = self.ranges_of(c, np.arange(len(c)))[1]
         return Extreme(float(high.max()), np.full(c.shape, np.nan))
+
+
+# --- the worst pair of different secrets, column by column ------------------------------------------------------------
+
+
+def best_pairs(top: Floats, bottom: Floats) -> Floats:
+    """For each column the greatest top[i] / bottom[j] over i ≠ j."""
+    i, j = np.argmax(top, 0), np.argmin(bottom, 0)
+    columns = np.arange(top.shape[1])
+    direct = quotient(top[i, columns], bottom[j, columns])
+    other_top, other_bottom = top.copy(), bottom.copy()
+    other_top[i, columns], other_bottom[j, columns] = -np.inf, np.inf
+    i2, j2 = other_top.max(0), other_bottom.min(0)
+    crossed = np.maximum(quotient(i2, bottom[j, columns]), quotient(top[i, columns], j2))
+    return np.where(i == j, crossed, direct)
