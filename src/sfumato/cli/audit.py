@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +15,7 @@ from sfumato.errors import ClaimError, InputError
 
 if TYPE_CHECKING:
     from sfumato.auditing.audits import Audit
+    from sfumato.cli.options import Options
     from sfumato.frames import Record
     from sfumato.mechanism import Mechanism
 
@@ -63,7 +64,7 @@ def audit(
         audit_bundle(file, mechanism, records, risk, seed, as_json)
         return
     with progress(f"attacking {file.name}"):
-        options: dict[str, Any] = {"epsilon": epsilon, "risk": risk, "seed": seed}
+        options: Options = {"epsilon": epsilon, "risk": risk, "seed": seed}
         if released is not None:
             found = audited(released, mechanism, truth=truth, **options)
         else:

@@ -25,6 +25,7 @@ from sfumato.cli.options import (
 from sfumato.errors import listed
 
 if TYPE_CHECKING:
+    from sfumato.cli.options import Options
     from sfumato.comparing.results import Comparison
     from sfumato.frames import Record
     from sfumato.joint import Joint
@@ -95,7 +96,7 @@ def compare(
 
 
 def _joint(
-    table: Path, secret: tuple[str, ...], useful: tuple[str, ...], read: dict[str, Any], rules: dict[str, Any], *,
+    table: Path, secret: tuple[str, ...], useful: tuple[str, ...], read: Options, rules: Options, *,
     quiet: bool,
 ) -> Joint:
     from sfumato.releasing.columns import cut

@@ -12,6 +12,7 @@ from sfumato.cli.options import Location, force_option, json_option, read_as, re
 from sfumato.decimals import BITS, SHORT, at_least, at_most, near
 
 if TYPE_CHECKING:
+    from sfumato.cli.options import Options
     from sfumato.frames import Record
     from sfumato.joint import Joint
     from sfumato.mechanism import Mechanism
@@ -83,7 +84,7 @@ def leak(
         story(f"\nMap over (α, β): {picture}" if drawn is not None else "\nNo map: the outputs are too many to list.")
 
 
-def _joint(table: Path, mechanism: Mechanism, read: dict[str, Any]) -> Joint:
+def _joint(table: Path, mechanism: Mechanism, read: Options) -> Joint:
     from sfumato.releasing.subsets import counted
     from sfumato.sources import open_source
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sfumato.sources import Source
     from sfumato.sources.places import Where
 
+Options = dict[str, Any]  # as click hands them over, by name
 Many = Sequence[tuple[str, ...]]  # names of an option that may be repeated
 F = TypeVar("F", bound=Callable[..., Any])
 METHODS_HELP = "How to design: auto compares what fits and says why."
@@ -301,7 +302,7 @@ def reading(command: F) -> F:
     return command
 
 
-def read_as(given: dict[str, Any]) -> Record:
+def read_as(given: Options) -> Record:
     """Takes the options of `reading` out of those given, as `open_source` has them."""
     from sfumato.sources.dialect import READING, reading_of
 
@@ -333,7 +334,7 @@ def table_source(where: Where, form: str | None = None, **read: Any) -> Source:
 
 
 def wishes_of(
-    secret: tuple[str, ...], useful: tuple[str, ...], design: dict[str, Any], *, private: bool = True
+    secret: tuple[str, ...], useful: tuple[str, ...], design: Options, *, private: bool = True
 ) -> Wishes:
     """Options as text, checked and read. A private table is told exactly only where that is asked for by name."""
     from sfumato.releasing.wishes import Wishes

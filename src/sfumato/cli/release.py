@@ -33,6 +33,7 @@ from sfumato.cli.options import (
 from sfumato.errors import InputError, listed
 
 if TYPE_CHECKING:
+    from sfumato.cli.options import Options
     from sfumato.frames import Datum
     from sfumato.releasing import Session, Wishes
     from sfumato.releasing.files import Files
@@ -288,7 +289,7 @@ def _check_pipes(ctx: click.Context, comes: bool, goes: bool) -> None:
 
 def _wishes(
     ctx: click.Context, secret: tuple[str, ...], useful: tuple[str, ...], mechanism: Where | None,
-    design: dict[str, Any], private: bool,
+    design: Options, private: bool,
 ) -> Wishes | None:
     """What to design, or None when a mechanism is given."""
     if mechanism is not None:

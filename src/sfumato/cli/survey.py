@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +12,7 @@ from sfumato.cli.options import force_option, json_option
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
+    from sfumato.cli.options import Options
     from sfumato.survey.asking import Survey
 
 
@@ -65,7 +66,7 @@ def survey(
 
 
 def _survey(
-    file: Path | None, asked: tuple[str, ...], epsilon: float | None, wave: str, wished: dict[str, Any]
+    file: Path | None, asked: tuple[str, ...], epsilon: float | None, wave: str, wished: Options
 ) -> Survey:
     from sfumato.survey import Survey
     from sfumato.survey import asked as question_of

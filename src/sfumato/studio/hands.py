@@ -13,8 +13,9 @@ from typing import Any
 
 from sfumato.processes import receive, send
 
+Document = dict[str, Any]  # what page, server and workers tell each other
 Asked = Mapping[str, Any]  # a document that a page sent: whoever uses a part of it checks it
-Tell = Callable[[dict[str, Any]], None]
+Tell = Callable[[Document], None]
 
 
 class Unwanted(Exception):
@@ -35,7 +36,7 @@ class Hand:
         self.turn = asyncio.Lock()
         self.job, self.doing = 0, ""
         self.tell: Tell | None = None
-        self.answer: asyncio.Future[dict[str, Any]] = self.loop.create_future()
+        self.answer: asyncio.Future[Document] = self.loop.create_future()
         threading.Thread(target=self._bring, daemon=True).start()
 
     async def do(self, what: str, tell: Tell | None = None, **given: Any) -> Any:
@@ -67,7 +68,7 @@ class Hand:
         self.process.kill()
         self.process.wait()
 
-    def _send(self, message: dict[str, Any]) -> None:
+    def _send(self, message: Document) -> None:
         assert self.process.stdin is not None
         try:
             send(self.process.stdin, message)
@@ -86,7 +87,7 @@ class Hand:
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self._arrived, None)
 
-    def _arrived(self, message: dict[str, Any] | None) -> None:
+    def _arrived(self, message: Document | None) -> None:
         if message is None:
             message = {"job": self.job, "refused": "the process that did this has ended (too little memory?)."}
         if message["job"] != self.job:

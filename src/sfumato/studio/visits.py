@@ -15,11 +15,11 @@ from sfumato.studio.hands import Hand, Hands, Unwanted
 from sfumato.studio.private import Folder, Incoming, checked_name
 
 if TYPE_CHECKING:
-    from sfumato.studio.hands import Asked
+    from sfumato.studio.hands import Asked, Document
 
 STOPS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0)  # levels of the slider, in nats
 FIRST = 1.0  # where it stands at first
-EMPTY: dict[str, Any] = {"roles": {}, "bins": {}, "rare": {}, "missing": "category", "public": False}
+EMPTY: Document = {"roles": {}, "bins": {}, "rare": {}, "missing": "category", "public": False}
 
 
 class Visit:
@@ -33,15 +33,15 @@ class Visit:
         self.upload: Incoming | None = None
         self.table: Path | None = None
         self.spelled = ""  # the table as the command names it
-        self.reading: dict[str, Any] = {}
-        self.wanted: dict[str, Any] | None = None
+        self.reading: Document = {}
+        self.wanted: Document | None = None
         self.levels: bytes | None = None
         self.made: dict[float, bytes] = {}  # better designs, for the worker that releases
         self.files: dict[str, Path] = {}
         self.brought: list[Incoming] = []  # files of a release to analyse
         self.tasks: dict[str, asyncio.Task[None]] = {}
-        self.listeners: set[asyncio.Queue[dict[str, Any]]] = set()
-        self.state: dict[str, Any] = {
+        self.listeners: set[asyncio.Queue[Document]] = set()
+        self.state: Document = {
             "table": None, "reading": {}, "choice": EMPTY, "preview": None, "paid": 0.0, "counted": None, "designs": {},
             "before": None, "stops": list(STOPS), "epsilon": FIRST, "search": None, "busy": None, "errors": {},
             "notices": [], "release": None, "analysis": None, "answers": [], "ledger": ledger and str(ledger),
@@ -73,14 +73,14 @@ class Visit:
         if rest:
             self.put(**rest)
 
-    def _send(self, message: dict[str, Any]) -> None:
+    def _send(self, message: Document) -> None:
         for queue in self.listeners:
             queue.put_nowait(message)
 
     @contextlib.contextmanager
-    def listening(self) -> Iterator[asyncio.Queue[dict[str, Any]]]:
+    def listening(self) -> Iterator[asyncio.Queue[Document]]:
         """Everything now, and every change from now on."""
-        queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        queue: asyncio.Queue[Document] = asyncio.Queue()
         queue.put_nowait({"put": self.state})
         self.listeners.add(queue)
         try:
@@ -252,7 +252,7 @@ class Visit:
             names = {key: path.name for key, path in self.files.items()}
             self.put(release={**found, "files": names, "folder": str(out) if folder else None, "epsilon": at})
 
-    def _asked(self, asked: Asked) -> tuple[float, str, dict[str, Any]]:
+    def _asked(self, asked: Asked) -> tuple[float, str, Document]:
         """The level, the name of the table, and the other options of a release."""
         at = self.state["epsilon"]
         if f"{at:g}" not in self.state["designs"]:

@@ -19,6 +19,7 @@ from sfumato.processes import receive, send
 
 if TYPE_CHECKING:
     from sfumato.studio.desk import Desk
+    from sfumato.studio.hands import Document
 
 
 class Unwanted(BaseException):
@@ -68,7 +69,7 @@ def _listen(stream: BinaryIO, tell: Telling, waiting: queue.Queue[Any]) -> None:
         os._exit(0)  # whatever is under way: nobody is left to tell
 
 
-def _done(desk: Desk, order: dict[str, Any]) -> dict[str, object]:
+def _done(desk: Desk, order: Document) -> dict[str, object]:
     try:
         return {"done": getattr(desk, order["what"])(**order["given"])}
     except Unwanted:
