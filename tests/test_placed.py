@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.drawing.randomness import COUNTER_BITS, Placed
+from sfumato.drawing.placed import COUNTER_BITS, Placed
 from sfumato.releasing.spark import worker
 
 KEY = bytes(range(16))

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from sfumato.alphabet import Column, Floats, Ints
 from sfumato.errors import InputError, unknown
-from sfumato.estimation.graph import GraphModel, agreeing, fitted
+from sfumato.estimation.agreeing import agreeing
+from sfumato.estimation.graph import GraphModel, fitted
 from sfumato.estimation.inversion import Inversion, on_simplex
 from sfumato.estimation.models import prior
 from sfumato.estimation.scores import PairInversion, Scores, alike, pooled

@@ -16,7 +16,8 @@ import pyarrow as pa
 from sfumato.alphabet import Alphabet, Column, Ints
 from sfumato.drawing.bundle_draws import BundleSampler, words_of
 from sfumato.drawing.decoding import Decoder
-from sfumato.drawing.randomness import DIGEST, MOST_COPIES, Placed, Stream
+from sfumato.drawing.placed import DIGEST, MOST_COPIES, Placed
+from sfumato.drawing.randomness import Stream
 from sfumato.drawing.sampling import ROWS_WORTH_NUMBA, Sampler
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle_file import made_of
