@@ -179,7 +179,7 @@ class Audit:
 
 
 def audit(
-    box: Any, mechanism: Mechanism | str | os.PathLike[str] | None = None, *, truth: TableLike = None,
+    box: Any, mechanism: Mechanism | str | os.PathLike[str] | None = None, *, truth: TableLike | None = None,
     epsilon: float | None = None, function: npt.ArrayLike | None = None, records: int = RECORDS, risk: float = RISK,
     seed: int | None = None,
 ) -> Audit:
@@ -211,7 +211,7 @@ def audit(
     )
 
 
-def _mechanism(box: Any, mechanism: Any) -> Mechanism:
+def _mechanism(box: Any, mechanism: Mechanism | str | os.PathLike[str] | None) -> Mechanism:
     if mechanism is None and isinstance(box, Mechanism):
         return box
     if isinstance(mechanism, (str, os.PathLike)):

@@ -72,15 +72,17 @@ class Certificate(Framed):
                 f"{self.level:.6g} {self.basis}, {self.within}>")
 
 
-def _over_exactly(mechanism: Mechanism, within: Any, notion: str, target: float) -> Attained:
+def _over_exactly(mechanism: Mechanism, within: Exactly, notion: str, target: float) -> Attained:
     return about_secret(mechanism, within.joint, notion)
 
 
-def _over_anything(mechanism: Mechanism, within: Any, notion: str, target: float) -> Attained:
+def _over_anything(mechanism: Mechanism, within: Anything, notion: str, target: float) -> Attained:
     return about_anything(mechanism)
 
 
-def _over_ball(mechanism: Mechanism, within: Any, notion: str, target: float, coarse: bool = False) -> Attained:
+def _over_ball(
+    mechanism: Mechanism, within: ChiSquareBall, notion: str, target: float, coarse: bool = False
+) -> Attained:
     from sfumato.certification.over_balls import over_ball
 
     if within.radius == 0:
@@ -92,12 +94,12 @@ def _over_ball(mechanism: Mechanism, within: Any, notion: str, target: float, co
     return found if found.ratio < everywhere.ratio else everywhere
 
 
-def _over_ball_coarsely(mechanism: Mechanism, within: Any, notion: str, target: float) -> Attained:
+def _over_ball_coarsely(mechanism: Mechanism, within: ChiSquareBall, notion: str, target: float) -> Attained:
     """For levels that are told but promise nothing."""
     return _over_ball(mechanism, within, notion, target, coarse=True)
 
 
-def _over_renyi(mechanism: Mechanism, within: Any, notion: str, target: float) -> Attained:
+def _over_renyi(mechanism: Mechanism, within: RenyiBall, notion: str, target: float) -> Attained:
     from sfumato.certification.over_balls import over_bounds
     from sfumato.certification.renyi_proofs import RenyiBounds
 
@@ -108,14 +110,14 @@ def _over_renyi(mechanism: Mechanism, within: Any, notion: str, target: float) -
     return found if found.ratio < everywhere.ratio else everywhere
 
 
-def _over_polytope(mechanism: Mechanism, within: Any, notion: str, target: float) -> Attained:
+def _over_polytope(mechanism: Mechanism, within: Polytope, notion: str, target: float) -> Attained:
     from sfumato.certification.stated_sets import over_vertices
 
     everywhere, found = about_anything(mechanism), over_vertices(mechanism, within, target)
     return found if found.ratio < everywhere.ratio else everywhere
 
 
-def _over_custom(mechanism: Mechanism, within: Any, notion: str, target: float) -> Attained:
+def _over_custom(mechanism: Mechanism, within: Custom, notion: str, target: float) -> Attained:
     from sfumato.certification.stated_sets import over_ranges
 
     everywhere, found = about_anything(mechanism), over_ranges(mechanism, within)
@@ -258,8 +260,11 @@ def elsewhere(mechanism: Mechanism, claim: Claim | None = None) -> dict[str, flo
     if claim is not None and told and isinstance(claim.within, ChiSquareBall | RenyiBall) and claim.within.radius > 0:
         for times in WIDER:
             wide = claim.within.widened(times)
-            over = _over_ball_coarsely if isinstance(wide, ChiSquareBall) else _OVER[wide.kind]
-            found = over(mechanism, wide, "rldp", target_of(claim.epsilon)).ratio
+            asked = "rldp", target_of(claim.epsilon)
+            if isinstance(wide, ChiSquareBall):
+                found = _over_ball_coarsely(mechanism, wide, *asked).ratio
+            else:
+                found = _over_renyi(mechanism, wide, *asked).ratio
             out[f"{times:g} times the radius"] = math.inf if found == math.inf else log_up(found)
     if claim is not None and claim.notion == "mi" and claim.within is not None:
         worst = proved(mechanism, "lip", claim.within).ratio

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
@@ -32,7 +32,7 @@ PAIRS = 20_000_000  # more pairs than this are bounded by what one secret alone 
 SHARES = (0.5, 0.15, 0.85)  # of the slack, whose dual points give every pair a bound before any is looked at itself
 CROSSED = 500_000  # pairs that get such a bound at once
 
-Sides = Callable[[Any, Any, Any], tuple[Side, Side]]  # (output, s1, s2) arrays → both sides of the pairs
+Sides = Callable[[Ints, Ints, Ints], tuple[Side, Side]]  # (output, s1, s2) arrays → both sides of the pairs
 Duals = list[tuple[Dual, Dual]]  # per share of the slack: dual points above and below for every (output, secret)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.alphabet import Alphabet, Column
+from sfumato.alphabet import Alphabet, Array, Column
 from sfumato.drawing.manifest import DECODES, OutputColumn
 from sfumato.drawing.posterior import likeliest, posterior_draw
 from sfumato.drawing.randomness import WordSource
@@ -89,7 +89,7 @@ def _words(values: pa.Array, room: int) -> tuple[Words, npt.NDArray[np.int32]]:
 
 
 GUESS = "guess"  # symbols, and beside each the likeliest value of every useful column
-Drawn = npt.NDArray[Any]
+Drawn = Array
 Turn = Callable[[Drawn, int], Drawn]  # (outputs, first row) → inputs or outputs
 Codes = npt.NDArray[np.int32]
 

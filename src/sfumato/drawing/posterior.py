@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from sfumato.alphabet import Floats, Ints
+from sfumato.alphabet import Array, Floats, Ints
 from sfumato.drawing.randomness import Lane, WordSource
 from sfumato.errors import InputError
 from sfumato.mechanism.cells import Cells
@@ -19,7 +18,6 @@ from sfumato.mechanism.table import whole_weights
 from sfumato.mechanism.unary import Unary
 
 if TYPE_CHECKING:
-    from sfumato.alphabet import Array
     from sfumato.mechanism.law import Weight, Words
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -140,7 +138,7 @@ def _best_other(table: Floats, axis: int) -> tuple[Floats, Ints]:
 LISTED = 4_000_000  # the most entries of a posterior that is listed as [y, x]
 DRAW_BITS = 40  # a listed posterior is drawn with integer weights that sum to 2^40 for each output
 SET_ROWS = 4096  # records of a unary law decoded at a time
-Drawn = npt.NDArray[Any]
+Drawn = Array
 Turn = Callable[[Drawn, int], Drawn]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.alphabet import Ints
+from sfumato.alphabet import Array, Ints
 from sfumato.drawing.randomness import Lane, WordSource
 from sfumato.mechanism.blocks import Blocks
 from sfumato.mechanism.cells import Cells
@@ -23,7 +23,6 @@ from sfumato.mechanism.table import Table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sfumato.alphabet import Array
     from sfumato.drawing.bundle_draws import Remembering
 
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 GUIDE_ENTRIES = 1 << 20  # the largest guide table
 RUNS = 64  # its entries for each output: one word in 64 or so falls on an entry that decides nothing
 IN_RUNS = (Cells, Constant, Blocks)  # laws in which each output takes one run of words
-Kernel = Callable[[Any, Words, Any], None]  # (codes, words, out): fills out
+Kernel = Callable[[Array, Words, Array], None]  # (codes, words, out): fills out
 
 
 def numba_allowed() -> bool:

@@ -7,7 +7,7 @@ import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sfumato.drawing.decoding import GUESS
 from sfumato.drawing.manifest import Imprint
@@ -34,6 +34,7 @@ from sfumato.studio.levels import Levels, guessed_from, of_before, shown
 from sfumato.studio.roles import Roles, command, design_of, python
 
 if TYPE_CHECKING:
+    from sfumato.designers.base import Design
     from sfumato.frames import Record
     from sfumato.releasing.planning import Plan
     from sfumato.studio.hands import Asked
@@ -79,7 +80,7 @@ class Desk:
         self.levels: dict[str, Levels] = {}
         self.saved: set[Path] = set()  # files of what was drawn, written by a release
         self.now: Levels | None = None
-        self.designs: dict[float, Any] = {}
+        self.designs: dict[float, Design] = {}
         self.analysis: Analysis | None = None
 
     def open(self, path: str, name: str, reading: Asked) -> Record:
