@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sfumato.cli.console import columns, document, drawing, heading, span, story, width
+from sfumato.cli.console import columns, document, drawing, heading, progress, span, story, width
 from sfumato.cli.options import (
     Location,
     Names,
@@ -68,7 +68,6 @@ def estimate(
       sfumato estimate released.csv
       sfumato estimate released.csv --table income,sex --csv estimates.csv
     """
-    from sfumato.cli.console import progress
     from sfumato.estimation import estimate as estimated
     from sfumato.mechanism import Bundle
     from sfumato.releasing.subsets import watched
@@ -120,7 +119,6 @@ def _estimate_bundle(
     released: Source, bundle: Bundle, confidence: float, method: str, decode: str | None, most: int,
     csv_file: Path | None, force: bool, as_json: bool,
 ) -> None:
-    from sfumato.cli.console import progress
     from sfumato.cli.wording import HEAD, estimate_document, show_tables, table_rows
     from sfumato.estimation import estimate as estimated
 

@@ -10,6 +10,7 @@ import click
 from sfumato.cli.console import columns, document, heading, progress, story, width
 from sfumato.cli.options import Location, force_option, json_option, read_as, reading
 from sfumato.decimals import BITS, SHORT, at_least, at_most, near
+from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     from sfumato.cli.options import Options
@@ -92,7 +93,6 @@ def _joint(table: Path, mechanism: Mechanism, read: Options) -> Joint:
 
 
 def _draw(drawn: LeakageMap, picture: Path, mechanism: Mechanism, force: bool) -> None:
-    from sfumato.errors import InputError
     from sfumato.releasing.targets import write_all
     from sfumato.reporting.order_picture import order_picture
 

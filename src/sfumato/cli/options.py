@@ -15,7 +15,7 @@ import click
 from click.shell_completion import CompletionItem, split_arg_string
 
 from sfumato.alphabet import DATE_PARTS, MISSING
-from sfumato.errors import InputError
+from sfumato.errors import InputError, SfumatoError
 
 if TYPE_CHECKING:
     from sfumato.frames import Record
@@ -54,7 +54,6 @@ class Names(click.ParamType[tuple[str, ...]]):
 
 def _columns_on_the_line() -> tuple[str, ...]:
     """Columns of the first table among the words typed so far; click has not parsed them while one is incomplete."""
-    from sfumato.errors import SfumatoError
     from sfumato.sources import open_source
 
     for word in split_arg_string(os.environ.get("COMP_WORDS", "")):

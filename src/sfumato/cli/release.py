@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sfumato.alphabet import find_column
 from sfumato.cli.console import Screen, notice, show_answer, story
 from sfumato.cli.help_groups import Grouped
 from sfumato.cli.options import (
@@ -132,7 +133,6 @@ def release(
       sfumato release people.csv --secret diagnosis --epsilon 0.5 --out june.csv \\
           --people 'cohort 7' --budget 2
     """
-    from sfumato.alphabet import find_column
     from sfumato.drawing.manifest import Imprint
     from sfumato.releasing import Session
     from sfumato.releasing.files import Files

@@ -10,6 +10,7 @@ import click
 from sfumato.cli.console import document, pairs, progress
 from sfumato.cli.options import force_option, json_option
 from sfumato.decimals import LEVEL, level
+from sfumato.errors import ClaimError, InputError
 
 if TYPE_CHECKING:
     from sfumato.drawing.manifest import Manifest
@@ -43,7 +44,6 @@ def report(
     from sfumato.atomic import check_target
     from sfumato.certification import certificate
     from sfumato.certification.together import bundle_certificate
-    from sfumato.errors import ClaimError, InputError
     from sfumato.mechanism import Bundle, load
     from sfumato.reporting import write_reports
 
@@ -85,7 +85,6 @@ def _read(released: Path, mechanism: Mechanism | Bundle) -> tuple[Estimate | Bun
     A law too large to invert gives no estimate, as in the release itself.
     """
     from sfumato.drawing.manifest import manifest_path, read_manifest
-    from sfumato.errors import InputError
     from sfumato.estimation import estimate
     from sfumato.estimation.models import model_of
     from sfumato.mechanism import Mechanism

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.certification import Certificate, promises
-from sfumato.cli.console import columns, document, heading, story
+from sfumato.cli.console import columns, document, heading, pairs, progress, story
 from sfumato.decimals import BITS, LEVEL, at_least, at_most, level, near, percent
-from sfumato.errors import listed
+from sfumato.errors import ClaimError, InputError, listed
 from sfumato.mechanism import Bundle
+from sfumato.mechanism.bundle_file import record_of
 from sfumato.releasing.notices import small_cells
 
 if TYPE_CHECKING:
@@ -168,9 +169,6 @@ def bundle_document(bundle: Bundle, proof: Certificate) -> Record:
 
 def inspect_bundle(file: Path, bundle: Bundle, as_json: bool) -> None:
     """What a bundle file is."""
-    from sfumato.cli.console import pairs
-    from sfumato.mechanism.bundle_file import record_of
-
     turns = bundle.turns or (None,) * len(bundle.parts)
     total = sum(t or 0 for t in turns)
     shares = [None if turn is None else turn / total for turn in turns]
@@ -199,7 +197,6 @@ def leak_bundle(file: Path, bundle: Bundle, as_json: bool, *, at_a_distribution:
     import math
 
     from sfumato.certification.together import about_record, anywhere
-    from sfumato.errors import InputError
 
     if at_a_distribution:
         raise InputError(
@@ -226,8 +223,6 @@ def leak_bundle(file: Path, bundle: Bundle, as_json: bool, *, at_a_distribution:
 def audit_bundle(file: Path, bundle: Bundle, records: int, risk: float, seed: int | None, as_json: bool) -> None:
     """An attack on every part, which share the questions and the risk; the promise follows from theirs."""
     from sfumato.auditing import audit
-    from sfumato.cli.console import progress
-    from sfumato.errors import ClaimError
 
     count = len(bundle.parts)
     with progress(f"attacking {file.name}"):

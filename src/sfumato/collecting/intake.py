@@ -19,7 +19,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from sfumato.alphabet import MISSING
-from sfumato.collecting.collected import TAKEN, UNINVITED, USED, Store
+from sfumato.collecting.collected import TAKEN, UNINVITED, USED, Store, one_way
 from sfumato.errors import InputError, SfumatoError
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.survey import Form, MalformedAnswer
@@ -185,8 +185,6 @@ class Collector:
         return HTMLResponse(text, headers=HEADERS)
 
     def _estimated(self) -> str:
-        from sfumato.collecting.collected import one_way
-
         counts = self.store.counts()
         return estimates_page(sum(counts.values()), one_way(counts, self.mechanism) if counts else [])
 
