@@ -52,8 +52,8 @@ def leakage_map(
     seen = live(channel, None)
     columns = np.asarray(betas, dtype=np.float64)
     order = np.argsort(columns)
-    widest = np.array([widest(pairwise(seen.q, beta))[0] for beta in columns])
-    row = partial(_row, seen, columns, order, widest, gap)
+    levels = np.array([widest(pairwise(seen.q, beta))[0] for beta in columns])
+    row = partial(_row, seen, columns, order, levels, gap)
     if workers == 1:
         rows = [row(alpha) for alpha in alphas]
     else:
