@@ -353,6 +353,7 @@ def test_errors_keep_their_fields_on_the_way_to_other_processes():
         error = pickle.loads(pickle.dumps(kind("has edges", value=[2.0, 1], next="Sort them", where=At("age", row=3))))
         assert (error.what, error.value, error.next, error.where) == ("has edges", [2.0, 1], "Sort them", At("age", row=3))
         assert str(error) == error.fields()["text"] == "column 'age', row 3: has edges, got [2.0, 1]. Sort them."
+    assert str(pickle.loads(pickle.dumps(sf.InputError("is empty", where="people.csv")))) == "people.csv is empty."
     with pytest.raises(UnknownName) as caught:
         find_column("raec", ["age", "race"], "people.csv")
     assert (caught.value.value, caught.value.next) == ("raec", "Did you mean 'race'?")

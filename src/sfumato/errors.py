@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import enum
 import math
 import numbers
 import os
@@ -55,11 +56,13 @@ AS_CATEGORY = option("--missing category", "missing='category'")
 WHOLE = ("scipy", "highspy", "clarabel", "jinja2", "rich")  # what designs and makes pages; not needed to release
 
 
-class Unsaid:
-    """Stands for a value that an error does not have; None may be one."""
+class Unsaid(enum.Enum):
+    """Stands for a value that an error does not have, in other processes too; None may be one."""
+
+    UNSAID = enum.auto()
 
 
-UNSAID = Unsaid()
+UNSAID = Unsaid.UNSAID
 LONGEST_VALUE = 80  # characters of a value that a sentence can carry
 
 

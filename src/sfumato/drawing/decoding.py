@@ -1,4 +1,4 @@
-"""Decoding: outputs as columns of a table, as symbols or as values."""
+"""Text and codes: plain text of a file into codes of inputs, and outputs into columns, as symbols or as values."""
 
 from __future__ import annotations
 
