@@ -15,9 +15,6 @@ from sfumato.mechanism import Claim
 from sfumato.privacy import Leakage
 from sfumato.privacy.measures import as_channel
 
-# --- what somebody who sees inputs and outputs can prove against a promise, with exact confidence bounds --------------
-
-
 # --- exact binomial confidence bounds (Clopper–Pearson) ---------------------------------------------------------------
 
 

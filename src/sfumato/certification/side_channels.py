@@ -51,7 +51,7 @@ def secret_information(mechanism: Mechanism, joint: Joint) -> float:
     return 0.0 if not related else float(np.nextafter(max(0.0, float(sum_)) + 1e-30, np.inf))
 
 
-# --- sRLIP in rationals, over every J, x^J, y and s -------------------------------------------------------------------
+# --- SRLIP in rationals, over every J, x^J, y and s -------------------------------------------------------------------
 # Floats only choose where to look: sums of products that are not negative lose at most (|U| + 16) half-units of
 # relative precision, and every place within that of the best float is evaluated as a rational.
 

@@ -76,9 +76,6 @@ def simultaneous(inversion: Inversion, level: float, p: Floats) -> tuple[Floats,
 # --- what the released rows can tell about the inputs however many there are, and what they cannot --------------------
 
 
-# --- what the released rows can tell about the inputs however many there are, and what they cannot --------------------
-
-
 NAMED = 6  # cells that a sentence lists
 
 

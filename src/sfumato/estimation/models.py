@@ -59,9 +59,6 @@ def _sums(q: Floats, label: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> 
     return out
 
 
-# --- how each kind of law, decoded or not, is inverted and applied ----------------------------------------------------
-
-
 # --- inversion of GRR, SRR, IR and every other Cells law in closed form, in time linear in the table ------------------
 # Such a law is Q = A·I + B·(I⊗J) + C·(J⊗I) + D·J with J all ones, A = truth − same_secret − same_useful + neither, B =
 # same_secret − neither, C = same_useful − neither, D = neither: P(s, u) = A·p(s, u) + B·p(s) + C·p(u) + D. These four

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from sfumato.sources.places import Where
 
 
-# --- which releases count, which had the same values of the same people, and what a broken one left -------------------
-
-
 # --- what lies on the disk of a release that did not say how it ended -------------------------------------------------
 
 

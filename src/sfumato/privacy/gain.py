@@ -16,9 +16,6 @@ from sfumato.privacy.ldp import LDP
 from sfumato.privacy.measures import Measure, Reading, live
 from sfumato.uncertainty import UncertaintySet
 
-# --- g-leakage, and its cases min-entropy, maximal and pointwise maximal leakage --------------------------------------
-
-
 # --- g-leakage: the gain of an adversary who is paid g[w, x] for the guess w when the input is x ----------------------
 
 

@@ -89,9 +89,6 @@ def _row(
     return values, bounds
 
 
-# --- every measure of one mechanism side by side, and any of them when everybody else is known ------------------------
-
-
 # --- any measure about one person of a database, when everybody else is known to the adversary ------------------------
 
 

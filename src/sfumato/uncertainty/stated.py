@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from sfumato.alphabet import Real
 
 
-# --- nothing is assumed, the distribution is known, or its ranges are stated ------------------------------------------
-
-
 # --- nothing is assumed about the distribution ------------------------------------------------------------------------
 
 
