@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,9 +24,10 @@ MOST_CELLS = 4_000_000  # cells of the table, unless limit= says otherwise
 NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 BINS, RARE, LABELS = option("--bins", "bins="), option("--rare", "rare="), option("--labels", "labels=")
 Rare = float | Mapping[str, float] | None
-Bins = Mapping[str, int | str | Sequence[float]] | None
+BinRule = int | str | Sequence[float]  # how many, a part of dates, or inner edges
+Bins = Mapping[str, BinRule] | None
 Unseen = str | Mapping[str, str] | None
-Labels = Mapping[str, Sequence[Any] | Column] | None
+Labels = Mapping[str, Sequence[object] | Column] | None
 
 
 def tabulate(
@@ -93,7 +94,7 @@ def tabulate(
 
 
 def _rules(
-    source: Source, names: list[str], bins: Mapping[str, Any], labels: Mapping[str, Any], automatic: bool
+    source: Source, names: list[str], bins: Mapping[str, BinRule], labels: Mapping[str, object], automatic: bool
 ) -> tuple[dict[str, Floats | str], Source]:
     """For binned columns their inner edges or the part of their dates, and a source that can be read once more."""
     for rule in bins.values():
@@ -108,14 +109,14 @@ def _rules(
     return {**told, **(automatic_edges(source, free) if free else {})}, source
 
 
-def _ruled(labels: Mapping[str, Sequence[object] | Column]) -> dict[str, Any]:
+def _ruled(labels: Mapping[str, Sequence[object] | Column]) -> dict[str, BinRule]:
     """The bins of columns that were given whole."""
     given = {n: c for n, c in labels.items() if isinstance(c, Column)}
     parts = {n: c.dtype for n, c in given.items() if c.dtype in DATE_PARTS}
     return {**parts, **{n: list(c.cuts) for n, c in given.items() if c.cuts is not None}}
 
 
-def _cut(rules: Mapping[str, Floats | str], bins: Mapping[str, Any]) -> list[str]:
+def _cut(rules: Mapping[str, Floats | str], bins: Mapping[str, BinRule]) -> list[str]:
     """Where columns were cut that nobody said how to cut."""
     free = {n: rule for n, rule in rules.items() if n not in bins and not isinstance(rule, str)}
     shown = {n: ", ".join(np.format_float_positional(x, trim="-") for x in edges) for n, edges in free.items()}
@@ -187,7 +188,7 @@ def _coded(
     return column, np.array([place[other if x in rare else x] for x in groups], np.int64)
 
 
-def _check_fixed(labels: Mapping[str, Sequence[object] | Column], bins: Mapping[str, Any], rare: Rare) -> None:
+def _check_fixed(labels: Mapping[str, Sequence[object] | Column], bins: Mapping[str, BinRule], rare: Rare) -> None:
     """Labels that are given can be neither bins nor grouped by how rare they are."""
     twice = [n for n in labels if n in bins or (isinstance(rare, Mapping) and n in rare)]
     if twice:

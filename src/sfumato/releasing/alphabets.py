@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sfumato.alphabet import Alphabet, Column, Label, spelled
 from sfumato.errors import At, InputError, binned, listed, option
@@ -33,6 +33,7 @@ from sfumato.sources import Source
 from sfumato.tabulation import arranged, dtype_of
 
 if TYPE_CHECKING:
+    from sfumato.releasing.wishes import BinWish
     from sfumato.sources.places import Where
 
 COMMON = 0.01  # of the people: labels that so many have are wanted, and no more ε than they need is spent
@@ -142,10 +143,10 @@ def _sentences(columns: Mapping[str, Column], labelled: list[str], noise: Noise)
     return [*others, paid]
 
 
-def unsaid(wishes: Wishes) -> dict[str, Any]:
+def unsaid(wishes: Wishes) -> dict[str, BinWish | None]:
     """The columns of which something must be found out, with their bins: a number of them, edges (then only whether
     values are missing is asked), a part of dates, or None for labels."""
-    out: dict[str, Any] = {}
+    out: dict[str, BinWish | None] = {}
     for name in (*wishes.secret, *wishes.useful):
         rule = (wishes.bins or {}).get(name)
         said = wishes.is_public(name) or name in (wishes.labels or {})
@@ -155,13 +156,13 @@ def unsaid(wishes: Wishes) -> dict[str, Any]:
 
 
 def _priced(
-    wishes: Wishes, found: Mapping[str, Any], rows: int, delta: float, spent: float
+    wishes: Wishes, found: Mapping[str, BinWish | None], rows: int, delta: float, spent: float
 ) -> dict[str, Fraction]:
     """The ε of each column: with it a hundredth of the people is enough for a label, or is how far an edge is off. All
     are lowered alike where they would take more than a share of the whole."""
     each = max(1, sum(not isinstance(rule, (int, list)) for rule in found.values()))
 
-    def need(rule: Any) -> float:
+    def need(rule: BinWish | None) -> float:
         missing = CLEAR * math.sqrt(2)
         if isinstance(rule, list):
             return missing

@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sfumato.alphabet import Alphabet, Column, find_column, spelled
 from sfumato.arrow import as_labels
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.alphabet import Label
+    from sfumato.releasing.wishes import BinWish
 
 MOST_CELLS = 1_000  # of the table of secret and useful columns, where nobody named them
 ROWS_IN_A_CELL = 5  # on average at least, or the confidence ball is too wide to be of use
@@ -74,7 +75,7 @@ def cut(basis: Source, wishes: Wishes, keep: Sequence[str], *, exact: bool = Tru
     ruled = {*(wishes.bins or {}), *(wishes.labels or {}), *(wishes.rare if isinstance(wishes.rare, Mapping) else ())}
     named = {*wishes.secret, *wishes.useful} if wishes.useful else set(basis.columns) - {*keep}
     free = [name for name in basis.columns if name in named and name not in ruled]
-    found: dict[str, Any] = {}
+    found: dict[str, BinWish] = {}
     if basis.sums is None:
         found = {n: x.tolist() for n, x in automatic_edges(basis, free).items()} if exact else dict.fromkeys(
             many_numbers(basis, free), BINS)

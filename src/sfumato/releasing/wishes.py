@@ -16,6 +16,7 @@ EVERY = "all"  # columns are public
 DESIGNS = ("exact", "noisy", "any", "auto")
 TWO = ("auto", "ballopt", "precise", "grr", "srr", "ir", "cr", "sue", "oue")  # methods of two promises over any set
 Values = tuple[float, ...] | dict[str, float]  # numbers in the order of labels, or by label
+BinWish = int | str | list[float]  # how many, a part of dates, or inner edges
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Wishes:
     notion: str = "rldp"
     reads: str = "both"
     aim: str | None = None  # of the method auto; None: what `design` aims at when nobody says
-    bins: dict[str, int | str | list[float]] | None = None
+    bins: dict[str, BinWish] | None = None
     numbers: str = "bins"  # columns of many numbers that bins do not name are cut, or each number is a label
     rare: float | dict[str, float] | None = None
     missing: str = "category"

@@ -7,7 +7,7 @@ import io
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sfumato.errors import InputError
 from sfumato.releasing.wishes import EVERY, Wishes, usual_cap
@@ -63,7 +63,7 @@ class Roles:
         )
 
 
-def _rule(column: str, rule: Any) -> int | str | list[float]:
+def _rule(column: str, rule: object) -> int | str | list[float]:
     if isinstance(rule, (int, str)) and not isinstance(rule, bool):
         return rule
     if isinstance(rule, list) and rule and all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in rule):
@@ -71,7 +71,7 @@ def _rule(column: str, rule: Any) -> int | str | list[float]:
     raise InputError(f"bins of {column!r} must be a number or increasing inner edges", value=rule)
 
 
-def _least(least: Any) -> float:
+def _least(least: object) -> float:
     if not isinstance(least, (int, float)) or isinstance(least, bool):
         raise InputError("rare must be a number of rows, or a fraction below 1", value=least)
     return float(least)
