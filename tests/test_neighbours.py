@@ -5,9 +5,12 @@ import json
 import math
 import os
 import random
+from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
@@ -15,6 +18,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato import noise
+from sfumato.arrow import as_labels
 from sfumato.cli.app import cli
 from sfumato.estimation import tidy_csv
 from sfumato.noise import common, edge, threshold
@@ -54,20 +58,37 @@ PAID = ((alphabets, "common"), (alphabets, "edge"), (alphabets, "two_sided"), (b
 
 
 def kept(monkeypatch, held):
-    """Every draw that is paid for is written down, or where there are some already, comes out as it did before."""
+    """Every draw that is paid for is written down with what it was drawn of, or where there are some already, comes out
+    as it did before, if it is of a table that differs in one record."""
     replayed = iter(list(held)) if held else None
 
     def wrapped(draw):
         def one(*args, **options):
             if replayed is not None:
-                return next(replayed)
+                before, found = next(replayed)
+                assert near(before, of(args))
+                return found
             found = draw(*args, **options)
-            held.append(found if not hasattr(found, "__next__") else iter([next(found)] * 2))
-            return held[-1]
+            held.append((of(args), found if not hasattr(found, "__next__") else iter([next(found)] * 2)))
+            return held[-1][1]
         return one
 
     for module, name in PAID:
         monkeypatch.setattr(module, name, wrapped(getattr(module, name)))
+
+
+def of(args):
+    """What a draw was made of, as counts by label or value; nothing where it was made of a number alone."""
+    if isinstance(args[0], str):
+        return dict(args[1])
+    if isinstance(args[0], sf.Joint):
+        return {tuple(x): n for x, n in np.ndenumerate(args[0].counts)}
+    return dict(zip(*map(list, args[:2]), strict=True)) if isinstance(args[0], np.ndarray) else {}
+
+
+def near(one, two):
+    """Whether counts are of tables that differ in one record."""
+    return sum(abs(one.get(x, 0) - two.get(x, 0)) for x in {*one, *two}) <= 2
 
 
 def twice(tmp_path, monkeypatch, first, second, *words):
@@ -185,6 +206,71 @@ def test_what_labels_cost_is_paid_once_and_public_ones_cost_nothing(tmp_path):
     assert free.epsilon == free.counts and free.delta == 0
     with pytest.raises(sf.InputError, match="'twon' is not a column"):
         sf.plan(tmp_path / "people.csv", "state", 4.0, "town", public="twon", **asked)
+
+
+def test_which_labels_are_rare_is_not_public_and_is_paid_for(tmp_path):
+    (tmp_path / "people.csv").write_text(people())
+    asked = {"public": "all", "method": "grr", "design": "any", "bins": {"age": [40, 60]}}
+    free = sf.plan(tmp_path / "people.csv", "state", 4.0, ["town", "age"], **asked).mechanism.joint.noise
+    paid = sf.plan(tmp_path / "people.csv", "state", 4.0, ["town", "age"], rare={"town": 10}, **asked).mechanism.joint.noise
+
+    assert free is None and paid.epsilon > 0 and paid.delta > 0
+
+
+def test_two_draws_that_come_out_alike_are_both_paid_for(tmp_path):
+    files = []
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text(people())
+        files.append(sf.plan(tmp_path / f"{name}.csv", "state", 4.0, "town", method="grr", design="any").mechanism)
+    one, two = (m.joint.noise for m in files)
+
+    assert replace(one, draw="") == replace(two, draw="") and files[0].secret == files[1].secret
+    assert sf.compose(*files).designs == pytest.approx(2 * one.epsilon) and sf.compose(*files).delta == 2 * one.delta
+    assert sf.compose(files[0], files[0]).designs == one.epsilon
+
+
+def test_noisy_counts_of_other_people_are_not_used(tmp_path):
+    path = tmp_path / "people.csv"
+    asked = {"method": "grr", "design": "noisy", "public": "all"}
+    path.write_text(people())
+    sf.plan(path, "state", 4.0, "town", **asked).keep()
+    kept = next(tmp_path.glob("*.counts.json"))
+
+    path.write_text(people().replace("ill,north", "well,north"))
+    os.utime(path, (kept.stat().st_mtime - 1,) * 2)  # as a copy that keeps its date
+    with pytest.raises(sf.InputError, match="of another table"):
+        sf.plan(path, "state", 4.0, "town", **asked)
+
+
+@pytest.mark.parametrize("road", ["a mechanism", "a part", "a table of counts", "a pipe"])
+def test_on_no_road_are_rows_read_by_what_they_look_like(road, tmp_path):
+    (tmp_path / "known.csv").write_text("state;dose\n" + "ill;1.5\nwell;2.5\n" * 500)
+    made = sf.design(sf.ChiSquareBall(sf.tabulate(tmp_path / "known.csv", "state", "dose")), 1.0, "grr").mechanism
+    source = tmp_path / "people.csv"
+    source.write_text("state;dose;n\n" + "ill;1,5;2\nwell;2,5;3\n" * 500)
+    with pytest.raises(sf.InputError, match="must not rest on its rows"):
+        if road == "a part":
+            sf.publish(sf.plan(source, "state", 1.0, "dose", split=0.5, method="grr"), tmp_path / "r.csv")
+        given = sf.open_source(source, counts="n" if road == "a table of counts" else None)
+        given = replace(given, once=True).settled(given.columns) if road == "a pipe" else given
+        sf.release(given, made, tmp_path / "r.csv")
+
+
+@given(st.lists(st.integers(-2**50, 2**50) | st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=6))
+def test_a_number_is_spelled_as_if_it_were_alone(values):
+    held = pa.array([float(x) for x in values] + [None])
+    whole = [int(x) for x in values if float(x).is_integer() and abs(x) < 2**53]
+
+    alone = [as_labels(pa.array([float(x)]), "x")[0].as_py() for x in values]
+    assert as_labels(held, "x").to_pylist() == [*alone, None]
+    assert as_labels(pa.array(whole, pa.int64()), "x").to_pylist() == [
+        text for text, x in zip(alone, values, strict=True) if float(x).is_integer() and abs(x) < 2**53]
+
+
+def test_decimals_are_spelled_without_the_zeros_of_others():
+    wide = pa.array([Decimal("1.5"), Decimal("2.25"), Decimal("100"), None])
+
+    assert as_labels(wide, "x").to_pylist() == ["1.5", "2.25", "100", None]
 
 
 def permuted_and_flipped(q):

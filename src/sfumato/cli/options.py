@@ -223,8 +223,9 @@ def designing(command: F) -> F:
         click.option("--design-epsilon", type=float, metavar="EPSILON", help="The part of --epsilon that noisy counts "
                      "take.  [default: chosen by the numbers of rows and labels]"),
         click.option("--public-labels", "public", type=Names(), multiple=True, metavar="COL,COL|all", help="Columns "
-                     "whose labels everybody knows. Of others only those are let in that many people have (a stable "
-                     "histogram, paid from --epsilon), unless --labels lists them or --design is exact."),
+                     "whose labels, and whether some are missing, everybody knows. Of others only those are let in "
+                     "that many people have (a stable histogram, paid from --epsilon), unless --labels lists them "
+                     "or --design is exact."),
         click.option("--delta", type=float, default=1e-9, show_default=True, help="The chance that a label that is not "
                      "public tells of one person."),
         click.option("--at-most", metavar="NATS|none", help="What somebody may learn who knows a person's useful "

@@ -26,7 +26,7 @@ from sfumato.errors import At, InputError, binned, listed, option
 from sfumato.grouping import value_counts
 from sfumato.joint import Joint, Noise
 from sfumato.mechanism import load_counts
-from sfumato.noise import CLEAR, DIGITS, LABELS, SEEDED, Below, common, edge, round_numbers, two_sided
+from sfumato.noise import CLEAR, DIGITS, LABELS, SEEDED, Below, common, edge, named, round_numbers, two_sided
 from sfumato.releasing.columns import coarser, label_counts
 from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source
@@ -72,7 +72,7 @@ def learnt(
 
     Without useful columns it tells the secret's, for a part of what labels may cost; `first` is what it told so.
     """
-    _check_reading(source, wishes)
+    source.check_reading((*wishes.secret, *wishes.useful))
     file = path if seed is None and isinstance(path, Path) else None
     place = None if file is None else _place(file, wishes)
     told = _said(wishes)
@@ -96,6 +96,7 @@ def learnt(
     part = wishes.delta * float(1 if wishes.useful and before is None else 1 - ALONE if wishes.useful else ALONE)
     budget = _priced(wishes, found, rows, part, 0.0 if first is None else first.paid)
     below = secrets.randbelow if seed is None else random.Random(seed).randrange
+    draw = named(below)
     labelled = [name for name, rule in found.items() if not isinstance(rule, (int, list))]
     delta = part / max(1, len(labelled))
     columns = {
@@ -103,25 +104,13 @@ def learnt(
         _labelled(wishes, name, counts[name], rule, rows, budget[name], delta, below)
         for name, rule in found.items()
     }
-    own = Noise(float(sum(budget.values())), rows, part if labelled else 0.0)
+    own = Noise(float(sum(budget.values())), rows, part if labelled else 0.0, draw=draw)
     own = own if seed is None else replace(own, sampler=SEEDED)
     whole = own if before is None else replace(
         own, epsilon=round(own.epsilon + before.epsilon, 9), delta=own.delta + before.delta
     )
     notes = dict.fromkeys((*heard, *_sentences(columns, labelled, own), *told))
     return Learnt(_with(wishes, columns), whole, tuple(notes), place)
-
-
-def _check_reading(source: Source, wishes: Wishes) -> None:
-    """Refuse to read a private table by what its rows look like: one of them could change how all others are read."""
-    named = (*wishes.secret, *wishes.useful)
-    if found := [x for x in source.reading.guessed if x.column is None or x.column in named]:
-        what = listed([x.what if x.column is None else f"{x.what} in column {x.column!r}" for x in found])
-        raise InputError(
-            f"looks like {what}", where=source.name,
-            next="How a private table is read must not rest on its rows, as one of them could change it: say so "
-            f"({' '.join(dict.fromkeys(x.saying for x in found))}).",
-        )
 
 
 def _said(wishes: Wishes) -> tuple[str, ...]:
@@ -261,6 +250,6 @@ def _with(wishes: Wishes, columns: Mapping[str, Column]) -> Wishes:
 
 def _place(path: Path, wishes: Wishes) -> Path:
     """people.csv → people.3f9a0c12.counts.json, for these columns and the way they are counted."""
-    asked = repr((wishes.secret, wishes.useful, wishes.bins, wishes.rare, wishes.labels, wishes.missing, wishes.public))
-    mark = hashlib.sha256(asked.encode()).hexdigest()[:8]
+    asked = (wishes.secret, wishes.useful, wishes.bins, wishes.rare, wishes.labels, wishes.missing, wishes.public)
+    mark = hashlib.sha256(repr((path.name, *asked)).encode()).hexdigest()[:8]
     return path.with_name(f"{path.name.split('.')[0]}.{mark}.counts.json")

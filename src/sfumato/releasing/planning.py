@@ -75,7 +75,8 @@ class Plan:
     def keep(self) -> None:
         """Keep what was drawn of the table, so that it is paid for once; before anything that tells it."""
         for drawn in self.kept:
-            save_counts(drawn.joint, drawn.place, force=drawn.again)
+            if not drawn.is_there:
+                save_counts(drawn.joint, drawn.place, force=drawn.again)
 
     def check_worth(self, told: Foreseen | None, *, anyway: bool = False) -> None:
         """Refuse a release that is worth next to nothing to whoever estimates from it, unless it is asked for anyway.

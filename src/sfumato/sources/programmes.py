@@ -6,7 +6,7 @@ import datetime
 import io
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from sfumato.errors import InputError, unknown
 from sfumato.sources.dialect import Said
 from sfumato.sources.meaning import Meaning, looked
 from sfumato.sources.places import Where, opened
-from sfumato.sources.source import Source, table_source
+from sfumato.sources.source import BATCH_ROWS, Source, table_source
 
 # --- .xlsx, .xls, .xlsb and .ods, read with calamine. Cells keep their types ------------------------------------------
 
@@ -53,8 +53,15 @@ def sheet_source(where: Where, sheet: str | None = None, said: Said = UNSAID) ->
     told = (f"the sheet {chosen!r} is read (others: {', '.join(n for n in names if n != chosen)})",) if (
         len(names) > 1 and sheet is None
     ) else ()
+
+    def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """What is counted as the text of each cell by itself; what is kept with the type of its column."""
+        texts = {name: pa.array(map(_text, table.column(name).to_pylist()), pa.string()) for name in coded}
+        wanted = pa.table({**texts, **{name: table.column(name) for name in kept}})
+        yield from wanted.to_batches(max_chunksize=BATCH_ROWS)
+
     return replace(
-        table_source(table, where.name), path=where, reading=replace(reading, said=(*told, *reading.said))
+        table_source(table, where.name), read=read, path=where, reading=replace(reading, said=(*told, *reading.said))
     )
 
 

@@ -1,19 +1,17 @@
-"""Source: a table that can be read in batches, whatever holds it; one that is counted already, row by row."""
+"""Source: a table that can be read in batches, whatever holds it."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from sfumato.alphabet import Ints, find_column
-from sfumato.arrow import numbers_of
-from sfumato.errors import At, DataError, InputError
+from sfumato.errors import DataError, InputError, listed
 from sfumato.sources.dialect import Said
 from sfumato.sources.meaning import VERBATIM, Meaning
 from sfumato.sources.places import Place, Where, located
@@ -21,9 +19,6 @@ from sfumato.sources.places import Place, Where, located
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation
     from pyarrow.dataset import Dataset
-
-
-# --- a table that can be read in batches, whatever holds it -----------------------------------------------------------
 
 
 BATCH_ROWS = 1 << 17  # large enough to forget the cost of a call, small enough to keep memory flat
@@ -124,6 +119,17 @@ class Source:
         """What was found out about the file, for whoever gave it."""
         return self.reading.said
 
+    def check_reading(self, names: Collection[str]) -> None:
+        """Refuse to read rows that are to be released by what they look like: one of them could change how all others
+        are read, and tell of itself in their answers."""
+        if found := [x for x in self.reading.guessed if x.column is None or x.column in names]:
+            what = listed([x.what if x.column is None else f"{x.what} in column {x.column!r}" for x in found])
+            raise InputError(
+                f"looks like {what}",
+                next="How a private table is read must not rest on its rows, as one of them could change it: say so "
+                f"({' '.join(dict.fromkeys(x.saying for x in found))}).", where=self.name,
+            )
+
     def verbatim(self) -> Source:
         """The same rows with nothing but empty fields missing, as released tables are read."""
         return replace(self, reading=VERBATIM)
@@ -139,7 +145,8 @@ class Source:
         """A source that can be read again; what can be read only once is held in memory."""
         if not self.once:
             return self
-        return table_source(pa.Table.from_batches(list(self.batches(columns))), self.name)
+        table = pa.Table.from_batches(list(self.batches(columns)))
+        return replace(table_source(table, self.name), reading=Meaning(guessed=self.reading.guessed))
 
 
 def open_source(
@@ -244,6 +251,8 @@ def _path_source(path: str | os.PathLike[str] | Place, said: Said | None = None,
 
 
 def _expanded(source: Source, counts: str) -> Source:
+    from sfumato.sources.expanded import expanded
+
     return expanded(source, counts)
 
 
@@ -289,34 +298,3 @@ OPENERS: tuple[tuple[Callable[[Any], bool], Callable[[Any], Source]], ...] = (
     (_of_package("pandas", "polars", "modin", "cudf"), _frame_source),
     (lambda x: hasattr(x, "__arrow_c_stream__"), _stream_source),
 )
-
-
-# --- each row stands for as many people as a column says --------------------------------------------------------------
-
-
-def expanded(source: Source, counts: str) -> Source:
-    """The people behind a table of counts, one row each, made as they are read."""
-    find_column(counts, source.columns, source.name)
-
-    def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        row = 0
-        for batch in source.batches([*coded, *(() if counts in coded else (counts,))], kept):
-            people = _people(batch.column(counts), counts, row)
-            row += batch.num_rows
-            chosen, ends = batch.select([*coded, *kept]), np.cumsum(people)
-            for start in range(0, int(ends[-1]) if len(ends) else 0, BATCH_ROWS):
-                at = np.searchsorted(ends, np.arange(start, min(start + BATCH_ROWS, int(ends[-1]))), side="right")
-                yield chosen.take(pa.array(at))
-
-    left = tuple(name for name in source.columns if name != counts)
-    said = tuple(x for x in source.reading.said if "number of people in each row" not in x)
-    return replace(source, columns=left, read=read, rows=None, share=None, reading=Meaning(said=said))
-
-
-def _people(values: pa.Array, name: str, first_row: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    found = numbers_of(values, name, first_row)
-    bad = np.flatnonzero(~((found >= 0) & (found == np.floor(found))))
-    if bad.size:
-        row = first_row + int(bad[0]) + 1
-        raise DataError("a count must be a whole number, zero or more", where=At(name, row=row))
-    return found.astype(np.int64)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.alphabet import MISSING
 from sfumato.certification import THEOREM, design_sentence, promises, verify
 from sfumato.certification.certificate import PROVED
+from sfumato.certification.promises import told_exactly
 from sfumato.decimals import LEVEL, level, near, percent
 from sfumato.errors import InputError, SfumatoError, listed
 from sfumato.estimation import Estimate, estimate
@@ -91,6 +92,7 @@ class Analysis:
             lines += [f"{p.sentence[0].upper()}{p.sentence[1:]}." for p in promises(made, proof)]
             if made.joint is not None and made.joint.noise is not None:
                 lines.append(f"The file: {design_sentence(made.joint.noise)}. {THEOREM}")
+            lines += [f"But {exactly}."] if (exactly := told_exactly(made)) else []
         return {"holds": True, "title": f"Holds: {made.claim.sentence if made.claim else proof.title}", "lines": lines}
 
     def estimated(self, source: Source, decode: str | None) -> Record:

@@ -43,6 +43,9 @@ Tell = Callable[..., None]
 ANY = 1.0  # a level, where only columns are asked about
 
 
+TWO = ("yes", "no")
+
+
 class Heard:
     """A listener of a release that passes on how it goes."""
 
@@ -99,9 +102,11 @@ class Desk:
         }
 
     def suggest(self, choice: Asked) -> list[str]:
-        """The useful columns that the command line would take beside the secret."""
+        """The useful columns that the command line would take beside a secret of two values: how many there are is
+        told by nobody yet."""
         source, roles = self._source(), Roles.of(choice, self._source().columns)
-        wishes = cut(source, replace(roles.wishes(ANY), useful=()), roles.keep, exact=False)
+        wishes = replace(roles.wishes(ANY), useful=(), labels=dict.fromkeys(roles.secret, TWO))
+        wishes = cut(source, wishes, roles.keep, exact=False)
         other = [c for c in source.columns if c not in roles.secret and c not in roles.keep]
         return list(useful_columns(source, wishes, other).useful)
 
