@@ -12,7 +12,6 @@ import msgspec
 
 from sfumato import __version__
 from sfumato.certification.promises import design_sentence, promises, told_exactly
-from sfumato.certification.together import drawn_for
 from sfumato.decimals import at_most
 from sfumato.errors import FileFormatError, InputError
 from sfumato.mechanism.bundle import Bundle
@@ -81,6 +80,8 @@ def manifest_of(
     randomness: str, size: int | None = None, entry: str | None = None, imprint: Imprint = NO_IMPRINT,
 ) -> Manifest:
     """The manifest of a release, with a mechanism or a bundle."""
+    from sfumato.certification.together import drawn_for  # proofs, which whoever reads a manifest does not need
+
     checksum = any_record(mechanism).checksum
     meaning = "bundle" if isinstance(mechanism, Bundle) else mechanism.law.meaning
     notes = [_SAMPLE_NOTE] if decode == "sample" else []
