@@ -14,52 +14,120 @@ that is sorted or divided by what is protected is refused where its plan or its 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.drawing.digests import Blocks, as_array, as_blocks
 from sfumato.errors import DataError, InputError
 from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark import worker
-from sfumato.releasing.spark.digest import digest
-from sfumato.releasing.spark.reading import answer_keys, job_of, kept_fields, looked_at
-from sfumato.sources.spark_frames import column, map_in_arrow, plain_columns
+from sfumato.releasing.spark.exchange import PIECES, cut, exchanged, joined
+from sfumato.releasing.spark.reading import Opened, answer_schema, job_of, looked_at, rows_of, shuffle_parts
+from sfumato.releasing.spark.worker import Batches
+from sfumato.sources.spark_frames import column, map_in_arrow
+
+TOLD = pa.schema([*PIECES, ("file", pa.string()), ("count", pa.int64()), ("names", pa.int64())])
 
 RANDOM = re.compile(r"\b(uuid|rand|randn|random|shuffle|monotonically_increasing_id|spark_partition_id)\(")
 MIXED = re.compile(r"^\W*Repartition \d+, true")  # by turns: where a row stood before does not matter
 MOVED = re.compile(r"^\W*(Sort|RepartitionByExpression|Aggregate|Window|Deduplicate|Distinct)\b")
 
 
-def named_rows(flow: Flow) -> Any:
-    """The rows as columns c… (read), k… (kept) and d (a digest of the name)."""
-    frame, coded = flow.source.cluster, looked_at(flow)
-    inner = [f"i{i}" for i in range(len(flow.id))]
-    named = frame.select(*(column(n) for n in flow.id)).schema.fields
-    rows = frame.select(
-        *plain_columns(coded), *plain_columns(flow.kept, "k"), *plain_columns(flow.id, "i")
-    )
-    return rows.withColumn("d", digest(dict(zip(inner, named, strict=True)))).drop(*inner)
-
-
 def answered(flow: Flow) -> Any:
     """Released rows, lazily: columns k…, y…"""
-    from pyspark.sql.types import StringType, StructField, StructType
+    frame, opened = rows_of(flow)
+    return map_in_arrow(frame, partial(_answer_plainly, job_of(flow), opened), answer_schema(flow))
 
-    fields = [StructField(name, field.dataType) for name, field in kept_fields(flow).items()]
-    fields += [StructField(name, StringType()) for name in answer_keys(flow)]
-    return map_in_arrow(named_rows(flow), partial(worker.answer, job_of(flow)), StructType(fields))
+
+def written(flow: Flow, write: Callable[[Batches], Batches]) -> pa.Table:
+    """What `write` tells of the rows that every task wrote, once no two of all rows have one name. One pass."""
+    frame, opened = rows_of(flow)
+    parts = shuffle_parts(flow)
+    told = map_in_arrow(frame, partial(_write_and_tell, job_of(flow), opened, write, parts), TOLD)
+    found = map_in_arrow(exchanged(told, parts), _compare, TOLD).toArrow()
+    _check_all(flow, found)
+    return found.filter(pc.is_valid(found.column("file"))).select(["file", "count"])
 
 
 def check_names(flow: Flow) -> None:
-    """Refuse a table in which two rows have one name. Where all hashes of 64 bits differ, so do the names."""
-    from pyspark.sql import functions as F
+    """Refuse a table in which two rows have one name, before a lazy frame of it is given away."""
+    frame, opened = rows_of(flow)
+    parts = shuffle_parts(flow)
+    named = map_in_arrow(frame, partial(_tell, job_of(flow), opened, parts), TOLD)
+    _check_all(flow, map_in_arrow(exchanged(named, parts), _compare, TOLD).toArrow())
 
-    hashes = flow.source.cluster.select(F.xxhash64(*(column(n) for n in flow.id)).alias("h"))
-    total, distinct = hashes.agg(F.count(F.lit(1)), F.count_distinct("h")).first()
-    if total != distinct and (names := named_rows(flow).select("d").distinct().count()) != total:
+
+def _check_all(flow: Flow, found: pa.Table) -> None:
+    """Digests of 128 bits are compared, the very ones by which rows find their noise: of two equal names none is
+    missed, and a table of n different ones is refused with a chance of n² / 2^129."""
+    compared = found.filter(pc.is_null(found.column("file")))
+    total, names = (pc.sum(compared.column(n)).as_py() or 0 for n in ("count", "names"))
+    if total != names:
         raise DataError(
             f"{', '.join(flow.id)}: {total:,} rows have {names:,} names. Give id= columns that no two rows share, or "
             "leave it out: then rows are counted."
         )
+
+
+def _answer_plainly(job: worker.Job, opened: Opened, batches: Batches) -> Batches:
+    for batch in worker.answer(job, opened(batches)):
+        yield worker.plain(batch.drop_columns("d"))
+
+
+def _tell(job: worker.Job, opened: Opened, parts: int, batches: Batches) -> Batches:
+    """In a worker: the digests of names, in pieces."""
+    own = worker.Drawing(job)
+    digests = (own.names(batch) for batch in opened(batches))
+    yield from _pieces((d for d in digests if d is not None), parts)
+
+
+def _write_and_tell(job: worker.Job, opened: Opened, write: Any, parts: int, batches: Batches) -> Batches:
+    """In a worker: rows to answers, and these to a file; then the digests of names, in pieces.
+
+    What was written goes to the first bucket: a task that is run again tells it to whom it told it before.
+    """
+    digests: list[Blocks] = []
+
+    def rows() -> Batches:
+        for batch in worker.answer(job, opened(batches)):
+            digests.append(as_blocks(batch.column("d")))
+            yield batch.drop_columns("d")
+
+    for note in write(rows()):
+        yield _told(bucket=[0], file=note.column("file"), count=note.column("rows"))
+    yield from _pieces(iter(digests), parts)
+
+
+def _pieces(digests: Iterator[Blocks], parts: int) -> Batches:
+    named = ((pa.RecordBatch.from_arrays([as_array(d)], names=["d"]), d[:, 0]) for d in digests)
+    for piece in cut(named, parts):
+        yield _told(bucket=piece.column("bucket"), rows=piece.column("rows"))
+
+
+def _compare(batches: Batches) -> Batches:
+    """In a worker: pieces as the numbers of rows and of different names; what is told of files passes by."""
+    files: list[pa.RecordBatch] = []
+
+    def pieces() -> Batches:
+        for batch in batches:
+            written = pc.is_valid(batch.column("file"))
+            files.append(batch.filter(written))
+            yield batch.filter(pc.invert(written))
+
+    for table in joined(pieces()):
+        rows = as_blocks(table.column("d"))
+        yield _told(count=[len(rows)], names=[int((worker.copies_of(rows)[1] == 0).sum())])
+    yield from files
+
+
+def _told(**columns: Any) -> pa.RecordBatch:
+    rows = len(next(iter(columns.values())))
+    held = {f.name: columns.get(f.name, pa.nulls(rows, f.type)) for f in TOLD}
+    return pa.record_batch(held, schema=TOLD)
 
 
 def check_repeatable(flow: Flow) -> None:

@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.alphabet import Ints
-from sfumato.mechanism import Bundle
 from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark import worker
 from sfumato.releasing.spark.reading import answer_keys, counted_first, encoded, job_of, shuffle_parts
@@ -35,9 +34,7 @@ Writing = Callable[[Batches], Batches]  # (released values with counts) → what
 def suits(flow: Flow) -> bool:
     """Whether inputs and answers are few enough to pass through the driver."""
     mechanism = flow.mechanism
-    if isinstance(mechanism, Bundle):
-        return False
-    return not flow.kept and mechanism.law.meaning != "subset" and max(mechanism.inputs, mechanism.outputs) <= FEW
+    return bool(mechanism.law.meaning != "subset" and max(mechanism.inputs, mechanism.outputs) <= FEW)
 
 
 def written(flow: Flow, writing: Writing, told: pa.Schema) -> pa.Table:

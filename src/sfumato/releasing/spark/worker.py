@@ -6,7 +6,7 @@ The mechanism travels as the bytes of its file inside the job and is read once i
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,13 +15,15 @@ import pyarrow as pa
 
 from sfumato.alphabet import Alphabet, Column, Ints
 from sfumato.drawing.bundle_draws import BundleSampler, words_of
-from sfumato.drawing.decoding import Decoder
-from sfumato.drawing.placed import DIGEST, MOST_COPIES, Placed
-from sfumato.drawing.randomness import Stream
+from sfumato.drawing.digests import Blocks, Digests, as_array, as_blocks
+from sfumato.drawing.placed import Placed
+from sfumato.drawing.randomness import Lane, Stream
 from sfumato.drawing.sampling import ROWS_WORTH_NUMBA, Sampler
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle_file import made_of
+from sfumato.mechanism.law import Words
 from sfumato.releasing.flow import decoding_of
+from sfumato.releasing.spark.exchange import Numbered
 from sfumato.sources.spark_frames import WEIGHT, weights_of, worker_errors
 
 BLOCK = 1 << 18  # rows drawn or written at a time
@@ -37,13 +39,14 @@ class Job:
     key: bytes = field(repr=False)
     decode: str
     kept: int  # the number of kept columns k0, k1, …
+    named: int = 0  # and of columns i0, i1, … that name a row
     inputs: int = 1  # columns x0, x1, … that hold the code of a record: a bundle's may not fit into one
     compared: tuple[str, ...] = ()  # columns of a secret that is promised about and not read, after those that are
 
     @property
     def names(self) -> list[str]:
-        """The columns that pass through untouched, with the digest that stands for them."""
-        return ["d", *(f"k{i}" for i in range(self.kept))] if self.kept else []
+        """The columns that pass through untouched."""
+        return [f"k{i}" for i in range(self.kept)]
 
     @property
     def codes(self) -> list[str]:
@@ -51,12 +54,9 @@ class Job:
         return [f"x{i}" for i in range(self.inputs)]
 
     @property
-    def place(self) -> str | None:
-        """The column with the digest of what the first code does not say of a record's place, if there is more.
-
-        It is of private values where codes are several, so it is dropped as soon as a record has its answer.
-        """
-        return "p" if self.inputs > 1 else "d" if self.kept else None
+    def telling(self) -> list[str]:
+        """The columns that tell a row from others of its input: its names, or what is kept."""
+        return [f"i{i}" for i in range(self.named)] or self.names
 
 
 @functools.lru_cache(4)
@@ -80,18 +80,19 @@ def coded_apart(made: Mechanism | Bundle) -> list[Alphabet]:
 
 
 def encode(job: Job, batches: Batches) -> Batches:
-    """Rows as input codes x… with their weight n; the kept columns as they are."""
-    made = _made(job.mechanism)
-    groups, kept = coded_apart(made), [f"k{i}" for i in range(job.kept)]
+    """Rows as input codes x0 with how often each occurs."""
+    groups = coded_apart(_made(job.mechanism))
     for batch in batches:
-        codes, weights = _codes(job, groups, batch), weights_of(batch)
-        if not kept and len(codes) == 1:
-            codes[0], inverse = np.unique(codes[0], return_inverse=True)
-            totals = np.zeros(len(codes[0]), np.int64)
-            np.add.at(totals, inverse, weights)
-            weights = totals
-        arrays = [*(batch.column(n) for n in kept), *(pa.array(c, pa.int64()) for c in codes), pa.array(weights)]
-        yield pa.RecordBatch.from_arrays(arrays, names=[*kept, *job.codes, WEIGHT])
+        [codes] = _codes(job, groups, batch)
+        found, inverse = np.unique(codes, return_inverse=True)
+        totals = np.zeros(len(found), np.int64)
+        np.add.at(totals, inverse, weights_of(batch))
+        yield pa.RecordBatch.from_arrays([pa.array(found, pa.int64()), pa.array(totals)], names=["x0", WEIGHT])
+
+
+def encode_opened(job: Job, opened: Callable[[Batches], Batches], batches: Batches) -> Batches:
+    """The same, of rows that are to be read first."""
+    return encode(job, opened(batches))
 
 
 @dataclass(slots=True)
@@ -106,6 +107,7 @@ class _Drawn:
         self.sampler = Sampler(self.made.law, self.placed)
 
     def __call__(self, codes: Ints) -> Any:
+        """Outputs of the rows of the present block."""
         kind: Any = np.int64 if self.made.inputs > np.iinfo(np.int32).max else np.int32
         return self.sampler.draw(codes[0].astype(kind), 0)
 
@@ -144,39 +146,121 @@ def _drawing(job: Job, made: Mechanism | Bundle) -> tuple[Any, Placed]:
     return _Drawn(made, placed), placed
 
 
+class Drawing:
+    """The draws of one release in a worker, rows by their places."""
+
+    def __init__(self, job: Job) -> None:
+        self.job, self.made = job, _made(job.mechanism)
+        self.own, self.placed = _drawing(job, self.made)
+        self.decoder = decoding_of(self.made, job.decode, self.placed)
+        self.groups = coded_apart(self.made)
+        self.telling = Digests(job.key, "names")
+
+    def codes(self, batch: pa.RecordBatch) -> Ints:
+        """Input codes [group, row]."""
+        return np.stack([np.asarray(c, np.int64) for c in _codes(self.job, self.groups, batch)])
+
+    def names(self, batch: pa.RecordBatch) -> Blocks | None:
+        """The digests of what tells rows of one input apart."""
+        return self.telling.of([batch.column(n) for n in self.job.telling]) if self.job.telling else None
+
+    def answers(self, digests: Blocks, copies: Ints, codes: Ints) -> list[pa.Array]:
+        """The released columns of rows at these places."""
+        self.placed.settle(digests, copies)
+        return self.decoder.arrays(self.own(codes), 0)
+
+    @property
+    def words(self) -> list[pa.Array | None]:
+        """Of each released column the texts that its answers are numbers of, if they are."""
+        codes = np.zeros((self.job.inputs, 0), np.int64)
+        nothing = self.answers(np.zeros((0, 2), np.uint64), np.zeros(0, np.int64), codes)
+        return [x.dictionary if pa.types.is_dictionary(x.type) else None for x in nothing]
+
+    def standing(self, rows: int) -> Words:
+        """Where these rows stand among all: a word that nothing else depends on."""
+        out = np.empty(rows, np.uint64)
+        self.placed.words(0, out, lane=Lane.ORDER())
+        return out
+
+
 def draw(job: Job, batches: Batches) -> Batches:
-    """Stretches of equal rows (x…, start, size) as answers with how often each came."""
-    made = _made(job.mechanism)
-    own, placed = _drawing(job, made)
-    turned = decoding_of(made, job.decode, placed)
+    """Stretches of equal rows (x0, start, size) of a mechanism as answers with how often each came."""
+    own = Drawing(job)
     for batch in batches:
         starts, sizes = (np.asarray(batch.column(n), np.int64) for n in ("start", "size"))
-        codes = np.stack([np.asarray(batch.column(n), np.int64) for n in job.codes])
-        digests = None if job.place is None else _digests(batch.column(job.place))
+        codes = np.asarray(batch.column("x0"), np.int64)
+        digests = own.placed.digests(None, codes[None])
         if sizes.sum() >= ROWS_WORTH_NUMBA // 4:  # a worker draws several such batches, with numba in its memory
-            own.sampler.compile()
+            own.own.sampler.compile()
         for low, high in _stretches(sizes):
             which = np.repeat(np.arange(low, high), sizes[low:high])
             ends = np.cumsum(sizes[low:high])
             within = np.arange(len(which)) - np.repeat(ends - sizes[low:high], sizes[low:high])
-            copies = starts[which] + within
-            assert copies.max(initial=0) < MOST_COPIES
-            placed.settle(None if digests is None else digests[which].tobytes(), codes[0][which], copies)
-            yield _answers(job, batch, turned, own(codes[:, which]), which)
+            own.placed.settle(digests[which], starts[which] + within)
+            yield _tallied(job, own, own.own(codes[None, which]))
 
 
 def answer(job: Job, batches: Batches) -> Batches:
-    """Rows with a digest of their own, `d`, as kept columns and answers, row by row. The noise is that of the place
-    (d, x, 0), so it is the same in whichever task and as often as the row is computed."""
-    made = _made(job.mechanism)
-    own, placed = _drawing(job, made)
-    groups, turned, kept = coded_apart(made), decoding_of(made, job.decode, placed), job.names[1:]
+    """Rows as kept columns and answers, row by row, and the digest of their names, d. The noise is that of the place of
+    the name and the input, so it is the same in whichever task and as often as the row is computed."""
+    own = Drawing(job)
     for batch in batches:
-        codes = np.stack([np.asarray(c, np.int64) for c in _codes(job, groups, batch)])
-        placed.settle(_digests(batch.column("d")).tobytes(), codes[0], np.zeros(codes.shape[1], np.int64))
-        labels = turned.arrays(own(codes), 0)
-        arrays = [*(batch.column(n) for n in kept), *(x.cast(pa.string()) for x in labels)]
-        yield pa.RecordBatch.from_arrays(arrays, names=[*kept, *(f"y{i}" for i in range(len(labels)))])
+        codes, names = own.codes(batch), own.names(batch)
+        assert names is not None
+        labels = own.answers(own.placed.digests(names, codes), np.zeros(batch.num_rows, np.int64), codes)
+        yield _released(job, [batch.column(n) for n in job.names], labels, d=as_array(names))
+
+
+def numbered(job: Job, batches: Batches) -> Iterator[Numbered]:
+    """Rows with the digest of their place, m, and input codes; the first word of the digest is their number."""
+    own = Drawing(job)
+    for batch in batches:
+        codes = own.codes(batch)
+        digests = own.placed.digests(own.names(batch), codes)
+        arrays = [as_array(digests), *map(pa.array, codes), *(batch.column(n) for n in job.names)]
+        yield pa.RecordBatch.from_arrays(arrays, names=["m", *job.codes, *job.names]), digests[:, 0]
+
+
+def draw_rows(job: Job, tables: Iterator[pa.Table]) -> Iterator[Numbered]:
+    """Those rows, all of one place in one table, as kept columns and answers, with where they are to stand."""
+    own = Drawing(job)
+    for table in tables:
+        digests = as_blocks(table.column("m"))
+        order, copies = copies_of(digests)
+        for start in range(0, len(order), BLOCK):
+            at, copy = order[start : start + BLOCK], copies[start : start + BLOCK]
+            rows = table.take(pa.array(at)).combine_chunks().to_batches()[0]
+            labels = own.answers(digests[at], copy, np.stack([np.asarray(rows.column(n)) for n in job.codes]))
+            labels = [x.indices if pa.types.is_dictionary(x.type) else x for x in labels]  # words travel with the job
+            standing = own.standing(len(at))
+            yield _released(job, [rows.column(n) for n in job.names], labels, r=pa.array(standing)), standing
+
+
+def ordered(job: Job, tables: Iterator[pa.Table]) -> Batches:
+    """Released rows in the order of where they stand, r."""
+    words = Drawing(job).words
+    for table in tables:
+        order = pa.array(np.argsort(np.asarray(table.column("r"))))
+        for batch in table.take(order).combine_chunks().to_batches():
+            told = [(batch.column(f"y{i}"), own) for i, own in enumerate(words)]
+            labels = [x if own is None else pa.DictionaryArray.from_arrays(x, own) for x, own in told]
+            yield _released(job, [batch.column(n) for n in job.names], labels)
+
+
+def copies_of(digests: Blocks) -> tuple[Ints, Ints]:
+    """Rows put together by their digests: in which order, and each its number among its equals."""
+    order = np.argsort(digests[:, 0])
+    same = digests[order[1:]] == digests[order[:-1]]
+    if (same[:, 0] & ~same[:, 1]).any():  # digests that agree in their first half only
+        order = np.lexsort((digests[:, 1], digests[:, 0]))
+        same = digests[order[1:]] == digests[order[:-1]]
+    new = np.append(True, ~same.all(1))[: len(order)]
+    return order, np.arange(len(order)) - np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))
+
+
+def _released(job: Job, kept: Sequence[pa.Array], labels: Sequence[pa.Array], **more: pa.Array) -> pa.RecordBatch:
+    names = [*job.names, *(f"y{i}" for i in range(len(labels))), *more]
+    return pa.RecordBatch.from_arrays([*kept, *labels, *more.values()], names=names)
 
 
 def _codes(job: Job, groups: list[Alphabet], batch: pa.RecordBatch) -> list[Any]:
@@ -191,36 +275,30 @@ def _codes(job: Job, groups: list[Alphabet], batch: pa.RecordBatch) -> list[Any]
         return [group.encode(coded) for group in groups]
 
 
-def _answers(job: Job, batch: pa.RecordBatch, turned: Decoder, drawn: Any, which: Ints) -> pa.RecordBatch:
-    """The answers of a stretch, equal ones of one source row put together."""
-    made, counts = _made(job.mechanism), None
-    if isinstance(made, Mechanism) and drawn.ndim == 1 and job.decode != "sample" and made.outputs < 1 << 31:
-        which, drawn, counts = _counted_pairs(which, drawn, made.outputs)  # one label for each output: count these
-    labels = turned.arrays(drawn, 0)
-    keys = [f"y{i}" for i in range(len(labels))]
-    if counts is None and not job.names:  # nothing is kept: equal answers are alike, whichever row they are of
-        table = pa.table(labels, names=keys).group_by(keys, use_threads=False).aggregate([([], "count_all")])
-        *labels, counts = (c.combine_chunks() for c in table.combine_chunks().columns)
-    elif counts is None:
-        table = pa.table([pa.array(which), *labels], names=["row", *keys])
-        table = table.group_by(["row", *keys], use_threads=False).aggregate([([], "count_all")]).combine_chunks()
-        which, *labels, counts = (c.combine_chunks() for c in table.columns)
-    kept = [batch.column(n).take(pa.array(which)) for n in job.names]
-    arrays = [*kept, *(x.cast(pa.string()) for x in labels), pa.array(counts)]
-    return pa.RecordBatch.from_arrays(arrays, names=[*job.names, *keys, WEIGHT])
+def _tallied(job: Job, own: Drawing, drawn: Any) -> pa.RecordBatch:
+    """Answers that came, with how often each did."""
+    assert isinstance(own.made, Mechanism)
+    if drawn.ndim == 1 and job.decode != "sample" and own.made.outputs < 1 << 31:  # one label for each output
+        drawn, counts = np.unique(drawn, return_counts=True) if own.made.outputs > BLOCK else _counted(drawn)
+        labels = own.decoder.arrays(drawn.astype(np.int32), 0)
+        return plain(_released(job, [], labels, **{WEIGHT: pa.array(counts)}))
+    batch = plain(_released(job, [], own.decoder.arrays(drawn, 0)))
+    table = pa.table(batch).group_by(batch.schema.names, use_threads=False).aggregate([([], "count_all")])
+    return table.rename_columns([*batch.schema.names, WEIGHT]).combine_chunks().to_batches()[0]
 
 
-def _counted_pairs(which: Ints, drawn: Any, outputs: int) -> tuple[Ints, Any, Ints]:
-    """Distinct pairs of row and output with how often they occur. The rows are neighbours in ascending order."""
-    low, span = int(which[0]), (int(which[-1]) - int(which[0]) + 1) * outputs
-    pairs = (which - low) * outputs + drawn
-    if span <= 4 * BLOCK:
-        counts = np.bincount(pairs, minlength=span)
-        pairs = np.flatnonzero(counts)
-        counts = counts[pairs]
-    else:
-        pairs, counts = np.unique(pairs, return_counts=True)
-    return pairs // outputs + low, (pairs % outputs).astype(np.int32), counts
+def _counted(drawn: Any) -> tuple[Any, Any]:
+    counts = np.bincount(drawn)
+    found = np.flatnonzero(counts)
+    return found, counts[found]
+
+
+def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same with answers as text: Spark itself takes no dictionaries back."""
+    arrays = [
+        a.cast(pa.string()) if n.startswith("y") else a for n, a in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
 
 def expand(batches: Batches) -> Batches:
@@ -240,23 +318,6 @@ def expand(batches: Batches) -> Batches:
             scramble.shuffle(which)
             if len(which):
                 yield rows.take(pa.array(which))
-
-
-def as_codes(batches: Batches) -> Batches:
-    """The same batches with answers as dictionaries: repeated and written as numbers, as the local engine does.
-    Spark itself takes no dictionaries back."""
-    for batch in batches:
-        arrays = [
-            a.dictionary_encode() if n.startswith("y") else a
-            for n, a in zip(batch.schema.names, batch.columns, strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
-
-
-def _digests(column: pa.Array) -> Any:
-    fixed = column.cast(pa.binary(DIGEST))
-    data = np.frombuffer(fixed.buffers()[1], np.uint8)
-    return data[fixed.offset * DIGEST : (fixed.offset + len(fixed)) * DIGEST].reshape(-1, DIGEST)
 
 
 def _stretches(sizes: Ints) -> Iterator[tuple[int, int]]:
