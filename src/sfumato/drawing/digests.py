@@ -162,8 +162,20 @@ def as_array(digests: Blocks) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(BYTES), len(digests), [None, pa.py_buffer(np.ascontiguousarray(digests))])
 
 
-def as_blocks(column: pa.Array | pa.ChunkedArray) -> Blocks:
-    """The digests that such a column holds."""
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    data = np.frombuffer(whole.buffers()[1], np.uint64).reshape(-1, 2)
-    return data[whole.offset : whole.offset + len(whole)]
+def in_order(digests: Blocks) -> tuple[Ints, Ints]:
+    """Rows put together by their digests: in which order, and each its number among its equals."""
+    order = np.argsort(digests[:, 0])
+    same = digests[order[1:]] == digests[order[:-1]]
+    if (same[:, 0] & ~same[:, 1]).any():  # digests that agree in their first half only
+        order = np.lexsort((digests[:, 1], digests[:, 0]))
+        same = digests[order[1:]] == digests[order[:-1]]
+    at = np.arange(len(order))
+    return order, at - np.maximum.accumulate(np.where(np.append(True, ~same.all(1))[: len(order)], at, 0))
+
+
+def distinct(digests: Blocks) -> int:
+    """How many different ones there are."""
+    first = np.sort(digests[:, 0])
+    if (first[1:] != first[:-1]).all():
+        return len(digests)
+    return int((in_order(digests)[1] == 0).sum())

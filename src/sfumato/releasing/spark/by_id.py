@@ -18,10 +18,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.drawing.digests import Blocks, as_array, as_blocks
+from sfumato.drawing.digests import Blocks, distinct
 from sfumato.errors import DataError, InputError
 from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark import worker
@@ -74,8 +75,8 @@ def _check_all(flow: Flow, found: pa.Table) -> None:
 
 
 def _answer_plainly(job: worker.Job, opened: Opened, batches: Batches) -> Batches:
-    for batch in worker.answer(job, opened(batches)):
-        yield worker.plain(batch.drop_columns("d"))
+    for batch, _ in worker.answer(job, opened(batches)):
+        yield worker.plain(batch)
 
 
 def _tell(job: worker.Job, opened: Opened, parts: int, batches: Batches) -> Batches:
@@ -93,9 +94,9 @@ def _write_and_tell(job: worker.Job, opened: Opened, write: Any, parts: int, bat
     digests: list[Blocks] = []
 
     def rows() -> Batches:
-        for batch in worker.answer(job, opened(batches)):
-            digests.append(as_blocks(batch.column("d")))
-            yield batch.drop_columns("d")
+        for batch, names in worker.answer(job, opened(batches)):
+            digests.append(names)
+            yield batch
 
     for note in write(rows()):
         yield _told(bucket=[0], file=note.column("file"), count=note.column("rows"))
@@ -103,7 +104,7 @@ def _write_and_tell(job: worker.Job, opened: Opened, write: Any, parts: int, bat
 
 
 def _pieces(digests: Iterator[Blocks], parts: int) -> Batches:
-    named = ((pa.RecordBatch.from_arrays([as_array(d)], names=["d"]), d[:, 0]) for d in digests)
+    named = ((pa.RecordBatch.from_arrays(list(map(pa.array, d.T)), names=["d0", "d1"]), d[:, 0]) for d in digests)
     for piece in cut(named, parts):
         yield _told(bucket=piece.column("bucket"), rows=piece.column("rows"))
 
@@ -119,8 +120,8 @@ def _compare(batches: Batches) -> Batches:
             yield batch.filter(pc.invert(written))
 
     for table in joined(pieces()):
-        rows = as_blocks(table.column("d"))
-        yield _told(count=[len(rows)], names=[int((worker.copies_of(rows)[1] == 0).sum())])
+        digests = np.stack([np.asarray(table.column(n)) for n in ("d0", "d1")], 1)
+        yield _told(count=[len(digests)], names=[distinct(digests)])
     yield from files
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sfumato.alphabet import Alphabet, Column, Ints
 from sfumato.drawing.bundle_draws import BundleSampler, words_of
-from sfumato.drawing.digests import Blocks, Digests, as_array, as_blocks
+from sfumato.drawing.digests import Blocks, Digests, in_order
 from sfumato.drawing.placed import Placed
 from sfumato.drawing.randomness import Lane, Stream
 from sfumato.drawing.sampling import ROWS_WORTH_NUMBA, Sampler
@@ -200,33 +200,33 @@ def draw(job: Job, batches: Batches) -> Batches:
             yield _tallied(job, own, own.own(codes[None, which]))
 
 
-def answer(job: Job, batches: Batches) -> Batches:
-    """Rows as kept columns and answers, row by row, and the digest of their names, d. The noise is that of the place of
+def answer(job: Job, batches: Batches) -> Iterator[tuple[pa.RecordBatch, Blocks]]:
+    """Rows as kept columns and answers, row by row, and the digests of their names. The noise is that of the place of
     the name and the input, so it is the same in whichever task and as often as the row is computed."""
     own = Drawing(job)
     for batch in batches:
         codes, names = own.codes(batch), own.names(batch)
         assert names is not None
         labels = own.answers(own.placed.digests(names, codes), np.zeros(batch.num_rows, np.int64), codes)
-        yield _released(job, [batch.column(n) for n in job.names], labels, d=as_array(names))
+        yield _released(job, [batch.column(n) for n in job.names], labels), names
 
 
 def numbered(job: Job, batches: Batches) -> Iterator[Numbered]:
-    """Rows with the digest of their place, m, and input codes; the first word of the digest is their number."""
+    """Rows with the digest of their place, m0 and m1, and input codes; the first word of the digest is their number."""
     own = Drawing(job)
     for batch in batches:
         codes = own.codes(batch)
         digests = own.placed.digests(own.names(batch), codes)
-        arrays = [as_array(digests), *map(pa.array, codes), *(batch.column(n) for n in job.names)]
-        yield pa.RecordBatch.from_arrays(arrays, names=["m", *job.codes, *job.names]), digests[:, 0]
+        arrays = [*map(pa.array, (*digests.T, *codes)), *(batch.column(n) for n in job.names)]
+        yield pa.RecordBatch.from_arrays(arrays, names=["m0", "m1", *job.codes, *job.names]), digests[:, 0]
 
 
 def draw_rows(job: Job, tables: Iterator[pa.Table]) -> Iterator[Numbered]:
     """Those rows, all of one place in one table, as kept columns and answers, with where they are to stand."""
     own = Drawing(job)
     for table in tables:
-        digests = as_blocks(table.column("m"))
-        order, copies = copies_of(digests)
+        digests = np.stack([np.asarray(table.column(n)) for n in ("m0", "m1")], 1)
+        order, copies = in_order(digests)
         for start in range(0, len(order), BLOCK):
             at, copy = order[start : start + BLOCK], copies[start : start + BLOCK]
             rows = table.take(pa.array(at)).combine_chunks().to_batches()[0]
@@ -245,17 +245,6 @@ def ordered(job: Job, tables: Iterator[pa.Table]) -> Batches:
             told = [(batch.column(f"y{i}"), own) for i, own in enumerate(words)]
             labels = [x if own is None else pa.DictionaryArray.from_arrays(x, own) for x, own in told]
             yield _released(job, [batch.column(n) for n in job.names], labels)
-
-
-def copies_of(digests: Blocks) -> tuple[Ints, Ints]:
-    """Rows put together by their digests: in which order, and each its number among its equals."""
-    order = np.argsort(digests[:, 0])
-    same = digests[order[1:]] == digests[order[:-1]]
-    if (same[:, 0] & ~same[:, 1]).any():  # digests that agree in their first half only
-        order = np.lexsort((digests[:, 1], digests[:, 0]))
-        same = digests[order[1:]] == digests[order[:-1]]
-    new = np.append(True, ~same.all(1))[: len(order)]
-    return order, np.arange(len(order)) - np.maximum.accumulate(np.where(new, np.arange(len(order)), 0))
 
 
 def _released(job: Job, kept: Sequence[pa.Array], labels: Sequence[pa.Array], **more: pa.Array) -> pa.RecordBatch:
