@@ -57,6 +57,13 @@ class Placed:
         """Fill `out` with the words first, first + 1, … of a lane."""
         self.reader(first, lane=lane)(out)
 
+    def side_by_side(self) -> Words:
+        """The words [word, row] of the present block in lane 0."""
+        out = np.empty((self.width + self.width % 2, len(self.copies)), np.uint64)
+        for block in range(len(out) // 2):
+            out[2 * block : 2 * block + 2] = self._pair(slice(None), 0, block).T
+        return out[: self.width]
+
     def reader(self, first: int, *, lane: int = 0) -> Callable[[Words], None]:
         """A function that fills arrays with the words from `first` on; only whole records are read."""
         width = self.width if lane == 0 else 1

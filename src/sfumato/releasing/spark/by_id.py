@@ -27,7 +27,7 @@ from sfumato.errors import DataError, InputError
 from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark import worker
 from sfumato.releasing.spark.exchange import PIECES, cut, exchanged, joined
-from sfumato.releasing.spark.reading import Opened, answer_schema, job_of, looked_at, rows_of, shuffle_parts
+from sfumato.releasing.spark.reading import Opened, answer_schema, job_of, looked_at, names_of, rows_of, shuffle_parts
 from sfumato.releasing.spark.worker import Batches
 from sfumato.sources.spark_frames import column, map_in_arrow
 
@@ -56,7 +56,7 @@ def written(flow: Flow, write: Callable[[Batches], Batches]) -> pa.Table:
 
 def check_names(flow: Flow) -> None:
     """Refuse a table in which two rows have one name, before a lazy frame of it is given away."""
-    frame, opened = rows_of(flow)
+    frame, opened = names_of(flow)
     parts = shuffle_parts(flow)
     named = map_in_arrow(frame, partial(_tell, job_of(flow), opened, parts), TOLD)
     _check_all(flow, map_in_arrow(exchanged(named, parts), _compare, TOLD).toArrow())

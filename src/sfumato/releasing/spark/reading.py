@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -43,16 +43,26 @@ def looked_at(flow: Flow) -> list[str]:
 def rows_of(flow: Flow) -> tuple[Any, Opened]:
     """A frame and what a worker does to get, from its batches, those of the rows: columns c… (looked at), k… (kept) and
     i… (names). Where the frame is nothing but files, workers read these themselves."""
-    frame = flow.source.cluster
-    coded, kept, named = (
-        {f"{prefix}{i}": name for i, name in enumerate(names)}
-        for prefix, names in (("c", looked_at(flow)), ("k", flow.kept), ("i", flow.id))
-    )
-    scan = scan_of(frame, coded, kept | named)
+    kept = _inner("k", flow.kept) | _inner("i", flow.id)
+    return _opened(flow.source.cluster, _inner("c", looked_at(flow)), kept)
+
+
+def names_of(flow: Flow) -> tuple[Any, Opened]:
+    """The same for the names of rows alone."""
+    return _opened(flow.source.cluster, {}, _inner("i", flow.id))
+
+
+def _opened(frame: Any, coded: dict[str, str], kept: dict[str, str]) -> tuple[Any, Opened]:
+    scan = scan_of(frame, coded, kept)
     if scan is not None:
         parts = len(scan.shares)
         return frame.sparkSession.range(0, parts, 1, parts), scan.read
-    return frame.select(*(column(name).alias(inner) for inner, name in (coded | kept | named).items())), iter
+    return frame.select(*(column(name).alias(inner) for inner, name in (coded | kept).items())), iter
+
+
+def _inner(prefix: str, names: Sequence[str]) -> dict[str, str]:
+    """Names inside for those of the source."""
+    return {f"{prefix}{i}": name for i, name in enumerate(names)}
 
 
 def encoded(flow: Flow) -> Any:

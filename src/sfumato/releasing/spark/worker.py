@@ -125,9 +125,7 @@ class _DrawnBundle:
         for group, own in zip(coded_apart(self.made), codes, strict=True):
             digits = np.unravel_index(own, [c.size for c in group.columns])
             each |= {c.name: d.astype(np.int32) for c, d in zip(group.columns, digits, strict=True)}
-        words = np.empty(codes.shape[1] * self.sampler.words, np.uint64)
-        self.placed.words(0, words)
-        return self.sampler.drawn(each, np.ascontiguousarray(words.reshape(codes.shape[1], -1).T))
+        return self.sampler.drawn(each, self.placed.side_by_side())
 
 
 @functools.lru_cache(4)
