@@ -114,7 +114,8 @@ def against_local(folder: Path, rows: int) -> list[Row]:
         "carried": lambda: carried(spark, numbered),
     }, 3)
     times |= medians({
-        "local, id kept": lambda: here(tenth, own, **kept), "spark, id kept": lambda: in_spark(spark, tenth, theirs, **kept),
+        "local, id kept": lambda: here(tenth, own, **kept),
+        "spark, id kept": lambda: in_spark(spark, tenth, theirs, **kept),
     }, 3)
     truth, out = (sf.tabulate(x, "sex", "race").counts for x in (source, spark.read.parquet(str(there))))
     off = np.abs(out.ravel() - mechanism().matrix @ truth.ravel()).max() / np.sqrt(rows)
@@ -142,7 +143,7 @@ def bundles(folder: Path, rows: int) -> list[Row]:
     table_of = people(rows)
     pq.write_table(table_of.append_column("id", pa.array(np.arange(rows))), source, row_group_size=GROUP)
     law = sf.bundle(table_of.slice(0, 20_000), "secret", table_of.column_names[1:], 1.0, asking="together").bundle
-    spark, found = session(2, folder), []
+    spark, found = session(2, folder / "bundles"), []
     for what, options, named in (("a bundle", {}, {}), ("a bundle by id", dict(keep=["id"]), dict(id="id"))):
         mine, theirs = folder / "b.parquet", folder / "B.parquet"
         times = medians({

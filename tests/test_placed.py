@@ -34,14 +34,17 @@ def spelled(value: bytes | None) -> bytes:
 
 
 def digest_by_hand(values: list[bytes | None], use: str = "names", level: int = 0, key: bytes | None = None) -> bytes:
-    own = hashlib.sha256(f"sfumato digests of {use}, level {level}: ".encode() + (key or KEY)).digest()[:16]
-    return mac(own, b"".join(map(spelled, values)))
+    return mac(own_key(f"{use}, level {level}", key), b"".join(map(spelled, values)))
+
+
+def own_key(use: str, key: bytes | None) -> bytes:
+    return hashlib.sha256(f"sfumato digests of {use}: ".encode() + (key or KEY)).digest()[:16]
 
 
 def place_by_hand(name: bytes | None, codes: list[int], key: bytes | None = None) -> bytes:
     """The digest of a place, from that of the name and the codes of the input."""
-    values = [c.to_bytes(8, "little") for c in codes]
-    return digest_by_hand(values if name is None else [name, *values], "places", key=key)
+    rest = b"".join(c.to_bytes(8, "little") for c in codes)
+    return mac(own_key("places", key), (name or bytes(16)) + rest.ljust(-(-len(rest) // 16) * 16, b"\0"))
 
 
 def by_hand(place: bytes, copy: int, lane: int, block: int, key: bytes | None = None) -> list[int]:

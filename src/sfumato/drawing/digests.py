@@ -45,6 +45,11 @@ class BlockCipher:
         return out[: data.nbytes].view(np.uint64).reshape(data.shape)
 
 
+def key_for(key: bytes, use: str) -> bytes:
+    """A key of its own for one use of a release's."""
+    return hashlib.sha256(f"sfumato digests of {use}: ".encode() + key).digest()[:BYTES]
+
+
 @dataclass(slots=True)
 class Digests:
     """Digests for one use of a key. Uses, and the levels of nested values, have keys of their own."""
@@ -55,8 +60,7 @@ class Digests:
     cipher: BlockCipher = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        own = hashlib.sha256(f"sfumato digests of {self.use}, level {self.level}: ".encode() + self.key).digest()
-        self.cipher = BlockCipher(own[:BYTES])
+        self.cipher = BlockCipher(key_for(self.key, f"{self.use}, level {self.level}"))
 
     def of(self, columns: Sequence[pa.Array]) -> Blocks:
         """The digest of each row of some columns, of one length and at least one."""
@@ -155,11 +159,6 @@ def _between(values: pa.Array, data: npt.NDArray[np.uint8], width: int) -> Spell
     ends = np.frombuffer(values.buffers()[1], np.int64 if wide else np.int32)[values.offset :][: len(values) + 1]
     ends = ends.astype(np.int64) * width
     return data[: ends[-1]], ends[:-1], np.diff(ends)
-
-
-def as_array(digests: Blocks) -> pa.Array:
-    """Digests as an Arrow column of 16 bytes a row."""
-    return pa.Array.from_buffers(pa.binary(BYTES), len(digests), [None, pa.py_buffer(np.ascontiguousarray(digests))])
 
 
 def in_order(digests: Blocks) -> tuple[Ints, Ints]:

@@ -20,10 +20,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-import pyarrow as pa
 
 from sfumato.alphabet import Ints
-from sfumato.drawing.digests import BlockCipher, Blocks, Digests, as_array
+from sfumato.drawing.digests import BlockCipher, Blocks, key_for
 from sfumato.mechanism.law import Words
 
 LANE_BITS = 32  # of the number of a block, below that of its lane
@@ -38,16 +37,22 @@ class Placed:
     state: Blocks = field(init=False)
     copies: Ints = field(init=False)
     cipher: BlockCipher = field(init=False, repr=False)
-    places: Digests = field(init=False, repr=False)
+    places: BlockCipher = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.cipher = BlockCipher(self.key)
-        self.places = Digests(self.key, "places")
+        self.places = BlockCipher(key_for(self.key, "places"))
 
     def digests(self, names: Blocks | None, codes: Ints) -> Blocks:
-        """The digest m of rows, from those of their names (None: nothing is kept) and input codes [group, row]."""
-        parts = [pa.array(own, pa.int64()) for own in codes]
-        return self.places.of(parts if names is None else [as_array(names), *parts])
+        """The digest m of rows, from those of their names (None: nothing is kept) and input codes [group, row]: the
+        CBC-MAC, under a key of its own, of the former and then the latter, two to a block."""
+        start = np.zeros((1, 2), np.uint64) if names is None else names
+        state = np.broadcast_to(self.places.encrypted(start), (codes.shape[1], 2)).copy()
+        for at in range(0, len(codes), 2):
+            for half, own in enumerate(codes[at : at + 2]):
+                state[:, half] ^= own.view(np.uint64)
+            state = self.places.encrypted(state)
+        return state
 
     def settle(self, digests: Blocks, copies: Ints) -> None:
         """Go to a block of rows: the digests and numbers of their places."""

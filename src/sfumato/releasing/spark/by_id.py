@@ -14,8 +14,9 @@ that is sorted or divided by what is protected is refused where its plan or its 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,10 @@ import pyarrow.compute as pc
 
 from sfumato.drawing.digests import Blocks, distinct
 from sfumato.errors import DataError, InputError
+from sfumato.mechanism.law import Words
 from sfumato.releasing.flow import Flow
-from sfumato.releasing.spark import worker
-from sfumato.releasing.spark.exchange import PIECES, cut, exchanged, joined
+from sfumato.releasing.spark import exchange, worker
+from sfumato.releasing.spark.exchange import BUCKETS, HELD_ROWS, PIECES, exchanged
 from sfumato.releasing.spark.reading import Opened, answer_schema, job_of, looked_at, names_of, rows_of, shuffle_parts
 from sfumato.releasing.spark.worker import Batches
 from sfumato.sources.spark_frames import column, map_in_arrow
@@ -50,7 +52,7 @@ def written(flow: Flow, write: Callable[[Batches], Batches]) -> pa.Table:
     parts = shuffle_parts(flow)
     told = map_in_arrow(frame, partial(_write_and_tell, job_of(flow), opened, write, parts), TOLD)
     found = map_in_arrow(exchanged(told, parts), _compare, TOLD).toArrow()
-    _check_all(flow, found)
+    _check(flow, found)
     return found.filter(pc.is_valid(found.column("file"))).select(["file", "count"])
 
 
@@ -58,15 +60,21 @@ def check_names(flow: Flow) -> None:
     """Refuse a table in which two rows have one name, before a lazy frame of it is given away."""
     frame, opened = names_of(flow)
     parts = shuffle_parts(flow)
-    named = map_in_arrow(frame, partial(_tell, job_of(flow), opened, parts), TOLD)
-    _check_all(flow, map_in_arrow(exchanged(named, parts), _compare, TOLD).toArrow())
+    told = map_in_arrow(frame, partial(_tell, job_of(flow), opened, parts), TOLD)
+    _check(flow, map_in_arrow(exchanged(told, parts), _compare, TOLD).toArrow())
 
 
-def _check_all(flow: Flow, found: pa.Table) -> None:
-    """Digests of 128 bits are compared, the very ones by which rows find their noise: of two equal names none is
-    missed, and a table of n different ones is refused with a chance of n² / 2^129."""
-    compared = found.filter(pc.is_null(found.column("file")))
-    total, names = (pc.sum(compared.column(n)).as_py() or 0 for n in ("count", "names"))
+def _check(flow: Flow, found: pa.Table) -> None:
+    """Refuse names that are not unique. Where all first halves of digests differ, so do the names; where some agree,
+    whole digests are compared, those by which rows find their noise. So no two equal names are ever missed, and n
+    different ones are refused with a chance of n² / 2^129."""
+    total, halves = _numbers(found)
+    if total == halves:
+        return
+    frame, opened = names_of(flow)
+    parts = shuffle_parts(flow)
+    whole = map_in_arrow(frame, partial(_tell_all, job_of(flow), opened, parts), PIECES)
+    total, names = _numbers(map_in_arrow(exchanged(whole, parts), _compare_all, TOLD).toArrow())
     if total != names:
         raise DataError(
             f"{', '.join(flow.id)}: {total:,} rows have {names:,} names. Give id= columns that no two rows share, or "
@@ -74,43 +82,63 @@ def _check_all(flow: Flow, found: pa.Table) -> None:
         )
 
 
+def _numbers(found: pa.Table) -> tuple[int, int]:
+    """Of rows, and of what differs among them."""
+    compared = found.filter(pc.is_null(found.column("file")))
+    total, different = (pc.sum(compared.column(n)).as_py() or 0 for n in ("count", "names"))
+    return total, different
+
+
 def _answer_plainly(job: worker.Job, opened: Opened, batches: Batches) -> Batches:
     for batch, _ in worker.answer(job, opened(batches)):
         yield worker.plain(batch)
 
 
-def _tell(job: worker.Job, opened: Opened, parts: int, batches: Batches) -> Batches:
-    """In a worker: the digests of names, in pieces."""
+def _digests(job: worker.Job, batches: Batches) -> Iterator[Blocks]:
     own = worker.Drawing(job)
-    digests = (own.names(batch) for batch in opened(batches))
-    yield from _pieces((d for d in digests if d is not None), parts)
+    return (own.named(batch) for batch in batches)
+
+
+def _tell(job: worker.Job, opened: Opened, parts: int, batches: Batches) -> Batches:
+    """In a worker: the first halves of digests of names, in pieces."""
+    return _pieces([d[:, 0] for d in _digests(job, opened(batches))], parts)
+
+
+def _tell_all(job: worker.Job, opened: Opened, parts: int, batches: Batches) -> Batches:
+    """In a worker: whole digests of names, in pieces."""
+    each = _digests(job, opened(batches))
+    rows = ((pa.RecordBatch.from_arrays([*map(pa.array, d.T)], names=["d0", "d1"]), d[:, 0]) for d in each)
+    return exchange.cut(rows, parts)
 
 
 def _write_and_tell(job: worker.Job, opened: Opened, write: Any, parts: int, batches: Batches) -> Batches:
-    """In a worker: rows to answers, and these to a file; then the digests of names, in pieces.
+    """In a worker: rows to answers, and these to a file; then the first halves of digests of names, in pieces.
 
     What was written goes to the first bucket: a task that is run again tells it to whom it told it before.
     """
-    digests: list[Blocks] = []
+    halves: list[Words] = []
 
     def rows() -> Batches:
         for batch, names in worker.answer(job, opened(batches)):
-            digests.append(names)
+            halves.append(names[:, 0].copy())
             yield batch
 
     for note in write(rows()):
         yield _told(bucket=[0], file=note.column("file"), count=note.column("rows"))
-    yield from _pieces(iter(digests), parts)
+    yield from _pieces(halves, parts)
 
 
-def _pieces(digests: Iterator[Blocks], parts: int) -> Batches:
-    named = ((pa.RecordBatch.from_arrays(list(map(pa.array, d.T)), names=["d0", "d1"]), d[:, 0]) for d in digests)
-    for piece in cut(named, parts):
-        yield _told(bucket=piece.column("bucket"), rows=piece.column("rows"))
+def _pieces(halves: Sequence[Words], parts: int) -> Batches:
+    """Words as bytes, in the order of their buckets: that of the words themselves."""
+    words = np.sort(np.concatenate([*halves, np.zeros(0, np.uint64)]))
+    edges = np.searchsorted(words, [exchange.first_of(bucket, parts) for bucket in range(1, parts * BUCKETS)]).tolist()
+    for bucket, (start, stop) in enumerate(pairwise([0, *edges, len(words)])):
+        for low in range(start, stop, HELD_ROWS):
+            yield _told(bucket=[bucket], rows=[words[low : min(stop, low + HELD_ROWS)].tobytes()])
 
 
 def _compare(batches: Batches) -> Batches:
-    """In a worker: pieces as the numbers of rows and of different names; what is told of files passes by."""
+    """In a worker: pieces as the numbers of words and of different ones; what is told of files passes by."""
     files: list[pa.RecordBatch] = []
 
     def pieces() -> Batches:
@@ -119,10 +147,17 @@ def _compare(batches: Batches) -> Batches:
             files.append(batch.filter(written))
             yield batch.filter(pc.invert(written))
 
-    for table in joined(pieces()):
+    for held in exchange.bucket_by_bucket(pieces()):
+        words = np.sort(np.concatenate([np.frombuffer(x, np.uint64) for x in held]))
+        yield _told(count=[len(words)], names=[1 + int((words[1:] != words[:-1]).sum())])
+    yield from files
+
+
+def _compare_all(batches: Batches) -> Batches:
+    """In a worker: pieces as the numbers of rows and of different names."""
+    for table in exchange.joined(batches):
         digests = np.stack([np.asarray(table.column(n)) for n in ("d0", "d1")], 1)
         yield _told(count=[len(digests)], names=[distinct(digests)])
-    yield from files
 
 
 def _told(**columns: Any) -> pa.RecordBatch:

@@ -52,10 +52,21 @@ def _pieces(rows: pa.Table, ends: Ints) -> Iterator[pa.RecordBatch]:
 
 def joined(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """In a worker: all rows of one bucket after the other."""
+    for held in bucket_by_bucket(pieces):
+        yield pa.concat_tables([pa.ipc.open_stream(x).read_all() for x in held]).combine_chunks()
+
+
+def bucket_by_bucket(pieces: Iterable[pa.RecordBatch]) -> Iterator[list[pa.Buffer]]:
+    """In a worker: the bytes of all pieces of one bucket after the other."""
     held = (batch.select(["bucket", "rows"]).columns for batch in pieces)
     each = (piece for buckets, rows in held for piece in zip(buckets.to_pylist(), rows, strict=True))
     for _, own in groupby(each, key=lambda piece: piece[0]):
-        yield pa.concat_tables([pa.ipc.open_stream(x.as_buffer()).read_all() for _, x in own]).combine_chunks()
+        yield [x.as_buffer() for _, x in own]
+
+
+def first_of(bucket: int, parts: int) -> np.uint64:
+    """The least number that belongs to a bucket."""
+    return np.uint64(-(-(bucket << 32) // (parts * BUCKETS)) << 32)
 
 
 def _packed(rows: pa.Table) -> bytes:

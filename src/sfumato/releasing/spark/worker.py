@@ -158,9 +158,9 @@ class Drawing:
         """Input codes [group, row]."""
         return np.stack([np.asarray(c, np.int64) for c in _codes(self.job, self.groups, batch)])
 
-    def names(self, batch: pa.RecordBatch) -> Blocks | None:
+    def named(self, batch: pa.RecordBatch) -> Blocks:
         """The digests of what tells rows of one input apart."""
-        return self.telling.of([batch.column(n) for n in self.job.telling]) if self.job.telling else None
+        return self.telling.of([batch.column(n) for n in self.job.telling])
 
     def answers(self, digests: Blocks, copies: Ints, codes: Ints) -> list[pa.Array]:
         """The released columns of rows at these places."""
@@ -203,8 +203,7 @@ def answer(job: Job, batches: Batches) -> Iterator[tuple[pa.RecordBatch, Blocks]
     the name and the input, so it is the same in whichever task and as often as the row is computed."""
     own = Drawing(job)
     for batch in batches:
-        codes, names = own.codes(batch), own.names(batch)
-        assert names is not None
+        codes, names = own.codes(batch), own.named(batch)
         labels = own.answers(own.placed.digests(names, codes), np.zeros(batch.num_rows, np.int64), codes)
         yield _released(job, [batch.column(n) for n in job.names], labels), names
 
@@ -214,7 +213,7 @@ def numbered(job: Job, batches: Batches) -> Iterator[Numbered]:
     own = Drawing(job)
     for batch in batches:
         codes = own.codes(batch)
-        digests = own.placed.digests(own.names(batch), codes)
+        digests = own.placed.digests(own.named(batch) if job.telling else None, codes)
         arrays = [*map(pa.array, (*digests.T, *codes)), *(batch.column(n) for n in job.names)]
         yield pa.RecordBatch.from_arrays(arrays, names=["m0", "m1", *job.codes, *job.names]), digests[:, 0]
 
