@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sfumato.drawing.digests import Digests, distinct, in_order
 from sfumato.drawing.placed import Placed
-from sfumato.releasing.spark import exchange, scanning, worker
+from sfumato.releasing.spark import answering, exchange, scanning, worker
 
 KEY = bytes(range(16))
 
@@ -198,7 +198,7 @@ def test_expansion_writes_every_answer_as_often_as_it_was_counted_and_mixes_them
     counts = [rows, 0, 2 * rows, 5]
     batch = pa.record_batch({"y": ["a", "b", "c", None], "size": counts})
 
-    out = pa.Table.from_batches(list(worker.expand(iter([batch]))))
+    out = pa.Table.from_batches(list(answering.expand(iter([batch]))))
 
     found = {x["values"]: x["counts"] for x in out.column("y").combine_chunks().value_counts().to_pylist()}
     assert found == {k: n for k, n in zip(["a", "b", "c", None], counts, strict=True) if n}

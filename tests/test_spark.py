@@ -203,7 +203,7 @@ def test_a_bundle_is_released_as_the_definition_says_however_the_rows_are_cut(sp
 
 
 def test_codes_of_many_columns_that_fit_no_word_have_places_of_their_own(spark, monkeypatch):
-    from sfumato.releasing.spark import worker
+    from sfumato.releasing.spark import answering, worker
 
     table = pa.table({n: ["a", "b", "c", "d"] * 50 for n in ("s", "u", "v", "w")})
     bundle = sf.bundle(table, "s", ["u", "v", "w"], 1.0).bundle
@@ -216,13 +216,13 @@ def test_codes_of_many_columns_that_fit_no_word_have_places_of_their_own(spark, 
     assert job.inputs == 2 and job.names == []
     groups = worker.coded_apart(bundle)
     assert [c.name for g in groups for c in g.columns] == ["s", "u", "v", "w"] and max(g.size for g in groups) <= 20
-    [(rows, numbers)] = worker.numbered(job, iter([pa.record_batch([c.combine_chunks() for c in table.columns], names=["c0", "c1", "c2", "c3"])]))
+    [(rows, numbers)] = answering.numbered(job, iter([pa.record_batch([c.combine_chunks() for c in table.columns], names=["c0", "c1", "c2", "c3"])]))
     assert rows.schema.names == ["m0", "m1", "x0", "x1"] and len(set(numbers.tolist())) == 4
     codes = {tuple(r[n] for n in ("x0", "x1")): (r["m0"], r["m1"]) for r in rows.to_pylist()}
     for code, place in codes.items():
         assert b"".join(x.to_bytes(8, "little") for x in place) == place_by_hand(None, list(code), job.key)
-    [(drawn, _)] = worker.draw_rows(job, iter([pa.table(rows)]))
-    [released] = worker.ordered(job, iter([pa.table(drawn)]))
+    [(drawn, _)] = answering.draw_rows(job, iter([pa.table(rows)]))
+    [released] = answering.ordered(job, iter([pa.table(drawn)]))
     assert released.num_rows == 200 and len(set(map(str, released.to_pylist()))) > 1
 
 

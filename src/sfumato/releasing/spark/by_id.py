@@ -27,7 +27,7 @@ from sfumato.drawing.digests import Blocks, distinct
 from sfumato.errors import DataError, InputError
 from sfumato.mechanism.law import Words
 from sfumato.releasing.flow import Flow
-from sfumato.releasing.spark import exchange, worker
+from sfumato.releasing.spark import answering, exchange, worker
 from sfumato.releasing.spark.exchange import BUCKETS, HELD_ROWS, PIECES, exchanged
 from sfumato.releasing.spark.reading import Opened, answer_schema, job_of, looked_at, names_of, rows_of, shuffle_parts
 from sfumato.releasing.spark.worker import Batches
@@ -90,8 +90,8 @@ def _numbers(found: pa.Table) -> tuple[int, int]:
 
 
 def _answer_plainly(job: worker.Job, opened: Opened, batches: Batches) -> Batches:
-    for batch, _ in worker.answer(job, opened(batches)):
-        yield worker.plain(batch)
+    for batch, _ in answering.answer(job, opened(batches)):
+        yield answering.plain(batch)
 
 
 def _digests(job: worker.Job, batches: Batches) -> Iterator[Blocks]:
@@ -119,7 +119,7 @@ def _write_and_tell(job: worker.Job, opened: Opened, write: Any, parts: int, bat
     halves: list[Words] = []
 
     def rows() -> Batches:
-        for batch, names in worker.answer(job, opened(batches)):
+        for batch, names in answering.answer(job, opened(batches)):
             halves.append(names[:, 0].copy())
             yield batch
 

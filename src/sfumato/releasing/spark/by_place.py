@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sfumato.mechanism import Bundle
 from sfumato.releasing.flow import Flow
-from sfumato.releasing.spark import worker
+from sfumato.releasing.spark import answering
 from sfumato.releasing.spark.exchange import PIECES, cut, exchanged, joined
 from sfumato.releasing.spark.reading import Opened, answer_schema, job_of, rows_of, shuffle_parts
 from sfumato.releasing.spark.worker import Batches, Job
@@ -47,16 +47,16 @@ def _standing(flow: Flow) -> Any:
 
 
 def _place(job: Job, opened: Opened, parts: int, batches: Batches) -> Batches:
-    return cut(worker.numbered(job, opened(batches)), parts)
+    return cut(answering.numbered(job, opened(batches)), parts)
 
 
 def _draw(job: Job, parts: int, batches: Batches) -> Batches:
-    return cut(worker.draw_rows(job, joined(batches)), parts)
+    return cut(answering.draw_rows(job, joined(batches)), parts)
 
 
 def _put_plainly(job: Job, batches: Batches) -> Batches:
-    return map(worker.plain, worker.ordered(job, joined(batches)))
+    return map(answering.plain, answering.ordered(job, joined(batches)))
 
 
 def _put_and_write(job: Job, write: Callable[[Batches], Batches], batches: Batches) -> Batches:
-    return write(worker.ordered(job, joined(batches)))
+    return write(answering.ordered(job, joined(batches)))

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from sfumato.alphabet import Ints
 from sfumato.releasing.flow import Flow
-from sfumato.releasing.spark import worker
+from sfumato.releasing.spark import answering, worker
 from sfumato.releasing.spark.reading import answer_keys, counted_first, encoded, job_of, shuffle_parts
 from sfumato.releasing.spark.worker import Batches, Job
 from sfumato.sources.spark_frames import WEIGHT, map_in_arrow
@@ -76,7 +76,7 @@ def _draw_shares(job: Job, codes: Ints, counts: Ints, parts: int, batches: Batch
     for batch in batches:
         for share in batch.column(0).to_pylist():
             cells = _cells(codes, counts, total * share // parts, total * (share + 1) // parts)
-            drawn = pa.Table.from_batches(list(worker.draw(job, iter([cells]))))
+            drawn = pa.Table.from_batches(list(answering.draw(job, iter([cells]))))
             yield from _summed(drawn, drawn.column_names[:-1]).combine_chunks().to_batches()
 
 

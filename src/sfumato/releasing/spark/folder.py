@@ -26,7 +26,7 @@ from sfumato.atomic import as_output_error, drafts
 from sfumato.drawing.manifest import Manifest, manifest_path
 from sfumato.errors import DataError, InputError, OutputError
 from sfumato.releasing.flow import Flow
-from sfumato.releasing.spark import by_id, by_place, driver, worker
+from sfumato.releasing.spark import answering, by_id, by_place, driver
 from sfumato.releasing.spark.reading import output_names
 from sfumato.releasing.writing import GROUP_ROWS
 from sfumato.sources.spark_frames import map_in_arrow, worker_errors
@@ -105,7 +105,7 @@ def _parts(flow: Flow, counts: Callable[[], Any], write: Callable[[Any], Any]) -
 
 def _expand_and_write(write: Callable[[Any], Any], batches: Any) -> Any:
     """In a worker: counted answers to rows, and these to a file."""
-    return write(worker.expand(_as_codes(batches)))
+    return write(answering.expand(_as_codes(batches)))
 
 
 def _as_codes(batches: Any) -> Any:

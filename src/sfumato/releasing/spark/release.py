@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.releasing.flow import Flow
-from sfumato.releasing.spark import by_id, by_place, worker
+from sfumato.releasing.spark import answering, by_id, by_place, worker
 from sfumato.releasing.spark.by_id import check_order, check_repeatable
 from sfumato.releasing.spark.folder import write_folder
 from sfumato.releasing.spark.reading import answer_keys, as_columns, check_kinds, encoded, job_of, shuffle_parts
@@ -50,7 +50,7 @@ def _answers(flow: Flow) -> Any:
     cells = encoded(flow).groupBy("x0").agg(F.sum(WEIGHT).alias(WEIGHT))
     cells = _pieces(cells, worker.BLOCK, "start", "size").repartition(parts, "x0", "start")
     schema = pa.schema([*((name, pa.string()) for name in keys), (WEIGHT, pa.int64())])
-    drawn = map_in_arrow(cells, partial(worker.draw, job), schema)
+    drawn = map_in_arrow(cells, partial(answering.draw, job), schema)
     drawn = _pieces(drawn.groupBy(*keys).agg(F.sum(WEIGHT).alias(WEIGHT)), PIECE, "start", "size")
     place = F.pmod(F.xxhash64(*keys), F.lit(parts)) + F.expr(f"start div {PIECE}")
     drawn = drawn.repartitionById(parts, F.pmod(place, F.lit(parts)).cast("int"))
@@ -75,4 +75,4 @@ def _rows(flow: Flow) -> Any:
     if by_place.suits(flow):
         return as_columns(flow, by_place.answered(flow))
     counts = _answers(flow)
-    return as_columns(flow, map_in_arrow(counts, worker.expand, StructType(counts.schema.fields[:-1])))
+    return as_columns(flow, map_in_arrow(counts, answering.expand, StructType(counts.schema.fields[:-1])))
