@@ -2,11 +2,11 @@
 
 The noise of a row is a pseudorandom function of its name and its input under the key of the release. Names are unique,
 so no two rows share a place, and no random word is used twice; where a row is computed, and how often, does not matter.
-The multiset of a release that keeps the name alone is that of the counting way (`release`): n-th equal rows are all
+The multiset of a release that keeps the name alone is that of the other way (`by_place`): n-th equal rows are all
 first ones.
 
-What must hold is looked at before anything is drawn: that names are unique, because rows of one name and one input
-would answer alike; and that rows do not change from one computation to the next, because a row whose name is drawn anew
+What must hold is looked at before anything is given away: that names are unique, because rows of one name and one
+input would answer alike, by digests that are sent along while rows are written into a hidden folder; and that rows do not change from one computation to the next, because a row whose name is drawn anew
 has its noise drawn anew. Rows stay in the parts and in the order of the source, as in the local engine; so a source
 that is sorted or divided by what is protected is refused where its plan or its folders say so.
 """

@@ -1,13 +1,15 @@
 """The Spark engine: a release whose noise repeats with every recomputed, speculative or second run of a task.
 
-A release is a function of one secret key and of the multiset of rows. Rows are counted: how often does each input x
-occur with each value of the kept columns? The noise of the j-th row of such a cell is found by its place (`placed`),
-answers are counted again, and the counts are written out as rows. So nothing depends on the order in which files are
-listed, shuffles arrive or tasks are retried, and two actions on one lazy result see the same noise.
+A release is a function of one secret key and of the multiset of rows: the noise of a row is found by its place
+(`placed`). So nothing depends on the order in which files are listed, shuffles arrive or tasks are retried, and two
+actions on one lazy result see the same noise. Rows with names are answered where they are (`by_id`), those that keep
+columns and those of bundles are moved by what they are (`by_place`). Where nothing is kept of one mechanism's inputs
+they are counted: how often does each input occur? Answers are counted again, and the counts are written out as rows,
+through the driver if they are few (`driver`), else as here.
 
 The order of what comes out is a matter of privacy too. Rows that were grouped or sorted by their input would tell it by
-where they stand. After the draw everything is therefore regrouped by what is released (kept columns and answers) and by
-nothing else: which part a row is in, and where it stands in it, is computed from released values alone.
+where they stand. After the draw everything is therefore regrouped by what is released and by nothing else: which part a
+row is in, and where it stands in it, is computed from released values alone.
 """
 
 from __future__ import annotations

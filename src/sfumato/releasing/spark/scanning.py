@@ -43,15 +43,17 @@ class Scan:
         """In a worker: the rows of the shares of these numbers."""
         for batch in numbers:
             for share in batch.column(0).to_pylist():
-                for file, group, _ in self.shares[share]:
-                    yield from self._group(file, group)
+                for group in self.shares[share]:
+                    yield from self._group(*group)
 
-    def _group(self, file: str, group: int) -> Iterator[pa.RecordBatch]:
+    def _group(self, file: str, group: int, size: int) -> Iterator[pa.RecordBatch]:
         from pyarrow import parquet
 
         stored = list(dict.fromkeys(self.columns.values()))
         try:
             with parquet.ParquetFile(file, read_dictionary=list(self.text)) as opened:
+                if group >= opened.num_row_groups or opened.metadata.row_group(group).num_rows != size:
+                    raise DataError("a file of the Spark data frame is another than before; release it anew.")
                 for rows in opened.iter_batches(BATCH_ROWS, row_groups=[group], columns=stored, use_threads=False):
                     held = {n: self._plain(n, rows.column(n)) for n in stored}
                     yield pa.RecordBatch.from_arrays([held[n] for n in self.columns.values()], names=list(self.columns))
