@@ -47,8 +47,8 @@ from sfumato.reporting import private_report, public_report
 from sfumato.sources import Source, Where, open_source
 
 COUNTED = (
-    "the table was shuffled twice, to bring rows of equal kept columns together; with id= (columns that no two rows share) rows "
-    "are released where they are"
+    "the table was shuffled twice, to bring rows of equal kept columns together; with id= (columns that no two rows "
+    "share) rows are released where they are"
 )
 HALF = "What was written is not the whole table: discard it."
 

@@ -6,9 +6,10 @@ The multiset of a release that keeps the name alone is that of the other way (`b
 first ones.
 
 What must hold is looked at before anything is given away: that names are unique, because rows of one name and one
-input would answer alike, by digests that are sent along while rows are written into a hidden folder; and that rows do not change from one computation to the next, because a row whose name is drawn anew
-has its noise drawn anew. Rows stay in the parts and in the order of the source, as in the local engine; so a source
-that is sorted or divided by what is protected is refused where its plan or its folders say so.
+input would answer alike, by digests that are sent along while rows are written into a hidden folder; and that rows do
+not change from one computation to the next, because a row whose name is drawn anew has its noise drawn anew. Rows stay
+in the parts and in the order of the source, as in the local engine; so a source that is sorted or divided by what is
+protected is refused where its plan or its folders say so.
 """
 
 from __future__ import annotations
