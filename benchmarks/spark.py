@@ -44,7 +44,7 @@ from tests.spark_cluster import java_home
 
 ROWS, BUNDLE_ROWS = 10_000_000, 3_000_000
 SLOWER, BY_ID, BUNDLE, FASTER = 3.0, 4.0, 3.0, 1.6
-WARM, REPEATS = 5, 5
+WARM, REPEATS = 3, 3
 GROUP = 1 << 18  # rows of a row group, of which a file needs several to be shared out
 
 
@@ -106,17 +106,17 @@ def against_local(folder: Path, rows: int) -> list[Row]:
     times |= medians({
         "local, by id": lambda: here(numbered, own, **kept),
         "spark, by id": lambda: in_spark(spark, numbered, theirs, id="id", **kept),
-    }, REPEATS, before=2)
+    }, REPEATS, before=WARM)
     ids = spark.read.parquet(str(theirs)).selectExpr("count(distinct id)").first()[0]
     times |= medians({
         "local, computed": lambda: here(numbered, own, **kept),
         "spark, computed": lambda: in_spark(spark, numbered, theirs, where="id >= 0", id="id", **kept),
         "carried": lambda: carried(spark, numbered),
-    }, 3)
+    }, 1)
     times |= medians({
         "local, id kept": lambda: here(tenth, own, **kept),
         "spark, id kept": lambda: in_spark(spark, tenth, theirs, **kept),
-    }, 3)
+    }, 1)
     truth, out = (sf.tabulate(x, "sex", "race").counts for x in (source, spark.read.parquet(str(there))))
     off = np.abs(out.ravel() - mechanism().matrix @ truth.ravel()).max() / np.sqrt(rows)
     spark.stop()
@@ -150,7 +150,7 @@ def bundles(folder: Path, rows: int) -> list[Row]:
             "local": lambda options=options, mine=mine: here(source, mine, law, **options),
             "spark": lambda options=options, named=named, theirs=theirs: in_spark(
                 spark, source, theirs, law, **options, **named),
-        }, 3, before=3)
+        }, REPEATS, before=WARM)
         ratio, released = times["spark"] / times["local"], pq.read_metadata(mine).num_rows
         there = sum(pq.read_metadata(f).num_rows for f in theirs.iterdir())
         found.append(Row(what, ratio, "× local", f"≤ {BUNDLE}×", ratio <= BUNDLE and there == released,
