@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sfumato.drawing.digests import Digests, distinct, in_order
 from sfumato.drawing.placed import Placed
-from sfumato.releasing.spark import answering, exchange, scanning, worker
+from sfumato.releasing.spark import answering, by_id, exchange, scanning, worker
 
 KEY = bytes(range(16))
 
@@ -182,6 +182,18 @@ def test_an_exchange_brings_every_row_once_and_all_of_a_number_together(parts, m
     held = [set(t.column("n").to_pylist()) for t in tables]
     assert sum(map(len, held)) == 300 and sum(t.num_rows for t in tables) == 900
     assert pa.concat_tables(tables).sort_by("n").equals(pa.table(given).sort_by("n"))
+
+
+@pytest.mark.parametrize("parts", [1, 3, 200])
+def test_words_are_cut_where_their_buckets_begin_and_equal_ones_are_seen(parts):
+    words = np.random.default_rng(1).integers(0, 2**64, 999, np.uint64)
+    pieces = list(by_id._pieces([words, words[:1], np.array([0, 2**64 - 1], np.uint64)], parts))
+
+    for bucket, raw in ((p.column("bucket")[0].as_py(), p.column("rows")[0].as_py()) for p in pieces):
+        own = np.frombuffer(raw, np.uint64)
+        assert {int(w) >> 32 for w in own if (int(w) >> 32) * parts * exchange.BUCKETS >> 32 != bucket} == set()
+    told = pa.Table.from_batches(list(by_id._compare(iter(pieces))))
+    assert by_id._numbers(told) == (1002, 1001)
 
 
 def test_row_groups_are_shared_out_whole_and_alike():

@@ -23,7 +23,7 @@ import sfumato as sf
 from sfumato.drawing.randomness import Stream
 from sfumato.releasing import Session, read_manifest
 from sfumato.releasing.flow import DrawOptions
-from sfumato.releasing.spark import driver, folder
+from sfumato.releasing.spark import by_id, driver, folder
 from sfumato.releasing.spark.folder import _to_url
 from sfumato.releasing.spark.release import _answers
 
@@ -545,3 +545,16 @@ def test_two_rows_of_one_name_leave_nothing_behind(people, tmp_path):
             sf.release(twice, SRR, to, keep=["id"], id="id")
 
     assert os.listdir(tmp_path) == []
+
+
+def test_names_whose_first_halves_agree_by_chance_are_compared_whole(people, tmp_path, monkeypatch):
+    found, own = [], by_id._numbers
+
+    def by_chance(table):
+        found.append(own(table))
+        return found[-1] if len(found) > 1 else (400, 399)
+
+    monkeypatch.setattr(by_id, "_numbers", by_chance)
+    done = sf.release(people, SRR, tmp_path / "out.parquet", keep=["id"], id="id")
+
+    assert done.rows == 400 and found == [(400, 400), (400, 400)]
