@@ -54,9 +54,10 @@ class Placed:
             state = self.places.encrypted(state)
         return state
 
-    def settle(self, digests: Blocks, copies: Ints) -> None:
-        """Go to a block of rows: the digests and numbers of their places."""
-        self.state, self.copies = self.cipher.encrypted(digests), copies
+    def settle(self, digests: Blocks, copies: Ints, which: Ints | None = None) -> None:
+        """Go to a block of rows: the digests and numbers of their places. `which` says whose digest each row has."""
+        state = self.cipher.encrypted(digests)
+        self.state, self.copies = state if which is None else np.take(state, which, axis=0), copies
 
     def words(self, first: int, out: Words, *, lane: int = 0) -> None:
         """Fill `out` with the words first, first + 1, … of a lane."""

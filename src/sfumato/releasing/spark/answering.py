@@ -30,7 +30,7 @@ def draw(job: Job, batches: Batches) -> Batches:
             which = np.repeat(np.arange(low, high), sizes[low:high])
             ends = np.cumsum(sizes[low:high])
             within = np.arange(len(which)) - np.repeat(ends - sizes[low:high], sizes[low:high])
-            own.placed.settle(digests[which], starts[which] + within)
+            own.placed.settle(digests, starts[which] + within, which)
             yield _tallied(job, own, own.own(codes[None, which]))
 
 
