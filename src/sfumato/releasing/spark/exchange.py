@@ -36,10 +36,9 @@ def exchanged(pieces: Any, parts: int) -> Any:
 def cut(rows: Iterable[Numbered], parts: int) -> Iterator[pa.RecordBatch]:
     """In a worker: rows, each with its number, as pieces of buckets."""
     buckets = parts * BUCKETS
-    short: Any = np.uint16 if buckets <= 1 << 16 else np.int64  # numbers of 16 bits are sorted by radix
     for table, numbers in _gathered(rows):
-        bucket = ((numbers >> np.uint64(32)) * np.uint64(buckets) >> np.uint64(32)).astype(short)
-        together = table.take(pa.array(np.argsort(bucket, kind="stable")))
+        bucket = ((numbers >> np.uint64(32)) * np.uint64(buckets) >> np.uint64(32)).astype(np.int64)
+        together = table.take(pa.array(np.argsort(numbers)))  # wholly: the same rows make the same pieces
         yield from _pieces(together.combine_chunks(), np.cumsum(np.bincount(bucket, minlength=buckets)))
 
 

@@ -95,12 +95,25 @@ def _to_path(flow: Flow, counts: Callable[[], Any], target: Path, *, force: bool
 def _parts(flow: Flow, counts: Callable[[], Any], write: Callable[[Any], Any]) -> pa.Table:
     """What the tasks that wrote the rows tell: answered where they are, moved by what they are, or counted."""
     if flow.id:
-        return by_id.written(flow, write)
+        return by_id.written(flow, partial(_write_part, write))
     if by_place.suits(flow):
         return by_place.written(flow, write, WRITTEN)
     write = partial(_expand_and_write, write)
     return driver.written(flow, write, WRITTEN) if driver.suits(flow) else map_in_arrow(
         counts(), write, WRITTEN).toArrow()
+
+
+def _write_part(write: Callable[[Any], Any], batches: Any) -> Any:
+    """In a worker: rows into a file that every attempt of this task calls the same, and fills the same. What is told of
+    it passes through a shuffle, and Spark fails a job whose shuffled rows are others when they are computed again."""
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    assert task is not None and isinstance(write, partial)
+    for note in write(batches):
+        staging, own = Path(write.args[0]), f"{task.partitionId()}.parquet"
+        os.replace(staging / note.column("file")[0].as_py(), staging / own)
+        yield note.set_column(0, "file", pa.array([own]))
 
 
 def _expand_and_write(write: Callable[[Any], Any], batches: Any) -> Any:
