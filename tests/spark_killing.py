@@ -24,7 +24,7 @@ from tests.spark_cluster import QUICK, SETTINGS
 from tests.test_release import ALL, rows
 
 import sfumato as sf
-from sfumato.releasing.spark import driver, worker
+from sfumato.releasing.spark import by_id, by_place, driver
 from sfumato.releasing.spark import folder as parts_of_a_folder
 
 
@@ -111,10 +111,10 @@ def released_while_struck(folder: Path, builder: Any) -> None:
     result = {"calm bundle": released(frame, folder / "b.parquet", ["id"], None, bundle)}
     result |= {"calm": released(frame, folder / "calm.parquet", ["id"]), "calm share": released(frame, folder / "c.parquet", [])}
     for name, module, work, keep, row, strike, *law in (
-        ("draw", worker, "draw", ["id"], None, kill_executor), ("write", parts_of_a_folder, "_write", ["id"], None, kill_executor),
-        ("share", driver, "_draw_shares", [], None, kill_executor), ("bundle", worker, "draw", ["id"], None, kill_executor, bundle),
-        ("id", parts_of_a_folder, "_answer_and_write", ["id"], "id", kill_executor),
-        ("slow", parts_of_a_folder, "_answer_and_write", ["id"], "id", linger),
+        ("draw", by_place, "_draw", ["id"], None, kill_executor), ("write", parts_of_a_folder, "_write", ["id"], None, kill_executor),
+        ("place", by_place, "_place", ["id"], None, kill_executor), ("bundle", by_place, "_draw", ["id"], None, kill_executor, bundle),
+        ("share", driver, "_draw_shares", [], None, kill_executor), ("id", by_id, "_write_and_tell", ["id"], "id", kill_executor),
+        ("names", by_id, "_compare", ["id"], "id", kill_executor), ("slow", by_id, "_write_and_tell", ["id"], "id", linger),
     ):
         own = getattr(module, work)
         setattr(module, work, disturbed(own, str(folder / f"{name}.struck"), strike))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import functools
-import hashlib
 import json
 import os
 from collections import Counter
@@ -17,14 +16,14 @@ import pytest
 from tests import test_frames
 from tests.engines import ENGINES, FRAMES, Engine
 from tests.spark_cluster import SETTINGS, environment
-from tests.test_placed import by_hand
+from tests.test_placed import by_hand, digest_by_hand, place_by_hand
 from tests.test_release import ALL, rows
 
 import sfumato as sf
 from sfumato.drawing.randomness import Stream
 from sfumato.releasing import Session, read_manifest
 from sfumato.releasing.flow import DrawOptions
-from sfumato.releasing.spark import driver, folder
+from sfumato.releasing.spark import by_id, driver, folder
 from sfumato.releasing.spark.folder import _to_url
 from sfumato.releasing.spark.release import _answers
 
@@ -58,23 +57,24 @@ def multiset(table) -> Counter:
     return Counter(map(json.dumps, ([str(x) for x in row.values()] for row in table.to_pylist())))
 
 
-def words_of_place(key, digest, code, copy, width, lane=0):
-    import tests.test_placed
+def words_of_place(key, place, copy, width, lane=0):
+    return [w for b in range(-(-width // 2)) for w in by_hand(place, copy, lane, b, key)][:width]
 
-    tests.test_placed.KEY = key
-    return [w for b in range(-(-width // 2)) for w in by_hand(digest, code, copy, lane, b)][:width]
+
+def spelled(value):
+    return value.to_bytes(8, "little", signed=True) if isinstance(value, int) else value.encode()
 
 
 def expected(mechanism, table, seed, names=None) -> Counter:
     """The released multiset by the definition, row by row: number the equal rows, look up the words, draw."""
     key, seen, out = Stream.of(seed).key, Counter(), Counter()
     for row in table.to_pylist():
-        spelling = "".join(f"{len(str(row[n]).encode())}:{row[n]}" for n in names or ())
-        digest = hashlib.sha256(spelling.encode()).digest() if names else bytes(32)
+        name = digest_by_hand([spelled(row[n]) for n in names], key=key) if names else None
         code = mechanism.useful.code(row["town"])
         code += mechanism.secret.code(row["ill"]) * mechanism.useful.size if mechanism.reads == "both" else 0
-        words = words_of_place(key, digest, code, seen[digest, code], mechanism.law.words)
-        seen[digest, code] += 1
+        place = place_by_hand(name, [code], key)
+        words = words_of_place(key, place, seen[place], mechanism.law.words)
+        seen[place] += 1
         drawn = mechanism.law.draw(np.array([code]), np.array([words], np.uint64))[0]
         answer = "".join(map(str, drawn)) if mechanism.law.meaning == "subset" else mechanism.answer(drawn)
         flat = answer if isinstance(answer, tuple) else (answer,)
@@ -133,24 +133,35 @@ def test_any_partitioning_gives_the_same_multiset_and_order_comes_from_what_is_r
     assert multiset(other) == multiset(base)
 
 
-def test_where_a_row_stands_is_told_by_released_values_alone(people):
+def test_where_a_row_stands_is_told_by_released_values_alone_where_rows_are_counted(people):
     from pyspark.sql import functions as F
 
-    flow = Session.open(people).use(SRR).check(DrawOptions(keep=["id"], seed=1)).flow
+    flow = Session.open(people).use(SRR).check(DrawOptions(seed=1)).flow
     parts = _answers(flow).withColumn("part", F.spark_partition_id()).collect()
 
-    def digest(row):
-        return hashlib.sha256(f"{len(str(row.k0))}:{row.k0}".encode()).digest()
-
-    place = F.pmod(F.xxhash64(F.lit(digest(parts[0])), F.lit(parts[0].y0), F.lit(parts[0].y1)), F.lit(3))
+    place = F.pmod(F.xxhash64(F.lit(parts[0].y0), F.lit(parts[0].y1)), F.lit(3))
     assert people.select(place.alias("p")).first().p == parts[0].part
-    assert {row.part for row in parts} == {0, 1, 2}
+    assert len({row.part for row in parts}) > 1
     for part in (0, 1, 2):
-        order = [(digest(row), row.y0, row.y1) for row in parts if row.part == part]
+        order = [(row.y0, row.y1) for row in parts if row.part == part]
         assert order == sorted(order)
 
 
-def bundled(table, names, seed, bundle, digest=lambda row, codes: bytes(32)) -> Counter:
+def test_where_a_row_stands_is_told_by_a_word_of_its_own_where_columns_are_kept(people):
+    key = Stream.of(1).key
+    codes = {row["id"]: SRR.secret.code(row["ill"]) * SRR.useful.size + SRR.useful.code(row["town"]) for row in TABLE.to_pylist()}
+
+    out = sf.release(people, SRR, keep=["id"], seed=1).toArrow()
+
+    def standing(i):
+        name = digest_by_hand([spelled(i)], key=key)
+        return words_of_place(key, place_by_hand(name, [codes[i]], key), 0, 1, lane=2)[0]
+
+    words = [standing(i) for i in out.column("id").to_pylist()]
+    assert words == sorted(words)
+
+
+def bundled(table, names, seed, bundle, name=lambda row: None) -> Counter:
     """The released multiset of a bundle by the definition, row by row."""
     from sfumato.drawing.bundle_draws import words_of
     from sfumato.mechanism.bundle import answer_labels
@@ -160,9 +171,9 @@ def bundled(table, names, seed, bundle, digest=lambda row, codes: bytes(32)) -> 
         codes = {n: bundle.secret.code(row[n]) if n in bundle.secret.names else bundle.useful.columns[bundle.useful.names.index(n)].code(row[n]) for n in names}
         sizes = [c.size for c in (*bundle.secret.columns, *bundle.useful.columns)]
         place = int(np.ravel_multi_index([codes[n] for n in names], sizes))
-        mark = digest(row, codes)
-        words = np.array(words_of_place(key, mark, place, seen[mark, place], words_of(bundle)), np.uint64)
-        seen[mark, place] += 1
+        place = place_by_hand(name(row), [place], key)
+        words = np.array(words_of_place(key, place, seen[place], words_of(bundle)), np.uint64)
+        seen[place] += 1
         turn = int(bundle.drawn_turns(words[:1])[0])
         part = bundle.parts[turn]
         at = np.ravel_multi_index([codes[c.name] for c in bundle.reading(part)], [c.size for c in bundle.reading(part)])
@@ -192,7 +203,7 @@ def test_a_bundle_is_released_as_the_definition_says_however_the_rows_are_cut(sp
 
 
 def test_codes_of_many_columns_that_fit_no_word_have_places_of_their_own(spark, monkeypatch):
-    from sfumato.releasing.spark import worker
+    from sfumato.releasing.spark import answering, worker
 
     table = pa.table({n: ["a", "b", "c", "d"] * 50 for n in ("s", "u", "v", "w")})
     bundle = sf.bundle(table, "s", ["u", "v", "w"], 1.0).bundle
@@ -202,12 +213,17 @@ def test_codes_of_many_columns_that_fit_no_word_have_places_of_their_own(spark, 
     from sfumato.releasing.spark.reading import job_of
 
     job = job_of(flow)
-    assert job.inputs == 2 and job.place == "p" and job.names == []
+    assert job.inputs == 2 and job.names == []
     groups = worker.coded_apart(bundle)
     assert [c.name for g in groups for c in g.columns] == ["s", "u", "v", "w"] and max(g.size for g in groups) <= 20
-    cells = pa.record_batch({"x0": [5, 5], "x1": [3, 4], "p": [b"0" * 32, b"1" * 32], "start": [0, 0], "size": [4, 2]})
-    drawn = pa.Table.from_batches(list(worker.draw(job, iter([cells]))))
-    assert drawn.column_names == ["y0", "y1", "n"] and sum(drawn.column("n").to_pylist()) == 6
+    [(rows, numbers)] = answering.numbered(job, iter([pa.record_batch([c.combine_chunks() for c in table.columns], names=["c0", "c1", "c2", "c3"])]))
+    assert rows.schema.names == ["m0", "m1", "x0", "x1"] and len(set(numbers.tolist())) == 4
+    codes = {tuple(r[n] for n in ("x0", "x1")): (r["m0"], r["m1"]) for r in rows.to_pylist()}
+    for code, place in codes.items():
+        assert b"".join(x.to_bytes(8, "little") for x in place) == place_by_hand(None, list(code), job.key)
+    [(drawn, _)] = answering.draw_rows(job, iter([pa.table(rows)]))
+    [released] = answering.ordered(job, iter([pa.table(drawn)]))
+    assert released.num_rows == 200 and len(set(map(str, released.to_pylist()))) > 1
 
 
 def test_two_actions_see_one_noise_and_two_releases_two(people):
@@ -481,3 +497,64 @@ def test_rows_that_change_or_tell_by_their_place_are_refused(people, spark, tmp_
         sf.release(TABLE, SRR, id="id")
     with pytest.raises(sf.InputError, match="'idd' is not a column"):
         sf.release(people, SRR, id="idd")
+
+
+def test_files_that_workers_read_themselves_release_what_spark_s_rows_do(people, spark, tmp_path):
+    from pyspark.sql import functions as F
+
+    from sfumato.releasing.spark.scanning import scan_of
+
+    held = TABLE.append_column("word", pa.array([f"w{i % 9}" for i in range(400)]).dictionary_encode())
+    (tmp_path / "in").mkdir()
+    for i in range(3):
+        pq.write_table(held.slice(150 * i, 150), tmp_path / "in" / f"{i}.parquet", row_group_size=40)
+    files = spark.read.parquet(str(tmp_path / "in"))
+    renamed = files.withColumnRenamed("town", "place").select("word", "place", "id", "ill")
+    plain = spark.createDataFrame(held.set_column(held.num_columns - 1, "word", held.column("word").cast(pa.string())))
+    coded, kept = {"c0": "ill", "c1": "town"}, {"k0": "word"}
+    scan = scan_of(files, coded, kept)
+    assert scan is not None and sum(rows for share in scan.shares for *_, rows in share) == 400
+    assert scan_of(renamed, {"c0": "place"}, {}).columns == {"c0": "town"}
+    for options in (dict(id="id"), {}, dict(id=["word", "id"])):
+        asked = dict(keep=["id", "word"], seed=4, **options)
+        out = multiset(sf.release(plain, SRR, **asked).select("id", "word", "ill", "town"))
+        assert multiset(sf.release(files, SRR, **asked).select("id", "word", "ill", "town")) == out
+        again = sf.release(renamed, SRR, tmp_path / "out.parquet", useful="place", force=True, **asked)
+        assert multiset(pq.read_table(again.path).select(["id", "word", "ill", "town"])) == out
+    other = [
+        files.where("id >= 0"), files.withColumn("town", F.upper("town")), files.union(files), plain, files.limit(9),
+        spark.read.schema("ill string, town string, id long, word string, more long").parquet(str(tmp_path / "in")),
+        files.dropDuplicates(), files.sample(0.5, seed=1),
+    ]
+    assert [scan_of(f, coded, {"k0": "more"} if "more" in f.columns else kept) for f in other] == [None] * len(other)
+    cached = files.cache()
+    try:
+        assert scan_of(cached, coded, kept) is None
+    finally:
+        cached.unpersist()
+    days = files.withColumn("day", F.lit("2020-02-29").cast("date"))
+    days.write.parquet(str(tmp_path / "days"))
+    assert scan_of(spark.read.parquet(str(tmp_path / "days")), coded, {"k0": "day"}) is None
+
+
+def test_two_rows_of_one_name_leave_nothing_behind(people, tmp_path):
+    twice = people.union(people.where("id = 7"))
+
+    for to in (None, tmp_path / "out.parquet"):
+        with pytest.raises(sf.DataError, match=r"^id: 401 rows have 400 names"):
+            sf.release(twice, SRR, to, keep=["id"], id="id")
+
+    assert os.listdir(tmp_path) == []
+
+
+def test_names_whose_first_halves_agree_by_chance_are_compared_whole(people, tmp_path, monkeypatch):
+    found, own = [], by_id._numbers
+
+    def by_chance(table):
+        found.append(own(table))
+        return found[-1] if len(found) > 1 else (400, 399)
+
+    monkeypatch.setattr(by_id, "_numbers", by_chance)
+    done = sf.release(people, SRR, tmp_path / "out.parquet", keep=["id"], id="id")
+
+    assert done.rows == 400 and found == [(400, 400), (400, 400)]

@@ -35,7 +35,7 @@ def test_killed_and_overtaken_tasks_repeat_their_noise_and_write_no_row_twice(tm
         assert found == calm, name
         ids = Counter(pq.read_table(tmp_path / f"{name}.parquet").column("id").to_pylist())
         assert ids == Counter(range(2000))
-    assert sorted(said) == ["draw", "id", "slow", "write"]
+    assert sorted(said) == ["draw", "id", "names", "place", "slow", "write"]
     assert not [x for x in os.listdir(tmp_path) if x.startswith(".")]
 
 

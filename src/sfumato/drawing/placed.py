@@ -1,36 +1,31 @@
 """Words by place: the randomness of a record from a key and from what the record is, not from when it is reached.
 
 On a cluster a row has no number: files are listed, shuffles arrive and tasks are repeated in any order. What does not
-change is the multiset of rows. So the words of a record are found by its place (d, x, j): the digest d of its kept
-columns, its input code x, and its number j among the rows that agree in both. Rows with the same (d, x) are
-exchangeable, so it does not matter which of them is called the j-th: the released multiset is a function of the key and
-of the multiset of rows, whatever is repeated, split or reordered on the way.
+change is the multiset of rows. So the words of a record are found by its place (m, j): a digest m of what tells it from
+others (`digests`: kept columns or names, and its input), and its number j among the rows that agree in these. Rows of
+one m are exchangeable, so it does not matter which of them is called the j-th: the released multiset is a function of
+the key and of the multiset of rows, whatever is repeated, split or reordered on the way.
 
 Why it is private: no two rows share a place, so under one key no word is used twice. Words are a pseudorandom function
-of the place, CBC-MAC with AES-128 over messages of three blocks, d (32 bytes) and then (x, j, lane, block): for
-messages of one length it cannot be told from random but with probability (3q)² / 2^128 for q blocks [Bellare, Kilian,
-Rogaway, 2000]. Places that depend on the data do no harm: independent uniform words remain so whichever distinct places
-they are read at. A digest that repeats would break this, so it is SHA-256 of a spelling without ambiguity.
+of the place, CBC-MAC with AES-128 over messages of two blocks, m and then (j, lane, block): for messages of one length
+it cannot be told from random but with probability (2q)² / 2^128 for q blocks [Bellare, Kilian, Rogaway, 2000]. Places
+that depend on the data do no harm: independent uniform words remain so whichever distinct places they are read at. What
+is assumed is that AES is a pseudorandom permutation, and that no two digests of different rows agree, whose chance
+`digests` tells; where rows are released by their names, it is looked at.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from sfumato.alphabet import Ints
-from sfumato.errors import InputError
+from sfumato.drawing.digests import BlockCipher, Blocks, key_for
 from sfumato.mechanism.law import Words
 
-DIGEST = 32  # bytes
-COUNTER_BITS = 23  # of the blocks of one record
-MOST_COPIES = 1 << 40  # rows that agree in everything
-Blocks = npt.NDArray[np.uint64]  # [i, 2]: 16 bytes each
+LANE_BITS = 32  # of the number of a block, below that of its lane
 
 
 @dataclass(slots=True)
@@ -40,25 +35,40 @@ class Placed:
     key: bytes = field(repr=False)
     width: int  # words of a record in lane 0; other lanes have one
     state: Blocks = field(init=False)
-    codes: Ints = field(init=False)
     copies: Ints = field(init=False)
-    cipher: Any = field(init=False, repr=False)
+    cipher: BlockCipher = field(init=False, repr=False)
+    places: BlockCipher = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.width > 2 << COUNTER_BITS:
-            raise InputError(f"answers of {self.width:,} words are too long for the Spark engine.")
-        self.cipher = Cipher(algorithms.AES(self.key), modes.ECB()).encryptor()
+        self.cipher = BlockCipher(self.key)
+        self.places = BlockCipher(key_for(self.key, "places"))
 
-    def settle(self, digests: bytes | None, codes: Ints, copies: Ints) -> None:
-        """Go to a block of rows: their digests one after the other (None: no kept columns), codes and numbers."""
-        flat = bytes(DIGEST) if digests is None else digests
-        first, second = (_halves(flat)[:, half] for half in (0, 1))
-        self.state = self._encrypted(self._encrypted(first) ^ second)
-        self.codes, self.copies = codes, copies
+    def digests(self, names: Blocks | None, codes: Ints) -> Blocks:
+        """The digest m of rows, from those of their names (None: nothing is kept) and input codes [group, row]: the
+        CBC-MAC, under a key of its own, of the former and then the latter, two to a block."""
+        start = np.zeros((1, 2), np.uint64) if names is None else names
+        state = np.broadcast_to(self.places.encrypted(start), (codes.shape[1], 2)).copy()
+        for at in range(0, len(codes), 2):
+            for half, own in enumerate(codes[at : at + 2]):
+                state[:, half] ^= own.view(np.uint64)
+            state = self.places.encrypted(state)
+        return state
+
+    def settle(self, digests: Blocks, copies: Ints, which: Ints | None = None) -> None:
+        """Go to a block of rows: the digests and numbers of their places. `which` says whose digest each row has."""
+        state = self.cipher.encrypted(digests)
+        self.state, self.copies = state if which is None else np.take(state, which, axis=0), copies
 
     def words(self, first: int, out: Words, *, lane: int = 0) -> None:
         """Fill `out` with the words first, first + 1, … of a lane."""
         self.reader(first, lane=lane)(out)
+
+    def side_by_side(self) -> Words:
+        """The words [word, row] of the present block in lane 0."""
+        out = np.empty((self.width + self.width % 2, len(self.copies)), np.uint64)
+        for block in range(len(out) // 2):
+            out[2 * block : 2 * block + 2] = self._pair(slice(None), 0, block).T
+        return out[: self.width]
 
     def reader(self, first: int, *, lane: int = 0) -> Callable[[Words], None]:
         """A function that fills arrays with the words from `first` on; only whole records are read."""
@@ -78,22 +88,7 @@ class Placed:
 
     def _pair(self, rows: slice, lane: int, block: int) -> Blocks:
         """The two words of a block of each row."""
-        codes = self.codes[rows]
-        place = np.empty((len(codes), 2), np.uint64)
-        place[:, 0] = codes
-        place[:, 1] = self.copies[rows]
-        place[:, 1] <<= np.uint64(COUNTER_BITS + 1)
-        place[:, 1] |= np.uint64(lane << COUNTER_BITS | block)
-        place ^= self.state if len(self.state) == 1 else self.state[rows]
-        return self._encrypted(place)
-
-    def _encrypted(self, blocks: Blocks) -> Blocks:
-        data = np.ascontiguousarray(blocks)
-        out = np.empty(data.nbytes + 15, np.uint8)  # the cipher asks for room beyond the last block
-        self.cipher.update_into(memoryview(data.reshape(-1).view(np.uint8).data), memoryview(out.data))
-        return out[: data.nbytes].view(np.uint64).reshape(data.shape)
-
-
-def _halves(digests: bytes) -> npt.NDArray[np.uint64]:
-    """[i, half, 2]: each digest as two blocks."""
-    return np.frombuffer(digests, np.uint64).reshape(-1, 2, 2)
+        place = self.state[rows].copy()
+        place[:, 0] ^= self.copies[rows].view(np.uint64)
+        place[:, 1] ^= np.uint64(lane << LANE_BITS | block)
+        return self.cipher.encrypted(place)

@@ -27,6 +27,7 @@ class Lane(enum.Enum):
 
     DRAW = range(1)  # the answers of a mechanism
     DECODE = range(1, 2)  # draws from the posterior behind an answer
+    ORDER = range(2, 3)  # where a row that was released on a cluster stands
     SPLIT = range(1 << 32, (1 << 32) + 1)  # which rows are set aside for the design
     TURN = range(1 << 34, (1 << 34) + 1)  # which part of a bundle a row answers
     PART = range((1 << 34) + 1, 1 << 35)  # the answers of part i of a bundle; of whichever has its turn, as part 0

@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     from sfumato.sources.source import Frame, TableLike
 
 COUNTED = (
-    "the table was shuffled twice, to count rows by their kept columns; with id= (columns that no two rows share) rows "
-    "are released where they are"
+    "the table was shuffled twice, to bring rows of equal kept columns together; with id= (columns that no two rows "
+    "share) rows are released where they are"
 )
 HALF = "What was written is not the whole table: discard it."
 

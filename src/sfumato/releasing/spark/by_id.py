@@ -2,64 +2,169 @@
 
 The noise of a row is a pseudorandom function of its name and its input under the key of the release. Names are unique,
 so no two rows share a place, and no random word is used twice; where a row is computed, and how often, does not matter.
-The multiset of a release that keeps the name alone is that of the counting way (`release`): n-th equal rows are all
+The multiset of a release that keeps the name alone is that of the other way (`by_place`): n-th equal rows are all
 first ones.
 
-What must hold is looked at before anything is drawn: that names are unique, because rows of one name and one input
-would answer alike; and that rows do not change from one computation to the next, because a row whose name is drawn anew
-has its noise drawn anew. Rows stay in the parts and in the order of the source, as in the local engine; so a source
-that is sorted or divided by what is protected is refused where its plan or its folders say so.
+What must hold is looked at before anything is given away: that names are unique, because rows of one name and one
+input would answer alike, by digests that are sent along while rows are written into a hidden folder; and that rows do
+not change from one computation to the next, because a row whose name is drawn anew has its noise drawn anew. Rows stay
+in the parts and in the order of the source, as in the local engine; so a source that is sorted or divided by what is
+protected is refused where its plan or its folders say so.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.drawing.digests import Blocks, distinct
 from sfumato.errors import DataError, InputError
+from sfumato.mechanism.law import Words
 from sfumato.releasing.flow import Flow
-from sfumato.releasing.spark import worker
-from sfumato.releasing.spark.digest import digest
-from sfumato.releasing.spark.reading import answer_keys, job_of, kept_fields, looked_at
-from sfumato.sources.spark_frames import column, map_in_arrow, plain_columns
+from sfumato.releasing.spark import answering, exchange, worker
+from sfumato.releasing.spark.exchange import BUCKETS, HELD_ROWS, PIECES, exchanged
+from sfumato.releasing.spark.reading import Opened, answer_schema, job_of, looked_at, names_of, rows_of, shuffle_parts
+from sfumato.releasing.spark.worker import Batches
+from sfumato.sources.spark_frames import column, map_in_arrow
+
+TOLD = pa.schema([*PIECES, ("file", pa.string()), ("count", pa.int64()), ("names", pa.int64())])
 
 RANDOM = re.compile(r"\b(uuid|rand|randn|random|shuffle|monotonically_increasing_id|spark_partition_id)\(")
 MIXED = re.compile(r"^\W*Repartition \d+, true")  # by turns: where a row stood before does not matter
 MOVED = re.compile(r"^\W*(Sort|RepartitionByExpression|Aggregate|Window|Deduplicate|Distinct)\b")
 
 
-def named_rows(flow: Flow) -> Any:
-    """The rows as columns c… (read), k… (kept) and d (a digest of the name)."""
-    frame, coded = flow.source.cluster, looked_at(flow)
-    inner = [f"i{i}" for i in range(len(flow.id))]
-    named = frame.select(*(column(n) for n in flow.id)).schema.fields
-    rows = frame.select(
-        *plain_columns(coded), *plain_columns(flow.kept, "k"), *plain_columns(flow.id, "i")
-    )
-    return rows.withColumn("d", digest(dict(zip(inner, named, strict=True)))).drop(*inner)
-
-
 def answered(flow: Flow) -> Any:
     """Released rows, lazily: columns k…, y…"""
-    from pyspark.sql.types import StringType, StructField, StructType
+    frame, opened = rows_of(flow)
+    return map_in_arrow(frame, partial(_answer_plainly, job_of(flow), opened), answer_schema(flow))
 
-    fields = [StructField(name, field.dataType) for name, field in kept_fields(flow).items()]
-    fields += [StructField(name, StringType()) for name in answer_keys(flow)]
-    return map_in_arrow(named_rows(flow), partial(worker.answer, job_of(flow)), StructType(fields))
+
+def written(flow: Flow, write: Callable[[Batches], Batches]) -> pa.Table:
+    """What `write` tells of the rows that every task wrote, once no two of all rows have one name. One pass."""
+    frame, opened = rows_of(flow)
+    parts = shuffle_parts(flow)
+    told = map_in_arrow(frame, partial(_write_and_tell, job_of(flow), opened, write, parts), TOLD)
+    found = map_in_arrow(exchanged(told, parts), _compare, TOLD).toArrow()
+    _check(flow, found)
+    return found.filter(pc.is_valid(found.column("file"))).select(["file", "count"])
 
 
 def check_names(flow: Flow) -> None:
-    """Refuse a table in which two rows have one name. Where all hashes of 64 bits differ, so do the names."""
-    from pyspark.sql import functions as F
+    """Refuse a table in which two rows have one name, before a lazy frame of it is given away."""
+    frame, opened = names_of(flow)
+    parts = shuffle_parts(flow)
+    told = map_in_arrow(frame, partial(_tell, job_of(flow), opened, parts), TOLD)
+    _check(flow, map_in_arrow(exchanged(told, parts), _compare, TOLD).toArrow())
 
-    hashes = flow.source.cluster.select(F.xxhash64(*(column(n) for n in flow.id)).alias("h"))
-    total, distinct = hashes.agg(F.count(F.lit(1)), F.count_distinct("h")).first()
-    if total != distinct and (names := named_rows(flow).select("d").distinct().count()) != total:
+
+def _check(flow: Flow, found: pa.Table) -> None:
+    """Refuse names that are not unique. Where all first halves of digests differ, so do the names; where some agree,
+    whole digests are compared, those by which rows find their noise. So no two equal names are ever missed, and n
+    different ones are refused with a chance of n² / 2^129."""
+    total, halves = _numbers(found)
+    if total == halves:
+        return
+    frame, opened = names_of(flow)
+    parts = shuffle_parts(flow)
+    whole = map_in_arrow(frame, partial(_tell_all, job_of(flow), opened, parts), PIECES)
+    total, names = _numbers(map_in_arrow(exchanged(whole, parts), _compare_all, TOLD).toArrow())
+    if total != names:
         raise DataError(
             f"{', '.join(flow.id)}: {total:,} rows have {names:,} names. Give id= columns that no two rows share, or "
             "leave it out: then rows are counted."
         )
+
+
+def _numbers(found: pa.Table) -> tuple[int, int]:
+    """Of rows, and of what differs among them."""
+    compared = found.filter(pc.is_null(found.column("file")))
+    total, different = (pc.sum(compared.column(n)).as_py() or 0 for n in ("count", "names"))
+    return total, different
+
+
+def _answer_plainly(job: worker.Job, opened: Opened, batches: Batches) -> Batches:
+    for batch, _ in answering.answer(job, opened(batches)):
+        yield answering.plain(batch)
+
+
+def _digests(job: worker.Job, batches: Batches) -> Iterator[Blocks]:
+    own = worker.Drawing(job)
+    return (own.named(batch) for batch in batches)
+
+
+def _tell(job: worker.Job, opened: Opened, parts: int, batches: Batches) -> Batches:
+    """In a worker: the first halves of digests of names, in pieces."""
+    return _pieces([d[:, 0] for d in _digests(job, opened(batches))], parts)
+
+
+def _tell_all(job: worker.Job, opened: Opened, parts: int, batches: Batches) -> Batches:
+    """In a worker: whole digests of names, in pieces."""
+    each = _digests(job, opened(batches))
+    rows = ((pa.RecordBatch.from_arrays([*map(pa.array, d.T)], names=["d0", "d1"]), d[:, 0]) for d in each)
+    return exchange.cut(rows, parts)
+
+
+def _write_and_tell(job: worker.Job, opened: Opened, write: Any, parts: int, batches: Batches) -> Batches:
+    """In a worker: rows to answers, and these to a file; then the first halves of digests of names, in pieces.
+
+    What was written goes to the first bucket: a task that is run again tells it to whom it told it before.
+    """
+    halves: list[Words] = []
+
+    def rows() -> Batches:
+        for batch, names in answering.answer(job, opened(batches)):
+            halves.append(names[:, 0].copy())
+            yield batch
+
+    for note in write(rows()):
+        yield _told(bucket=[0], file=note.column("file"), count=note.column("rows"))
+    yield from _pieces(halves, parts)
+
+
+def _pieces(halves: Sequence[Words], parts: int) -> Batches:
+    """Words as bytes, in the order of their buckets: that of the words themselves."""
+    words = np.sort(np.concatenate([*halves, np.zeros(0, np.uint64)]))
+    edges = np.searchsorted(words, [exchange.first_of(bucket, parts) for bucket in range(1, parts * BUCKETS)]).tolist()
+    for bucket, (start, stop) in enumerate(pairwise([0, *edges, len(words)])):
+        for low in range(start, stop, HELD_ROWS):
+            yield _told(bucket=[bucket], rows=[words[low : min(stop, low + HELD_ROWS)].tobytes()])
+
+
+def _compare(batches: Batches) -> Batches:
+    """In a worker: pieces as the numbers of words and of different ones; what is told of files passes by."""
+    files: list[pa.RecordBatch] = []
+
+    def pieces() -> Batches:
+        for batch in batches:
+            written = pc.is_valid(batch.column("file"))
+            files.append(batch.filter(written))
+            yield batch.filter(pc.invert(written))
+
+    for held in exchange.bucket_by_bucket(pieces()):
+        words = np.sort(np.concatenate([np.frombuffer(x, np.uint64) for x in held]))
+        yield _told(count=[len(words)], names=[1 + int((words[1:] != words[:-1]).sum())])
+    yield from files
+
+
+def _compare_all(batches: Batches) -> Batches:
+    """In a worker: pieces as the numbers of rows and of different names."""
+    for table in exchange.joined(batches):
+        digests = np.stack([np.asarray(table.column(n)) for n in ("d0", "d1")], 1)
+        yield _told(count=[len(digests)], names=[distinct(digests)])
+
+
+def _told(**columns: Any) -> pa.RecordBatch:
+    rows = len(next(iter(columns.values())))
+    held = {f.name: columns.get(f.name, pa.nulls(rows, f.type)) for f in TOLD}
+    return pa.record_batch(held, schema=TOLD)
 
 
 def check_repeatable(flow: Flow) -> None:

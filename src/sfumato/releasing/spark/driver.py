@@ -20,9 +20,8 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.alphabet import Ints
-from sfumato.mechanism import Bundle
 from sfumato.releasing.flow import Flow
-from sfumato.releasing.spark import worker
+from sfumato.releasing.spark import answering, worker
 from sfumato.releasing.spark.reading import answer_keys, counted_first, encoded, job_of, shuffle_parts
 from sfumato.releasing.spark.worker import Batches, Job
 from sfumato.sources.spark_frames import WEIGHT, map_in_arrow
@@ -35,9 +34,7 @@ Writing = Callable[[Batches], Batches]  # (released values with counts) → what
 def suits(flow: Flow) -> bool:
     """Whether inputs and answers are few enough to pass through the driver."""
     mechanism = flow.mechanism
-    if isinstance(mechanism, Bundle):
-        return False
-    return not flow.kept and mechanism.law.meaning != "subset" and max(mechanism.inputs, mechanism.outputs) <= FEW
+    return bool(mechanism.law.meaning != "subset" and max(mechanism.inputs, mechanism.outputs) <= FEW)
 
 
 def written(flow: Flow, writing: Writing, told: pa.Schema) -> pa.Table:
@@ -79,7 +76,7 @@ def _draw_shares(job: Job, codes: Ints, counts: Ints, parts: int, batches: Batch
     for batch in batches:
         for share in batch.column(0).to_pylist():
             cells = _cells(codes, counts, total * share // parts, total * (share + 1) // parts)
-            drawn = pa.Table.from_batches(list(worker.draw(job, iter([cells]))))
+            drawn = pa.Table.from_batches(list(answering.draw(job, iter([cells]))))
             yield from _summed(drawn, drawn.column_names[:-1]).combine_chunks().to_batches()
 
 

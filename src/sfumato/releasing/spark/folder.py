@@ -26,9 +26,8 @@ from sfumato.atomic import as_output_error, drafts
 from sfumato.drawing.manifest import Manifest, manifest_path
 from sfumato.errors import DataError, InputError, OutputError
 from sfumato.releasing.flow import Flow
-from sfumato.releasing.spark import driver, worker
-from sfumato.releasing.spark.by_id import named_rows
-from sfumato.releasing.spark.reading import job_of, output_names
+from sfumato.releasing.spark import answering, by_id, by_place, driver
+from sfumato.releasing.spark.reading import output_names
 from sfumato.releasing.writing import GROUP_ROWS
 from sfumato.sources.spark_frames import map_in_arrow, worker_errors
 
@@ -74,7 +73,7 @@ def _check_target(target: Path, frame: Any, *, force: bool) -> None:
 def _to_path(flow: Flow, counts: Callable[[], Any], target: Path, *, force: bool) -> Written:
     with _hidden(target) as (staging, whole):
         told = _parts(flow, counts, partial(_write, str(staging), output_names(flow)))
-        total = int(np.asarray(told.column("rows")).sum())
+        total = int(np.asarray(told.column(1)).sum())
         if not total:
             raise DataError(f"{flow.source.name} has no rows: there is nothing to tabulate or release.")
         for at, name in enumerate(told.column("file").to_pylist()):
@@ -94,22 +93,39 @@ def _to_path(flow: Flow, counts: Callable[[], Any], target: Path, *, force: bool
 
 
 def _parts(flow: Flow, counts: Callable[[], Any], write: Callable[[Any], Any]) -> pa.Table:
-    """What the tasks that wrote the rows tell: answered where they are, dealt out by the driver, or counted."""
+    """What the tasks that wrote the rows tell: answered where they are, moved by what they are, or counted."""
     if flow.id:
-        return map_in_arrow(named_rows(flow), partial(_answer_and_write, job_of(flow), write), WRITTEN).toArrow()
+        return by_id.written(flow, partial(_write_part, write))
+    if by_place.suits(flow):
+        return by_place.written(flow, write, WRITTEN)
     write = partial(_expand_and_write, write)
     return driver.written(flow, write, WRITTEN) if driver.suits(flow) else map_in_arrow(
         counts(), write, WRITTEN).toArrow()
 
 
-def _answer_and_write(job: worker.Job, write: Callable[[Any], Any], batches: Any) -> Any:
-    """In a worker: rows to answers, and these to a file."""
-    return write(worker.as_codes(worker.answer(job, batches)))
+def _write_part(write: Callable[[Any], Any], batches: Any) -> Any:
+    """In a worker: rows into a file that every attempt of this task calls the same, and fills the same. What is told of
+    it passes through a shuffle, and Spark fails a job whose shuffled rows are others when they are computed again."""
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    assert task is not None and isinstance(write, partial)
+    for note in write(batches):
+        staging, own = Path(write.args[0]), f"{task.partitionId()}.parquet"
+        os.replace(staging / note.column("file")[0].as_py(), staging / own)
+        yield note.set_column(0, "file", pa.array([own]))
 
 
 def _expand_and_write(write: Callable[[Any], Any], batches: Any) -> Any:
     """In a worker: counted answers to rows, and these to a file."""
-    return write(worker.expand(worker.as_codes(batches)))
+    return write(answering.expand(_as_codes(batches)))
+
+
+def _as_codes(batches: Any) -> Any:
+    """The same batches with answers as dictionaries: repeated and written as numbers, as the local engine does."""
+    for batch in batches:
+        *answers, counts = batch.columns
+        yield pa.RecordBatch.from_arrays([*(a.dictionary_encode() for a in answers), counts], names=batch.schema.names)
 
 
 @contextlib.contextmanager

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 
 from sfumato.drawing.decoding import GUESS
-from sfumato.mechanism import Bundle
+from sfumato.drawing.manifest import SPARK_KEY, Told
+from sfumato.errors import InputError
 from sfumato.mechanism.bundle_file import any_record
 from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark import worker
-from sfumato.sources.spark_frames import WEIGHT, column, grouped, map_in_arrow, plain_columns
+from sfumato.releasing.spark.scanning import scan_of
+from sfumato.releasing.spark.worker import Batches
+from sfumato.sources.spark_frames import WEIGHT, column, grouped, map_in_arrow
+
+Opened = Callable[[Batches], Batches]
+SPELLED = (
+    "string", "char", "varchar", "boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "date",
+    "timestamp", "timestamp_ntz", "binary", "void",
+)  # types whose values have one spelling in bytes
 
 
 def job_of(flow: Flow) -> worker.Job:
@@ -21,7 +32,7 @@ def job_of(flow: Flow) -> worker.Job:
     guessed = any(c.role == "guess" for c in flow.decoder.columns)
     inputs = len(worker.coded_apart(flow.mechanism))
     decode, compared = GUESS if guessed else flow.decode, tuple(flow.compared)
-    return worker.Job(record, flow.stream.key, decode, len(flow.kept), inputs, compared)
+    return worker.Job(record, flow.stream.key, decode, len(flow.kept), len(flow.id), inputs, compared)
 
 
 def looked_at(flow: Flow) -> list[str]:
@@ -29,31 +40,77 @@ def looked_at(flow: Flow) -> list[str]:
     return [*(flow.coded[c.name] for c in worker.reading(flow.mechanism)), *flow.compared.values()]
 
 
-def encoded(flow: Flow) -> Any:
-    """The rows as columns k… (kept), x… (input code) and n (how often). One code may come in several rows."""
-    from pyspark.sql.types import LongType, StructField, StructType
+def rows_of(flow: Flow) -> tuple[Any, Opened]:
+    """A frame and what a worker does to get, from its batches, those of the rows: columns c… (looked at), k… (kept) and
+    i… (names). Where the frame is nothing but files, workers read these themselves."""
+    kept = _inner("k", flow.kept) | _inner("i", flow.id)
+    return _opened(flow.source.cluster, _inner("c", looked_at(flow)), kept)
 
-    passed = [StructField(name, field.dataType) for name, field in kept_fields(flow).items()]
-    schema = StructType([*passed, *(StructField(name, LongType()) for name in (*job_of(flow).codes, WEIGHT))])
-    frame, coded = flow.source.cluster, looked_at(flow)
+
+def names_of(flow: Flow) -> tuple[Any, Opened]:
+    """The same for the names of rows alone."""
+    return _opened(flow.source.cluster, {}, _inner("i", flow.id))
+
+
+def _opened(frame: Any, coded: dict[str, str], kept: dict[str, str]) -> tuple[Any, Opened]:
+    scan = scan_of(frame, coded, kept)
+    if scan is not None:
+        parts = len(scan.shares)
+        return frame.sparkSession.range(0, parts, 1, parts), scan.read
+    return frame.select(*(column(name).alias(inner) for inner, name in (coded | kept).items())), iter
+
+
+def _inner(prefix: str, names: Sequence[str]) -> dict[str, str]:
+    """Names inside for those of the source."""
+    return {f"{prefix}{i}": name for i, name in enumerate(names)}
+
+
+def encoded(flow: Flow) -> Any:
+    """The rows of a release that keeps nothing, as columns x0 (input code) and n (how often); a code may come twice."""
+    schema = pa.schema([(name, pa.int64()) for name in (*job_of(flow).codes, WEIGHT)])
     if counted_first(flow):
-        rows = grouped(frame, coded)
-    else:
-        rows = frame.select(*plain_columns(coded), *plain_columns(flow.kept, "k"))
-    return map_in_arrow(rows, partial(worker.encode, job_of(flow)), schema)
+        return map_in_arrow(grouped(flow.source.cluster, looked_at(flow)), partial(worker.encode, job_of(flow)), schema)
+    frame, opened = rows_of(flow)
+    return map_in_arrow(frame, partial(worker.encode_opened, job_of(flow), opened), schema)
 
 
 def counted_first(flow: Flow) -> bool:
     """Whether rows take few distinct values, so that Spark counts these before Python sees them."""
-    if isinstance(flow.mechanism, Bundle):  # of many columns nearly every row has values of its own
-        return False
     alphabets = (flow.mechanism.secret, flow.mechanism.useful)
-    return not flow.kept and all(c.cuts is None for a in alphabets for c in a.columns)
+    return all(c.cuts is None for a in alphabets for c in a.columns)
+
+
+def check_kinds(flow: Flow) -> None:
+    """Refuse to tell rows apart by values whose bytes may differ where they are the same."""
+    for field in flow.source.cluster.select(*(column(n) for n in (*flow.kept, *flow.id))).schema.fields:
+        if not _spelled(field.dataType):
+            raise InputError(
+                f"column {field.name!r} of Spark type {field.dataType.typeName()} cannot be kept: its values have no "
+                "spelling to tell rows apart by. Cast it to text first."
+            )
+
+
+def _spelled(kind: Any) -> bool:
+    inner = [getattr(kind, n) for n in ("elementType", "keyType", "valueType") if hasattr(kind, n)]
+    inner += [f.dataType for f in getattr(kind, "fields", ())]
+    return all(map(_spelled, inner)) if kind.typeName() in ("array", "map", "struct") else kind.typeName() in SPELLED
 
 
 def shuffle_parts(flow: Flow) -> int:
     """The number of parts that the session asks for."""
     return int(flow.source.cluster.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+
+
+def as_columns(flow: Flow, rows: Any) -> Any:
+    """Released rows of columns k…, y… under the names and in the order of the release."""
+    from pyspark.sql import functions as F
+
+    told = Told(any_record(flow.mechanism).checksum, flow.decode, flow.stream.description)
+    fields, ours = kept_fields(flow), {SPARK_KEY: told._asdict()}
+    return rows.select(*(
+        F.col(inner).alias(name, metadata=fields[inner].metadata if inner in fields else ours)
+        for inner, name in output_names(flow)
+    ))
 
 
 def kept_fields(flow: Flow) -> dict[str, Any]:
@@ -65,6 +122,14 @@ def kept_fields(flow: Flow) -> dict[str, Any]:
 def answer_keys(flow: Flow) -> list[str]:
     """The internal names of the released columns: y0, y1, …"""
     return [f"y{i}" for i in range(len(flow.decoder.columns))]
+
+
+def answer_schema(flow: Flow) -> Any:
+    """Spark's schema of released rows inside: columns k…, y…"""
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    fields = [StructField(name, field.dataType) for name, field in kept_fields(flow).items()]
+    return StructType([*fields, *(StructField(name, StringType()) for name in answer_keys(flow))])
 
 
 def output_names(flow: Flow) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What Spark's workers do in a release: rows to codes, counted cells to answers, counted answers to rows.
+"""What Spark's workers know in a release: the job, how its rows become codes, and how these draw their answers.
 
 The mechanism travels as the bytes of its file inside the job and is read once in each Python worker.
 """
@@ -6,7 +6,7 @@ The mechanism travels as the bytes of its file inside the job and is read once i
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,12 +15,13 @@ import pyarrow as pa
 
 from sfumato.alphabet import Alphabet, Column, Ints
 from sfumato.drawing.bundle_draws import BundleSampler, words_of
-from sfumato.drawing.decoding import Decoder
-from sfumato.drawing.placed import DIGEST, MOST_COPIES, Placed
-from sfumato.drawing.randomness import Stream
-from sfumato.drawing.sampling import ROWS_WORTH_NUMBA, Sampler
+from sfumato.drawing.digests import Blocks, Digests
+from sfumato.drawing.placed import Placed
+from sfumato.drawing.randomness import Lane, Stream
+from sfumato.drawing.sampling import Sampler
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle_file import made_of
+from sfumato.mechanism.law import Words
 from sfumato.releasing.flow import decoding_of
 from sfumato.sources.spark_frames import WEIGHT, weights_of, worker_errors
 
@@ -37,13 +38,14 @@ class Job:
     key: bytes = field(repr=False)
     decode: str
     kept: int  # the number of kept columns k0, k1, …
+    named: int = 0  # and of columns i0, i1, … that name a row
     inputs: int = 1  # columns x0, x1, … that hold the code of a record: a bundle's may not fit into one
     compared: tuple[str, ...] = ()  # columns of a secret that is promised about and not read, after those that are
 
     @property
     def names(self) -> list[str]:
-        """The columns that pass through untouched, with the digest that stands for them."""
-        return ["d", *(f"k{i}" for i in range(self.kept))] if self.kept else []
+        """The columns that pass through untouched."""
+        return [f"k{i}" for i in range(self.kept)]
 
     @property
     def codes(self) -> list[str]:
@@ -51,12 +53,9 @@ class Job:
         return [f"x{i}" for i in range(self.inputs)]
 
     @property
-    def place(self) -> str | None:
-        """The column with the digest of what the first code does not say of a record's place, if there is more.
-
-        It is of private values where codes are several, so it is dropped as soon as a record has its answer.
-        """
-        return "p" if self.inputs > 1 else "d" if self.kept else None
+    def telling(self) -> list[str]:
+        """The columns that tell a row from others of its input: its names, or what is kept."""
+        return [f"i{i}" for i in range(self.named)] or self.names
 
 
 @functools.lru_cache(4)
@@ -80,18 +79,31 @@ def coded_apart(made: Mechanism | Bundle) -> list[Alphabet]:
 
 
 def encode(job: Job, batches: Batches) -> Batches:
-    """Rows as input codes x… with their weight n; the kept columns as they are."""
-    made = _made(job.mechanism)
-    groups, kept = coded_apart(made), [f"k{i}" for i in range(job.kept)]
+    """Rows as input codes x0 with how often each occurs."""
+    groups = coded_apart(_made(job.mechanism))
     for batch in batches:
-        codes, weights = _codes(job, groups, batch), weights_of(batch)
-        if not kept and len(codes) == 1:
-            codes[0], inverse = np.unique(codes[0], return_inverse=True)
-            totals = np.zeros(len(codes[0]), np.int64)
-            np.add.at(totals, inverse, weights)
-            weights = totals
-        arrays = [*(batch.column(n) for n in kept), *(pa.array(c, pa.int64()) for c in codes), pa.array(weights)]
-        yield pa.RecordBatch.from_arrays(arrays, names=[*kept, *job.codes, WEIGHT])
+        [codes] = _codes(job, groups, batch)
+        found, inverse = np.unique(codes, return_inverse=True)
+        totals = np.zeros(len(found), np.int64)
+        np.add.at(totals, inverse, weights_of(batch))
+        yield pa.RecordBatch.from_arrays([pa.array(found, pa.int64()), pa.array(totals)], names=["x0", WEIGHT])
+
+
+def encode_opened(job: Job, opened: Callable[[Batches], Batches], batches: Batches) -> Batches:
+    """The same, of rows that are to be read first."""
+    return encode(job, opened(batches))
+
+
+def _codes(job: Job, groups: list[Alphabet], batch: pa.RecordBatch) -> list[Any]:
+    """The input codes of rows, from the columns c0, c1, … that are read. Whoever's secret has a label that the promise
+    does not know is refused, read or not."""
+    names = [name for group in groups for name in group.names]
+    coded = pa.RecordBatch.from_arrays([batch.column(f"c{i}") for i in range(len(names))], names=names)
+    secret = {c.name: c for c in _made(job.mechanism).secret.columns}
+    with worker_errors():
+        for i, name in enumerate(job.compared, len(names)):
+            secret[name].encode(batch.column(f"c{i}"))
+        return [group.encode(coded) for group in groups]
 
 
 @dataclass(slots=True)
@@ -106,6 +118,7 @@ class _Drawn:
         self.sampler = Sampler(self.made.law, self.placed)
 
     def __call__(self, codes: Ints) -> Any:
+        """Outputs of the rows of the present block."""
         kind: Any = np.int64 if self.made.inputs > np.iinfo(np.int32).max else np.int32
         return self.sampler.draw(codes[0].astype(kind), 0)
 
@@ -123,9 +136,7 @@ class _DrawnBundle:
         for group, own in zip(coded_apart(self.made), codes, strict=True):
             digits = np.unravel_index(own, [c.size for c in group.columns])
             each |= {c.name: d.astype(np.int32) for c, d in zip(group.columns, digits, strict=True)}
-        words = np.empty(codes.shape[1] * self.sampler.words, np.uint64)
-        self.placed.words(0, words)
-        return self.sampler.drawn(each, np.ascontiguousarray(words.reshape(codes.shape[1], -1).T))
+        return self.sampler.drawn(each, self.placed.side_by_side())
 
 
 @functools.lru_cache(4)
@@ -144,126 +155,38 @@ def _drawing(job: Job, made: Mechanism | Bundle) -> tuple[Any, Placed]:
     return _Drawn(made, placed), placed
 
 
-def draw(job: Job, batches: Batches) -> Batches:
-    """Stretches of equal rows (x…, start, size) as answers with how often each came."""
-    made = _made(job.mechanism)
-    own, placed = _drawing(job, made)
-    turned = decoding_of(made, job.decode, placed)
-    for batch in batches:
-        starts, sizes = (np.asarray(batch.column(n), np.int64) for n in ("start", "size"))
-        codes = np.stack([np.asarray(batch.column(n), np.int64) for n in job.codes])
-        digests = None if job.place is None else _digests(batch.column(job.place))
-        if sizes.sum() >= ROWS_WORTH_NUMBA // 4:  # a worker draws several such batches, with numba in its memory
-            own.sampler.compile()
-        for low, high in _stretches(sizes):
-            which = np.repeat(np.arange(low, high), sizes[low:high])
-            ends = np.cumsum(sizes[low:high])
-            within = np.arange(len(which)) - np.repeat(ends - sizes[low:high], sizes[low:high])
-            copies = starts[which] + within
-            assert copies.max(initial=0) < MOST_COPIES
-            placed.settle(None if digests is None else digests[which].tobytes(), codes[0][which], copies)
-            yield _answers(job, batch, turned, own(codes[:, which]), which)
+class Drawing:
+    """The draws of one release in a worker, rows by their places."""
 
+    def __init__(self, job: Job) -> None:
+        self.job, self.made = job, _made(job.mechanism)
+        self.own, self.placed = _drawing(job, self.made)
+        self.decoder = decoding_of(self.made, job.decode, self.placed)
+        self.groups = coded_apart(self.made)
+        self.telling = Digests(job.key, "names")
 
-def answer(job: Job, batches: Batches) -> Batches:
-    """Rows with a digest of their own, `d`, as kept columns and answers, row by row. The noise is that of the place
-    (d, x, 0), so it is the same in whichever task and as often as the row is computed."""
-    made = _made(job.mechanism)
-    own, placed = _drawing(job, made)
-    groups, turned, kept = coded_apart(made), decoding_of(made, job.decode, placed), job.names[1:]
-    for batch in batches:
-        codes = np.stack([np.asarray(c, np.int64) for c in _codes(job, groups, batch)])
-        placed.settle(_digests(batch.column("d")).tobytes(), codes[0], np.zeros(codes.shape[1], np.int64))
-        labels = turned.arrays(own(codes), 0)
-        arrays = [*(batch.column(n) for n in kept), *(x.cast(pa.string()) for x in labels)]
-        yield pa.RecordBatch.from_arrays(arrays, names=[*kept, *(f"y{i}" for i in range(len(labels)))])
+    def codes(self, batch: pa.RecordBatch) -> Ints:
+        """Input codes [group, row]."""
+        return np.stack([np.asarray(c, np.int64) for c in _codes(self.job, self.groups, batch)])
 
+    def named(self, batch: pa.RecordBatch) -> Blocks:
+        """The digests of what tells rows of one input apart."""
+        return self.telling.of([batch.column(n) for n in self.job.telling])
 
-def _codes(job: Job, groups: list[Alphabet], batch: pa.RecordBatch) -> list[Any]:
-    """The input codes of rows, from the columns c0, c1, … that are read. Whoever's secret has a label that the promise
-    does not know is refused, read or not."""
-    names = [name for group in groups for name in group.names]
-    coded = pa.RecordBatch.from_arrays([batch.column(f"c{i}") for i in range(len(names))], names=names)
-    secret = {c.name: c for c in _made(job.mechanism).secret.columns}
-    with worker_errors():
-        for i, name in enumerate(job.compared, len(names)):
-            secret[name].encode(batch.column(f"c{i}"))
-        return [group.encode(coded) for group in groups]
+    def answers(self, digests: Blocks, copies: Ints, codes: Ints) -> list[pa.Array]:
+        """The released columns of rows at these places."""
+        self.placed.settle(digests, copies)
+        return self.decoder.arrays(self.own(codes), 0)
 
+    @property
+    def words(self) -> list[pa.Array | None]:
+        """Of each released column the texts that its answers are numbers of, if they are."""
+        codes = np.zeros((self.job.inputs, 0), np.int64)
+        nothing = self.answers(np.zeros((0, 2), np.uint64), np.zeros(0, np.int64), codes)
+        return [x.dictionary if pa.types.is_dictionary(x.type) else None for x in nothing]
 
-def _answers(job: Job, batch: pa.RecordBatch, turned: Decoder, drawn: Any, which: Ints) -> pa.RecordBatch:
-    """The answers of a stretch, equal ones of one source row put together."""
-    made, counts = _made(job.mechanism), None
-    if isinstance(made, Mechanism) and drawn.ndim == 1 and job.decode != "sample" and made.outputs < 1 << 31:
-        which, drawn, counts = _counted_pairs(which, drawn, made.outputs)  # one label for each output: count these
-    labels = turned.arrays(drawn, 0)
-    keys = [f"y{i}" for i in range(len(labels))]
-    if counts is None and not job.names:  # nothing is kept: equal answers are alike, whichever row they are of
-        table = pa.table(labels, names=keys).group_by(keys, use_threads=False).aggregate([([], "count_all")])
-        *labels, counts = (c.combine_chunks() for c in table.combine_chunks().columns)
-    elif counts is None:
-        table = pa.table([pa.array(which), *labels], names=["row", *keys])
-        table = table.group_by(["row", *keys], use_threads=False).aggregate([([], "count_all")]).combine_chunks()
-        which, *labels, counts = (c.combine_chunks() for c in table.columns)
-    kept = [batch.column(n).take(pa.array(which)) for n in job.names]
-    arrays = [*kept, *(x.cast(pa.string()) for x in labels), pa.array(counts)]
-    return pa.RecordBatch.from_arrays(arrays, names=[*job.names, *keys, WEIGHT])
-
-
-def _counted_pairs(which: Ints, drawn: Any, outputs: int) -> tuple[Ints, Any, Ints]:
-    """Distinct pairs of row and output with how often they occur. The rows are neighbours in ascending order."""
-    low, span = int(which[0]), (int(which[-1]) - int(which[0]) + 1) * outputs
-    pairs = (which - low) * outputs + drawn
-    if span <= 4 * BLOCK:
-        counts = np.bincount(pairs, minlength=span)
-        pairs = np.flatnonzero(counts)
-        counts = counts[pairs]
-    else:
-        pairs, counts = np.unique(pairs, return_counts=True)
-    return pairs // outputs + low, (pairs % outputs).astype(np.int32), counts
-
-
-def expand(batches: Batches) -> Batches:
-    """Released rows from answers with counts (the last column), evenly mixed within a batch.
-
-    The order is a fixed scramble of what is released anyway: it carries nothing of the inputs, and the beginning of a
-    part looks like the rest of it.
-    """
-    scramble = np.random.default_rng(0)  # of order only: no noise depends on it
-    for batch in batches:
-        counts = np.asarray(batch.column(batch.num_columns - 1), np.int64)
-        rows = batch.select(list(range(batch.num_columns - 1)))
-        rounds = max(1, -(-int(counts.sum()) // BLOCK))
-        for turn in range(rounds):
-            share = counts * (turn + 1) // rounds - counts * turn // rounds
-            which = np.repeat(np.arange(len(counts)), share)
-            scramble.shuffle(which)
-            if len(which):
-                yield rows.take(pa.array(which))
-
-
-def as_codes(batches: Batches) -> Batches:
-    """The same batches with answers as dictionaries: repeated and written as numbers, as the local engine does.
-    Spark itself takes no dictionaries back."""
-    for batch in batches:
-        arrays = [
-            a.dictionary_encode() if n.startswith("y") else a
-            for n, a in zip(batch.schema.names, batch.columns, strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
-
-
-def _digests(column: pa.Array) -> Any:
-    fixed = column.cast(pa.binary(DIGEST))
-    data = np.frombuffer(fixed.buffers()[1], np.uint8)
-    return data[fixed.offset * DIGEST : (fixed.offset + len(fixed)) * DIGEST].reshape(-1, DIGEST)
-
-
-def _stretches(sizes: Ints) -> Iterator[tuple[int, int]]:
-    """Runs of rows of about BLOCK copies each."""
-    ends, low = np.cumsum(sizes), 0
-    while low < len(sizes):
-        before = int(ends[low - 1]) if low else 0
-        high = max(low + 1, int(np.searchsorted(ends, before + BLOCK, side="right")))
-        yield low, high
-        low = high
+    def standing(self, rows: int) -> Words:
+        """Where these rows stand among all: a word that nothing else depends on."""
+        out = np.empty(rows, np.uint64)
+        self.placed.words(0, out, lane=Lane.ORDER())
+        return out

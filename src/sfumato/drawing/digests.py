@@ -1,0 +1,180 @@
+"""Digests: 128 bits that stand for the values of some columns in each row, all rows at once, under a key.
+
+A digest is the CBC-MAC with AES-128 of a spelling from which the values could be read back: every value begins with
+its length in bytes (−1: missing), so no spelling of a row is the beginning of another's. For such messages CBC-MAC
+cannot be told from a random function but with probability about (blocks)² / 2^128 [Bellare, Kilian, Rogaway, 2000;
+Petrank, Rackoff, 2000]. So n different rows have n different digests but with probability of about n² / 2^129, which is
+10^−20 for a thousand million rows, and whoever does not know the key cannot look for rows that share one.
+
+The cipher works on a block of every row in one call; a loop runs over the blocks of the longest value only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from sfumato.alphabet import Ints
+
+BYTES = 16
+HEAD = 8  # bytes of a value in its first block, beside the length
+MASKS = np.array([(1 << (8 * k)) - 1 for k in range(9)], np.uint64)  # the low k bytes of a word
+Blocks = npt.NDArray[np.uint64]  # [i, 2]: 16 bytes each
+Spelled = tuple[npt.NDArray[np.uint8], Ints, Ints]  # bytes, where each value begins in them, its length or −1
+
+
+class BlockCipher:
+    """AES-128, block by block."""
+
+    def __init__(self, key: bytes) -> None:
+        self._cipher = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+
+    def encrypted(self, blocks: Blocks) -> Blocks:
+        if not len(blocks):
+            return blocks
+        data = np.ascontiguousarray(blocks)
+        out = np.empty(data.nbytes + BYTES - 1, np.uint8)  # the cipher asks for room beyond the last block
+        self._cipher.update_into(memoryview(data.reshape(-1).view(np.uint8).data), memoryview(out.data))
+        return out[: data.nbytes].view(np.uint64).reshape(data.shape)
+
+
+def key_for(key: bytes, use: str) -> bytes:
+    """A key of its own for one use of a release's."""
+    return hashlib.sha256(f"sfumato digests of {use}: ".encode() + key).digest()[:BYTES]
+
+
+@dataclass(slots=True)
+class Digests:
+    """Digests for one use of a key. Uses, and the levels of nested values, have keys of their own."""
+
+    key: bytes = field(repr=False)
+    use: str
+    level: int = 0
+    cipher: BlockCipher = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.cipher = BlockCipher(key_for(self.key, f"{self.use}, level {self.level}"))
+
+    def of(self, columns: Sequence[pa.Array]) -> Blocks:
+        """The digest of each row of some columns, of one length and at least one."""
+        state = np.zeros((len(columns[0]), 2), np.uint64)
+        for column in columns:
+            even = _words(column)
+            state = self._absorbed(state, *self._spelled(column)) if even is None else self._evenly(state, *even)
+        return state
+
+    def _evenly(self, state: Blocks, words: Blocks, size: int) -> Blocks:
+        """What `_absorbed` does, for values of one length whose words [row, word] lie side by side."""
+        state = state.copy()
+        state[:, 0] ^= np.uint64(size)
+        state[:, 1] ^= words[:, 0]
+        state = self.cipher.encrypted(state)
+        for at in range(1, words.shape[1], 2):
+            pair = words[:, at : at + 2]
+            state[:, : pair.shape[1]] ^= pair
+            state = self.cipher.encrypted(state)
+        return state
+
+    def _absorbed(self, state: Blocks, data: npt.NDArray[np.uint8], starts: Ints, sizes: Ints) -> Blocks:
+        padded = np.zeros(len(data) + BYTES + 7, np.uint8)  # words are read beyond the end of the last value
+        padded[: len(data)] = data
+        words = np.ndarray((len(padded) - 7,), np.uint64, padded, strides=(1,))  # the eight bytes from i on
+
+        def word(at: int, rows: Any) -> npt.NDArray[np.uint64]:
+            left = np.clip(sizes[rows] - at, 0, 8)
+            return np.asarray(words[np.where(left > 0, starts[rows] + at, 0)] & MASKS[left])
+
+        state = self.cipher.encrypted(state ^ np.stack([sizes.view(np.uint64), word(0, slice(None))], 1))
+        rows, at = np.flatnonzero(sizes > HEAD), HEAD
+        while len(rows):
+            block = np.stack([word(at, rows), word(at + 8, rows)], 1)
+            state[rows] = self.cipher.encrypted(state[rows] ^ block)
+            at += BYTES
+            rows = rows[sizes[rows] > at]
+        return state
+
+    def _spelled(self, values: pa.Array) -> Spelled:
+        """The bytes of each value: its own, or the digests of what it holds."""
+        kind = values.type
+        if pa.types.is_dictionary(kind):
+            return self._spelled(values.dictionary_decode())
+        if pa.types.is_null(kind):
+            spelled = np.zeros(0, np.uint8), np.zeros(len(values), np.int64), np.zeros(len(values), np.int64)
+        elif pa.types.is_struct(kind):
+            spelled = _even(self._inner(values.flatten() or [pa.nulls(len(values))]), len(values))
+        elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+            spelled = _between(values, self._inner([values.values]), BYTES)
+        elif pa.types.is_map(kind):
+            spelled = _between(values, self._inner([values.keys, values.items]), BYTES)
+        elif pa.types.is_boolean(kind):
+            return self._spelled(values.cast(pa.uint8()))
+        elif _of_bytes(kind):
+            spelled = _between(values, _buffer(values, 2), 1)
+        else:
+            first, stop = (n * kind.bit_width // 8 for n in (values.offset, values.offset + len(values)))
+            spelled = _even(_buffer(values, 1)[first:stop], len(values))
+        return (*spelled[:2], np.where(np.asarray(values.is_null()), -1, spelled[2])) if values.null_count else spelled
+
+    def _inner(self, columns: Sequence[pa.Array]) -> npt.NDArray[np.uint8]:
+        return Digests(self.key, self.use, self.level + 1).of(columns).reshape(-1).view(np.uint8)
+
+
+def _words(values: pa.Array) -> tuple[Blocks, int] | None:
+    """Values of one length, none of them missing, as words [row, word], with that length in bytes."""
+    kind = values.type
+    even = pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind)
+    if values.null_count or not len(values) or not even or kind.bit_width not in (8, 16, 32, 64, 128):
+        return None
+    size = kind.bit_width // 8
+    data = _buffer(values, 1)[values.offset * size : (values.offset + len(values)) * size]
+    words = data.view(np.uint64) if size >= HEAD else data.view(f"u{size}").astype(np.uint64)
+    return words.reshape(len(values), -1), size
+
+
+def _of_bytes(kind: pa.DataType) -> bool:
+    return kind in (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
+
+
+def _buffer(values: pa.Array, at: int) -> npt.NDArray[np.uint8]:
+    held = values.buffers()[at]
+    return np.zeros(0, np.uint8) if held is None else np.frombuffer(held, np.uint8)
+
+
+def _even(data: npt.NDArray[np.uint8], rows: int) -> Spelled:
+    """Values of one length, one after the other."""
+    width = len(data) // max(rows, 1)
+    return data, np.arange(rows) * width, np.full(rows, width)
+
+
+def _between(values: pa.Array, data: npt.NDArray[np.uint8], width: int) -> Spelled:
+    """Values between offsets, which count items of so many bytes."""
+    wide = values.type in (pa.large_string(), pa.large_binary()) or pa.types.is_large_list(values.type)
+    ends = np.frombuffer(values.buffers()[1], np.int64 if wide else np.int32)[values.offset :][: len(values) + 1]
+    ends = ends.astype(np.int64) * width
+    return data[: ends[-1]], ends[:-1], np.diff(ends)
+
+
+def in_order(digests: Blocks) -> tuple[Ints, Ints]:
+    """Rows put together by their digests: in which order, and each its number among its equals."""
+    order = np.argsort(digests[:, 0])
+    same = digests[order[1:]] == digests[order[:-1]]
+    if (same[:, 0] & ~same[:, 1]).any():  # digests that agree in their first half only
+        order = np.lexsort((digests[:, 1], digests[:, 0]))
+        same = digests[order[1:]] == digests[order[:-1]]
+    at = np.arange(len(order))
+    return order, at - np.maximum.accumulate(np.where(np.append(True, ~same.all(1))[: len(order)], at, 0))
+
+
+def distinct(digests: Blocks) -> int:
+    """How many different ones there are."""
+    first = np.sort(digests[:, 0])
+    if (first[1:] != first[:-1]).all():
+        return len(digests)
+    return int((in_order(digests)[1] == 0).sum())

@@ -1,0 +1,140 @@
+"""What Spark's workers do with batches: counted cells to answers, rows to answers, answers to rows in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.alphabet import Ints
+from sfumato.drawing.digests import Blocks, in_order
+from sfumato.drawing.sampling import ROWS_WORTH_NUMBA
+from sfumato.mechanism import Mechanism
+from sfumato.releasing.spark.exchange import Numbered
+from sfumato.releasing.spark.worker import BLOCK, Batches, Drawing, Job
+from sfumato.sources.spark_frames import WEIGHT
+
+
+def draw(job: Job, batches: Batches) -> Batches:
+    """Stretches of equal rows (x0, start, size) of a mechanism as answers with how often each came."""
+    own = Drawing(job)
+    for batch in batches:
+        starts, sizes = (np.asarray(batch.column(n), np.int64) for n in ("start", "size"))
+        codes = np.asarray(batch.column("x0"), np.int64)
+        digests = own.placed.digests(None, codes[None])
+        if sizes.sum() >= ROWS_WORTH_NUMBA // 4:  # a worker draws several such batches, with numba in its memory
+            own.own.sampler.compile()
+        for low, high in _stretches(sizes):
+            which = np.repeat(np.arange(low, high), sizes[low:high])
+            ends = np.cumsum(sizes[low:high])
+            within = np.arange(len(which)) - np.repeat(ends - sizes[low:high], sizes[low:high])
+            own.placed.settle(digests, starts[which] + within, which)
+            yield _tallied(job, own, own.own(codes[None, which]))
+
+
+def answer(job: Job, batches: Batches) -> Iterator[tuple[pa.RecordBatch, Blocks]]:
+    """Rows as kept columns and answers, row by row, and the digests of their names. The noise is that of the place of
+    the name and the input, so it is the same in whichever task and as often as the row is computed."""
+    own = Drawing(job)
+    for batch in batches:
+        codes, names = own.codes(batch), own.named(batch)
+        labels = own.answers(own.placed.digests(names, codes), np.zeros(batch.num_rows, np.int64), codes)
+        yield _released(job, [batch.column(n) for n in job.names], labels), names
+
+
+def numbered(job: Job, batches: Batches) -> Iterator[Numbered]:
+    """Rows with the digest of their place, m0 and m1, and input codes; the first word of the digest is their number."""
+    own = Drawing(job)
+    for batch in batches:
+        codes = own.codes(batch)
+        digests = own.placed.digests(own.named(batch) if job.telling else None, codes)
+        arrays = [*map(pa.array, (*digests.T, *codes)), *(batch.column(n) for n in job.names)]
+        yield pa.RecordBatch.from_arrays(arrays, names=["m0", "m1", *job.codes, *job.names]), digests[:, 0]
+
+
+def draw_rows(job: Job, tables: Iterator[pa.Table]) -> Iterator[Numbered]:
+    """Those rows, all of one place in one table, as kept columns and answers, with where they are to stand."""
+    own = Drawing(job)
+    for table in tables:
+        digests = np.stack([np.asarray(table.column(n)) for n in ("m0", "m1")], 1)
+        order, copies = in_order(digests)
+        for start in range(0, len(order), BLOCK):
+            at, copy = order[start : start + BLOCK], copies[start : start + BLOCK]
+            rows = table.take(pa.array(at)).combine_chunks().to_batches()[0]
+            labels = own.answers(digests[at], copy, np.stack([np.asarray(rows.column(n)) for n in job.codes]))
+            labels = [x.indices if pa.types.is_dictionary(x.type) else x for x in labels]  # words travel with the job
+            standing = own.standing(len(at))
+            yield _released(job, [rows.column(n) for n in job.names], labels, r=pa.array(standing)), standing
+
+
+def ordered(job: Job, tables: Iterator[pa.Table]) -> Batches:
+    """Released rows in the order of where they stand, r."""
+    words = Drawing(job).words
+    for table in tables:
+        order = pa.array(np.argsort(np.asarray(table.column("r"))))
+        for batch in table.take(order).combine_chunks().to_batches():
+            told = [(batch.column(f"y{i}"), own) for i, own in enumerate(words)]
+            labels = [x if own is None else pa.DictionaryArray.from_arrays(x, own) for x, own in told]
+            yield _released(job, [batch.column(n) for n in job.names], labels)
+
+
+def _released(job: Job, kept: Sequence[pa.Array], labels: Sequence[pa.Array], **more: pa.Array) -> pa.RecordBatch:
+    names = [*job.names, *(f"y{i}" for i in range(len(labels))), *more]
+    return pa.RecordBatch.from_arrays([*kept, *labels, *more.values()], names=names)
+
+
+def _tallied(job: Job, own: Drawing, drawn: Any) -> pa.RecordBatch:
+    """Answers that came, with how often each did."""
+    assert isinstance(own.made, Mechanism)
+    if drawn.ndim == 1 and job.decode != "sample" and own.made.outputs < 1 << 31:  # one label for each output
+        drawn, counts = np.unique(drawn, return_counts=True) if own.made.outputs > BLOCK else _counted(drawn)
+        labels = own.decoder.arrays(drawn.astype(np.int32), 0)
+        return plain(_released(job, [], labels, **{WEIGHT: pa.array(counts)}))
+    batch = plain(_released(job, [], own.decoder.arrays(drawn, 0)))
+    table = pa.table(batch).group_by(batch.schema.names, use_threads=False).aggregate([([], "count_all")])
+    return table.rename_columns([*batch.schema.names, WEIGHT]).combine_chunks().to_batches()[0]
+
+
+def _counted(drawn: Any) -> tuple[Any, Any]:
+    counts = np.bincount(drawn)
+    found = np.flatnonzero(counts)
+    return found, counts[found]
+
+
+def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same with answers as text: Spark itself takes no dictionaries back."""
+    arrays = [
+        a.cast(pa.string()) if n.startswith("y") else a for n, a in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+
+def expand(batches: Batches) -> Batches:
+    """Released rows from answers with counts (the last column), evenly mixed within a batch.
+
+    The order is a fixed scramble of what is released anyway: it carries nothing of the inputs, and the beginning of a
+    part looks like the rest of it.
+    """
+    scramble = np.random.default_rng(0)  # of order only: no noise depends on it
+    for batch in batches:
+        counts = np.asarray(batch.column(batch.num_columns - 1), np.int64)
+        rows = batch.select(list(range(batch.num_columns - 1)))
+        rounds = max(1, -(-int(counts.sum()) // BLOCK))
+        for turn in range(rounds):
+            share = counts * (turn + 1) // rounds - counts * turn // rounds
+            which = np.repeat(np.arange(len(counts)), share)
+            scramble.shuffle(which)
+            if len(which):
+                yield rows.take(pa.array(which))
+
+
+def _stretches(sizes: Ints) -> Iterator[tuple[int, int]]:
+    """Runs of rows of about BLOCK copies each."""
+    ends, low = np.cumsum(sizes), 0
+    while low < len(sizes):
+        before = int(ends[low - 1]) if low else 0
+        high = max(low + 1, int(np.searchsorted(ends, before + BLOCK, side="right")))
+        yield low, high
+        low = high

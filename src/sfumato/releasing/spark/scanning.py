@@ -1,0 +1,149 @@
+"""Frames that are files: workers read these themselves, and Spark's rows need not be turned into Arrow's.
+
+A frame is taken for its files only where nothing can come between: its optimised plan is a scan of Parquet files by
+Spark's own reader, with columns chosen or renamed and nothing else, on paths that this machine sees, and every column
+that is used has in every file the type that Spark gives it, of those that both read alike. Everything else (filters,
+partition columns, cached frames, tables with a log, Spark Connect, dates and times, object stores) is read by Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import pyarrow as pa
+
+from sfumato.errors import DataError
+from sfumato.sources.source import BATCH_ROWS
+from sfumato.sources.spark_frames import column
+
+ALIKE = {
+    "string": pa.string(), "boolean": pa.bool_(), "byte": pa.int8(), "short": pa.int16(), "integer": pa.int32(),
+    "long": pa.int64(), "float": pa.float32(), "double": pa.float64(), "binary": pa.binary(),
+}  # Spark's types that Parquet holds in one way only, with what pyarrow reads
+SHARE = 1 << 22  # rows that are worth a task of their own
+SPARK = "org.apache.spark.sql."
+READER = SPARK + "execution.datasources.parquet.ParquetFileFormat"
+LISTING = SPARK + "execution.datasources.InMemoryFileIndex"
+Group = tuple[str, int, int]  # a file, one of its row groups, and the rows of that
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The row groups of some files in shares for the workers, and the columns that are read of each."""
+
+    shares: tuple[tuple[Group, ...], ...]
+    columns: dict[str, str]  # the name it is given → that of the file
+    kinds: dict[str, pa.DataType]  # of the columns of the files
+    text: tuple[str, ...]  # those that are read as dictionaries
+
+    def read(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """In a worker: the rows of the shares of these numbers."""
+        for batch in numbers:
+            for share in batch.column(0).to_pylist():
+                for group in self.shares[share]:
+                    yield from self._group(*group)
+
+    def _group(self, file: str, group: int, size: int) -> Iterator[pa.RecordBatch]:
+        from pyarrow import parquet
+
+        stored = list(dict.fromkeys(self.columns.values()))
+        try:
+            with parquet.ParquetFile(file, read_dictionary=list(self.text)) as opened:
+                if group >= opened.num_row_groups or opened.metadata.row_group(group).num_rows != size:
+                    raise DataError("a file of the Spark data frame is another than before; release it anew.")
+                for rows in opened.iter_batches(BATCH_ROWS, row_groups=[group], columns=stored, use_threads=False):
+                    held = {n: self._plain(n, rows.column(n)) for n in stored}
+                    yield pa.RecordBatch.from_arrays([held[n] for n in self.columns.values()], names=list(self.columns))
+        except (pa.ArrowInvalid, OSError):
+            raise DataError("a Parquet file of the Spark data frame could not be read to its end.") from None
+
+    def _plain(self, name: str, values: pa.Array) -> pa.Array:
+        """Without the dictionary that the file's writer had in memory, unless it was asked for."""
+        return values if name in self.text or values.type == self.kinds[name] else values.cast(self.kinds[name])
+
+
+def scan_of(frame: Any, coded: dict[str, str], kept: dict[str, str]) -> Scan | None:
+    """The files behind a frame, with the columns to read of them as (name to give → name in the frame), if it is
+    nothing but files."""
+    used = list(dict.fromkeys([*coded.values(), *kept.values()]))
+    chosen = frame.select(*(column(n) for n in used))
+    found = _files(chosen, used) if type(frame).__module__.startswith("pyspark.sql.classic") else None
+    if found is None:
+        return None
+    files, stored = found
+    kinds = {stored[f.name]: ALIKE.get(f.dataType.typeName()) for f in chosen.schema.fields}
+    groups = _groups(files, kinds) if None not in kinds.values() else None
+    if not groups:
+        return None
+    untouched = {stored[n] for n in kept.values()}
+    text = {stored[n] for n in coded.values() if kinds[stored[n]] == pa.string()} - untouched
+    names = {inner: stored[n] for inner, n in (coded | kept).items()}
+    workers = frame.sparkSession.sparkContext.defaultParallelism
+    return Scan(_shares(groups, workers), names, kinds, tuple(sorted(text)))
+
+
+def _files(chosen: Any, used: Sequence[str]) -> tuple[list[str], dict[str, str]] | None:
+    """The paths behind a plan that only chooses and renames columns of Parquet files, and the files' own names."""
+    plan = chosen._jdf.queryExecution().optimizedPlan()
+    names: dict[str, str | None] = {name: name for name in used}
+    if plan.nodeName() == "Project":
+        listed = plan.projectList()
+        names = {e.name(): _attribute(e) for e in (listed.apply(i) for i in range(listed.size()))}
+        plan = plan.children().apply(0)
+    if plan.nodeName() != "LogicalRelation" or None in names.values() or set(names) != set(used):
+        return None
+    relation = plan.relation()
+    if not relation.getClass().getName().endswith(".HadoopFsRelation"):
+        return None
+    kinds = relation.fileFormat().getClass().getName(), relation.location().getClass().getName()
+    paths = [urlparse(x) for x in relation.location().inputFiles()] if kinds == (READER, LISTING) else []
+    if not paths or any(x.scheme != "file" for x in paths):
+        return None
+    return [unquote(x.path) for x in paths], {k: str(v) for k, v in names.items()}
+
+
+def _attribute(expression: Any) -> str | None:
+    """The column that an expression is, under this name or another."""
+    kind = expression.getClass().getSimpleName()
+    if kind == "Alias":
+        expression = expression.child()
+        kind = expression.getClass().getSimpleName()
+    return str(expression.name()) if kind == "AttributeReference" else None
+
+
+def _groups(files: Sequence[str], kinds: dict[str, Any]) -> list[Group] | None:
+    """All row groups, if every file has every column in the type it should have."""
+    from pyarrow import parquet
+
+    groups: list[Group] = []
+    for name in files:
+        try:
+            with parquet.ParquetFile(name) as file:
+                schema, held = file.schema_arrow, file.metadata
+        except (pa.ArrowInvalid, OSError):
+            return None
+        if any(n not in schema.names or _value_type(schema.field(n).type) != kind for n, kind in kinds.items()):
+            return None
+        groups += [(name, i, held.row_group(i).num_rows) for i in range(held.num_row_groups)]
+    return groups
+
+
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    """What is stored, however the writer had it in memory."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(kind, kind)
+
+
+def _shares(groups: Sequence[Group], workers: int) -> tuple[tuple[Group, ...], ...]:
+    """Groups in as many runs of about as many rows as keep all workers busy alike."""
+    total = sum(rows for *_, rows in groups)
+    wanted = workers * max(1, -(-total // (SHARE * workers)))
+    shares: list[list[Group]] = [[] for _ in range(wanted)]
+    before = 0
+    for group in groups:
+        shares[min(wanted - 1, before * wanted // max(total, 1))].append(group)
+        before += group[2]
+    return tuple(tuple(s) for s in shares if s)
