@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.alphabet import Ints
+from sfumato.mechanism import Bundle
 from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark import answering, worker
 from sfumato.releasing.spark.reading import answer_keys, counted_first, encoded, job_of, shuffle_parts
@@ -34,6 +35,8 @@ Writing = Callable[[Batches], Batches]  # (released values with counts) → what
 def suits(flow: Flow) -> bool:
     """Whether inputs and answers are few enough to pass through the driver."""
     mechanism = flow.mechanism
+    if isinstance(mechanism, Bundle):
+        return False
     return bool(mechanism.law.meaning != "subset" and max(mechanism.inputs, mechanism.outputs) <= FEW)
 
 
