@@ -32,12 +32,12 @@ BOUND = 0.75  # of what the search leaves
 
 
 def budget_of(task: Task, time_limit: float | None, progress: Progress | None) -> Budget:
-    """The time of a whole design: by the clock on the wall where somebody says it, else of work."""
+    """The time of a whole design: by the clock on the wall where somebody says it, else of counted work."""
     if time_limit is not None and not time_limit > 0:
         raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}.")
     if time_limit is not None:
         return Budget.of(time_limit, progress)
-    return Budget.of_work(min(SECONDS + EACH * task.rows * task.joint.useful.size, MOST), progress)
+    return Budget.counted(min(SECONDS + EACH * task.rows * task.joint.useful.size, MOST), progress)
 
 
 def _checked(task: Task, method: str) -> None:

@@ -15,6 +15,7 @@ from scipy import sparse
 
 from sfumato.joint import Joint
 from sfumato.optimise.arrays import Floats, Ints
+from sfumato.optimise.budget import spend
 from sfumato.uncertainty.base import UncertaintySet
 from sfumato.uncertainty.stated import Anything
 
@@ -199,6 +200,7 @@ class RatioCone:
     NEARLY = 1e-2  # of the split, for loose pairs: a pair near the worst is as good a cut
     DOUBT = 2e-2  # nats by which the screen may be off
     AT_ONCE = 4e6  # numbers in memory
+    SEARCHED, SCREENED = 600, 100  # passes over the values of all pairs, and over those of all secrets and splits
 
     def __init__(
         self, within: UncertaintySet, epsilon: float, reads: str = "both", at_most: float | None = None, *,
@@ -237,6 +239,7 @@ class RatioCone:
             return Cuts(y, np.zeros((0, len(self.coordinates.p))), np.zeros(0))
         close = {"close": self.NEARLY} if loose else {}
         found = self.within.pairs(v[y, s1], v[y, s2], s1, s2, **close)
+        spend(self.SEARCHED, 2 * len(y) * U)
         excess = (found.first * v[y, s1]).sum(1) - self.E * (found.second * v[y, s2]).sum(1)
         k = np.flatnonzero(excess > -room)
         normal = np.zeros((len(k), S, U))
@@ -266,9 +269,10 @@ class RatioCone:
         neighbours says more.
         """
         values, s = self.cells(x)[:, self.secrets, None, :], self.secrets[:, None]
-        spent = self.within.budget * self.part  # type: ignore[attr-defined]
+        taken = self.within.budget * self.part  # type: ignore[attr-defined]
+        spend(self.SCREENED, 2 * values.size * len(taken))
         means = self.within.means  # type: ignore[attr-defined]
-        top, low = means(values, s, spent, close=self.ROUGH), -means(-values, s, spent, close=self.ROUGH)
+        top, low = means(values, s, taken, close=self.ROUGH), -means(-values, s, taken, close=self.ROUGH)
         step = max(1, int(self.AT_ONCE / (len(self.part) * len(self.secrets) ** 2)))
         parts = [_peak(top[i : i + step], self.E * low[i : i + step]) for i in range(0, len(x), step)]
         return np.concatenate(parts)

@@ -16,7 +16,7 @@ import numpy as np
 
 from sfumato.joint import Joint
 from sfumato.optimise.anywhere import FreeRows
-from sfumato.optimise.arrays import Floats, xlogx
+from sfumato.optimise.arrays import Floats, canonical, xlogx
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import MARGIN, RatioCone, repaired, settled
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
@@ -285,7 +285,7 @@ def most_informative(
     The table is put into an order of its own first, so that the answer does not depend on the order of its labels.
     """
     joint = within.joint
-    (S, U), (s, u) = joint.shape, _order(joint.p)
+    (S, U), (s, u) = joint.shape, canonical(joint.p)
     if hasattr(within, "around"):
         within = within.around(Joint.from_probabilities(joint.p[s][:, u], n=joint.n))
     else:
@@ -295,6 +295,7 @@ def most_informative(
         return np.asarray(x.reshape(-1, S, U)[:, s][:, :, u].reshape(len(x), -1) if reads == "both" else x[:, u])
 
     first = [ordered(x, s, u) for x in starts]
+    first = [x[np.lexsort(x.round(12).T)] for x in first]
     seen = within.joint.p_secret > 0
     if reads == "both" and 1 < seen.sum() < S and hasattr(within, "around"):
         first.append(_without_empty(within, seen, epsilon, budget.part(SEEN), first, profile, at_most))
@@ -326,12 +327,3 @@ def widest(
     p = within.joint.p
     chosen = liked(within, p, epsilon, at_most)[0] if profile is None else profile
     return safe(two_level(Families(within, p, epsilon, chosen), budget), within, p, epsilon), chosen
-
-
-def _order(p: Floats) -> tuple[Any, Any]:
-    """Secrets and useful values by their shares, ties by what is in them."""
-    def by(table: Floats) -> Any:
-        keys = np.sort(table, axis=1).round(15)
-        return np.lexsort((*keys.T, -table.sum(1).round(15)))
-
-    return by(p), by(p.T)

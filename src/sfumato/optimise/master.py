@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from sfumato.optimise.arrays import Floats, xlogx
+from sfumato.optimise.budget import spend
 from sfumato.optimise.cone import Cone, Coordinates, repaired
 from sfumato.optimise.linear import DUAL, INFINITY, PRIMAL, LinearProgramme, Solution
 
@@ -136,6 +137,7 @@ def mixed_again(cone: Cone, master: InformationAim) -> InformationAim:
 def _proximal(V: Floats, gains: Floats, centre: Floats, p: Floats, bold: float) -> tuple[Floats, float, Floats]:
     """Prices, the greatest reduced gain, and the weight of each row at the optimum; scaled by p, which may be 0."""
     k, n = V.shape
+    spend(300 + 12 * n, V.size)  # about a dozen steps of the interior method
     scale = np.maximum(p, 1e-9)
     settings = clarabel.DefaultSettings()
     settings.verbose, settings.tol_gap_rel, settings.tol_feas = False, 1e-6, 1e-7

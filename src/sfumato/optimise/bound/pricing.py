@@ -15,7 +15,7 @@ from scipy import sparse
 
 from sfumato.optimise.arrays import DUST, Bools, Floats, Ints, xlogx
 from sfumato.optimise.bound.slack import curve, reach
-from sfumato.optimise.budget import FREE, Budget
+from sfumato.optimise.budget import FREE, Budget, spend
 from sfumato.optimise.linear import INFINITY, LinearProgramme
 
 NODES = 32  # at which the scalar functions are known; between them they lie below a chord and a stated bump
@@ -245,6 +245,7 @@ class _Dual:
 
     def __init__(self, block: Block, items: Items, asked: Queries) -> None:
         self.q, self.items, self.price = block.q, items, asked.tilt[items.query]
+        spend(80, items.low.size * NODES)
         level, first = asked.level[items.query], asked.first[items.query]
         low, high = np.maximum(items.low, 1.0 - 1.0 / asked.stretch), items.high
         self.mean = 1.0 + asked.stretch * (items.mean - 1.0)
@@ -277,6 +278,7 @@ class _Dual:
 
     def at(self, x: Floats, y: Floats, which: Ints) -> tuple[Floats, Floats]:
         """Values of the dual at multipliers and a subgradient."""
+        spend(20, len(which) * self.w.shape[1] * NODES / 2)
         worth, eta = self._worth(x, y, which)
         best = worth.argmax(-1)[..., None]
         end = self.mean[which, (eta > 0.0).astype(np.int64)]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.optimise.arrays import Floats
+from sfumato.optimise.budget import spend
 from sfumato.uncertainty import ChiSquareBall, RenyiBall
 from sfumato.uncertainty.power_tilting import kappa
 
@@ -61,6 +62,7 @@ def reach(mass: Floats, k: float, order: float) -> tuple[Floats, Floats]:
             total = mass**alpha * r ** (1 - alpha) + (1 - mass) ** alpha * (1 - r) ** (1 - alpha)
             return np.asarray((total ** (1 - order) - 1.0) / order)
 
+    spend(20 * HALVINGS, mass.size)
     ends = []
     for far in (np.zeros_like(mass), np.ones_like(mass)):
         inside, outside = mass.copy(), far

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from sfumato.optimise.arrays import Floats, Ints, greatest_gap, xlogx
-from sfumato.optimise.budget import Budget
+from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.product.groups import Groups
 from sfumato.optimise.product.layout import Arrangement
 from sfumato.optimise.product.profiles import level, relaxed, windows
@@ -130,6 +130,7 @@ class ProductMover:
         if family.every is None:
             return np.concatenate([family.best(y + c * family.q, NEXT) for c in self.slopes])
         h = family.every
+        spend(12, h.size)
         reduced = family.worth - h @ y - self.slopes[:, None] * (h @ family.q)
         few = min(NEXT, len(h))
         return np.asarray(h[np.unique(np.argpartition(-reduced, few - 1, axis=1)[:, :few])])
@@ -145,6 +146,7 @@ class ProductMover:
     def _exchanged(self, choice: Ints, a: list[Floats], z: list[Floats]) -> Ints:
         total = np.sum([mean[choice[:, s]] for s, mean in enumerate(z)], axis=0)
         for s in (*range(len(a)),) * PASSES:
+            spend(8, len(choice) * len(a[s]))
             rest = total - z[s][choice[:, s]]
             choice[:, s] = (a[s] - xlogx(rest[:, None] + z[s])).argmax(1)
             total = rest + z[s][choice[:, s]]

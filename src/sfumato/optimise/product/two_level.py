@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
 from sfumato.optimise.arrays import Floats, xlogx
+from sfumato.optimise.budget import spend
 
 NODES = 65  # shares of the budget at which a block must keep its corridor
 BEAM, EXCHANGES = 8, 8  # sets that exchanges begin from, and how often at most
@@ -21,7 +23,7 @@ class BlockBall(Protocol):
 
     budget: float
 
-    def masses(self, w: Floats, share: float, spent: Floats) -> tuple[Floats, Floats]:
+    def masses(self, w: Floats, share: float | Floats, spent: Floats) -> tuple[Floats, Floats]:
         """Least and greatest R(H), P̂(H|s) = w, for a secret of this share that takes `spent` of the budget."""
 
 
@@ -58,7 +60,7 @@ class Heights:
 
     ball: BlockBall
     s: int
-    share: float
+    share: float | Floats  # of the secret; [mass, 1] for the masses of several at once, see `parts`
     E: float
     profile: Profile
     nodes: int = NODES
@@ -78,6 +80,7 @@ class Heights:
             floor, roof = np.append(floor, self.profile.floor), np.append(roof, self.profile.roof)
             low, high = np.pad(low, ((0, 0), (0, 1))), np.pad(high, ((0, 0), (0, 1)), constant_values=1.0)
         self.least, self.most = float(floor.max()), float(roof.min())  # constants
+        spend(60, low.size)
         d, at = (roof / np.maximum(high, 1e-12)).min(axis=1), np.arange(len(self.w))
         for _ in range(60):
             need, room = floor - d[:, None] * low, roof - d[:, None] * high
@@ -94,6 +97,14 @@ class Heights:
             carried = np.where(low > 0.0, floor / np.where(low > 0, low, 1.0), np.inf).max(axis=1)
         zero = (carried < d * (1.0 - 1e-12)) & (lo <= 0.0)
         self.lo, self.hi = np.stack([lo, lo]), np.stack([lo + d, np.where(zero, carried, lo + d)])
+
+    def parts(self, sizes: list[int]) -> list[Heights]:
+        """One for each secret, where the masses of several were given one after the other."""
+        out, ends = [], np.cumsum(sizes).tolist()
+        for i, j in zip([0, *ends[:-1]], ends, strict=True):
+            out.append(copy(self))
+            out[-1].w, out[-1].lo, out[-1].hi = self.w[i:j], self.lo[:, i:j], self.hi[:, i:j]
+        return out
 
     def at(self, w: Floats) -> tuple[Floats, Floats]:
         """(lo, hi) at any masses, [kind, …]."""
@@ -167,6 +178,7 @@ class TwoLevel:
         key = np.where(self.q > 0, y / np.maximum(self.q, 1e-300), np.where(y < 0, -np.inf, np.inf))
         prefixes = np.tri(k + 1, k, -1)[:, np.argsort(np.argsort(key, kind="stable"))]
         begin, top = np.concatenate([prefixes, self.sets]), -np.inf
+        spend(60, begin.size)
         order = np.argsort(-self._reduced(begin, y))
         chosen, best = [begin[order[: max(BEAM, k)]]], begin[order[:BEAM]]
         for _ in range(EXCHANGES):
@@ -195,6 +207,7 @@ class TwoLevel:
         """The best sets that exchanges of one or two values reach, and the best reduced gain among them."""
         k = len(self.q)
         sign = 1.0 - 2.0 * sets  # +1: enters, −1: leaves
+        spend(80, sets.size * k)
         i, after = np.arange(k), []
         for weight in (self.q, self.measure, y):
             change = sign * weight
