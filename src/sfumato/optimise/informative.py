@@ -27,13 +27,14 @@ from sfumato.optimise.product.blocks import Families, ProductMover, safe, two_le
 from sfumato.optimise.product.layout import Arrangement
 from sfumato.optimise.product.profiles import OutOfTime, capped, climbed, liked
 from sfumato.optimise.product.two_level import Profile
-from sfumato.optimise.search import Move, Tangents, improve
+from sfumato.optimise.search import FEWEST, SHARE, Move, Tangents, improve
 from sfumato.optimise.starts import merged
 
 LISTED = 600  # numbers in a row up to which rows are listed: the master is a dense programme with so many equations
 PRODUCT, FEW, PRICES, COARSE, OUTSIDE = 0.6, 0.15, 0.35, 0.3, 0.6  # of the time left: designs under profiles, with many
 # or few secrets, rows by price, coarser tables, cuts from outside
 GAP = 1e-4  # relative, between value and bound, at which neither is worked on any more
+MOVED = 0.5  # of the time left, where moves are cheap: before anything else
 SEEN = 0.7  # of the time: the table without secrets that never occur
 FEW_RAYS = 12_000  # where the work shall be small and the same on every machine
 QUICK_RAYS = 20_000  # where no smaller gap is asked for
@@ -60,15 +61,16 @@ class Chain:
 
     def __init__(
         self, within: Any, epsilon: float, reads: str, budget: Budget, *, gap: float = GAP,
-        profile: Profile | None = None, quick: bool = False, at_most: float | None = None,
+        profile: Profile | None = None, quick: bool = False, at_most: float | None = None, bounding: bool = True,
     ) -> None:
-        self.quick, self.at_most = quick, at_most
+        self.quick, self.at_most, self.bounding = quick, at_most, bounding  # the last: whether a bound is of any use
         self.within, self.epsilon, self.reads, self.budget, self.gap = within, epsilon, reads, budget, gap
         self.bound = float("inf")
         self.spare = MARGIN if hasattr(within, "extreme") else 0.0  # simplices enclose the set: room enough for sealing
         self.cone = RatioCone(within, epsilon + self.spare, reads, at_most)
         self.coordinates = self.cone.coordinates
         self.master = InformationAim(self.coordinates)
+        self.tangents = Tangents(self.cone, self.master)
         self.stages: dict[str, float] = {}
         self.notes: list[str] = []
         self.profiles: list[Profile] = [] if profile is None else [profile]
@@ -90,6 +92,13 @@ class Chain:
         """Whether secrets are few beside the cells: merging pays, and blocks of one secret at a time tell little."""
         return int((self.within.joint.p > 0).sum()) >= MANY * len(self.seen) ** 2
 
+    @property
+    def cheap(self) -> bool:
+        """Whether a turn of moves from any start takes a small part of the time: then nothing else finds more."""
+        if self.quick or self.given or self.cone.free or self.cone.cap is not None:
+            return False
+        return FEWEST * self.tangents.cost <= SHARE * self.budget.left
+
     def run(self, starts: Sequence[Floats], others: Sequence[Floats] = ()) -> InformativeRows:
         """Every stage while there is time; interrupting ends with the best so far."""
         try:
@@ -97,6 +106,8 @@ class Chain:
                 self._try("starts", partial(self._pool, start))
             for rows in others:
                 self._try("others", partial(self._pool, rows, steep=True))
+            if self.cheap:
+                self._try("first moves", partial(self._moves, MOVED))
             if self.shared:
                 self._try("product", self._products)
             if not self.given:
@@ -104,7 +115,8 @@ class Chain:
                     self._try("prices", lambda: improve(self.master, [self._priced], self.budget.part(PRICES)))
                 if self.at_most is not None:
                     self._try("spikes", self._spikes)
-                self._try("outside", self._outside)
+                if self.bounding:
+                    self._try("outside", self._outside)
                 if not self.quick and self.bound - self.master.value > self.gap * self.master.value:
                     self._try("coarser", self._coarser)
                     self._try("moves", self._moves)
@@ -208,14 +220,14 @@ class Chain:
         self.notes += below.notes
         self._pool(groups.spread(below.coordinates.full(below.master.used()[0])))
 
-    def _moves(self) -> None:
-        moves: list[Move] = [Tangents(self.cone, self.master)]
+    def _moves(self, share: float = 1.0) -> None:
+        moves: list[Move] = [self.tangents]
         if self.cone.free and self.cone.cap is not None:
             free = FreeRows(self.cone.cap, self.coordinates.p)
             moves = [lambda _, budget: free.rows(self.master.prices, budget)]
         elif self.values:
             moves = [self._priced, *moves]
-        improve(self.master, moves, self.budget)
+        improve(self.master, moves, self.budget.part(share))
 
     def _spikes(self) -> None:
         """Under a cap rows have one tall number or a few, and which is for no slope to find: rows that are tall on sets
@@ -314,7 +326,7 @@ def _without_empty(
     joint, (S, U) = within.joint, within.joint.shape
     smaller = within.around(Joint.from_probabilities(joint.p[seen], n=joint.n))
     some = [x.reshape(-1, S, U)[:, seen].reshape(len(x), -1) for x in starts]
-    found = Chain(smaller, epsilon, "both", budget, profile=profile, at_most=at_most).run(some)
+    found = Chain(smaller, epsilon, "both", budget, profile=profile, at_most=at_most, bounding=False).run(some)
     out = np.repeat((found.rows @ joint.p[seen].ravel())[:, None], S * U, axis=1).reshape(-1, S, U)
     out[:, seen] = found.rows.reshape(len(found.rows), -1, U)
     return np.asarray(out.reshape(len(out), -1))

@@ -21,13 +21,14 @@ from typing import Any
 import numpy as np
 
 from sfumato.optimise.arrays import Bools, Floats, Ints
-from sfumato.optimise.budget import Budget, spend
+from sfumato.optimise.budget import NUMBER, Budget, spend
 from sfumato.optimise.cone import RatioCone, repaired
 from sfumato.optimise.moves.roofs import Roofs
 from sfumato.uncertainty import ChiSquareBall, RenyiBall
 
 COLD, HOT, HEATING = 50.0, 1e5, 8.0  # weight of the aim against the barrier: first, last, and its growth
 STEPS = 70  # of Newton's method, about 35 are needed
+WEIGHT = 65  # passes of a step over what it solves
 DECREMENT = 0.5  # of a step: below it the barrier problem is close enough to solved to be heated
 DOMAIN = 0.01  # weight of log(μ − v) and log(v − m), which keep steps inside the domain of the roots
 ZEROS = 0.1  # weight of log v: zeros are approached, not begun with
@@ -121,7 +122,7 @@ class Barrier:
         eliminated a pair adds a form of rank 4 to a diagonal, and the system is as large as the row.
         """
         n, K = x.v.shape[1], x.mu.shape[1]
-        spend(65, x.v.size * (n + 4 * K))
+        spend(WEIGHT, x.v.size * (n + 4 * K))
         a, d, l1, l2 = self.lengths(x)
         kappa = self.e.kappa
         phi, slopes, curves = self.e.phi(l1, l2, self.share)
@@ -257,6 +258,11 @@ class BallMover:
             at = np.arange(i, min(i + step, len(starts)))
             out.append(self._moved(slopes, starts[at], at, budget))
         return np.concatenate(out) if out else np.zeros((0, len(self.p)))
+
+    @property
+    def cost(self) -> float:
+        n, rounds = len(self.p), 1 if self._count == len(self.cone.secrets) * (len(self.cone.secrets) - 1) else ROUNDS
+        return rounds * (STEPS / 2) * WEIGHT * NUMBER * n * (n + 4 * self._count)
 
     @property
     def _count(self) -> int:
