@@ -108,7 +108,7 @@ class Detail(BoundStrand):
     prices y, and c·Σ q(φ(w) − y·w) = Σ q(φ(v) − y·v) − φ(c), where φ(c) ≥ (1 + log c*)c − c* for every c*.
     """
 
-    MEANS = 8
+    MEANS = 32  # a block of c loses by the tangent of φ and by dividing by c, in proportion to its width
 
     def _gained(self, blocks: Floats, gain: Floats) -> tuple[Floats, Floats]:
         c = blocks @ self.q
