@@ -56,7 +56,7 @@ def greatest_gap(high: Floats, low: Floats, factor: Any) -> Floats:
 
 
 def canonical(p: Floats) -> tuple[Ints, Ints]:
-    """Rows and columns by their shares, ties by what is in them and then by where: an order that labels do not change."""
+    """Rows and columns by their shares, ties by what is in them and where: labels do not change this order."""
 
     def by(table: Floats) -> Ints:
         keys = np.sort(table, axis=1).round(15)

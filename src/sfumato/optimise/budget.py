@@ -65,9 +65,9 @@ def heard_by(listener: Heard | None) -> Iterator[None]:
 class Budget:
     """A deadline on a clock and a listener; ∞ is a search that ends by its gap alone.
 
-    The clock is that of the wall where somebody set a limit. A search that nobody limited counts what it does (`spent`),
-    so that the same table, in any order, gets the same answer on any machine; or the time it works, where its steps are
-    not counted (`time.thread_time`).
+    The clock is that of the wall where somebody set a limit. A search that nobody limited counts what it does
+    (`spent`), so that the same table, in any order, gets the same answer on any machine; or the time it works
+    (`time.thread_time`), where its steps are not counted.
     """
 
     deadline: float = float("inf")
@@ -103,6 +103,10 @@ class Budget:
     def part(self, share: float, most: float = float("inf")) -> Budget:
         """A stage that may take this share of what is left, and no more seconds than `most`."""
         return Budget(min(self.deadline, self.clock() + min(share * self.left, most)), self.progress, self.clock)
+
+    def less(self, seconds: float) -> Budget:
+        """What is left when so many seconds are kept for something that must be done afterwards."""
+        return Budget(self.deadline - seconds, self.progress, self.clock)
 
     def tell(self, stage: str, value: float, bound: float = float("inf")) -> None:
         if self.progress is not None:

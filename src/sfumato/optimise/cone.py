@@ -15,7 +15,7 @@ from scipy import sparse
 
 from sfumato.joint import Joint
 from sfumato.optimise.arrays import Floats, Ints
-from sfumato.optimise.budget import spend
+from sfumato.optimise.budget import NUMBER, spend
 from sfumato.uncertainty.base import UncertaintySet
 from sfumato.uncertainty.stated import Anything
 
@@ -220,6 +220,13 @@ class RatioCone:
         self.same = bool(getattr(within, "same_secret", False))
         self.secrets = np.concatenate([seen, empty])
         self.part = np.sin(np.linspace(0.0, np.pi / 2, nodes)) ** 2 if spread else np.ones(1)
+
+    def cost(self, rows: int) -> float:
+        """Seconds that it takes to repair so many rows: they are looked at twice, before and after the mixing."""
+        count, U = len(self.secrets), self.within.joint.shape[1]
+        few = min(count * (count - 1), 2 * self.most)
+        screen = 0 if few < 2 * self.most or not self.screening else self.SCREENED * count * len(self.part)
+        return 2.0 * rows * NUMBER * 2 * U * (screen + self.SEARCHED * few)
 
     def cells(self, x: Floats) -> Floats:
         """Rows over all cells [y, s, u]."""

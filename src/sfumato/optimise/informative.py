@@ -18,9 +18,9 @@ from sfumato.joint import Joint
 from sfumato.optimise.anywhere import FreeRows
 from sfumato.optimise.arrays import Floats, canonical, xlogx
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.cone import MARGIN, RatioCone, repaired, settled
+from sfumato.optimise.cone import MARGIN, Coordinates, RatioCone, repaired, settled
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
-from sfumato.optimise.master import InformationAim, mixed_again
+from sfumato.optimise.master import InformationAim, last_rows, mixed_again
 from sfumato.optimise.moves import mover
 from sfumato.optimise.outside import NUMBERS, RAYS, meet
 from sfumato.optimise.product.blocks import Families, ProductMover, safe, two_level
@@ -31,7 +31,7 @@ from sfumato.optimise.search import FEWEST, SHARE, Move, Tangents, improve
 from sfumato.optimise.starts import merged
 
 LISTED = 600  # numbers in a row up to which rows are listed: the master is a dense programme with so many equations
-PRODUCT, FEW, PRICES, COARSE, OUTSIDE = 0.6, 0.15, 0.35, 0.3, 0.6  # of the time left: designs under profiles, with many
+PRODUCT, FEW, PRICES, COARSE, OUTSIDE = 0.6, 0.3, 0.35, 0.3, 0.6  # of the time left: designs under profiles, with many
 # or few secrets, rows by price, coarser tables, cuts from outside
 GAP = 1e-4  # relative, between value and bound, at which neither is worked on any more
 MOVED = 0.5  # of the time left, where moves are cheap: before anything else
@@ -41,6 +41,7 @@ QUICK_RAYS = 20_000  # where no smaller gap is asked for
 SPIKES, ROUNDS = 600, 2  # sets that rows under a cap begin from, and how often prices are taken anew in between
 MANY = 4  # cells for each pair of secrets from which coarser tables are begun with
 PRICED = 3  # profiles under which rows are made by price at a time
+LIKED = 0.3  # the same: to find a profile by a relaxation
 SCAN, SCANNED = 0.6, 14  # profiles whose designs are compared: of the time for them, and at most
 FLAT = 0.05  # of E − 1: the drop of a profile that is compared with the one that a relaxation likes
 
@@ -64,11 +65,13 @@ class Chain:
         profile: Profile | None = None, quick: bool = False, at_most: float | None = None, bounding: bool = True,
     ) -> None:
         self.quick, self.at_most, self.bounding = quick, at_most, bounding  # the last: whether a bound is of any use
-        self.within, self.epsilon, self.reads, self.budget, self.gap = within, epsilon, reads, budget, gap
+        self.within, self.epsilon, self.reads, self.gap = within, epsilon, reads, gap
         self.bound = float("inf")
         self.spare = MARGIN if hasattr(within, "extreme") else 0.0  # simplices enclose the set: room enough for sealing
         self.cone = RatioCone(within, epsilon + self.spare, reads, at_most)
+        self.last = RatioCone(within, epsilon + self.spare, reads, at_most, closely=True)
         self.coordinates = self.cone.coordinates
+        self.budget = budget.less(self.last.cost(last_rows(len(self.coordinates.p))))
         self.master = InformationAim(self.coordinates)
         self.tangents = Tangents(self.cone, self.master)
         self.stages: dict[str, float] = {}
@@ -150,7 +153,8 @@ class Chain:
         small = len(self.coordinates.p) <= NUMBERS or self.few  # met from outside, or moved from coarser ones
         budget = self.budget.part(FEW if self.few else PRODUCT)
         if self.within.budget > 0:
-            first, scan = liked(self.within, p, self.epsilon, self.at_most)[0], budget.part(SCAN)
+            first = liked(self.within, p, self.epsilon, self.at_most, budget.part(LIKED))[0]
+            scan = budget.part(SCAN)
 
             def rough(profile: Profile) -> float:
                 if profile not in self.values:
@@ -181,7 +185,7 @@ class Chain:
         x = self.coordinates.taken(two_level(self._families(profile), budget).rows())
         theta = x @ self.coordinates.p
         x, theta = self.coordinates.unit(x[theta > 0]), theta[theta > 0]
-        steep = settled(self.cone, x)
+        steep = settled(self.cone, x) if self.cone.cost(len(x)) <= self.budget.left else x
         self.values[profile] = float(_weights(theta, x, steep) @ (xlogx(steep) @ self.coordinates.p))
         self.master.add(steep)
 
@@ -270,8 +274,7 @@ class Chain:
 
     def _finished(self) -> InformativeRows:
         """The rows in use and those nearly in use, private to the last pair, mixed once more."""
-        last = RatioCone(self.within, self.epsilon + self.spare, self.reads, self.at_most, closely=True)
-        x, theta = mixed_again(last, self.master).used()
+        x, theta = mixed_again(self.last, self.master).used()
         rows = self.coordinates.full(theta[:, None] * x)
         value = float(theta @ (xlogx(x) @ self.coordinates.p))
         return InformativeRows(rows / rows.sum(0), value, self.bound, self.stages, self.notes)
@@ -332,10 +335,22 @@ def _without_empty(
     return np.asarray(out.reshape(len(out), -1))
 
 
+def listable(within: Any, reads: str, budget: Budget) -> bool:
+    """Whether rows are few enough to be listed, and time suffices to make them private to the last pair twice over."""
+    numbers = len(Coordinates.of(within.joint, reads).p)
+    if numbers > LISTED:
+        return False
+    return 2.0 * RatioCone(within, 1.0, reads, closely=True).cost(last_rows(numbers)) <= budget.left
+
+
 def widest(
-    within: Any, epsilon: float, budget: Budget, profile: Profile | None = None, at_most: float | None = None
+    within: Any, epsilon: float, budget: Budget, profile: Profile | None = None, at_most: float | None = None,
+    each: float = 0.0,
 ) -> tuple[Arrangement, Profile]:
-    """A layout for a table whose rows cannot be listed: two-level blocks under the profile that a relaxation likes."""
+    """A layout for a table whose rows are not listed: two-level blocks under the profile that a relaxation likes.
+
+    `each` are the seconds that a secret with more than constants costs later.
+    """
     p = within.joint.p
-    chosen = liked(within, p, epsilon, at_most)[0] if profile is None else profile
-    return safe(two_level(Families(within, p, epsilon, chosen), budget), within, p, epsilon), chosen
+    chosen = liked(within, p, epsilon, at_most, budget.part(LIKED))[0] if profile is None else profile
+    return safe(two_level(Families(within, p, epsilon, chosen), budget, each=each), within, p, epsilon), chosen

@@ -34,7 +34,7 @@ class InformationAim:
         self.lp = LinearProgramme(np.zeros(0), np.zeros(0), np.zeros(0), maximise=True, warm=True)
         self.lp.add(sparse.csr_matrix((n, 0)), np.ones(n), np.ones(n))
         self.rows, self.gains, self.theta = np.zeros((0, n)), np.zeros(0), np.zeros(0)
-        self.value = -np.inf
+        self.value, self.fresh = -np.inf, True  # whether rows came in since the last mixture
         self.dual = np.zeros(n)
         self.centre: Floats | None = None
         self.prices = np.zeros(n)
@@ -47,7 +47,7 @@ class InformationAim:
         gains = xlogx(rows) @ self.p
         self.lp.add_columns(gains, np.zeros(len(rows)), np.full(len(rows), INFINITY), rows.T)
         self.rows, self.gains = np.concatenate([self.rows, rows]), np.append(self.gains, gains)
-        self.theta = np.append(self.theta, np.zeros(len(rows)))
+        self.theta, self.fresh = np.append(self.theta, np.zeros(len(rows))), True
 
     def solve(self) -> float:
         """Mix the pool best; the value never falls.
@@ -55,7 +55,9 @@ class InformationAim:
         HiGHS's primal simplex may call a mixture optimal whose columns do not sum to 1 (where rows are there twice):
         then the programme is solved once more from nothing.
         """
-        found = self.lp.solve(PRIMAL)
+        if not self.fresh:
+            return self.value
+        found, self.fresh = self.lp.solve(PRIMAL), False
         if not self._met(found):
             self.lp.h.clearSolver()
             found = self.lp.solve(DUAL)
@@ -76,7 +78,7 @@ class InformationAim:
         """Rows in use and some more that the programme would take next: for a last mixture after a repair."""
         worth = self.gains - self.rows @ self.dual
         worth[self.theta > USED] = np.inf
-        return self.rows[np.argsort(-worth)[: len(self.p) + min(len(self.p), BESIDE)]]
+        return self.rows[np.argsort(-worth)[: last_rows(len(self.p))]]
 
     def steer(self) -> Floats:
         """New prices, and the rows from which moves begin."""
@@ -124,6 +126,11 @@ class InformationAim:
         stay = np.ones(len(worth), bool)
         stay[drop] = False
         self.rows, self.gains, self.theta = self.rows[stay], self.gains[stay], self.theta[stay]
+
+
+def last_rows(numbers: int) -> int:
+    """How many rows the last mixture begins with."""
+    return numbers + min(numbers, BESIDE)
 
 
 def mixed_again(cone: Cone, master: InformationAim) -> InformationAim:

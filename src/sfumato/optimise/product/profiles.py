@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from sfumato.optimise.arrays import Floats, Ints, xlogx
-from sfumato.optimise.budget import spend
+from sfumato.optimise.budget import FREE, Budget, spend
 from sfumato.optimise.product.layout import Arrangement
 from sfumato.optimise.product.two_level import BlockBall, Heights, Profile, bend
 
@@ -203,12 +203,24 @@ def capped(epsilon: float, at_most: float | None, lift: float = 0.5) -> Profile:
     return Profile(0.0, 0.5, math.exp(-room), math.exp(at_most - room))
 
 
-def liked(ball: BlockBall, p: Floats, epsilon: float, at_most: float | None = None) -> tuple[Profile, float]:
+def liked(
+    ball: BlockBall, p: Floats, epsilon: float, at_most: float | None = None, budget: Budget = FREE
+) -> tuple[Profile, float]:
     """The profile with the greatest relaxation found, and that relaxation: about what the best two-level rows keep."""
-    E, score = math.exp(epsilon), _Relaxation(ball, p, epsilon, at_most)
+    E, relaxation = math.exp(epsilon), _Relaxation(ball, p, epsilon, at_most)
     plain = capped(epsilon, at_most)
-    first = max((replace(plain, drop=part * (E - 1.0)) for part in DROPS), key=score)
-    return climbed(score, first, epsilon, at_most, TRIES)
+
+    def score(profile: Profile) -> float:
+        if budget.over:
+            raise OutOfTime
+        return relaxation(profile)
+
+    tried = {plain: relaxation(plain)}
+    with contextlib.suppress(OutOfTime):
+        for part in DROPS[1:]:
+            tried[replace(plain, drop=part * (E - 1.0))] = score(replace(plain, drop=part * (E - 1.0)))
+    first = max(tried, key=lambda x: tried[x])
+    return (first, tried[first]) if budget.over else climbed(score, first, epsilon, at_most, TRIES)
 
 
 def climbed(
@@ -266,13 +278,7 @@ class _Relaxation:
     def __call__(self, x: Profile) -> float:
         if x.drop >= 0.99 * (self.E - 1) or not self.least <= x.floor <= 1 + 1e-9:
             return -np.inf
-        if hasattr(self.ball, "masses_of"):
-            each = zip(self.chosen, self.some, self.grids, strict=True)
-            heights = [Heights(self.ball, int(i), float(s), self.E, x, ROUGH, w) for i, s, w in each]
-        else:  # all secrets in one pass
-            sizes = [len(w) for w in self.grids]
-            shares = np.repeat(self.some, sizes)[:, None]
-            heights = Heights(self.ball, 0, shares, self.E, x, ROUGH, np.concatenate(self.grids)).parts(sizes)
+        heights = Heights.several(self.ball, self.chosen, self.some, self.E, x, ROUGH, self.grids)
         return relaxed(heights, self.some / self.some.sum(), 1 / self.E, 1 / (1 + x.drop))[2]
 
 

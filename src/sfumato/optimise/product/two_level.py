@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
-from sfumato.optimise.arrays import Floats, xlogx
+from sfumato.optimise.arrays import Floats, Ints, xlogx
 from sfumato.optimise.budget import spend
 
 NODES = 65  # shares of the budget at which a block must keep its corridor
 BEAM, EXCHANGES = 8, 8  # sets that exchanges begin from, and how often at most
 MASSES = 513  # masses w = P̂(H|s) at which heights are tabled; between them they are interpolated, and mended later
+TOGETHER = 400_000  # numbers in memory for the heights of several secrets
 LISTED = 8  # useful values up to which all sets are listed instead of searched
 OFFERED = 8  # blocks that a price brings in at most
 
@@ -60,7 +63,7 @@ class Heights:
 
     ball: BlockBall
     s: int
-    share: float | Floats  # of the secret; [mass, 1] for the masses of several at once, see `parts`
+    share: float | Floats  # of the secret; [mass, 1] for the masses of several at once, see `several`
     E: float
     profile: Profile
     nodes: int = NODES
@@ -98,12 +101,22 @@ class Heights:
         zero = (carried < d * (1.0 - 1e-12)) & (lo <= 0.0)
         self.lo, self.hi = np.stack([lo, lo]), np.stack([lo + d, np.where(zero, carried, lo + d)])
 
-    def parts(self, sizes: list[int]) -> list[Heights]:
-        """One for each secret, where the masses of several were given one after the other."""
-        out, ends = [], np.cumsum(sizes).tolist()
-        for i, j in zip([0, *ends[:-1]], ends, strict=True):
-            out.append(copy(self))
-            out[-1].w, out[-1].lo, out[-1].hi = self.w[i:j], self.lo[:, i:j], self.hi[:, i:j]
+    @staticmethod
+    def several(
+        ball: BlockBall, secrets: Ints, shares: Floats, E: float, profile: Profile, nodes: int, masses: list[Floats]
+    ) -> list[Heights]:
+        """One for each secret, many secrets in one pass where they differ by their share alone."""
+        out: list[Heights] = []
+        step = 1 if hasattr(ball, "masses_of") else max(1, TOGETHER // (nodes * max(map(len, masses), default=1)))
+        for i in range(0, len(masses), step):
+            sizes = [len(w) for w in masses[i : i + step]]
+            share = np.repeat(shares[i : i + step], sizes)[:, None]
+            both = Heights(ball, int(secrets[i]), share, E, profile, nodes, np.concatenate(masses[i : i + step]))
+            for k, end in enumerate(np.cumsum(sizes).tolist()):
+                mine, at = copy(both), slice(end - sizes[k], end)
+                mine.s, mine.share = int(secrets[i + k]), float(shares[i + k])
+                mine.w, mine.lo, mine.hi = both.w[at], both.lo[:, at], both.hi[:, at]
+                out.append(mine)
         return out
 
     def at(self, w: Floats) -> tuple[Floats, Floats]:
@@ -124,16 +137,22 @@ class TwoLevel:
     have all their sets listed, and a set that knows the extreme blocks of its cone has those.
     """
 
-    def __init__(self, q: Floats, heights: Heights, sets: Floats | None = None) -> None:
+    def __init__(self, q: Floats, heights: Heights, sets: Callable[[], Floats] | None = None) -> None:
         ball, s = heights.ball, heights.s
         self.q, self.heights = q, heights
         self.measure = ball.measure(s) if hasattr(ball, "measure") else q  # of sets, on which their heights depend
-        few = len(q) <= LISTED
-        self.sets = subsets(len(q)) if few else np.zeros((0, len(q))) if sets is None else sets
+        few, self._some = len(q) <= LISTED, sets
         self.every: Floats | None = None
         if few:
             self.every = ball.extreme(s, heights.E) if hasattr(ball, "extreme") else self.start()
             self.worth = self.gain(self.every)
+
+    @cached_property
+    def sets(self) -> Floats:
+        """Sets of values to begin with: made when they are first asked for, which not every secret lives to see."""
+        if len(self.q) <= LISTED:
+            return subsets(len(self.q))
+        return np.zeros((0, len(self.q))) if self._some is None else self._some()
 
     @staticmethod
     def masses(q: Floats, measure: Floats) -> Floats:
@@ -142,15 +161,19 @@ class TwoLevel:
             return bend(MASSES)
         return np.unique(np.concatenate([[0.0, 1.0], np.clip(subsets(len(q)) @ measure, 0.0, 1.0)]))
 
+    @property
+    def ends(self) -> Floats:
+        """The two constants [h, u]."""
+        return np.array([[self.heights.least], [self.heights.most]]) * np.ones(len(self.q))
+
     def start(self) -> Floats:
         """The two constants, and blocks on the given sets."""
         if self.every is not None and not hasattr(self.heights.ball, "extreme"):
             return self.every
-        ends = np.array([[self.heights.least], [self.heights.most]]) * np.ones(len(self.q))
         w = np.clip(self.sets @ self.measure, 0.0, 1.0)
         lo, hi = self.heights.at(w)
         kind, at = np.nonzero(np.stack([np.ones(len(w), bool), np.abs(hi[1] - hi[0]) > 1e-9]))
-        return np.concatenate([ends, lo[kind, at][:, None] + (hi - lo)[kind, at][:, None] * self.sets[at]])
+        return np.concatenate([self.ends, lo[kind, at][:, None] + (hi - lo)[kind, at][:, None] * self.sets[at]])
 
     def gain(self, blocks: Floats) -> Floats:
         return np.asarray(xlogx(blocks) @ self.q)
@@ -169,8 +192,7 @@ class TwoLevel:
     def _reckoned(self, y: Floats) -> tuple[Floats, Floats]:
         if self.every is not None:
             return self.every, self.worth - self.every @ y
-        ends = np.array([[self.heights.least], [self.heights.most]]) * np.ones(len(self.q))
-        blocks = np.concatenate([self._found(y), ends])
+        blocks = np.concatenate([self._found(y), self.ends])
         return blocks, self.gain(blocks) - blocks @ y
 
     def _found(self, y: Floats) -> Floats:
