@@ -31,7 +31,7 @@ from sfumato.optimise.search import FEWEST, SHARE, Move, Tangents, improve
 from sfumato.optimise.starts import merged
 
 LISTED = 600  # numbers in a row up to which rows are listed: the master is a dense programme with so many equations
-PRODUCT, FEW, PRICES, COARSE, OUTSIDE = 0.6, 0.3, 0.35, 0.3, 0.6  # of the time left: designs under profiles, with many
+PRODUCT, FEW, PRICES, COARSE, OUTSIDE = 0.6, 0.15, 0.35, 0.6, 0.6  # of the time left: designs under profiles, with many
 # or few secrets, rows by price, coarser tables, cuts from outside
 GAP = 1e-4  # relative, between value and bound, at which neither is worked on any more
 MOVED = 0.5  # of the time left, where moves are cheap: before anything else
@@ -111,17 +111,19 @@ class Chain:
                 self._try("others", partial(self._pool, rows, steep=True))
             if self.cheap:
                 self._try("first moves", partial(self._moves, MOVED))
+            elif not self.quick and not self.given:
+                self._try("coarser", self._coarser)
             if self.shared:
                 self._try("product", self._products)
             if not self.given:
                 if self.values:
-                    self._try("prices", lambda: improve(self.master, [self._priced], self.budget.part(PRICES)))
+                    share = FEW if self.few else PRICES
+                    self._try("prices", lambda: improve(self.master, [self._priced], self.budget.part(share)))
                 if self.at_most is not None:
                     self._try("spikes", self._spikes)
                 if self.bounding:
                     self._try("outside", self._outside)
                 if not self.quick and self.bound - self.master.value > self.gap * self.master.value:
-                    self._try("coarser", self._coarser)
                     self._try("moves", self._moves)
         except KeyboardInterrupt:
             self.notes.append("interrupted: the best design so far")
