@@ -96,6 +96,14 @@ class Chain:
         return int((self.within.joint.p > 0).sum()) >= MANY * len(self.seen) ** 2
 
     @property
+    def merges(self) -> bool:
+        """Whether the search begins with a coarser table."""
+        cells = int((self.within.joint.p > 0).sum())
+        if self.quick or self.given or self.reads != "both" or not hasattr(self.within, "around"):
+            return False
+        return self.few and cells > 2 * len(self.seen) + 2 and not (self.at_most and cells <= NUMBERS)
+
+    @property
     def cheap(self) -> bool:
         """Whether a turn of moves from any start takes a small part of the time: then nothing else finds more."""
         if self.quick or self.given or self.cone.free or self.cone.cap is not None:
@@ -104,15 +112,19 @@ class Chain:
 
     def run(self, starts: Sequence[Floats], others: Sequence[Floats] = ()) -> InformativeRows:
         """Every stage while there is time; interrupting ends with the best so far."""
+        self._stages(starts, others)
+        return self._finished()
+
+    def _stages(self, starts: Sequence[Floats] = (), others: Sequence[Floats] = ()) -> None:
         try:
             for start in starts:
                 self._try("starts", partial(self._pool, start))
             for rows in others:
                 self._try("others", partial(self._pool, rows, steep=True))
-            if self.cheap:
-                self._try("first moves", partial(self._moves, MOVED))
-            elif not self.quick and not self.given:
+            if self.merges:
                 self._try("coarser", self._coarser)
+            elif self.cheap:
+                self._try("first moves", partial(self._moves, MOVED))
             if self.shared:
                 self._try("product", self._products)
             if not self.given:
@@ -127,7 +139,6 @@ class Chain:
                     self._try("moves", self._moves)
         except KeyboardInterrupt:
             self.notes.append("interrupted: the best design so far")
-        return self._finished()
 
     def _try(self, name: str, stage: Callable[[], object]) -> None:
         try:
@@ -212,17 +223,12 @@ class Chain:
     def _coarser(self) -> None:
         """The rows of a table with half as many cells, found in the same way, spread over this one."""
         joint = self.within.joint
-        cells, secrets = int((joint.p > 0).sum()), len(self.seen)
-        if self.reads != "both" or cells <= 2 * secrets + 2 or not hasattr(self.within, "around"):
-            return
-        if not self.few or (self.at_most and cells <= NUMBERS):
-            return
-        groups = merged(joint, (cells - secrets) // 2)
+        groups = merged(joint, (int((joint.p > 0).sum()) - len(self.seen)) // 2)
         below = Chain(
-            self.within.around(groups.joint), self.epsilon, self.reads, self.budget.part(COARSE), at_most=self.at_most
+            self.within.around(groups.joint), self.epsilon, self.reads, self.budget.part(COARSE), at_most=self.at_most,
+            bounding=False,
         )
-        below._coarser()
-        below._moves()
+        below._stages()
         self.notes += below.notes
         self._pool(groups.spread(below.coordinates.full(below.master.used()[0])))
 
