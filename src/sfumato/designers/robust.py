@@ -136,6 +136,8 @@ def _drafted(
         raise InputError(
             f"this table has {task.joint.p.size:,} cells, too many for this set or method; use ballopt over a ball."
         )
+    if inner is not task.within:
+        closed = closed[-1:]  # grr compares any two inputs, so it is in every family; the others may be outside
     for other in closed if task.at_most is None else []:
         kept = other.value(task)
         if kept > value * (1.0 + BETTER):

@@ -21,8 +21,9 @@ CLOSE, GRID = 1e-4, 4001  # of T: steps smaller than this end the search for it;
 class Family(Protocol):
     """The blocks of one secret: some to start from, and more by price."""
 
-    ends: Floats
-    """Two constants [h, u] that keep every T feasible."""
+    @property
+    def ends(self) -> Floats:
+        """Two constants [h, u] that keep every T feasible."""
 
     def start(self) -> Floats:
         """Blocks [h, u], the ends first."""
@@ -111,8 +112,8 @@ def decoupled(
     """max over T of log T + Σ_s P̂_s G_s(T): each solution is a line over ΣG, the next T maximises log T under them.
 
     All are solved once before any is priced, common secrets first, each with an equal part of the time that is left;
-    those that it does not reach keep their constants, and a step of T for which it does not suffice is not begun. `each` are the seconds that every
-    secret with more than constants costs later: they are kept.
+    those that it does not reach keep their constants, and a step of T for which it does not suffice is not begun.
+    `each` are the seconds that every secret with more than constants costs later: they are kept.
     """
     strands, order = [Strand(family, total) for family in families], np.argsort(-shares, kind="stable")
     best, layout, grid = -np.inf, None, np.geomspace(low, high, GRID)
