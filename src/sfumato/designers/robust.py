@@ -31,7 +31,7 @@ SEARCH, WIDE_SEARCH = 0.55, 0.8  # of the time beside the proof; what is left is
 PROVED = 4e-7  # seconds of a proof for each output, pair of secrets and value
 LAID, WEIGHED = 1e-4, 5e-7  # the same for each cell of a layout, and for each cell and secret
 BETTER = 1e-9  # relative: rounding of two sums
-BOUND = 0.75  # of what the search leaves
+BOUND = 0.9  # of what the search leaves, the proof having its own
 
 
 def budget_of(task: Task, time_limit: float | None, progress: Progress | None) -> Budget:
