@@ -16,7 +16,7 @@ from scipy import sparse
 from sfumato.joint import Joint
 from sfumato.optimise.arrays import Floats, Ints
 from sfumato.optimise.budget import NUMBER, spend
-from sfumato.uncertainty.base import UncertaintySet
+from sfumato.uncertainty.sets import UncertaintySet
 from sfumato.uncertainty.stated import Anything
 
 MARGIN = 1e-8  # nats left for the sealing of weights into integers
