@@ -129,7 +129,7 @@ def _drafted(
         law, value, notes, own = Table(found.rows, task.rows), found.value, found.notes, found.bound
         details["stages"] = found.stages
     elif wide:
-        budget, search = whole, whole.part(WIDE_SEARCH)
+        budget, search = whole.less(S * U * (LAID + WEIGHED * S)), whole.part(WIDE_SEARCH)
         law, value, notes, used = _wide(task, inner, search, profile)
         details["profile"] = (used.drop, used.power)
     else:
