@@ -3,6 +3,8 @@
 Sealed designs are compared. quick=True ends by its work and not by its time, so that a busy machine sees the same.
 """
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,8 +13,10 @@ from tests.random_tables import random_counts
 
 import sfumato as sf
 from sfumato.errors import InputError
-from sfumato.optimise.budget import FREE
+from sfumato.optimise.arrays import canonical
+from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import RatioCone
+from sfumato.optimise.informative import most_informative
 from sfumato.optimise.product.blocks import Families, two_level
 from sfumato.optimise.product.profiles import climbed
 from sfumato.optimise.product.two_level import Profile
@@ -75,6 +79,43 @@ def test_the_order_of_labels_does_not_matter(number, seed):
     assert (found is None) == (mixed is None)
     if found is not None:
         assert mixed.value == pytest.approx(found.value, rel=WITHIN, abs=1e-9)
+
+
+@pytest.mark.parametrize("number", [39, 72])
+def test_a_search_that_counts_its_work_gives_the_same_answer_in_any_order_of_labels(number):
+    counts, epsilon = random_counts(number)
+    rng = np.random.default_rng(number)
+    mixed = counts[rng.permutation(len(counts))][:, rng.permutation(counts.shape[1])]
+    first, second = (
+        most_informative(sf.ChiSquareBall(sf.Joint.from_counts(x)), epsilon, Budget.counted(0.15)) for x in (counts, mixed)
+    )
+    assert second.value == pytest.approx(first.value, rel=1e-9)
+
+
+@given(st.integers(0, 10**6), st.integers(0, 100))
+def test_the_canonical_order_of_a_table_does_not_depend_on_its_labels(number, seed):
+    counts, rng = random_counts(number)[0], np.random.default_rng(seed)
+    mixed = counts[rng.permutation(len(counts))][:, rng.permutation(counts.shape[1])]
+    a, b = (x[np.ix_(*canonical(x))] for x in (counts, mixed))
+    assert np.array_equal(np.sort(a.sum(1)), np.sort(b.sum(1)))
+    if len(np.unique(counts.sum(1))) == len(counts) and len(np.unique(counts.sum(0))) == counts.shape[1]:
+        assert np.array_equal(a, b)
+
+
+def test_too_little_time_for_a_search_leaves_the_best_closed_form():
+    joint = sf.Joint.from_counts(np.random.default_rng(0).multinomial(10**5, np.full(60, 1 / 60)).reshape(2, 30))
+    ball = sf.ChiSquareBall(joint)
+    for method in ("polyopt", "ballopt"):
+        found = sf.design(ball, 3.0, method, time_limit=0.01)
+        assert found.value >= sf.design(ball, 3.0, "grr").value * (1 - 1e-6), method
+
+
+def test_a_limit_is_kept_with_the_proof_where_rows_could_hardly_be_listed():
+    counts = np.random.default_rng(0).multinomial(10**7, np.random.default_rng(1).dirichlet(np.full(400, 0.5))).reshape(20, 20)
+    started = time.thread_time()
+    found = sf.design(sf.ChiSquareBall(sf.Joint.from_counts(counts)), 1.0, "ballopt", time_limit=1.5)
+    assert time.thread_time() - started <= 1.1 * 1.5 + 1.0
+    assert found.certificate.level <= 1.0 and found.value > 0.5 * found.bound
 
 
 def test_a_design_that_begins_with_another_keeps_no_less():

@@ -18,7 +18,7 @@ from sfumato.mechanism import Constant, Law, Layout, Mechanism, Table
 from sfumato.optimise.bound import bound
 from sfumato.optimise.budget import FREE, Budget, Progress
 from sfumato.optimise.cone import Coordinates
-from sfumato.optimise.informative import GAP, LISTED, most_informative, widest
+from sfumato.optimise.informative import GAP, LISTED, listable, most_informative, widest
 from sfumato.optimise.product.layout import Arrangement
 from sfumato.optimise.product.profiles import capped
 from sfumato.optimise.product.two_level import Profile
@@ -26,18 +26,21 @@ from sfumato.optimise.starts import Simplices, best_at_a_point
 from sfumato.uncertainty import ChiSquareBall, Custom, RenyiBall
 
 LISTED_CELLS = 1_000_000  # |Y|·|X| up to which a design is kept as a table; beyond, as a layout
-SECONDS, EACH, MOST = 3.0, 0.1, 60.0  # of a design when no time_limit is given: at least, for each cell, at most
-SEARCH, WIDE_SEARCH = 0.55, 0.5  # of the time; what is left is for the bound, sealing and certifying
-BOUND = 0.75  # of what the search leaves
+SECONDS, EACH, MOST = 3.0, 0.2, 60.0  # of a design when no time_limit is given: at least, for each cell, at most
+SEARCH, WIDE_SEARCH = 0.55, 0.8  # of the time beside the proof; what is left is for the bound
+PROVED = 4e-7  # seconds of a proof for each output, pair of secrets and value
+LAID, WEIGHED = 1e-4, 5e-7  # the same for each cell of a layout, and for each cell and secret
+BETTER = 1e-9  # relative: rounding of two sums
+BOUND = 0.9  # of what the search leaves, the proof having its own
 
 
 def budget_of(task: Task, time_limit: float | None, progress: Progress | None) -> Budget:
-    """The time of a whole design: by the clock on the wall where somebody says it, else of work."""
+    """The time of a whole design: by the clock on the wall where somebody says it, else of counted work."""
     if time_limit is not None and not time_limit > 0:
         raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}.")
     if time_limit is not None:
         return Budget.of(time_limit, progress)
-    return Budget.of_work(min(SECONDS + EACH * task.rows * task.joint.useful.size, MOST), progress)
+    return Budget.counted(min(SECONDS + EACH * task.rows * task.joint.useful.size, MOST), progress)
 
 
 def _checked(task: Task, method: str) -> None:
@@ -51,22 +54,17 @@ def _checked(task: Task, method: str) -> None:
         raise InputError("fewer than two secrets occur in the table: there is nothing to tell apart.")
 
 
-def _starts(task: Task) -> list[Floats]:
-    """Rows of the closed forms; those too large to list compete as whole designs where `auto` compares."""
+def _closed(task: Task) -> list[Draft]:
+    """The closed forms that keep the promise."""
     drafts: list[Callable[..., Draft]] = [srr, ir, grr] if task.reads == "both" else [grr]
-    out = []
-    for closed in drafts:
-        rows = closed(task).law.matrix()
-        if rows is not None:
-            out.append(np.asarray(rows[rows.sum(1) > 0], float))
-    return out
+    return [closed(task) for closed in drafts]
 
 
-def _others(task: Task, starts: Sequence[Mechanism]) -> list[Floats]:
-    """Rows of other mechanisms for the same inputs, as far as they are listed."""
+def _rows(task: Task, laws: Sequence[Law]) -> list[Floats]:
+    """Rows of laws for the inputs of this table, as far as they are listed."""
     inputs, out = task.joint.useful.size * task.rows, []
-    for mechanism in starts:
-        rows = mechanism.law.matrix()
+    for law in laws:
+        rows = law.matrix()
         if rows is not None and rows.shape[1] != inputs:
             raise InputError(f"a start has {rows.shape[1]} inputs, this table {inputs}; give designs of this table.")
         if rows is not None:
@@ -90,7 +88,7 @@ def ballopt(
         raise InputError("ballopt needs a set that names its worst distributions; a custom set only gives ranges.")
     given = None if profile is None else replace(capped(task.epsilon, task.at_most), drop=profile[0], power=profile[1])
     budget = budget_of(task, time_limit, progress)
-    return _drafted(task, "ballopt", task.within, gap, budget, given, quick, _others(task, starts))
+    return _drafted(task, "ballopt", task.within, gap, budget, given, quick, _rows(task, [x.law for x in starts]))
 
 
 def polyopt(
@@ -118,21 +116,33 @@ def _drafted(
     if task.epsilon == 0:
         law: Law = Constant(task.rows, task.joint.useful.size)
         return Draft(law, method, notes=("ε = 0: the output ignores the input",))
-    started, search = budget.clock(), FREE if quick else budget.part(SEARCH)
-    listed = task.reads == "useful" or len(Coordinates.of(task.joint).p) <= LISTED
-    if listed:
+    (S, U), closed, started = task.joint.shape, _closed(task), budget.clock()
+    wide = isinstance(inner, (ChiSquareBall, RenyiBall)) and task.reads == "both"  # may be a layout
+    whole, own = budget, float("inf")
+    budget = budget.less(PROVED * S * U * S * (S - 1) * U)
+    search = FREE if quick else budget.part(SEARCH)
+    if listable(inner, task.reads, search) or (not wide and len(Coordinates.of(task.joint, task.reads).p) <= LISTED):
         found = most_informative(
-            inner, task.epsilon, search, reads=task.reads, starts=_starts(task), others=others, profile=profile,
-            gap=gap, quick=quick, at_most=task.at_most,
+            inner, task.epsilon, search, reads=task.reads, starts=_rows(task, [x.law for x in closed]), others=others,
+            profile=profile, gap=gap, quick=quick, at_most=task.at_most,
         )
-        law = Table(found.rows, task.rows)
-        value, notes = found.value, found.notes
+        law, value, notes, own = Table(found.rows, task.rows), found.value, found.notes, found.bound
         details["stages"] = found.stages
-        own = found.bound
-    else:
-        law, value, notes, used = _wide(task, inner, budget, profile)
+    elif wide:
+        budget, search = whole.less(S * U * (LAID + WEIGHED * S)), whole.part(WIDE_SEARCH)
+        law, value, notes, used = _wide(task, inner, search, profile)
         details["profile"] = (used.drop, used.power)
-        own = float("inf")
+    else:
+        raise InputError(
+            f"this table has {task.joint.p.size:,} cells, too many for this set or method; use ballopt over a ball."
+        )
+    if inner is not task.within:
+        closed = closed[-1:]  # grr compares any two inputs, so it is in every family; the others may be outside
+    for other in closed if task.at_most is None else []:
+        kept = other.value(task)
+        if kept > value * (1.0 + BETTER):
+            law, value = other.law, kept
+            notes = [*notes, f"{other.method} keeps more than what was found in the time: it is taken"]
     if search.over:
         notes = [*notes, "stopped at the time limit: the best design so far"]
     most = 1.0 + (budget.clock() - started)  # no longer than the search took, and a second
@@ -148,15 +158,12 @@ def _drafted(
 def _wide(
     task: Task, inner: Any, budget: Budget, profile: Profile | None
 ) -> tuple[Law, float, list[str], Profile]:
-    """Rows that cannot be listed: a layout for the secrets that occur, a constant for the others."""
-    if not isinstance(inner, (ChiSquareBall, RenyiBall)) or task.reads != "both":
-        raise InputError(
-            f"this table has {task.joint.p.size:,} cells, too many for this set or method; use ballopt over a ball."
-        )
+    """Rows that are not listed: a layout for the secrets that occur, a constant for the others."""
     p = task.joint.p
     seen = np.flatnonzero(p.sum(1) > 0)
     smaller = inner.around(Joint.from_probabilities(p[seen], n=task.joint.n))
-    layout, used = widest(smaller, task.epsilon, budget.part(WIDE_SEARCH), profile, task.at_most)
+    each = p.shape[1] * (LAID + WEIGHED * len(p))
+    layout, used = widest(smaller, task.epsilon, budget, profile, task.at_most, each)
     value = layout.value(p[seen])
     if len(seen) < len(p):
         at = {int(s): i for i, s in enumerate(seen)}

@@ -53,3 +53,15 @@ def greatest_gap(high: Floats, low: Floats, factor: Any) -> Floats:
     top[i, at], bottom[j, at] = -np.inf, np.inf
     crossed = np.maximum(top.max(0) - factor * low[j, at], high[i, at] - factor * bottom.min(0))
     return np.asarray(np.where(i == j, crossed, direct))
+
+
+def canonical(p: Floats) -> tuple[Ints, Ints]:
+    """Rows and columns by their shares, ties by what is in them and where: labels do not change this order."""
+
+    def by(table: Floats) -> Ints:
+        keys = np.sort(table, axis=1).round(15)
+        return np.lexsort((*table.T[::-1], *keys.T, -table.sum(1).round(15)))
+
+    rows, columns = by(np.sort(p, axis=1)), by(np.sort(p.T, axis=1))
+    columns = columns[by(p[rows].T[columns])]
+    return rows[by(p[rows][:, columns])], columns

@@ -15,6 +15,7 @@ from scipy import sparse
 
 from sfumato.joint import Joint
 from sfumato.optimise.arrays import Floats, Ints
+from sfumato.optimise.budget import NUMBER, spend
 from sfumato.uncertainty.sets import UncertaintySet
 from sfumato.uncertainty.stated import Anything
 
@@ -199,6 +200,7 @@ class RatioCone:
     NEARLY = 1e-2  # of the split, for loose pairs: a pair near the worst is as good a cut
     DOUBT = 2e-2  # nats by which the screen may be off
     AT_ONCE = 4e6  # numbers in memory
+    SEARCHED, SCREENED = 600, 100  # passes over the values of all pairs, and over those of all secrets and splits
 
     def __init__(
         self, within: UncertaintySet, epsilon: float, reads: str = "both", at_most: float | None = None, *,
@@ -219,6 +221,13 @@ class RatioCone:
         self.secrets = np.concatenate([seen, empty])
         self.part = np.sin(np.linspace(0.0, np.pi / 2, nodes)) ** 2 if spread else np.ones(1)
 
+    def cost(self, rows: int) -> float:
+        """Seconds that it takes to repair so many rows: they are looked at twice, before and after the mixing."""
+        count, U = len(self.secrets), self.within.joint.shape[1]
+        few = min(count * (count - 1), 2 * self.most)
+        screen = 0 if few < 2 * self.most or not self.screening else self.SCREENED * count * len(self.part)
+        return 2.0 * rows * NUMBER * 2 * U * (screen + self.SEARCHED * few)
+
     def cells(self, x: Floats) -> Floats:
         """Rows over all cells [y, s, u]."""
         return self.coordinates.full(x).reshape(-1, *self.within.joint.shape)
@@ -237,6 +246,7 @@ class RatioCone:
             return Cuts(y, np.zeros((0, len(self.coordinates.p))), np.zeros(0))
         close = {"close": self.NEARLY} if loose else {}
         found = self.within.pairs(v[y, s1], v[y, s2], s1, s2, **close)
+        spend(self.SEARCHED, 2 * len(y) * U)
         excess = (found.first * v[y, s1]).sum(1) - self.E * (found.second * v[y, s2]).sum(1)
         k = np.flatnonzero(excess > -room)
         normal = np.zeros((len(k), S, U))
@@ -266,9 +276,10 @@ class RatioCone:
         neighbours says more.
         """
         values, s = self.cells(x)[:, self.secrets, None, :], self.secrets[:, None]
-        spent = self.within.budget * self.part  # type: ignore[attr-defined]
+        taken = self.within.budget * self.part  # type: ignore[attr-defined]
+        spend(self.SCREENED, 2 * values.size * len(taken))
         means = self.within.means  # type: ignore[attr-defined]
-        top, low = means(values, s, spent, close=self.ROUGH), -means(-values, s, spent, close=self.ROUGH)
+        top, low = means(values, s, taken, close=self.ROUGH), -means(-values, s, taken, close=self.ROUGH)
         step = max(1, int(self.AT_ONCE / (len(self.part) * len(self.secrets) ** 2)))
         parts = [_peak(top[i : i + step], self.E * low[i : i + step]) for i in range(0, len(x), step)]
         return np.concatenate(parts)

@@ -16,30 +16,32 @@ import numpy as np
 
 from sfumato.joint import Joint
 from sfumato.optimise.anywhere import FreeRows
-from sfumato.optimise.arrays import Floats, xlogx
+from sfumato.optimise.arrays import Floats, canonical, xlogx
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.cone import MARGIN, RatioCone, repaired, settled
+from sfumato.optimise.cone import MARGIN, Coordinates, RatioCone, repaired, settled
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
-from sfumato.optimise.master import InformationAim, mixed_again
+from sfumato.optimise.master import InformationAim, last_rows, mixed_again
 from sfumato.optimise.moves import mover
 from sfumato.optimise.outside import NUMBERS, RAYS, meet
 from sfumato.optimise.product.blocks import Families, ProductMover, safe, two_level
 from sfumato.optimise.product.layout import Arrangement
 from sfumato.optimise.product.profiles import OutOfTime, capped, climbed, liked
 from sfumato.optimise.product.two_level import Profile
-from sfumato.optimise.search import Move, Tangents, improve
+from sfumato.optimise.search import FEWEST, SHARE, Move, Tangents, improve
 from sfumato.optimise.starts import merged
 
 LISTED = 600  # numbers in a row up to which rows are listed: the master is a dense programme with so many equations
-PRODUCT, FEW, PRICES, COARSE, OUTSIDE = 0.6, 0.15, 0.35, 0.3, 0.6  # of the time left: designs under profiles, with many
+PRODUCT, FEW, PRICES, COARSE, OUTSIDE = 0.6, 0.15, 0.35, 0.6, 0.6  # of the time left: designs under profiles, with many
 # or few secrets, rows by price, coarser tables, cuts from outside
 GAP = 1e-4  # relative, between value and bound, at which neither is worked on any more
+MOVED = 0.5  # of the time left, where moves are cheap: before anything else
 SEEN = 0.7  # of the time: the table without secrets that never occur
 FEW_RAYS = 12_000  # where the work shall be small and the same on every machine
 QUICK_RAYS = 20_000  # where no smaller gap is asked for
 SPIKES, ROUNDS = 600, 2  # sets that rows under a cap begin from, and how often prices are taken anew in between
 MANY = 4  # cells for each pair of secrets from which coarser tables are begun with
 PRICED = 3  # profiles under which rows are made by price at a time
+LIKED = 0.3  # the same: to find a profile by a relaxation
 SCAN, SCANNED = 0.6, 14  # profiles whose designs are compared: of the time for them, and at most
 FLAT = 0.05  # of E − 1: the drop of a profile that is compared with the one that a relaxation likes
 
@@ -60,15 +62,18 @@ class Chain:
 
     def __init__(
         self, within: Any, epsilon: float, reads: str, budget: Budget, *, gap: float = GAP,
-        profile: Profile | None = None, quick: bool = False, at_most: float | None = None,
+        profile: Profile | None = None, quick: bool = False, at_most: float | None = None, bounding: bool = True,
     ) -> None:
-        self.quick, self.at_most = quick, at_most
-        self.within, self.epsilon, self.reads, self.budget, self.gap = within, epsilon, reads, budget, gap
+        self.quick, self.at_most, self.bounding = quick, at_most, bounding  # the last: whether a bound is of any use
+        self.within, self.epsilon, self.reads, self.gap = within, epsilon, reads, gap
         self.bound = float("inf")
         self.spare = MARGIN if hasattr(within, "extreme") else 0.0  # simplices enclose the set: room enough for sealing
         self.cone = RatioCone(within, epsilon + self.spare, reads, at_most)
+        self.last = RatioCone(within, epsilon + self.spare, reads, at_most, closely=True)
         self.coordinates = self.cone.coordinates
+        self.budget = budget.less(self.last.cost(last_rows(len(self.coordinates.p))))
         self.master = InformationAim(self.coordinates)
+        self.tangents = Tangents(self.cone, self.master)
         self.stages: dict[str, float] = {}
         self.notes: list[str] = []
         self.profiles: list[Profile] = [] if profile is None else [profile]
@@ -90,27 +95,50 @@ class Chain:
         """Whether secrets are few beside the cells: merging pays, and blocks of one secret at a time tell little."""
         return int((self.within.joint.p > 0).sum()) >= MANY * len(self.seen) ** 2
 
+    @property
+    def merges(self) -> bool:
+        """Whether the search begins with a coarser table."""
+        cells = int((self.within.joint.p > 0).sum())
+        if self.quick or self.given or self.reads != "both" or not hasattr(self.within, "around"):
+            return False
+        return self.few and cells > 2 * len(self.seen) + 2 and not (self.at_most and cells <= NUMBERS)
+
+    @property
+    def cheap(self) -> bool:
+        """Whether a turn of moves from any start takes a small part of the time: then nothing else finds more."""
+        if self.quick or self.given or self.cone.free or self.cone.cap is not None:
+            return False
+        return FEWEST * self.tangents.cost <= SHARE * self.budget.left
+
     def run(self, starts: Sequence[Floats], others: Sequence[Floats] = ()) -> InformativeRows:
         """Every stage while there is time; interrupting ends with the best so far."""
+        self._stages(starts, others)
+        return self._finished()
+
+    def _stages(self, starts: Sequence[Floats] = (), others: Sequence[Floats] = ()) -> None:
         try:
             for start in starts:
                 self._try("starts", partial(self._pool, start))
             for rows in others:
                 self._try("others", partial(self._pool, rows, steep=True))
+            if self.merges:
+                self._try("coarser", self._coarser)
+            elif self.cheap:
+                self._try("first moves", partial(self._moves, MOVED))
             if self.shared:
                 self._try("product", self._products)
             if not self.given:
                 if self.values:
-                    self._try("prices", lambda: improve(self.master, [self._priced], self.budget.part(PRICES)))
+                    share = FEW if self.few else PRICES
+                    self._try("prices", lambda: improve(self.master, [self._priced], self.budget.part(share)))
                 if self.at_most is not None:
                     self._try("spikes", self._spikes)
-                self._try("outside", self._outside)
+                if self.bounding:
+                    self._try("outside", self._outside)
                 if not self.quick and self.bound - self.master.value > self.gap * self.master.value:
-                    self._try("coarser", self._coarser)
                     self._try("moves", self._moves)
         except KeyboardInterrupt:
             self.notes.append("interrupted: the best design so far")
-        return self._finished()
 
     def _try(self, name: str, stage: Callable[[], object]) -> None:
         try:
@@ -138,7 +166,8 @@ class Chain:
         small = len(self.coordinates.p) <= NUMBERS or self.few  # met from outside, or moved from coarser ones
         budget = self.budget.part(FEW if self.few else PRODUCT)
         if self.within.budget > 0:
-            first, scan = liked(self.within, p, self.epsilon, self.at_most)[0], budget.part(SCAN)
+            first = liked(self.within, p, self.epsilon, self.at_most, budget.part(LIKED))[0]
+            scan = budget.part(SCAN)
 
             def rough(profile: Profile) -> float:
                 if profile not in self.values:
@@ -169,7 +198,7 @@ class Chain:
         x = self.coordinates.taken(two_level(self._families(profile), budget).rows())
         theta = x @ self.coordinates.p
         x, theta = self.coordinates.unit(x[theta > 0]), theta[theta > 0]
-        steep = settled(self.cone, x)
+        steep = settled(self.cone, x) if self.cone.cost(len(x)) <= self.budget.left else x
         self.values[profile] = float(_weights(theta, x, steep) @ (xlogx(steep) @ self.coordinates.p))
         self.master.add(steep)
 
@@ -194,28 +223,23 @@ class Chain:
     def _coarser(self) -> None:
         """The rows of a table with half as many cells, found in the same way, spread over this one."""
         joint = self.within.joint
-        cells, secrets = int((joint.p > 0).sum()), len(self.seen)
-        if self.reads != "both" or cells <= 2 * secrets + 2 or not hasattr(self.within, "around"):
-            return
-        if not self.few or (self.at_most and cells <= NUMBERS):
-            return
-        groups = merged(joint, (cells - secrets) // 2)
+        groups = merged(joint, (int((joint.p > 0).sum()) - len(self.seen)) // 2)
         below = Chain(
-            self.within.around(groups.joint), self.epsilon, self.reads, self.budget.part(COARSE), at_most=self.at_most
+            self.within.around(groups.joint), self.epsilon, self.reads, self.budget.part(COARSE), at_most=self.at_most,
+            bounding=False,
         )
-        below._coarser()
-        below._moves()
+        below._stages()
         self.notes += below.notes
         self._pool(groups.spread(below.coordinates.full(below.master.used()[0])))
 
-    def _moves(self) -> None:
-        moves: list[Move] = [Tangents(self.cone, self.master)]
+    def _moves(self, share: float = 1.0) -> None:
+        moves: list[Move] = [self.tangents]
         if self.cone.free and self.cone.cap is not None:
             free = FreeRows(self.cone.cap, self.coordinates.p)
             moves = [lambda _, budget: free.rows(self.master.prices, budget)]
         elif self.values:
             moves = [self._priced, *moves]
-        improve(self.master, moves, self.budget)
+        improve(self.master, moves, self.budget.part(share))
 
     def _spikes(self) -> None:
         """Under a cap rows have one tall number or a few, and which is for no slope to find: rows that are tall on sets
@@ -258,8 +282,7 @@ class Chain:
 
     def _finished(self) -> InformativeRows:
         """The rows in use and those nearly in use, private to the last pair, mixed once more."""
-        last = RatioCone(self.within, self.epsilon + self.spare, self.reads, self.at_most, closely=True)
-        x, theta = mixed_again(last, self.master).used()
+        x, theta = mixed_again(self.last, self.master).used()
         rows = self.coordinates.full(theta[:, None] * x)
         value = float(theta @ (xlogx(x) @ self.coordinates.p))
         return InformativeRows(rows / rows.sum(0), value, self.bound, self.stages, self.notes)
@@ -285,7 +308,7 @@ def most_informative(
     The table is put into an order of its own first, so that the answer does not depend on the order of its labels.
     """
     joint = within.joint
-    (S, U), (s, u) = joint.shape, _order(joint.p)
+    (S, U), (s, u) = joint.shape, canonical(joint.p)
     if hasattr(within, "around"):
         within = within.around(Joint.from_probabilities(joint.p[s][:, u], n=joint.n))
     else:
@@ -295,6 +318,7 @@ def most_informative(
         return np.asarray(x.reshape(-1, S, U)[:, s][:, :, u].reshape(len(x), -1) if reads == "both" else x[:, u])
 
     first = [ordered(x, s, u) for x in starts]
+    first = [x[np.lexsort(x.round(12).T)] for x in first]
     seen = within.joint.p_secret > 0
     if reads == "both" and 1 < seen.sum() < S and hasattr(within, "around"):
         first.append(_without_empty(within, seen, epsilon, budget.part(SEEN), first, profile, at_most))
@@ -313,25 +337,28 @@ def _without_empty(
     joint, (S, U) = within.joint, within.joint.shape
     smaller = within.around(Joint.from_probabilities(joint.p[seen], n=joint.n))
     some = [x.reshape(-1, S, U)[:, seen].reshape(len(x), -1) for x in starts]
-    found = Chain(smaller, epsilon, "both", budget, profile=profile, at_most=at_most).run(some)
+    found = Chain(smaller, epsilon, "both", budget, profile=profile, at_most=at_most, bounding=False).run(some)
     out = np.repeat((found.rows @ joint.p[seen].ravel())[:, None], S * U, axis=1).reshape(-1, S, U)
     out[:, seen] = found.rows.reshape(len(found.rows), -1, U)
     return np.asarray(out.reshape(len(out), -1))
 
 
+def listable(within: Any, reads: str, budget: Budget) -> bool:
+    """Whether rows are few enough to be listed, and time suffices to make them private to the last pair twice over."""
+    numbers = len(Coordinates.of(within.joint, reads).p)
+    if numbers > LISTED:
+        return False
+    return 2.0 * RatioCone(within, 1.0, reads, closely=True).cost(last_rows(numbers)) <= budget.left
+
+
 def widest(
-    within: Any, epsilon: float, budget: Budget, profile: Profile | None = None, at_most: float | None = None
+    within: Any, epsilon: float, budget: Budget, profile: Profile | None = None, at_most: float | None = None,
+    each: float = 0.0,
 ) -> tuple[Arrangement, Profile]:
-    """A layout for a table whose rows cannot be listed: two-level blocks under the profile that a relaxation likes."""
+    """A layout for a table whose rows are not listed: two-level blocks under the profile that a relaxation likes.
+
+    `each` are the seconds that a secret with more than constants costs later.
+    """
     p = within.joint.p
-    chosen = liked(within, p, epsilon, at_most)[0] if profile is None else profile
-    return safe(two_level(Families(within, p, epsilon, chosen), budget), within, p, epsilon), chosen
-
-
-def _order(p: Floats) -> tuple[Any, Any]:
-    """Secrets and useful values by their shares, ties by what is in them."""
-    def by(table: Floats) -> Any:
-        keys = np.sort(table, axis=1).round(15)
-        return np.lexsort((*keys.T, -table.sum(1).round(15)))
-
-    return by(p), by(p.T)
+    chosen = liked(within, p, epsilon, at_most, budget.part(LIKED))[0] if profile is None else profile
+    return safe(two_level(Families(within, p, epsilon, chosen), budget, each=each), within, p, epsilon), chosen

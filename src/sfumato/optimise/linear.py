@@ -10,12 +10,14 @@ import numpy as np
 from scipy import sparse
 
 from sfumato.optimise.arrays import Floats, Ints
+from sfumato.optimise.budget import spend
 
 # --- hiGHS kept warm between solves. Knows nothing of privacy ---------------------------------------------------------
 
 
 INFINITY = highspy.kHighsInf
 DUAL, PRIMAL = 1, 4  # simplex strategies: new rows leave a basis dual feasible, new columns and costs primal
+PASSES = 60  # over the entries of a programme: to hand it over, to read it, and for each iteration one more
 FEASIBLE = 1e-9  # of HiGHS: what it answers is checked by weak duality or mended, so this only has to be small
 
 
@@ -112,8 +114,9 @@ class LinearProgramme:
             self.h.clearSolver()
             self.option("simplex_strategy", DUAL)
             self.h.run()
-        sol = self.h.getSolution()
-        value = float(self.h.getInfo().objective_function_value)
+        sol, told = self.h.getSolution(), self.h.getInfo()
+        spend(PASSES + max(told.simplex_iteration_count, 0), self.h.getNumNz())
+        value = float(told.objective_function_value)
         empty = self.h.getModelStatus() == highspy.HighsModelStatus.kInfeasible
         return Solution(self._optimal, value, np.array(sol.col_value), np.array(sol.row_dual), bool(empty))
 

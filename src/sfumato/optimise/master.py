@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from sfumato.optimise.arrays import Floats, xlogx
+from sfumato.optimise.budget import spend
 from sfumato.optimise.cone import Cone, Coordinates, repaired
 from sfumato.optimise.linear import DUAL, INFINITY, PRIMAL, LinearProgramme, Solution
 
@@ -33,7 +34,7 @@ class InformationAim:
         self.lp = LinearProgramme(np.zeros(0), np.zeros(0), np.zeros(0), maximise=True, warm=True)
         self.lp.add(sparse.csr_matrix((n, 0)), np.ones(n), np.ones(n))
         self.rows, self.gains, self.theta = np.zeros((0, n)), np.zeros(0), np.zeros(0)
-        self.value = -np.inf
+        self.value, self.fresh = -np.inf, True  # whether rows came in since the last mixture
         self.dual = np.zeros(n)
         self.centre: Floats | None = None
         self.prices = np.zeros(n)
@@ -46,7 +47,7 @@ class InformationAim:
         gains = xlogx(rows) @ self.p
         self.lp.add_columns(gains, np.zeros(len(rows)), np.full(len(rows), INFINITY), rows.T)
         self.rows, self.gains = np.concatenate([self.rows, rows]), np.append(self.gains, gains)
-        self.theta = np.append(self.theta, np.zeros(len(rows)))
+        self.theta, self.fresh = np.append(self.theta, np.zeros(len(rows))), True
 
     def solve(self) -> float:
         """Mix the pool best; the value never falls.
@@ -54,7 +55,9 @@ class InformationAim:
         HiGHS's primal simplex may call a mixture optimal whose columns do not sum to 1 (where rows are there twice):
         then the programme is solved once more from nothing.
         """
-        found = self.lp.solve(PRIMAL)
+        if not self.fresh:
+            return self.value
+        found, self.fresh = self.lp.solve(PRIMAL), False
         if not self._met(found):
             self.lp.h.clearSolver()
             found = self.lp.solve(DUAL)
@@ -75,7 +78,7 @@ class InformationAim:
         """Rows in use and some more that the programme would take next: for a last mixture after a repair."""
         worth = self.gains - self.rows @ self.dual
         worth[self.theta > USED] = np.inf
-        return self.rows[np.argsort(-worth)[: len(self.p) + min(len(self.p), BESIDE)]]
+        return self.rows[np.argsort(-worth)[: last_rows(len(self.p))]]
 
     def steer(self) -> Floats:
         """New prices, and the rows from which moves begin."""
@@ -125,6 +128,11 @@ class InformationAim:
         self.rows, self.gains, self.theta = self.rows[stay], self.gains[stay], self.theta[stay]
 
 
+def last_rows(numbers: int) -> int:
+    """How many rows the last mixture begins with."""
+    return numbers + min(numbers, BESIDE)
+
+
 def mixed_again(cone: Cone, master: InformationAim) -> InformationAim:
     """The rows in use and those nearly in use, made private to the last worst case, and mixed once more."""
     last = InformationAim(master.coordinates)
@@ -136,6 +144,7 @@ def mixed_again(cone: Cone, master: InformationAim) -> InformationAim:
 def _proximal(V: Floats, gains: Floats, centre: Floats, p: Floats, bold: float) -> tuple[Floats, float, Floats]:
     """Prices, the greatest reduced gain, and the weight of each row at the optimum; scaled by p, which may be 0."""
     k, n = V.shape
+    spend(300 + 12 * n, V.size)  # about a dozen steps of the interior method
     scale = np.maximum(p, 1e-9)
     settings = clarabel.DefaultSettings()
     settings.verbose, settings.tol_gap_rel, settings.tol_feas = False, 1e-6, 1e-7

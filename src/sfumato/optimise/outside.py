@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.optimise.arrays import Floats, entropy, xlogx
-from sfumato.optimise.budget import Budget
+from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.cone import Cone, repaired
 from sfumato.optimise.funnel.rays import Degenerate, SimpleCone, TooManyRays
 from sfumato.optimise.linear import best_cover
@@ -46,6 +46,7 @@ class Outside:
         while len(rows) and not self.full and self.count < FACETS and not self.budget.over:
             lost = np.count_nonzero(self.cone.vectors @ rows.T > 0.0, axis=0)
             at = int(lost.argmax())
+            spend(35 + 2 * len(rows), self.cone.vectors.size)
             if lost[at] == 0:
                 break
             made += self._apply(rows[at])

@@ -155,7 +155,7 @@ class Known:
 
     budget = 0.0
 
-    def masses(self, w: Floats, share: float, spent: Floats) -> tuple[Floats, Floats]:
+    def masses(self, w: Floats, share: float | Floats, spent: Floats) -> tuple[Floats, Floats]:
         return w, w
 
 

@@ -104,7 +104,7 @@ class ChiSquareBall:
         c = np.broadcast_to(spread_of(spent, mass), shape)
         return greatest_mean(np.broadcast_to(values, whole), np.broadcast_to(q, whole), c, None, close).value
 
-    def masses(self, w: Floats, share: float, spent: Floats) -> tuple[Floats, Floats]:
+    def masses(self, w: Floats, share: float | Floats, spent: Floats) -> tuple[Floats, Floats]:
         """Least and greatest R(H), P̂(H|s) = w, for a secret of this share that takes `spent` of the slack."""
         return mass_range(w, spread_of(spent, share))
 

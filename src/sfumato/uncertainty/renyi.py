@@ -142,7 +142,7 @@ class RenyiBall:
         whole, limit = (*shape, values.shape[-1]), np.broadcast_to(divergence_at(spent, mass, self.alpha), shape)
         return greatest_mean(np.broadcast_to(values, whole), np.broadcast_to(q, whole), limit, self.alpha).value
 
-    def masses(self, w: Floats, share: float, spent: Floats) -> tuple[Floats, Floats]:
+    def masses(self, w: Floats, share: float | Floats, spent: Floats) -> tuple[Floats, Floats]:
         """Least and greatest R(H), P̂(H|s) = w, for a secret of this share that takes `spent` of the budget."""
         return self._masses(w, divergence_at(spent, share, self.alpha))
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.optimise.arrays import Floats
+from sfumato.optimise.arrays import Floats, canonical
 from sfumato.optimise.bound.point import chain, point
 from sfumato.optimise.bound.slack import Slack
 from sfumato.optimise.bound.split import split
@@ -55,6 +55,7 @@ def bound(
     """
     live = p[p.sum(axis=1) > 0]
     live = live[:, live.sum(axis=0) > 0] / live.sum()
+    live = live[np.ix_(*canonical(live))]
     found = {"point": _outward(point(live, epsilon))}
     slack = Slack.of(within)
     if slack is not None and slack.total > 0.0 and len(live) > 1 and epsilon < HIGHEST:

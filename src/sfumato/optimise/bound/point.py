@@ -10,7 +10,7 @@ from sfumato.optimise.arrays import Floats, entropy, xlogx
 from sfumato.optimise.bound.pricing import Queries
 from sfumato.optimise.bound.slack import Slack
 from sfumato.optimise.bound.strand import STRAND, BoundStrand, height
-from sfumato.optimise.budget import FREE, Budget
+from sfumato.optimise.budget import FREE, Budget, spend
 from sfumato.optimise.linear import DUAL, INFINITY, LinearProgramme
 
 # --- the bound at P̂ alone: H(U|S) + max I(S;Y), which no mechanism that is ε-private at P̂ exceeds -------------------
@@ -84,6 +84,7 @@ class _Prices:
     def best(self, price: Floats) -> tuple[Floats, Floats]:
         """For every subset of the listed the best price over x, and the row with the rest's mean height."""
         E, rest = self.E, float(self.mass[-1])
+        spend(20, self.sets.size)
         fixed = self.held * E * np.log(E) - self.sets @ (self.mass[:-1] * price[:-1]) * (E - 1.0)
         slope = float(E * np.log(E) - (E - 1.0) * price[-1])  # of the gain in x, before φ(z)
         level = np.exp(min(slope / (E - 1.0) - 1.0, 700.0))  # z at which φ rises as fast
@@ -107,7 +108,7 @@ class Detail(BoundStrand):
     prices y, and c·Σ q(φ(w) − y·w) = Σ q(φ(v) − y·v) − φ(c), where φ(c) ≥ (1 + log c*)c − c* for every c*.
     """
 
-    MEANS = 8
+    MEANS = 32  # a block of c loses by the tangent of φ and by dividing by c, in proportion to its width
 
     def _gained(self, blocks: Floats, gain: Floats) -> tuple[Floats, Floats]:
         c = blocks @ self.q

@@ -8,6 +8,7 @@ one separable concave constraint, and weak duality bounds the worth Σ q(φ(w) �
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from scipy import sparse
 
 from sfumato.optimise.arrays import DUST, Bools, Floats, Ints, xlogx
 from sfumato.optimise.bound.slack import curve, reach
-from sfumato.optimise.budget import FREE, Budget
+from sfumato.optimise.budget import FREE, Budget, spend
 from sfumato.optimise.linear import INFINITY, LinearProgramme
 
 NODES = 32  # at which the scalar functions are known; between them they lie below a chord and a stated bump
@@ -245,6 +246,7 @@ class _Dual:
 
     def __init__(self, block: Block, items: Items, asked: Queries) -> None:
         self.q, self.items, self.price = block.q, items, asked.tilt[items.query]
+        spend(80, items.low.size * NODES)
         level, first = asked.level[items.query], asked.first[items.query]
         low, high = np.maximum(items.low, 1.0 - 1.0 / asked.stretch), items.high
         self.mean = 1.0 + asked.stretch * (items.mean - 1.0)
@@ -266,25 +268,36 @@ class _Dual:
             self.h[side, at] = _far_end(x, items.rho[at, side][:, None, None], block.order)
         self.tilt = np.where(on, SIGN * items.kappa, 0.0) / asked.stretch
 
-    def _worth(self, x: Floats, y: Floats, which: Ints) -> tuple[Floats, Floats]:
+    def of(self, which: Ints) -> _Dual:
+        """That of some of the items; of what `at` looks at alone."""
+        if len(which) == len(self.k):
+            return self
+        some = copy(self)
+        some.phi, some.v, some.h, some.k = self.phi[which], self.v[which], self.h[:, which], self.k[which]
+        some.mean, some.tilt, some.price = self.mean[which], self.tilt[which], self.price[which]
+        return some
+
+    def _worth(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """φ − (y + η)w + ωH at the nodes, and η = η' − Σ ωϰ·sign."""
-        eta = x[:, 2] - (x[:, :2] * self.tilt[which]).sum(1)
-        worth = self.phi[which] - (y + (eta + self.price[which])[:, None])[:, :, None] * self.v[which]
+        eta = x[:, 2] - (x[:, :2] * self.tilt).sum(1)
+        worth = -(y + (eta + self.price)[:, None])[:, :, None] * self.v
+        worth += self.phi
         for side in (0, 1):
             if x[:, side].any():
-                worth += x[:, side][:, None, None] * self.h[side, which]
+                worth += x[:, side][:, None, None] * self.h[side]
         return worth, eta
 
-    def at(self, x: Floats, y: Floats, which: Ints) -> tuple[Floats, Floats]:
+    def at(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Values of the dual at multipliers and a subgradient."""
-        worth, eta = self._worth(x, y, which)
-        best = worth.argmax(-1)[..., None]
-        end = self.mean[which, (eta > 0.0).astype(np.int64)]
-        value = np.take_along_axis(worth, best, -1)[..., 0] @ self.q - (x[:, :2] * self.k[which]).sum(1) + eta * end
-        rest = end - np.take_along_axis(self.v[which], best, -1)[..., 0] @ self.q
+        spend(10, self.v.size)
+        worth, eta = self._worth(x, y)
+        best = worth.argmax(-1)
+        best += NODES * np.arange(best.size).reshape(best.shape)
+        end = self.mean[np.arange(len(eta)), (eta > 0.0).astype(np.int64)]
+        value = worth.ravel()[best] @ self.q - (x[:, :2] * self.k).sum(1) + eta * end
+        rest = end - self.v.ravel()[best] @ self.q
         slopes = [
-            np.take_along_axis(h[which], best, -1)[..., 0] @ self.q - k - tilt * rest
-            for h, k, tilt in zip(self.h, self.k[which].T, self.tilt[which].T, strict=True)
+            h.ravel()[best] @ self.q - k - tilt * rest for h, k, tilt in zip(self.h, self.k.T, self.tilt.T, strict=True)
         ]
         return value, np.column_stack([*slopes, rest])
 
@@ -303,11 +316,12 @@ class _Dual:
         shape[:, 2, 2] = np.where(fresh, 10.0, 10.0 * AGAIN) ** 2
         far = np.column_stack([50.0 * scale, np.full(len(on), FAR)])
         ends = np.column_stack([-far[:, :2], middle - far[:, 2]]), np.column_stack([far[:, :2], middle + far[:, 2]])
+        live = self.of(on)
         for step in range(STEPS):
             if not len(on):
                 break
             inside = np.maximum(x, [0.0, 0.0, -np.inf])
-            f, g = self.at(inside, y, on)
+            f, g = live.at(inside, y)
             out = x[:, :2].min(1) < 0
             g[out] = -np.eye(3)[x[out, :2].argmin(1)]
             better = f < own[on]
@@ -318,14 +332,14 @@ class _Dual:
             x = np.clip(x, *ends)
             if step == 0 or step % CHECK == CHECK - 1:
                 keep = (value[on] > floor[on]) & (fresh | (step < FEWER))
-                on, x, shape, fresh = on[keep], x[keep], shape[keep], fresh[keep]
+                on, x, shape, fresh, live = on[keep], x[keep], shape[keep], fresh[keep], live.of(np.flatnonzero(keep))
                 ends = ends[0][keep], ends[1][keep]
         return replace(items, x=best, value=value)
 
     def losses(self, y: Floats) -> tuple[Floats, Floats, Floats]:
         """What an item loses, in nats: by the width of its cells [i, side]; by each value that lies in two places,
         how deep the valley between them is, and where."""
-        worth, _ = self._worth(self.items.x, y, np.arange(len(self.w)))
+        worth, _ = self._worth(self.items.x, y)
         top, best = worth.max(-1), worth.argmax(-1)[..., None]
         near = worth >= top[..., None] - TIED
         first, last = near.argmax(-1)[..., None], NODES - 1 - near[..., ::-1].argmax(-1)[..., None]
@@ -377,7 +391,7 @@ def _nodes(low: Floats, high: Floats, items: Items, level: Floats, first: Ints) 
 
 def _far_end(x: Floats, rho: Floats, order: float) -> Floats:
     """H at the nodes, raised by what it may exceed its chords by on either side."""
-    power = x ** (order - 1.0)
+    power = 1.0 / np.sqrt(x) if order == 0.5 else x ** (order - 1.0)
     value = curve(x, order) + rho * (x - 1.0) * power
     slope = power * (1.0 + rho * order) + rho * (1.0 - order) * power / x
     step = np.diff(x, axis=-1)

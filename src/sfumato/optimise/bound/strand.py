@@ -17,7 +17,7 @@ from scipy import sparse
 from sfumato.optimise.arrays import Floats, xlogx
 from sfumato.optimise.bound.pricing import Block, Items, Priced, Queries
 from sfumato.optimise.bound.slack import reach
-from sfumato.optimise.budget import FREE, Budget
+from sfumato.optimise.budget import FREE, Budget, spend
 from sfumato.optimise.linear import DUAL, INFINITY, LinearProgramme
 
 PAIRED = 24  # values up to which exchanges of two are tried
@@ -96,6 +96,7 @@ class BoundStrand:
         return sets[top], worth[top]
 
     def _worth(self, sets: Floats, y: Floats) -> Floats:
+        spend(30, sets.size)
         mass, priced, whole = np.minimum(sets @ self.q, 1.0), sets @ (self.q * y), float(self.q @ y)
         return np.asarray(np.max([
             self._weighed(low + d * mass, mass * xlogx(low + d) + (1 - mass) * xlogx(low), low * whole + d * priced)
@@ -203,6 +204,7 @@ class BoundStrand:
     def _proximal(self, T: float, bold: float) -> tuple[Floats, float]:
         """min q·y + T·r + Σ q(y − c)²/(2·bold) over the blocks worth most at the centre c, and its model's value."""
         q, count = self.q, BUNDLE * len(self.q)
+        spend(300 + 12 * len(q), count * len(q))
         near = np.argsort(-(self.gain - self.blocks @ (q * self.y)))[:count]
         settings = clarabel.DefaultSettings()
         settings.verbose, settings.tol_gap_rel, settings.tol_feas = False, 1e-6, 1e-7

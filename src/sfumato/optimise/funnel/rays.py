@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.optimise.arrays import Bools, Floats, Ints
-from sfumato.optimise.budget import FREE, Budget
+from sfumato.optimise.budget import FREE, Budget, spend
 
 Facets = npt.NDArray[np.int16]
 
@@ -74,6 +74,7 @@ def _described(cone: SimpleCone | PairedCone, cuts: Floats, flat: Floats, budget
     while pending and len(cone.vectors):
         lost = np.count_nonzero(cone.vectors @ cuts[pending].T > 0.0, axis=0)
         best = int(lost.argmax())  # cutting off most rays first keeps the intermediate cones small
+        spend(35 + 2 * len(pending), cone.vectors.size)
         if lost[best] == 0:
             break
         if budget.over:

@@ -21,13 +21,14 @@ from typing import Any
 import numpy as np
 
 from sfumato.optimise.arrays import Bools, Floats, Ints
-from sfumato.optimise.budget import Budget
+from sfumato.optimise.budget import NUMBER, Budget, spend
 from sfumato.optimise.cone import RatioCone, repaired
 from sfumato.optimise.moves.roofs import Roofs
 from sfumato.uncertainty import ChiSquareBall, RenyiBall
 
 COLD, HOT, HEATING = 50.0, 1e5, 8.0  # weight of the aim against the barrier: first, last, and its growth
 STEPS = 70  # of Newton's method, about 35 are needed
+WEIGHT = 65  # passes of a step over what it solves
 DECREMENT = 0.5  # of a step: below it the barrier problem is close enough to solved to be heated
 DOMAIN = 0.01  # weight of log(μ − v) and log(v − m), which keep steps inside the domain of the roots
 ZEROS = 0.1  # weight of log v: zeros are approached, not begun with
@@ -106,6 +107,7 @@ class Barrier:
     def value(self, x: State, costs: Floats, heat: Floats) -> Floats:
         s, inside = self.slack(x)
         a, d, _, _ = self.lengths(x)
+        spend(25, a.size + d.size)
         logs = np.log(np.where(inside[:, None], s, 1.0)).sum(1)
         logs += DOMAIN * np.log(np.where(inside[:, None, None], a * d, 1.0)).sum((1, 2))
         logs += ZEROS * np.log(np.where(inside[:, None], x.v, 1.0)).sum(1)
@@ -120,6 +122,7 @@ class Barrier:
         eliminated a pair adds a form of rank 4 to a diagonal, and the system is as large as the row.
         """
         n, K = x.v.shape[1], x.mu.shape[1]
+        spend(WEIGHT, x.v.size * (n + 4 * K))
         a, d, l1, l2 = self.lengths(x)
         kappa = self.e.kappa
         phi, slopes, curves = self.e.phi(l1, l2, self.share)
@@ -257,13 +260,18 @@ class BallMover:
         return np.concatenate(out) if out else np.zeros((0, len(self.p)))
 
     @property
+    def cost(self) -> float:
+        n, rounds = len(self.p), 1 if self._count == len(self.cone.secrets) * (len(self.cone.secrets) - 1) else ROUNDS
+        return rounds * (STEPS / 2) * WEIGHT * NUMBER * n * (n + 4 * self._count)
+
+    @property
     def _count(self) -> int:
         S = len(self.cone.secrets)
         return min(S * (S - 1), max(PAIRS * S, ALL))
 
     def _moved(self, slopes: Slopes, starts: Floats, at: Ints, budget: Budget) -> Floats:
         S = len(self.cone.secrets)
-        v, costs = repaired(self.cone, starts), slopes(starts, at)
+        v, costs = repaired(self.cone, starts, loose=True), slopes(starts, at)
         first, second = np.nonzero(~np.eye(S, dtype=bool))
         if len(first) <= self._count:
             pairs = np.broadcast_to(first, (len(v), len(first))), np.broadcast_to(second, (len(v), len(first)))
@@ -322,6 +330,7 @@ class BallMover:
         best, mu, m, none = np.full(top.shape, -np.inf), top, low, np.zeros((len(v), 0))
         for above, lean in itertools.product(GRID, LEANS):
             x = State(v, top + above, low - above * lean, none)
+            spend(15, barrier.p1.size + barrier.p2.size)
             s = barrier.slack(x)[0].reshape(len(v), self.kinds, -1).min(1)
             mu, m, best = np.where(s > best, x.mu, mu), np.where(s > best, x.m, m), np.maximum(best, s)
         return State(v, mu, m, none), np.asarray((best > 0).all(1))

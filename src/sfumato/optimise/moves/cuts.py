@@ -31,6 +31,8 @@ class CutMover:
         self.lp.add(cone.coordinates.p[None], np.ones(1), np.ones(1))
         self.age = np.zeros(1)
 
+    cost = float("inf")  # cuts come in rounds, and how many is not known
+
     def rows(self, slopes: Slopes, starts: Floats, budget: Budget) -> Floats:
         """Rounds of solves, each followed by one call of the oracle for the rows that are still outside."""
         self._forget()

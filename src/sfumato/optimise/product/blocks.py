@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
 from sfumato.optimise.arrays import Floats, Ints, greatest_gap, xlogx
-from sfumato.optimise.budget import Budget
+from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.product.groups import Groups
 from sfumato.optimise.product.layout import Arrangement
 from sfumato.optimise.product.profiles import level, relaxed, windows
@@ -30,29 +31,29 @@ class Families:
         E, self.p, self.shares = math.exp(epsilon), p, p.sum(1)
         self.wide = p.size > WIDE
         self.low, self.high = 1 / E, 1 / (1 + profile.drop)
-        laws, heights = p / self.shares[:, None], []
-        for s, share in enumerate(self.shares.tolist()):
-            measure = ball.measure(s) if hasattr(ball, "measure") else laws[s]
-            nodes, masses = (17, bend(129)) if self.wide else (NODES, TwoLevel.masses(laws[s], measure))
-            heights.append(Heights(ball, s, share, E, profile, nodes, masses))
+        laws, secrets = p / self.shares[:, None], np.arange(len(p))
+        measures = [ball.measure(s) if hasattr(ball, "measure") else laws[s] for s in secrets]
+        masses = [bend(129) if self.wide else TwoLevel.masses(*x) for x in zip(laws, measures, strict=True)]
+        heights = Heights.several(ball, secrets, self.shares, E, profile, 17 if self.wide else NODES, masses)
         envelopes, self.total, _ = relaxed(heights, self.shares, self.low, self.high)
         rng, few = np.random.default_rng(0), p.shape[1] <= LISTED
         self.blocks = [
-            TwoLevel(q, h, None if few else windows(q, env.support(self.total), rng))
+            TwoLevel(q, h, None if few else partial(windows, q, env.support(self.total), rng))
             for q, h, env in zip(laws, heights, envelopes, strict=True)
         ]
 
 
-def two_level(families: Families, budget: Budget, *, rough: bool = False) -> Arrangement:
+def two_level(families: Families, budget: Budget, *, rough: bool = False, each: float = 0.0) -> Arrangement:
     """The best two-level blocks found under a profile, their atoms ordered so that the total is level.
 
     Where one secret dominates the total cannot be level, and rows are grouped by its block. rough=True does a part of
-    the work: enough to compare profiles.
+    the work: enough to compare profiles. `each` are the seconds that a secret costs later.
     """
     p, less = families.p, rough or families.wide
     more = {"tolerance": 1e-3, "rounds": 8, "steps": 3 if rough else 1} if less else {}
     apart = decoupled(
-        families.blocks, families.shares, families.total, families.low, families.high, budget, **more  # type: ignore[arg-type]
+        families.blocks, families.shares, families.total, families.low, families.high, budget, each=each,
+        **more,  # type: ignore[arg-type]
     )
     layout = level(apart, p, passes=2, trials=60) if less else level(apart, p)
     lost = apart.if_level(p) - layout.value(p)
@@ -130,6 +131,7 @@ class ProductMover:
         if family.every is None:
             return np.concatenate([family.best(y + c * family.q, NEXT) for c in self.slopes])
         h = family.every
+        spend(12, h.size)
         reduced = family.worth - h @ y - self.slopes[:, None] * (h @ family.q)
         few = min(NEXT, len(h))
         return np.asarray(h[np.unique(np.argpartition(-reduced, few - 1, axis=1)[:, :few])])
@@ -145,6 +147,7 @@ class ProductMover:
     def _exchanged(self, choice: Ints, a: list[Floats], z: list[Floats]) -> Ints:
         total = np.sum([mean[choice[:, s]] for s, mean in enumerate(z)], axis=0)
         for s in (*range(len(a)),) * PASSES:
+            spend(8, len(choice) * len(a[s]))
             rest = total - z[s][choice[:, s]]
             choice[:, s] = (a[s] - xlogx(rest[:, None] + z[s])).argmax(1)
             total = rest + z[s][choice[:, s]]

@@ -62,7 +62,7 @@ class Groups:
         self.where += [-1] * 3
         self._cut(len(self.heads) - 1, LEVELS)
         for s in self.others:
-            self._add(s, len(self.heads) - 1, np.concatenate([self.families[s].start()[:2], self.seed.heights[s]]))
+            self._add(s, len(self.heads) - 1, np.concatenate([self.families[s].ends, self.seed.heights[s]]))
 
     def _cut(self, k: int, levels: Sequence[float]) -> None:
         """w ≤ τT − (1 + log τ)Z."""

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from sfumato.optimise.arrays import Floats, Ints, xlogx
+from sfumato.optimise.budget import FREE, Budget, spend
 from sfumato.optimise.product.layout import Arrangement
 from sfumato.optimise.product.two_level import BlockBall, Heights, Profile, bend
 
@@ -114,6 +115,7 @@ def _best_order(w: Floats, z: Floats, old: Ints, rest: _Profile, trials: int, rn
 
 
 def _score(tries: Ints, w: Floats, z: Floats, rest: _Profile) -> Floats:
+    spend(10, tries.size)
     return np.asarray((z[tries] * rest.over(np.cumsum(w[tries], axis=1))).sum(axis=1))
 
 
@@ -156,6 +158,7 @@ class Envelope:
         z = np.concatenate([((1 - w) * lo + w * hi).ravel(), ends])
         g = np.concatenate([((1 - w) * xlogx(lo) + w * xlogx(hi)).ravel(), xlogx(ends)])
         mass = np.concatenate([np.tile(w, len(lo)), [0.0, 1.0]])
+        spend(30 + len(z) / 4)
         hull: list[int] = []
         for i in np.lexsort((-g, z.round(11))).tolist():
             if hull and z[i] - z[hull[-1]] < 1e-10:
@@ -180,6 +183,7 @@ class Envelope:
 def relaxed(heights: list[Heights], shares: Floats, low: float, high: float) -> tuple[list[Envelope], float, float]:
     """Envelopes, the T that maximises log T + Σ P̂_s T·env_s(1/T), and the maximum."""
     envelopes, total = [Envelope.of(h) for h in heights], np.geomspace(low, high, 400)
+    spend(15, len(heights) * len(total))
     value = np.log(total) + sum(x * env.value(total) for x, env in zip(shares, envelopes, strict=True))
     return envelopes, float(total[int(np.argmax(value))]), float(np.max(value))
 
@@ -199,12 +203,24 @@ def capped(epsilon: float, at_most: float | None, lift: float = 0.5) -> Profile:
     return Profile(0.0, 0.5, math.exp(-room), math.exp(at_most - room))
 
 
-def liked(ball: BlockBall, p: Floats, epsilon: float, at_most: float | None = None) -> tuple[Profile, float]:
+def liked(
+    ball: BlockBall, p: Floats, epsilon: float, at_most: float | None = None, budget: Budget = FREE
+) -> tuple[Profile, float]:
     """The profile with the greatest relaxation found, and that relaxation: about what the best two-level rows keep."""
-    E, score = math.exp(epsilon), _Relaxation(ball, p, epsilon, at_most)
+    E, relaxation = math.exp(epsilon), _Relaxation(ball, p, epsilon, at_most)
     plain = capped(epsilon, at_most)
-    first = max((replace(plain, drop=part * (E - 1.0)) for part in DROPS), key=score)
-    return climbed(score, first, epsilon, at_most, TRIES)
+
+    def score(profile: Profile) -> float:
+        if budget.over:
+            raise OutOfTime
+        return relaxation(profile)
+
+    tried = {plain: relaxation(plain)}
+    with contextlib.suppress(OutOfTime):
+        for part in DROPS[1:]:
+            tried[replace(plain, drop=part * (E - 1.0))] = score(replace(plain, drop=part * (E - 1.0)))
+    first = max(tried, key=lambda x: tried[x])
+    return (first, tried[first]) if budget.over else climbed(score, first, epsilon, at_most, TRIES)
 
 
 def climbed(
@@ -262,8 +278,7 @@ class _Relaxation:
     def __call__(self, x: Profile) -> float:
         if x.drop >= 0.99 * (self.E - 1) or not self.least <= x.floor <= 1 + 1e-9:
             return -np.inf
-        each = zip(self.chosen, self.some, self.grids, strict=True)
-        heights = [Heights(self.ball, int(i), float(s), self.E, x, ROUGH, w) for i, s, w in each]
+        heights = Heights.several(self.ball, self.chosen, self.some, self.E, x, ROUGH, self.grids)
         return relaxed(heights, self.some / self.some.sum(), 1 / self.E, 1 / (1 + x.drop))[2]
 
 

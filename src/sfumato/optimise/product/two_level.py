@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
-from sfumato.optimise.arrays import Floats, xlogx
+from sfumato.optimise.arrays import Floats, Ints, xlogx
+from sfumato.optimise.budget import spend
 
 NODES = 65  # shares of the budget at which a block must keep its corridor
 BEAM, EXCHANGES = 8, 8  # sets that exchanges begin from, and how often at most
 MASSES = 513  # masses w = P̂(H|s) at which heights are tabled; between them they are interpolated, and mended later
+TOGETHER = 400_000  # numbers in memory for the heights of several secrets
 LISTED = 8  # useful values up to which all sets are listed instead of searched
 OFFERED = 8  # blocks that a price brings in at most
 
@@ -21,7 +26,7 @@ class BlockBall(Protocol):
 
     budget: float
 
-    def masses(self, w: Floats, share: float, spent: Floats) -> tuple[Floats, Floats]:
+    def masses(self, w: Floats, share: float | Floats, spent: Floats) -> tuple[Floats, Floats]:
         """Least and greatest R(H), P̂(H|s) = w, for a secret of this share that takes `spent` of the budget."""
 
 
@@ -58,7 +63,7 @@ class Heights:
 
     ball: BlockBall
     s: int
-    share: float
+    share: float | Floats  # of the secret; [mass, 1] for the masses of several at once, see `several`
     E: float
     profile: Profile
     nodes: int = NODES
@@ -78,6 +83,7 @@ class Heights:
             floor, roof = np.append(floor, self.profile.floor), np.append(roof, self.profile.roof)
             low, high = np.pad(low, ((0, 0), (0, 1))), np.pad(high, ((0, 0), (0, 1)), constant_values=1.0)
         self.least, self.most = float(floor.max()), float(roof.min())  # constants
+        spend(60, low.size)
         d, at = (roof / np.maximum(high, 1e-12)).min(axis=1), np.arange(len(self.w))
         for _ in range(60):
             need, room = floor - d[:, None] * low, roof - d[:, None] * high
@@ -94,6 +100,24 @@ class Heights:
             carried = np.where(low > 0.0, floor / np.where(low > 0, low, 1.0), np.inf).max(axis=1)
         zero = (carried < d * (1.0 - 1e-12)) & (lo <= 0.0)
         self.lo, self.hi = np.stack([lo, lo]), np.stack([lo + d, np.where(zero, carried, lo + d)])
+
+    @staticmethod
+    def several(
+        ball: BlockBall, secrets: Ints, shares: Floats, E: float, profile: Profile, nodes: int, masses: list[Floats]
+    ) -> list[Heights]:
+        """One for each secret, many secrets in one pass where they differ by their share alone."""
+        out: list[Heights] = []
+        step = 1 if hasattr(ball, "masses_of") else max(1, TOGETHER // (nodes * max(map(len, masses), default=1)))
+        for i in range(0, len(masses), step):
+            sizes = [len(w) for w in masses[i : i + step]]
+            share = np.repeat(shares[i : i + step], sizes)[:, None]
+            both = Heights(ball, int(secrets[i]), share, E, profile, nodes, np.concatenate(masses[i : i + step]))
+            for k, end in enumerate(np.cumsum(sizes).tolist()):
+                mine, at = copy(both), slice(end - sizes[k], end)
+                mine.s, mine.share = int(secrets[i + k]), float(shares[i + k])
+                mine.w, mine.lo, mine.hi = both.w[at], both.lo[:, at], both.hi[:, at]
+                out.append(mine)
+        return out
 
     def at(self, w: Floats) -> tuple[Floats, Floats]:
         """(lo, hi) at any masses, [kind, …]."""
@@ -113,16 +137,22 @@ class TwoLevel:
     have all their sets listed, and a set that knows the extreme blocks of its cone has those.
     """
 
-    def __init__(self, q: Floats, heights: Heights, sets: Floats | None = None) -> None:
+    def __init__(self, q: Floats, heights: Heights, sets: Callable[[], Floats] | None = None) -> None:
         ball, s = heights.ball, heights.s
         self.q, self.heights = q, heights
         self.measure = ball.measure(s) if hasattr(ball, "measure") else q  # of sets, on which their heights depend
-        few = len(q) <= LISTED
-        self.sets = subsets(len(q)) if few else np.zeros((0, len(q))) if sets is None else sets
+        few, self._some = len(q) <= LISTED, sets
         self.every: Floats | None = None
         if few:
             self.every = ball.extreme(s, heights.E) if hasattr(ball, "extreme") else self.start()
             self.worth = self.gain(self.every)
+
+    @cached_property
+    def sets(self) -> Floats:
+        """Sets of values to begin with: made when they are first asked for, which not every secret lives to see."""
+        if len(self.q) <= LISTED:
+            return subsets(len(self.q))
+        return np.zeros((0, len(self.q))) if self._some is None else self._some()
 
     @staticmethod
     def masses(q: Floats, measure: Floats) -> Floats:
@@ -131,15 +161,19 @@ class TwoLevel:
             return bend(MASSES)
         return np.unique(np.concatenate([[0.0, 1.0], np.clip(subsets(len(q)) @ measure, 0.0, 1.0)]))
 
+    @property
+    def ends(self) -> Floats:
+        """The two constants [h, u]."""
+        return np.array([[self.heights.least], [self.heights.most]]) * np.ones(len(self.q))
+
     def start(self) -> Floats:
         """The two constants, and blocks on the given sets."""
         if self.every is not None and not hasattr(self.heights.ball, "extreme"):
             return self.every
-        ends = np.array([[self.heights.least], [self.heights.most]]) * np.ones(len(self.q))
         w = np.clip(self.sets @ self.measure, 0.0, 1.0)
         lo, hi = self.heights.at(w)
         kind, at = np.nonzero(np.stack([np.ones(len(w), bool), np.abs(hi[1] - hi[0]) > 1e-9]))
-        return np.concatenate([ends, lo[kind, at][:, None] + (hi - lo)[kind, at][:, None] * self.sets[at]])
+        return np.concatenate([self.ends, lo[kind, at][:, None] + (hi - lo)[kind, at][:, None] * self.sets[at]])
 
     def gain(self, blocks: Floats) -> Floats:
         return np.asarray(xlogx(blocks) @ self.q)
@@ -158,8 +192,7 @@ class TwoLevel:
     def _reckoned(self, y: Floats) -> tuple[Floats, Floats]:
         if self.every is not None:
             return self.every, self.worth - self.every @ y
-        ends = np.array([[self.heights.least], [self.heights.most]]) * np.ones(len(self.q))
-        blocks = np.concatenate([self._found(y), ends])
+        blocks = np.concatenate([self._found(y), self.ends])
         return blocks, self.gain(blocks) - blocks @ y
 
     def _found(self, y: Floats) -> Floats:
@@ -167,6 +200,7 @@ class TwoLevel:
         key = np.where(self.q > 0, y / np.maximum(self.q, 1e-300), np.where(y < 0, -np.inf, np.inf))
         prefixes = np.tri(k + 1, k, -1)[:, np.argsort(np.argsort(key, kind="stable"))]
         begin, top = np.concatenate([prefixes, self.sets]), -np.inf
+        spend(60, begin.size)
         order = np.argsort(-self._reduced(begin, y))
         chosen, best = [begin[order[: max(BEAM, k)]]], begin[order[:BEAM]]
         for _ in range(EXCHANGES):
@@ -195,6 +229,7 @@ class TwoLevel:
         """The best sets that exchanges of one or two values reach, and the best reduced gain among them."""
         k = len(self.q)
         sign = 1.0 - 2.0 * sets  # +1: enters, −1: leaves
+        spend(80, sets.size * k)
         i, after = np.arange(k), []
         for weight in (self.q, self.measure, y):
             change = sign * weight
