@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,12 +11,14 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.designers.base import LARGEST, Draft, Task
 from sfumato.designers.closed_forms import grr, srr
+from sfumato.designers.curves import along
 from sfumato.designers.ir import ir
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Law, Layout, Mechanism, Table
 from sfumato.optimise.bound import bound
 from sfumato.optimise.budget import FREE, Budget, Progress
+from sfumato.optimise.carrying import Carried
 from sfumato.optimise.cone import Coordinates
 from sfumato.optimise.informative import GAP, LISTED, most_informative, widest
 from sfumato.optimise.product.layout import Arrangement
@@ -29,6 +31,10 @@ LISTED_CELLS = 1_000_000  # |Y|·|X| up to which a design is kept as a table; be
 SECONDS, EACH, MOST = 3.0, 0.1, 60.0  # of a design when no time_limit is given: at least, for each cell, at most
 SEARCH, WIDE_SEARCH = 0.55, 0.5  # of the time; what is left is for the bound, sealing and certifying
 BOUND = 0.75  # of what the search leaves
+ALONG = 0.85  # of the time of a design that begins with another one's rows, for its search
+AFTER = 0.2  # of the time of its search, for its bound
+ALONG_GAP = 5e-4  # relative, at which neither its value nor its bound is worked on: a curve shows no more
+CARRIED = "carried"  # among the details of a draft, for the next ε
 
 
 def budget_of(task: Task, time_limit: float | None, progress: Progress | None) -> Budget:
@@ -37,7 +43,12 @@ def budget_of(task: Task, time_limit: float | None, progress: Progress | None) -
         raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}.")
     if time_limit is not None:
         return Budget.of(time_limit, progress)
-    return Budget.of_work(min(SECONDS + EACH * task.rows * task.joint.useful.size, MOST), progress)
+    return Budget.of_work(usual_seconds(task), progress)
+
+
+def usual_seconds(task: Task) -> float:
+    """Of work, for a design that nobody limits."""
+    return min(SECONDS + EACH * task.rows * task.joint.useful.size, MOST)
 
 
 def _checked(task: Task, method: str) -> None:
@@ -93,6 +104,19 @@ def ballopt(
     return _drafted(task, "ballopt", task.within, gap, budget, given, quick, _others(task, starts))
 
 
+def ballopt_along(tasks: Sequence[Task], *, gap: float = ALONG_GAP, working: float | None = None) -> Iterator[Draft]:
+    """The same design at increasing ε, each begun with the rows and the worst cases of the one before; the first once
+    more in the end, with those of the second: it began with nothing, and at a small ε that is hardest."""
+    for task in tasks:
+        _checked(task, "ballopt")
+
+    def one(task: Task, budget: Budget, known: Carried | None) -> tuple[Draft, Carried | None]:
+        draft = _drafted(task, "ballopt", task.within, gap, budget, None, False, carried=known)
+        return draft, draft.details.pop(CARRIED, None)
+
+    return along(tasks, one, usual_seconds(tasks[0]) if working is None else working)
+
+
 def polyopt(
     task: Task, *, same_secret: bool = True, gap: float = GAP, quick: bool = False, time_limit: float | None = None,
     progress: Progress | None = None,
@@ -113,21 +137,21 @@ def polyopt(
 
 def _drafted(
     task: Task, method: str, inner: Any, gap: float, budget: Budget, profile: Profile | None, quick: bool,
-    others: Sequence[Floats] = (), **details: Any,
+    others: Sequence[Floats] = (), carried: Carried | None = None, **details: Any,
 ) -> Draft:
     if task.epsilon == 0:
         law: Law = Constant(task.rows, task.joint.useful.size)
         return Draft(law, method, notes=("ε = 0: the output ignores the input",))
-    started, search = budget.clock(), FREE if quick else budget.part(SEARCH)
+    started, search = budget.clock(), FREE if quick else budget.part(SEARCH if carried is None else ALONG)
     listed = task.reads == "useful" or len(Coordinates.of(task.joint).p) <= LISTED
     if listed:
         found = most_informative(
             inner, task.epsilon, search, reads=task.reads, starts=_starts(task), others=others, profile=profile,
-            gap=gap, quick=quick, at_most=task.at_most,
+            gap=gap, quick=quick, at_most=task.at_most, carried=carried,
         )
         law = Table(found.rows, task.rows)
         value, notes = found.value, found.notes
-        details["stages"] = found.stages
+        details["stages"], details[CARRIED] = found.stages, found.carried
         own = found.bound
     else:
         law, value, notes, used = _wide(task, inner, budget, profile)
@@ -135,14 +159,17 @@ def _drafted(
         own = float("inf")
     if search.over:
         notes = [*notes, "stopped at the time limit: the best design so far"]
-    most = 1.0 + (budget.clock() - started)  # no longer than the search took, and a second
+    took = budget.clock() - started
+    most = 1.0 + took if carried is None else AFTER * took  # no longer than the search, and a second more
     details["family" if inner is not task.within else "outside"] = own
     own = own if inner is task.within else float("inf")  # over a larger set it bounds the family alone
     close = own - value <= max(gap, 1e-5) * value
     time_left = budget.part(0.0 if close or quick else BOUND, most)
     limit = bound(task.joint.p, task.within, task.epsilon, value=value, gap=gap, budget=time_left)
-    details["bounds"] = limit.routes
-    return Draft(law, method, min(limit.value, own, task.ceiling), tuple(notes), details)
+    details["bounds"], least = limit.routes, min(limit.value, own, task.ceiling)
+    if details.get(CARRIED) is not None:
+        details[CARRIED] = replace(details[CARRIED], gap=least / max(value, 1e-300) - 1.0)
+    return Draft(law, method, least, tuple(notes), details)
 
 
 def _wide(
