@@ -73,7 +73,11 @@ def test_a_search_tells_its_stage_value_bound_and_time():
     stages, values, _, left = zip(*told, strict=True)
     assert set(stages) and np.isfinite(values).all() and min(left) >= 0
     assert max(values) >= 0.9 * made.value
-    assert console.search_words(*told[-1]).startswith(f"{stages[-1]}: ")
+    assert all(re.match(r"[a-z' ]+: keeps \d[\d.]* nats", console.search_words(*one)) for one in told)
+
+
+def test_a_search_for_estimates_speaks_of_errors_and_not_of_negative_values():
+    assert console.search_words("blocks", -1.165, np.inf, 0.4) == "blocks: error 1.079/√rows, ending"
 
 
 def test_an_audit_says_what_its_number_means(tmp_path):

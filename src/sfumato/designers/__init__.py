@@ -21,5 +21,6 @@ __all__ = [
 on_demand(__name__, {
     "Design": ".base", "Draft": ".base", "LeastEpsilon": ".least", "LeastLeakage": ".least", "Task": ".base",
     "Tradeoff": ".least", "design": ".choose", "designs": ".curves", "least_epsilon": ".least",
-    "least_leakage": ".least", "methods": ".choose", "options_of": ".choose", "register": ".registry", "tradeoff": ".least",
+    "least_leakage": ".least", "methods": ".choose", "options_of": ".choose", "register": ".registry",
+    "tradeoff": ".least",
 })

@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 
 from sfumato.demand import loaded
 from sfumato.designers.base import RELATIVE, Design, Draft, Task, finished
+from sfumato.designers.registry import SHARING
 from sfumato.errors import InputError, designed_epsilon
 from sfumato.joint import Joint
 from sfumato.optimise.budget import Budget
 from sfumato.uncertainty import UncertaintySet
 
 FIRST, NEXT = 0.5, 0.22  # of the time of a design alone: for the first of a curve, and for each of the others
-SHARING = {"ballopt": "robust", "precise": "precise"}  # methods that share, and the modules of their `…_along`
 Known = TypeVar("Known")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, pairwise
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -105,13 +106,11 @@ class BundleEstimate:
         The interval is by simulation: answers are drawn anew as often as they came, tables and model fitted again. It
         holds as far as the model does, which ties columns by two and three: more are taken to be no closer.
         """
-        from scipy.special import ndtri
-
         if not 0 < level < 1:
             raise InputError(f"the level must lie strictly between 0 and 1, got {level!r}.")
         found, rng = self.model.probability(event), np.random.default_rng(seed)
         again = [self._again(rng).probability(event) for _ in range(draws)]
-        half = float(ndtri((1 + level) / 2)) * math.sqrt(float(np.mean((np.array(again) - found) ** 2)))
+        half = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(float(np.mean((np.array(again) - found) ** 2)))
         return found, max(0.0, found - half), min(1.0, found + half)
 
     def synthesise(self, rows: int, *, seed: int | None = None) -> pa.Table:
