@@ -85,3 +85,17 @@ def test_an_audit_says_what_its_number_means(tmp_path):
     said = CliRunner().invoke(cli, ["audit", str(tmp_path / "m.json"), "--records", "20000", "--seed", "1"]).output
     assert "changes the odds between two possibilities" in " ".join(said.split())
     assert "2.72 is allowed" in " ".join(said.split())
+
+
+def test_a_manifest_names_the_file_to_verify_and_a_wrong_method_the_right_ones(tmp_path):
+    manifest = tmp_path / "out.manifest.json"
+    manifest.write_text('{"format": "sfumato/manifest", "version": 1}')
+    table = tmp_path / "people.csv"
+    table.write_text("s,u\na,b\nc,d\n")
+
+    said = CliRunner().invoke(cli, ["verify", str(manifest)])
+    other = CliRunner().invoke(cli, ["release", str(table), "--secret", "s", "--epsilon", "1", "--method", "bogus",
+                                     "--out", str(tmp_path / "out.csv")])
+
+    assert said.exit_code == 4 and "out.mechanism.json" in said.output
+    assert "is not a method" in other.output

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import OutputError, SfumatoError
+from sfumato.errors import OutputError, SfumatoError, option
 
 UNNAMED = getattr(os, "O_TMPFILE", 0)  # a file without a name vanishes with the process, even after kill -9
 NO_UNNAMED = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
@@ -109,7 +109,8 @@ def check_target(target: Path, source: Path | None, *, force: bool) -> None:
     if target.is_dir():
         raise OutputError(f"{target} is a folder; give the name of a file.")
     if target.exists() and not force:
-        raise OutputError(f"{target} exists. Choose another name, or replace it with force=True (--force).")
+        replacing = option("--force", "force=True")
+        raise OutputError(f"{target} exists. Choose another name, or replace it with {replacing}.")
     if not target.parent.is_dir():
         raise OutputError(f"the folder {target.parent} does not exist; create it first.")
 

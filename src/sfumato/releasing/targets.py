@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from sfumato.atomic import FileDraft, as_output_error, check_target
-from sfumato.errors import OutputError
+from sfumato.errors import OutputError, option
 from sfumato.sources.places import Place, Where, below, files_below, kind_of, size_of
 
 
@@ -242,7 +242,8 @@ def check_place(target: Where, source: Where | None, *, force: bool, folder: boo
     if folder and isinstance(target, Path) and not any(target.iterdir()):
         return
     if not force:
-        raise OutputError(f"{target} exists. Choose another name, or replace it with force=True (--force).")
+        replacing = option("--force", "force=True")
+        raise OutputError(f"{target} exists. Choose another name, or replace it with {replacing}.")
     if folder:
         _check_replaceable(target)
 
