@@ -83,7 +83,7 @@ def test_a_file_that_is_no_table(folder):
     refused(folder, asked(folder, write(folder, "x", "people.docx")), 2, "cannot tell the format", ".parquet")
     refused(folder, asked(folder, write(folder, "x", "people.parquet")), 2, "is not a Parquet file")
     (folder / "bytes.csv").write_bytes(b"sex,town\nF,K\x81ln\nM,Bonn\n")
-    refused(folder, asked(folder, "bytes.csv"), 3, "bytes.csv is not written in cp1252 throughout")
+    refused(folder, asked(folder, "bytes.csv"), 3, "bytes.csv is not written in UTF-8 or cp1252 throughout")
 
 
 def test_a_ragged_row(folder):

@@ -272,14 +272,14 @@ def test_the_oracle_finds_no_fault_in_honest_files_and_one_in_false_ones():
     b'{"x":1,"x":2}', b'{"x":NaN}', b'{"x":1e999}', b"[" + b"1," * 5_000_000 + b"1]", b"\xff\xfe", b"null",
 ], ids=["deep", "fifty", "digits", "twice", "nan", "infinite", "ten megabytes", "no text", "null"])
 def test_monstrous_files_are_refused_within_seconds(tmp_path, data):
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(kernel.Malformed):
         kernel.verify(data)
     path = tmp_path / "m.json"
     path.write_bytes(data)
     with pytest.raises(SfumatoError):
         sf.verify(path)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 def test_a_table_of_ten_megabytes_is_answered_within_seconds():
@@ -288,11 +288,11 @@ def test_a_table_of_ten_megabytes_is_answered_within_seconds():
     document |= {"reads": "useful", "law": {"kind": "table", "bits": 46, "weights": weights, "meaning": "symbol"},
                  "useful": [{"name": "u", "labels": list("0123456789")}]}
     document.pop("design")
-    start = time.perf_counter()
+    start = time.process_time()
     data = forging.sealed(document)
     assert len(data) > 7_000_000
     kernel.verify(data)
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
 
 
 @pytest.mark.parametrize("change", [

@@ -3,6 +3,7 @@
 import datetime
 import io
 import zipfile
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
+from sfumato.sources import expanded
+from sfumato.sources.expanded import in_random_order
 from sfumato.sources.meaning import NUMBERS, Meaning, looked
 
 TOWNS = ["Köln", "Düren", "Besançon"]
@@ -119,7 +122,7 @@ def test_numbers_are_read_as_they_were_meant(values, style):
     (["1.5", "2"], False, None), (["1,5", "x"], False, None), (["12 345,6"], False, None),
 ])
 def test_the_spelling_of_numbers_is_found_out(values, comma, style):
-    found = looked(["x"], [[v] for v in values], None, comma).numbers
+    found = looked(["x"], [[v] for v in values], None, comma=comma).numbers
 
     assert found.get("x") == (style if values != ["12 345,6"] else found["x"]) and (
         values != ["12 345,6"] or found["x"][1] == ","
@@ -127,7 +130,7 @@ def test_the_spelling_of_numbers_is_found_out(values, comma, style):
 
 
 def test_a_column_of_decimal_commas_tells_about_the_others():
-    found = looked(["a", "b", "c"], [["1,5", "1,234", "1.234"], ["2,25", "5,678", "2.000"]], None, True).numbers
+    found = looked(["a", "b", "c"], [["1,5", "1,234", "1.234"], ["2,25", "5,678", "2.000"]], None, comma=True).numbers
 
     assert found == dict.fromkeys("abc", (".", ","))
 
@@ -139,7 +142,11 @@ def test_numbers_with_commas_are_binned_and_released_by_the_same_edges(tmp_path)
     mechanism = sf.design(sf.ChiSquareBall(joint), 1.0, "grr").mechanism
 
     assert joint.p_useful.tolist() == [0.2, 0.4, 0.4]
-    assert sf.release(path, mechanism, tmp_path / "out.csv").manifest.rows == 100
+    said = sf.open_source(path, decimal=",")
+    assert sf.tabulate(said, "sex", "pay", bins={"pay": [10, 30]}).fingerprint == joint.fingerprint
+    assert sf.release(said, mechanism, tmp_path / "out.csv").manifest.rows == 100
+    with pytest.raises(sf.InputError, match="must not rest on its rows"):
+        sf.release(path, mechanism, tmp_path / "again.csv")
 
 
 @pytest.mark.parametrize(("texts", "told"), [
@@ -205,6 +212,22 @@ def test_a_table_of_counts_is_as_many_people(tmp_path):
     assert sf.release(source, mechanism).num_rows == 150330
     with pytest.raises(sf.DataError, match="row 2: a count must be a whole number"):
         sf.tabulate(write(tmp_path, "s,u,n\na,x,1\nb,y,1.5\n"), "s", "u", counts="n")
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.integers(1, 40))
+def test_the_people_of_a_table_of_counts_all_come_once(people, most):
+    batches = list(in_random_order(np.array(people), most))
+
+    assert all(len(x) <= most for x in batches)
+    assert np.bincount(np.concatenate([np.zeros(0, np.int64), *batches]), minlength=len(people)).tolist() == people
+
+
+def test_the_people_of_a_table_of_counts_come_in_every_order_alike(monkeypatch):
+    rng = np.random.default_rng(4)
+    monkeypatch.setattr(expanded, "_words", lambda many: rng.integers(0, 2**64, many, np.uint64))
+    for most in (1, 2, 9):
+        orders = Counter(tuple(np.concatenate(list(in_random_order(np.array([2, 1, 1]), most)))) for _ in range(6000))
+        assert len(orders) == 12 and all(abs(x - 500) < 5 * 500**0.5 for x in orders.values())
 
 
 def test_labels_that_look_alike_or_like_totals_are_named(tmp_path):

@@ -113,7 +113,7 @@ def refusal(make, match, error=sf.InputError):
     ("near.csv", b"sex,raec\nF,x\n", "'race' is not a column of near.csv .*Did you mean 'raec'"),
     ("twice.csv", b"sex,race,sex\nF,x,M\n", "more than one column named 'sex'"),
     ("ragged.csv", b"sex,race\nF,x\nM,s3cret,y\nF,x\n", "ragged.csv.*2 fields expected, 3 found"),
-    ("bytes.csv", b"sex,race\nF,s3cret\xff\x81\nM,x\n", "bytes.csv is not written in cp1252 throughout.*encoding="),
+    ("bytes.csv", b"sex,race\nF,s3cret\xff\x81\nM,x\n", "bytes.csv is not written in UTF-8 or cp1252 throughout.*encoding="),
     ("not.parquet", b"PAR1 s3cret, no it is not", "not.parquet is not a Parquet file"),
     ("what.doc", b"s3cret", "cannot tell the format of what.doc"),
     ("what.xlsx", b"s3cret", "what.xlsx is not a workbook"),

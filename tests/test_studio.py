@@ -10,6 +10,7 @@ import pickle
 import shlex
 import subprocess
 import sys
+import zipfile
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ import click
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyreadstat
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -360,7 +362,67 @@ def _workbook(path):
     return path
 
 
-FORMS = {".parquet": _written("to_parquet"), ".ods": _workbook, ".dta": _written("to_stata"), ".csv.gz": _written("to_csv")}
+SHEET = "xl/worksheets/sheet1.xml"
+PARTS = {
+    "[Content_Types].xml": '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"><Default '
+    'Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Default Extension="xml" '
+    'ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"/></Types>',
+    "xl/workbook.xml": '<workbook xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" '
+    'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"><sheets><sheet name="People" '
+    'sheetId="1" r:id="r1"/></sheets></workbook>',
+    "_rels/.rels": '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship '
+    'Id="r0" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument" '
+    'Target="xl/workbook.xml"/></Relationships>',
+    "xl/_rels/workbook.xml.rels": '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+    '<Relationship Id="r1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/worksheet" '
+    'Target="worksheets/sheet1.xml"/></Relationships>',
+}
+
+
+def _excel(path):
+    """A workbook as Excel writes it, of text in its cells."""
+    lines = [("sex", "town"), *(("FM"[i % 2], ("Delft", "Leiden")[i % 2]) for i in range(40))]
+    cells = ["".join(f'<c t="inlineStr"><is><t>{x}</t></is></c>' for x in line) for line in lines]
+    rows = "".join(f'<row r="{i}">{x}</row>' for i, x in enumerate(cells, 1))
+    space = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    with zipfile.ZipFile(path, "w") as file:
+        for name, text in {**PARTS, SHEET: f'<worksheet xmlns="{space}"><sheetData>{rows}</sheetData></worksheet>'}.items():
+            file.writestr(name, text)
+    return path
+
+
+def _spss(path):
+    pyreadstat.write_sav(pd.DataFrame({"sex": ["F", "M"] * 20, "town": ["Delft", "Leiden"] * 20}), str(path))
+    return path
+
+
+FORMS = {".xlsx": _excel, ".sav": _spss, ".parquet": _written("to_parquet"), ".ods": _workbook, ".dta": _written("to_stata"), ".csv.gz": _written("to_csv")}
+
+
+def test_how_a_private_table_is_read_is_confirmed_before_it_is_designed_for(tmp_path):
+    (tmp_path / "people.csv").write_text("sex;pay\n" + "".join(f"{'FM'[i % 2]};{i % 30},5\n" for i in range(3000)))
+    desk = Desk(Heard())
+    choice = {"roles": {"sex": "secret", "pay": "useful"}, "bins": {"pay": [10, 20]}}
+    found = desk.open(str(tmp_path / "people.csv"), "people.csv", {})
+
+    assert found["guessed"] == {"decimal": ","}
+    with pytest.raises(SfumatoError, match="must not rest on its rows"):
+        desk.choose(choice, 1.0, None)
+    assert desk.open(str(tmp_path / "people.csv"), "people.csv", found["guessed"])["guessed"] == {}
+    assert desk.choose(choice, 1.0, None)
+
+
+def test_the_release_of_a_bundle_is_verified_estimated_and_synthesised(table, tmp_path):
+    plan = sf.plan(table, "sex", 2.0, ["race", "age"], columns="bundle", public="all", bins={"age": [30, 50]})
+    sf.publish(plan, tmp_path / "r.csv")
+    desk = Desk(Heard())
+    found = desk.analyse([str(tmp_path / "r.csv"), str(tmp_path / "r.mechanism.json")], None)
+
+    assert found["verdict"]["holds"] and {"race", "age"} <= set(found["estimate"]["names"])
+    assert desk.ask("table", ["race", "age"])["rows"] and desk.ask("odds", ["race", "age"])["rows"]
+    made = desk.synthesise(50, str(tmp_path / "synthetic.csv"))
+    assert open_source(made).columns and len(Path(made).read_text().splitlines()) == 51
+
 
 def test_an_upload_has_no_name_on_the_disk_and_is_read_by_one(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -379,7 +441,7 @@ def test_an_upload_has_no_name_on_the_disk_and_is_read_by_one(tmp_path, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("suffix", [".parquet", ".ods", ".dta", ".csv.gz"])
+@pytest.mark.parametrize("suffix", FORMS)
 def test_uploads_of_every_kind_are_read(tmp_path, monkeypatch, suffix):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     made = FORMS[suffix](tmp_path / f"people{suffix}")

@@ -15,6 +15,8 @@ from sfumato.errors import AS_CATEGORY, DataError, option
 if TYPE_CHECKING:
     from sfumato.alphabet import Column
 
+WHOLE = 2.0**53  # below it floats are told apart as whole numbers
+
 
 def text_array(texts: Sequence[str]) -> pa.Array:
     """Texts as an Arrow array, from its buffers: `pa.array` loads pandas wherever that is installed."""
@@ -29,16 +31,27 @@ def _int32(values: pa.Array) -> npt.NDArray[np.int32]:
 
 
 def as_labels(values: pa.Array | pa.ChunkedArray, name: str) -> pa.Array | pa.ChunkedArray:
-    """Values as the strings that labels are; NaN and empty strings count as missing. Dictionary arrays stay so."""
+    """Values as the strings that labels are; NaN and empty strings count as missing. Dictionary arrays stay so.
+
+    Each is spelled by itself: whole numbers alike in a column of whole numbers and in one that has fractions or gaps,
+    decimals without the zeros that another one's digits add.
+    """
     kind = values.type
     if pa.types.is_dictionary(kind):
         return values
     if pa.types.is_nested(kind) or kind in (pa.binary(), pa.large_binary(), pa.binary_view()):
         raise DataError(f"column {name!r} holds {kind}; only text, numbers, dates and booleans can be tabulated.")
     if pa.types.is_floating(kind):
+        values, kind = (values.cast(pa.float32()), pa.float32()) if kind == pa.float16() else (values, kind)
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, kind), values)
+        whole = pc.and_(pc.equal(pc.floor(values), values), pc.less(pc.abs(values), WHOLE))
+        round_ones = pc.cast(pc.if_else(whole, values, pa.scalar(None, kind)), pa.int64())
+        return pc.coalesce(pc.cast(round_ones, pa.string()), pc.cast(values, pa.string()))
     if not pa.types.is_string(kind):
         values = pc.cast(values, pa.string())
+    if pa.types.is_decimal(kind):
+        values = pc.replace_substring_regex(values, r"(\.\d*?)0+$", r"\1")
+        values = pc.replace_substring_regex(values, r"\.$", "")
     return values
 
 

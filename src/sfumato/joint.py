@@ -43,6 +43,7 @@ class Noise:
     counts: float = 0.0  # the part of ε_d that the counts took, 0 where there are none; the rest chose the labels
     coverage: float | None = None  # simulated, of the set that was made around the counts
     sampler: str = SAMPLER
+    draw: str = ""  # the name of this draw, by which it is paid for once wherever it is used; drawn with it
 
     @property
     def scale(self) -> float:
@@ -138,7 +139,7 @@ class Joint(Framed):
         noise = self.noise
         if noise is not None:
             rest = round(noise.epsilon - noise.counts, 9)
-            noise = Noise(rest, noise.rows, noise.delta, sampler=noise.sampler) if rest > 0 else None
+            noise = Noise(rest, noise.rows, noise.delta, sampler=noise.sampler, draw=noise.draw) if rest > 0 else None
         return replace(Joint.uniform(self.secret, self.useful), noise=noise)
 
     @property

@@ -31,6 +31,11 @@ SEEDED = "seeded: not for release"  # instead of the sampler, where somebody can
 Below = Callable[[int], int]  # a whole number from 0 to below k, all alike
 
 
+def named(below: Below) -> str:
+    """A name for a draw, by the same randomness: two draws never have the same, also where they come out alike."""
+    return f"{below(1 << 64):016x}"
+
+
 def noisy_counts(
     joint: Joint, epsilon: float, *, public: bool | Iterable[str] = False, delta: float = DELTA,
     below: Below = secrets.randbelow,
@@ -53,12 +58,13 @@ def noisy_counts(
     known = set() if isinstance(public, bool) else set(public)
     learned = [] if public is True else [name for name in joint.learned if name not in known]
     _check(joint, learned, delta)
+    draw = named(below)
     share = Fraction(str(epsilon)) * (1 - Fraction(str(LABELS)) if learned else 1)
     if learned:
         joint = _labelled(joint, learned, Fraction(str(epsilon)) - share, delta, below)
     assert joint.counts is not None and joint.n is not None
     drawn = np.fromiter(two_sided(share / 2, joint.p.size, below), np.int64, joint.p.size)
-    noise = Noise(float(epsilon), joint.n, delta if learned else 0.0, float(share))
+    noise = Noise(float(epsilon), joint.n, delta if learned else 0.0, float(share), draw=draw)
     return _settled(replace(joint, counts=joint.counts + drawn.reshape(joint.shape), noise=noise, learned=()))
 
 

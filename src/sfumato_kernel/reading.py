@@ -189,7 +189,7 @@ CLAIM = {"notion": among("ldp", "lip", "rldp", "srlip", "pml", "mi", "leakage"),
          "within?": tagged(SETS), "alpha?": order, "beta?": order, "also?": [claim, 0]}
 SAMPLERS = ("two-sided geometric, exact integers from the system's randomness", "seeded: not for release")
 NOISE = {"epsilon": EPSILON, "rows": POSITIVE, "counts": EPSILON, "sampler": among(*SAMPLERS), "delta?": real(0, 1),
-         "coverage?": real(0, 1)}
+         "coverage?": real(0, 1), "draw?": text}
 DESIGN = {"source": text, "counts?": [[WEIGHT]], "probabilities?": PROBABILITIES, "n?": POSITIVE, "fingerprint?": text,
           "noise?": NOISE}
 MECHANISM = {"format": among("sfumato/mechanism"), "version": whole(1, 2), "method": text, "reads": READS,

@@ -285,10 +285,11 @@
     const counted = counts !== null;
     if (found === null) return;
     if (version < 2n) refuse("noise of design counts in a file of version 1");
-    if (!SAMPLERS.includes(fields(found, "epsilon", "rows", "counts", "sampler", "delta", "coverage").get("sampler"))) refuse("no sampler of noise");
+    if (!SAMPLERS.includes(fields(found, "epsilon", "rows", "counts", "sampler", "delta", "coverage", "draw").get("sampler"))) refuse("no sampler of noise");
     const paid = number(found.get("epsilon"), 1e6), own = number(found.get("counts"), 1e6), rows = whole(found.get("rows"));
     const [delta, coverage] = ["delta", "coverage"].map((name) => number(found.get(name) ?? 0n, 1));
     if (!((own > 0) === counted && own >= 0 && paid > 0 && own <= paid && delta < 1 && coverage <= 1) || !(rows > 0n && rows <= GREATEST)) refuse("no noise is like this");
+    text(found.get("draw") ?? "");
     if ((n !== null && whole(n) !== rows) || (counted && list(counts).flatMap(list).reduce((sum, x) => sum + whole(x), 0n) !== rows)) refuse("noise of another table");
   }
 

@@ -69,6 +69,17 @@ def design_sentence(noise: Noise) -> str:
     return f"{noise.sentence}; in simulations the set around them covers the truth {noise.coverage:.0%} of the time"
 
 
+def told_exactly(mechanism: Mechanism) -> str | None:
+    """What must be said of a file that holds counts of the table without noise."""
+    joint = mechanism.joint
+    if joint is None or joint.counts is None or joint.noise is not None or mechanism.source != "private":
+        return None
+    return (
+        "the file holds counts of the table without noise: the promise is about one released row by itself, and "
+        "whoever sees the counts and all rows of a small table may learn more"
+    )
+
+
 def listed(names: tuple[str, ...]) -> str:
     """'town', 'town and age', 'town, age and sex'."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -7,7 +7,7 @@ This is the one place where levels of mechanisms with different columns are put 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
@@ -91,19 +91,28 @@ def _of_row(bundle: Bundle, ratios: Sequence[Fraction | float]) -> Attained:
 
 
 def noises(made: Mechanism | Bundle) -> dict[str, Noise]:
-    """The draws of noisy counts that a design rests on, by the fingerprint of the counts: each is paid for once.
+    """What was drawn of a table for a design, by the name of the draw: each is paid for once, wherever it is used.
 
-    Where only labels were drawn, equal ones do not tell one draw from another: every file counts, by its own name.
+    Files without such names are told apart by the fingerprint of their counts, or where only labels were
+    drawn by their own checksums.
     """
     found: dict[str, Noise] = {}
     for part in made.parts if isinstance(made, Bundle) else (made,):
         joint = part.joint
         if joint is None or joint.noise is None:
             continue
-        name = joint.fingerprint if joint.noise.counts > 0 else f"{joint.fingerprint} {record_of(part).checksum}"
+        own = joint.fingerprint if joint.noise.counts > 0 else f"{joint.fingerprint} {record_of(part).checksum}"
+        name = joint.noise.draw or own
         if name not in found or found[name].epsilon < joint.noise.epsilon:
             found[name] = joint.noise
     return found
+
+
+def drawn_for(releases: Iterable[Mechanism | Bundle]) -> tuple[float, float]:
+    """ε_d and δ of everything that releases tell of a table with noise, each draw once: both add up (basic
+    composition of (ε, δ)-differential privacy)."""
+    drawn = {mark: noise for made in releases for mark, noise in noises(made).items()}.values()
+    return math.fsum(noise.epsilon for noise in drawn), math.fsum(noise.delta for noise in drawn)
 
 
 def _greatest(parts: Sequence[Mechanism]) -> tuple[float, Mechanism]:

@@ -17,7 +17,8 @@ GROUPS = {
         "method", "aim", "time_limit", "gap", "distance", "values", "outputs", "columns", "assuming",
     ),
     "How values are read": (
-        "bins", "labels", "rare", "missing", "unseen", "numbers", "na", "delimiter", "encoding", "sheet",
+        "bins", "labels", "rare", "missing", "unseen", "numbers", "na", "delimiter", "encoding", "decimal",
+        "dates", "sheet",
     ),
     "Releasing more than once": ("people", "budget", "ledger", "same_values", "memoise", "person"),
 }

@@ -70,6 +70,7 @@ def show(path: Path, number: int, as_json: bool) -> None:
     if as_json:
         document(_document(entry))
         return
+    delta = book.delta(entry.people)
     marks = "none: the rows could be read only once" if entry.fingerprints is None else (
         ", ".join(f"{name} {mark[:12]}…" for name, mark in entry.fingerprints.items())
     )
@@ -78,8 +79,10 @@ def show(path: Path, number: int, as_json: bool) -> None:
         ("people", entry.people), ("state", entry.state + rest), ("reserved", entry.reserved_at),
         *([("settled", entry.settled_at)] if entry.settled_at else [("on the disk", evidence(entry).value)]),
         ("promised", entry.claim or "nothing"), ("alone", _number(entry.level)),
-        ("together", f"{_number(entry.composed)} ({entry.notion.upper()})"), ("budget", _number(entry.budget)),
-        ("mechanism", entry.mechanism), ("output", entry.target or "given to a program"),
+        ("together", f"{_number(entry.composed)} ({entry.notion.upper()})"),
+        *([("chance of a label that tells", f"at most δ = {at_most(delta)}")] if delta else []),
+        ("budget", _number(entry.budget)), ("mechanism", entry.mechanism),
+        ("output", entry.target or "given to a program"),
         ("fingerprints", marks), ("people by", entry.person or "no column: fingerprints are no evidence of values"),
         ("in the manifest", entry.token),
         *([("note", entry.note)] if entry.note else []),

@@ -217,8 +217,9 @@ def designing(command: F) -> F:
         click.option("--design-epsilon", type=float, metavar="EPSILON", help="The part of --epsilon that noisy counts "
                      "take.  [default: chosen by the numbers of rows and labels]"),
         click.option("--public-labels", "public", type=Names(), multiple=True, metavar="COL,COL|all", help="Columns "
-                     "whose labels everybody knows. Of others only those are let in that many people have (a stable "
-                     "histogram, paid from --epsilon), unless --labels lists them or --design is exact."),
+                     "whose labels, and whether some are missing, everybody knows. Of others only those are let in "
+                     "that many people have (a stable histogram, paid from --epsilon), unless --labels lists them "
+                     "or --design is exact."),
         click.option("--delta", type=float, default=1e-9, show_default=True, help="The chance that a label that is not "
                      "public tells of one person."),
         click.option("--at-most", metavar="NATS|none", help="What somebody may learn who knows a person's useful "
@@ -286,20 +287,20 @@ def reading(command: F) -> F:
                      "row is."),
         click.option("--delimiter", metavar="CHAR", help="Between fields.  [default: found out]"),
         click.option("--encoding", metavar="NAME", help="Of text.  [default: found out]"),
+        click.option("--decimal", type=click.Choice([".", ","]), help="The mark of decimals.  [default: found out]"),
+        click.option("--dates", type=click.Choice(["dmy", "mdy", "ymd"]), help="The order of day, month and year.  "
+                     "[default: found out]"),
         click.option("--sheet", metavar="NAME", help="Of a workbook.  [default: the first]"),
     )):
         command = option(command)
     return command
 
 
-READING = ("na", "counts", "delimiter", "encoding", "sheet")
-
-
 def read_as(given: dict[str, Any]) -> dict[str, Any]:
     """Takes the options of `reading` out of those given, as `open_source` has them."""
-    found = {name: given.pop(name, None) for name in READING}
-    mark = found["delimiter"]
-    return {**found, "na": found["na"] or None, "delimiter": "\t" if mark in ("\\t", "tab") else mark}
+    from sfumato.sources.dialect import READING, reading_of
+
+    return reading_of({name: given.pop(name, None) for name in READING})
 
 
 def table_source(where: Any, form: str | None = None, **read: Any) -> Source:
@@ -314,7 +315,7 @@ def table_source(where: Any, form: str | None = None, **read: Any) -> Source:
         return open_source(where, **read)
     counts, na = read.get("counts"), read.get("na")
     if form != "arrow":
-        said = Said(read.get("delimiter"), read.get("encoding"), na)
+        said = Said(read.get("delimiter"), read.get("encoding"), na, read.get("decimal"), read.get("dates"))
         comes = stream_source(sys.stdin.buffer, {"csv": ",", "tsv": "\t"}[form or "csv"], said=said)
         return open_source(comes, counts=counts)
     try:

@@ -70,8 +70,8 @@ def plan(
         return
     story(f"What whoever estimates from {told.n:,} released rows will know, by {made.mechanism.method}:\n")
     rows = [[p.name, str(p.values), p.error, f"{p.rows:,.0f}"] for p in told.parts]
-    columns(["", "values", "95 % of a share", "worth unprotected rows"], rows, numbers=3)
-    story(f"\nIn all it is worth {told.share:.1%} of its rows" + (
+    columns(["", "values", "a share, 19 times in 20", "worth unprotected rows"], rows, numbers=3)
+    story(f"\nFor a column, on average, it is worth {told.share:.1%} of its rows" + (
         ": less than 1 %, so that a release needs --anyway." if told.little else "."))
     for one in told.helps:
         story(f"  {one.what}: errors {one.times:.2g} times as large")

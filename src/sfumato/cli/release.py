@@ -196,6 +196,7 @@ def _foreseen(session: Session, anyway: bool) -> None:
     session.listener.say("What whoever estimates from the release will know:")
     for line in told.lines:
         session.listener.say(f"  {line}")
+    session.plan.keep()  # also where it is refused: whoever tries again until it goes well would choose among draws
     session.plan.check_worth(told, anyway=anyway)
 
 

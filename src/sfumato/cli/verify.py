@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import click
@@ -29,6 +28,7 @@ def verify(file: Path, as_json: bool) -> None:
     from sfumato.certification import THEOREM, certificate, design_sentence, promises
     from sfumato.certification.certificate import PROVED
     from sfumato.certification.confirming import confirm
+    from sfumato.certification.promises import told_exactly
     from sfumato.cli.wording import mechanism_document, witness
     from sfumato.mechanism import Bundle, load
 
@@ -62,9 +62,9 @@ def verify(file: Path, as_json: bool) -> None:
         *outside,
     ])
     if isinstance(mechanism, Bundle):
-        from sfumato.certification.together import noises
+        from sfumato.certification.together import drawn_for
 
-        if spent := math.fsum(noise.epsilon for noise in noises(mechanism).values()):
+        if spent := drawn_for([mechanism])[0]:
             whole = level(found.level + spent)
             story(f"With the noisy counts in the file, which took ε_d = {near(spent)} as it says: {whole} in all.")
     else:
@@ -72,4 +72,6 @@ def verify(file: Path, as_json: bool) -> None:
             story(f"{told.sentence[0].upper()}{told.sentence[1:]}.")
         if mechanism.joint is not None and mechanism.joint.noise is not None:
             story(f"The file: {design_sentence(mechanism.joint.noise)}. {THEOREM}")
+        if exactly := told_exactly(mechanism):
+            story(f"But {exactly}.")
 

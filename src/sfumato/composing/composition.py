@@ -14,9 +14,10 @@ from sfumato.certification import Certificate, certificate
 from sfumato.certification.certificate import unlisted
 from sfumato.certification.linear import power_product
 from sfumato.certification.outward import log_up
-from sfumato.certification.together import about_record, anywhere, noises
+from sfumato.certification.together import about_record, anywhere, drawn_for
 from sfumato.composing.joining import joined
 from sfumato.composing.totals import total_levels
+from sfumato.decimals import at_most
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Claim, Factor, Mechanism, Product
@@ -96,7 +97,7 @@ class Composition:
     @property
     def sentence(self) -> str:
         """What the releases together mean for a person."""
-        spent = self.designs
+        spent, delta = self.designs, f" (except with chance δ = {at_most(self.delta)})" if self.delta else ""
         over, anywhere = self._least(anywhere=False) + spent, self._least(anywhere=True) + spent
         many = f"these {len(self.releases)} releases together" if len(self.releases) > 1 else "this release"
         if over > TELLING:
@@ -104,19 +105,23 @@ class Composition:
         if anywhere > TELLING:
             return (
                 f"{many} change the odds about a secret by a factor of at most {math.exp(over):.3g} for somebody who "
-                f"knows only statistics, and tell it to somebody who knows the person's other values."
+                f"knows only statistics{delta}, and tell it to somebody who knows the person's other values."
             )
         more = f", and {math.exp(anywhere):.3g} for somebody who knows the person's other values"
         return (
             f"{many} change the odds about a secret by a factor of at most {math.exp(min(over, anywhere)):.3g}"
-            f"{more if anywhere > over else ', whoever looks'}."
+            f"{more if anywhere > over else ', whoever looks'}{delta}."
         )
 
     @property
     def designs(self) -> float:
-        """ε_d of all the noisy counts that the releases were designed from, each draw once."""
-        drawn = {mark: noise for m in self.releases for mark, noise in noises(m).items()}
-        return math.fsum(noise.epsilon for noise in drawn.values())
+        """ε_d of all that the releases were designed from with noise, each draw once."""
+        return drawn_for(self.releases)[0]
+
+    @property
+    def delta(self) -> float:
+        """The chance that labels among that tell of single people, at most."""
+        return drawn_for(self.releases)[1]
 
     def _least(self, anywhere: bool) -> float:
         """The level about the secret over what is claimed, or for any distribution."""

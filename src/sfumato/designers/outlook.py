@@ -83,7 +83,7 @@ class Foreseen(Framed):
             out.append(f"{self.tables:,} tables of two columns: {ends[0].error} ({ends[0].name}) to {ends[-1].error} "
                        f"({ends[-1].name})")
         told = ", ".join(f"{h.what} (± {h.times:.2g} times as large)" for h in self.helps)
-        worth = f"worth {self.share:.1%} of {self.n:,} rows"
+        worth = f"for a column, on average, worth {self.share:.1%} of {self.n:,} rows"
         return [*out, worth, *([f"what would help most: {told}"] if told else [])]
 
     def __repr__(self) -> str:

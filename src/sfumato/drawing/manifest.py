@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from sfumato import __version__
-from sfumato.certification.promises import design_sentence, promises
+from sfumato.certification.promises import design_sentence, promises, told_exactly
+from sfumato.certification.together import drawn_for
+from sfumato.decimals import at_most
 from sfumato.errors import FileFormatError, InputError
 from sfumato.mechanism.bundle import Bundle
 from sfumato.mechanism.bundle_file import any_record
@@ -85,6 +87,11 @@ def manifest_of(
         notes += [f"{told.sentence[0].upper()}{told.sentence[1:]}." for told in promises(mechanism)]
         if mechanism.joint is not None and mechanism.joint.noise is not None:
             notes.append(f"The mechanism file holds {design_sentence(mechanism.joint.noise)}.")
+        if exactly := told_exactly(mechanism):
+            notes.append(f"{exactly[0].upper()}{exactly[1:]}.")
+    elif mechanism.claim is not None and (spent := drawn_for([mechanism])[0]):
+        total = at_most(mechanism.claim.epsilon + spent)
+        notes.append(f"The mechanism file holds noisy counts, ε_d = {at_most(spent)}: in all at most {total} nats.")
     guesses = [c.name for c in columns if c.role == "guess"]
     if guesses:
         notes.append(f"The likeliest value by the design distribution, for reading only: {', '.join(guesses)}.")

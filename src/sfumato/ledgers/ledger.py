@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from sfumato.certification import certificate
-from sfumato.certification.together import bundle_certificate, noises
+from sfumato.certification.together import bundle_certificate, drawn_for
 from sfumato.composing import total_levels
 from sfumato.decimals import SHORT, near
 from sfumato.decimals import level as limit
@@ -70,6 +70,12 @@ class Ledger:
         with connected(self.path, create=False) as connection:
             live = counted(entries_in(connection, people))
             return _level(connection, live, notion, math.inf) if live else 0.0
+
+    def delta(self, people: str) -> float:
+        """The chance, at most, that labels which these releases tell of their tables tell of single people."""
+        with connected(self.path, create=False) as connection:
+            marks = {e.mechanism for e in counted(entries_in(connection, people))}
+            return drawn_for(_mechanism(connection, mark) for mark in marks)[1]
 
     def booking(
         self, flow: Any, target: Any, *, people: str | None, budget: float | None = None,
@@ -197,8 +203,7 @@ def _refusal(entry: Entry, live: list[Entry], level: float, note: str | None, *,
 def _level(connection: sqlite3.Connection, live: list[Entry], notion: str, target: float) -> float:
     loaded = {c: _mechanism(connection, c) for c in {e.mechanism for e in live}}
     groups = [[loaded[e.mechanism] for e in group] for group in same_inputs(live)]
-    drawn = {mark: noise for m in loaded.values() for mark, noise in noises(m).items()}
-    designs = math.fsum(noise.epsilon for noise in drawn.values())  # each draw of counts once
+    designs, _ = drawn_for(loaded.values())
     return designs + max(total.level for total in total_levels(groups, notion, target * math.exp(-designs)))
 
 

@@ -41,7 +41,7 @@ class ColumnRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=Tru
 class NoiseRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """What was paid for what is told here of a table: ε_d about a record, the part of it that the counts took (0 where
     there are none, and only labels and edges were found), δ of the labels, and the coverage that was simulated for the
-    set around them. New in version 2."""
+    set around them; draw names the draw, so that it is paid for once. New in version 2."""
 
     epsilon: float
     rows: int
@@ -49,6 +49,7 @@ class NoiseRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True
     sampler: str
     delta: float = 0.0
     coverage: float | None = None
+    draw: str = ""
 
 
 class DesignRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
@@ -131,7 +132,7 @@ def record_of(mechanism: Mechanism) -> MechanismRecord:
 def _noise_record(noise: Noise | None) -> NoiseRecord | None:
     if noise is None:
         return None
-    return NoiseRecord(noise.epsilon, noise.rows, noise.counts, noise.sampler, noise.delta, noise.coverage)
+    return NoiseRecord(noise.epsilon, noise.rows, noise.counts, noise.sampler, noise.delta, noise.coverage, noise.draw)
 
 
 def _noise(record: NoiseRecord | None, counted: bool) -> Noise | None:
@@ -140,7 +141,9 @@ def _noise(record: NoiseRecord | None, counted: bool) -> Noise | None:
     fits = 0 <= record.counts <= record.epsilon > 0 and (record.counts > 0) == counted
     if not (fits and 0 <= record.delta < 1 and record.rows > 0):
         raise FileFormatError("the noise of the design counts is described by numbers that no noise has.")
-    return Noise(record.epsilon, record.rows, record.delta, record.counts, record.coverage, record.sampler)
+    return Noise(
+        record.epsilon, record.rows, record.delta, record.counts, record.coverage, record.sampler, record.draw
+    )
 
 
 def mechanism_of(record: MechanismRecord) -> Mechanism:

@@ -3,6 +3,9 @@
 Labels are in the mechanism file: one that a single person has would tell of them. So labels enter by a stable histogram
 and edges of bins as noisy quantiles (`sfumato.noise`), paid from ε with everything else, unless somebody says that they
 are public. What is told here is kept beside the table, since finding it out again would cost its ε once more.
+
+Where nobody names the useful columns, the secret's labels come first: the choice may rest on how many were told, and on
+nothing else about the secret.
 """
 
 from __future__ import annotations
@@ -18,18 +21,19 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from sfumato.alphabet import Column, Label, spelled
+from sfumato.alphabet import Alphabet, Column, Label, spelled
 from sfumato.binning import value_counts
 from sfumato.errors import InputError, binned, listed, option
 from sfumato.joint import Joint, Noise
 from sfumato.mechanism import load_counts
-from sfumato.noise import CLEAR, DIGITS, LABELS, SEEDED, Below, common, edge, round_numbers, two_sided
+from sfumato.noise import CLEAR, DIGITS, LABELS, SEEDED, Below, common, edge, named, round_numbers, two_sided
 from sfumato.releasing.columns import coarser, label_counts
 from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source
 from sfumato.tabulation import arranged, dtype_of
 
 COMMON = 0.01  # of the people: labels that so many have are wanted, and no more ε than they need is spent
+ALONE = Fraction(1, 4)  # of it for the secret, where columns are chosen after it: about one in as many as are chosen
 STEP = 0.001  # of ε, in which it is spent: numbers that people can add up
 
 
@@ -43,9 +47,26 @@ class Learnt:
     place: Path | None = None  # where it is kept
     counts: Joint | None = None  # what was kept there before
 
+    @property
+    def paid(self) -> float:
+        return 0.0 if self.noise is None else self.noise.epsilon
 
-def learnt(source: Source, wishes: Wishes, seed: int | None, path: Any = None) -> Learnt:
-    """What the table tells of its labels and edges, or told before, if it is a file and that is kept beside it."""
+    @property
+    def alone(self) -> tuple[Joint, Path] | None:
+        """The labels of the secret and where to keep them, where they were drawn by themselves."""
+        if self.noise is None or self.counts is not None or self.place is None:
+            return None
+        given = self.wishes.labels or {}
+        alphabet = Alphabet.of(*(x for x in map(given.get, self.wishes.secret) if isinstance(x, Column)))
+        return replace(Joint.uniform(alphabet, Alphabet.of()), noise=self.noise), self.place
+
+
+def learnt(source: Source, wishes: Wishes, seed: int | None, path: Any = None, first: Learnt | None = None) -> Learnt:
+    """What the table tells of its labels and edges, or told before, if it is a file and that is kept beside it.
+
+    Without useful columns it tells the secret's, for a part of what labels may cost; `first` is what it told so.
+    """
+    source.check_reading((*wishes.secret, *wishes.useful))
     place = _place(path, wishes) if seed is None and isinstance(path, Path) else None
     told = _said(wishes)
     if place is not None and place.exists():
@@ -57,25 +78,31 @@ def learnt(source: Source, wishes: Wishes, seed: int | None, path: Any = None) -
         kept = load_counts(place)
         columns = {c.name: c for c in (*kept.secret.columns, *kept.useful.columns)}
         return Learnt(_with(wishes, columns), kept.evened.noise, told, place, kept)
-    found = unsaid(wishes)
+    found, before = unsaid(wishes), None if first is None else first.noise
+    heard = () if first is None else first.notes
     if not found:
-        return Learnt(wishes, None, told, place)
+        return Learnt(wishes, before, tuple(dict.fromkeys((*heard, *told))), place)
     if not 0 < wishes.delta < 1:
         raise InputError(f"{option('--delta', 'delta')} must lie strictly between 0 and 1, got {wishes.delta!r}.")
     counts, rows = label_counts(source, list(found))
-    budget = _priced(wishes, found, rows)
+    part = wishes.delta * float(1 if wishes.useful and before is None else 1 - ALONE if wishes.useful else ALONE)
+    budget = _priced(wishes, found, rows, part, 0.0 if first is None else first.paid)
     below = secrets.randbelow if seed is None else random.Random(seed).randrange
-    delta = wishes.delta / max(1, sum(rule is None or isinstance(rule, str) for rule in found.values()))
+    draw = named(below)
+    labelled = [name for name, rule in found.items() if not isinstance(rule, (int, list))]
+    delta = part / max(1, len(labelled))
     columns = {
         name: _edged(source, wishes, name, rule, rows, budget[name], below) if isinstance(rule, (int, list)) else
         _labelled(wishes, name, counts[name], rule, rows, budget[name], delta, below)
         for name, rule in found.items()
     }
-    labelled = [name for name, rule in found.items() if not isinstance(rule, (int, list))]
-    paid = float(sum(budget.values()))
-    noise = Noise(paid, rows, wishes.delta if labelled else 0.0)
-    noise = noise if seed is None else replace(noise, sampler=SEEDED)
-    return Learnt(_with(wishes, columns), noise, (*_sentences(columns, labelled, noise), *told), place)
+    own = Noise(float(sum(budget.values())), rows, part if labelled else 0.0, draw=draw)
+    own = own if seed is None else replace(own, sampler=SEEDED)
+    whole = own if before is None else replace(
+        own, epsilon=round(own.epsilon + before.epsilon, 9), delta=own.delta + before.delta
+    )
+    notes = dict.fromkeys((*heard, *_sentences(columns, labelled, own), *told))
+    return Learnt(_with(wishes, columns), whole, tuple(notes), place)
 
 
 def _said(wishes: Wishes) -> tuple[str, ...]:
@@ -109,7 +136,9 @@ def unsaid(wishes: Wishes) -> dict[str, Any]:
     return out
 
 
-def _priced(wishes: Wishes, found: Mapping[str, Any], rows: int) -> dict[str, Fraction]:
+def _priced(
+    wishes: Wishes, found: Mapping[str, Any], rows: int, delta: float, spent: float
+) -> dict[str, Fraction]:
     """The ε of each column: with it a hundredth of the people is enough for a label, or is how far an edge is off. All
     are lowered alike where they would take more than a share of the whole."""
     each = max(1, sum(not isinstance(rule, (int, list)) for rule in found.values()))
@@ -120,11 +149,11 @@ def _priced(wishes: Wishes, found: Mapping[str, Any], rows: int) -> dict[str, Fr
             return missing
         if isinstance(rule, int):
             return missing + (rule - 1) * 2 * math.log(len(round_numbers()))
-        return 2 * math.log(each / wishes.delta)
+        return 2 * math.log(each / delta)
 
     needs = {name: need(rule) / (COMMON * rows) for name, rule in found.items()}
     most = LABELS * (wishes.epsilon if wishes.design_epsilon is None else wishes.design_epsilon)
-    times = min(1.0, most / sum(needs.values()))
+    times = min(1.0, (most - spent if wishes.useful else most * float(ALONE)) / sum(needs.values()))
     return {name: Fraction(max(1, math.floor(x * times / STEP)), round(1 / STEP)) for name, x in needs.items()}
 
 
@@ -213,6 +242,6 @@ def _with(wishes: Wishes, columns: Mapping[str, Column]) -> Wishes:
 
 def _place(path: Path, wishes: Wishes) -> Path:
     """people.csv → people.3f9a0c12.counts.json, for these columns and the way they are counted."""
-    asked = repr((wishes.secret, wishes.useful, wishes.bins, wishes.rare, wishes.labels, wishes.missing, wishes.public))
-    mark = hashlib.sha256(asked.encode()).hexdigest()[:8]
+    asked = (wishes.secret, wishes.useful, wishes.bins, wishes.rare, wishes.labels, wishes.missing, wishes.public)
+    mark = hashlib.sha256(repr((path.name, *asked)).encode()).hexdigest()[:8]
     return path.with_name(f"{path.name.split('.')[0]}.{mark}.counts.json")

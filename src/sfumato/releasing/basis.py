@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import random
 import secrets
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from sfumato.designers.splitting import split
 from sfumato.errors import InputError, option
 from sfumato.joint import Joint
+from sfumato.mechanism import load_counts
 from sfumato.noise import SEEDED, noisy_counts
 from sfumato.releasing.alphabets import Learnt
 from sfumato.releasing.wishes import Wishes
 from sfumato.uncertainty import Anything, ChiSquareBall, UncertaintySet, covering
 
+UNLIKELY = 1e-9
 SHARE = 0.25  # of ε for the counts, where noisy ones are asked for by name and no ε_d is
 
 
@@ -25,6 +30,13 @@ class Kept:
     joint: Joint
     place: Path
     again: bool = False  # labels are there already, and counts are added to them
+
+    @property
+    def is_there(self) -> bool:
+        """Whether this very draw is kept already."""
+        own = self.joint.noise
+        found = load_counts(self.place).noise if self.place.exists() else None
+        return found is not None and own is not None and (found.draw, found.counts) == (own.draw, own.counts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,15 +59,13 @@ def basis_of(joint: Joint, told: Learnt, seed: int | None) -> Basis:
     """The set that the wishes ask for around the counts of a private table of which labels and edges are told."""
     wishes, before, paid = told.wishes, told.counts, 0.0 if told.noise is None else told.noise.epsilon
     if before is not None and before.noise is not None and before.noise.rows != joint.n:
-        raise InputError(
-            f"{told.place} holds noisy counts of another table. If the table has changed, remove the file: new ones "
-            "are drawn then, at their own ε_d."
-        )
+        raise _other_table(told)
     if 0 < paid >= wishes.epsilon:
         raise _nothing_left(told, paid)
     if wishes.design == "any" or wishes.notion == "ldp":
         return _free(joint, told, "designed for any distribution, from no counts")
     if before is not None and before.counts is not None:
+        _check_same(before, joint, told)
         return _again(before, told)
     spent, why = _spent(joint, wishes, paid)
     if spent == 0:
@@ -117,6 +127,25 @@ def _free(joint: Joint, told: Learnt, why: str) -> Basis:
         kept = Kept(even, told.place)
     left = told.wishes.epsilon - (0.0 if told.noise is None else told.noise.epsilon)
     return Basis(Anything(even), left, "public", (why, *told.notes), kept)
+
+
+def _check_same(found: Joint, joint: Joint, told: Learnt) -> None:
+    """Refuse noisy counts that noise hardly ever makes of these rows: they would speak of other people.
+
+    No noise is beyond `most`, but for a chance of UNLIKELY. Counts are lowered alike until they sum to the rows, which
+    is by `most` at most.
+    """
+    assert found.noise is not None and found.counts is not None and joint.counts is not None
+    most = found.noise.scale * math.log(2 * joint.p.size / UNLIKELY) + 1
+    if np.abs(found.counts - joint.counts).max() > 2 * most:
+        raise _other_table(told)
+
+
+def _other_table(told: Learnt) -> InputError:
+    return InputError(
+        f"{told.place} holds noisy counts of another table. If the table has changed, remove the file: new ones are "
+        "drawn then, at their own ε_d."
+    )
 
 
 def _again(found: Joint, told: Learnt) -> Basis:

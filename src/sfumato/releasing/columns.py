@@ -73,6 +73,11 @@ def cut(basis: Source, wishes: Wishes, keep: Sequence[str], *, exact: bool = Tru
     if basis.sums is None:
         found = {n: x.tolist() for n, x in automatic_edges(basis, free).items()} if exact else dict.fromkeys(
             many_numbers(basis, free), BINS)
+    if not exact and (about := [n for n in found if n in wishes.secret]):
+        raise InputError(
+            f"the secret {about[0]!r} holds many different numbers. Say how it is cut ({binned(about[0], BINS)}): that "
+            "must not rest on anybody's secret."
+        )
     return replace(wishes, bins={**(wishes.bins or {}), **found} or None, automatic=tuple(found))
 
 

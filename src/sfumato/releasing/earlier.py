@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from sfumato.certification.together import anywhere, noises
+from sfumato.certification.together import anywhere, drawn_for
 from sfumato.composing.composition import TELLING
 from sfumato.decimals import at_most
 from sfumato.errors import SfumatoError
@@ -30,13 +30,12 @@ def beside(files: Files, mechanism: Mechanism | Bundle) -> tuple[str, ...]:
             other = load(path)
         except SfumatoError:
             continue
-        if other.secret == mechanism.secret:
+        if {*other.secret.names} & {*mechanism.secret.names}:  # whatever labels each of them told
             found.append((path.name, other))
     if not found:
         return ()
     every = [mechanism, *(other for _, other in found)]
-    drawn = {mark: noise for m in every for mark, noise in noises(m).items()}
-    total = math.fsum(_level(m) for m in every) + math.fsum(noise.epsilon for noise in drawn.values())
+    total = math.fsum(_level(m) for m in every) + drawn_for(every)[0]
     names = ", ".join(name for name, _ in found)
     what = "together they tell it to whoever knows the other values" if total > TELLING else (
         f"together they tell at most {at_most(total, 4)} nats, whoever looks"

@@ -76,6 +76,7 @@ class Flow:
         compared = {own: n for own, n in private[0].items() if about and (options.secret or n in source.columns)}
         for name in (*coded.values(), *compared.values()):
             find_column(name, source.columns, source.name)
+        source.check_reading({*coded.values(), *compared.values()})
         kept = _kept(options.keep, source, {**private[0], **private[1]})
         told = "symbols" if options.decode == GUESS else options.decode  # guesses stand beside what is estimated from
         sampler: Any = BundleSampler(made, stream) if isinstance(made, Bundle) else Sampler(made.law, stream)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sfumato.errors import listed, option
 from sfumato.joint import SMALL, Joint
 from sfumato.mechanism import Bundle, Mechanism
+from sfumato.noise import SEEDED
 
 ELSEWHERE = option("--design-from reference.csv", "reference=")
 COARSER = f"{option('--bins', 'bins=')}, {option('--rare', 'rare=')}, fewer {option('--useful', 'useful=')}"
@@ -23,6 +24,12 @@ class Notice:
 
 def notices_of(mechanism: Mechanism | Bundle, file: str, table: str) -> Iterator[Notice]:
     """What becomes public with the mechanism file, and what a promise rests on beyond the proof."""
+    parts = mechanism.parts if isinstance(mechanism, Bundle) else (mechanism,)
+    if any(p.joint is not None and p.joint.noise is not None and p.joint.noise.sampler == SEEDED for p in parts):
+        yield Notice("The noise was seeded: not for release", (
+            f"Whoever knows or guesses the seed can take the noise off what {file} tells of {table}. Design it again "
+            f"without {option('--seed', 'seed=')}.",
+        ))
     if isinstance(mechanism, Bundle):
         yield from _of_a_bundle(mechanism, file, table)
         return

@@ -53,7 +53,7 @@ class Plan:
     part: bool = False  # only a part of the table is released
     table: str = ""  # the name of the table it was designed for
     rows: int | None = None  # that were counted
-    kept: Kept | None = None  # what was drawn of the table, and where it is to be kept
+    kept: tuple[Kept, ...] = ()  # what was drawn of the table, and where it is to be kept
 
     def foreseen(self) -> Foreseen | None:
         """What estimates from the release will be worth, by what the mechanism file tells anybody; None where there is
@@ -72,8 +72,9 @@ class Plan:
 
     def keep(self) -> None:
         """Keep what was drawn of the table, so that it is paid for once; before anything that tells it."""
-        if self.kept is not None:
-            save_counts(self.kept.joint, self.kept.place, force=self.kept.again)
+        for drawn in self.kept:
+            if not drawn.is_there:
+                save_counts(drawn.joint, drawn.place, force=drawn.again)
 
     def check_worth(self, told: Foreseen | None, *, anyway: bool = False) -> None:
         """Refuse a release that is worth next to nothing to whoever estimates from it, unless it is asked for anyway.
@@ -155,14 +156,17 @@ def planned(
 
     if as_bundle(basis, wishes):
         return bundled()
-    wishes, choice = _chosen(basis, wishes, keep=keep, known=source.columns, listener=listener)
-    told = None if told_all else learnt(basis, wishes, seed, source.path)
+    first = None if told_all or wishes.useful else learnt(basis, wishes, seed, source.path)
+    wishes, choice = _chosen(
+        basis, wishes if first is None else first.wishes, keep=keep, known=source.columns, listener=listener
+    )
+    told = None if told_all else learnt(basis, wishes, seed, source.path, first)
     joint = tabulated(basis, wishes if told is None else told.wishes, listener=listener)
     if (told_all or not unsaid(wishes)) and (why := _rival(asked, joint)) is not None:
         two = bundled()
         return replace(two, notes=(why, *two.notes))
     found = exact_basis(joint, wishes) if told is None else basis_of(joint, told, seed)
-    table = Counted(joint, wishes, rest, source.name, told, choice, origin)
+    table = Counted(joint, wishes, rest, source.name, told, choice, origin, first)
     return table.plan(found, designed(found, wishes, listener))
 
 
@@ -177,6 +181,7 @@ class Counted:
     told: Learnt | None = None  # labels and edges as far as a private table may tell them; None: they are exact
     choice: Choice | None = None
     origin: str = "private"
+    first: Learnt | None = None  # what was told before columns were chosen
 
     def plan(self, found: Basis, made: Any) -> Plan:
         """The plan with what was designed from a basis."""
@@ -186,8 +191,12 @@ class Counted:
         mechanism = replace(made.mechanism, source=self.origin if exact else found.source or made.mechanism.source)
         return Plan(
             self.rest, mechanism, made.certificate, told, self.choice, part=self.origin == "split", table=self.table,
-            kept=found.kept, rows=self.joint.n if self.origin not in ("reference", "split") else None,
+            kept=self._kept(found.kept), rows=self.joint.n if self.origin not in ("reference", "split") else None,
         )
+
+    def _kept(self, drawn: Kept | None) -> tuple[Kept, ...]:
+        alone = None if self.first is None else self.first.alone
+        return (*(() if alone is None else (Kept(*alone),)), *(() if drawn is None else (drawn,)))
 
 
 def _rival(wishes: Wishes, joint: Joint) -> str | None:

@@ -72,8 +72,9 @@ class Wishes:
         return self.notion == "rldp" and self.method in TWO and not near
 
     def is_public(self, name: str) -> bool:
-        """Whether somebody said that everybody knows the labels of a column."""
-        return name in self.public or EVERY in self.public
+        """Whether somebody said that everybody knows the labels of a column; not which of them are rare."""
+        grouped = self.rare is not None and (not isinstance(self.rare, dict) or name in self.rare)
+        return not grouped and (name in self.public or EVERY in self.public)
 
     def about(self, useful: tuple[str, ...], *, among: Collection[str]) -> Wishes:
         """The same for useful columns that were chosen `among` some: what was said of the others is dropped."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Alphabet, Floats
-from sfumato.certification.together import about_record, noises
+from sfumato.certification.together import about_record, drawn_for
 from sfumato.decimals import in_a_hundred
 from sfumato.errors import InputError
 from sfumato.estimation import BundleEstimate, TableEstimate
@@ -84,15 +84,15 @@ def _design(bundle: Bundle) -> DesignData:
     """What of rows is in the file: nothing, or a table for each part."""
     joints = [part.joint for part in bundle.parts if part.joint is not None]
     counted = [joint for joint in joints if joint.counts is not None]
-    drawn = noises(bundle)
+    spent = drawn_for([bundle])[0]
+    drawn = spent > 0
     source = "noisy" if drawn else bundle.source if counted else "public"
     counts = np.concatenate([j.counts.ravel() for j in counted if j.counts is not None]) if counted else np.zeros(0)
     small = 0 if drawn else int(((counts > 0) & (counts < 5)).sum())
     least = int(counts[counts > 0].min()) if counted else None
-    spent = math.fsum(noise.epsilon for noise in drawn.values()) if drawn else None
     return DesignData(
         source, counted[0].n if counted else None, sum(j.p.size for j in joints), bool(counted), small, least,
-        int((counts == 0).sum()), spent,
+        int((counts == 0).sum()), spent or None,
     )
 
 
@@ -139,8 +139,10 @@ def _guessers(bundle: Bundle, certificate: Any) -> tuple[Guesser, ...]:
     claim, size = bundle.claim, bundle.secret.size
     if claim is None or size < 2:
         return ()
-    level = claim.epsilon if certificate is None else min(claim.epsilon, float(certificate.level))
-    anywhere = level if certificate is None else float(certificate.elsewhere.get("any distribution", level))
+    spent = drawn_for([bundle])[0]
+    level = spent + (claim.epsilon if certificate is None else min(claim.epsilon, float(certificate.level)))
+    found = None if certificate is None else certificate.elsewhere.get("any distribution")
+    anywhere = level if found is None else spent + float(found)
     even = np.full(size, 1 / size)
     after = [in_a_hundred(most_guessed(even, x, "rldp")) for x in (level, anywhere)]
     return (

@@ -21,15 +21,16 @@ def guessers_of(mechanism: Mechanism, joint: Joint | None, certificate: Any) -> 
     """Somebody who knows the shares, and somebody who knows the person's useful values as well.
 
     The first is held by the promise, because the design distribution lies in every set it speaks of. Who knows u looks
-    at the distribution given u, which no ball holds: only the level for any distribution limits what they learn.
+    at the distribution given u, which no ball holds: only the level for any distribution limits what they learn. Both
+    see what the mechanism file tells with noise, which adds its ε_d.
     """
     claim = mechanism.claim
     if joint is None or claim is None or joint.secret.size < 2:
         return ()
-    known = bounded(claim.notion)
-    level = claim.epsilon if certificate is None else min(claim.epsilon, float(certificate.level))
+    known, spent = bounded(claim.notion), 0.0 if joint.noise is None else joint.noise.epsilon
+    level = spent + (claim.epsilon if certificate is None else min(claim.epsilon, float(certificate.level)))
     first = in_a_hundred(most_guessed(joint.p_secret, level, claim.notion)) if known else None
-    anywhere = level if claim.within is None and claim.notion == "ldp" else _anywhere(mechanism, certificate)
+    anywhere = level if claim.within is None and claim.notion == "ldp" else spent + _anywhere(mechanism, certificate)
     given = [(float(p), column / p) for p, column in zip(joint.p_useful, joint.p.T, strict=True) if p > 0]
     second = math.fsum(p * most_guessed(q, anywhere, "rldp") for p, q in given)
     before = float(joint.p.max(axis=0).sum())

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.errors import DataError
-from sfumato.sources.dialect import COMMENT, ENCODING, Dialect, Said, dialect_of
+from sfumato.sources.dialect import COMMENT, ENCODING, SPOKEN, Dialect, Said, dialect_of
 from sfumato.sources.formulas import unguard, unguarded
 from sfumato.sources.places import Where
 from sfumato.sources.source import Source
@@ -132,7 +132,8 @@ class Text:
             if "Empty CSV" not in str(error):
                 raise self._error(str(error)) from None
         except UnicodeDecodeError:
-            raise DataError(f"{self.name} is not written in {self.dialect.encoding} throughout. {ELSE}") from None
+            spoken = SPOKEN.get(self.dialect.encoding, self.dialect.encoding)
+            raise DataError(f"{self.name} is not written in {spoken} throughout. {ELSE}") from None
         except OSError:
             raise DataError(f"{self.name} could not be read to its end: it is damaged or cut short.") from None
 

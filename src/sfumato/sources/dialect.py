@@ -7,12 +7,12 @@ import csv
 import io
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sfumato.errors import InputError, option, unknown
-from sfumato.sources.meaning import Meaning, looked
+from sfumato.sources.meaning import BY_MARK, DATES, Guess, Meaning, looked
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 SAMPLE = 1 << 22  # bytes read for the encoding: all of most files, a moment of the largest
@@ -24,9 +24,22 @@ MARKS = {
     codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32", codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16",
 }
-WESTERN = "cp1252"  # what programs of Western Europe write that do not write UTF-8; it holds latin-1
+CP1252 = "cp1252"  # what programs of Western Europe write that do not write UTF-8; it holds latin-1
+WESTERN = "utf_8_or_cp1252"  # each character by itself, so that none decides how others are read
+SPOKEN = {WESTERN: "UTF-8 or cp1252"}
 ENCODING = option("--encoding latin-1, for example", "encoding='latin-1', for example")
 OTHER_SCRIPTS = ("cp1251", "cp1253", "cp1255", "cp1256", "cp932", "gb18030", "big5", "euc_kr")
+READING = ("na", "counts", "delimiter", "encoding", "decimal", "dates", "sheet")  # what `open_source` can be told
+
+
+def reading_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a form or a command line says about reading, as `open_source` has it; empty fields are found out.
+
+    >>> reading_of({"delimiter": "tab", "encoding": "", "secret": "sex"})
+    {'delimiter': '\\t'}
+    """
+    out = {name: given[name] for name in READING if given.get(name)}
+    return out | {"delimiter": "\t"} if out.get("delimiter") in ("\\t", "tab") else out
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +49,14 @@ class Said:
     delimiter: str | None = None
     encoding: str | None = None
     na: tuple[str, ...] | None = None
+    decimal: str | None = None
+    dates: str | None = None
 
     def __post_init__(self) -> None:
+        if self.decimal is not None and self.decimal not in BY_MARK:
+            raise InputError(f"the mark of decimals is . or , and not {self.decimal!r}.")
+        if self.dates is not None and self.dates not in DATES:
+            raise unknown("an order of dates", self.dates, tuple(DATES))
         if self.delimiter is not None and len(self.delimiter) != 1:
             raise InputError(f"a delimiter is one character, such as ; or a tab, got {self.delimiter!r}.")
         try:
@@ -72,13 +91,19 @@ def dialect_of(stream: Any, name: str, own: str, said: Said) -> tuple[Dialect, b
     if any("\ufffd" in x for x in header):
         raise InputError(f"the header of {name} is not written in {encoding}. Say which it has ({ENCODING}).")
     skipped = len(re.findall(r"\r\n|\r|\n", text[:at]))
-    reading = looked(header, records, said.na, delimiter == ",")
+    reading = looked(header, records, said.na, comma=delimiter == ",", decimal=said.decimal, dates=said.dates)
     told = [f"{DELIMITERS.get(delimiter, repr(delimiter))} divide its fields"] if delimiter != own else []
-    told += [f"it is read as {encoding}"] if encoding != "utf-8" else []
+    told += [f"it is read as {SPOKEN.get(encoding, encoding)}"] if encoding != "utf-8" else []
     told += [f"{skipped} lines above the header are passed over"] if skipped > 1 else []
     told += ["1 line above the header is passed over"] if skipped == 1 else []
+    guessed = []
+    if said.encoding is None and encoding in OTHER_SCRIPTS:
+        guessed += [Guess(f"the encoding {encoding}", "encoding", encoding)]
+    if said.delimiter is None and mark is None and delimiter != _by_header(lines, own):
+        guessed += [Guess(f"the delimiter {delimiter!r}", "delimiter", delimiter)]
     return Dialect(
-        encoding, delimiter, skipped, tuple(header), replace(reading, said=(*told, *reading.said))
+        encoding, delimiter, skipped, tuple(header),
+        replace(reading, said=(*told, *reading.said), guessed=(*guessed, *reading.guessed)),
     ), data
 
 
@@ -116,14 +141,49 @@ def _encoding(data: bytes, ended: bool) -> str:
             return "utf-8"
     except UnicodeDecodeError:
         pass
+    header = data[: (data.find(b"\n") + 1 or len(data))]
     for at, name in ((1, "utf-16-le"), (0, "utf-16-be")):
-        if len(data) > 1 and 2 * data[at::2].count(0) > len(data[at::2]):
+        if len(header) > 1 and 2 * header[at::2].count(0) > len(header[at::2]):
             return name
     from charset_normalizer import from_bytes
 
     telling = b"\n".join(line for line in data.splitlines() if not line.isascii())[:CHUNK]
-    best = from_bytes(telling, cp_isolation=[WESTERN, "cp1250", *OTHER_SCRIPTS]).best()
+    best = from_bytes(telling, cp_isolation=[CP1252, "cp1250", *OTHER_SCRIPTS]).best()
     return best.encoding if best is not None and best.encoding in OTHER_SCRIPTS and _one_script(str(best)) else WESTERN
+
+
+def _byte_by_byte(errors: str) -> Callable[[UnicodeError], tuple[str, int]]:
+    def decoded(error: UnicodeError) -> tuple[str, int]:
+        assert isinstance(error, UnicodeDecodeError)
+        return error.object[error.start : error.end].decode(CP1252, errors), error.end
+
+    return decoded
+
+
+for _errors in ("strict", "replace"):
+    codecs.register_error(f"{CP1252}_{_errors}", _byte_by_byte(_errors))
+
+
+class _Western(codecs.IncrementalDecoder):
+    """UTF-8, and cp1252 for what is none."""
+
+    def __init__(self, errors: str = "strict") -> None:
+        super().__init__(errors)
+        inner = codecs.getincrementaldecoder("utf-8")(f"{CP1252}_{errors}")
+        self.decode, self.reset = inner.decode, inner.reset  # type: ignore[method-assign]
+
+
+def _codec(name: str) -> codecs.CodecInfo | None:
+    """The codec as Arrow asks for it; it only reads."""
+    if name != WESTERN:
+        return None
+    return codecs.CodecInfo(
+        codecs.utf_8_encode, lambda data, errors="strict": codecs.utf_8_decode(data, f"{CP1252}_{errors}", True),
+        incrementaldecoder=_Western, name=WESTERN,
+    )
+
+
+codecs.register(_codec)
 
 
 def _one_script(text: str) -> bool:
@@ -165,6 +225,12 @@ def _delimiter(text: str, own: str, ended: bool) -> str:
     if own in even or not even:
         return own
     return max(even, key=lambda mark: even[mark])
+
+
+def _by_header(text: str, own: str) -> str:
+    """The delimiter that makes most fields of the header, that of the suffix where others make as many."""
+    fields = {mark: len(next(_parsed(text, mark), [])) for mark in (own, *DELIMITERS)}
+    return max(fields, key=lambda mark: fields[mark])
 
 
 def _records(text: str, delimiter: str, ended: bool) -> list[list[str]]:

@@ -2,12 +2,16 @@
 
 A source hands over what is written. Here it is given its meaning, once for the whole file and from its beginning, so
 that counting and releasing agree; columns that are kept pass untouched. A released table is read verbatim.
+
+What is found out rests on all rows looked at, so that a single record could change how the others are read. It is
+therefore named (`Guess`), with how to say it: said once, each row is read by itself, and private tables ask for that.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -33,6 +37,29 @@ DATES = {  # order of the parts → how such dates look
 _NUMBERS = {style: re.compile(look) for style, look in NUMBERS.items()}
 _DATES = {order: re.compile(look) for order, look in DATES.items()}
 Style = tuple[str, str]
+BY_MARK: dict[str, Style] = {".": ("," + GAPS, "."), ",": ("." + GAPS, ",")}  # of decimals, where it is said
+NUMBERS |= {
+    style: rf"[+-]?(\d{{1,3}}([{style[0]}]\d{{3}})+|\d+)([{mark}]\d+)?" for mark, style in BY_MARK.items()
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """Something about a file that rests on its rows, and the option of `open_source` that says it.
+
+    >>> from sfumato.errors import spelled
+    >>> spelled(Guess("numbers with decimal commas", "decimal", ",").saying, shell=True)
+    '--decimal ,'
+    """
+
+    what: str
+    name: str
+    value: str
+    column: str | None = None  # None: of the whole file
+
+    @property
+    def saying(self) -> str:
+        return option(f"--{self.name} {shlex.quote(self.value)}", f"{self.name}={self.value!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +75,7 @@ class Meaning:
     numbers: Mapping[str, Style] = field(default_factory=dict)  # column → (thousands, decimal)
     dates: Mapping[str, str] = field(default_factory=dict)  # column → the order of day, month and year
     said: tuple[str, ...] = ()  # what was found out about the file, for whoever gave it
+    guessed: tuple[Guess, ...] = ()  # what of it rests on the rows
 
     def meant(self, values: pa.Array, name: str) -> pa.Array:
         """A column of text in plain spelling: missing values null, numbers with a decimal point, dates as 2026-01-31.
@@ -100,28 +128,45 @@ def iso(text: str, order: str) -> str | None:
     return None if found is None else f"{found['y']}-{int(found['m']):02}-{int(found['d']):02}"
 
 
-def looked(columns: Sequence[str], records: Sequence[Sequence[str]], na: Iterable[str] | None, comma: bool) -> Meaning:
-    """What the first records of a file tell about the spelling of each column.
+def looked(
+    columns: Sequence[str], records: Sequence[Sequence[str]], na: Iterable[str] | None, *, comma: bool,
+    decimal: str | None = None, dates: str | None = None,
+) -> Meaning:
+    """What was said about the spelling of a file, and what its first records tell about each column beyond.
 
     `comma` says that fields are divided by commas, so that a comma within one is less likely to be a decimal mark:
     it decides where 1,234 is all there is to go by and no other column tells.
     """
     listed = tuple(dict.fromkeys(("", *(NA if na is None else na))))
     seen = [{r[i] for r in records if i < len(r)} for i in range(len(columns))]
-    values = [held - set(listed) for held in seen]
-    fits = [_styles(held) for held in values]
-    marks = [{decimal for _, decimal in styles} for styles in fits]
+    values = dict(zip(columns, (held - set(listed) for held in seen), strict=True))
+    numbers = _numbers(values, comma) if decimal is None else {}
+    orders = {name: order for name, held in values.items() if (order := _order(held))} if dates is None else {}
+    found = {x for held in seen for x in held} & set(listed) - {""}
+    guessed = (
+        *(Guess(f"numbers with {_mark(style)}", "decimal", style[1], name) for name, style in numbers.items()),
+        *(Guess(f"dates as {ORDERS[order]}", "dates", order, name) for name, order in orders.items()),
+    )
+    said = (*_said(guessed), *_absent([x for x in listed if x in found]), *_counting(columns, records))
+    return Meaning(
+        listed, numbers if decimal is None else dict.fromkeys(columns, BY_MARK[decimal]),
+        orders if dates is None else dict.fromkeys(columns, dates), said, guessed,
+    )
+
+
+def _numbers(values: Mapping[str, set[str]], comma: bool) -> dict[str, Style]:
+    """The columns whose values are all numbers of one spelling that is not plain."""
+    fits = {name: _styles(held) for name, held in values.items()}
+    marks = [{decimal for _, decimal in styles} for styles in fits.values()]
     sure = set().union(*(found for found in marks if len(found) == 1))  # marks of decimals that nothing else explains
     likelier = next(iter(sure)) if len(sure) == 1 else "." if comma else ","
     numbers = {
         name: next((style for style in styles if style[1] == likelier), styles[0])
-        for name, styles in zip(columns, fits, strict=True) if styles
+        for name, styles in fits.items() if styles
     }
     if sure == {","}:  # 1.234 in a file of decimal commas has a group of three digits
-        numbers |= {name: (".", ",") for name, held in zip(columns, values, strict=True) if _grouped(held)}
-    dates = {name: order for name, held in zip(columns, values, strict=True) if (order := _order(held))}
-    found = {x for held in seen for x in held} & set(listed) - {""}
-    return Meaning(listed, numbers, dates, _said(columns, records, numbers, dates, [x for x in listed if x in found]))
+        numbers |= {name: (".", ",") for name, held in values.items() if _grouped(held)}
+    return numbers
 
 
 def _styles(values: set[str]) -> list[Style]:
@@ -143,19 +188,20 @@ def _order(values: set[str]) -> str | None:
     return None
 
 
-def _said(
-    columns: Sequence[str], records: Sequence[Sequence[str]], numbers: Mapping[str, Style], dates: Mapping[str, str],
-    na: Sequence[str],
-) -> tuple[str, ...]:
-    out = []
-    for style in dict.fromkeys(numbers.values()):
-        names = [name for name, own in numbers.items() if own == style]
-        mark = "decimal commas" if style[1] == "," else "thousands separators"
-        out.append(f"{', '.join(names)}: numbers with {mark}")
-    told = {"dmy": "day, month, year", "mdy": "month, day, year", "ymd": "year, month, day"}
-    out += [f"{name}: dates as {told[order]}" for name, order in dates.items()]
-    out += [f"missing values are written {', '.join(map(repr, na))} ({option('--na', 'na=')})"] if na else []
-    return (*out, *_counting(columns, records))
+ORDERS = {"dmy": "day, month, year", "mdy": "month, day, year", "ymd": "year, month, day"}
+
+
+def _mark(style: Style) -> str:
+    return "decimal commas" if style[1] == "," else "thousands separators"
+
+
+def _said(guessed: Sequence[Guess]) -> Iterator[str]:
+    for what in dict.fromkeys(x.what for x in guessed):
+        yield f"{', '.join(x.column or '' for x in guessed if x.what == what)}: {what}"
+
+
+def _absent(na: Sequence[str]) -> list[str]:
+    return [f"missing values are written {', '.join(map(repr, na))} ({option('--na', 'na=')})"] if na else []
 
 
 COUNTING = re.compile(r"n|freq(uenc(y|ies))?|counts?|people|persons|weights?|number|total|anzahl|aantal|nombre", re.I)

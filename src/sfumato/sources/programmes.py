@@ -6,7 +6,7 @@ import datetime
 import io
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,18 +14,20 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.errors import InputError, did_you_mean
+from sfumato.sources.dialect import Said
 from sfumato.sources.meaning import Meaning, looked
 from sfumato.sources.places import Where, opened
-from sfumato.sources.source import Source, table_source
+from sfumato.sources.source import BATCH_ROWS, Source, table_source
 
 # --- .xlsx, .xls, .xlsb and .ods, read with calamine. Cells keep their types ------------------------------------------
 
 
 SUFFIXES = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 BLANK = (None, "")
+UNSAID = Said()
 
 
-def sheet_source(where: Where, sheet: str | None = None, na: tuple[str, ...] | None = None) -> Source:
+def sheet_source(where: Where, sheet: str | None = None, said: Said = UNSAID) -> Source:
     """One sheet of a workbook: the one named, or the first. The first line that is not blank names the columns."""
     from python_calamine import CalamineError, CalamineWorkbook
 
@@ -48,12 +50,20 @@ def sheet_source(where: Where, sheet: str | None = None, na: tuple[str, ...] | N
     table = pa.table(
         [_cells([row[i] for row in lines[1:]]) for i in range(width)], schema=None, names=columns
     )
-    reading = looked(columns, [[x or "" for x in row] for row in cells], na, comma=True)
+    texts = [[x or "" for x in row] for row in cells]
+    reading = looked(columns, texts, said.na, comma=True, decimal=said.decimal, dates=said.dates)
     told = (f"the sheet {chosen!r} is read (others: {', '.join(n for n in names if n != chosen)})",) if (
         len(names) > 1 and sheet is None
     ) else ()
+
+    def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """What is counted as the text of each cell by itself; what is kept with the type of its column."""
+        texts = {name: pa.array(map(_text, table.column(name).to_pylist()), pa.string()) for name in coded}
+        wanted = pa.table({**texts, **{name: table.column(name) for name in kept}})
+        yield from wanted.to_batches(max_chunksize=BATCH_ROWS)
+
     return replace(
-        table_source(table, where.name), path=where, reading=replace(reading, said=(*told, *reading.said))
+        table_source(table, where.name), read=read, path=where, reading=replace(reading, said=(*told, *reading.said))
     )
 
 

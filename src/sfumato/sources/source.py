@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from sfumato.alphabet import find_column
-from sfumato.errors import DataError, InputError
+from sfumato.errors import DataError, InputError, listed
 from sfumato.sources.dialect import Said
 from sfumato.sources.meaning import VERBATIM, Meaning
 from sfumato.sources.places import Place, Where, located
@@ -97,6 +97,16 @@ class Source:
         """What was found out about the file, for whoever gave it."""
         return self.reading.said
 
+    def check_reading(self, names: Collection[str]) -> None:
+        """Refuse to read rows that are to be released by what they look like: one of them could change how all others
+        are read, and tell of itself in their answers."""
+        if found := [x for x in self.reading.guessed if x.column is None or x.column in names]:
+            what = listed([x.what if x.column is None else f"{x.what} in column {x.column!r}" for x in found])
+            raise InputError(
+                f"{self.name} looks like {what}. How a private table is read must not rest on its rows, as one of them "
+                f"could change it: say so ({' '.join(dict.fromkeys(x.saying for x in found))})."
+            )
+
     def verbatim(self) -> Source:
         """The same rows with nothing but empty fields missing, as released tables are read."""
         return replace(self, reading=VERBATIM)
@@ -112,19 +122,21 @@ class Source:
         """A source that can be read again; what can be read only once is held in memory."""
         if not self.once:
             return self
-        return table_source(pa.Table.from_batches(list(self.batches(columns))), self.name)
+        table = pa.Table.from_batches(list(self.batches(columns)))
+        return replace(table_source(table, self.name), reading=Meaning(guessed=self.reading.guessed))
 
 
 def open_source(
     source: Any, *, na: str | Iterable[str] | None = None, delimiter: str | None = None, encoding: str | None = None,
-    sheet: str | None = None, counts: str | None = None,
+    decimal: str | None = None, dates: str | None = None, sheet: str | None = None, counts: str | None = None,
 ) -> Source:
     """Whatever holds rows, as a Source: a path or address of a .csv, .tsv, .txt or .parquet file (text also packed, as
     .gz, .zst or .bz2), of a spreadsheet (.xlsx, .ods), of a file of Stata, SPSS or SAS, or of a folder of Parquet
     files; a pandas or Polars frame; an Arrow table, batch, reader or dataset, or anything else that streams Arrow; a
     DuckDB relation or the result of a query; a Spark data frame.
 
-    What text means is found out and said (`.said`): delimiter and encoding, decimal commas, dates, missing values.
+    What text means is found out and told (`.said`), unless it is said: delimiter and encoding, the mark of decimals
+    ('.' or ','), the order of dates ('dmy', 'mdy' or 'ymd'), missing values.
     na are the spellings of missing values instead of '', 'NA', 'N/A', 'n/a', '#N/A', 'NaN', 'nan', 'NULL', 'null', '.'
     and '-' (typed sources have nulls of their own, so that for them only na= counts); counts names the column of a
     table that is counted already: each of its rows is then as many people.
@@ -133,12 +145,12 @@ def open_source(
     ('sex',)
     """
     spelled = None if na is None else (na,) if isinstance(na, str) else tuple(na)
-    said = Said(delimiter, encoding, spelled)
+    said = Said(delimiter, encoding, spelled, decimal, dates)
     for fits, opened in OPENERS:
         if fits(source):
             path = opened is _path_source
-            if not path and not isinstance(source, Source) and (delimiter, encoding, sheet) != (None, None, None):
-                raise InputError("delimiter=, encoding= and sheet= are for files; leave them out.")
+            if not path and not isinstance(source, Source) and {delimiter, encoding, decimal, dates, sheet} != {None}:
+                raise InputError("delimiter=, encoding=, decimal=, dates= and sheet= are for files; leave them out.")
             found = _path_source(source, said, sheet) if path else opened(source)
             if spelled is not None and not path:
                 found = replace(found, reading=replace(found.reading, na=("", *spelled)))

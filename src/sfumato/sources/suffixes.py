@@ -56,8 +56,10 @@ def file_source(where: Where, said: Said | None = None, sheet: str | None = None
             raise InputError(f"sheet= is for spreadsheets, and {where.name} is none.")
         if said.delimiter is not None and suffix not in TEXT:
             raise InputError(f"delimiter= is for text, and {where.name} is none.")
+        if (said.decimal or said.dates) and suffix not in (*TEXT, *SHEETS):
+            raise InputError(f"decimal= and dates= are for text, and {where.name} has types.")
         if suffix in SHEETS:
-            return sheet_source(where, sheet, said.na)
+            return sheet_source(where, sheet, said)
         if suffix in READERS:
             return statistical_source(where, said.encoding, said.na)
         if suffix == ".parquet":

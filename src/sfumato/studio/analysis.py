@@ -12,6 +12,7 @@ from typing import Any
 from sfumato.alphabet import MISSING
 from sfumato.certification import THEOREM, design_sentence, promises, verify
 from sfumato.certification.certificate import PROVED
+from sfumato.certification.promises import told_exactly
 from sfumato.decimals import LEVEL, level, near, percent
 from sfumato.errors import InputError, SfumatoError, listed
 from sfumato.estimation import Estimate, estimate
@@ -87,6 +88,7 @@ class Analysis:
             lines += [f"{p.sentence[0].upper()}{p.sentence[1:]}." for p in promises(made, proof)]
             if made.joint is not None and made.joint.noise is not None:
                 lines.append(f"The file: {design_sentence(made.joint.noise)}. {THEOREM}")
+            lines += [f"But {exactly}."] if (exactly := told_exactly(made)) else []
         return {"holds": True, "title": f"Holds: {made.claim.sentence}", "lines": lines}
 
     def estimated(self, source: Source, decode: str | None) -> dict[str, Any]:
@@ -96,7 +98,7 @@ class Analysis:
         names = [c.name for c in found.columns] if isinstance(found, Estimate) else list(found.columns)
         return {
             "n": f"{found.n:,}", "names": names, "tables": [self.table([name]) for name in names],
-            "notes": list(getattr(found, "notes", ())), "synthetic": NOTE if isinstance(found, Estimate) else None,
+            "notes": list(getattr(found, "notes", ())), "synthetic": NOTE,
         }
 
     def source(self) -> Source | None:
@@ -133,8 +135,6 @@ class Analysis:
         from sfumato.releasing.writing import output, writer_for
 
         found = self._found()
-        if not isinstance(found, Estimate):
-            raise InputError("records are drawn from one table of all columns, which a bundle does not tell.")
         if not 0 < rows <= MOST_RECORDS:
             raise InputError(f"the number of records must be a whole number from 1 to {MOST_RECORDS:,}, got {rows!r}.")
         import pyarrow as pa

@@ -27,6 +27,7 @@ from sfumato.releasing.session import Session
 from sfumato.releasing.subsets import watched
 from sfumato.releasing.wishes import usual_cap
 from sfumato.sources import Source, open_source
+from sfumato.sources.dialect import reading_of
 from sfumato.studio.analysis import Analysis, Given
 from sfumato.studio.cards import Card, cards_of
 from sfumato.studio.levels import Levels, shown
@@ -36,6 +37,9 @@ from sfumato.studio.saying import command, design_of, python
 
 Tell = Callable[..., None]
 ANY = 1.0  # a level, where only columns are asked about
+
+
+TWO = ("yes", "no")
 
 
 class Heard:
@@ -80,7 +84,7 @@ class Desk:
 
     def open(self, path: str, name: str, reading: Mapping[str, Any]) -> dict[str, Any]:
         """Read a table once, and say what its columns are."""
-        opened = open_source(Path(path), **reading)
+        opened = open_source(Path(path), **reading_of(reading))
         opened = replace(opened, name=name)
         heard = Heard(self.tell)
         with heard.step(f"reading {name}", opened.expected, rows=True) as told:
@@ -90,12 +94,15 @@ class Desk:
         return {
             "name": name, "rows": f"{rows:,}", "columns": [card.shown() for card in cards.values()],
             "said": [spelled(f"{line}.", shell=True) for line in opened.said],
+            "guessed": {x.name: x.value for x in opened.reading.guessed},
         }
 
     def suggest(self, choice: Mapping[str, Any]) -> list[str]:
-        """The useful columns that the command line would take beside the secret."""
+        """The useful columns that the command line would take beside a secret of two values: how many there are is
+        told by nobody yet."""
         source, roles = self._source(), Roles.of(choice, self._source().columns)
-        wishes = cut(source, replace(roles.wishes(ANY), useful=()), roles.keep, exact=False)
+        wishes = replace(roles.wishes(ANY), useful=(), labels=dict.fromkeys(roles.secret, TWO))
+        wishes = cut(source, wishes, roles.keep, exact=False)
         other = [c for c in source.columns if c not in roles.secret and c not in roles.keep]
         return list(useful_columns(source, wishes, other).useful)
 
@@ -212,8 +219,9 @@ class Desk:
         with drawing.written(files, force=bool(more.get("force"))) as done:
             left = [f"{name} was left out" for name in done.left_out]
             lines = [f"{done.rows:,} rows with {', '.join(c.name for c in done.manifest.columns)}", *left[:5]]
-        kept = {} if plan.kept is None else {"counts": str(plan.kept.place)}
-        self.saved |= set() if plan.kept is None else {plan.kept.place}
+        drawn = [x.place for x in plan.kept]  # one at most: the page names the useful columns
+        self.saved |= set(drawn)
+        kept = dict(zip(["counts"], map(str, drawn), strict=False))
         return {
             "files": {**{name: str(path) for name, path in done.files.items()}, **kept}, "lines": lines, **said,
             "notes": [spelled(n, shell=True) for n in done.notes],

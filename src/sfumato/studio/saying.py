@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sfumato.releasing.wishes import EVERY
+from sfumato.sources.dialect import READING
 from sfumato.studio.roles import Roles
-
-READING = ("na", "counts", "delimiter", "encoding", "sheet")
 
 
 def command(table: str, roles: Roles, design: Mapping[str, Any], out: str, more: Mapping[str, Any]) -> str:

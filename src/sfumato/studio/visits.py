@@ -16,7 +16,6 @@ from sfumato.studio.private import Folder, Incoming, checked_name
 
 STOPS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0)  # levels of the slider, in nats
 FIRST = 1.0  # where it stands at first
-READING = ("na", "counts", "delimiter", "encoding", "sheet")
 EMPTY: dict[str, Any] = {"roles": {}, "bins": {}, "rare": {}, "missing": "category", "public": False}
 
 
@@ -110,7 +109,7 @@ class Visit:
         self.table, self.spelled, self.reading = path, spelled, dict(reading)
         self.put(table=None, release=None, choice=EMPTY, reading=dict(reading), busy={"what": f"reading {name}"})
         with self.refusing("table"):
-            found = await self.hand.do("open", self.told, path=str(path), name=name, reading=read_as(reading))
+            found = await self.hand.do("open", self.told, path=str(path), name=name, reading=dict(reading))
             roles = {column["name"]: "out" for column in found["columns"]}
             self.put(table=found, choice={**EMPTY, "roles": roles})
 
@@ -322,11 +321,3 @@ def nearest_first(stops: Sequence[float], epsilon: float) -> list[float]:
     [2.0, 1.0, 0.5]
     """
     return sorted(stops, key=lambda at: max(at / epsilon, epsilon / at))
-
-
-def read_as(reading: Mapping[str, Any]) -> dict[str, Any]:
-    """How text is read, as `open_source` has it; empty fields are found out."""
-    out = {name: str(reading[name]) for name in READING if reading.get(name)}
-    if out.get("delimiter") in ("\\t", "tab"):
-        out["delimiter"] = "\t"
-    return out

@@ -15,7 +15,8 @@ export function openEditor(column, app, onclose) {
   dialog.addEventListener("close", () => { dialog.remove(); onclose(); });
   document.body.append(dialog);
 
-  const edges = () => app.choice.bins[name] instanceof Array ? app.choice.bins[name] : column.edges || [];
+  // Edges that somebody placed; those that the rows suggest are only drawn, for given ones are told as they are.
+  const edges = () => app.choice.bins[name] instanceof Array ? app.choice.bins[name] : [];
   const rule = (value) => app.choose((choice) => {
     if (value === null) delete choice.bins[name]; else choice.bins[name] = value;
     delete choice.rare[name];
@@ -29,7 +30,6 @@ export function openEditor(column, app, onclose) {
     const text = h("input", { type: "text", autocomplete: "off", value: edges().join("; "), onchange: () => {
       const found = text.value.split(/[;\s]+/).filter(Boolean).map(Number);
       rule(found.length && found.every(Number.isFinite) ? found : null);
-      if (!found.length) text.value = edges().join("; ");
       draw();
     } });
     const count = h("input", { type: "number", min: "2", max: "20", placeholder: String((column.edges || []).length + 1), onchange: () => {
@@ -37,46 +37,56 @@ export function openEditor(column, app, onclose) {
       text.value = "";
       draw();
     } });
-    controls.append(field("Edges", text, "Numbers with ; between, or drag the lines above"), field("Or so many bins of about equal size", count),
-      h("button", { type: "button", class: "plain", onclick: () => { rule(null); count.value = ""; text.value = edges().join("; "); draw(); } }, "As suggested"));
+    controls.append(field("Edges", text, "Click the histogram to place one and drag it, or type numbers with ; between. Delete removes one."),
+      field("Or so many bins of about equal size", count, "Dashed: about where. They are drawn with noise, which is paid from ε."),
+      h("button", { type: "button", class: "plain", onclick: () => { rule(null); count.value = text.value = ""; draw(); } }, "As suggested"));
     draw();
 
     function draw() {
       const chart = histogram(column.histogram, `Histogram of ${name}`, { width: WIDTH, height: HEIGHT });
       const scale = chart.querySelector("svg") && Plot.plot({ width: WIDTH, height: HEIGHT, marginLeft: 4, marginRight: 4, marks: [Plot.rectY(column.histogram, { x1: "from", x2: "to", y: "rows" })] }).scale("x");
       const low = column.histogram[0].from, high = column.histogram.at(-1).to, step = (high - low) / 200;
+      const rounded = (value) => Number(value.toFixed(Math.max(0, 2 - Math.floor(Math.log10(high - low)))));
+      const left = (value) => `${(scale.apply(value) / WIDTH) * 100}%`;
+      const under = (e) => { const box = stage.getBoundingClientRect(); return scale.invert(((e.clientX - box.left) / box.width) * WIDTH); };
+      const take = (all) => { text.value = all.join("; "); count.value = ""; rule(all.length ? all : null); };
       const lines = h("div", { class: "lines" });
-      const shown = app.choice.bins[name] instanceof Array || !app.choice.bins[name] ? edges() : [];
-      shown.forEach((edge, i) => {
+      for (const edge of app.choice.bins[name] ? [] : column.edges || []) {
+        const ghost = h("div", { class: "ghost" });
+        ghost.style.left = left(edge);
+        lines.append(ghost);
+      }
+      edges().forEach((edge, i) => {
         const line = h("div", { class: "edge", tabindex: "0", role: "slider", "aria-label": `Edge ${i + 1} of ${name}`, "aria-valuemin": low, "aria-valuemax": high, "aria-valuenow": edge });
-        const put = (value, last) => {
-          const all = [...edges()];
-          const least = i ? all[i - 1] : low, most = i + 1 < all.length ? all[i + 1] : high;
-          const digits = Math.max(0, 2 - Math.floor(Math.log10(step * 200)));
-          const rounded = Number(Math.min(Math.max(value, least), most).toFixed(digits));
-          if (rounded <= least || rounded >= most) return;
-          all[i] = rounded;
-          line.style.left = `${(scale.apply(rounded) / WIDTH) * 100}%`;
-          line.setAttribute("aria-valuenow", rounded);
-          text.value = all.join("; ");
-          rule(all);
-          if (last) count.value = "";
+        const put = (value) => {
+          const all = [...edges()], least = i ? all[i - 1] : low, most = i + 1 < all.length ? all[i + 1] : high;
+          const now = rounded(value);
+          if (now <= least || now >= most) return;
+          all[i] = now;
+          line.style.left = left(now);
+          line.setAttribute("aria-valuenow", now);
+          take(all);
         };
-        line.style.left = `${(scale.apply(edge) / WIDTH) * 100}%`;
+        line.style.left = left(edge);
         line.addEventListener("keydown", (e) => {
           const by = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -10, PageUp: 10 }[e.key];
-          if (by) { e.preventDefault(); put(edges()[i] + by * Math.max(step, 0), true); }
+          if (by) { e.preventDefault(); put(edges()[i] + by * step); }
+          if (e.key === "Delete" || e.key === "Backspace") { e.preventDefault(); take(edges().filter((_, k) => k !== i)); draw(); }
         });
         line.addEventListener("pointerdown", (e) => {
+          e.stopPropagation();
           line.setPointerCapture(e.pointerId);
-          const moved = (m) => {
-            const box = stage.getBoundingClientRect();
-            put(scale.invert(((m.clientX - box.left) / box.width) * WIDTH));
-          };
+          const moved = (m) => put(under(m));
           line.addEventListener("pointermove", moved);
           line.addEventListener("pointerup", () => line.removeEventListener("pointermove", moved), { once: true });
         });
         lines.append(line);
+      });
+      chart.addEventListener("pointerdown", (e) => {
+        const now = rounded(under(e));
+        if (now <= low || now >= high || edges().includes(now)) return;
+        take([...edges(), now].sort((a, b) => a - b));
+        draw();
       });
       fill(stage, chart, lines);
     }

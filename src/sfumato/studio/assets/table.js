@@ -26,6 +26,7 @@ export function tableStep(root, app) {
   } });
   const asked = {
     delimiter: ["Between fields", "Found out when empty; tab for a tabulator"], encoding: ["Encoding of text", "Found out when empty"],
+    decimal: ["Mark of decimals", "A point or a comma; found out when empty"], dates: ["Order of dates", "dmy, mdy or ymd; found out when empty"],
     na: ["Missing values are written", "Usual spellings are known"], sheet: ["Sheet of a workbook", "The first when empty"],
     counts: ["Column that counts people", "Only where a row is several people"],
   };
@@ -38,6 +39,10 @@ export function tableStep(root, app) {
     h("h1", { id: "t-table" }, "Release a table without giving a column away"),
     h("p", { class: "lede" }, "Choose the column that nobody may guess. The studio works out how to change every row so that it cannot be guessed beyond a limit that is proved, and shows what others can still learn."),
     zone, sent, spot, found);
+
+  const confirmed = (guessed) => Object.keys(guessed).length === 0 ? null : h("p", { class: "confirm" },
+    "That is how its rows look. A private table must not be read by its rows, so please confirm it: ",
+    h("button", { type: "button", class: "plain", onclick: () => post("reading", { ...(state.reading || {}), ...guessed }) }, "Yes, read it so"));
 
   let shown = null;
 
@@ -56,7 +61,7 @@ export function tableStep(root, app) {
       h("div", { class: "panel" },
         h("h2", {}, table.name),
         h("p", {}, h("strong", {}, `${table.rows} rows`), ` in ${table.columns.length} columns: `, table.columns.map((c) => c.name).join(", ")),
-        list(table.said), details,
+        list(table.said), confirmed(table.guessed), details,
         h("p", { class: "next" }, h("a", { class: "button", href: "#columns" }, "Choose columns"))));
   }
   return { update };
