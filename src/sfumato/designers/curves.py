@@ -39,7 +39,7 @@ def along(
         second = known if i == 1 else second
         yield draft
     if len(tasks) > 1:
-        yield one(tasks[0], whole, second)[0]
+        yield one(tasks[0], whole.part(1.0, NEXT * seconds), second)[0]
 
 
 def designs(
