@@ -111,7 +111,7 @@ def ballopt_along(tasks: Sequence[Task], *, gap: float = ALONG_GAP, working: flo
         _checked(task, "ballopt")
 
     def one(task: Task, budget: Budget, known: Carried | None) -> tuple[Draft, Carried | None]:
-        draft = _drafted(task, "ballopt", task.within, gap, budget, None, False, carried=known)
+        draft = _drafted(task, "ballopt", task.within, gap, budget, None, False, carried=known, handed=True)
         return draft, draft.details.pop(CARRIED, None)
 
     return along(tasks, one, usual_seconds(tasks[0]) if working is None else working)
@@ -137,7 +137,7 @@ def polyopt(
 
 def _drafted(
     task: Task, method: str, inner: Any, gap: float, budget: Budget, profile: Profile | None, quick: bool,
-    others: Sequence[Floats] = (), carried: Carried | None = None, **details: Any,
+    others: Sequence[Floats] = (), carried: Carried | None = None, handed: bool = False, **details: Any,
 ) -> Draft:
     if task.epsilon == 0:
         law: Law = Constant(task.rows, task.joint.useful.size)
@@ -151,7 +151,8 @@ def _drafted(
         )
         law = Table(found.rows, task.rows)
         value, notes = found.value, found.notes
-        details["stages"], details[CARRIED] = found.stages, found.carried
+        details["stages"] = found.stages
+        details |= {CARRIED: found.carried} if handed else {}
         own = found.bound
     else:
         law, value, notes, used = _wide(task, inner, budget, profile)
