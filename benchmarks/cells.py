@@ -8,9 +8,8 @@ import numpy as np
 
 import sfumato as sf
 from measure import Row, medians, table
-from sfumato.drawing.kernels import compiled_kernel
 from sfumato.drawing.randomness import Stream
-from sfumato.drawing.sampling import Sampler
+from sfumato.drawing.sampling import Sampler, compiled_kernel
 
 SIDE, ROWS = 1000, 10_000_000
 

@@ -17,7 +17,7 @@ from measure import Row, table
 from sfumato.optimise.arrays import xlogx
 from sfumato.optimise.funnel.posteriors import likelihood, lip_rows
 from sfumato.optimise.funnel.products import best_product, paper_product
-from sfumato.privacy.srlip import product_level
+from sfumato.privacy.beliefs import product_level
 
 EPSILONS = (0.5, 1.0, 1.5, 2.0)
 

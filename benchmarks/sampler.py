@@ -8,9 +8,8 @@ import math
 import numpy as np
 
 from measure import Row, medians, table
-from sfumato.drawing.kernels import compiled_kernel, plain_kernel
 from sfumato.drawing.randomness import Stream
-from sfumato.drawing.sampling import CHUNK_WORDS, Sampler
+from sfumato.drawing.sampling import CHUNK_WORDS, Sampler, compiled_kernel, plain_kernel
 from sfumato.mechanism import Cells, Layout, Table
 from sfumato.mechanism.table import whole_weights
 from sfumato.sources.source import BATCH_ROWS

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from sfumato.collecting import Store, new_token
-from sfumato.collecting.tables import one_way
+from sfumato.collecting.collected import one_way
 from sfumato.survey import Form, Survey, lines
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))

@@ -13,14 +13,15 @@ import time
 from pathlib import Path
 
 import sfumato as sf
+from sfumato.collecting.collected import hashed
 
 SCRIPT = """
 import sys
 from pathlib import Path
 from sfumato.collecting import Store
-from sfumato.collecting.server import Collector, serve
+from sfumato.collecting.intake import Collector, serve
 from sfumato.mechanism import load
-from sfumato.survey.answers import survey_id
+from sfumato.survey.answer_lines import survey_id
 mechanism, store, page, port, rate = sys.argv[1:]
 law = load(mechanism)
 serve(Collector(law, Store(Path(store), survey_id(law)), Path(page).read_bytes() if page else None, rate=int(rate)), port=int(port))
@@ -123,5 +124,6 @@ async def killed_while_posting(server, lines, after):
 def loss(acknowledged, store):
     """(acknowledged answers that are not there, spent tokens without an answer or answers without a token)."""
     tokens = [line.split(":")[3] for line in acknowledged]
-    lost = store.is_spent(tokens).count(False)
+    ask = "SELECT 1 FROM tokens WHERE hash = ? AND spent"
+    lost = sum(store.db.execute(ask, (hashed(token),)).fetchone() is None for token in tokens)
     return lost, store.spent() - sum(store.counts().values())

@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 import sfumato as sf
 from sfumato.auditing.attacks import Halves, at_least, at_most, guessing, odds, split
-from sfumato.auditing.records import as_box
+from sfumato.auditing.audits import as_box
 
 inf = math.inf
 SEED = 1  # audits are at a risk of 1e-3; over 800 seeds, 1 and 9 had a conformity below 1e-3 and 1e-2 (seed 0 is one)

@@ -12,7 +12,7 @@ from tests import intake
 import sfumato as sf
 from sfumato.cli.app import cli
 from sfumato.collecting import Store, new_token
-from sfumato.collecting.tables import export, one_way
+from sfumato.collecting.collected import export, one_way
 from sfumato.errors import FileFormatError, InputError
 from sfumato.survey import Form, Survey, lines
 

@@ -291,7 +291,7 @@ def test_a_reader_that_is_given_up_stops_its_threads():
 def test_what_holds_no_rows_is_refused():
     import duckdb
 
-    with pytest.raises(sf.InputError, match=r"give a relation, such as con\.sql"):
+    with pytest.raises(sf.InputError, match=r"Give a relation, such as con\.sql"):
         sf.release(duckdb.connect(), mechanism("cells"))
     with pytest.raises(sf.InputError, match=r"cannot read rows from a builtins\.dict"):
         sf.release({"ill": ["s3cret"]}, mechanism("cells"))

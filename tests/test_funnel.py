@@ -14,7 +14,7 @@ from tests.strategies import boundary_points, joints, sealed
 
 import sfumato as sf
 from sfumato.certification import certificate
-from sfumato.certification.shifts import _not_negative, shifts_over_ball
+from sfumato.certification.shift_proofs import _not_negative, shifts_over_ball
 from sfumato.certification.witness import Attained
 from sfumato.designers.srlip import joint_design
 from sfumato.errors import ClaimError, InputError
@@ -33,9 +33,9 @@ from sfumato.optimise.funnel.posteriors import (
     lip_rows,
 )
 from sfumato.optimise.funnel.products import best_product, paper_product, product, sequential
-from sfumato.privacy.srlip import product_level
+from sfumato.privacy.beliefs import product_level
 from sfumato.uncertainty.shifts import worst_shifts
-from sfumato.utility.unary_information import binned, unary_information
+from sfumato.utility.information import binned, unary_information
 
 seeds, epsilons = st.integers(0, 10**6), st.sampled_from([0.1, 0.5, 1.0, 2.0])
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import sfumato as sf
-from sfumato.reproduce.hamming import SIX, TEN, class_one, permuted, printed
+from sfumato.reproduce.hamming_figures import SIX, TEN, class_one, permuted, printed
 
 
 def directly(p, e):

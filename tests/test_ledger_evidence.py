@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 
 import sfumato as sf
 from sfumato.alphabet import Alphabet, Column
-from sfumato.ledgers.evidence import counted, same_inputs
+from sfumato.ledgers.booking import counted, same_inputs
 from sfumato.ledgers.persons import account, folded
 from sfumato.mechanism import Claim, Tabular
 

@@ -29,8 +29,8 @@ from sfumato.optimise.budget import FREE
 from sfumato.optimise.cone import Cap, Coordinates, RatioCone, repaired
 from sfumato.optimise.informative import most_informative
 from sfumato.optimise.master import InformationAim
-from sfumato.uncertainty.covering import simulated_radius
 from sfumato.uncertainty.power_tilting import divergence, greatest_mean
+from sfumato.uncertainty.renyi import simulated_radius
 from sfumato_kernel.reading import SAMPLERS
 
 EPSILON, KAPPA = 0.5, 2.0

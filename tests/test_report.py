@@ -7,6 +7,7 @@ import hashlib
 import html
 import json
 import re
+from dataclasses import asdict
 from html.parser import HTMLParser
 
 import numpy as np
@@ -118,7 +119,7 @@ def test_the_public_report_does_not_depend_on_the_private_table(released, privat
         assert not re.search(rf"(?<![\d.,a-f])({count}|{count:,})(?![\d.a-f])", public)
     facts = facts_of(*released)
     secrets = {round(float(x), 9) for x in [*private.p_secret, *private.p_useful, *private.p.ravel()]}
-    assert not secrets & set(numbers(facts.as_dict()))
+    assert not secrets & set(numbers(asdict(facts)))
 
 
 def numbers(value):
@@ -144,7 +145,7 @@ def test_facts_are_json_and_agree_with_the_library(released, design):
     mechanism, certificate, found = released
     facts = facts_of(mechanism, certificate, found)
 
-    json.dumps(facts.as_dict())
+    json.dumps(asdict(facts))
     assert facts.promise.factor == pytest.approx(np.exp(facts.promise.epsilon))
     assert facts.promise.holds and facts.promise.level == certificate.level
     bits = np.log(2)

@@ -17,7 +17,7 @@ import sfumato as sf
 from sfumato import datasets
 from sfumato.cli.app import cli
 from sfumato.mechanism import Claim, Layout, Mechanism, load
-from sfumato.privacy.channel import listed, seen_from_secret
+from sfumato.privacy.measures import listed, seen_from_secret
 from sfumato.reporting import facts_of, page, public_report
 from sfumato.reporting.attack import attack_of, outputs_by_secret
 from sfumato.reporting.curve import STOPS

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import sfumato as sf
 from sfumato import reproduce as folder
 from sfumato.cli.app import cli
-from sfumato.reproduce import FIGURES, reproduce, robust_fig2, robust_fig3, robust_fig4, robust_fig5, robust_tab2
+from sfumato.reproduce import FIGURES, reproduce, robust_figures, robust_tables
 from sfumato.reproduce.robust_tables import ROBUST, draw, kept, made
 
 
@@ -54,7 +54,7 @@ def test_example_3_names_what_the_print_confuses(tmp_path):
 
 
 def test_figure_2_holds_its_claims_on_a_small_table(tmp_path):
-    verdict = robust_fig2.run(tmp_path, full=False, pairs=(("sex", "race"),), epsilons=(0.5, 1.5))
+    verdict = robust_figures.fig2(tmp_path, full=False, pairs=(("sex", "race"),), epsilons=(0.5, 1.5))
     # §8.1 has SRR overtake IR at high ε; up to ε = 1.5, the last of the figure, it does not. Everything else holds.
     assert "srr overtakes ir at ε = 1.8" in verdict
     assert verdict.startswith("000-fig2: NOT reproduced (srr overtakes ir at high ε on small tables). polyopt"), verdict
@@ -67,7 +67,7 @@ def test_figure_2_holds_its_claims_on_a_small_table(tmp_path):
 
 
 def test_figure_3_has_every_method_in_its_panels(tmp_path):
-    verdict = robust_fig3.run(tmp_path, full=False, draws=1, shapes=((2, 5),), epsilons=(1.5,))
+    verdict = robust_figures.fig3(tmp_path, full=False, draws=1, shapes=((2, 5),), epsilons=(1.5,))
     assert verdict.startswith("000-fig3: "), verdict
     rows = table(tmp_path / "000-fig3.csv")
     assert all(float(r["nmi"]) <= float(r["bound"]) + 1e-9 for r in rows)
@@ -75,7 +75,7 @@ def test_figure_3_has_every_method_in_its_panels(tmp_path):
 
 
 def test_figure_4_finds_no_robust_design_above_epsilon_where_the_truth_is_in_the_ball(tmp_path):
-    verdict = robust_fig4.run(tmp_path, full=False, draws=2, shapes=((2, 5),), epsilons=(0.5,))
+    verdict = robust_figures.fig4(tmp_path, full=False, draws=2, shapes=((2, 5),), epsilons=(0.5,))
     assert ": 0 exceptions" in verdict and "whenever P* ∈ F" not in verdict
     rows = table(tmp_path / "000-fig4.csv")
     kept_inside = [r for r in rows if r["method"] in ROBUST and r["truth in F"] == "True"]
@@ -86,22 +86,22 @@ def test_figure_4_finds_no_robust_design_above_epsilon_where_the_truth_is_in_the
 
 def test_figure_4_counts_exceptions(tmp_path, monkeypatch):
     """A method that is only private at P̂, smuggled in as robust, is caught."""
-    monkeypatch.setattr(robust_fig4, "ROBUST", ("nr",))
-    verdict = robust_fig4.run(tmp_path, full=False, draws=2, shapes=((2, 5),))
+    monkeypatch.setattr(robust_figures, "ROBUST", ("nr",))
+    verdict = robust_figures.fig4(tmp_path, full=False, draws=2, shapes=((2, 5),))
     assert "NOT reproduced (ε* ≤ ε whenever P* ∈ F" in verdict
 
 
 def test_figure_5_compares_the_estimate_with_the_truth(tmp_path):
-    verdict = robust_fig5.run(tmp_path, full=False, draws=2, shapes=((5, 2),))
+    verdict = robust_figures.fig5(tmp_path, full=False, draws=2, shapes=((5, 2),))
     assert verdict.startswith("000-fig5: "), verdict
     rows = table(tmp_path / "000-fig5.csv")
     assert len(rows) == 14 and all(abs(float(r["difference"])) < 0.2 for r in rows)
-    assert all(abs(float(r["of NMI"])) < 0.03 for r in rows if r["method"] in robust_fig5.THEIRS)
+    assert all(abs(float(r["of NMI"])) < 0.03 for r in rows if r["method"] in robust_figures.THEIRS)
 
 
 @pytest.mark.long
 def test_table_2_of_few_draws_lies_within_its_errors(tmp_path):
-    verdict = robust_tab2.run(tmp_path, full=False, draws=4, shapes=((2, 5),))
+    verdict = robust_tables.tab2(tmp_path, full=False, draws=4, shapes=((2, 5),))
     assert "srr as printed" not in verdict and "(printed 0.727)" in verdict
     rows = table(tmp_path / "000-tab2.csv")
     assert all(r["agrees"] == "True" for r in rows if r["method"] in ("srr", "polyopt"))

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.alphabet import Column
-from sfumato.drawing.kernels import compiled_kernel, plain_kernel
+from sfumato.drawing.decoding import TextCodes
 from sfumato.drawing.randomness import Stream
-from sfumato.drawing.sampling import Sampler
-from sfumato.drawing.text_codes import TextCodes
+from sfumato.drawing.sampling import Sampler, compiled_kernel, plain_kernel
 from sfumato.mechanism import Cells, Constant, Layout, Table, Unary
 from sfumato.mechanism.table import whole_weights
 

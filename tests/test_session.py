@@ -3,6 +3,7 @@
 import ast
 import io
 import os
+import pickle
 import re
 import sys
 import threading
@@ -20,13 +21,14 @@ from hypothesis import strategies as st
 from pyarrow import csv
 
 import sfumato as sf
+from sfumato.alphabet import find_column
 from sfumato.cli.app import cli
 from sfumato.decimals import at_least, at_most
 from sfumato.designers import aiming
 from sfumato.designers.aiming import AIM, AIMS
 from sfumato.designers.closed_forms import srr
 from sfumato.drawing.randomness import Lane
-from sfumato.errors import option, spelled
+from sfumato.errors import At, FileFormatError, OutputError, UnknownName, option, spelled
 from sfumato.mechanism.file import record_of
 from sfumato.releasing import Session, Wishes, session
 from sfumato.releasing.files import Files
@@ -120,7 +122,7 @@ def test_rows_are_drawn_by_flows_and_flows_are_made_of_checked_mechanisms_in_the
     assert calls("Checked") == calls("Flow.of") == {"releasing/session.py"}
     assert calls("Flow") == set()
     assert calls("Sampler") == {
-        "releasing/flow.py", "releasing/spark/worker.py", "auditing/records.py"
+        "releasing/flow.py", "releasing/spark/worker.py", "auditing/audits.py"
     }  # and by attacks, on rows that they make up themselves
 
 
@@ -338,11 +340,24 @@ def test_limits_are_rounded_to_the_side_on_which_they_hold(x, digits):
 
 
 def test_options_are_spelled_for_whoever_reads_the_message():
-    error = sf.InputError(f"Bin it ({option('--bins age=5', 'bins=5')}).", row=3)
-    assert str(error) == "Bin it (bins=5)." and error.on_the_command_line == "Bin it (--bins age=5)."
+    error = sf.DataError("it is long", next=f"Bin it ({option('--bins age=5', 'bins=5')})", where=At("age", row=3))
+    assert str(error) == "column 'age', row 3: it is long. Bin it (bins=5)."
+    assert error.text(shell=True) == "column 'age', row 3: it is long. Bin it (--bins age=5)."
     more = error.followed_by("Twice.")
-    assert (str(more), more.on_the_command_line, more.row) == ("Bin it (bins=5). Twice.", "Bin it (--bins age=5). Twice.", 3)
+    assert (more.next, more.text(shell=True)[-30:]) == ("Bin it (bins=5). Twice.", "g. Bin it (--bins age=5). Twice."[-30:])
     assert spelled("nothing to choose") == "nothing to choose"
+
+
+def test_errors_keep_their_fields_on_the_way_to_other_processes():
+    for kind in (sf.InputError, sf.DataError, FileFormatError, sf.ClaimError, OutputError):
+        error = pickle.loads(pickle.dumps(kind("has edges", value=[2.0, 1], next="Sort them", where=At("age", row=3))))
+        assert (error.what, error.value, error.next, error.where) == ("has edges", [2.0, 1], "Sort them", At("age", row=3))
+        assert str(error) == error.fields()["text"] == "column 'age', row 3: has edges, got [2.0, 1]. Sort them."
+    assert str(pickle.loads(pickle.dumps(sf.InputError("is empty", where="people.csv")))) == "people.csv is empty."
+    with pytest.raises(UnknownName) as caught:
+        find_column("raec", ["age", "race"], "people.csv")
+    assert (caught.value.value, caught.value.next) == ("raec", "Did you mean 'race'?")
+    assert str(caught.value).startswith("'raec' is not a column of people.csv (columns: age, race). Did")
 
 
 def test_a_session_without_a_mechanism_says_what_to_do(people):

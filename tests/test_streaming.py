@@ -27,7 +27,7 @@ import sfumato as sf
 from sfumato.alphabet import Alphabet, Column
 from sfumato.cli import cli
 from sfumato.mechanism import Cells, Claim, Mechanism
-from sfumato.releasing import partitions, read_manifest
+from sfumato.releasing import read_manifest, writing
 from sfumato.releasing.targets import FolderDraft
 from sfumato.sources import delimited, open_source
 
@@ -152,7 +152,7 @@ def test_partition_values_may_be_anything(folder):
 
 
 def test_a_folder_without_partitions_is_cut_into_files(people, folder, monkeypatch):
-    monkeypatch.setattr(partitions, "FILE_ROWS", 50)
+    monkeypatch.setattr(writing, "FILE_ROWS", 50)
     source = pa.Table.from_batches(rows().to_batches(max_chunksize=30))
 
     sf.release(source, SRR, folder / "released", seed=2)
@@ -163,7 +163,7 @@ def test_a_folder_without_partitions_is_cut_into_files(people, folder, monkeypat
 
 
 def test_memory_that_many_partitions_hold_is_bounded(people, folder, monkeypatch):
-    monkeypatch.setattr(partitions, "GROUP_BYTES", 1)
+    monkeypatch.setattr(writing, "GROUP_BYTES", 1)
 
     sf.release(people, SRR, folder / "released", keep=["year"], partition=["year"], seed=2)
 
@@ -179,7 +179,7 @@ def test_memory_that_many_partitions_hold_is_bounded(people, folder, monkeypatch
     (dict(partition=["score"], keep=["score"]), "'score' holds double"),
 ])
 def test_partitions_that_make_no_sense_leave_nothing(options, match, folder, monkeypatch):
-    monkeypatch.setattr(partitions, "MOST_PARTITIONS", 20)
+    monkeypatch.setattr(writing, "MOST_PARTITIONS", 20)
     table = rows(2000).append_column("key", pa.array(range(2000))).append_column("score", pa.array([0.5] * 2000))
 
     with pytest.raises(sf.InputError, match=match):

@@ -35,12 +35,11 @@ from sfumato.designers.aiming import Closed
 from sfumato.designers.base import Task
 from sfumato.errors import SfumatoError
 from sfumato.sources import open_source
-from sfumato.studio import handing, private, server
+from sfumato.studio import door, private, server
 from sfumato.studio.cards import cards_of
 from sfumato.studio.desk import Desk
-from sfumato.studio.lights import guessed_from
-from sfumato.studio.roles import Roles
-from sfumato.studio.saying import command
+from sfumato.studio.levels import guessed_from
+from sfumato.studio.roles import Roles, command
 from sfumato.studio.visits import Visit
 
 CHOICE = {"roles": {"sex": "secret", "race": "useful"}, "public": True}
@@ -152,12 +151,12 @@ def test_a_first_design_is_the_best_closed_form():
 def test_every_file_of_the_page_is_handed_out_and_nothing_else():
     home = Path(server.__file__).parent
     held = {p.name for p in (*(home / "assets").iterdir(), *(home / "vendor").glob("*.js"))}
-    assert set(handing.ASSETS) == held - {"page.html"} and all(handing.text(name) for name in handing.ASSETS)
+    assert set(door.ASSETS) == held - {"page.html"} and all(door.text(name) for name in door.ASSETS)
 
 
 def test_attackers_and_errors_that_are_shown_are_those_of_the_library(desk):
     from sfumato.designers.outlook import foreseen
-    from sfumato.reporting.glance import guessers_of
+    from sfumato.reporting.attack import guessers_of
 
     view, made = desk.tell.designs[3.0], desk.designs[3.0]
     first, second = guessers_of(made.mechanism, desk.table.joint, made.certificate)
@@ -290,7 +289,7 @@ def test_the_command_that_is_shown_asks_for_the_same_design(table, tmp_path):
     assert (given["keep"], given["delimiter"], given["anyway"], given["publisher"]) == ((("gender",),), ",", True, "A b")
     parts = [tuple(x for part in given.pop(name) for x in part) for name in ("secret", "useful")]
     others = {*"table out keep partition design_from split mechanism decode report private_report form people ledger same_values memoise person".split(),
-              *"raw_cells publisher seed force as_json anyway na counts delimiter encoding sheet".split()}
+              *"raw_cells publisher seed force as_json anyway na counts delimiter encoding decimal dates sheet".split()}
     with ctx:
         wished = wishes_of_command(ctx, *parts, None, {**{k: v for k, v in given.items() if k not in others and k != "budget"}, "planned": None}, True)
     asked = roles.wishes(0.75)
@@ -341,7 +340,7 @@ def test_the_studio_refuses_what_the_command_line_refuses_with_the_same_words(wh
         desk.release(choice, at, None, options[-1] if "--out" in options else "out.csv", {}, "people.csv")
 
     said = " ".join(shell.output.split("Error:")[-1].split("On the command line:")[0].split())
-    assert " ".join(refused.value.on_the_command_line.split()) == said
+    assert " ".join(refused.value.text(shell=True).split()) == said
     assert sorted(p.name for p in tmp_path.iterdir()) == ["people.csv"]
 
 

@@ -119,7 +119,7 @@ def test_ten_gigabytes_are_refused_before_they_come(client):
     with socket.create_connection(("127.0.0.1", client.studio.port), 10) as link:
         link.sendall(_head(client, "table?name=big.csv", f"Content-Length: {10 << 30}"))
         assert b" 413 " in link.recv(4096)
-    assert "larger than" in client.state()["errors"]["table"]
+    assert "larger than" in client.state()["errors"]["table"]["text"]
 
 
 def test_an_endless_upload_ends_and_leaves_nothing(client, home):
@@ -178,11 +178,11 @@ def test_a_release_is_refused_beside_its_field_and_written_to_a_folder_once(open
     opened.post("release", {"name": "released.csv", "folder": str(tmp_path)})
     assert opened.wait(lambda s: s["release"] and s["release"]["folder"])["release"]["folder"] == str(tmp_path)
     opened.post("release", {"name": "released.csv", "folder": str(tmp_path)})
-    assert "exists" in opened.wait(lambda s: s["errors"].get("release"))["errors"]["release"]
+    assert "exists" in opened.wait(lambda s: s["errors"].get("release"))["errors"]["release"]["text"]
     for asked, words in (({"folder": "/none/such"}, "is no folder"), ({"name": "../x.csv", "folder": str(tmp_path / "f")}, "is no folder"),
                          ({"name": "x.doc"}, "suffix"), ({"budget": 1.0}, "--people")):
         opened.post("release", asked)
-        assert words in opened.wait(lambda s: s["errors"].get("release"))["errors"]["release"]
+        assert words in opened.wait(lambda s: s["errors"].get("release"))["errors"]["release"]["text"]
 
 
 def test_a_visit_stays_when_its_page_is_loaded_anew_and_others_see_nothing_of_it(opened):

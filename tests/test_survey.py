@@ -14,12 +14,12 @@ from tests import sampler_vectors as vectors
 
 import sfumato as sf
 import sfumato_kernel as kernel
-from sfumato.certification.linear import about_anything, about_input
+from sfumato.certification.rationals import about_anything, about_input
 from sfumato.errors import InputError
 from sfumato.mechanism import Unary
 from sfumato.mechanism.file import record_of
 from sfumato.survey import Form, Language, MalformedAnswer, Question, Survey, asked, words_in
-from sfumato.survey.page import LAWS
+from sfumato.survey.survey_page import LAWS
 
 needs_node = pytest.mark.skipif(vectors.node() is None, reason="no node on this machine (or set SFUMATO_NODE)")
 QUESTIONS = {"drug": ["yes", "no"], "age": ["18-29", "30-49", "50+"], "job": [f"job {i}" for i in range(9)]}

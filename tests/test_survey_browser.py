@@ -159,7 +159,7 @@ def test_a_page_that_does_not_keep_its_promise_asks_nothing(opened, home, survey
     assert "3.9" in (home / "claims.html").read_text() and (home / "weights.html").read_text() != text
     waves = surveys["waves"].page()
     other = Survey.of_labels({"drug": ["yes", "no"]}, once=0.4, forever=1.4)
-    from sfumato.survey.page import _file
+    from sfumato.survey.survey_page import _file
 
     quoted = [json.dumps(_file(w.waves.instantaneous))[1:-1] for w in (surveys["waves"], other)]
     (home / "swapped.html").write_text(waves.replace(*quoted))

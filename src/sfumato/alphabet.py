@@ -13,13 +13,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.errors import DataError, InputError, did_you_mean
+from sfumato.errors import At, DataError, InputError, unknown
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+BigInts = npt.NDArray[np.object_]  # of Python's own numbers, which have no end
+Array = npt.NDArray[Any]  # of numbers of any kind
+Real = float | Floats  # one number or many, each for itself
+Index = int | Ints  # of one thing or of many
 Label = str | None  # None: the value is missing
 MISSING = "(missing)"  # how None is shown
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -54,21 +59,21 @@ class Column:
         steering = CONTROL.search("".join([self.name, *(x for x in self.labels if x is not None)]))
         if steering:
             raise InputError(
-                f"column {self.name!r}: its name or one of its labels has the control character "
-                f"U+{ord(steering[0]):04X}, which may steer a terminal. Remove it from the data."
+                f"has the control character U+{ord(steering[0]):04X}, which may steer a terminal",
+                next="Remove it from its name and labels.", where=At(self.name),
             )
         if not self.labels:
-            raise InputError(f"column {self.name!r} has no values: there is nothing to tabulate or release.")
+            raise InputError("has no values: there is nothing to tabulate or release", where=At(self.name))
         if len(seen) != len(self.labels):
-            raise InputError(f"column {self.name!r} lists a label twice; every label must be different.")
+            raise InputError("lists a label twice; every label must be different", where=At(self.name))
         if self.other is not None and self.other not in seen:
-            raise InputError(f"column {self.name!r}: the catch-all label {self.other!r} is not among its labels.")
+            raise InputError(f"has no label {self.other!r} to catch all others", where=At(self.name))
         if self.cuts is not None:
             cuts = np.asarray(self.cuts, float)
             if not np.all(np.isfinite(cuts)) or np.any(np.diff(cuts) <= 0):
-                raise InputError(f"column {self.name!r}: bin edges must be finite and increasing, got {self.cuts}.")
+                raise InputError("needs finite and increasing bin edges", value=self.cuts, where=At(self.name))
             if len([x for x in self.labels if x is not None]) != len(cuts) + 1:
-                raise InputError(f"column {self.name!r}: {len(cuts)} edges make {len(cuts) + 1} bins.")
+                raise InputError(f"has {len(cuts)} edges, which make {len(cuts) + 1} bins", where=At(self.name))
 
     @classmethod
     def of(
@@ -113,7 +118,7 @@ class Column:
             try:
                 return int(np.searchsorted(np.asarray(self.cuts), float(str(value)), side="right"))
             except (TypeError, ValueError):
-                raise DataError(f"column {self.name!r} holds numbers; this value is not one.") from None
+                raise DataError("holds numbers; this value is not one", where=At(self.name)) from None
         label = None if absent else str(value)
         if label in self.labels:
             return self.labels.index(label)
@@ -125,7 +130,7 @@ class Column:
             return self.labels.index(self.other)
         kind = "a missing value" if absent else "a value that is not in the mechanism's alphabet"
         shown = ", ".join(str(x) for x in self.labels[:12] if x is not None)
-        raise DataError(f"column {self.name!r}: {kind} (labels: {shown}{', …' if self.size > 12 else ''}).")
+        raise DataError(f"{kind} (labels: {shown}{', …' if self.size > 12 else ''})", where=At(self.name, row=0))
 
     def encode(self, values: pa.Array | pa.ChunkedArray, *, first_row: int = 0) -> npt.NDArray[np.int32]:
         """Codes of a whole Arrow column; the first value that does not fit is named by its row number."""
@@ -148,7 +153,7 @@ class Alphabet:
     def __post_init__(self) -> None:
         names = [c.name for c in self.columns]
         if len(set(names)) != len(names):
-            raise InputError(f"a column is named twice in {names}; name each once.")
+            raise InputError(f"a column is named twice in {names}", next="Name each once.")
         object.__setattr__(self, "size", math.prod(c.size for c in self.columns))
 
     @classmethod
@@ -156,7 +161,7 @@ class Alphabet:
         return cls(tuple(columns))
 
     @classmethod
-    def named(cls, name: str, labels: Iterable[object] | Alphabet | Column | int) -> Alphabet:
+    def named(cls, name: str, labels: Labels) -> Alphabet:
         """An alphabet from whatever a caller calls labels: a list, a count, a Column or an Alphabet."""
         if isinstance(labels, Alphabet):
             return labels
@@ -184,7 +189,7 @@ class Alphabet:
         return " · ".join(MISSING if x is None else x for x in self.label(code))
 
     @property
-    def labels(self) -> tuple[Any, ...]:
+    def labels(self) -> tuple[Label | tuple[Label, ...], ...]:
         """Every label in order: plain for one column, tuples for several."""
         if len(self.columns) == 1:
             return self.columns[0].labels
@@ -200,7 +205,7 @@ class Alphabet:
             code = code * column.size + column.code(item)
         return code
 
-    def encode(self, table: Any, *, first_row: int = 0) -> npt.NDArray[np.int64]:
+    def encode(self, table: pa.Table | pa.RecordBatch, *, first_row: int = 0) -> npt.NDArray[np.int64]:
         """Joint codes of an Arrow table or record batch that holds the columns by name."""
         total: npt.NDArray[np.int64] | None = None
         for column in self.columns:
@@ -243,12 +248,14 @@ def _part_of(text: str, part: str) -> str:
     return told.get(part) or WEEKDAYS[day.weekday()]
 
 
+Labels = Iterable[object] | Alphabet | Column | int  # whatever a caller calls labels
+
+
 def find_column(name: str, columns: Sequence[str], where: str) -> str:
     """The column by its name, or an error that suggests the nearest."""
     if name in columns:
         return name
-    shown = ", ".join(columns[:20]) + (", …" if len(columns) > 20 else "")
-    raise InputError(f"{name!r} is not a column of {where} (columns: {shown}).{did_you_mean(name, columns)}")
+    raise unknown(f"a column of {where}", name, columns, "columns")
 
 
 def read_only(array: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> Any:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.errors import AS_CATEGORY, DataError, option
+from sfumato.errors import AS_CATEGORY, At, DataError, option
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Column
@@ -40,7 +40,7 @@ def as_labels(values: pa.Array | pa.ChunkedArray, name: str) -> pa.Array | pa.Ch
     if pa.types.is_dictionary(kind):
         return values
     if pa.types.is_nested(kind) or kind in (pa.binary(), pa.large_binary(), pa.binary_view()):
-        raise DataError(f"column {name!r} holds {kind}; only text, numbers, dates and booleans can be tabulated.")
+        raise DataError(f"holds {kind}; only text, numbers, dates and booleans can be tabulated", where=At(name))
     if pa.types.is_floating(kind):
         values, kind = (values.cast(pa.float32()), pa.float32()) if kind == pa.float16() else (values, kind)
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, kind), values)
@@ -65,7 +65,7 @@ def unfit_row(column: Column, bad: npt.NDArray[np.bool_], missing: npt.NDArray[n
         "or design on data that contain it."
     )
     row = first_row + at + 1
-    return DataError(f"column {column.name!r}, row {row}: the value {what}. {fix}", row=row)
+    return DataError(f"the value {what}", next=fix, where=At(column.name, row=row))
 
 
 def encode_column(column: Column, values: pa.Array | pa.ChunkedArray, first_row: int) -> npt.NDArray[np.int32]:
@@ -146,7 +146,7 @@ def numbers_of(values: pa.Array, name: str, first_row: int) -> npt.NDArray[np.fl
         try:
             return np.asarray(pc.cast(values, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
-            raise DataError(f"column {name!r} holds {values.type}, which is not binned as numbers.") from None
+            raise DataError(f"holds {values.type}, which is not binned as numbers", where=At(name)) from None
     values = pc.cast(values, pa.string()) if values.type == pa.string_view() else values  # it has few functions
     values = pc.if_else(pc.equal(values, ""), pa.scalar(None, values.type), values)
     trimmed = pc.utf8_trim_whitespace(values)
@@ -156,8 +156,8 @@ def numbers_of(values: pa.Array, name: str, first_row: int) -> npt.NDArray[np.fl
         bad = [i for i, x in enumerate(trimmed.to_pylist()) if _not_a_number(x)]
         row = first_row + (bad or [0])[0] + 1
         raise DataError(
-            f"column {name!r}, row {row}: the value is not a number, but the column is binned. Leave out the bins or "
-            "clean the row.", row=row,
+            "the value is not a number, but the column is binned", next="Leave out the bins or clean the row.",
+            where=At(name, row=row),
         ) from None
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import OutputError, SfumatoError, option
+from sfumato.errors import OutputError, SfumatoError, Spot, option
 
 UNNAMED = getattr(os, "O_TMPFILE", 0)  # a file without a name vanishes with the process, even after kill -9
 NO_UNNAMED = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
@@ -105,14 +105,16 @@ def _hidden_name(target: Path) -> Path:
 def check_target(target: Path, source: Path | None, *, force: bool) -> None:
     """Refuse to write over the input ever, over another file without force, or into a missing folder."""
     if source is not None and target.exists() and os.path.samefile(target, source):
-        raise OutputError(f"{target} is the input. Choose another name for the output; nothing was released.")
+        raise OutputError(
+            "is the input", next="Choose another name for the output; nothing was released.", where=target
+        )
     if target.is_dir():
-        raise OutputError(f"{target} is a folder; give the name of a file.")
+        raise OutputError("is a folder", next="Give the name of a file.", where=target)
     if target.exists() and not force:
         replacing = option("--force", "force=True")
-        raise OutputError(f"{target} exists. Choose another name, or replace it with {replacing}.")
+        raise OutputError("exists", next=f"Choose another name, or replace it with {replacing}.", where=target)
     if not target.parent.is_dir():
-        raise OutputError(f"the folder {target.parent} does not exist; create it first.")
+        raise OutputError(f"the folder {target.parent} does not exist", next="Create it first.")
 
 
 @contextlib.contextmanager
@@ -130,16 +132,16 @@ def drafts(*targets: Path) -> Iterator[list[FileDraft]]:
 
 
 @contextlib.contextmanager
-def as_output_error(target: object) -> Iterator[None]:
+def as_output_error(target: Spot) -> Iterator[None]:
     """Errors of the system while writing, in words."""
     try:
         yield
     except SfumatoError:
         raise
     except FileExistsError:
-        raise OutputError(f"{target} has come into existence meanwhile; it was not replaced.") from None
+        raise OutputError("has come into existence meanwhile; it was not replaced", where=target) from None
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         known = os.strerror(error.errno) if error.errno else "the system gave no reason"
         why = "there is not enough room" if full else known
-        raise OutputError(f"{target} could not be written: {why}. Nothing was left behind.") from None
+        raise OutputError(f"could not be written: {why}", next="Nothing was left behind.", where=target) from None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,9 @@ import numpy.typing as npt
 from sfumato.alphabet import MISSING, Alphabet, Column, Floats, Ints, read_only
 from sfumato.errors import InputError
 from sfumato.frames import Framed, tabled, titled
+
+if TYPE_CHECKING:
+    from sfumato.frames import Record
 
 SAMPLER = "two-sided geometric, exact integers from the system's randomness"
 SHOWN_CELLS = 400  # of a table in a notebook; more are listed
@@ -82,7 +85,7 @@ class Joint(Framed):
         if not np.all(np.isfinite(p)) or np.any(p < 0):
             raise InputError("probabilities must be finite and not negative.")
         if abs(p.sum() - 1) > 1e-9:
-            raise InputError(f"probabilities must sum to 1, got {p.sum():.12g}. Use Joint.from_counts for counts.")
+            raise InputError("probabilities must sum to 1", value=p.sum(), next="Use Joint.from_counts for counts.")
         if p.shape != (self.secret.size, self.useful.size):
             raise InputError(
                 f"the table is {p.shape[0]} × {p.shape[1]} but there are {self.secret.size} secret and "
@@ -163,12 +166,6 @@ class Joint(Framed):
         return np.asarray(np.divide(self.p, ps, out=np.full(self.p.shape, 1 / self.useful.size), where=ps > 0))
 
     @property
-    def secret_given_useful(self) -> Floats:
-        """p(s|u) as [s, u]."""
-        pu = self.p_useful[None, :]
-        return np.asarray(np.divide(self.p, pu, out=np.full(self.p.shape, 1 / self.secret.size), where=pu > 0))
-
-    @property
     def entropy(self) -> float:
         """H(S, U)."""
         return entropy(self.p)
@@ -191,7 +188,7 @@ class Joint(Framed):
         """I(S; U) = H(S) + H(U) − H(S, U)."""
         return max(0.0, self.entropy_secret + self.entropy_useful - self.entropy)
 
-    def records(self) -> Iterator[dict[str, Any]]:
+    def records(self) -> Iterator[Record]:
         """One record for each cell: its labels, its share, and its count where there is one."""
         sides = (self.secret, self.useful)
         names = [name for side in sides for name in side.names]
@@ -240,15 +237,15 @@ def _labelled(side: str, index: Any) -> Alphabet:
     names = [str(name) if name is not None else f"{side}{i}" for i, name in enumerate(index.names)]
     columns = Alphabet.of(*(Column.of(n, list(level)) for n, level in zip(names, levels, strict=True)))
     if [tuple(map(str, x)) for x in index] != [columns.label(i) for i in range(columns.size)]:
-        raise InputError("a crosstab by several columns must have every combination, in order: use sf.tabulate.")
+        raise InputError("a crosstab by several columns must have every combination, in order", next="Use sf.tabulate.")
     return columns
 
 
-def checked_joint(joint: Any, what: str) -> Joint:
+def checked_joint(joint: object, what: str) -> Joint:
     """A joint, or an error that says how one is made."""
     if isinstance(joint, Joint):
         return joint
     raise InputError(
-        f"{what} needs a joint of the secret and the useful columns, got a {type(joint).__name__}: make one with "
-        "sf.tabulate(table, secret, useful), or with sf.Joint.from_counts(counts)."
+        f"{what} needs a joint of the secret and the useful columns, got a {type(joint).__name__}",
+        next="Make one with sf.tabulate(table, secret, useful), or with sf.Joint.from_counts(counts).",
     )

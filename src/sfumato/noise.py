@@ -50,11 +50,13 @@ def noisy_counts(
     Every call draws anew and costs ε_d again: keep what it returns (`save_counts`).
     """
     if joint.counts is None or joint.n is None:
-        raise InputError("noise is added to counts; this table holds probabilities. Count the rows with sf.tabulate.")
+        raise InputError(
+            "noise is added to counts; this table holds probabilities", next="Count the rows with sf.tabulate."
+        )
     if joint.noise is not None:
         raise InputError("these counts carry noise already; another draw would cost its ε_d once more.")
     if not (math.isfinite(epsilon) and epsilon > 0):
-        raise InputError(f"epsilon of noisy counts must be a positive number of nats, got {epsilon!r}.")
+        raise InputError("epsilon of noisy counts must be a positive number of nats", value=epsilon)
     known = set() if isinstance(public, bool) else set(public)
     learned = [] if public is True else [name for name in joint.learned if name not in known]
     _check(joint, learned, delta)
@@ -70,12 +72,12 @@ def noisy_counts(
 
 def _check(joint: Joint, learned: list[str], delta: float) -> None:
     if learned and not 0 < delta < 1:
-        raise InputError(f"delta must lie strictly between 0 and 1, got {delta!r}.")
+        raise InputError("delta must lie strictly between 0 and 1", value=delta)
     for column in (*joint.secret.columns, *joint.useful.columns):
         if column.name in learned and column.cuts is not None:
             raise InputError(
-                f"the edges of {column.name!r} were taken from the rows, which noise on counts does not hide. Give "
-                f"them ({binned(column.name, [30, 50])}), or say that they are public."
+                f"the edges of {column.name!r} were taken from the rows, which noise on counts does not hide",
+                next=f"Give them ({binned(column.name, [30, 50])}), or say that they are public.",
             )
 
 
@@ -150,8 +152,9 @@ def common(
     if len({*kept.labels, kept.other}) < 2:
         raise InputError(
             f"no two labels of {name!r} are common enough to be told apart from single people at this ε and δ "
-            f"({tau:,.0f} people each). If they are known to everybody, say so ({called_public(name)}) or list "
-            f"them ({option('--labels', 'labels=')}); more rows or a larger ε help too."
+            f"({tau:,.0f} people each)",
+            next=f"If they are known to everybody, say so ({called_public(name)}) or list them "
+            f"({option('--labels', 'labels=')}); more rows or a larger ε help too.",
         )
     return kept
 
@@ -240,8 +243,8 @@ def _settled(joint: Joint) -> Joint:
     counts = counts.reshape(joint.shape)
     if (counts.sum(1) > 0).sum() < 2:
         raise InputError(
-            "noise leaves fewer than two secrets with any rows: this table is too small for noisy counts. Design for "
-            "any distribution instead (at_most = epsilon), which needs none."
+            "noise leaves fewer than two secrets with any rows: this table is too small for noisy counts",
+            next="Design for any distribution instead (at_most = epsilon), which needs none.",
         )
     return replace(Joint.from_counts(counts, joint.secret, joint.useful), noise=joint.noise)
 

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.errors import InputError, unknown
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 MOST = 60  # bars or labels in one picture
 
 
-def axes_of(axes: Any) -> Any:
+def axes_of(axes: Axes | None) -> Axes:
     """The axes given, or those of a new figure."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise InputError("pictures need matplotlib: pip install 'sfumato[figures]'.") from None
+        raise InputError("pictures need matplotlib", next="Run pip install 'sfumato[figures]'.") from None
     return Figure(figsize=(7, 4), layout="constrained").subplots() if axes is None else axes
 
 
-def plot_shares(labels: list[str], p: Any, low: Any, high: Any, title: str, axes: Any = None) -> Any:
+def plot_shares(
+    labels: list[str], p: npt.ArrayLike, low: npt.ArrayLike, high: npt.ArrayLike, title: str, axes: Axes | None = None
+) -> Axes:
     """Estimates as points with their intervals, one line each. Returns the axes; axes.figure can be saved."""
     axes = axes_of(axes)
     order = np.argsort(np.asarray(p), kind="stable")[-MOST:]
@@ -35,7 +42,7 @@ def plot_shares(labels: list[str], p: Any, low: Any, high: Any, title: str, axes
     return axes
 
 
-def plot_mechanism(mechanism: Any, axes: Any = None) -> Any:
+def plot_mechanism(mechanism: Any, axes: Axes | None = None) -> Axes:
     """Q(y|x) as a picture: a column for each input, a row for each output."""
     q = mechanism.matrix
     if q is None:
@@ -60,7 +67,7 @@ FIGURES: dict[str, tuple[str, Callable[[Any], float]]] = {
 }
 
 
-def plot_tradeoff(comparison: Any, of: str = "error", axes: Any = None) -> Any:
+def plot_tradeoff(comparison: Any, of: str = "error", axes: Axes | None = None) -> Axes:
     """What each method reaches over ε: errors of estimates, or what is kept of a record."""
     if of not in FIGURES:
         raise unknown("a figure to plot", of, FIGURES)

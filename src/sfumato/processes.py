@@ -6,17 +6,17 @@ import os
 import pickle
 import socket
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 
-def send(stream: Any, value: Any) -> None:
+def send(stream: IO[bytes], value: object) -> None:
     """One message: its length, then its bytes."""
     body = pickle.dumps(value)
     stream.write(len(body).to_bytes(8, "big") + body)
     stream.flush()
 
 
-def receive(stream: Any) -> Any:
+def receive(stream: IO[bytes]) -> Any:
     """The next message; EOFError when there is none."""
     head = stream.read(8)
     if len(head) < 8:

@@ -6,29 +6,32 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.alphabet import DATE_PARTS, WEEKDAYS, Alphabet, Column, Floats, Ints, Label, find_column, spelled
-from sfumato.binning import automatic_edges, bin_edges
-from sfumato.errors import DataError, InputError, option, unknown
+from sfumato.errors import At, DataError, InputError, option, unknown
 from sfumato.errors import spelled as spelled_for
-from sfumato.grouping import grouped, keys
+from sfumato.grouping import automatic_edges, bin_edges, grouped, keys
 from sfumato.joint import Joint
 from sfumato.sources import Source, open_source
+
+if TYPE_CHECKING:
+    from sfumato.sources.source import TableLike
 
 MOST_CELLS = 4_000_000  # cells of the table, unless limit= says otherwise
 NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 BINS, RARE, LABELS = option("--bins", "bins="), option("--rare", "rare="), option("--labels", "labels=")
 Rare = float | Mapping[str, float] | None
-Bins = Mapping[str, int | str | Sequence[float]] | None
+BinRule = int | str | Sequence[float]  # how many, a part of dates, or inner edges
+Bins = Mapping[str, BinRule] | None
 Unseen = str | Mapping[str, str] | None
-Labels = Mapping[str, Sequence[Any] | Column] | None
+Labels = Mapping[str, Sequence[object] | Column] | None
 
 
 def tabulate(
-    source: Any, secret: str | Iterable[str], useful: str | Iterable[str], *, missing: str = "category",
+    source: TableLike, secret: str | Iterable[str], useful: str | Iterable[str], *, missing: str = "category",
     bins: Bins = None, automatic: bool = False, rare: Rare = None, other: str = "other", unseen: Unseen = None,
     labels: Labels = None, limit: int = MOST_CELLS, na: str | Iterable[str] | None = None, counts: str | None = None,
 ) -> Joint:
@@ -58,7 +61,7 @@ def tabulate(
     names = [*secrets, *usefuls]
     _check_names(secrets, usefuls)
     if missing not in ("category", "refuse"):
-        raise InputError(f"missing must be 'category' or 'refuse', got {missing!r}.")
+        raise InputError("missing must be 'category' or 'refuse'", value=missing)
     for what, given in (("bins", bins), ("rare", rare), ("unseen", unseen), ("labels", labels)):
         for name in given if isinstance(given, Mapping) else ():
             if name not in names:
@@ -91,7 +94,7 @@ def tabulate(
 
 
 def _rules(
-    source: Source, names: list[str], bins: Mapping[str, Any], labels: Mapping[str, Any], automatic: bool
+    source: Source, names: list[str], bins: Mapping[str, BinRule], labels: Mapping[str, object], automatic: bool
 ) -> tuple[dict[str, Floats | str], Source]:
     """For binned columns their inner edges or the part of their dates, and a source that can be read once more."""
     for rule in bins.values():
@@ -106,14 +109,14 @@ def _rules(
     return {**told, **(automatic_edges(source, free) if free else {})}, source
 
 
-def _ruled(labels: Mapping[str, Sequence[Any] | Column]) -> dict[str, Any]:
+def _ruled(labels: Mapping[str, Sequence[object] | Column]) -> dict[str, BinRule]:
     """The bins of columns that were given whole."""
     given = {n: c for n, c in labels.items() if isinstance(c, Column)}
     parts = {n: c.dtype for n, c in given.items() if c.dtype in DATE_PARTS}
     return {**parts, **{n: list(c.cuts) for n, c in given.items() if c.cuts is not None}}
 
 
-def _cut(rules: Mapping[str, Floats | str], bins: Mapping[str, Any]) -> list[str]:
+def _cut(rules: Mapping[str, Floats | str], bins: Mapping[str, BinRule]) -> list[str]:
     """Where columns were cut that nobody said how to cut."""
     free = {n: rule for n, rule in rules.items() if n not in bins and not isinstance(rule, str)}
     shown = {n: ", ".join(np.format_float_positional(x, trim="-") for x in edges) for n, edges in free.items()}
@@ -130,7 +133,7 @@ def _names(given: str | Iterable[str], role: str, source: Source) -> list[str]:
 def _check_names(secrets: list[str], usefuls: list[str]) -> None:
     for part in (secrets, usefuls):
         if len(set(part)) != len(part):
-            raise InputError(f"a column is named twice in {part}; name each once.")
+            raise InputError(f"a column is named twice in {part}", next="Name each once.")
     both = sorted(set(secrets) & set(usefuls))
     if both:
         raise InputError(f"{both[0]!r} is both secret and useful; a column can be only one of them.")
@@ -138,18 +141,18 @@ def _check_names(secrets: list[str], usefuls: list[str]) -> None:
 
 def _check_size(s: Alphabet, u: Alphabet, limit: int, rows: int, where: str) -> None:
     if rows == 1:
-        raise DataError(f"{where} has one row; a distribution cannot be estimated from it.")
+        raise DataError("has one row; a distribution cannot be estimated from it", where=where)
     sizes = ", ".join(f"{c.name} {c.size:,}" for c in (*s.columns, *u.columns))
     if s.size * u.size > limit:
         raise InputError(
-            f"the table would have {s.size * u.size:,} cells, more than the limit of {limit:,} (distinct "
-            f"values: {sizes}). Bin numeric columns ({BINS}), group rare labels ({RARE}), leave a column out, "
-            "or raise limit=."
+            f"the table would have {s.size * u.size:,} cells, more than the limit of {limit:,} (distinct values: "
+            f"{sizes})",
+            next=f"Bin numeric columns ({BINS}), group rare labels ({RARE}), leave a column out, or raise limit=.",
         )
     if s.size == 1:
         raise InputError(
-            f"the secret ({', '.join(s.names)}) has a single value in {where}: there is nothing to protect. "
-            "Choose another secret, or design on data in which it varies."
+            f"the secret ({', '.join(s.names)}) has a single value in {where}: there is nothing to protect",
+            next="Choose another secret, or design on data in which it varies.",
         )
 
 
@@ -159,12 +162,12 @@ def _threshold(rare: Rare, name: str, rows: Ints) -> float:
     if least is None:
         return 0
     if not (isinstance(least, (int, float)) and math.isfinite(least) and least >= 0):
-        raise InputError(f"rare must be a number of rows, or a fraction below 1, got {least!r}.")
+        raise InputError("rare must be a number of rows, or a fraction below 1", value=least)
     return least * float(rows.sum()) if 0 < least < 1 else float(least)
 
 
 def _coded(
-    name: str, groups: list[Any], rows: Ints, rule: Floats | str | None, least: float, other: str
+    name: str, groups: list[Label], rows: Ints, rule: Floats | str | None, least: float, other: str
 ) -> tuple[Column, Ints]:
     """The column's rule, and the code of each group."""
     if rule is not None and not isinstance(rule, str):
@@ -177,7 +180,7 @@ def _coded(
     dtype = rule or dtype_of(texts)
     rare = {x for x in texts if totals[x] < least}
     if rare and other in totals and other not in rare:
-        raise InputError(f"column {name!r} has a label {other!r} already; choose another with other=.")
+        raise InputError(f"has a label {other!r} already", next="Choose another with other=.", where=At(name))
     labels: list[Label] = [*arranged([x for x in texts if x not in rare], dtype)]
     labels += ([other] if rare else []) + ([None] if None in totals else [])
     column = Column(name, tuple(labels), other if rare else None, dtype=dtype)
@@ -185,15 +188,15 @@ def _coded(
     return column, np.array([place[other if x in rare else x] for x in groups], np.int64)
 
 
-def _check_fixed(labels: Mapping[str, Sequence[Any] | Column], bins: Mapping[str, Any], rare: Rare) -> None:
+def _check_fixed(labels: Mapping[str, Sequence[object] | Column], bins: Mapping[str, BinRule], rare: Rare) -> None:
     """Labels that are given can be neither bins nor grouped by how rare they are."""
     twice = [n for n in labels if n in bins or (isinstance(rare, Mapping) and n in rare)]
     if twice:
-        raise InputError(f"column {twice[0]!r} has {LABELS}, so it can have neither {BINS} nor {RARE} as well.")
+        raise InputError(f"has {LABELS}, so it can have neither {BINS} nor {RARE} as well", where=At(twice[0]))
 
 
 def _fixed(
-    name: str, labels: Sequence[Any] | Column, groups: list[Any], unseen: Unseen
+    name: str, labels: Sequence[object] | Column, groups: list[Label], unseen: Unseen
 ) -> tuple[Column, Ints]:
     """The column with the labels that were given, and the code of each group."""
     if isinstance(labels, Column):
@@ -213,13 +216,15 @@ def _catching(columns: dict[str, Column], unseen: Unseen) -> dict[str, Column]:
     if isinstance(unseen, str):
         free = [n for n, c in columns.items() if c.cuts is None and unseen in c.labels and c.other in (None, unseen)]
         if not free:
-            raise InputError(f"unseen is {unseen!r}, but no column has that label. Name one of a column's labels.")
+            raise InputError(
+                f"unseen is {unseen!r}, but no column has that label", next="Name one of a column's labels."
+            )
         unseen = dict.fromkeys(free, unseen)
     for name, label in unseen.items():
         column = columns[name]
         if column.cuts is not None or label not in column.labels:
             known = ", ".join(str(x) for x in column.labels[:12] if x is not None)
-            raise InputError(f"unseen must be a label of column {name!r} ({known}), got {label!r}.")
+            raise InputError(f"unseen must be a label of column {name!r} ({known})", value=label)
         if column.other not in (None, label):
             raise InputError(f"unseen values of column {name!r} go to {column.other!r}, with the rare ones already.")
     return {n: replace(c, other=unseen[n]) if n in unseen else c for n, c in columns.items()}

@@ -13,11 +13,11 @@ import math
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sfumato_kernel.exact import Table, raised
 from sfumato_kernel.laws import Masses, Part, Ratio, Row
-from sfumato_kernel.reading import Beyond
+from sfumato_kernel.reading import Beyond, Document
 from sfumato_kernel.rounding import DOWN, ONE, UP, ZERO, exp, log, minus, near, other, power, root, scaled, solved
 
 STEPS_IN_ALL = 200_000  # values looked at before the verifier gives up, some seconds
@@ -41,7 +41,7 @@ class Dual(NamedTuple):
 class Ball:
     """The ball around a table of counts; `spent` is E·n, from above."""
 
-    def __init__(self, table: Table, within: dict[str, Any]) -> None:
+    def __init__(self, table: Table, within: Document) -> None:
         n, radius = Decimal(sum(sum(own.values()) for own in table)), Decimal(within["radius"])
         self.table, self.alpha = table, Fraction(within.get("alpha") or 2)
         if 0 < abs(self.alpha - 1) < NEAR_ONE:

@@ -6,11 +6,10 @@ Ratios of answers that are independent given the record multiply; what may be mu
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from sfumato_kernel.exact import everywhere, power_product
 from sfumato_kernel.laws import Ratio, worse
-from sfumato_kernel.reading import Unproved, bad
+from sfumato_kernel.reading import Document, Unproved, bad
 from sfumato_kernel.rounding import exp_below, level
 from sfumato_kernel.verdict import Mechanism, bound, mechanism, over_two_levels, proved
 
@@ -19,12 +18,12 @@ TURNS = 2**62
 
 @dataclass(frozen=True)
 class Bundle:
-    document: dict[str, Any]
+    document: Document
     parts: list[Mechanism]
     parents: list[int]  # for each part the part it hangs from; −1 for the secret
 
 
-def bundled(document: dict[str, Any]) -> Bundle:
+def bundled(document: Document) -> Bundle:
     """A checked document as a bundle."""
     secret, turns, promise = document["secret"], document["turns"], document["promise"]
     assuming, parts = promise["assuming"] if promise else "nothing", [mechanism(part) for part in document["parts"]]
@@ -51,7 +50,7 @@ def bundled(document: dict[str, Any]) -> Bundle:
     return Bundle(document, parts, _parents(parts, secret))
 
 
-def _parents(parts: list[Mechanism], secret: list[dict[str, Any]]) -> list[int]:
+def _parents(parts: list[Mechanism], secret: list[Document]) -> list[int]:
     homes = {str(p.document["useful"]): i for i, p in reversed(list(enumerate(parts)))} | {str(secret): -1}
     out = [homes.get(str(p.document["secret"]), len(parts)) for p in parts]
     if len(parts) in out:

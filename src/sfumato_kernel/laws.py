@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from sfumato_kernel.reading import GREATEST, Beyond, bad
+from sfumato_kernel.reading import GREATEST, Beyond, Document, bad
 
 LISTED = 1_000_000  # weights that are written out
 PRODUCT_CELLS = 400_000  # joint outputs × inputs that one more release may make before like ones are merged
@@ -70,7 +70,7 @@ class Law:
     """The numbers of a law with the shape they are for; `rows` is |S|, or 1 if it reads U alone."""
 
     kind: str
-    numbers: dict[str, Any]
+    numbers: Document
     rows: int
     sizes: tuple[int, ...]  # of the useful columns
     useful = cached_property(lambda self: math.prod(self.sizes))
@@ -166,7 +166,7 @@ class Law:
         return Row(1, tuple(mine if t == s else rest for t in range(self.rows)))
 
 
-def checked(numbers: dict[str, Any], rows: int, sizes: tuple[int, ...]) -> Law:
+def checked(numbers: Document, rows: int, sizes: tuple[int, ...]) -> Law:
     """The law, if every input has weights that sum to exactly 2^bits and that the sampler can draw."""
     law = Law(numbers["kind"], numbers, rows, sizes)
     if law.inputs > GREATEST:

@@ -22,6 +22,7 @@ CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 LONG = re.compile(rb"[-+.0-9eE]{%d}" % (DIGITS + 1))  # in a number or in text
 TOKENS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[^" \t\r\n]+')  # all but the white space outside strings
 SEAL = re.compile(rb',"checksum":"[^"\\]*"}$')
+Document = dict[str, Any]  # of JSON, after its shape was checked
 Check = Callable[[Any, str], Any]
 
 
@@ -45,7 +46,7 @@ def bad(message: str) -> NoReturn:
     raise Malformed(message)
 
 
-def parsed(data: bytes) -> dict[str, Any]:
+def parsed(data: bytes) -> Document:
     """The JSON object in the bytes, after its size, its numbers and its keys were looked at."""
     if len(data) > LARGEST_FILE:
         bad(f"the file has {len(data):,} bytes; at most {LARGEST_FILE:,} are read")
@@ -64,16 +65,16 @@ def _short(kind: Callable[[str], Any]) -> Callable[[str], Any]:
     return lambda digits: kind(digits) if len(digits) <= DIGITS else bad(f"a number has {len(digits):,} digits")
 
 
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _members(pairs: list[tuple[str, Any]]) -> Document:
     out = dict(pairs)
     return out if len(out) == len(pairs) else bad("an object has two members of one name")
 
 
-def document(data: bytes) -> dict[str, Any]:
+def document(data: bytes) -> Document:
     """The mechanism or bundle in the bytes, with every field checked, and its checksum and those of its parts."""
     found, compact = parsed(data), b"".join(TOKENS.findall(data))
     bundle = found.get("format") == "sfumato/bundle"
-    out: dict[str, Any] = check(found, BUNDLE if bundle else MECHANISM, "the bundle" if bundle else "the file")
+    out: Document = check(found, BUNDLE if bundle else MECHANISM, "the bundle" if bundle else "the file")
     _check_seal(compact, out["checksum"])
     if bundle:  # no field before its parts can hold a member of that name
         raw, decoder = compact.decode(), json.JSONDecoder()
@@ -91,7 +92,7 @@ def _check_seal(compact: bytes, seal: str) -> None:
         bad("it was changed after it was written: the checksum does not match")
 
 
-def check(x: Any, shape: Any, at: str) -> Any:
+def check(x: object, shape: Any, at: str) -> Any:
     """x, if it has the shape: a function that looks at it; [shape] for a list, [shape, 0] for one that may be empty;
     {name: shape} for an object, where a field `name?` may be missing or null."""
     if callable(shape):
@@ -127,26 +128,26 @@ def among(*names: str) -> Check:
     return lambda x, at: x if isinstance(x, str) and x in names else bad(f"{at} is none of {', '.join(names)}")
 
 
-def tagged(shapes: dict[str, Any]) -> Check:
+def tagged(shapes: Document) -> Check:
     """An object with the fields that its kind has, and no others."""
-    def look(x: Any, at: str) -> Any:
+    def look(x: object, at: str) -> Any:
         kind = x.get("kind") if isinstance(x, dict) else bad(f"{at} is no object")
         return check(x, {"kind": text, **shapes[among(*shapes)(kind, f"{at}.kind")]}, at)
     return look
 
 
-def text(x: Any, at: str) -> str:
+def text(x: object, at: str) -> str:
     return x if isinstance(x, str) and len(x) <= 10_000 and not CONTROL.search(x) else bad(
         f"{at} holds something else than text without control characters (clean it, or bin it, first)")
 
 
-def label(x: Any, at: str) -> str | None:
+def label(x: object, at: str) -> str | None:
     return None if x is None else text(x, at)
 
 
-def column(x: Any, at: str) -> dict[str, Any]:
+def column(x: object, at: str) -> Document:
     """A column whose labels are all different, with its catch-all among them and one more than cuts."""
-    found: dict[str, Any] = check(x, COLUMN, at)
+    found: Document = check(x, COLUMN, at)
     labels, cuts = found["labels"], found["cuts"]
     if len(set(labels)) < len(labels) or (found["other"] is not None and found["other"] not in labels):
         bad(f"column {found['name'][:40]!r} lists a label twice, or lacks its catch-all")
@@ -156,13 +157,13 @@ def column(x: Any, at: str) -> dict[str, Any]:
     return found
 
 
-def order(x: Any, at: str) -> float:
+def order(x: object, at: str) -> float:
     """An order of leakage: a number of 1 or more, or "inf"."""
     return math.inf if x == "inf" else real(1, 1e6)(x, at)
 
 
-def claim(x: Any, at: str) -> dict[str, Any]:
-    found: dict[str, Any] = check(x, CLAIM, at) if at.count(".also") <= DEEPEST else bad("claims are nested too deeply")
+def claim(x: object, at: str) -> Document:
+    found: Document = check(x, CLAIM, at) if at.count(".also") <= DEEPEST else bad("claims are nested too deeply")
     return {**found, "also": found["also"] or []}
 
 

@@ -5,7 +5,7 @@ import math
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sfumato_kernel import exact, reading
 from sfumato_kernel.balls import Ball, extremes, over_ball
@@ -13,8 +13,11 @@ from sfumato_kernel.exact import Table, everywhere, over_sets
 from sfumato_kernel.laws import SUBSETS, Law, Part, Ratio, Row, checked
 from sfumato_kernel.leakage import channel, leakage
 from sfumato_kernel.lip import lip_over_ball
-from sfumato_kernel.reading import Beyond, Unproved, bad
+from sfumato_kernel.reading import Beyond, Document, Unproved, bad
 from sfumato_kernel.rounding import UP, chi_square_below, exp_below, level, log, minus, near
+
+if TYPE_CHECKING:
+    from sfumato_kernel.bundles import Bundle
 
 NEARLY = Fraction(1, 10**9)  # of a radius: as much as the floats that it was computed with may be off
 SEARCHED = 1e-5  # nats: a claim of leakage that is missed by less, where laws are searched, is left undecided
@@ -27,7 +30,7 @@ Claim = dict[str, Any]
 class Mechanism:
     """A law with what its file says about it; `table` is the design distribution in whole numbers."""
 
-    document: dict[str, Any]
+    document: Document
     law: Law
     secrets: int
     table: Table | None
@@ -48,7 +51,7 @@ class Verdict(NamedTuple):
     proved: list[str]
 
 
-def admitted(data: bytes) -> Any:
+def admitted(data: bytes) -> "Mechanism | Bundle":
     """The mechanism or the bundle in the bytes, if every field is within what is stated and every sum is right."""
     from sfumato_kernel.bundles import bundled
 
@@ -61,7 +64,7 @@ def verify(data: bytes) -> Verdict:
     return judged(admitted(data))
 
 
-def judged(found: Any) -> Verdict:
+def judged(found: "Mechanism | Bundle") -> Verdict:
     """Prove every claim of what was admitted."""
     from sfumato_kernel.bundles import Bundle, proved_bundle
 
@@ -75,7 +78,7 @@ def judged(found: Any) -> Verdict:
         raise Beyond(f"numbers this far apart leave no proof to be found ({error})") from None
 
 
-def mechanism(document: dict[str, Any]) -> Mechanism:
+def mechanism(document: Document) -> Mechanism:
     """A checked document as a mechanism."""
     secret, useful = document["secret"], document["useful"]
     if len({c["name"] for c in (*secret, *useful)}) < len(secret) + len(useful):
@@ -101,7 +104,7 @@ def mechanism(document: dict[str, Any]) -> Mechanism:
     return found
 
 
-def _design(design: dict[str, Any] | None, secrets: int, useful: int) -> Table | None:
+def _design(design: Document | None, secrets: int, useful: int) -> Table | None:
     """The design distribution in whole numbers."""
     if design is None or design["counts"] is design["probabilities"] is None:
         return None
@@ -201,7 +204,7 @@ def proved(m: Mechanism, claim: Claim) -> str:
     return f"{notion} ≤ {epsilon:.10g} nats{orders}, {where}"
 
 
-def _set(within: dict[str, Any]) -> str:
+def _set(within: Document) -> str:
     radius = f" of radius {within['radius']:.6g}" if "radius" in within else ""
     if within.get("calibration") == "bootstrap":
         return f"{within['kind']}{radius} (as given: what a bootstrap finds cannot be recomputed, and is no confidence)"
@@ -219,7 +222,7 @@ def nats(m: Mechanism, claim: Claim) -> Fraction | None:
     return None if worst is None else Fraction(log(worst, UP)) if worst > 1 else Fraction(0)
 
 
-def bound(law: Law, table: Table | None, notion: str, within: dict[str, Any] | None, floor: Fraction) -> Ratio:
+def bound(law: Law, table: Table | None, notion: str, within: Document | None, floor: Fraction) -> Ratio:
     """A ratio, at least `floor` or exact, that bounds the worst one of a notion over a set."""
     if within is None or table is None:
         return everywhere(law, apart=False)
@@ -246,7 +249,7 @@ def bound(law: Law, table: Table | None, notion: str, within: dict[str, Any] | N
     return found
 
 
-def rldp_over(within: dict[str, Any], table: Table, rows: list[Row], floor: Fraction) -> Ratio:
+def rldp_over(within: Document, table: Table, rows: list[Row], floor: Fraction) -> Ratio:
     """What listed rows tell over a ball or a polytope; nothing is known of none."""
     if not rows:
         return None
@@ -259,7 +262,7 @@ def least(a: Ratio, b: Ratio) -> Ratio:
     return b if a is None else a if b is None else min(a, b)
 
 
-def _some_together(law: Law, table: Table, notion: str, within: dict[str, Any], floor: Fraction) -> Ratio:
+def _some_together(law: Law, table: Table, notion: str, within: Document, floor: Fraction) -> Ratio:
     """Releases too many to list: some of them proved together, the others at their worst for any distribution.
 
     P(y_A, y_R|s) / P(y_A, y_R|s') ≤ P(y_A|s) / P(y_A|s') · max_u Q_R / min_u' Q_R, whatever the set; for lip, pml and
@@ -288,7 +291,7 @@ def _some_together(law: Law, table: Table, notion: str, within: dict[str, Any], 
     return best
 
 
-def over_two_levels(ratio: Fraction, m: Mechanism, within: dict[str, Any]) -> Ratio:
+def over_two_levels(ratio: Fraction, m: Mechanism, within: Document) -> Ratio:
     """A bound of what passes of any law with rows within `ratio` of constant: its extreme rows have two levels."""
     kind, k, one = within["kind"], m.law.useful, Fraction(1)
     if m.table is None or kind in ("anything", "custom"):

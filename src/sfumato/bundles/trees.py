@@ -13,8 +13,8 @@ from sfumato.bundles.calibration import STRONGEST, each_of, greatest_scale, noth
 from sfumato.bundles.counting import Columns, uniform
 from sfumato.bundles.fitting import alphabet_of, best_tree
 from sfumato.bundles.sharing import SECRET, Spec, TurnLayout, error_together, shares_of_epsilon
-from sfumato.certification.linear import about_input
 from sfumato.certification.outward import log_up
+from sfumato.certification.rationals import about_input
 from sfumato.certification.together import level_below
 from sfumato.mechanism import Bundle, Promise
 from sfumato.uncertainty import Anything, RenyiBall, UncertaintySet

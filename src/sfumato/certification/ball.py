@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -12,9 +12,13 @@ from sfumato.certification.outward import dot_down, down, down_any, float_range,
 from sfumato.certification.witness import Attained
 from sfumato.joint import Joint
 from sfumato.mechanism import Atoms
-from sfumato.uncertainty.base import Pairs
-from sfumato.uncertainty.pairs import best_pairs
+from sfumato.uncertainty.sets import Pairs
+from sfumato.uncertainty.stated import best_pairs
 from sfumato.uncertainty.tilting import balanced, greatest_mean, spread_of, worst_pairs
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import Index
+    from sfumato.mechanism.law import Weights
 
 # --- any dual point bounds the worst case, so a good one and outward rounding are a proof -----------------------------
 # For a row with values v₁ given s₁ and v₂ given s₂, and any μ ≥ max v₁, m ≤ min v₂ [002, Thm 3, rearranged]: P(y|s₁) ≤
@@ -57,7 +61,7 @@ def enclosed(joint: Joint) -> tuple[Range, Range, Range]:
     exact, total = joint.weights()
     low, high = float_range(total)
 
-    def ends(weights: Any) -> tuple[Floats, Floats]:
+    def ends(weights: Weights) -> tuple[Floats, Floats]:
         below, above = float_range(weights)
         return down(below / high), np.where(weights == 0, 0.0, up(above / low))
 
@@ -136,7 +140,7 @@ class Dual:
         tau = sign * greatest_mean(sign * side.v[1 if greatest else 0], side.q, spread_of(slack, side.ps[1])).tau
         return cls.above(side, tau) if greatest else cls.below(side, tau)
 
-    def at(self, i: Any) -> Dual:
+    def at(self, i: Index) -> Dual:
         return Dual(self.point[i], self.length[i], (self.ps[0][i], self.ps[1][i]))
 
 

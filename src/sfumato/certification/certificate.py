@@ -7,18 +7,21 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.certification.confirming import confirm
-from sfumato.certification.deferred import DeferredLevel, Later
-from sfumato.certification.linear import about_anything, about_input, about_secret, alone
 from sfumato.certification.outward import log_up, up_any
-from sfumato.certification.witness import Attained, known_text
+from sfumato.certification.rationals import about_anything, about_input, about_secret, alone
+from sfumato.certification.witness import Attained, DeferredLevel, Later, known_text
 from sfumato.errors import ClaimError, InputError
 from sfumato.frames import Framed
 from sfumato.mechanism import Bundle, Claim, Mechanism, Product, load
 from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, Polytope, RenyiBall, UncertaintySet
 from sfumato_kernel import Refused, check_radius
+
+if TYPE_CHECKING:
+    from sfumato.certification.witness import Witness
+    from sfumato.frames import Datum, Record
 
 UNSEALED = "only a sealed mechanism can be certified: its weights must be integers. Call sf.seal first."
 LARGE = 100_000  # cells beyond which a promise that holds for any distribution is not made closer for the ball
@@ -48,7 +51,7 @@ class Certificate(Framed):
         return self.proof.made[0]
 
     @property
-    def witness(self) -> dict[str, Any]:
+    def witness(self) -> Witness:
         """Where the level is attained or approached."""
         return self.proof.made[1]
 
@@ -57,7 +60,7 @@ class Certificate(Framed):
         proved = self.proof.confirmed is not None or self.level <= self.epsilon
         return proved and all(other.holds for other in self.also)
 
-    def records(self) -> Iterator[dict[str, Any]]:
+    def records(self) -> Iterator[Record]:
         """One record for each promise: what is claimed, and what is proved."""
         for one in (self, *self.also):
             yield {"notion": one.title or one.notion.upper(), "within": one.within, "claimed": one.epsilon,
@@ -69,16 +72,18 @@ class Certificate(Framed):
                 f"{self.level:.6g} {self.basis}, {self.within}>")
 
 
-def _over_exactly(mechanism: Mechanism, within: Any, notion: str, target: float) -> Attained:
+def _over_exactly(mechanism: Mechanism, within: Exactly, notion: str, target: float) -> Attained:
     return about_secret(mechanism, within.joint, notion)
 
 
-def _over_anything(mechanism: Mechanism, within: Any, notion: str, target: float) -> Attained:
+def _over_anything(mechanism: Mechanism, within: Anything, notion: str, target: float) -> Attained:
     return about_anything(mechanism)
 
 
-def _over_ball(mechanism: Mechanism, within: Any, notion: str, target: float, coarse: bool = False) -> Attained:
-    from sfumato.certification.robust import over_ball
+def _over_ball(
+    mechanism: Mechanism, within: ChiSquareBall, notion: str, target: float, coarse: bool = False
+) -> Attained:
+    from sfumato.certification.over_balls import over_ball
 
     if within.radius == 0:
         return about_secret(mechanism, within.joint, notion)
@@ -89,14 +94,14 @@ def _over_ball(mechanism: Mechanism, within: Any, notion: str, target: float, co
     return found if found.ratio < everywhere.ratio else everywhere
 
 
-def _over_ball_coarsely(mechanism: Mechanism, within: Any, notion: str, target: float) -> Attained:
+def _over_ball_coarsely(mechanism: Mechanism, within: ChiSquareBall, notion: str, target: float) -> Attained:
     """For levels that are told but promise nothing."""
     return _over_ball(mechanism, within, notion, target, coarse=True)
 
 
-def _over_renyi(mechanism: Mechanism, within: Any, notion: str, target: float) -> Attained:
-    from sfumato.certification.renyi import RenyiBounds
-    from sfumato.certification.robust import over_bounds
+def _over_renyi(mechanism: Mechanism, within: RenyiBall, notion: str, target: float) -> Attained:
+    from sfumato.certification.over_balls import over_bounds
+    from sfumato.certification.renyi_proofs import RenyiBounds
 
     if within.radius == 0:
         return about_secret(mechanism, within.joint, notion)
@@ -105,15 +110,15 @@ def _over_renyi(mechanism: Mechanism, within: Any, notion: str, target: float) -
     return found if found.ratio < everywhere.ratio else everywhere
 
 
-def _over_polytope(mechanism: Mechanism, within: Any, notion: str, target: float) -> Attained:
-    from sfumato.certification.vertices import over_vertices
+def _over_polytope(mechanism: Mechanism, within: Polytope, notion: str, target: float) -> Attained:
+    from sfumato.certification.stated_sets import over_vertices
 
     everywhere, found = about_anything(mechanism), over_vertices(mechanism, within, target)
     return found if found.ratio < everywhere.ratio else everywhere
 
 
-def _over_custom(mechanism: Mechanism, within: Any, notion: str, target: float) -> Attained:
-    from sfumato.certification.ranges import over_ranges
+def _over_custom(mechanism: Mechanism, within: Custom, notion: str, target: float) -> Attained:
+    from sfumato.certification.stated_sets import over_ranges
 
     everywhere, found = about_anything(mechanism), over_ranges(mechanism, within)
     return found if found.ratio < everywhere.ratio else everywhere
@@ -139,7 +144,7 @@ def proved(
     if within.kind not in _OVER:
         raise InputError(f"levels over a set of kind {within.kind!r} cannot be proved yet.")
     if unlisted(mechanism):
-        from sfumato.certification.composed import bounded
+        from sfumato.certification.together import bounded
 
         found = bounded(mechanism, lambda m: proved(m, notion, within), whole_record=notion != "rldp")
         if notion in BELIEFS:
@@ -156,7 +161,7 @@ def proved(
         found = _OVER[within.kind](mechanism, within, "rldp", target)
         if not isinstance(within, ChiSquareBall) or found.ratio <= target or not math.isfinite(target):
             return found
-        from sfumato.certification.shifts import shifts_over_ball
+        from sfumato.certification.shift_proofs import shifts_over_ball
 
         return shifts_over_ball(mechanism, within.joint, within.radius, target, found, notion)
     return _OVER[within.kind](mechanism, within, notion, target)
@@ -173,7 +178,7 @@ def certificate(
     """The certificate of a claim, whether or not it holds; if the kernel confirmed it, its level is found when read."""
     claim = mechanism.claim if claim is None else claim
     if claim is None:
-        raise InputError("the mechanism carries no claim. Give one, or design it with sf.design.")
+        raise InputError("the mechanism carries no claim", next="Give one, or design it with sf.design.")
     if not confirmed:
         check_confidence(claim)
     proof = DeferredLevel(partial(_proof, mechanism, claim), claim.epsilon if confirmed else None)
@@ -186,7 +191,7 @@ def certificate(
     return Certificate(claim.notion, kind, claim.epsilon, proof, outside, claim.title, also, basis)
 
 
-def _proof(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, Any]]:
+def _proof(mechanism: Mechanism, claim: Claim) -> tuple[float, Witness]:
     level, where = _MEASURES.get(claim.notion, _ratio)(mechanism, claim)
     return level, _named(mechanism, where, claim.within is not None)
 
@@ -208,7 +213,7 @@ def _leakage(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]
     joint = None if claim.within is None else claim.within.joint
     if isinstance(mechanism.law, Product) and unlisted(mechanism):
         return _leakage_of_parts(mechanism, mechanism.law, claim), {}
-    from sfumato.certification.leakage import leakage_level
+    from sfumato.certification.leakage_proofs import leakage_level
 
     found = leakage_level(mechanism, claim.alpha, claim.beta, joint)
     return found.level, found.where
@@ -231,11 +236,11 @@ def _average(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]
     if not mechanism.sealed:
         raise InputError(UNSEALED)
     if not isinstance(claim.within, Exactly):
-        raise InputError("I(S;Y) can be proved at a known distribution only; claim it within sf.Exactly(joint).")
+        raise InputError("I(S;Y) can be proved at a known distribution only", next="Claim it within sf.Exactly(joint).")
     if unlisted(mechanism):  # I(S;Y) is a mean of logarithms that LIP bounds one by one
         worst = proved(mechanism, "lip", claim.within).ratio
         return (math.inf if worst == math.inf else log_up(worst)), {}
-    from sfumato.certification.average import secret_information
+    from sfumato.certification.side_channels import secret_information
 
     return secret_information(mechanism, claim.within.joint), {}
 
@@ -255,8 +260,11 @@ def elsewhere(mechanism: Mechanism, claim: Claim | None = None) -> dict[str, flo
     if claim is not None and told and isinstance(claim.within, ChiSquareBall | RenyiBall) and claim.within.radius > 0:
         for times in WIDER:
             wide = claim.within.widened(times)
-            over = _over_ball_coarsely if isinstance(wide, ChiSquareBall) else _OVER[wide.kind]
-            found = over(mechanism, wide, "rldp", target_of(claim.epsilon)).ratio
+            asked = "rldp", target_of(claim.epsilon)
+            if isinstance(wide, ChiSquareBall):
+                found = _over_ball_coarsely(mechanism, wide, *asked).ratio
+            else:
+                found = _over_renyi(mechanism, wide, *asked).ratio
             out[f"{times:g} times the radius"] = math.inf if found == math.inf else log_up(found)
     if claim is not None and claim.notion == "mi" and claim.within is not None:
         worst = proved(mechanism, "lip", claim.within).ratio
@@ -273,10 +281,10 @@ def outlook(mechanism: Mechanism, claim: Claim | None = None) -> Mapping[str, fl
     return Later(partial(elsewhere, mechanism, claim))
 
 
-def _named(mechanism: Mechanism, where: dict[str, int], about_secret: bool) -> dict[str, Any]:
+def _named(mechanism: Mechanism, where: dict[str, int], about_secret: bool) -> Witness:
     """The witness in labels."""
     own = mechanism.secret.text if about_secret else mechanism.input_text
-    name: dict[str, Callable[[int], Any]] = {
+    name: dict[str, Callable[[int], Datum]] = {
         "output": mechanism.answer, "useful": mechanism.useful.text,
         "first": mechanism.secret.text, "second": mechanism.secret.text, "input": own, "other": own,
         "known": lambda code: known_text(code, mechanism.useful.columns),
@@ -301,8 +309,8 @@ def certify(mechanism: Mechanism, claim: Claim | None = None) -> Certificate:
         made = next((c for c in (made, *made.also) if c.level > c.epsilon), made)
         where = ", ".join(f"{key} = {value!r}" for key, value in made.witness.items())
         raise ClaimError(
-            f"claimed ε ≤ {made.epsilon:.10g} ({made.title}), proved only ε ≤ {made.level:.10g}"
-            f"{' at ' + where if where else ''}. Nothing was released."
+            f"claimed ε ≤ {made.epsilon:.10g} ({made.title}), proved only ε ≤ "
+            f"{made.level:.10g}{' at ' + where if where else ''}", next="Nothing was released.",
         )
     if refused is not None:
         raise refused
@@ -323,7 +331,7 @@ def check_confidence(claim: Claim) -> None:
         counts = None if ball.joint.counts is None else ball.joint.counts.tolist()
         check_radius(ball.kind, ball.confidence, how, ball.radius, alpha, ball.joint.p.size, counts)
     except Refused as error:
-        raise ClaimError(f"{error}. Nothing was released.") from None
+        raise ClaimError(str(error), next="Nothing was released.") from None
 
 
 def verify(path: str | os.PathLike[str]) -> Certificate:
@@ -331,7 +339,7 @@ def verify(path: str | os.PathLike[str]) -> Certificate:
     return certify_any(load(path))
 
 
-def certify_any(made: Any) -> Certificate:
+def certify_any(made: Mechanism | Bundle) -> Certificate:
     """Prove the claim of a mechanism, or the promise of a bundle."""
     if isinstance(made, Bundle):
         from sfumato.certification.together import certify_bundle

@@ -17,7 +17,7 @@ from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle_file import record_of as bundle_record
 from sfumato.mechanism.file import record_of
 from sfumato.uncertainty import RenyiBall
-from sfumato.uncertainty.covering import simulated_radius
+from sfumato.uncertainty.renyi import simulated_radius
 
 EXACT_CELLS = 20_000  # outputs × inputs for which rationals take about a tenth of a second
 PROVED_PAIRS = 64  # outputs × secrets² that may each need a dual point of some milliseconds
@@ -26,7 +26,7 @@ REPEATED = 0.95  # of a simulated radius: other versions of NumPy may draw other
 BALLS = ("chi-square-ball", "renyi-ball")
 
 
-def confirm(made: Any) -> bool:
+def confirm(made: Mechanism | Bundle) -> bool:
     """Whether the kernel proves every claim of the mechanism or bundle; not, if that is too much for it or would take
     long. ClaimError if it refuses them, or a claim that is quick to prove."""
     record: msgspec.Struct = bundle_record(made) if isinstance(made, Bundle) else record_of(made)
@@ -34,14 +34,14 @@ def confirm(made: Any) -> bool:
         check_coverage(part)
     try:
         found = kernel.admitted(msgspec.json.encode(record))
-        for part in found.parts if isinstance(made, Bundle) else [found]:
-            if not all(_quick(part, claim) for claim in part.claims):
+        for own in [found] if isinstance(found, kernel.verdict.Mechanism) else found.parts:
+            if not all(_quick(own, claim) for claim in own.claims):
                 return False
         kernel.judged(found)
     except kernel.Beyond:
         return False  # nothing is said against it
     except kernel.Refused as error:
-        raise ClaimError(f"{error}. Nothing was released.") from None
+        raise ClaimError(str(error), next="Nothing was released.") from None
     return True
 
 
@@ -55,7 +55,7 @@ def check_coverage(mechanism: Mechanism) -> None:
     if claim.within.alpha != 0.5 or claim.within.radius < REPEATED * asked:
         raise ClaimError(
             f"the set around the noisy counts has the radius {claim.within.radius:.4g}; for a coverage of "
-            f"{noise.coverage:g} simulations ask for {asked:.4g}. Nothing was released."
+            f"{noise.coverage:g} simulations ask for {asked:.4g}", next="Nothing was released.",
         )
 
 

@@ -5,12 +5,18 @@ from __future__ import annotations
 import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.mechanism.law import excess_bits
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from sfumato.alphabet import Real
+    from sfumato.mechanism.law import Weights
 
 # --- floats that are provably below or above the true value -----------------------------------------------------------
 # IEEE 754 makes +, −, ×, ÷ and √ exact to half a unit in the last place, so for numbers that are not negative one step
@@ -21,32 +27,32 @@ _STEP = 2.0**-52
 _TINY = 1e-300
 
 
-def up(x: Any) -> Floats:
+def up(x: Real) -> Floats:
     """At least one float above x, for x ≥ 0."""
     return np.asarray(x) * (1 + _STEP) + _TINY
 
 
-def down(x: Any) -> Floats:
+def down(x: Real) -> Floats:
     """At least one float below x (but not below 0), for x ≥ 0."""
     return np.maximum(np.asarray(x) * (1 - _STEP) - _TINY, 0.0)
 
 
-def up_any(x: Any) -> Floats:
+def up_any(x: Real) -> Floats:
     """One float above x, whatever its sign."""
     return np.asarray(np.nextafter(x, np.inf))
 
 
-def down_any(x: Any) -> Floats:
+def down_any(x: Real) -> Floats:
     return np.asarray(np.nextafter(x, -np.inf))
 
 
-def float_range(x: Any) -> tuple[Floats, Floats]:
+def float_range(x: npt.ArrayLike) -> tuple[Floats, Floats]:
     """Floats below and above integers of any size; zero stays zero: an output that never occurs tells nothing."""
     near = np.asarray(np.asarray(x, object), float)
     return down(near), np.where(near == 0, 0.0, up(near))
 
 
-def rows_range(values: Any) -> tuple[Floats, Floats]:
+def rows_range(values: Weights) -> tuple[Floats, Floats]:
     """float_range of rows [y, …]; very large integers lose their last bits first, downwards and upwards, each row by
     one power of two of its own: the ratios within a row are enclosed all the same."""
     if np.asarray(values).dtype != object:
@@ -108,7 +114,7 @@ def _exp(y: Floats) -> Floats:
     return np.asarray(np.ldexp(total, k.astype(int)))
 
 
-def exp_range(y: Any, error: Any = 0.0) -> tuple[Floats, Floats]:
+def exp_range(y: Real, error: Real = 0.0) -> tuple[Floats, Floats]:
     """Bounds of e^{y'} for every y' within `error` of y."""
     y, error = np.broadcast_arrays(np.asarray(y, float), np.asarray(error, float))
     with np.errstate(invalid="ignore", over="ignore"):
@@ -121,7 +127,7 @@ def exp_range(y: Any, error: Any = 0.0) -> tuple[Floats, Floats]:
     return down(low), up(high)
 
 
-def log_near(x: Any) -> tuple[Floats, Floats]:
+def log_near(x: Real) -> tuple[Floats, Floats]:
     """log x and a bound of its error, for x > 0; −∞ at 0."""
     x = np.asarray(x, float)
     positive = (x > 1e-300) & np.isfinite(x)
@@ -129,7 +135,7 @@ def log_near(x: Any) -> tuple[Floats, Floats]:
     return near, np.where(positive, _SLIP * (1 + np.abs(near)), 0.0)
 
 
-def power(x: Any, r: Any) -> tuple[Floats, Floats]:
+def power(x: Real, r: Real) -> tuple[Floats, Floats]:
     """Bounds of x^r for x ≥ 0 and every exponent within 2^-50 (relative) of r; 0^r is 0 for r > 0 and ∞ for r < 0."""
     x, r = np.broadcast_arrays(np.asarray(x, float), np.asarray(r, float))
     log, _ = log_near(x)
@@ -169,7 +175,7 @@ def _reduced(t: Floats) -> tuple[Floats, Floats, Floats]:
     return k, low, high
 
 
-def exp_up(t: Any) -> Floats:
+def exp_up(t: Real) -> Floats:
     """At or above e^t; 0 exactly for t = −∞, ∞ beyond the range of floats."""
     t = np.asarray(t, float)
     k, _, r = _reduced(np.clip(t, -LARGEST, LARGEST))
@@ -181,7 +187,7 @@ def exp_up(t: Any) -> Floats:
     return np.where(np.isneginf(t), 0.0, np.where(t > LARGEST, np.inf, value))
 
 
-def exp_down(t: Any) -> Floats:
+def exp_down(t: Real) -> Floats:
     """At or below e^t, for |t| ≤ 700."""
     k, low, _ = _reduced(np.asarray(t, float))
     r = np.maximum(low, 0.0)
@@ -192,7 +198,7 @@ def exp_down(t: Any) -> Floats:
     return np.asarray(np.ldexp(total, k.astype(int)))
 
 
-def log_above(x: Any) -> Floats:
+def log_above(x: Real) -> Floats:
     """At or above log x, for floats x > 0; −∞ for 0."""
     x = np.asarray(x, float)
     safe = np.where(x > 0, x, 1.0)
@@ -204,7 +210,7 @@ def log_above(x: Any) -> Floats:
     raise ArithmeticError("a logarithm could not be bounded from above")
 
 
-def log_below(x: Any) -> Floats:
+def log_below(x: Real) -> Floats:
     """At or below log x, for floats x > 0; −∞ for 0."""
     x = np.asarray(x, float)
     safe = np.where(x > 0, x, 1.0)

@@ -39,6 +39,6 @@ def seal(
             if margin < enough < margins[-1] and not tuned:
                 left, tuned = [enough, *(x for x in left if x > enough)], True
     raise ClaimError(
-        f"the mechanism could not be sealed at ε = {claim.epsilon:.6g}: after a margin of {margins[-1]:.3g} its proved "
-        f"level is {found.level:.6g}. Its floats do not satisfy the claim; check the design."
+        f"the mechanism could not be sealed at ε = {claim.epsilon:.6g}: after a margin of {margins[-1]:.3g} its "
+        f"proved level is {found.level:.6g}", next="Its floats do not satisfy the claim; check the design.",
     )

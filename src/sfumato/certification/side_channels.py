@@ -1,24 +1,60 @@
-"""Exact levels for an attacker who knows some attributes: SRLIP in rationals, over every J, x^J, y and s.
-
-Floats only choose where to look: sums of products that are not negative lose at most (|U| + 16) half-units of relative
-precision, and every place within that of the best float is evaluated as a rational.
-"""
+"""Levels at one known distribution: I(S;Y), and SRLIP for whoever knows some of the columns."""
 
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.certification.linear import CANDIDATES, about_input, ratio_of
+from sfumato.certification.rationals import CANDIDATES, about_input, ratio_of
 from sfumato.certification.witness import Attained
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism, Rows
-from sfumato.mechanism.product import LISTED_SUBSETS
-from sfumato.privacy.srlip import side_channels
+from sfumato.mechanism.product import LISTED_SUBSETS, part_bits
+from sfumato.privacy.beliefs import side_channels
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import BigInts, Floats
+
+
+# --- a proved upper bound of I(S;Y), for claims about the average case ------------------------------------------------
+
+
+DIGITS = 50  # of the logarithms; a result is rounded up by far more than their error
+
+
+def secret_information(mechanism: Mechanism, joint: Joint) -> float:
+    """A float at or above I(S;Y) = Σ P(s,y) log P(s,y) / (P(s) P(y)), from the integers, with 50-digit logarithms."""
+    law = mechanism.law
+    if law.outputs * joint.secret.size > 1_000_000:
+        raise InputError("I(S;Y) is certified for at most a million pairs of secret and output.")
+    exact, total = joint.weights()
+    secrets = [int(n) for n in exact.sum(1)]
+    scale = total << part_bits(law)
+    with localcontext() as context:
+        context.prec = DIGITS
+        sum_, related = Decimal(0), False
+        for y in range(law.outputs):
+            row: BigInts = np.broadcast_to(np.asarray(law.row(y), object), joint.shape)
+            part = [int((row[s] * exact[s]).sum()) for s in range(len(secrets))]
+            mass = sum(part)
+            for s, k in enumerate(part):
+                if k:
+                    ratio = Fraction(k * total, mass * secrets[s])
+                    related |= ratio != 1
+                    log = Decimal(ratio.numerator).ln() - Decimal(ratio.denominator).ln()
+                    sum_ += Decimal(k) / Decimal(scale) * log
+    return 0.0 if not related else float(np.nextafter(max(0.0, float(sum_)) + 1e-30, np.inf))
+
+
+# --- SRLIP in rationals, over every J, x^J, y and s -------------------------------------------------------------------
+# Floats only choose where to look: sums of products that are not negative lose at most (|U| + 16) half-units of
+# relative precision, and every place within that of the best float is evaluated as a rational.
+
 
 CELLS = 20_000_000  # outputs × secrets × values that a certificate will look at
 
@@ -44,7 +80,8 @@ def about_side_channels(mechanism: Mechanism, joint: Joint) -> Attained:
 
 
 def _one_channel(
-    table: Any, rows: Any, floats: Any, known: tuple[int, ...], sizes: tuple[int, ...], slip: float, found: float
+    table: BigInts, rows: BigInts, floats: Floats, known: tuple[int, ...], sizes: tuple[int, ...], slip: float,
+    found: float,
 ) -> Attained:
     hidden = tuple(j + 1 for j in range(len(sizes)) if j not in known)
     prior = table.sum(axis=hidden) if hidden else table  # [s, x^J]
@@ -62,7 +99,7 @@ def _one_channel(
     return best
 
 
-def _rough(prior: Any, seen: Any) -> Any:
+def _rough(prior: Floats, seen: Floats) -> Floats:
     """max of the ratio and its inverse in floats; 1 where nothing can be said."""
     total, mass = seen.sum(axis=1, keepdims=True), prior.sum(axis=0, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -72,11 +109,11 @@ def _rough(prior: Any, seen: Any) -> Any:
 
 
 def _exactly(
-    table: Any, row: Any, prior: Any, known: tuple[int, ...], place: tuple[int, ...], y: int, s: int,
+    table: BigInts, row: BigInts, prior: BigInts, known: tuple[int, ...], place: tuple[int, ...], y: int, s: int,
     sizes: tuple[int, ...],
 ) -> Attained:
     """P(y|s,x^J) / P(y|x^J) and its inverse as rationals."""
-    index: list[Any] = [slice(None)] * len(sizes)
+    index: list[slice | int] = [slice(None)] * len(sizes)
     for j, value in zip(known, place, strict=True):
         index[j] = value
     part = [int((row[(k, *index)] * table[(k, *index)]).sum()) for k in range(len(table))]

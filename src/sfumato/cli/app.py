@@ -10,13 +10,14 @@ import signal
 import sys
 import traceback
 import warnings
+from types import FrameType
 from typing import Any, NoReturn
 
 import click
 
 from sfumato import __version__
 from sfumato.cli.console import WIDEST, printable
-from sfumato.errors import MissingPackage, SfumatoError, bug, did_you_mean
+from sfumato.errors import MissingPackage, SfumatoError, bug, did_you_mean, out_of_memory
 
 COMMANDS = {
     "release": "Release a table with a secret column protected: the main job, end to end.",
@@ -78,7 +79,7 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             near = did_you_mean(args[0], COMMANDS)
-            raise click.UsageError(f"{args[0]!r} is not a command ({', '.join(COMMANDS)}).{near}", ctx)
+            raise click.UsageError(f"{args[0]!r} is not a command ({', '.join(COMMANDS)}). {near}".rstrip(), ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -132,22 +133,22 @@ def _message(error: BaseException) -> tuple[str, int]:
     if isinstance(error, ModuleNotFoundError):
         error = MissingPackage.after(error) or error
     if isinstance(error, SfumatoError):
-        return f"Error: {error.on_the_command_line}", error.exit_code
+        return f"Error: {error.text(shell=True)}", error.exit_code
     if isinstance(error, (click.Abort, KeyboardInterrupt)):
         return "interrupted: what was not finished was discarded.", INTERRUPTED
     if isinstance(error, Terminated):
         return "terminated: what was not finished was discarded.", TERMINATED
     if isinstance(error, MemoryError):
-        return "Error: there is not enough memory. Use fewer useful columns, or coarser bins.", 1
+        return _message(out_of_memory())
     if os.environ.get("SFUMATO_TRACEBACK"):
         return "".join(traceback.format_exception(error)), BUG
     return (
-        f"Error: {bug(error)}.\n\nSet SFUMATO_TRACEBACK=1 to see the traceback; it may contain values of private rows.",
+        f"Error: {bug(error)}\n\nSet SFUMATO_TRACEBACK=1 to see the traceback; it may contain values of private rows.",
         BUG,
     )
 
 
-def _terminate(number: int, frame: Any) -> NoReturn:
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
     raise Terminated
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +12,12 @@ from sfumato.cli.console import columns, document, pairs, progress, story
 from sfumato.cli.options import Location, json_option
 from sfumato.decimals import at_least, at_most
 from sfumato.errors import ClaimError, InputError
+
+if TYPE_CHECKING:
+    from sfumato.auditing.audits import Audit
+    from sfumato.cli.options import Options
+    from sfumato.frames import Record
+    from sfumato.mechanism import Mechanism
 
 
 @click.command()
@@ -48,17 +54,17 @@ def audit(
         raise InputError("--released and --truth go together: an audit of a table needs both, row by row.")
     mechanism = load(file)
     if isinstance(mechanism, Bundle):
-        from sfumato.cli.bundled import audit_bundle
+        from sfumato.cli.wording import audit_bundle
 
         if released is not None or epsilon is not None:
             raise InputError(
-                f"{file} is a bundle: its sampler is attacked part by part, at the level that each claims. Leave out "
-                "--released, --truth and --epsilon."
+                "is a bundle: its sampler is attacked part by part, at the level that each claims",
+                next="Leave out --released, --truth and --epsilon.", where=file,
             )
         audit_bundle(file, mechanism, records, risk, seed, as_json)
         return
     with progress(f"attacking {file.name}"):
-        options: dict[str, Any] = {"epsilon": epsilon, "risk": risk, "seed": seed}
+        options: Options = {"epsilon": epsilon, "risk": risk, "seed": seed}
         if released is not None:
             found = audited(released, mechanism, truth=truth, **options)
         else:
@@ -73,11 +79,11 @@ def audit(
         )
 
 
-def _refutations(mechanism: Any, found: Any) -> list[str]:
+def _refutations(mechanism: Mechanism, found: Audit) -> list[str]:
     wrong = [j for j in found.judgements if j.refuted]
     said = [f"claimed {j.title} ≤ {at_most(j.claimed)}, found at least {at_least(j.found)}" for j in wrong]
-    if not found.conforms:
-        c = found.conformity
+    c = found.conformity
+    if not found.conforms and c is not None:
         said.append(
             f"the answers do not follow the file: output {_output(mechanism, c.output)} came {c.seen:,} times for "
             f"{mechanism.input_text(c.input)}, where {c.expected:,.0f} were expected"
@@ -85,12 +91,12 @@ def _refutations(mechanism: Any, found: Any) -> list[str]:
     return said
 
 
-def _output(mechanism: Any, y: int) -> str:
+def _output(mechanism: Mechanism, y: int) -> str:
     answer = mechanism.answer(y)
     return " · ".join(map(str, answer)) if isinstance(answer, tuple) else str(answer)
 
 
-def _show(mechanism: Any, found: Any) -> None:
+def _show(mechanism: Mechanism, found: Audit) -> None:
     story(f"{found.records:,} records, risk {found.risk:g} of refuting anything that is true.")
     columns(["promise", "attack", "claimed ≤", "found ≥", ""], [
         [j.title, j.attack, at_most(j.claimed), at_least(j.found), "refuted" if j.refuted else "stands"]
@@ -108,11 +114,11 @@ def _show(mechanism: Any, found: Any) -> None:
     story(_meaning(found))
 
 
-def _meaning(found: Any) -> str:
+def _meaning(found: Audit) -> str:
     """What the attack shows, in a sentence."""
     if found.refuted:
         return "The promise, or the file, is refuted: do not rely on it."
-    about = [j for j in found.judgements if j.attack.startswith("odds")]
+    about = [j for j in found.judgements if j.odds is not None]
     if not about:
         return "No attack went beyond the promise. That does not prove it: sfumato verify does."
     best = max(about, key=lambda j: j.found)
@@ -123,7 +129,7 @@ def _meaning(found: Any) -> str:
     )
 
 
-def _document(file: Path, found: Any) -> dict[str, Any]:
+def _document(file: Path, found: Audit) -> Record:
     c, g = found.conformity, found.guessing
     return {
         "file": file, "records": found.records, "risk": found.risk, "refuted": found.refuted,

@@ -5,13 +5,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from sfumato.cli.console import document, pairs, story
 from sfumato.cli.options import force_option, json_option
 from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from sfumato.collecting.collected import Store
+    from sfumato.mechanism import Bundle, Mechanism
 
 mechanism_argument = click.argument("mechanism", type=click.Path(path_type=Path))
 store_option = click.option(
@@ -45,10 +49,10 @@ def collect() -> None:
 def serve(mechanism: Path, store: Path | None, page: Path | None, host: str, port: int, rate: int) -> None:
     """Serve the page, take answers, and show running estimates."""
     try:
-        from sfumato.collecting.server import Collector
-        from sfumato.collecting.server import serve as run
+        from sfumato.collecting.intake import Collector
+        from sfumato.collecting.intake import serve as run
     except ImportError:
-        raise InputError("the intake needs starlette and uvicorn: pip install 'sfumato[collect]'.") from None
+        raise InputError("the intake needs starlette and uvicorn", next="Run pip install 'sfumato[collect]'.") from None
     page = _page_beside(mechanism) if page is None else page
     content = page.read_bytes() if page.is_file() else None
     with _opened(mechanism, store) as (made, opened):
@@ -85,7 +89,7 @@ def invite(mechanism: Path, store: Path | None, count: int, link: str, out: Path
 @click.argument("lines", type=click.File("r", errors="replace"))
 @store_option
 @json_option
-def add(mechanism: Path, lines: Any, store: Path | None, as_json: bool) -> None:
+def add(mechanism: Path, lines: TextIO, store: Path | None, as_json: bool) -> None:
     """Add answers that came as text or were read from QR codes: a file of LINES, or - for stdin."""
     from collections import Counter
 
@@ -115,7 +119,7 @@ def add(mechanism: Path, lines: Any, store: Path | None, as_json: bool) -> None:
 @json_option
 def export(mechanism: Path, store: Path | None, out: Path, force: bool, as_json: bool) -> None:
     """Write the answers as a table that `sfumato estimate` takes, without any order of arrival."""
-    from sfumato.collecting.tables import export as exported
+    from sfumato.collecting.collected import export as exported
 
     with _opened(mechanism, store, fresh=False) as (made, opened):
         counts = opened.counts()
@@ -128,11 +132,11 @@ def export(mechanism: Path, store: Path | None, out: Path, force: bool, as_json:
 
 
 @contextlib.contextmanager
-def _opened(mechanism: Path, store: Path | None, *, fresh: bool = True) -> Iterator[tuple[Any, Any]]:
+def _opened(mechanism: Path, store: Path | None, *, fresh: bool = True) -> Iterator[tuple[Mechanism | Bundle, Store]]:
     """The mechanism and the store of its answers."""
     from sfumato.collecting import Store
     from sfumato.mechanism import load
-    from sfumato.survey.answers import survey_id
+    from sfumato.survey.answer_lines import survey_id
 
     made = load(mechanism)
     with contextlib.closing(Store(_store(mechanism, store), survey_id(made), fresh=fresh)) as opened:

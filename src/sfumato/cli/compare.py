@@ -6,12 +6,13 @@ import json
 import math
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sfumato.cli.console import Screen, Ticking, columns, document, heading, pairs, spark, story, width
 from sfumato.cli.options import (
+    Many,
     Names,
     counting,
     joined,
@@ -23,6 +24,12 @@ from sfumato.cli.options import (
     wishes_of,
 )
 from sfumato.errors import listed
+
+if TYPE_CHECKING:
+    from sfumato.cli.options import Options
+    from sfumato.comparing.results import Comparison
+    from sfumato.frames import Record
+    from sfumato.joint import Joint
 
 INTERRUPTED = 130
 RARELY = 10.0  # times what writing the page took, until it is written again before all is there
@@ -53,9 +60,9 @@ WIDE = 100  # columns of text from which the second table has all of its own
 @reading
 @json_option
 def compare(
-    table: Path, secret: Any, useful: Any, epsilon: str, points: int, methods: Any, at: float | None, rows: int | None,
-    confidence: float, at_most: float | None, time_limit: float, workers: int | None, no_cache: bool, out: Path | None,
-    as_json: bool, **rules: Any,
+    table: Path, secret: Many, useful: Many, epsilon: str, points: int, methods: Many, at: float | None,
+    rows: int | None, confidence: float, at_most: float | None, time_limit: float, workers: int | None, no_cache: bool,
+    out: Path | None, as_json: bool, **rules: Any,
 ) -> int | None:
     """Compare every mechanism on TABLE over a range of ε: what it keeps, and how well one can estimate from it.
 
@@ -103,9 +110,9 @@ def compare(
 
 
 def _joint(
-    table: Path, secret: tuple[str, ...], useful: tuple[str, ...], read: dict[str, Any], rules: dict[str, Any], *,
+    table: Path, secret: tuple[str, ...], useful: tuple[str, ...], read: Options, rules: Options, *,
     quiet: bool,
-) -> Any:
+) -> Joint:
     from sfumato.releasing.columns import cut
     from sfumato.releasing.planning import joint_of
 
@@ -124,13 +131,13 @@ def _joint(
     return joint_of(source, cut(source, wished, ()), listener=screen)
 
 
-def _advice(found: Any, at: float) -> list[dict[str, Any]]:
+def _advice(found: Comparison, at: float) -> list[Record]:
     from sfumato.comparing.recommending import advice
 
     return [{"aim": a.aim, "method": a.method, "epsilon": a.epsilon, "reason": a.reason} for a in advice(found.at(at))]
 
 
-def _written(found: Any, at: float, out: Path) -> dict[str, Path]:
+def _written(found: Comparison, at: float, out: Path) -> dict[str, Path]:
     """All files, or none."""
     from sfumato.atomic import as_output_error
     from sfumato.comparing.page import page
@@ -149,7 +156,7 @@ def _written(found: Any, at: float, out: Path) -> dict[str, Path]:
     return files
 
 
-def _show(found: Any, at: float, files: dict[str, Path]) -> None:
+def _show(found: Comparison, at: float, files: dict[str, Path]) -> None:
     from sfumato.comparing.recommending import advice
 
     j = found.joint
@@ -170,7 +177,7 @@ def _show(found: Any, at: float, files: dict[str, Path]) -> None:
                ("pictures", ", ".join(str(p) for n, p in files.items() if n.endswith(".svg")))])
 
 
-def _absent(found: Any) -> list[tuple[str, str]]:
+def _absent(found: Comparison) -> list[tuple[str, str]]:
     """Each method that failed, with the first reason and the levels."""
     out = []
     for name in dict.fromkeys(m.method for m in found.missing):
@@ -180,7 +187,7 @@ def _absent(found: Any) -> list[tuple[str, str]]:
     return out
 
 
-def _ordered(found: Any) -> list[str]:
+def _ordered(found: Comparison) -> list[str]:
     """Methods with the full promise first, then the protocols for scale, then the others; best first."""
     from sfumato.comparing.running import ENTRANTS, PLAIN
 
@@ -196,7 +203,7 @@ def _marked(name: str) -> str:
     return name + ("" if ENTRANTS[name].comparable and name not in PLAIN else " *")
 
 
-def _kept(found: Any) -> None:
+def _kept(found: Comparison) -> None:
     """What is kept: a curve in a line for each method, with figures at the ends and in the middle."""
     heading("\nKept of a record (information as a share of the whole)")
     names, rows = _kept_rows(found)
@@ -215,14 +222,14 @@ def _kept_rows(found: Any) -> tuple[list[str], list[list[str]]]:
         if any(v is not None for v in by.values()):
             figures = ["–" if by.get(e) is None else f"{by[e]:.1%}" for e in named]
             rows.append([_marked(name), spark([by.get(e) for e in grid], high=1.0), *figures])
-    from sfumato.utility.limits import ceiling
+    from sfumato.utility.ceilings import ceiling
 
     top = {e: ceiling(found.joint, e) / found.joint.entropy if found.joint.entropy else 0.0 for e in grid}
     rows.append(["(ceiling)", spark([top[e] for e in grid], high=1.0), *(f"{top[e]:.1%}" for e in named)])
     return ["method", f"ε {grid[0]:g} to {grid[-1]:g}", *(f"ε = {e:.3g}" for e in named)], rows
 
 
-def _errors(found: Any, at: float) -> None:
+def _errors(found: Comparison, at: float) -> None:
     """Standard errors and realised levels at one ε."""
     wide = width() >= WIDE
     heading(f"\nStandard errors of estimates, and levels at resampled truths, at ε = {at:.3g}")

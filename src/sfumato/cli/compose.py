@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from sfumato.cli.console import columns, document, progress, story
 from sfumato.cli.options import force_option, json_option
 from sfumato.decimals import at_most
+
+if TYPE_CHECKING:
+    from sfumato.composing.composition import Level
+    from sfumato.frames import Record
 
 
 @click.command()
@@ -56,7 +60,7 @@ def compose(files: tuple[Path, ...], times: int, out: Path | None, force: bool, 
         story(f"saved: {out}")
 
 
-def _row(x: Any) -> dict[str, Any]:
+def _row(x: Level) -> Record:
     within = x.claim.within
     return {
         "notion": x.claim.notion, "within": None if within is None else within.kind, "alpha": x.claim.alpha,

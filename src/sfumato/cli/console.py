@@ -10,17 +10,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sfumato.cli.plain import ALONE, named, paragraph, window
 from sfumato.cli.plain import table as plain_table
 from sfumato.decimals import BITS, at_most, near
 from sfumato.errors import spelled
+from sfumato.frames import Arrayed
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.text import Text
 
+    from sfumato.frames import Datum, Record
     from sfumato.releasing.listening import Tell, Total
     from sfumato.releasing.notices import Notice
 
@@ -37,7 +39,7 @@ def screen(*, err: bool = False, wide: bool = False) -> Console:
     )
 
 
-def show(content: Any, *, err: bool = False, wide: bool = False) -> None:
+def show(content: RenderableType, *, err: bool = False, wide: bool = False) -> None:
     """Print something of rich; lines are not padded when they go to a file or a pipe."""
     console = screen(err=err, wide=wide)
     if console.is_terminal:
@@ -306,7 +308,10 @@ class Ticking:
             self.live.update(Group(_table(names, rows, numbers, 0, rights), self.bar))
 
 
-def show_answer(told: dict[str, Any] | Sequence[tuple[str, str]]) -> None:
+Answer: TypeAlias = "Record | Sequence[tuple[str, str]]"  # what a command found, for programs or for people
+
+
+def show_answer(told: Answer) -> None:
     """What a command found: a document for programs, or lines for people."""
     if isinstance(told, dict):
         document(told)
@@ -314,13 +319,13 @@ def show_answer(told: dict[str, Any] | Sequence[tuple[str, str]]) -> None:
         pairs(told)
 
 
-def document(content: dict[str, Any]) -> None:
+def document(content: Record) -> None:
     """One JSON document on stdout; what cannot be printed is written as JSON's escapes."""
     text = json.dumps(_plain(content), ensure_ascii=False, indent=1, allow_nan=False)
     print("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Datum) -> Datum:
     """Values as JSON has them: NaN is null, infinity the string 'inf', paths and array scalars as text and numbers."""
     if isinstance(value, dict):
         return {str(k): _plain(v) for k, v in value.items()}
@@ -328,7 +333,7 @@ def _plain(value: Any) -> Any:
         return [_plain(v) for v in value]
     if hasattr(value, "with_name"):  # a path, of this machine or of a store
         return str(value)
-    if hasattr(value, "tolist"):
+    if isinstance(value, Arrayed):
         return _plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else "inf" if value > 0 else "-inf"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -11,6 +11,12 @@ from sfumato.cli.console import Screen, columns, document, heading, notice, pair
 from sfumato.cli.options import force_option, json_option
 from sfumato.decimals import LEVEL, level, percent
 from sfumato.errors import OutputError
+
+if TYPE_CHECKING:
+    from sfumato.certification.certificate import Certificate
+    from sfumato.estimation.result import Estimate
+    from sfumato.joint import Joint
+    from sfumato.sources.places import Where
 
 
 @click.command()
@@ -32,6 +38,7 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     from sfumato.cli.wording import release_document, release_lines
     from sfumato.datasets import adult
     from sfumato.drawing.decoding import GUESS
+    from sfumato.estimation.result import Estimate
     from sfumato.releasing import Session, Wishes
     from sfumato.releasing.files import Files
     from sfumato.releasing.flow import DrawOptions
@@ -57,12 +64,13 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     if not as_json:
         pairs(lines)
     tell("3. Anyone can check the promise, from the file alone", f"sfumato verify {files.mechanism}")
-    proof = _verified(files.mechanism)
+    proof = _verified(out / "released.mechanism.json")
     tell("", f"The claim holds: {level(proof.level, LEVEL)}, proved again from the integers in the file.")
     tell("4. What the released rows still tell", f"sfumato estimate {files.table}")
+    assert isinstance(done.estimate, Estimate)  # of a single mechanism
     rows = _compared(done.estimate, adult("sex", "race"))
     if as_json:
-        document({**release_document(mechanism, done), "estimate": rows, "demo_table": table})
+        document({**release_document(mechanism, done), "estimate": [r._asdict() for r in rows], "demo_table": table})
         return
     _show(rows)
     tell("5. Look at it", f"{files.report} is the page for everyone, {files.tables} opens in a spreadsheet; "
@@ -79,11 +87,24 @@ def _tell(title: str, text: str) -> None:
     story(text)
 
 
-def _folder(out: Path, targets: list[Any], force: bool) -> None:
+class Compared(NamedTuple):
+    """A share of the true table beside its estimate."""
+
+    column: str
+    value: str
+    truth: float
+    estimate: float | None
+    low: float
+    high: float
+
+
+def _folder(out: Path, targets: list[Where], force: bool) -> None:
     """The folder, when nothing in it is in the way."""
     there = [path for path in targets if path.exists()]
     if there and not force:
-        raise OutputError(f"{there[0]} exists. Choose another folder with --out, or replace the files with --force.")
+        raise OutputError(
+            "exists", next="Choose another folder with --out, or replace the files with --force.", where=there[0]
+        )
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -103,27 +124,25 @@ def _write_table(path: Path, force: bool) -> None:
     write_all({path: text.getvalue()}, replace=force)
 
 
-def _verified(path: Any) -> Any:
+def _verified(path: Path) -> Certificate:
     from sfumato.certification import verify
 
     return verify(path)
 
 
-def _compared(found: Any, truth: Any) -> list[dict[str, Any]]:
+def _compared(found: Estimate, truth: Joint) -> list[Compared]:
     """Estimate beside truth for every value of both variables."""
-    out = []
+    out: list[Compared] = []
     for side, true in ((found.secret, truth.p_secret), (found.useful, truth.p_useful)):
+        assert side is not None  # a mechanism that reads the secret
         low, high = side.interval(0.95)
         for i in range(side.p.size):
-            out.append({
-                "column": ", ".join(side.alphabet.names), "value": side.alphabet.text(i), "truth": float(true[i]),
-                "estimate": float(side.p[i]) if side.inversion.identified[i] else None,
-                "low": float(low[i]), "high": float(high[i]),
-            })
+            estimate = float(side.p[i]) if side.inversion.identified[i] else None
+            names, value = ", ".join(side.alphabet.names), side.alphabet.text(i)
+            out.append(Compared(names, value, float(true[i]), estimate, float(low[i]), float(high[i])))
     return out
 
 
-def _show(rows: list[dict[str, Any]]) -> None:
-    figures = ("truth", "estimate", "low", "high")
-    cells = [[r["column"], r["value"], *("not told" if r[k] is None else percent(r[k]) for k in figures)] for r in rows]
+def _show(rows: list[Compared]) -> None:
+    cells = [[r.column, r.value, *("not told" if x is None else percent(x) for x in r[2:])] for r in rows]
     columns(["column", "value", "truth", "estimate", "from", "to"], cells, numbers=4)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sfumato.cli.console import Screen, notice, show_answer
-from sfumato.cli.grouping import Grouped
+from sfumato.cli.console import Answer, Screen, notice, show_answer
+from sfumato.cli.help_groups import Grouped
 from sfumato.cli.options import (
+    Many,
     Names,
     bundling,
     counting,
@@ -47,8 +48,8 @@ if TYPE_CHECKING:
 @force_option
 @json_option
 def design(
-    table: Where, secret: Any, useful: Any, out: Path, budget: float | None, origin: str, form: str | None, force: bool,
-    as_json: bool, **wishes: Any,
+    table: Where, secret: Many, useful: Many, out: Path, budget: float | None, origin: str, form: str | None,
+    force: bool, as_json: bool, **wishes: Any,
 ) -> None:
     """Design a mechanism from TABLE, certify it and save it.
 
@@ -70,7 +71,8 @@ def design(
         notice(told)
     made, proof = plan.mechanism, plan.certificate
     if as_json:
-        answer: Any = {**mechanism_document(made, proof), "files": {"mechanism": out}, "notes": list(plan.notes)}
+        notes = list(plan.notes)
+        answer: Answer = {**mechanism_document(made, proof), "files": {"mechanism": out}, "notes": notes}
     else:
         answer = [*promise(made, proof), *(("note", note) for note in plan.notes), ("mechanism", str(out))]
     plan.keep()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sfumato.cli.console import columns, document, drawing, heading, span, story, width
+from sfumato.cli.console import columns, document, drawing, heading, progress, span, story, width
 from sfumato.cli.options import (
     Location,
     Names,
@@ -21,8 +22,14 @@ from sfumato.decimals import near, percent
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
+    from sfumato.estimation.numbers import Figure, Numbers
+    from sfumato.estimation.result import Estimate, Marginal
+    from sfumato.estimation.tables import TableEstimate
+    from sfumato.frames import Datum, Record
+    from sfumato.mechanism import Bundle, Mechanism
     from sfumato.releasing.wishes import Values
     from sfumato.sources import Where
+    from sfumato.sources.source import Source
 
 Cells = tuple[list[str], list[list[Any]]]  # head and rows of the table of estimates
 
@@ -61,13 +68,12 @@ def estimate(
       sfumato estimate released.csv
       sfumato estimate released.csv --table income,sex --csv estimates.csv
     """
-    from sfumato.cli.console import progress
     from sfumato.estimation import estimate as estimated
     from sfumato.mechanism import Bundle
     from sfumato.releasing.subsets import watched
 
     if not 0 < confidence < 1:
-        raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence:g}.")
+        raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
     law = mechanism_of(released, mechanism)
     if csv_file is not None:
         from sfumato.atomic import check_target
@@ -110,11 +116,10 @@ def estimate(
 
 
 def _estimate_bundle(
-    released: Any, bundle: Any, confidence: float, method: str, decode: str | None, most: int, csv_file: Path | None,
-    force: bool, as_json: bool,
+    released: Source, bundle: Bundle, confidence: float, method: str, decode: str | None, most: int,
+    csv_file: Path | None, force: bool, as_json: bool,
 ) -> None:
-    from sfumato.cli.bundled import HEAD, estimate_document, show_tables, table_rows
-    from sfumato.cli.console import progress
+    from sfumato.cli.wording import HEAD, estimate_document, show_tables, table_rows
     from sfumato.estimation import estimate as estimated
 
     with progress(f"estimating from {released.name}"):
@@ -132,11 +137,12 @@ def _estimate_bundle(
         story(f"All cells: {csv_file}")
 
 
-def mechanism_of(released: Where, mechanism: Where | None) -> Any:
+def mechanism_of(released: Where, mechanism: Where | None) -> Mechanism | Bundle:
     """The mechanism of a release: in the file named, or in the one beside it."""
     from sfumato.mechanism import load
 
-    return load(_mechanism_beside(released) if mechanism is None else mechanism)
+    found: Mechanism | Bundle = load(_mechanism_beside(released) if mechanism is None else mechanism)
+    return found
 
 
 def _mechanism_beside(released: Where) -> Where:
@@ -144,13 +150,13 @@ def _mechanism_beside(released: Where) -> Where:
 
     path = mechanism_beside(released)
     if isinstance(released, Path) and not released.exists():
-        raise InputError(f"{released} could not be read: No such file or directory.")
+        raise InputError("could not be read: No such file or directory", where=released)
     if not path.exists():
-        raise InputError(f"there is no mechanism file beside {released} ({path}); name it with --mechanism.")
+        raise InputError(f"there is no mechanism file beside {released} ({path})", next="Name it with --mechanism.")
     return path
 
 
-def _cells(found: Any, confidence: float) -> Cells:
+def _cells(found: Estimate, confidence: float) -> Cells:
     """Head and rows of every cell: labels, estimate, interval, standard error of the raw estimate."""
     m = found.mechanism
     low, high = found.interval(confidence)
@@ -168,7 +174,7 @@ def _cells(found: Any, confidence: float) -> Cells:
     return head, rows
 
 
-def _show_side(side: Any, confidence: float, most: int) -> None:
+def _show_side(side: Marginal, confidence: float, most: int) -> None:
     low, high = side.interval(confidence)
     order = sorted(range(side.p.size), key=lambda i: -side.p[i])
     known = side.inversion.identified
@@ -181,7 +187,7 @@ def _show_side(side: Any, confidence: float, most: int) -> None:
     _rest(len(order) - most)
 
 
-def _show_table(table: Any, confidence: float, most: int) -> None:
+def _show_table(table: TableEstimate, confidence: float, most: int) -> None:
     """A table of some columns, the largest shares first; of two or more, with the shares within the last columns."""
     low, high = (x.ravel() for x in table.interval(confidence))
     p, records = table.p.ravel(), list(table.records(confidence))
@@ -201,7 +207,7 @@ def _show_table(table: Any, confidence: float, most: int) -> None:
         story(repr(table.independence()).strip("<>"))
 
 
-def _numbers(found: Any, confidence: float, values: Values | None) -> Any:
+def _numbers(found: Estimate, confidence: float, values: Values | None) -> Numbers | None:
     """Mean and quantiles, when the useful values are numbers or some are given for them."""
     from sfumato.estimation import numbers
     from sfumato.releasing.wishes import numbered
@@ -214,7 +220,7 @@ def _numbers(found: Any, confidence: float, values: Values | None) -> Any:
         return None
 
 
-def _show_numbers(found: Any, told: Any) -> None:
+def _show_numbers(found: Estimate, told: Numbers | None) -> None:
     if told is None:
         return
     named = [("mean", told.mean), *((f"quantile {q:.0%}", figure) for q, figure in told.quantiles.items())]
@@ -277,15 +283,15 @@ def _write_csv(path: Path, table: Cells, force: bool) -> None:
     write_all({path: text.getvalue().encode()}, replace=force)
 
 
-def _document(found: Any, table: Cells, told: Any, confidence: float, csv_file: Path | None) -> dict[str, Any]:
+def _document(found: Estimate, table: Cells, told: Numbers | None, confidence: float, csv_file: Path | None) -> Record:
     head, rows = table
 
-    def side(marginal: Any) -> Any:
+    def side(marginal: Marginal) -> Record:
         low, high = marginal.interval(confidence)
         labels = [list(marginal.alphabet.label(i)) for i in range(marginal.p.size)]
         keys = ("values", "estimate", "low", "high")
         cells = zip(labels, marginal.p.tolist(), low.tolist(), high.tolist(), strict=True)
-        return {"columns": list(marginal.alphabet.names), "cells": [dict(zip(keys, c, strict=True)) for c in cells]}
+        return {"columns": list(marginal.alphabet.names), "cells": [_record(keys, c) for c in cells]}
 
     return {
         "n": found.n, "method": found.method, "decode": found.decode, "confidence": confidence,
@@ -300,11 +306,15 @@ def _document(found: Any, table: Cells, told: Any, confidence: float, csv_file: 
     }
 
 
-def _numbers_document(told: Any) -> Any:
+def _record(keys: Sequence[str], values: Sequence[Datum]) -> Record:
+    return dict(zip(keys, values, strict=True))
+
+
+def _numbers_document(told: Numbers | None) -> Record | None:
     if told is None:
         return None
 
-    def figure(f: Any) -> dict[str, float]:
+    def figure(f: Figure) -> dict[str, float]:
         return {"estimate": f.estimate, "low": f.low, "high": f.high}
 
     return {"mean": figure(told.mean), "quantiles": {str(q): figure(f) for q, f in told.quantiles.items()}}

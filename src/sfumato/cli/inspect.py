@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from sfumato.cli.console import columns, document, heading, pairs, story
 from sfumato.cli.options import json_option
 from sfumato.decimals import percent
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import Column
+    from sfumato.frames import Record
+    from sfumato.mechanism import Mechanism
+    from sfumato.mechanism.mechanism import Answer
 
 LIKELIEST = 3  # original cells named for an output
 LABELS = 12  # of a column that are listed
@@ -39,7 +45,7 @@ def inspect(file: Path, outputs: int, as_json: bool) -> None:
 
     m = load(file)
     if isinstance(m, Bundle):
-        from sfumato.cli.bundled import inspect_bundle
+        from sfumato.cli.wording import inspect_bundle
 
         return inspect_bundle(file, m, as_json)
     meanings = _meanings(m, outputs)
@@ -67,16 +73,16 @@ def inspect(file: Path, outputs: int, as_json: bool) -> None:
     return None
 
 
-def _column_record(c: Any) -> dict[str, Any]:
+def _column_record(c: Column) -> Record:
     return {"name": c.name, "labels": list(c.labels), "other": c.other, "cuts": c.cuts}
 
 
-def _column(c: Any) -> str:
+def _column(c: Column) -> str:
     labels = ["(missing)" if x is None else x for x in c.labels[:LABELS]]
     return f"{c.name}, {c.size:,} values: {', '.join(labels)}{', …' if c.size > LABELS else ''}"
 
 
-def _law(m: Any) -> str:
+def _law(m: Mechanism) -> str:
     kinds = {
         "cell": f"{m.outputs:,} outputs, which are cells of the table",
         "useful": f"{m.outputs:,} outputs, which are useful values",
@@ -86,7 +92,7 @@ def _law(m: Any) -> str:
     return f"{m.inputs:,} inputs to {kinds[m.law.meaning]}; weights are integers that sum to 2^{m.law.bits}"
 
 
-def _design_record(m: Any) -> dict[str, Any]:
+def _design_record(m: Mechanism) -> Record:
     from sfumato.releasing.notices import small_cells
 
     j = m.joint
@@ -98,22 +104,23 @@ def _design_record(m: Any) -> dict[str, Any]:
     }
 
 
-def _design(m: Any) -> str:
+def _design(m: Mechanism) -> str:
     from sfumato.certification import design_sentence
+    from sfumato.releasing.notices import small_cells
 
     if m.joint is None:
         return "none in the file"
     if m.source == "public":
         return "none: an even weighting of labels" + (f"; {design_sentence(m.joint.noise)}" if m.joint.noise else "")
-    made = _design_record(m)
-    rows = "" if made["rows"] is None else f", {made['rows']:,} rows"
+    rows, fingerprint = "" if m.joint.n is None else f", {m.joint.n:,} rows", f"fingerprint {m.joint.fingerprint[:16]}…"
     if m.joint.noise is not None:
-        return f"{design_sentence(m.joint.noise)}; fingerprint {made['fingerprint'][:16]}…"
-    small = f"; {made['small_cells']:,} cells hold 1 to 4 people" if made["small_cells"] else ""
-    return f"{SOURCES.get(m.source, 'from where is not stated')}{rows}{small}; fingerprint {made['fingerprint'][:16]}…"
+        return f"{design_sentence(m.joint.noise)}; {fingerprint}"
+    few = small_cells(m.joint)
+    small = f"; {few:,} cells hold 1 to 4 people" if few else ""
+    return f"{SOURCES.get(m.source, 'from where is not stated')}{rows}{small}; {fingerprint}"
 
 
-def _meanings(m: Any, most: int) -> list[tuple[str, list[tuple[str, float]]]]:
+def _meanings(m: Mechanism, most: int) -> list[tuple[str, list[tuple[str, float]]]]:
     """For the likeliest outputs, the original cells behind them with their posterior probabilities."""
     import numpy as np
 
@@ -135,18 +142,18 @@ def _meanings(m: Any, most: int) -> list[tuple[str, list[tuple[str, float]]]]:
     return out
 
 
-def _cell(m: Any, x: int) -> str:
+def _cell(m: Mechanism, x: int) -> str:
     s, u = divmod(x, m.useful.size)
     return f"{m.secret.text(s)} · {m.useful.text(u)}"
 
 
-def _text(label: Any) -> str:
+def _text(label: Answer) -> str:
     if isinstance(label, tuple):
         return " · ".join(_text(x) for x in label)
     return "(missing)" if label is None else str(label)
 
 
-def _show(m: Any, meanings: list[tuple[str, list[tuple[str, float]]]]) -> None:
+def _show(m: Mechanism, meanings: list[tuple[str, list[tuple[str, float]]]]) -> None:
     if not meanings:
         return
     heading("\nWhat an output means: the likeliest original cells, under the design distribution")

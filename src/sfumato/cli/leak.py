@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from sfumato.cli.console import columns, document, heading, progress, story, width
 from sfumato.cli.options import Location, force_option, json_option, read_as, reading
 from sfumato.decimals import BITS, SHORT, at_least, at_most, near
+from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from sfumato.cli.options import Options
+    from sfumato.frames import Record
+    from sfumato.joint import Joint
+    from sfumato.mechanism import Mechanism
+    from sfumato.privacy.measures import Reading
+    from sfumato.privacy.overview import LeakageMap, Overview
 
 MEANINGS = {  # of the measures that everybody should see: what one released row changes or gives at most
     "local differential privacy": "odds between two values",
@@ -54,7 +63,7 @@ def leak(
 
     mechanism = load(file)
     if isinstance(mechanism, Bundle):
-        from sfumato.cli.bundled import leak_bundle
+        from sfumato.cli.wording import leak_bundle
 
         leak_bundle(file, mechanism, as_json, at_a_distribution=table is not None or picture is not None)
         return
@@ -76,26 +85,25 @@ def leak(
         story(f"\nMap over (α, β): {picture}" if drawn is not None else "\nNo map: the outputs are too many to list.")
 
 
-def _joint(table: Path, mechanism: Any, read: dict[str, Any]) -> Any:
+def _joint(table: Path, mechanism: Mechanism, read: Options) -> Joint:
     from sfumato.releasing.subsets import counted
     from sfumato.sources import open_source
 
     return counted(open_source(table, **read), mechanism, {})
 
 
-def _draw(drawn: Any, picture: Path, mechanism: Any, force: bool) -> None:
-    from sfumato.errors import InputError
+def _draw(drawn: LeakageMap, picture: Path, mechanism: Mechanism, force: bool) -> None:
     from sfumato.releasing.targets import write_all
     from sfumato.reporting.order_picture import order_picture
 
     kind = picture.suffix.lower().lstrip(".")
     if kind not in ("png", "svg", "pdf"):
-        raise InputError(f"a map is drawn to a .png, .svg or .pdf file, got {picture.name}.")
+        raise InputError("a map is drawn to a .png, .svg or .pdf file", value=picture.name)
     title = f"{mechanism.method}: {mechanism.inputs:,} inputs, {mechanism.outputs:,} outputs"
     write_all({picture: order_picture(drawn, title, kind)}, replace=force)
 
 
-def _show_few(mechanism: Any, found: Any) -> None:
+def _show_few(mechanism: Mechanism, found: Overview) -> None:
     """What matters most about the secret, with what each number means, in one screen."""
     if mechanism.claim is not None:
         story(f"Claimed: {mechanism.claim.sentence}.")
@@ -118,7 +126,7 @@ def _show_few(mechanism: Any, found: Any) -> None:
         story(f"Note: {note}")
 
 
-def _show(mechanism: Any, found: Any) -> None:
+def _show(mechanism: Mechanism, found: Overview) -> None:
     if mechanism.claim is not None:
         story(f"Claimed: {mechanism.claim.sentence}.")
     heading("\nLevels (nats)")
@@ -141,16 +149,18 @@ def _show(mechanism: Any, found: Any) -> None:
         story(f"Note: {note}")
 
 
-def _at(reading: Any) -> str:
+def _at(reading: Reading | None) -> str:
     return "" if reading is None else near(reading.value, BITS)
 
 
-def _worst(reading: Any, digits: int = SHORT) -> str:
+def _worst(reading: Reading, digits: int = SHORT) -> str:
     found = near(reading.value, digits)
     return found if reading.gap <= 1e-6 else f"{at_least(reading.value, digits)} … {at_most(reading.bound, digits)}"
 
 
-def _document(file: Path, mechanism: Any, found: Any, drawn: Any, picture: Path | None) -> dict[str, Any]:
+def _document(
+    file: Path, mechanism: Mechanism, found: Overview, drawn: LeakageMap | None, picture: Path | None
+) -> Record:
     return {
         "file": file, "claim": None if mechanism.claim is None else mechanism.claim.sentence, "levels": found.levels,
         "measures": [
@@ -168,7 +178,7 @@ def _document(file: Path, mechanism: Any, found: Any, drawn: Any, picture: Path 
     }
 
 
-def _reading(reading: Any) -> dict[str, Any]:
+def _reading(reading: Reading) -> Record:
     w = reading.witness
     return {"value": reading.value, "bound": reading.bound, "prior": reading.prior,
             "witness": {"input": w.input, "other": w.other, "output": w.output}}

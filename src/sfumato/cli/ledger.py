@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from sfumato.cli.console import columns, document, pairs, story
 from sfumato.cli.options import json_option
 from sfumato.decimals import at_most
+
+if TYPE_CHECKING:
+    from sfumato.frames import Record
+    from sfumato.ledgers.entries import Entry
 
 ledger_option = click.option(
     "--ledger", "path", type=click.Path(path_type=Path), default="sfumato.ledger", show_default=True, metavar="FILE",
@@ -63,7 +67,7 @@ def list_(path: Path, people: str | None, as_json: bool) -> None:
 def show(path: Path, number: int, as_json: bool) -> None:
     """One release, with everything the ledger knows of it."""
     from sfumato.ledgers import Ledger
-    from sfumato.ledgers.evidence import evidence
+    from sfumato.ledgers.booking import evidence
 
     book = Ledger(path, create=False)
     entry = book.entry(number)
@@ -105,7 +109,7 @@ def settle(path: Path, number: int, delivered: bool | None, as_json: bool) -> No
         story(f"Release {entry.id} about {entry.people!r} is {entry.state} ({entry.note}).")
 
 
-def _document(entry: Any) -> dict[str, Any]:
+def _document(entry: Entry) -> Record:
     return {name: getattr(entry, name) for name in type(entry).__slots__}
 
 

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,12 +15,16 @@ import click
 from click.shell_completion import CompletionItem, split_arg_string
 
 from sfumato.alphabet import DATE_PARTS, MISSING
-from sfumato.errors import InputError, unknown
+from sfumato.errors import InputError, SfumatoError, unknown
 
 if TYPE_CHECKING:
+    from sfumato.frames import Record
     from sfumato.releasing.wishes import Values, Wishes
     from sfumato.sources import Source
+    from sfumato.sources.places import Where
 
+Options = dict[str, Any]  # as click hands them over, by name
+Many = Sequence[tuple[str, ...]]  # names of an option that may be repeated
 F = TypeVar("F", bound=Callable[..., Any])
 METHODS_HELP = "How to design: auto compares what fits and says why."
 
@@ -29,7 +34,9 @@ class Names(click.ParamType[tuple[str, ...]]):
 
     name = "col,col"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+    def convert(
+        self, value: str | tuple[str, ...], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
         if isinstance(value, tuple):
             return value
         found = [x.strip() for x in next(csv.reader([value], skipinitialspace=True), [])]
@@ -47,7 +54,6 @@ class Names(click.ParamType[tuple[str, ...]]):
 
 def _columns_on_the_line() -> tuple[str, ...]:
     """Columns of the first table among the words typed so far; click has not parsed them while one is incomplete."""
-    from sfumato.errors import SfumatoError
     from sfumato.sources import open_source
 
     for word in split_arg_string(os.environ.get("COMP_WORDS", "")):
@@ -68,7 +74,7 @@ class Location(click.Path):
     def __init__(self) -> None:
         super().__init__(path_type=Path)
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: str | PathLike[str], param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not isinstance(value, str) or "://" not in value:
             return super().convert(value, param, ctx)
         from sfumato.sources import located
@@ -87,7 +93,7 @@ class Method(click.ParamType[str]):
         return [CompletionItem(m) for m in methods() if m.startswith(incomplete)]
 
 
-def joined(parts: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+def joined(parts: Many) -> tuple[str, ...]:
     """An option that may be repeated: --useful a,b --useful c."""
     return tuple(name for part in parts for name in part)
 
@@ -273,7 +279,7 @@ def bundling(command: F) -> F:
 PIPE = "-"
 
 
-def is_pipe(where: Any) -> bool:
+def is_pipe(where: Where | None) -> bool:
     """Whether an argument means standard input or output."""
     return str(where) == PIPE
 
@@ -296,14 +302,14 @@ def reading(command: F) -> F:
     return command
 
 
-def read_as(given: dict[str, Any]) -> dict[str, Any]:
+def read_as(given: Options) -> Record:
     """Takes the options of `reading` out of those given, as `open_source` has them."""
     from sfumato.sources.dialect import READING, reading_of
 
     return reading_of({name: given.pop(name, None) for name in READING})
 
 
-def table_source(where: Any, form: str | None = None, **read: Any) -> Source:
+def table_source(where: Where, form: str | None = None, **read: Any) -> Source:
     """A table on the command line: a file, a folder, an address, or '-' for standard input, which is read once."""
     import pyarrow as pa
 
@@ -322,11 +328,13 @@ def table_source(where: Any, form: str | None = None, **read: Any) -> Source:
         opened = open_source(pa.ipc.open_stream(sys.stdin.buffer), na=na, counts=counts)
         return replace(opened, name="standard input")
     except pa.ArrowInvalid:
-        raise InputError("standard input is not a stream of Arrow's. Is it CSV? Then leave out --format.") from None
+        raise InputError(
+            "standard input is not a stream of Arrow's", next="Is it CSV? Then leave out --format."
+        ) from None
 
 
 def wishes_of(
-    secret: tuple[str, ...], useful: tuple[str, ...], design: dict[str, Any], *, private: bool = True
+    secret: tuple[str, ...], useful: tuple[str, ...], design: Options, *, private: bool = True
 ) -> Wishes:
     """Options as text, checked and read. A private table is told exactly only where that is asked for by name."""
     from sfumato.designers.choose import methods
@@ -346,7 +354,7 @@ def wishes_of(
         raise InputError(_at_counts(made))
     if made.releases is not None:
         if cap is not None:
-            raise InputError("--releases sets what --at-most would say; give one of the two.")
+            raise InputError("--releases sets what --at-most would say", next="Give one of the two.")
         if made.planned is None:
             raise InputError("--releases needs the --budget that they shall stay within.")
         return made if made.searched else replace(made, releases=None, planned=None)
@@ -377,7 +385,7 @@ def _second(text: str | None, wishes: Wishes) -> float | None:
     try:
         return float(text)
     except ValueError:
-        raise InputError(f"--at-most is a number of nats, or 'none', got {text!r}.") from None
+        raise InputError("--at-most is a number of nats, or 'none'", value=text) from None
 
 
 table_argument = click.argument("table", type=Location(), metavar="TABLE")

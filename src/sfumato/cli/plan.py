@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sfumato.cli.console import Screen, columns, document, story
-from sfumato.cli.grouping import Grouped
+from sfumato.cli.help_groups import Grouped
 from sfumato.cli.options import (
     Location,
+    Many,
     Names,
     bundling,
     counting,
@@ -26,6 +27,7 @@ from sfumato.cli.options import (
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
+    from sfumato.frames import Record
     from sfumato.sources import Where
 
 
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 @format_option
 @json_option
 def plan(
-    table: Where, secret: Any, useful: Any, design_from: Where | None, form: str | None, as_json: bool, **wishes: Any
+    table: Where, secret: Many, useful: Many, design_from: Where | None, form: str | None, as_json: bool, **wishes: Any
 ) -> None:
     """Say what estimates from a release of TABLE will be worth: errors, rows, and what would help. Noisy counts, where
     they are drawn for it, are kept beside TABLE for the release.
@@ -64,8 +66,10 @@ def plan(
         raise InputError("what the release will be worth is not known before its rows are counted.")
     made.keep()
     if as_json:
-        helps = [{"what": h.what, "times": h.times} for h in told.helps]
-        parts = [{"table": p.name, "values": p.values, "points": p.points, "rows": p.rows} for p in told.parts]
+        helps: list[Record] = [{"what": h.what, "times": h.times} for h in told.helps]
+        parts: list[Record] = [
+            {"table": p.name, "values": p.values, "points": p.points, "rows": p.rows} for p in told.parts
+        ]
         document({"rows": told.n, "share": told.share, "parts": parts, "helps": helps, "notes": list(made.notes)})
         return
     story(f"What whoever estimates from {told.n:,} released rows will know, by {made.mechanism.method}:\n")

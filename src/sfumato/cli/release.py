@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sfumato.alphabet import find_column
 from sfumato.cli.console import Screen, notice, show_answer, story
-from sfumato.cli.grouping import Grouped
+from sfumato.cli.help_groups import Grouped
 from sfumato.cli.options import (
     Location,
+    Many,
     Names,
     bundling,
     counting,
@@ -32,6 +34,8 @@ from sfumato.cli.options import (
 from sfumato.errors import InputError, listed
 
 if TYPE_CHECKING:
+    from sfumato.cli.options import Options
+    from sfumato.frames import Datum
     from sfumato.releasing import Session, Wishes
     from sfumato.releasing.files import Files
     from sfumato.releasing.flow import DrawOptions
@@ -103,7 +107,7 @@ LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise", "perso
 @json_option
 @click.pass_context
 def release(
-    ctx: click.Context, /, table: Where, out: Where, secret: Any, useful: Any, keep: Any, partition: Any,
+    ctx: click.Context, /, table: Where, out: Where, secret: Many, useful: Many, keep: Many, partition: Many,
     design_from: Where | None, split: float | None, mechanism: Where | None, decode: str, report: Path | None,
     private_report: Path | None, form: str | None, people: str | None, budget: float | None, ledger: Path | None,
     same_values: bool, memoise: str | None, person: str | None, raw_cells: bool, publisher: str | None,
@@ -129,7 +133,6 @@ def release(
       sfumato release people.csv --secret diagnosis --epsilon 0.5 --out june.csv \\
           --people 'cohort 7' --budget 2
     """
-    from sfumato.alphabet import find_column
     from sfumato.drawing.manifest import Imprint
     from sfumato.releasing import Session
     from sfumato.releasing.files import Files
@@ -181,10 +184,12 @@ def command_line(ctx: click.Context) -> str:
     return shlex.join(words)
 
 
-def _told(value: Any) -> str:
+def _told(value: Datum) -> str:
+    from sfumato.sources.places import Place
+
     if isinstance(value, (tuple, list)):
         return ",".join(_told(x) for x in value)
-    return str(value.name) if hasattr(value, "with_name") else f"{value:g}" if isinstance(value, float) else str(value)
+    return value.name if isinstance(value, (Path, Place)) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _foreseen(session: Session, anyway: bool) -> None:
@@ -233,8 +238,9 @@ def _stream(session: Session, options: DrawOptions, form: str | None, raw_cells:
     drawing = session.check(options)
     story(NOT_ATOMIC, err=True)
     rows = drawing.streamed(sys.stdout.buffer, form or "csv", raw_cells=raw_cells)
-    names = listed([c.name for c in drawing.flow.columns])
-    story(f"Released {rows:,} rows with {names}: {drawing.flow.mechanism.claim.sentence}.", err=True)
+    names, claim = listed([c.name for c in drawing.flow.columns]), drawing.flow.mechanism.claim
+    promised = "no privacy is claimed" if claim is None else claim.sentence
+    story(f"Released {rows:,} rows with {names}: {promised}.", err=True)
     if options.decode not in ("symbols", "guess"):
         story(f"There is no manifest: whoever estimates from them must say --decode {options.decode}.", err=True)
     if options.seed is not None:
@@ -284,7 +290,7 @@ def _check_pipes(ctx: click.Context, comes: bool, goes: bool) -> None:
 
 def _wishes(
     ctx: click.Context, secret: tuple[str, ...], useful: tuple[str, ...], mechanism: Where | None,
-    design: dict[str, Any], private: bool,
+    design: Options, private: bool,
 ) -> Wishes | None:
     """What to design, or None when a mechanism is given."""
     if mechanism is not None:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from sfumato.cli.console import document, pairs, progress
 from sfumato.cli.options import force_option, json_option
 from sfumato.decimals import LEVEL, level
+from sfumato.errors import ClaimError, InputError
+
+if TYPE_CHECKING:
+    from sfumato.drawing.manifest import Manifest
+    from sfumato.estimation.bundle_tables import BundleEstimate
+    from sfumato.estimation.result import Estimate
+    from sfumato.mechanism import Bundle, Mechanism
 
 
 @click.command()
@@ -37,18 +44,19 @@ def report(
     from sfumato.atomic import check_target
     from sfumato.certification import certificate
     from sfumato.certification.together import bundle_certificate
-    from sfumato.errors import ClaimError, InputError
     from sfumato.mechanism import Bundle, load
     from sfumato.reporting import write_reports
 
     if not 0 < confidence < 1:
-        raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence:g}.")
+        raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
     mechanism = load(file)
     for given in (file, released):
         check_target(out, given, force=force)
     with progress("certifying the mechanism"):
-        prove = bundle_certificate if isinstance(mechanism, Bundle) else certificate
-        proof = None if mechanism.claim is None else prove(mechanism)
+        if mechanism.claim is None:
+            proof = None
+        else:
+            proof = bundle_certificate(mechanism) if isinstance(mechanism, Bundle) else certificate(mechanism)
     found, manifest = (None, None) if released is None else _read(released, mechanism)
     with progress("writing the report"):
         write_reports(
@@ -66,16 +74,17 @@ def report(
             *([("proved", level(proof.level, LEVEL))] if proof is not None and proof.holds else []),
         ])
     if proof is not None and not proof.holds:
-        raise ClaimError(f"{file} claims {mechanism.claim.sentence if mechanism.claim else ''}, which was not proved.")
+        raise ClaimError(
+            f"claims {mechanism.claim.sentence if mechanism.claim else ''}, which was not proved", where=file
+        )
 
 
-def _read(released: Path, mechanism: Any) -> tuple[Any, Any]:
+def _read(released: Path, mechanism: Mechanism | Bundle) -> tuple[Estimate | BundleEstimate | None, Manifest | None]:
     """The estimate from a released table, and the manifest beside it if there is one.
 
     A law too large to invert gives no estimate, as in the release itself.
     """
     from sfumato.drawing.manifest import manifest_path, read_manifest
-    from sfumato.errors import InputError
     from sfumato.estimation import estimate
     from sfumato.estimation.models import model_of
     from sfumato.mechanism import Mechanism

@@ -11,6 +11,7 @@ import click
 
 from sfumato.cli.console import document, pairs, progress
 from sfumato.cli.options import json_option
+from sfumato.errors import unknown
 
 
 @click.command()
@@ -33,7 +34,6 @@ def reproduce(names: tuple[str, ...], out: Path, full: bool, page: Path | None, 
       sfumato reproduce 000-fig2 001-fig3 --out figures
       sfumato reproduce all --out docs/figures --page docs/reproduced.md
     """
-    from sfumato.errors import unknown
     from sfumato.reproduce import FIGURES
     from sfumato.reproduce import reproduce as run
 
@@ -54,7 +54,7 @@ def reproduce(names: tuple[str, ...], out: Path, full: bool, page: Path | None, 
         if not as_json:
             click.echo(told[name])
     if page is not None:
-        from sfumato.reproduce.page import write_page
+        from sfumato.reproduce.reproduced_page import write_page
 
         write_page(page, told, out)
     if as_json:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from sfumato.errors import DataError, InputError
+
+if TYPE_CHECKING:
+    from sfumato.frames import Record
 
 
 @click.command()
@@ -20,7 +23,7 @@ from sfumato.errors import DataError, InputError
               help="A key that stays with the respondent: the same record gets the same answer. Made when absent.")
 @click.option("--token", help="Print the line that a survey's collector takes, with this invitation.")
 def respond(
-    mechanism: Path, values: tuple[str, ...], records: Any, memo: Path | None, token: str | None
+    mechanism: Path, values: tuple[str, ...], records: TextIO | None, memo: Path | None, token: str | None
 ) -> None:
     """Draw the randomised answer to one record, as JSON; or to many, one in each line.
 
@@ -36,7 +39,7 @@ def respond(
         raise InputError("give COLUMN=VALUE for each question, or --records FILE.")
     if records is not None:
         if memo is not None or token is not None:
-            raise InputError("--memo and --token are for one respondent: give one record with them.")
+            raise InputError("--memo and --token are for one respondent", next="Give one record with them.")
         for answer in law.respond([_object(line, i) for i, line in enumerate(records) if line.strip()]):
             click.echo(json.dumps(answer, ensure_ascii=False))
         return
@@ -59,7 +62,7 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _object(line: str, i: int) -> dict[str, Any]:
+def _object(line: str, i: int) -> Record:
     try:
         found = json.loads(line)
     except ValueError:
@@ -80,4 +83,4 @@ def _key(path: Path) -> bytes:
     try:
         return bytes.fromhex(path.read_text().strip())
     except ValueError:
-        raise InputError(f"{path} holds no key: 64 hexadecimal digits, as sfumato writes it.") from None
+        raise InputError("holds no key: 64 hexadecimal digits, as sfumato writes it", where=path) from None

@@ -29,9 +29,9 @@ def studio(table: Path | None, port: int | None, no_browser: bool, ledger: Path 
     try:
         from sfumato.studio.server import Studio, listening, serve
     except ImportError:
-        raise InputError("the studio needs starlette and uvicorn: pip install 'sfumato[studio]'.") from None
+        raise InputError("the studio needs starlette and uvicorn", next="Run pip install 'sfumato[studio]'.") from None
     if table is not None and not table.exists():
-        raise InputError(f"{table} could not be read: No such file or directory.")
+        raise InputError("could not be read: No such file or directory", where=table)
 
     def ready(address: str) -> None:
         click.echo(address)  # on a line of its own, whole

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from sfumato.cli.console import document, pairs, story
 from sfumato.cli.options import force_option, json_option
 from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from sfumato.cli.options import Options
+    from sfumato.survey.asking import Survey
 
 
 @click.command()
@@ -61,7 +65,9 @@ def survey(
     story(f"\nCollect answers with: sfumato collect serve {mechanism}")
 
 
-def _survey(file: Path | None, asked: tuple[str, ...], epsilon: float | None, wave: str, wished: dict[str, Any]) -> Any:
+def _survey(
+    file: Path | None, asked: tuple[str, ...], epsilon: float | None, wave: str, wished: Options
+) -> Survey:
     from sfumato.survey import Survey
     from sfumato.survey import asked as question_of
 
@@ -72,7 +78,7 @@ def _survey(file: Path | None, asked: tuple[str, ...], epsilon: float | None, wa
     return Survey.read(file, epsilon=epsilon, wave=wave, **wished)
 
 
-def _waves(made: Any) -> list[tuple[str, str]]:
+def _waves(made: Survey) -> list[tuple[str, str]]:
     if made.waves is None:
         return []
     levels = ", ".join(f"{k}: {made.waves.level(k):.3f}" for k in (1, 2, 5, 20, 100))

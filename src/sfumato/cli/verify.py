@@ -34,7 +34,7 @@ def verify(file: Path, as_json: bool) -> None:
 
     mechanism = load(file)
     if mechanism.claim is None:
-        raise ClaimError(f"{file} claims no privacy: there is nothing to verify.")
+        raise ClaimError("claims no privacy: there is nothing to verify", where=file)
     if isinstance(mechanism, Bundle):
         from sfumato.certification.together import bundle_certificate
 
@@ -46,8 +46,8 @@ def verify(file: Path, as_json: bool) -> None:
         document({"file": file, **mechanism_document(mechanism, found)})
     if not found.holds:
         raise ClaimError(
-            f"{file} claims {mechanism.claim.sentence}, but only {level(found.level, LEVEL)} could be proved"
-            f"{'; worst at ' + at if at else ''}. Do not release with it."
+            f"claims {mechanism.claim.sentence}, but only {level(found.level, LEVEL)} could be "
+            f"proved{'; worst at ' + at if at else ''}", next="Do not release with it.", where=file,
         )
     confirm(mechanism)
     if as_json:

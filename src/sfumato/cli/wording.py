@@ -1,24 +1,35 @@
-"""What is said about a mechanism and a release: lines for people, a document for programs."""
+"""Words for what commands found: promises, releases and bundles, as lines and as documents."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.certification import Certificate, promises
+from sfumato.cli.console import columns, document, heading, pairs, progress, story
 from sfumato.decimals import BITS, LEVEL, at_least, at_most, level, near, percent
-from sfumato.errors import listed
+from sfumato.errors import ClaimError, InputError, listed
 from sfumato.mechanism import Bundle
+from sfumato.mechanism.bundle_file import record_of
 from sfumato.releasing.notices import small_cells
 
 if TYPE_CHECKING:
+    from sfumato.alphabet import Label
+    from sfumato.estimation.bundle_tables import BundleEstimate
+    from sfumato.frames import Record
+    from sfumato.mechanism import Mechanism
     from sfumato.releasing import Release
+
+
+# --- lines for people, a document for programs ------------------------------------------------------------------------
+
 
 SHOWN = ("table", "tables", "mechanism", "manifest", "report", "private_report")  # the order in which files are listed
 Lines = list[tuple[str, str]]
 
 
-def release_lines(mechanism: Any, done: Release) -> Lines:
+def release_lines(mechanism: Mechanism | Bundle, done: Release) -> Lines:
     """A release for people."""
     manifest = done.manifest
     kept = [c.name for c in manifest.columns if c.role == "kept"]
@@ -40,7 +51,7 @@ def release_lines(mechanism: Any, done: Release) -> Lines:
     return [*lines, *((name.replace("_", " "), str(done.files[name])) for name in SHOWN if name in done.files)]
 
 
-def release_document(mechanism: Any, done: Release) -> dict[str, Any]:
+def release_document(mechanism: Mechanism | Bundle, done: Release) -> Record:
     """A release for programs."""
     manifest = done.manifest
     return {
@@ -51,11 +62,10 @@ def release_document(mechanism: Any, done: Release) -> dict[str, Any]:
     }
 
 
-def promise(mechanism: Any, certificate: Certificate | None) -> Lines:
+def promise(mechanism: Mechanism | Bundle, certificate: Certificate | None) -> Lines:
     """What is promised, how it was proved and what it cost."""
     assert certificate is not None  # the command line releases nothing without a claim
     if isinstance(mechanism, Bundle):
-        from sfumato.cli.bundled import promise_lines
 
         return promise_lines(mechanism, certificate)
     from sfumato.reporting.facts import cost_of, promise_of
@@ -65,7 +75,7 @@ def promise(mechanism: Any, certificate: Certificate | None) -> Lines:
     told = strength(promise_of(mechanism, certificate), ", ".join(mechanism.secret.names))
     where = f"; worst at {at}" if at else ""
     lines = [
-        ("promised", f"{mechanism.claim.sentence}. {told}"),
+        ("promised", f"{_sentence(mechanism)}. {told}"),
         *(("that is", one.sentence) for one in promises(mechanism, certificate)),
         ("proved", f"{level(certificate.level, LEVEL)}, from the integers in the file{where}"),
         ("method", f"{mechanism.method}: {way(mechanism.method)}"),
@@ -78,7 +88,11 @@ def promise(mechanism: Any, certificate: Certificate | None) -> Lines:
     return lines
 
 
-def witness(certificate: Any) -> str:
+def _sentence(mechanism: Mechanism | Bundle) -> str:
+    return "" if mechanism.claim is None else mechanism.claim.sentence
+
+
+def witness(certificate: Certificate) -> str:
     """Where the level is attained, in words."""
     found = {k: " · ".join(map(str, v)) if isinstance(v, tuple) else str(v) for k, v in certificate.witness.items()}
     versus = f"{found['first']} against {found['second']}" if {"first", "second"} <= set(found) else ""
@@ -86,11 +100,10 @@ def witness(certificate: Any) -> str:
     return ", ".join([*([versus] if versus else []), *rest])
 
 
-def mechanism_document(mechanism: Any, certificate: Certificate | None) -> dict[str, Any]:
+def mechanism_document(mechanism: Mechanism | Bundle, certificate: Certificate | None) -> Record:
     """A mechanism and its proof as JSON."""
     assert certificate is not None
     if isinstance(mechanism, Bundle):
-        from sfumato.cli.bundled import bundle_document
 
         return bundle_document(mechanism, certificate)
     from sfumato.reporting.facts import cost_of
@@ -101,7 +114,7 @@ def mechanism_document(mechanism: Any, certificate: Certificate | None) -> dict[
         "method": mechanism.method, "reads": mechanism.reads,
         "secret": list(mechanism.secret.names), "useful": list(mechanism.useful.names),
         "claim": {
-            "sentence": mechanism.claim.sentence, "notion": certificate.notion, "within": certificate.within,
+            "sentence": _sentence(mechanism), "notion": certificate.notion, "within": certificate.within,
             "epsilon": certificate.epsilon, "level": certificate.level, "holds": certificate.holds,
             "witness": certificate.witness, "elsewhere": dict(certificate.elsewhere), "basis": certificate.basis,
             "also": [{"notion": c.notion, "within": c.within, "epsilon": c.epsilon, "level": c.level}
@@ -116,4 +129,168 @@ def mechanism_document(mechanism: Any, certificate: Certificate | None) -> dict[
             "cells": mechanism.secret.size * mechanism.useful.size, "small_cells": small_cells(mechanism.joint),
             "noise": None if noise is None else asdict(noise),
         },
+    }
+
+
+# --- what is said about them, and their tables ------------------------------------------------------------------------
+
+
+SHOWN_TABLES = 12  # two-way tables that are printed; --csv has all
+
+
+def promise_lines(bundle: Bundle, proof: Certificate) -> list[tuple[str, str]]:
+    """What is promised and how it was proved."""
+    rest = [(f"at {where}", level(x)) for where, x in proof.elsewhere.items()]
+    sure = bundle.confidence
+    held = [] if sure is None else [("confidence", f"{at_least(sure, 4)} that all sets hold at once")]
+    return [
+        ("promised", f"{proof.title}: {_sentence(bundle)}"),
+        ("proved", f"{level(proof.level, LEVEL)}; {proof.basis}"), *held, *rest,
+        ("columns", f"{', '.join(bundle.useful.names)}: {bundle.secret.size * bundle.useful.size:,} joint cells, never "
+                    "listed"),
+        ("method", bundle.method),
+    ]
+
+
+def bundle_document(bundle: Bundle, proof: Certificate) -> Record:
+    """A bundle and its proof as JSON."""
+    return {
+        "method": bundle.method, "reads": bundle.reads, "asks": bundle.asks,
+        "secret": list(bundle.secret.names), "useful": list(bundle.useful.names),
+        "parts": [{"columns": n, "method": part.method} for n, part in zip(bundle.names, bundle.parts, strict=True)],
+        "claim": {
+            "sentence": _sentence(bundle), "notion": proof.notion, "title": proof.title, "within": proof.within,
+            "epsilon": proof.epsilon, "level": proof.level, "holds": proof.holds, "witness": proof.witness,
+            "elsewhere": proof.elsewhere, "basis": proof.basis, "confidence": bundle.confidence,
+        },
+        "design_data": {"source": bundle.source, "cells": bundle.secret.size * bundle.useful.size},
+    }
+
+
+def inspect_bundle(file: Path, bundle: Bundle, as_json: bool) -> None:
+    """What a bundle file is."""
+    turns = bundle.turns or (None,) * len(bundle.parts)
+    total = sum(t or 0 for t in turns)
+    shares = [None if turn is None else turn / total for turn in turns]
+    parts: list[Record] = [
+        {"columns": name, "about": "+".join(part.secret.names), "method": part.method, "outputs": part.outputs,
+         "share": share}
+        for name, part, share in zip(bundle.names, bundle.parts, shares, strict=True)
+    ]
+    claim = None if bundle.claim is None else bundle.claim.sentence
+    if as_json:
+        document({"file": file, "checksum": record_of(bundle).checksum, "method": bundle.method, "claim": claim,
+                  "secret": list(bundle.secret.names), "useful": list(bundle.useful.names), "parts": parts,
+                  "assuming": None if bundle.claim is None else bundle.claim.assuming, "source": bundle.source})
+        return
+    pairs([("file", str(file)), ("method", bundle.method), ("claims", claim or "nothing"),
+           ("secret", ", ".join(bundle.secret.names)), ("useful", ", ".join(bundle.useful.names))])
+    heading("\nParts")
+    columns(["columns", "about", "method", "outputs", "share of rows"], [
+        [name, "+".join(part.secret.names), part.method, f"{part.outputs:,}", percent(share or 1.0)]
+        for name, part, share in zip(bundle.names, bundle.parts, shares, strict=True)
+    ], numbers=2)
+
+
+def leak_bundle(file: Path, bundle: Bundle, as_json: bool, *, at_a_distribution: bool) -> None:
+    """The levels of a bundle and of its parts; measures at a distribution would need the table of all columns."""
+    import math
+
+    from sfumato.certification.together import about_record, anywhere
+
+    if at_a_distribution:
+        raise InputError(
+            "measures at a distribution are about one table of all columns, which a bundle never builds",
+            next="Leave out --joint and --map. Its levels hold whatever the distribution is.",
+        )
+
+    def levels(made: Mechanism | Bundle) -> tuple[float, float]:
+        found = [x.ratio for x in (anywhere(made), about_record(made))]
+        return tuple(math.inf if x == math.inf else math.log(x) for x in found)  # type: ignore[return-value]
+
+    rows = [("all answers of a row", *levels(bundle)), *(
+        (name, *levels(part)) for name, part in zip(bundle.names, bundle.parts, strict=True)
+    )]
+    if as_json:
+        keys = ("answers", "secret", "record")
+        document({"file": file, "claim": None if bundle.claim is None else bundle.claim.sentence,
+                  "levels": [dict(zip(keys, row, strict=True)) for row in rows]})
+        return
+    story("What answers tell in nats, whatever the distribution: about the secret, and about everything that is read.")
+    columns(["answers", "secret", "all that is read"], [[name, level(s), level(x)] for name, s, x in rows], numbers=2)
+
+
+def audit_bundle(file: Path, bundle: Bundle, records: int, risk: float, seed: int | None, as_json: bool) -> None:
+    """An attack on every part, which share the questions and the risk; the promise follows from theirs."""
+    from sfumato.auditing import audit
+
+    count = len(bundle.parts)
+    with progress(f"attacking {file.name}"):
+        made = [audit(part, records=max(1000, records // count), risk=risk / count, seed=seed) for part in bundle.parts]
+    refuted = [name for name, found in zip(bundle.names, made, strict=True) if found.refuted]
+    rows = [(name, j.claimed, j.found, found.refuted) for name, found in zip(bundle.names, made, strict=True)
+            for j in found.judgements]
+    if as_json:
+        keys = ("part", "claimed", "found", "refuted")
+        document({"file": file, "records": sum(x.records for x in made), "risk": risk, "refuted": bool(refuted),
+                  "parts": [dict(zip(keys, row, strict=True)) for row in rows]})
+    else:
+        story(f"{sum(x.records for x in made):,} records, risk {risk:g} of refuting anything that is true.")
+        columns(["part", "claimed", "found ≥", ""], [
+            [name, level(claimed), at_least(found), "refuted" if wrong else "stands"]
+            for name, claimed, found, wrong in rows
+        ], numbers=2)
+        story("What is not refuted is not proved: sfumato verify does that.")
+    if refuted:
+        raise ClaimError(f"{file}: the parts {', '.join(refuted)} do not keep what the file says of them.")
+
+
+Rows = list[list[Any]]
+
+
+def table_rows(found: BundleEstimate, confidence: float) -> Rows:
+    """Every cell of every table: columns, values, estimate, interval, standard error."""
+    limits, out = found.intervals(confidence), []
+    for names in found.names:
+        table = found.table(*names)
+        low, high = limits[names]
+        second = table.columns[1].labels if len(names) == 2 else (None,)
+        cells = zip(table.p.ravel(), low.ravel(), high.ravel(), table.error.ravel(), strict=True)
+        labels = [(a, b) for a in table.columns[0].labels for b in second]
+        for (a, b), (p, from_, to, error) in zip(labels, cells, strict=True):
+            other = names[1] if len(names) == 2 else None
+            out.append([names[0], a, other, b, float(p), float(from_), float(to), float(error)])
+    return out
+
+
+HEAD = ["column", "value", "other column", "other value", "estimate", "low", "high", "error"]
+
+
+def show_tables(found: BundleEstimate, rows: Rows, most: int) -> None:
+    """One-way tables in full, the first two-way tables with their largest cells."""
+    singles = [names[0] for names in found.names if len(names) == 1]
+    for name in singles:
+        heading(f"\n{name}")
+        own = sorted((r for r in rows if r[0] == name and r[2] is None), key=lambda r: -r[4])
+        shown = [[_text(r[1]), *map(percent, r[4:7])] for r in own[:most]]
+        columns(["value", "estimate", "from", "to"], shown, numbers=3)
+    pairs = [names for names in found.names if len(names) == 2]
+    for a, b in pairs[:SHOWN_TABLES]:
+        heading(f"\n{a} × {b}")
+        own = sorted((r for r in rows if r[0] == a and r[2] == b), key=lambda r: -r[4])
+        shown = [[_text(r[1]), _text(r[3]), *map(percent, r[4:7])] for r in own[: min(most, 8)]]
+        columns([a, b, "estimate", "from", "to"], shown, numbers=3)
+    if len(pairs) > SHOWN_TABLES:
+        story(f"… and {len(pairs) - SHOWN_TABLES} more tables of two columns (--csv, --json)")
+
+
+def _text(label: Label | tuple[Label, ...]) -> str:
+    return "(missing)" if label is None else str(label)
+
+
+def estimate_document(found: BundleEstimate, rows: Rows, confidence: float, csv_file: Path | None) -> Record:
+    return {
+        "n": found.n, "confidence": confidence, "simultaneous": "all cells of all tables",
+        "cells": [dict(zip(HEAD, row, strict=True)) for row in rows],
+        "files": {} if csv_file is None else {"csv": csv_file},
     }

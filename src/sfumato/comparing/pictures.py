@@ -234,7 +234,7 @@ def _marked(name: str) -> str:
 
 
 def _ceiling(found: Comparison) -> tuple[tuple[float, float], ...]:
-    from sfumato.utility.limits import ceiling
+    from sfumato.utility.ceilings import ceiling
 
     return tuple((e, ceiling(found.joint, e) / BIT) for e in found.epsilons)
 

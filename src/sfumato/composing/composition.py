@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -12,11 +13,10 @@ import msgspec
 from sfumato.alphabet import Alphabet
 from sfumato.certification import Certificate, certificate
 from sfumato.certification.certificate import unlisted
-from sfumato.certification.linear import power_product
 from sfumato.certification.outward import log_up
+from sfumato.certification.rationals import power_product
 from sfumato.certification.together import about_record, anywhere, drawn_for
-from sfumato.composing.joining import joined
-from sfumato.composing.totals import total_levels
+from sfumato.composing.joining import joined, total_levels
 from sfumato.decimals import at_most
 from sfumato.errors import InputError
 from sfumato.joint import Joint
@@ -80,7 +80,7 @@ class Composition:
         if self.joint is None:
             raise InputError(
                 "a bundle never builds the table of all its columns, so that it and other releases make no single "
-                "mechanism: ask for the levels."
+                "mechanism", next="Ask for the levels.",
             )
         return self.joint
 
@@ -202,7 +202,7 @@ def _with_bundles(releases: tuple[Mechanism | Bundle, ...], within: UncertaintyS
     return Composition(None, tuple(levels), releases)
 
 
-def _log(ratio: Any) -> float:
+def _log(ratio: Fraction | float) -> float:
     return math.inf if ratio == math.inf else log_up(ratio)
 
 
@@ -247,7 +247,7 @@ def _questions(whole: Mechanism, releases: tuple[Mechanism, ...], within: Uncert
     return list({_key(c): c for c in reversed(asked)}.values())[::-1]
 
 
-def _key(claim: Claim) -> Any:
+def _key(claim: Claim) -> Hashable:
     if claim.within is None:
         return msgspec.json.encode(claim_record(claim))
     try:

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,8 +24,10 @@ from sfumato.certification.sealing import MARGINS
 from sfumato.errors import ClaimError, InputError, designed_epsilon, unknown
 from sfumato.mechanism import Cells, Claim, Law, Mechanism, Unary
 from sfumato.mechanism.file import record_of
-from sfumato.mechanism.memory import memory_key, remembered
-from sfumato.mechanism.records_of_people import joint_code, record_codes
+from sfumato.mechanism.records_of_people import joint_code, memory_key, record_codes, remembered
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import Labels
 
 HALF_BITS = 31  # of each of the two laws: their composition then has the 62 bits that a word can hold
 NOBODY = Alphabet(())  # the secret of a mechanism whose whole input is protected
@@ -55,7 +57,7 @@ class Waves:
         the same waves: what the values were is hidden, whether they changed is not.
         """
         if not waves or min(waves) < 1:
-            raise InputError(f"give the number of waves of each value, one or more, got {waves}.")
+            raise InputError("give the number of waves of each value, one or more", value=waves)
         ratio = Fraction(1)
         for k in waves:
             ratio *= _RATIOS[self.permanent.law.kind](self, k)
@@ -69,7 +71,7 @@ class Waves:
         """
         found, alone = record_codes(self.mechanism.reading, values, named)
         if not alone:
-            raise InputError("a memo is the key of one respondent: give one record with it.")
+            raise InputError("a memo is the key of one respondent", next="Give one record with it.")
         code = int(joint_code([(found[c.name], c.size) for c in self.mechanism.reading])[0])
         own = memory_key(memo, record_of(self.permanent).checksum)
         kept = np.frombuffer(remembered(own, b"", code, self.permanent.law.words), np.uint64)[None, :]
@@ -79,7 +81,7 @@ class Waves:
         return self.mechanism.answer(y if self.permanent.law.kind == "unary" else y[0])
 
 
-def waves(labels: Any, *, once: float, forever: float, kind: str = "auto") -> Waves:
+def waves(labels: Labels, *, once: float, forever: float, kind: str = "auto") -> Waves:
     """Two-level answers with the LDP level `once` of one wave and `forever` of any number of them.
 
     labels: those of one question, or an Alphabet. kind is 'grr' (a report is one label) or 'unary' (a noisy bit for

@@ -1,5 +1,5 @@
 """Small contingency tables as facts, and rows that have exactly their counts."""
 
-from sfumato.datasets.tables import adult, adult_pairs, rows, sample
+from sfumato.datasets.counts import adult, adult_pairs, rows, sample
 
 __all__ = ["adult", "adult_pairs", "rows", "sample"]

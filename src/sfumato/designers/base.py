@@ -15,7 +15,7 @@ from sfumato.alphabet import Column
 from sfumato.certification import Certificate, certificate, seal
 from sfumato.certification.sealing import FINE, MARGINS
 from sfumato.errors import InputError, designed_epsilon
-from sfumato.frames import tabled, titled
+from sfumato.frames import Record, tabled, titled
 from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Law, Mechanism
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
@@ -72,7 +72,7 @@ class Design:
         return self.mechanism.plot(axes)
 
     def _repr_html_(self) -> str:
-        told = {"method": self.method, f"value ({self.unit})": self.value, "bound": self.bound,
+        told: Record = {"method": self.method, f"value ({self.unit})": self.value, "bound": self.bound,
                 "outputs": self.mechanism.outputs, "seconds": self.seconds}
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
         return titled(repr(self), tabled([told]), tabled(self.certificate.records()), notes)

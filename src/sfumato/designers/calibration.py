@@ -17,7 +17,7 @@ from sfumato.designers.base import Task
 from sfumato.optimise.arrays import greatest_gap
 from sfumato.privacy.rldp import compared
 from sfumato.uncertainty import Anything, ChiSquareBall
-from sfumato.uncertainty.base import UncertaintySet
+from sfumato.uncertainty.sets import UncertaintySet
 
 
 def least_quotient(top: Any, bottom: Any) -> float:

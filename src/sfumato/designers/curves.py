@@ -54,7 +54,7 @@ def designs(
     """
     listed = sorted({designed_epsilon(x) for x in epsilons})
     if not listed:
-        raise InputError("give at least one ε.")
+        raise InputError("give at least one ε")
     common: dict[str, Any] = {"notion": notion, "reads": reads, "at_most": at_most}
     shared = _sharing(within, listed, method, common, options)
     if shared is None:

@@ -21,7 +21,7 @@ from sfumato.designers.closed_forms import srr_response as response
 from sfumato.joint import Joint, Noise
 from sfumato.mechanism import Mechanism
 from sfumato.uncertainty import RenyiBall
-from sfumato.uncertainty.covering import distances
+from sfumato.uncertainty.renyi import distances
 from sfumato.utility import information
 
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)  # of ε, that the counts may take; with less, designs were worse on real tables

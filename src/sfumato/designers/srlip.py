@@ -13,7 +13,7 @@ from sfumato.mechanism import Constant, Mechanism, Table
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.funnel.posteriors import Funnel, generated, optimum, repaired
 from sfumato.optimise.funnel.products import best_product, paper_product, srlip_rows, whole
-from sfumato.privacy.srlip import attributes, output_level, product_level
+from sfumato.privacy.beliefs import attributes, output_level, product_level
 from sfumato.uncertainty import Exactly
 
 LISTABLE = 12  # values of x up to which all rays of the joint design are listed; beyond, side channels make many facets

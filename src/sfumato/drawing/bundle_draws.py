@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.drawing.decoding import GUESS, Decoder
-from sfumato.drawing.kernels import Kernel, compiled_kernel, numba_allowed, plain_kernel
 from sfumato.drawing.manifest import OutputColumn
 from sfumato.drawing.randomness import Lane, WordSource
-from sfumato.drawing.sampling import ROWS_WORTH_NUMBA
+from sfumato.drawing.sampling import ROWS_WORTH_NUMBA, Kernel, compiled_kernel, numba_allowed, plain_kernel
 from sfumato.errors import InputError
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle import ANSWER, TURN, answer_labels
 from sfumato.mechanism.law import Law, Words
 
+if TYPE_CHECKING:
+    from sfumato.alphabet import Array, Ints
+
 Codes = dict[str, npt.NDArray[np.int32]]  # of every column that some part reads
+Turn = slice | npt.NDArray[np.int64]  # every row, or those whose turn it is
 
 
 class Remembering(Protocol):
@@ -31,7 +34,7 @@ class Remembering(Protocol):
     def part(self, name: str) -> Remembering:
         """The same people under a key for one use."""
 
-    def words(self, people: pa.Array, codes: Any, count: int, first_row: int) -> Words: ...
+    def words(self, people: pa.Array, codes: Array, count: int, first_row: int) -> Words: ...
 
 
 @dataclass(slots=True)
@@ -59,7 +62,7 @@ class BundleSampler:
     def _made(self, kernel: Callable[[Law], Kernel]) -> list[Kernel]:
         """A kernel for each part; parts with the same numbers share one, also where they were read from a file."""
         keys = [_numbers(part.law) for part in self.bundle.parts]
-        shared: dict[Any, Kernel] = {}
+        shared: dict[Hashable, Kernel] = {}
         for key, part in zip(keys, self.bundle.parts, strict=True):
             if key not in shared:
                 shared[key] = kernel(part.law)
@@ -101,7 +104,7 @@ class BundleSampler:
 
         So whoever keeps the values that a part reads gives that part's answer again, and nobody answers two parts.
         """
-        def answers(part: int, at: Any) -> Words:
+        def answers(part: int, at: Turn) -> Words:
             named = people if isinstance(at, slice) else people.take(pa.array(at))
             return memo.part(f"part {part}").words(named, self._input(part, codes, at), 1, first_row)
 
@@ -113,12 +116,12 @@ class BundleSampler:
             words[1][at] = answers(i, at)
         return words
 
-    def _answers(self, part: int, codes: Codes, at: Any, words: Words) -> npt.NDArray[np.int32]:
+    def _answers(self, part: int, codes: Codes, at: Turn, words: Words) -> npt.NDArray[np.int32]:
         out = np.empty(len(words), np.int32)
         self.kernels[part](self._input(part, codes, at), np.ascontiguousarray(words), out)
         return out
 
-    def _input(self, part: int, codes: Codes, at: Any) -> npt.NDArray[np.int32]:
+    def _input(self, part: int, codes: Codes, at: Turn) -> npt.NDArray[np.int32]:
         columns = self.bundle.reading(self.bundle.parts[part])
         total: npt.NDArray[np.int32] = np.zeros_like(next(iter(codes.values()))[at])
         for column in columns:
@@ -126,7 +129,7 @@ class BundleSampler:
         return np.asarray(total)
 
 
-def _numbers(law: Any) -> tuple[Any, ...]:
+def _numbers(law: Any) -> tuple[Hashable, ...]:
     """What tells a law from others: its numbers where they are few, else which object it is."""
     found = tuple(getattr(law, f.name) for f in fields(law))
     return (law.kind, *found) if all(isinstance(x, int | str | None) for x in found) else (id(law),)
@@ -137,7 +140,7 @@ def words_of(bundle: Bundle) -> int:
     return len(bundle.parts) if bundle.turns is None else 2
 
 
-def _in_turn(turn: Any, parts: int) -> Iterator[tuple[int, Any]]:
+def _in_turn(turn: Array, parts: int) -> Iterator[tuple[int, Ints]]:
     """Each part that has rows, with these."""
     order = np.argsort(turn, kind="stable")
     ends = np.searchsorted(turn[order], np.arange(parts + 1))
@@ -154,8 +157,9 @@ def decoder_of(bundle: Bundle, decode: str) -> Decoder:
     if decode not in ("symbols", GUESS):
         raise InputError(
             f"a bundle's answers are written as they are: decode={decode!r} would turn them into whole records, which "
-            f"a row of a bundle does not tell. Use decode='symbols' or {GUESS!r}, or draw records of all columns from "
-            "the estimate (sfumato synthesise)."
+            "a row of a bundle does not tell",
+            next=f"Use decode='symbols' or {GUESS!r}, or draw records of all columns from the estimate (sfumato "
+            "synthesise).",
         )
     texts = [answer_labels(part) for part in bundle.parts]
     meant = [_meanings(part) if decode == GUESS else None for part in bundle.parts]
@@ -173,7 +177,7 @@ def _together(bundle: Bundle, texts: Sequence[Labels], meant: Sequence[Labels | 
             columns.append(OutputColumn(f"{name} (guess)", "guess"))
             ways.append((i, *_dictionary(labels)))
 
-    def arrays(drawn: Any, first_row: int) -> list[pa.Array]:
+    def arrays(drawn: Array, first_row: int) -> list[pa.Array]:
         return [_array(place[drawn[:, i]], words) for i, place, words in ways]
 
     return Decoder(tuple(columns), arrays)
@@ -188,7 +192,7 @@ def _taking_turns(bundle: Bundle, texts: Sequence[Labels], meant: Sequence[Label
         told.append([own if guess is None else guess for own, guess in zip(texts, meant, strict=True)])
     ways = [_dictionary([x for labels in each for x in labels]) for each in told]
 
-    def arrays(drawn: Any, first_row: int) -> list[pa.Array]:
+    def arrays(drawn: Array, first_row: int) -> list[pa.Array]:
         part = np.ascontiguousarray(drawn[:, 0])
         at = starts[part] + drawn[:, 1]
         return [_array(part, names), *(_array(place[at], words) for place, words in ways)]

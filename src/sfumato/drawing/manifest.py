@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime
 import os
 from importlib.metadata import version as package_version
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import msgspec
 
 from sfumato import __version__
 from sfumato.certification.promises import design_sentence, promises, told_exactly
-from sfumato.certification.together import drawn_for
 from sfumato.decimals import at_most
 from sfumato.errors import FileFormatError, InputError
 from sfumato.mechanism.bundle import Bundle
@@ -19,6 +19,9 @@ from sfumato.mechanism.bundle_file import any_record
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato.sources.places import Place, Where, located, opened
 from sfumato.sources.suffixes import PACKINGS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 FORMAT, VERSION = "sfumato/manifest", 1
 METADATA_KEY = b"sfumato.manifest"  # under which Arrow tables and frames carry theirs
@@ -77,6 +80,8 @@ def manifest_of(
     randomness: str, size: int | None = None, entry: str | None = None, imprint: Imprint = NO_IMPRINT,
 ) -> Manifest:
     """The manifest of a release, with a mechanism or a bundle."""
+    from sfumato.certification.together import drawn_for  # proofs, which whoever reads a manifest does not need
+
     checksum = any_record(mechanism).checksum
     meaning = "bundle" if isinstance(mechanism, Bundle) else mechanism.law.meaning
     notes = [_SAMPLE_NOTE] if decode == "sample" else []
@@ -112,7 +117,15 @@ _SAMPLE_NOTE = (
 )
 
 
-def manifest_path(table: str | os.PathLike[str] | Place) -> Any:
+@overload
+def manifest_path(table: str | os.PathLike[str]) -> Path: ...
+
+
+@overload
+def manifest_path(table: Place) -> Place: ...
+
+
+def manifest_path(table: str | os.PathLike[str] | Place) -> Where:
     """Where the manifest of a table lies, a path like that of the table: released.csv.gz → released.manifest.json.
 
     >>> manifest_path("out/released.csv.gz").name
@@ -146,15 +159,15 @@ def read_manifest(path: str | os.PathLike[str] | Place) -> Manifest:
 
 def decoded_manifest(data: bytes, where: str) -> Manifest:
     try:
-        manifest: Any = msgspec.json.decode(data, type=Manifest)
+        manifest: Manifest = msgspec.json.decode(data, type=Manifest)
     except msgspec.DecodeError as error:
-        raise FileFormatError(f"{where} is not a manifest: {error}.") from None
+        raise FileFormatError(f"is not a manifest: {error}", where=where) from None
     if manifest.format != FORMAT or manifest.version != VERSION:
         raise FileFormatError(
-            f"{where} has format {manifest.format!r} version {manifest.version}; "
-            f"this version of sfumato reads {FORMAT!r} version {VERSION}."
+            f"has format {manifest.format!r} version {manifest.version}; this version of sfumato reads {FORMAT!r} "
+            f"version {VERSION}", where=where,
         )
-    return manifest  # type: ignore[no-any-return]
+    return manifest
 
 
 class Told(NamedTuple):
@@ -165,7 +178,7 @@ class Told(NamedTuple):
     randomness: str
 
 
-def told_by(frame: Any) -> Told | None:
+def told_by(frame: DataFrame) -> Told | None:
     """What a Spark frame's columns tell, if they were released and nobody dropped it."""
     said = [field.metadata[SPARK_KEY] for field in frame.schema.fields if SPARK_KEY in (field.metadata or {})]
     return Told(**said[0]) if said else None

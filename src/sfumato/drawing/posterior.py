@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from sfumato.alphabet import Floats, Ints
+from sfumato.alphabet import Array, Floats, Ints
 from sfumato.drawing.randomness import Lane, WordSource
 from sfumato.errors import InputError
 from sfumato.mechanism.cells import Cells
@@ -17,6 +16,9 @@ from sfumato.mechanism.constant import Constant
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato.mechanism.table import whole_weights
 from sfumato.mechanism.unary import Unary
+
+if TYPE_CHECKING:
+    from sfumato.mechanism.law import Weight, Words
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The posterior of a law of cells, whatever the size of the table: four regions, never a |Y| × |X| matrix.
@@ -47,7 +49,7 @@ class CellsPosterior:
         best = values.argmax(0)
         return np.asarray(np.take_along_axis(cells, best[None], 0)[0].ravel())
 
-    def draw(self, drawn: Any, words: Any) -> Ints:
+    def draw(self, drawn: Array, words: Words) -> Ints:
         """One cell for each output, by inverting the posterior at a word; integers within a region."""
         s, u = np.divmod(drawn.astype(np.int64), self.counts.shape[1])
         own = self.counts[s, u]
@@ -101,7 +103,7 @@ class CellsPosterior:
         return self._in_row(at % self.counts.shape[0], u, left)
 
 
-def _skip(ends: Ints, table: Any, i: Ints, j: Ints, t: Ints) -> tuple[Ints, Ints]:
+def _skip(ends: Ints, table: Ints, i: Ints, j: Ints, t: Ints) -> tuple[Ints, Ints]:
     """The place of the t-th item of line i when entry j is left out, and what is left of t inside that place.
 
     `ends` is the running sum of the whole table, line after line.
@@ -136,7 +138,7 @@ def _best_other(table: Floats, axis: int) -> tuple[Floats, Ints]:
 LISTED = 4_000_000  # the most entries of a posterior that is listed as [y, x]
 DRAW_BITS = 40  # a listed posterior is drawn with integer weights that sum to 2^40 for each output
 SET_ROWS = 4096  # records of a unary law decoded at a time
-Drawn = npt.NDArray[Any]
+Drawn = Array
 Turn = Callable[[Drawn, int], Drawn]
 
 
@@ -155,7 +157,7 @@ def posterior_draw(mechanism: Mechanism, stream: WordSource) -> Turn:
     """x with probability P(x|y), by one more word, from the lane for it."""
     law, p = mechanism.law, _prior(mechanism)
 
-    def words(first_row: int, rows: int) -> Any:
+    def words(first_row: int, rows: int) -> Words:
         out = np.empty(rows, np.uint64)
         stream.words(first_row, out, lane=Lane.DECODE())
         return out
@@ -183,7 +185,7 @@ def listed_ends(posterior: Floats) -> Ints:
     return np.cumsum(weights.ravel(), dtype=np.int64)
 
 
-def unit(words: Any) -> Floats:
+def unit(words: Words) -> Floats:
     """Words as floats in [0, 1) with 53 bits."""
     return np.asarray((words >> np.uint64(11)).astype(np.float64) * 2.0**-53)
 
@@ -209,15 +211,15 @@ def _listed(mechanism: Mechanism) -> Floats | None:
 def _cells_posterior(mechanism: Mechanism) -> CellsPosterior:
     law, joint = mechanism.law, mechanism.joint
     assert joint is not None
-    four: tuple[Any, ...]
+    four: tuple[Weight, ...]
     if isinstance(law, Constant):
         four = (1, 1, 1, 1)
     elif isinstance(law, Cells):
         four = law.four
     else:
         raise InputError(
-            f"{mechanism.outputs:,} outputs of {mechanism.inputs:,} inputs are too many to decode with this "
-            "law. Use decode='symbols'."
+            f"{mechanism.outputs:,} outputs of {mechanism.inputs:,} inputs are too many to decode with this law",
+            next="Use decode='symbols'.",
         )
     counts = joint.counts
     if counts is None:

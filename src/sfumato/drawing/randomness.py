@@ -65,7 +65,7 @@ class Stream:
         if seed is None:
             return cls(os.urandom(16))
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
-            raise InputError(f"seed must be a whole number or None, got {seed!r}.")
+            raise InputError("seed must be a whole number or None", value=seed)
         return cls(hashlib.sha256(f"sfumato seed {int(seed)}".encode()).digest()[:16], True)
 
     @property

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from sfumato.estimation.bundle_tables import BundleEstimate
     from sfumato.estimation.estimates import estimate
     from sfumato.estimation.exports import synthesise, tidy, tidy_csv
-    from sfumato.estimation.identifiable import Identifiable
+    from sfumato.estimation.intervals import Identifiable
     from sfumato.estimation.inversion import on_simplex
     from sfumato.estimation.numbers import Figure, Numbers, numbers
     from sfumato.estimation.result import Estimate, Marginal
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 on_demand(__name__, {
-    "BundleEstimate": ".bundle_tables", "Estimate": ".result", "Figure": ".numbers", "Identifiable": ".identifiable",
+    "BundleEstimate": ".bundle_tables", "Estimate": ".result", "Figure": ".numbers", "Identifiable": ".intervals",
     "Marginal": ".result", "Numbers": ".numbers", "TableEstimate": ".tables", "estimate": ".estimates",
     "numbers": ".numbers", "on_simplex": ".inversion", "synthesise": ".exports", "tidy": ".exports",
     "tidy_csv": ".exports",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, pairwise
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,10 @@ from sfumato.mechanism import Bundle
 from sfumato.mechanism.bundle import ANSWER, TURN, answer_labels, part_name
 from sfumato.mechanism.bundle_file import record_of
 from sfumato.sources import open_source
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import Label
+    from sfumato.sources.source import TableLike
 
 DRAWS = 60  # of answers, for an interval by simulation: its half width is then known to 9 %
 PAIR_COUNTS = 40_000_000  # outputs of two parts that are counted together
@@ -69,7 +73,7 @@ class BundleEstimate:
             if name not in self.columns:
                 raise unknown("a column of the bundle", name, self.columns)
         if not 1 <= len(names) <= 2 or len(set(names)) != len(names):
-            raise InputError(f"a table has one column or two different ones, got {names}.")
+            raise InputError("a table has one column or two different ones", value=names)
         if names not in self.made:
             inversion, n = self._inverted(names)
             shown = self._shown(names, inversion)
@@ -99,7 +103,7 @@ class BundleEstimate:
         return fitted(list(self.columns.values()), self._placed([*self.names]))
 
     def query(
-        self, event: Mapping[str, Any], level: float = 0.95, *, draws: int = DRAWS, seed: int = 0
+        self, event: Mapping[str, Label | Sequence[Label]], level: float = 0.95, *, draws: int = DRAWS, seed: int = 0
     ) -> tuple[float, float, float]:
         """(estimate, low, high) of the share of records with these labels, of any number of columns, by the model.
 
@@ -107,7 +111,7 @@ class BundleEstimate:
         holds as far as the model does, which ties columns by two and three: more are taken to be no closer.
         """
         if not 0 < level < 1:
-            raise InputError(f"the level must lie strictly between 0 and 1, got {level!r}.")
+            raise InputError("the level must lie strictly between 0 and 1", value=level)
         found, rng = self.model.probability(event), np.random.default_rng(seed)
         again = [self._again(rng).probability(event) for _ in range(draws)]
         half = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(float(np.mean((np.array(again) - found) ** 2)))
@@ -209,13 +213,13 @@ def expected_estimate(bundle: Bundle, n: int) -> BundleEstimate:
     return BundleEstimate(bundle, n, True, counts | {(a, b): n * np.outer(expected[a], expected[b]) for a, b in pairs})
 
 
-def estimate_bundle(source: Any, bundle: Bundle, *, project: bool = True) -> BundleEstimate:
+def estimate_bundle(source: TableLike, bundle: Bundle, *, project: bool = True) -> BundleEstimate:
     """Every table of one and two columns from a table released with a bundle, read once, batch by batch."""
     manifest = manifest_beside(source)
     if manifest is not None and manifest.mechanism != record_of(bundle).checksum:
         raise InputError(
-            "the table was released with another mechanism than this bundle (their checksums differ). "
-            "Load the file that was written with it."
+            "the table was released with another mechanism than this bundle (their checksums differ)",
+            next="Load the file that was written with it.",
         )
     written = [_written(part_name(part), answer_labels(part), bundle.reading(part)) for part in bundle.parts]
     counts, n = (_counted_together if bundle.turns is None else _counted_in_turn)(source, bundle, written)
@@ -234,7 +238,7 @@ def _written(name: str, labels: Sequence[str | None], reading: Sequence[Column])
 Counts = tuple[dict[tuple[int, ...], Floats], int]
 
 
-def _counted_together(source: Any, bundle: Bundle, written: Sequence[Column]) -> Counts:
+def _counted_together(source: TableLike, bundle: Bundle, written: Sequence[Column]) -> Counts:
     pairs = list(combinations(range(len(written)), 2))
     if sum(written[a].size * written[b].size for a, b in pairs) > PAIR_COUNTS:
         raise InputError("the parts have too many outputs to count every two of them together.")
@@ -254,7 +258,7 @@ def _counted_together(source: Any, bundle: Bundle, written: Sequence[Column]) ->
     return out, rows
 
 
-def _counted_in_turn(source: Any, bundle: Bundle, written: Sequence[Column]) -> Counts:
+def _counted_in_turn(source: TableLike, bundle: Bundle, written: Sequence[Column]) -> Counts:
     turns = Column(TURN, bundle.names)
     totals: list[Ints] = [np.zeros(c.size, np.int64) for c in written]
     rows = 0

@@ -3,24 +3,77 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from sfumato.alphabet import Floats, read_only
 from sfumato.errors import InputError, unknown
-from sfumato.estimation.answers import checked_answers
-from sfumato.estimation.identifiable import LISTED, Bounds, identifiable
+from sfumato.estimation.intervals import LISTED, Bounds, identifiable
 from sfumato.estimation.inversion import Inversion, on_simplex
-from sfumato.estimation.likelihood import ENOUGH, most_likely
 from sfumato.estimation.models import Model, model_of, prior
 from sfumato.estimation.result import Estimate, Marginal
-from sfumato.estimation.tally import Tally, tally
+from sfumato.estimation.tally import Tally, checked_answers, tally
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism, known
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from sfumato.estimation.bundle_tables import BundleEstimate
+    from sfumato.sources.source import TableLike
+
+
+# --- maximum likelihood by expectation–maximisation, for any law that can be applied forwards -------------------------
+
+
+Apply = Callable[[Floats], Floats]
+ROUNDS = 20_000
+WORK = 500_000_000  # rounds times cells; a table of a million cells gets 500 rounds
+ENOUGH = 1e-2  # stop when the log-likelihood of all rows together is proved to be this near its maximum (nats)
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """The fitted law, with a proved bound on how far its total log-likelihood is from the maximum."""
+
+    p: Floats
+    gap: float
+    rounds: int
+
+
+def most_likely(forward: Apply, adjoint: Apply, f: Floats, n: int, start: Floats) -> Fit:
+    """argmax_p Σ_y f(y) log (Qp)(y) over the simplex.
+
+    p ← p·g with g = Qᵀ(f / Qp). The log-likelihood is concave with gradient g and Σ p·g = 1, so the maximum
+    is at most max g − 1 away per row: the loop stops on a proof and not on slow progress. Every other
+    round tries a longer step along the change of log p (over-relaxed EM), kept only if it is better.
+    """
+    p, best, stretch = start / start.sum(), -np.inf, 1.0
+    seen = f > 0
+    gap = np.inf
+    for count in range(1, max(100, min(ROUNDS, WORK // p.size)) + 1):  # noqa: B007 - the number of rounds is part of the answer
+        q = forward(p)
+        if np.any(q[seen] <= 0):
+            raise InputError("these counts are impossible under this mechanism: an output it never gives occurs.")
+        value = float((f[seen] * np.log(q[seen])).sum())
+        g = adjoint(np.divide(f, q, out=np.zeros_like(f), where=seen))
+        if value >= best:
+            best, kept, slope, stretch = value, p, g, stretch * 1.3
+            gap = n * float(max(g.max() - 1, 0.0))
+            if gap <= ENOUGH:
+                break
+        else:
+            stretch = 1.0
+        p = kept * np.maximum(slope, 0.0) ** stretch
+        p = p / p.sum()
+    return Fit(kept, gap, count)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Estimate: from released rows, or from counts of outputs, to a distribution with intervals; and foreseen.
 
 
 # --- the linear estimate from n rows that follow a joint, before any row is released ----------------------------------
@@ -47,28 +100,28 @@ NEVER_ZERO = 1e-3  # of a uniform share: a cell that starts at zero in EM would 
 
 @overload
 def estimate(
-    source: Any, mechanism: Mechanism, *, method: str = ..., project: bool = ..., decode: str | None = ...,
-    n: int | None = ...,
+    source: TableLike | npt.ArrayLike, mechanism: Mechanism, *, method: str = ..., project: bool = ...,
+    decode: str | None = ..., n: int | None = ...,
 ) -> Estimate: ...
 
 
 @overload
 def estimate(
-    source: Any, mechanism: str | os.PathLike[str], *, method: str = ..., project: bool = ...,
+    source: TableLike | npt.ArrayLike, mechanism: str | os.PathLike[str], *, method: str = ..., project: bool = ...,
     decode: str | None = ..., n: int | None = ...,
 ) -> Any: ...
 
 
 @overload
 def estimate(
-    source: Any, mechanism: Bundle, *, method: str = ..., project: bool = ..., decode: str | None = ...,
-    n: int | None = ...,
+    source: TableLike | npt.ArrayLike, mechanism: Bundle, *, method: str = ..., project: bool = ...,
+    decode: str | None = ..., n: int | None = ...,
 ) -> BundleEstimate: ...
 
 
 def estimate(
-    source: Any, mechanism: Any, *, method: str = "auto", project: bool = True, decode: str | None = None,
-    n: int | None = None,
+    source: TableLike | npt.ArrayLike, mechanism: Mechanism | Bundle | str | os.PathLike[str], *, method: str = "auto",
+    project: bool = True, decode: str | None = None, n: int | None = None,
 ) -> Any:
     """The distribution of what the mechanism read, from what it released; of a bundle, every one- and two-way table.
 
@@ -137,7 +190,7 @@ def _sums(mechanism: Mechanism) -> tuple[Floats, Floats]:
 def _fitted(model: Model, seen: Tally, design: Floats, whole: Inversion) -> tuple[Floats, str]:
     """The most likely table, with a sentence when the search was cut short."""
     if model.adjoint is None:
-        raise InputError("SUE and OUE rows are estimated from the frequency of each bit; use method='inverse'.")
+        raise InputError("SUE and OUE rows are estimated from the frequency of each bit", next="Use method='inverse'.")
     start = design
     if whole.identified.all():  # the inverse is the maximum itself when no value of it is negative
         start = on_simplex(whole.raw).ravel()

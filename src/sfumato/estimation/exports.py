@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -17,13 +17,18 @@ from sfumato.estimation.inversion import on_simplex
 from sfumato.estimation.result import Estimate
 from sfumato.sources.formulas import guarded
 
+if TYPE_CHECKING:
+    from sfumato.alphabet import Label
+    from sfumato.estimation.bundle_tables import BundleEstimate
+    from sfumato.frames import Record
+
 # --- every column and every two of them, for a spreadsheet ------------------------------------------------------------
 
 
 HEAD = ("columns", "values", "share", "low", "high")
 
 
-def tidy(found: Any, level: float = 0.95) -> Iterator[dict[str, Any]]:
+def tidy(found: Estimate | BundleEstimate, level: float = 0.95) -> Iterator[Record]:
     """One record for each cell of each table of one or two columns; the intervals of a table hold at once.
 
     Where the whole table is too large for tables of some of its columns, the secret and the useful variable alone.
@@ -33,15 +38,16 @@ def tidy(found: Any, level: float = 0.95) -> Iterator[dict[str, Any]]:
             low, high = table.interval(level)
             for at in np.ndindex(*table.p.shape):
                 labels = [c.labels[i] for c, i in zip(table.columns, at, strict=True)]
-                yield _record(table.names, labels, table.p[at], low[at], high[at])
+                yield _record(table.names, labels, float(table.p[at]), float(low[at]), float(high[at]))
     except InputError:
         for side in (x for x in (getattr(found, "secret", None), getattr(found, "useful", None)) if x is not None):
             low, high = side.interval(level)
             for i in range(side.p.size):
-                yield _record(side.alphabet.names, side.alphabet.label(i), side.p[i], low[i], high[i])
+                share = float(side.p[i])
+                yield _record(side.alphabet.names, side.alphabet.label(i), share, float(low[i]), float(high[i]))
 
 
-def tidy_csv(found: Any, level: float = 0.95) -> str:
+def tidy_csv(found: Estimate | BundleEstimate | None, level: float = 0.95) -> str:
     """The records as CSV that a spreadsheet opens; only the head where there is no estimate."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -51,9 +57,9 @@ def tidy_csv(found: Any, level: float = 0.95) -> str:
     return text.getvalue()
 
 
-def _record(names: Any, labels: Any, share: float, low: float, high: float) -> dict[str, Any]:
+def _record(names: Sequence[str], labels: Sequence[Label], share: float, low: float, high: float) -> Record:
     texts = [MISSING if x is None else x for x in labels]
-    values = (" × ".join(names), " · ".join(texts), float(share), float(low), float(high))
+    values = (" × ".join(names), " · ".join(texts), share, low, high)
     return dict(zip(HEAD, values, strict=True))
 
 
@@ -85,7 +91,7 @@ def synthesise(found: Estimate, rows: int, *, seed: int | None = None) -> pa.Tab
 def whole_number(rows: int) -> None:
     """Refuse what is no number of records."""
     if not (isinstance(rows, int) and rows > 0):
-        raise InputError(f"the number of records must be a whole number, one or more, got {rows!r}.")
+        raise InputError("the number of records must be a whole number, one or more", value=rows)
 
 
 def marked(records: pa.Table, n: int) -> pa.Table:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from sfumato.estimation.intervals import DRAWS, correlated
 from sfumato.estimation.inversion import COVARIANCE_CELLS, BitsInversion, DenseInversion, Inversion, Mask
 from sfumato.estimation.models import CellsInversion, forward
 from sfumato.frames import Framed
+
+if TYPE_CHECKING:
+    from sfumato.frames import Record
 
 # --- any table of some of the columns, and any other linear figures of it ---------------------------------------------
 
@@ -40,8 +43,8 @@ def _listed(inversion: CellsInversion) -> DenseInversion:
     law, f = inversion.law, inversion.f
     if law.outputs > COVARIANCE_CELLS:
         raise InputError(
-            f"tables of some columns of {law.outputs:,} cells are too large to sum up; use .secret and .useful, or "
-            "design for fewer columns."
+            f"tables of some columns of {law.outputs:,} cells are too large to sum up",
+            next="Use .secret and .useful, or design for fewer columns.",
         )
     x = np.eye(law.outputs).reshape(-1, *f.shape)
     left = inversion.inverse.apply(x).reshape(law.outputs, -1).T
@@ -106,7 +109,7 @@ class Figures(Framed):
     level: float
     together: bool
 
-    def records(self) -> Iterator[dict[str, Any]]:
+    def records(self) -> Iterator[Record]:
         """One record for each number."""
         for labels, *three in zip(self.labels, self.estimate, self.low, self.high, strict=True):
             yield {**labels, **dict(zip((self.kind, "low", "high"), map(float, three), strict=True))}
@@ -148,7 +151,7 @@ class Linear:
     def critical(self, level: float, together: bool, gradient: Floats | None = None) -> float:
         """z of one interval, or of all figures with these gradients at once: the quantile of the largest |Z|."""
         if not 0 < level < 1:
-            raise InputError(f"the level must lie strictly between 0 and 1, got {level!r}.")
+            raise InputError("the level must lie strictly between 0 and 1", value=level)
         one = NormalDist().inv_cdf((1 + level) / 2)
         if not together:
             return one

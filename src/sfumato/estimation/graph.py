@@ -12,14 +12,18 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.alphabet import Column, Floats
 from sfumato.errors import InputError, unknown
 from sfumato.joint import entropy
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import Bools, Label
 
 ROUNDS = 30  # of fitting three tables
 TRIPLE = 30_000  # cells of a table of three columns
@@ -45,12 +49,12 @@ class GraphModel:
         """The distribution of some columns together, with an axis for each."""
         at = [self._place(name) for name in names]
         if not at or len(set(at)) != len(at):
-            raise InputError(f"name one or more columns, each once, got {names}.")
+            raise InputError("name one or more columns, each once", value=names)
         if math.prod(self.columns[i].size for i in at) > KEPT:
             raise InputError(f"a table of {', '.join(names)} has too many cells to list; draw records instead.")
         return self._summed(at, {})
 
-    def probability(self, event: Mapping[str, Any]) -> float:
+    def probability(self, event: Mapping[str, Label | Sequence[Label]]) -> float:
         """Of an event: a label for each column, or several of them.
 
         The sum over all records in it, one column at a time: messages pass from the last column to the first.
@@ -62,9 +66,9 @@ class GraphModel:
             masks[self._place(name)] = np.isin(np.arange(column.size), [column.code(x) for x in labels])
         return float(self._summed([], masks))
 
-    def codes(self, rows: int, rng: np.random.Generator) -> dict[str, Any]:
+    def codes(self, rows: int, rng: np.random.Generator) -> dict[str, npt.NDArray[np.int32]]:
         """The codes of records that are drawn, by column."""
-        drawn: list[Any] = []
+        drawn: list[npt.NDArray[np.int32]] = []
         for column, parents, given in zip(self.columns, self.parents, self.given, strict=True):
             ends = np.cumsum(given, axis=-1)
             own, step = np.empty(rows, np.int32), max(1, AT_ONCE // column.size)
@@ -86,7 +90,7 @@ class GraphModel:
             raise unknown("a column of the model", name, self.names)
         return self.names.index(name)
 
-    def _summed(self, kept: Sequence[int], masks: Mapping[int, Any]) -> Floats:
+    def _summed(self, kept: Sequence[int], masks: Mapping[int, Bools]) -> Floats:
         """Σ P over all columns that are not kept, within the masks."""
         waiting: list[list[tuple[Floats, tuple[int, ...]]]] = [[] for _ in self.columns]
         loose: list[tuple[Floats, tuple[int, ...]]] = []

@@ -10,11 +10,54 @@ from typing import Any, cast
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.errors import InputError
-from sfumato.estimation.decoders import decoded_law
+from sfumato.drawing.manifest import DECODES
+from sfumato.errors import InputError, unknown
 from sfumato.estimation.inversion import BitsInversion, DenseInversion, Inversion, Mask, multinomial_deviations
 from sfumato.mechanism import Cells, Constant, Mechanism, Unary
 from sfumato.mechanism.law import scale
+
+# --- the known channel from outputs to the labels they were turned back into ------------------------------------------
+
+
+def decoded_law(mechanism: Mechanism, decode: str) -> Floats | None:
+    """P(label | x) of decoded rows as [label, x]; None when outputs were written as themselves.
+
+    'likely' writes the mode of the posterior under the design distribution, 'sample' a draw from it. Both are
+    fixed by the mechanism file, so the decoded rows went through a known channel D∘Q: coarser than Q, and
+    inverted in the same way.
+    """
+    if decode not in DECODES:
+        raise unknown("a way of decoding", decode, DECODES)
+    if decode == "symbols":
+        return None
+    q = mechanism.matrix
+    if q is None or mechanism.joint is None:
+        reason = "has too many outputs to list" if q is None else "does not carry its design distribution"
+        raise InputError(f"rows decoded as {decode!r} cannot be inverted: the mechanism {reason}", next="Use symbols.")
+    if decode == "likely":
+        from sfumato.drawing.posterior import likeliest
+
+        return _sums(q, likeliest(mechanism)(_every_output(mechanism), 0))
+    p = mechanism.input_law(mechanism.joint)
+    joint = q * p
+    total = joint.sum(1, keepdims=True)
+    posterior = np.divide(joint, total, out=np.broadcast_to(p, joint.shape).copy(), where=total > 0)
+    return np.asarray(posterior.T @ q)
+
+
+def _every_output(mechanism: Mechanism) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    y = np.arange(mechanism.outputs)
+    if mechanism.law.meaning != "subset":
+        return y
+    return (y[:, None] >> np.arange(mechanism.inputs)) & 1
+
+
+def _sums(q: Floats, label: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Floats:
+    """Rows of Q that share a label, added."""
+    out = np.zeros((q.shape[1], q.shape[1]))
+    np.add.at(out, label, q)
+    return out
+
 
 # --- inversion of GRR, SRR, IR and every other Cells law in closed form, in time linear in the table ------------------
 # Such a law is Q = A·I + B·(I⊗J) + C·(J⊗I) + D·J with J all ones, A = truth − same_secret − same_useful + neither, B =
@@ -158,7 +201,6 @@ class CellsInversion:
 @dataclass(frozen=True, eq=False)
 class Model:
     """A law as estimation sees it: how counts are inverted, expected, and made likely."""
-
     outputs: int  # how many counts there are
     invert: Callable[[Floats, int], Inversion]
     forward: Callable[[Floats], Floats]  # p, flat → what each count is expected to be, as a share of n
@@ -228,6 +270,6 @@ def model_of(mechanism: Mechanism, decode: str = "symbols") -> Model:
     if q is None:
         raise InputError(
             f"this mechanism has {mechanism.outputs} outputs for {mechanism.inputs} inputs and no closed form: its "
-            "matrix is too large to invert. Group rare labels before designing."
+            "matrix is too large to invert", next="Group rare labels before designing.",
         )
     return listed(mechanism, q)

@@ -1,17 +1,26 @@
-"""Mean and quantiles of a useful variable whose values are numbers, with intervals, from released rows."""
+"""Figures about numbers and outcomes: means and quantiles of a column, and regressions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.alphabet import Floats
+from sfumato.alphabet import MISSING, Column, Floats
 from sfumato.errors import InputError
+from sfumato.estimation.functionals import Figures, Linear, summed
 from sfumato.estimation.intervals import DRAWS, correlated
+from sfumato.estimation.inversion import on_simplex
 from sfumato.estimation.result import Estimate, Marginal
+from sfumato.estimation.tables import TableEstimate
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+# --- mean and quantiles of a useful variable whose values are numbers, with intervals, from released rows -------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +46,8 @@ class Numbers:
 
 
 def numbers(
-    estimate: Estimate, values: Any = None, *, quantiles: Sequence[float] = (0.25, 0.5, 0.75), level: float = 0.95
+    estimate: Estimate, values: npt.ArrayLike | None = None, *, quantiles: Sequence[float] = (0.25, 0.5, 0.75),
+    level: float = 0.95,
 ) -> Numbers:
     """Mean, quantiles and histogram of the useful variable; `values` are the numbers its labels stand for.
 
@@ -102,3 +112,120 @@ def _functionals(side: Marginal, weights: Floats, level: float) -> list[Figure]:
         low, high = np.clip(raw - half, 0, 1), np.clip(raw + half, 0, 1)
     ends = zip(shown, np.minimum(low, shown), np.maximum(high, shown), strict=True)
     return [Figure(*map(float, x)) for x in ends]
+
+
+# --- logistic regression on categorical columns, from an estimated table instead of rows ------------------------------
+
+
+ROUNDS = 100
+ENOUGH = 1e-10  # of the score: Newton's method has ended
+LONGEST = 20.0  # of a step in any coefficient: further is the way to infinity
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """log odds of an outcome = intercept + Σ effects of the values of categorical columns."""
+
+    outcome: str
+    value: str
+    terms: tuple[str, ...]
+    coefficients: Floats
+    covariance: Floats  # of the coefficients
+    linear: Linear = field(repr=False)
+    steps: Floats = field(repr=False)  # ∂coefficient/∂cell
+    converged: bool
+
+    def effects(self, level: float = 0.95, *, together: bool = False, odds: bool = False) -> Figures:
+        """Coefficients, or e to their power, with intervals by the delta method."""
+        z = self.linear.critical(level, together, self.steps)
+        wide = self.steps @ self.linear.widened(z) @ self.steps.T
+        half = z * np.sqrt(np.diag(wide)) if self.converged else np.full(len(self.terms), np.inf)
+        labels = tuple({"term": term} for term in self.terms)
+        b = self.coefficients
+        found = Figures("coefficient", labels, b, b - half, b + half, level, together)
+        return found.exponential("odds ratio") if odds else found
+
+    def __repr__(self) -> str:
+        return f"<Regression of {self.outcome} = {self.value}>\n{self.effects()!r}"
+
+
+def logistic(table: TableEstimate, value: str | None = None) -> Regression:
+    """The logistic regression of the table's first column (being `value`, or not) on all its other columns.
+
+    β solves Σ p(y, x) (1{y} − μ(xβ)) x = 0, the score of the model at the estimated distribution p: linear in p, so
+    that by the implicit function theorem ∂β/∂p(y, x) = H⁻¹ x (1{y} − μ) with H = Σ p μ(1 − μ) x xᵀ. Columns enter as
+    one effect for each value but the first.
+    """
+    outcome, *columns = table.columns
+    if not columns:
+        raise InputError("a regression needs one column or more to explain the outcome with.")
+    labels = [x for x in outcome.labels if x is not None]
+    if value is None and len(labels) != 2:
+        raise InputError(f"{outcome.name!r} has {len(labels)} values", next="Say which is the outcome (value=).")
+    chosen = labels[1] if value is None else value
+    code = outcome.code(chosen)
+    if not table.identified:
+        raise InputError("the table of these columns cannot be identified from the released rows.")
+    x, terms = _design(columns)
+    cells = np.arange(x.shape[0])
+    k = len(cells)
+    m = np.zeros((2 * k, table.p.size))  # outcome and not, for each combination of the other columns
+    at = np.arange(table.p.size).reshape(outcome.size, k)
+    m[cells, at[code]] = 1.0
+    for other in range(outcome.size):
+        if other != code:
+            m[k + cells, at[other]] = 1.0
+    linear = Linear.of(summed(table.inversion, m, (2 * k,)))
+    yes, no = linear.raw[:k], linear.raw[k:]
+    beta, ended = _solved(x, yes, no)
+    if not ended:
+        flat = on_simplex(linear.raw)
+        beta, _ = _solved(x, flat[:k], flat[k:])
+    mu = 1 / (1 + np.exp(-np.clip(x @ beta, -500, 500)))
+    h = (x * ((yes + no) * mu * (1 - mu))[:, None]).T @ x
+    steps = np.linalg.pinv(h) @ np.concatenate([x * (1 - mu)[:, None], -x * mu[:, None]]).T
+    covariance = steps @ linear.covariance @ steps.T
+    return Regression(outcome.name, chosen, terms, beta, covariance, linear, steps, ended)
+
+
+def _design(columns: Sequence[Column]) -> tuple[Floats, tuple[str, ...]]:
+    """[cell, term]: an intercept, and one column for each value but the first of each column."""
+    codes = np.indices([c.size for c in columns]).reshape(len(columns), -1)
+    parts, terms = [np.ones(codes.shape[1])], ["(intercept)"]
+    for i, column in enumerate(columns):
+        for j, label in enumerate(column.labels[1:], 1):
+            parts.append((codes[i] == j).astype(float))
+            terms.append(f"{column.name} = {MISSING if label is None else label}")
+    return np.stack(parts, 1), tuple(terms)
+
+
+def _solved(x: Floats, yes: Floats, no: Floats) -> tuple[Floats, bool]:
+    """Newton's method for the score; whether it ended where the information is positive definite.
+
+    Steps are halved until the log-likelihood Σ yes·log μ + no·log (1 − μ) does not fall; an unbiased table may have
+    negative cells, with which it need not be concave, and then there may be no end.
+    """
+    beta = np.zeros(x.shape[1])
+
+    def likelihood(b: Floats) -> float:
+        eta = x @ b
+        return float(-(yes * np.logaddexp(0, -eta) + no * np.logaddexp(0, eta)).sum())
+
+    for _ in range(ROUNDS):
+        mu = 1 / (1 + np.exp(-np.clip(x @ beta, -500, 500)))
+        score = x.T @ (yes * (1 - mu) - no * mu)
+        h = (x * ((yes + no) * mu * (1 - mu))[:, None]).T @ x
+        try:
+            np.linalg.cholesky(h)
+        except np.linalg.LinAlgError:
+            return beta, False
+        if np.abs(score).max() < ENOUGH:
+            return beta, True
+        step = np.linalg.solve(h, score)
+        size = 1.0
+        while size > 1e-6 and likelihood(beta + size * step) < likelihood(beta):
+            size /= 2
+        beta = beta + size * step
+        if np.abs(beta).max() > LONGEST:
+            return beta, False
+    return beta, False

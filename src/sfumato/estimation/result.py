@@ -6,15 +6,14 @@ import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.alphabet import MISSING, Alphabet, Column, Floats
 from sfumato.errors import InputError, unknown
 from sfumato.estimation.functionals import summed
-from sfumato.estimation.identifiable import Bounds, Identifiable
-from sfumato.estimation.intervals import simultaneous
+from sfumato.estimation.intervals import Bounds, Identifiable, simultaneous
 from sfumato.estimation.inversion import COVARIANCE_CELLS, Inversion, on_simplex
 from sfumato.estimation.scores import sums
 from sfumato.estimation.tables import TableEstimate
@@ -22,7 +21,11 @@ from sfumato.frames import Framed, tabled, titled
 from sfumato.mechanism import Mechanism
 
 if TYPE_CHECKING:
-    from sfumato.estimation.regression import Regression
+    import pyarrow as pa
+    from matplotlib.axes import Axes
+
+    from sfumato.estimation.numbers import Regression
+    from sfumato.frames import Record
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,8 +113,8 @@ class Estimate(Framed):
         """Covariance [x, x] of `raw`, x = s·|U| + u."""
         if self.raw.size > COVARIANCE_CELLS:
             raise InputError(
-                f"a covariance of {self.raw.size} × {self.raw.size} numbers is too large to build; "
-                "use .variance, or the marginals .secret and .useful."
+                f"a covariance of {self.raw.size} × {self.raw.size} numbers is too large to build",
+                next="Use .variance, or the marginals .secret and .useful.",
             )
         return self.inversion.covariance()
 
@@ -144,7 +147,7 @@ class Estimate(Framed):
             if name not in known:
                 raise unknown("a column of this estimate", name, known)
         if not names or len(set(names)) != len(names):
-            raise InputError(f"a table has one or more different columns, got {names}.")
+            raise InputError("a table has one or more different columns", value=names)
         shape = tuple(known[name].size for name in names)
         m = sums(self.columns, names)
         inversion = summed(self.inversion, m, shape)
@@ -162,17 +165,17 @@ class Estimate(Framed):
 
     def logistic(self, outcome: str, on: str | Sequence[str], value: str | None = None) -> Regression:
         """The logistic regression of one column's value on other columns, as if their true table were known."""
-        from sfumato.estimation.regression import logistic
+        from sfumato.estimation.numbers import logistic
 
         return logistic(self.table(outcome, *([on] if isinstance(on, str) else on)), value)
 
-    def synthesise(self, rows: int, *, seed: int | None = None) -> Any:
+    def synthesise(self, rows: int, *, seed: int | None = None) -> pa.Table:
         """Records of the original columns drawn from the estimated table, as an Arrow table that says so."""
         from sfumato.estimation.exports import synthesise
 
         return synthesise(self, rows, seed=seed)
 
-    def records(self, level: float = 0.95) -> Iterator[dict[str, Any]]:
+    def records(self, level: float = 0.95) -> Iterator[Record]:
         """One record for each cell, with the interval that holds for all of them at once."""
         low, high = (x.ravel() for x in self.interval(level))
         names = [c.name for c in self.columns]
@@ -180,7 +183,7 @@ class Estimate(Framed):
             told = {name: MISSING if label is None else label for name, label in zip(names, labels, strict=True)}
             yield {**told, "share": float(self.p.ravel()[i]), "low": float(low[i]), "high": float(high[i])}
 
-    def plot(self, *names: str, level: float = 0.95, axes: Any = None) -> Any:
+    def plot(self, *names: str, level: float = 0.95, axes: Axes | None = None) -> Axes:
         """The table of the columns named, or the whole, with its intervals; returns matplotlib's axes."""
         return self.table(*(names or [c.name for c in self.columns])).plot(level, axes)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,11 @@ from sfumato.estimation.functionals import Figures, Linear, moved, summed
 from sfumato.estimation.intervals import simultaneous
 from sfumato.estimation.inversion import Inversion
 from sfumato.frames import Framed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from sfumato.frames import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +72,13 @@ class TableEstimate(Framed):
         low, high = simultaneous(self.inversion, level, p)
         return low.reshape(self.p.shape), high.reshape(self.p.shape)
 
-    def records(self, level: float = 0.95) -> Iterator[dict[str, Any]]:
+    def records(self, level: float = 0.95) -> Iterator[Record]:
         """One record for each cell, with the interval that holds for all of them at once."""
         low, high = (x.ravel() for x in self.interval(level))
         for i, labels in enumerate(self._labels()):
             yield {**labels, "share": float(self.p.ravel()[i]), "low": float(low[i]), "high": float(high[i])}
 
-    def plot(self, level: float = 0.95, axes: Any = None) -> Any:
+    def plot(self, level: float = 0.95, axes: Axes | None = None) -> Axes:
         """Every cell with its interval; returns matplotlib's axes."""
         from sfumato.plotting import plot_shares
 
@@ -148,7 +153,9 @@ class TableEstimate(Framed):
         ∞ where a cell cannot be told from zero.
         """
         if len(self.columns) != 2:
-            raise InputError(f"odds ratios are about two columns, got {len(self.columns)}; ask table(a, b) first.")
+            raise InputError(
+                "odds ratios are about two columns", value=len(self.columns), next="Ask table(a, b) first."
+            )
         (a, b), (rows, others) = self.columns, self.p.shape
         quads = [((i, j), (0, 0), (i, 0), (0, j)) for i in range(1, rows) for j in range(1, others)]
         labels = tuple({a.name: f"{_text(a.labels[i])} : {_text(a.labels[0])}",
@@ -179,7 +186,7 @@ class TableEstimate(Framed):
         and its covariance by the delta method is D Σ Dᵀ with D = ∂d/∂p.
         """
         if len(self.columns) != 2:
-            raise InputError(f"independence is of two columns, got {len(self.columns)}; ask table(a, b) first.")
+            raise InputError("independence is of two columns", value=len(self.columns), next="Ask table(a, b) first.")
         if not self.identified:
             raise InputError("the table cannot be identified from these rows, so its independence cannot be tested.")
         from scipy.stats import chi2

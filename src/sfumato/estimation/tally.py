@@ -1,15 +1,15 @@
-"""Tally: how often each output occurs among released rows."""
+"""Tally: how often each output was released, counted from rows, answers or counts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from sfumato.alphabet import Alphabet, Floats, Ints, find_column
+from sfumato.alphabet import Alphabet, Column, Floats, Ints, find_column
 from sfumato.drawing.manifest import (
     METADATA_KEY,
     Manifest,
@@ -20,9 +20,113 @@ from sfumato.drawing.manifest import (
     told_by,
 )
 from sfumato.errors import DataError, InputError
-from sfumato.mechanism import Mechanism
+from sfumato.mechanism import Bundle, Mechanism
+from sfumato.mechanism.bundle import ANSWER, TURN
+from sfumato.mechanism.file import record_of
 from sfumato.sources import Source, open_source
 from sfumato.sources.places import whole_size
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from sfumato.sources.source import TableLike
+
+
+# --- a list of what respondents sent, as the table that a release of them would be ------------------------------------
+
+
+def are_answers(source: object) -> bool:
+    """Whether a list holds answers and not counts: counts are numbers, all the way down."""
+    return isinstance(source, (list, tuple)) and len(source) > 0 and not _numeric(source[0])
+
+
+def _numeric(x: object) -> bool:
+    if isinstance(x, (list, np.ndarray)):
+        return len(x) > 0 and all(_numeric(v) for v in x)
+    return (isinstance(x, tuple) and len(x) > 0 and all(_numeric(v) for v in x)) or (
+        isinstance(x, (int, float, np.number)) and not isinstance(x, bool)
+    )
+
+
+def table_of(answers: Sequence[object], mechanism: Mechanism | Bundle) -> pa.Table:
+    """The released table of some answers, as `respond` gives them or as dictionaries by column."""
+    if isinstance(mechanism, Bundle):
+        return _of_bundle(answers, mechanism)
+    if isinstance(answers[0], Mapping):
+        names = list(answers[0])
+        return pa.table({name: pa.array([_at(a, name, i) for i, a in enumerate(answers)]) for name in names})
+    return _KINDS[mechanism.law.meaning](answers, mechanism)
+
+
+def _at(answer: object, name: str, i: int) -> object:
+    if not isinstance(answer, Mapping) or name not in answer:
+        raise DataError(f"answer {i + 1} has no {name!r}, which the first one has.")
+    return answer[name]
+
+
+def _of_bundle(answers: Sequence[object], bundle: Bundle) -> pa.Table:
+    if bundle.turns is None:
+        return pa.table({name: pa.array([_at(a, name, i) for i, a in enumerate(answers)]) for name in bundle.names})
+    told = [a for a in answers if isinstance(a, Mapping) and len(a) == 1]
+    if len(told) < len(answers):
+        raise DataError("each answer must be a dictionary with the one part that was answered.")
+    pairs = [next(iter(a.items())) for a in told]
+    return pa.table({TURN: [name for name, _ in pairs], ANSWER: pa.array([x for _, x in pairs], pa.string())})
+
+
+def _label_columns(answers: Sequence[object], columns: Sequence[Column]) -> pa.Table:
+    """A column for each part of an answer; pairs of tuples are told flat."""
+    rows = [tuple(_flat(a)) for a in answers]
+    for i, row in enumerate(rows):
+        if len(row) != len(columns):
+            raise DataError(f"answer {i + 1} has {len(row)} value(s), but there are {len(columns)} columns.")
+    return pa.table({c.name: pa.array([row[k] for row in rows], pa.string()) for k, c in enumerate(columns)})
+
+
+def _flat(answer: object) -> Iterator[object]:
+    if isinstance(answer, (tuple, list)):
+        for x in answer:
+            yield from _flat(x)
+    else:
+        yield answer
+
+
+def _sets(answers: Sequence[object], mechanism: Mechanism) -> pa.Table:
+    """Sets of inputs as strings of zeros and ones; such strings are taken as they are."""
+    place = {mechanism.input_label(x): x for x in range(mechanism.inputs)}
+    texts = []
+    for i, answer in enumerate(answers):
+        if isinstance(answer, str) and len(answer) == len(place) and set(answer) <= {"0", "1"}:
+            texts.append(answer)
+            continue
+        if isinstance(answer, str) or not isinstance(answer, Iterable) or not all(x in place for x in answer):
+            raise DataError(f"answer {i + 1} is no set of this mechanism's labels, nor {len(place)} zeros and ones.")
+        held = {place[x] for x in answer}
+        texts.append("".join("01"[x in held] for x in range(len(place))))
+    return pa.table({"bits": texts})
+
+
+_KINDS: dict[str, Callable[[Sequence[object], Mechanism], pa.Table]] = {
+    "symbol": lambda answers, m: _label_columns(answers, [m.symbols]),
+    "useful": lambda answers, m: _label_columns(answers, m.useful.columns),
+    "cell": lambda answers, m: _label_columns(answers, [*m.secret.columns, *m.useful.columns]),
+    "subset": _sets,
+}
+
+
+def checked_answers(source: Any, mechanism: Mechanism | Bundle) -> Any:
+    """The source, as a table if it is a list of answers."""
+    if not are_answers(source):
+        return source
+    try:
+        return table_of(source, mechanism)
+    except (pa.ArrowException, TypeError):
+        raise InputError(
+            "the answers are not of one kind", next="Give what respond returned, or counts by output."
+        ) from None
+
+
+# --- how often each output occurs among released rows -----------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +138,9 @@ class Tally:
     decode: str
 
 
-def tally(source: Any, mechanism: Mechanism, *, decode: str | None = None, n: int | None = None) -> Tally:
+def tally(
+    source: TableLike | npt.ArrayLike, mechanism: Mechanism, *, decode: str | None = None, n: int | None = None
+) -> Tally:
     """Counts of a released table, or the given counts checked."""
     if isinstance(source, (list, tuple, np.ndarray)):
         return _given(source, mechanism, decode or "symbols", n)
@@ -46,7 +152,7 @@ def tally(source: Any, mechanism: Mechanism, *, decode: str | None = None, n: in
     return _counted(source, mechanism, decode or "symbols")
 
 
-def manifest_beside(source: Any) -> Manifest | Told | None:
+def manifest_beside(source: TableLike | npt.ArrayLike) -> Manifest | Told | None:
     """The manifest of a released table: in the file beside it, or in what a frame or an Arrow table carries."""
     opened = open_source(source)
     if opened.cluster is not None:
@@ -61,36 +167,36 @@ def manifest_beside(source: Any) -> Manifest | Told | None:
     size = whole_size(opened.path)
     if manifest.size is not None and size != manifest.size:
         raise InputError(
-            f"{path.name} describes a table of {manifest.size} bytes, but {opened.path.name} has {size}: it was "
-            "changed or replaced after the release. Move the manifest away and say decode= to estimate anyway."
+            f"describes a table of {manifest.size} bytes, but {opened.path.name} has {size}: it was changed or "
+            "replaced after the release", next="Move the manifest away and say decode= to estimate anyway.",
+            where=path.name,
         )
     return manifest
 
 
 def _check(manifest: Manifest | Told, mechanism: Mechanism, decode: str | None) -> None:
-    from sfumato.mechanism.file import record_of
-
     if mechanism.sealed and record_of(mechanism).checksum != manifest.mechanism:
         raise InputError(
-            "the table was released with another mechanism than this one (their checksums differ). "
-            "Load the mechanism file that was written with it."
+            "the table was released with another mechanism than this one (their checksums differ)",
+            next="Load the mechanism file that was written with it.",
         )
     if decode is not None and decode != manifest.decode:
         raise InputError(f"decode is {decode!r}, but the manifest says the rows were written as {manifest.decode!r}.")
 
 
-def _given(given: Any, mechanism: Mechanism, decode: str, n: int | None) -> Tally:
+def _given(given: npt.ArrayLike, mechanism: Mechanism, decode: str, n: int | None) -> Tally:
     try:
         counts = np.asarray(given, float).ravel()
     except (TypeError, ValueError):
         raise InputError(
-            "a list must hold the count of every output, in their order; give released rows as a table or its path."
+            "a list must hold the count of every output, in their order",
+            next="Give released rows as a table or its path.",
         ) from None
     if not np.all(np.isfinite(counts)) or np.any(counts < 0):
         raise InputError("counts must be finite numbers, zero or more.")
     if mechanism.law.meaning == "subset" and decode == "symbols":
         if n is None or counts.max(initial=0) > n:
-            raise InputError("counts of SUE or OUE are ones by bit; say how many rows there were with n=.")
+            raise InputError("counts of SUE or OUE are ones by bit", next="Say how many rows there were with n=.")
         return Tally(counts, n, decode)
     total = float(counts.sum())
     if n is not None and abs(total - n) > 0.5:
@@ -98,7 +204,7 @@ def _given(given: Any, mechanism: Mechanism, decode: str, n: int | None) -> Tall
     return Tally(counts, round(total), decode)
 
 
-def _counted(source: Any, mechanism: Mechanism, decode: str) -> Tally:
+def _counted(source: Source, mechanism: Mechanism, decode: str) -> Tally:
     """Counts of the rows of a table, batch by batch."""
     meaning = mechanism.law.meaning if decode == "symbols" else "cell" if mechanism.law.rows > 1 else "useful"
     columns, size, count = READERS[meaning](mechanism)
@@ -125,6 +231,7 @@ def _counted_there(opened: Source, columns: list[str], size: int, count: Count, 
         at = np.flatnonzero(totals)
         return pa.table({"y": np.append(at, -1), "n": np.append(totals[at], weights.sum())})
 
+    assert opened.sums is not None
     found = opened.sums(columns, part, pa.schema([("y", pa.int64()), ("n", pa.int64())]), few=few)
     at, n = (np.asarray(found.column(name)) for name in ("y", "n"))
     totals = np.zeros(size)
@@ -137,7 +244,7 @@ def _labels(*alphabets: Alphabet) -> Reader:
     columns = [replace(c, cuts=None, other=None) for alphabet in alphabets for c in alphabet.columns]
     written = Alphabet.of(*columns)
 
-    def count(batch: Any, first_row: int, weights: Ints | None) -> Ints:
+    def count(batch: pa.RecordBatch, first_row: int, weights: Ints | None) -> Ints:
         codes = written.encode(batch, first_row=first_row)
         if weights is None:
             return np.bincount(codes, minlength=written.size)
@@ -163,7 +270,7 @@ def _symbols(mechanism: Mechanism) -> Reader:
 def _bits(mechanism: Mechanism) -> Reader:
     width = mechanism.inputs
 
-    def count(batch: Any, first_row: int, weights: Ints | None) -> Ints:
+    def count(batch: pa.RecordBatch, first_row: int, weights: Ints | None) -> Ints:
         values = batch.column("bits")
         values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
         text = "".join(x or "" for x in values.to_pylist()).encode()

@@ -1,21 +1,141 @@
-"""A reserved place in a ledger, while the release is under way."""
+"""Booking: a release is reserved, and settled by the evidence of what became of it."""
 
 from __future__ import annotations
 
 import datetime
+import enum
 import math
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from sfumato.decimals import SHORT, level, near
+from sfumato.drawing.manifest import manifest_path, read_manifest
 from sfumato.errors import OutputError, SfumatoError
-from sfumato.ledgers.entries import DELIVERED, VOID, Entry
-from sfumato.ledgers.evidence import Evidence, evidence
-from sfumato.ledgers.store import connected, writing
+from sfumato.ledgers.entries import DELIVERED, VOID, Entry, connected, writing
 from sfumato.releasing.ledger_place import Memo
+from sfumato.sources import Place, located
+from sfumato.sources.places import whole_size
+
+if TYPE_CHECKING:
+    from sfumato.frames import Record
+    from sfumato.sources.places import Where
+
+
+# --- what lies on the disk of a release that did not say how it ended -------------------------------------------------
+
+
+class Evidence(enum.Enum):
+    """What can be told."""
+
+    NEVER = "it was stopped before its files could get their names"
+    DELIVERED = "the table and the manifest of this release are there"
+    UNKNOWN = "everything was written, but the table and its manifest are not there (not named in time, or moved away)"
+    MEMORY = "everything was drawn for a program, which may have received it"
+
+
+def evidence(entry: Entry) -> Evidence:
+    """A release commits that it is ready before the first file gets its name, and the table gets its name last; its
+    manifest bears the entry's random token. So nothing of one that was not ready is there, and a table beside the
+    manifest with the token, of the size that the manifest says, is the release."""
+    if not entry.ready:
+        return Evidence.NEVER
+    if entry.target is None:
+        return Evidence.MEMORY
+    try:
+        table = located(entry.target)
+        manifest = read_manifest(manifest_path(table))
+        whole = table.exists() and manifest.size in (None, whole_size(table))
+    except (SfumatoError, OSError):
+        return Evidence.UNKNOWN
+    return Evidence.DELIVERED if manifest.entry == entry.token and whole else Evidence.UNKNOWN
+
+
+def named(target: Where | str | os.PathLike[str] | None) -> str | None:
+    """How the ledger writes down where a release goes: a whole path, or the address in a store."""
+    if target is None:
+        return None
+    where = located(target)
+    return str(where) if isinstance(where, Place) else os.path.abspath(where)
+
+
+# --- which releases count, and which of them are known to have had the same values of the same people -----------------
+
+
+def counted(entries: Sequence[Entry]) -> list[Entry]:
+    """Those that count: not the void ones, and remembered answers once, whoever of their releases came through.
+
+    A repeat without marks of its people was entered on the word of its values alone, and counts as any other.
+    """
+    seen: set[int] = set()
+    out = []
+    for entry in entries:
+        root = entry.id if entry.repeats is None or entry.who is None else entry.repeats
+        if entry.state != VOID and root not in seen:
+            seen.add(root)
+            out.append(entry)
+    return out
+
+
+@dataclass(slots=True, eq=False)
+class _Group:
+    """Releases of one state of the values: every fingerprint that a column had in it."""
+    entries: list[Entry]
+    marks: dict[str, set[str]]
+
+    @classmethod
+    def of(cls, entries: list[Entry]) -> _Group:
+        marks: dict[str, set[str]] = {}
+        for entry in entries:
+            for column, mark in _known(entry).items():
+                marks.setdefault(column, set()).add(mark)
+        return cls(entries, marks)
+
+    def holds(self, entry: Entry) -> bool:
+        """Every column that the entry read was seen in this state, as it was then."""
+        own = _known(entry)
+        return bool(own) and all(mark in self.marks.get(column, ()) for column, mark in own.items())
+
+    def within(self, entry: Entry) -> bool:
+        """Every column that was read in this state was seen by the entry, as it was."""
+        own, known = _known(entry), all(_known(e) for e in self.entries)
+        return known and all(marks == {own.get(column)} for column, marks in self.marks.items())
+
+
+def same_inputs(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """Entries in groups within which the values that went in are known to be the same.
+
+    Known means: it was declared, or one release of the group read all columns of the others, and each of theirs has
+    the fingerprint that it had then. Fingerprints tell only when they are bound to a column of persons: of codes in
+    row order alone, a sorted table has the same ones after people have changed places. Sharing one column is not
+    enough either: others that two releases read at different times may have changed together with the secret.
+    """
+    groups: list[_Group] = []
+    for entry in entries:
+        if entry.same_values:
+            groups = [_Group.of([*(e for group in groups for e in group.entries), entry])]
+            continue
+        inside = [g for g in groups if g.within(entry)]
+        outside = next((g for g in groups if not inside and g.holds(entry)), None)
+        if outside is not None:
+            outside.entries.append(entry)
+            continue
+        joined = _Group.of([*(e for g in inside for e in g.entries), entry])
+        groups = [*(g for g in groups if g not in inside), joined]
+    return [group.entries for group in groups]
+
+
+def _known(entry: Entry) -> dict[str, str]:
+    """The fingerprints of an entry as far as they are about persons, under the key that made them."""
+    if entry.fingerprints is None or entry.who is None:
+        return {}
+    return {column: f"{entry.key} {mark}" for column, mark in entry.fingerprints.items()}
+
+
+# --- a reserved place in a ledger, while the release is under way -----------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -31,7 +151,7 @@ class Reserved:
         return self.entry.token
 
     @property
-    def account(self) -> dict[str, Any]:
+    def account(self) -> Record:
         e = self.entry
         return {
             "ledger": str(self.path), "release": e.id, "people": e.people, "notion": e.notion, "composed": e.composed,
@@ -64,7 +184,7 @@ class Reserved:
         except SfumatoError as error:
             raise OutputError(
                 f"the rows were released, but the ledger could not be told: {error} Release {self.entry.id} stays "
-                "reserved, and counts; settle it as delivered."
+                "reserved, and counts", next="Settle it as delivered.",
             ) from None
 
     def _set(self, **values: Any) -> None:

@@ -9,7 +9,7 @@ import secrets
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,20 +19,34 @@ from sfumato.composing import total_levels
 from sfumato.decimals import SHORT, near
 from sfumato.decimals import level as limit
 from sfumato.errors import BudgetError, InputError, checked_epsilon
-from sfumato.ledgers.booking import Reserved
-from sfumato.ledgers.entries import DELIVERED, RESERVED, VOID, Entry
-from sfumato.ledgers.evidence import Evidence, counted, evidence, named, same_inputs
+from sfumato.ledgers.booking import Evidence, Reserved, counted, evidence, named, same_inputs
+from sfumato.ledgers.entries import (
+    CHANGED,
+    DELIVERED,
+    REMARKS,
+    RESERVED,
+    VOID,
+    Entry,
+    accounts,
+    connected,
+    entries_in,
+    entry_in,
+    insert,
+    writing,
+)
 from sfumato.ledgers.memory import check_declared, key_name, made_key, repeats
 from sfumato.ledgers.persons import Persons, account, seen, tidy
-from sfumato.ledgers.store import accounts, connected, entries_in, entry_in, insert, writing
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle_file import any_record, made_of
-from sfumato.mechanism.memory import memory_key
+from sfumato.mechanism.records_of_people import memory_key
 from sfumato.processes import may_be_running, this_process
 from sfumato.releasing.ledger_place import Memo
 
+if TYPE_CHECKING:
+    from sfumato.releasing.flow import Flow
+    from sfumato.sources.places import Where
+
 NOTIONS = ("rldp", "lip", "ldp", "srlip", "pml")
-CHANGED = "the answers are remembered and values may have changed, so that a changed answer shows the change"
 
 
 class Ledger:
@@ -78,13 +92,15 @@ class Ledger:
             return drawn_for(_mechanism(connection, mark) for mark in marks)[1]
 
     def booking(
-        self, flow: Any, target: Any, *, people: str | None, budget: float | None = None,
-        same_values: bool = False, memoise: str | None = None, person: str | None = None,
+        self, flow: Flow, target: Where | str | os.PathLike[str] | None, *, people: str | None,
+        budget: float | None = None, same_values: bool = False, memoise: str | None = None, person: str | None = None,
     ) -> Reserved:
         """Reserve a place for a release, or refuse it with what is left."""
         people = tidy(people or "")
         if flow.stream.seeded:
-            raise InputError("a seeded release is not for release, so it has no place in a ledger. Leave out the seed.")
+            raise InputError(
+                "a seeded release is not for release, so it has no place in a ledger", next="Leave out the seed."
+            )
         if memoise is not None and person not in (None, memoise):
             raise InputError(f"answers are remembered by {memoise!r}: people are told apart by it, not by {person!r}.")
         key, checksum = made_key(self.path), any_record(flow.mechanism).checksum
@@ -133,14 +149,14 @@ class Ledger:
             running = may_be_running(entry.process)
             if running:
                 process = entry.process.split(":")[-2]
-                raise InputError(f"release {number} is still under way, in process {process}. Wait for it.")
+                raise InputError(f"release {number} is still under way, in process {process}", next="Wait for it.")
             found = evidence(entry)
             if delivered is None:
                 delivered = _told(entry, found, running)
             elif not delivered and found is Evidence.DELIVERED:
                 raise InputError(f"release {number} cannot be void: {entry.target} and its manifest are there.")
             state, told = (DELIVERED if delivered else VOID), f"settled afterwards; on the disk: {found.value}"
-            note = told if entry.note is None else f"{entry.note}; {told}"
+            note = told if entry.note is None else f"{entry.note}{REMARKS}{told}"
             connection.execute(
                 "UPDATE releases SET state = ?, settled_at = ?, note = ? WHERE id = ?", (state, _now(), note, number)
             )
@@ -153,8 +169,8 @@ def _told(entry: Entry, found: Evidence, running: bool | None) -> bool:
     if found is Evidence.NEVER and running is False:
         return False
     raise InputError(
-        f"what became of release {entry.id} cannot be told from here: {found.value}. If nobody can have received it, "
-        "settle it as void (--void), else as delivered (--delivered)."
+        f"what became of release {entry.id} cannot be told from here: {found.value}",
+        next="If nobody can have received it, settle it as void (--void), else as delivered (--delivered).",
     )
 
 
@@ -169,7 +185,7 @@ def _priced(connection: sqlite3.Connection, entry: Entry, persons: Persons | Non
     if entry.memoised and persons is not None:
         root, changed = repeats(connection, before, entry, persons)
         entry = replace(entry, repeats=root)
-    if changed or any((e.note or "").startswith(CHANGED) for e in live):
+    if changed or any(e.changed for e in live):
         level, note = math.inf, CHANGED
     else:
         again = entry.repeats is not None
@@ -177,13 +193,12 @@ def _priced(connection: sqlite3.Connection, entry: Entry, persons: Persons | Non
         level, note = _level(connection, asked[0], entry.notion, asked[1]), None
     if entry.budget is not None and level > entry.budget and entry.repeats is None:
         declared = _level(connection, [*live, replace(entry, same_values=True)], entry.notion, math.inf)
-        raise BudgetError(_refusal(entry, live, level, note, helps=declared <= entry.budget))
+        raise _refusal(entry, live, level, note, helps=declared <= entry.budget)
     return replace(entry, composed=level, note=note)
 
 
-def _refusal(entry: Entry, live: list[Entry], level: float, note: str | None, *, helps: bool) -> str:
+def _refusal(entry: Entry, live: list[Entry], level: float, note: str | None, *, helps: bool) -> BudgetError:
     """Why a release is refused, and what would help: the same values for earlier ones only where that is enough."""
-    total = limit(level)
     open_ = [str(e.id) for e in live if e.state == RESERVED]
     hint = f" Reserved and not settled: {', '.join(open_)} (sfumato ledger settle)." if open_ else ""
     if note is not None:
@@ -194,9 +209,9 @@ def _refusal(entry: Entry, live: list[Entry], level: float, note: str | None, *,
             "that tells people apart (--person COL) in every release, so that the ledger can see whether they have, or "
             f"say that those of people in both are unchanged (--same-values).{hint}"
         )
-    return (
+    return BudgetError(
         f"the budget of {entry.people!r} is {near(entry.budget or 0.0, SHORT)} ({entry.notion.upper()}), and with this "
-        f"release the {len(live) + 1} that count would allow {total}. Nothing was released.{hint}"
+        f"release the {len(live) + 1} that count would allow {limit(level)}", next=f"Nothing was released.{hint}",
     )
 
 

@@ -13,9 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from sfumato.errors import FileFormatError, InputError, OutputError
-from sfumato.ledgers.entries import VOID, Entry
+from sfumato.ledgers.entries import VOID, Entry, marks_in
 from sfumato.ledgers.persons import Marks, Persons
-from sfumato.ledgers.store import marks_in
 
 # --- the ledger's key: random bytes in a file of its own, without which fingerprints say nothing ----------------------
 # A fingerprint is HMAC-SHA-256 of a column under this key. Whoever has the ledger alone sees which releases had the
@@ -57,7 +56,7 @@ def read_key(ledger: Path) -> bytes:
     except OSError as error:
         raise InputError(f"the key {path} of the ledger could not be read: {error.strerror}.") from None
     if len(key) != LENGTH:
-        raise FileFormatError(f"{path} is not the key of a ledger: it has {len(key)} bytes, not {LENGTH}.")
+        raise FileFormatError(f"is not the key of a ledger: it has {len(key)} bytes, not {LENGTH}", where=path)
     return key
 
 

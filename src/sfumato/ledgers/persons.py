@@ -7,7 +7,7 @@ import hmac
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.alphabet import Column, find_column
-from sfumato.errors import DataError, InputError
+from sfumato.errors import At, DataError, InputError
 from sfumato.releasing.ledger_place import names_of
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import Array, Ints
+    from sfumato.releasing.flow import Flow
 
 # --- spellings that nobody can tell apart are one account, and letters that only look alike are refused ---------------
 # Two accounts have two budgets, so a name that looks like another one would be a second budget for the same people.
@@ -34,7 +38,7 @@ def tidy(name: str) -> str:
     """
     steering = [c for c in name if unicodedata.category(c) == "Cc" and not c.isspace()]
     if steering:
-        raise InputError(f"the name of people has a control character (U+{ord(steering[0]):04X}); leave it out.")
+        raise InputError(f"the name of people has a control character (U+{ord(steering[0]):04X})", next="Leave it out.")
     seen = "".join(c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")
     out = unicodedata.normalize("NFKC", " ".join(seen.split()))
     if not out:
@@ -65,9 +69,9 @@ def account(name: str, known: Iterable[str]) -> str:
     for other in known:
         if _drawn(other) == _drawn(own):
             raise InputError(
-                f"the name {own!a} looks like {other!r} ({other!a}), which the ledger knows, and is spelled "
-                f"with other letters. Say --people {other!r} if they are the same people, or choose a name that "
-                "cannot be mistaken."
+                f"the name {own!a} looks like {other!r} ({other!a}), which the ledger knows, and is spelled with "
+                "other letters",
+                next=f"Say --people {other!r} if they are the same people, or choose a name that cannot be mistaken.",
             )
     return own
 
@@ -105,7 +109,7 @@ class Seen:
     persons: Persons | None = None
 
 
-def seen(key: bytes, flow: Any, person: str | None = None, *, checksum: str | None = None) -> Seen:
+def seen(key: bytes, flow: Flow, person: str | None = None, *, checksum: str | None = None) -> Seen:
     """The keyed fingerprint of every column that a release reads, in one pass; of persons too, if a column names them.
 
     Columns are known by the mechanism's names, and fingerprints are of codes, so that the same values in CSV and in
@@ -116,7 +120,7 @@ def seen(key: bytes, flow: Any, person: str | None = None, *, checksum: str | No
         if person is not None:
             raise InputError(
                 f"people can be told apart by {person!r} only in rows that can be read twice, in files and frames of "
-                f"this machine; {flow.source.name} cannot. Write it to a file first."
+                f"this machine; {flow.source.name} cannot", next="Write it to a file first.",
             )
         return Seen()
     m = flow.mechanism
@@ -128,7 +132,7 @@ def seen(key: bytes, flow: Any, person: str | None = None, *, checksum: str | No
     return _bound(key, columns, person, names, codes, checksum)
 
 
-def _unbound(key: bytes, flow: Any, columns: list[Column]) -> dict[str, str]:
+def _unbound(key: bytes, flow: Flow, columns: list[Column]) -> dict[str, str]:
     """Of codes in row order: equal tables have equal ones, and so may others."""
     made = {c.name: hmac.new(key, repr((c.name, c.labels)).encode(), hashlib.sha256) for c in columns}
     row = 0
@@ -140,10 +144,10 @@ def _unbound(key: bytes, flow: Any, columns: list[Column]) -> dict[str, str]:
     return {name: mac.hexdigest() for name, mac in made.items()}
 
 
-def _read(flow: Any, columns: list[Column], person: str) -> tuple[Any, dict[str, Any]]:
+def _read(flow: Flow, columns: list[Column], person: str) -> tuple[pa.Array, dict[str, Array]]:
     """The names of people and the codes of every column, in the order of the names."""
-    parts: list[Any] = []
-    codes: dict[str, list[Any]] = {c.name: [] for c in columns}
+    parts: list[pa.Array] = []
+    codes: dict[str, list[Array]] = {c.name: [] for c in columns}
     row, also = 0, () if person in flow.coded.values() else (person,)
     for batch in flow.source.batches(list(flow.coded.values()), also):
         parts.append(names_of(batch.column(person), person, row).cast(pa.large_string()))
@@ -156,20 +160,20 @@ def _read(flow: Any, columns: list[Column], person: str) -> tuple[Any, dict[str,
     return names.take(pa.array(order)), {name: np.concatenate(own)[order] for name, own in codes.items()}
 
 
-def _check_once(names: Any, order: Any, column: str) -> None:
+def _check_once(names: pa.Array, order: Ints, column: str) -> None:
     """Two rows of one name would get one answer when their values are equal, and so show whether they are."""
     ranked = names.take(pa.array(order))
     twice = np.flatnonzero(np.asarray(pc.equal(ranked.slice(1), ranked.slice(0, len(ranked) - 1))))
     if len(twice):
         row = int(max(order[twice[0]], order[twice[0] + 1])) + 1
         raise DataError(
-            f"column {column!r}, row {row}: it names somebody a second time, so that it does not tell people apart. "
-            "Give a column with another value in every row."
+            "it names somebody a second time, so that it does not tell people apart",
+            next="Give a column with another value in every row.", where=At(column, row=row),
         )
 
 
 def _bound(
-    key: bytes, columns: list[Column], person: str, names: Any, codes: dict[str, Any], checksum: str | None
+    key: bytes, columns: list[Column], person: str, names: pa.Array, codes: dict[str, Array], checksum: str | None
 ) -> Seen:
     ids = [name.encode() for name in names.to_pylist()]
     who = hmac.new(key, b"sfumato persons " + repr(person).encode(), hashlib.sha256)

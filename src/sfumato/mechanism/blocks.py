@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,9 @@ from sfumato.mechanism.law import (
     scale,
 )
 
+if TYPE_CHECKING:
+    from sfumato.mechanism.law import Weight
+
 BLOCK_BITS = 62
 MOST_BLOCKS = 20_000
 LISTED = 40_000_000  # weights [y, s, u] that are written out to be compared
@@ -40,7 +43,7 @@ def incidence(useful: int, order: int) -> npt.NDArray[np.bool_]:
     treated otherwise than another (projective geometry response: Feldman, Nelson, Nguyen, Talwar 2022).
     """
     if order not in ORDERS:
-        raise InputError(f"the order of blocks must be one of {', '.join(map(str, ORDERS))}, got {order!r}.")
+        raise InputError(f"the order of blocks must be one of {', '.join(map(str, ORDERS))}", value=order)
     size = 2
     while (order**size - 1) // (order - 1) < useful:
         size += 1
@@ -68,9 +71,9 @@ class Blocks:
     rows: int
     useful: int
     order: int
-    inside: Any
-    outside: Any
-    other: Any
+    inside: Weight
+    outside: Weight
+    other: Weight
     bits: int | None = None
     kind: ClassVar[str] = "blocks"
     words: ClassVar[int] = 1
@@ -103,7 +106,7 @@ class Blocks:
         if self.outputs * self.rows * self.useful > LISTED:
             raise InputError(f"{self.outputs:,} outputs of {self.rows * self.useful:,} inputs are too many to compare.")
         kind = np.float64 if self.bits is None else np.int64
-        own = np.where(incidence(self.useful, self.order), self.inside, self.outside).astype(kind)
+        own = np.asarray(np.where(incidence(self.useful, self.order), self.inside, self.outside), kind)
         out = np.full((self.rows, self.blocks, self.rows, self.useful), self.other, kind)
         for s in range(self.rows):
             out[s, :, s] = own
@@ -118,7 +121,7 @@ class Blocks:
     def contrasts(self) -> list[Contrast]:
         return [Rows(self.listed)]
 
-    def input_extremes(self) -> tuple[Any, Any, int]:
+    def input_extremes(self) -> tuple[Weight, Weight, int]:
         used = [self.outside, *([self.inside] if self.copies[0] else []), *([self.other] if self.rows > 1 else [])]
         return max(used), min(used), 0
 

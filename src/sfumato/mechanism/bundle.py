@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,10 @@ from sfumato.alphabet import Alphabet, Column
 from sfumato.errors import InputError, checked_epsilon, unknown
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato.mechanism.records_of_people import joint_code, record_codes
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import Ints, Label
+    from sfumato.mechanism.law import Words
 
 TURN, ANSWER = "part", "answer"  # columns of a table in which each row answers one part
 TURN_BITS = 62  # the weights of turns sum to 2^62
@@ -94,7 +98,7 @@ class Bundle:
             if part.reads == "both" and part.secret != self.secret:
                 raise InputError(f"part {part_name(part)!r} reads another secret than the bundle's.")
         if len(set(self.names)) != len(self.names):
-            raise InputError("two parts read the same columns; merge them into one.")
+            raise InputError("two parts read the same columns", next="Merge them into one.")
         useful = [name for part in self.parts for name in part.useful.names]
         if self.turns is None and len(set(useful)) != len(useful):
             raise InputError("a column is read by two parts, which is possible only when parts are answered in turn.")
@@ -172,7 +176,7 @@ class Bundle:
         """The columns that make up a part's input code."""
         return (*(self.secret.columns if part.reads == "both" else ()), *part.useful.columns)
 
-    def drawn_turns(self, words: Any) -> Any:
+    def drawn_turns(self, words: Words) -> Ints:
         """The part each row answers, from a random word each; exact in distribution."""
         assert self.turns is not None
         ends = np.cumsum(np.array(self.turns, np.uint64))
@@ -184,7 +188,7 @@ class Bundle:
         found, alone = record_codes(tuple(columns.values()), values, named)
         n = len(next(iter(found.values())))
         turns = None if self.turns is None else self.drawn_turns(np.frombuffer(os.urandom(8 * n), np.uint64))
-        out: list[dict[str, Any]] = [{} for _ in range(n)]
+        out: list[dict[str, Label]] = [{} for _ in range(n)]
         for i, part in enumerate(self.parts):
             at = np.arange(n) if turns is None else np.flatnonzero(turns == i)
             codes = joint_code([(found[c.name][at], c.size) for c in self.reading(part)])
@@ -210,7 +214,7 @@ def part_name(part: Mechanism) -> str:
     return "+".join((*(part.secret.names if part.reads == "both" else ()), *part.useful.names))
 
 
-def answer_labels(part: Mechanism) -> tuple[Any, ...]:
+def answer_labels(part: Mechanism) -> tuple[Label, ...]:
     """Every output as it is written in a table: a label (None: missing), labels joined by ' · ', or a symbol.
 
     Symbols also where labels would not tell outputs apart.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,6 +22,9 @@ from sfumato.mechanism.file import (
 )
 from sfumato.mechanism.file import record_of as part_record
 from sfumato.mechanism.mechanism import Mechanism
+
+if TYPE_CHECKING:
+    from sfumato.sources.places import Place
 
 FORMAT, VERSION = "sfumato/bundle", 1
 
@@ -77,26 +81,26 @@ def bundle_of(record: BundleRecord) -> Bundle:
     return Bundle(tuple(map(mechanism_of, record.parts)), _alphabet(record.secret), turns, promise, record.source)
 
 
-def decoded(data: bytes, path: Any) -> Bundle:
+def decoded(data: bytes, path: str | os.PathLike[str] | Place) -> Bundle:
     """The bundle in the bytes of a file, after format, checksums and weights were checked."""
     where = str(path)
     try:
         record = msgspec.json.decode(data, type=BundleRecord)
     except msgspec.DecodeError as error:
-        raise FileFormatError(f"{where} is not a bundle file: {error}.") from None
+        raise FileFormatError(f"is not a bundle file: {error}", where=where) from None
     if record.version != VERSION:
         raise FileFormatError(
-            f"{where} has format {record.format!r} version {record.version}; this version of sfumato reads version "
-            f"{VERSION}."
+            f"has format {record.format!r} version {record.version}; this version of sfumato reads version {VERSION}",
+            where=where,
         )
     if record.checksum != checksum(record):
         raise FileFormatError(
-            f"{where} was changed after it was written: the checksum does not match. "
-            "Ask its author for the original; do not release with this one."
+            "was changed after it was written: the checksum does not match",
+            next="Ask its author for the original; do not release with this one.", where=where,
         )
     try:
         return bundle_of(record)
     except FileFormatError as error:
         raise FileFormatError(f"{where}: {error}") from None
     except (SfumatoError, ValueError, OverflowError) as error:
-        raise FileFormatError(f"{where} does not describe a bundle: {error}") from None
+        raise FileFormatError(f"does not describe a bundle: {error}", where=where) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from sfumato.mechanism.law import (
     stacked,
 )
 
+if TYPE_CHECKING:
+    from sfumato.mechanism.law import Weight
+
 CELL_BITS = 62
 
 
@@ -37,10 +40,10 @@ class Cells:
 
     rows: int
     useful: int
-    truth: Any
-    same_secret: Any
-    same_useful: Any
-    neither: Any
+    truth: Weight
+    same_secret: Weight
+    same_useful: Weight
+    neither: Weight
     bits: int | None = None
     kind: ClassVar[str] = "cells"
     words: ClassVar[int] = 1
@@ -52,7 +55,7 @@ class Cells:
             raise InputError("the weights of a cell response must not be negative and must sum to the total.")
 
     @property
-    def four(self) -> tuple[Any, Any, Any, Any]:
+    def four(self) -> tuple[Weight, Weight, Weight, Weight]:
         return self.truth, self.same_secret, self.same_useful, self.neither
 
     @property
@@ -83,7 +86,7 @@ class Cells:
         third: list[Contrast] = [Spikes(*others, *others)] if self.rows > 2 else []
         return [Spikes(*own, *others), Spikes(*others, *own), *third]
 
-    def input_extremes(self) -> tuple[Any, Any, int]:
+    def input_extremes(self) -> tuple[Weight, Weight, int]:
         used = [w for w, k in zip(self.four, self.copies, strict=True) if k]
         return max(used), min(used), 0
 
@@ -96,7 +99,7 @@ class Cells:
         if self.rows == 1:
             return own[seen].max(0), own[seen].min(0), ps @ own, y
         mean = (ps @ others)[None, :] + ps[:, None] * (own - others)
-        top, bottom = _without_each(others, seen, np.max), _without_each(others, seen, np.min)
+        top, bottom = _without_each(others, seen, largest=True), _without_each(others, seen, largest=False)
         here = np.zeros(len(ps), bool)
         here[seen] = True
         top = np.where(here[:, None], np.maximum(own, top), top)
@@ -126,7 +129,7 @@ class Cells:
             left &= ~here
         return out
 
-    def segments(self) -> list[tuple[int, int, int, Any]]:
+    def segments(self) -> list[tuple[int, int, int, Weight]]:
         """The word's range cut into runs: (start, stop, words an output takes, how the index becomes an output)."""
         k, rows = self.useful, self.rows
         out, start = [], 0
@@ -147,10 +150,9 @@ class Cells:
         return stacked(self)
 
 
-def _without_each(table: Floats, seen: Ints, extreme: Any) -> Floats:
+def _without_each(table: Floats, seen: Ints, *, largest: bool) -> Floats:
     """For each s the extreme over the other secrets that occur; where there is none, the value itself."""
     best = np.full(table.shape, np.nan)
-    largest = extreme is np.max
     part = table[seen]
     order = np.argsort(-part if largest else part, axis=0, kind="stable")
     first = order[0]

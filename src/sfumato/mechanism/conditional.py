@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from sfumato.mechanism.law import (
     worst_row,
 )
 from sfumato.mechanism.table import whole_weights
+
+if TYPE_CHECKING:
+    from sfumato.mechanism.law import Weight
 
 CONDITIONAL_BITS = 62
 
@@ -75,7 +78,7 @@ class Conditional:
         peak = self.base + self.keep[:, None]
         return [Spikes(self.base, peak, self.base, peak)]
 
-    def input_extremes(self) -> tuple[Any, Any, int]:
+    def input_extremes(self) -> tuple[Weight, Weight, int]:
         peak = self.base + self.keep[:, None]
         tops = np.maximum(peak.max(0), self.base.max(0))
         bottoms = self.base.min(0) if self.useful > 1 else peak.min(0)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.mechanism.law import Contrast, Law, Weights, Words, check_bits, mask, scale, stacked
+
+if TYPE_CHECKING:
+    from sfumato.mechanism.law import Weight
 
 CONSTANT_BITS = 62
 
@@ -43,7 +46,7 @@ class Constant:
         return int(share), int(extra)
 
     def row(self, y: int) -> Weights:
-        weight: Any = 1 / self.outputs
+        weight: Weight = 1 / self.outputs
         if self.bits is not None:
             share, extra = self.edges
             weight = share + (y < extra)
@@ -52,7 +55,7 @@ class Constant:
     def contrasts(self) -> list[Contrast]:
         return []
 
-    def input_extremes(self) -> tuple[Any, Any, int]:
+    def input_extremes(self) -> tuple[Weight, Weight, int]:
         return 1, 1, 0
 
     def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:

@@ -59,9 +59,9 @@ def read_counts(path: str | os.PathLike[str]) -> CountsRecord:
     except OSError as error:
         raise InputError(f"the noisy counts {path} could not be read: {error.strerror}.") from None
     except msgspec.DecodeError as error:
-        raise FileFormatError(f"{path} is not a file of noisy counts: {error}.") from None
+        raise FileFormatError(f"is not a file of noisy counts: {error}", where=path) from None
     if record.format != FORMAT or record.version != VERSION or record.checksum != checksum(record):
-        raise FileFormatError(f"{path} is of another version, or was changed after it was written.")
+        raise FileFormatError("is of another version, or was changed after it was written", where=path)
     return record
 
 
@@ -74,4 +74,4 @@ def counts_of(record: CountsRecord, path: str | os.PathLike[str]) -> Joint:
     except FileFormatError:
         raise
     except (SfumatoError, ValueError, OverflowError) as error:
-        raise FileFormatError(f"{path} does not describe noisy counts: {error}") from None
+        raise FileFormatError(f"does not describe noisy counts: {error}", where=path) from None

@@ -9,19 +9,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from sfumato.alphabet import Alphabet, Column
 from sfumato.atomic import as_output_error, check_target, drafts
-from sfumato.errors import FileFormatError, InputError, SfumatoError
+from sfumato.errors import At, FileFormatError, InputError, SfumatoError
 from sfumato.joint import Joint, Noise
 from sfumato.mechanism.file_records import ClaimRecord, LawRecord, claim_of, claim_record, law_of, law_record
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato_kernel import admitted, reading
 
 if TYPE_CHECKING:
+    from sfumato.mechanism import Bundle
     from sfumato.sources.places import Place
 
 MANIFEST = "sfumato/manifest"
@@ -79,7 +80,7 @@ class MechanismRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=
     checksum: str = ""
 
 
-def checksum(record: Any) -> str:
+def checksum(record: msgspec.Struct) -> str:
     """SHA-256 over the document with an empty checksum, keys in file order."""
     bare = msgspec.structs.replace(record, checksum="")
     return "sha256:" + hashlib.sha256(msgspec.json.encode(bare)).hexdigest()
@@ -93,7 +94,9 @@ def _column(c: Column) -> ColumnRecord:
     for i, label in enumerate((c.name, *c.labels)):
         if label is not None and reading.CONTROL.search(label):
             what = "its name" if i == 0 else f"label {i}"
-            raise InputError(f"column {c.name!r}: {what} holds control characters, which no file may. Clean it first.")
+            raise InputError(
+                f"has control characters in {what}, which no file may hold", next="Clean it first.", where=At(c.name)
+            )
     return ColumnRecord(c.name, list(c.labels), c.other, None if c.cuts is None else list(c.cuts), c.dtype)
 
 
@@ -108,7 +111,9 @@ def _column_of(c: ColumnRecord) -> Column:
 def record_of(mechanism: Mechanism) -> MechanismRecord:
     """The file's content for a sealed mechanism."""
     if not mechanism.sealed:
-        raise InputError("only a sealed mechanism can be saved: its weights must be integers. Call sf.seal first.")
+        raise InputError(
+            "only a sealed mechanism can be saved: its weights must be integers", next="Call sf.seal first."
+        )
     claim, joint = mechanism.claim, mechanism.joint
     if joint is None and claim is not None and claim.within is not None:
         joint = claim.within.joint
@@ -192,7 +197,7 @@ class _Head(msgspec.Struct):
     format: str
 
 
-def load(path: str | os.PathLike[str] | Place) -> Any:
+def load(path: str | os.PathLike[str] | Place) -> Mechanism | Bundle:
     """The mechanism (or the bundle of mechanisms) in a file, after its format, checksum and weights were checked."""
     try:
         data = _content(path)
@@ -207,8 +212,8 @@ def load(path: str | os.PathLike[str] | Place) -> Any:
     if kind == MANIFEST:
         beside = re.sub(r"\.manifest\.json$", ".mechanism.json", str(path))
         raise FileFormatError(
-            f"{path} is the manifest of a release and promises nothing: the mechanism that drew the rows does, which "
-            f"lies beside them{f' as {beside}' if beside != str(path) else ''}."
+            "is the manifest of a release and promises nothing: the mechanism that drew the rows does",
+            next=f"It lies beside them{f' as {beside}' if beside != str(path) else ''}.", where=path,
         )
     from sfumato.mechanism import bundle_file
 
@@ -219,25 +224,27 @@ def load(path: str | os.PathLike[str] | Place) -> Any:
 
 
 @contextmanager
-def _as_format_error(path: Any) -> Iterator[None]:
+def _as_format_error(path: str | os.PathLike[str] | Place) -> Iterator[None]:
     """What the kernel does not take for a mechanism is none; a claim that does not hold may be looked at."""
     try:
         yield
     except reading.Malformed as error:
-        raise FileFormatError(f"{path} is not a mechanism file: {error}.") from None
+        raise FileFormatError(f"is not a mechanism file: {error}", where=path) from None
     except reading.Refused:
         pass
 
 
-def known(mechanism: Any) -> Any:
+def known(mechanism: object) -> Mechanism | Bundle:
     """A mechanism or bundle, from itself, from a design that has one, or from the path of its file."""
     if isinstance(mechanism, (str, os.PathLike)):
         return load(mechanism)
+    from sfumato.mechanism.bundle import Bundle
+
     found = getattr(mechanism, "mechanism", getattr(mechanism, "bundle", mechanism))
-    if not hasattr(found, "claim"):
+    if not isinstance(found, (Mechanism, Bundle)):
         raise InputError(
-            f"a mechanism was expected, or the path of its file, got a {type(mechanism).__name__}. The table comes "
-            "first, then the mechanism."
+            f"a mechanism was expected, or the path of its file, got a {type(mechanism).__name__}",
+            next="The table comes first, then the mechanism.",
         )
     return found
 
@@ -246,11 +253,11 @@ def load_mechanism(path: str | os.PathLike[str] | Place) -> Mechanism:
     """The mechanism in a file; a bundle is refused."""
     found = load(path)
     if not isinstance(found, Mechanism):
-        raise InputError(f"{path} is a bundle of {len(found.parts)} mechanisms; this is for a single mechanism.")
+        raise InputError(f"is a bundle of {len(found.parts)} mechanisms; this is for a single mechanism", where=path)
     return found
 
 
-def _content(path: Any) -> bytes:
+def _content(path: str | os.PathLike[str] | Place) -> bytes:
     """The bytes of a file; only one that lies in a store needs Arrow."""
     if isinstance(path, (str, os.PathLike)) and "://" not in os.fspath(path):
         return Path(path).read_bytes()
@@ -264,22 +271,22 @@ def _decoded(data: bytes, path: str | os.PathLike[str] | Place) -> Mechanism:
     try:
         record = msgspec.json.decode(data, type=MechanismRecord)
     except msgspec.DecodeError as error:
-        raise FileFormatError(f"{path} is not a mechanism file: {error}.") from None
+        raise FileFormatError(f"is not a mechanism file: {error}", where=path) from None
     if record.format != FORMAT or record.version not in VERSIONS:
         raise FileFormatError(
-            f"{path} has format {record.format!r} version {record.version}; "
-            f"this version of sfumato reads {FORMAT!r} versions {VERSIONS[0]} to {VERSIONS[-1]}."
+            f"has format {record.format!r} version {record.version}; this version of sfumato reads {FORMAT!r} "
+            f"versions {VERSIONS[0]} to {VERSIONS[-1]}", where=path,
         )
     if record.version == VERSIONS[0] and record.design is not None and record.design.noise is not None:
-        raise FileFormatError(f"{path} has version 1, which knows no noise of design counts.")
+        raise FileFormatError("has version 1, which knows no noise of design counts", where=path)
     if record.checksum != checksum(record):
         raise FileFormatError(
-            f"{path} was changed after it was written: the checksum does not match. "
-            "Ask its author for the original; do not release with this one."
+            "was changed after it was written: the checksum does not match",
+            next="Ask its author for the original; do not release with this one.", where=path,
         )
     try:
         return mechanism_of(record)
     except FileFormatError:
         raise
     except (SfumatoError, ValueError, OverflowError) as error:
-        raise FileFormatError(f"{path} does not describe a mechanism: {error}") from None
+        raise FileFormatError(f"does not describe a mechanism: {error}", where=path) from None

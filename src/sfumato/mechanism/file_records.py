@@ -59,7 +59,7 @@ def set_record(within: UncertaintySet) -> SetRecord:
         case Polytope(vertices=vertices) if vertices is not None:
             return SetRecord(within.kind, vertices=vertices.tolist())
         case Polytope():
-            raise InputError("a claim over a polytope given by inequalities cannot be saved. List its vertices.")
+            raise InputError("a claim over a polytope given by inequalities cannot be saved", next="List its vertices.")
         case Custom():
             return SetRecord(within.kind, name=within.name)
     return SetRecord(within.kind)
@@ -94,7 +94,7 @@ def _order_record(order: float | None) -> float | str | None:
 
 def _order(record: float | str | None) -> float | None:
     if isinstance(record, str) and record != "inf":
-        raise FileFormatError(f"an order of leakage is a number or 'inf', got {record!r}.")
+        raise FileFormatError("an order of leakage is a number or 'inf'", value=record)
     return None if record is None else float(record)
 
 

@@ -7,9 +7,10 @@ that have to be compared, which for structured laws are a handful of numbers wha
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from sfumato.errors import InputError
 
 Words = npt.NDArray[np.uint64]
 Weights = npt.NDArray[Any]  # floats that sum to 1, or int64 that sum to 2^bits
+Weight: TypeAlias = Any  # one of them, or a table of them: a float, or a Python integer once sealed
 ROW_BITS = 200  # of integers that floats can stand for in arithmetic; only rows of products of laws are larger
 MATRIX_CELLS = 20_000_000  # the largest |Y| × |X| that `.matrix` will build
 
@@ -45,18 +47,18 @@ class Spikes:
     """For every u₀ and every s₁ ≠ s₂ there is an output whose row is base₁ off u₀ and peak₁ on it for s₁, and
     base₂, peak₂ for s₂. Entries are scalars or tables [s, u₀]."""
 
-    base_first: Any
-    peak_first: Any
-    base_second: Any
-    peak_second: Any
+    base_first: Weight
+    peak_first: Weight
+    base_second: Weight
+    peak_second: Weight
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Subsets:
     """For every set H of useful values there is an output whose row is `high` on H and `low` off it, whatever s."""
 
-    low: Any
-    high: Any
+    low: Weight
+    high: Weight
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,7 +108,7 @@ class Law(Protocol):
     def contrasts(self) -> list[Contrast]:
         """What has to be compared between two secrets."""
 
-    def input_extremes(self) -> tuple[Any, Any, int]:
+    def input_extremes(self) -> tuple[Weight, Weight, int]:
         """The weights (top, bottom) with the greatest Q(y|x) / Q(y|x') over all y, x, x', and that y (−1: a set)."""
 
     def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
@@ -123,7 +125,7 @@ class Law(Protocol):
         """Q[y, x] in floats, or None when it is too large to list."""
 
 
-def excess_bits(row: Any) -> int:
+def excess_bits(row: Iterable[int]) -> int:
     """By how many bits the greatest of the integers is too large to be squared and cubed as a float."""
     return max(0, int(max(row)).bit_length() - ROW_BITS)
 
@@ -134,10 +136,10 @@ MOST_BITS = 62  # of a word that is drawn: what int64 holds, with room for one s
 def check_bits(bits: int | None) -> None:
     """Weights out of 2^bits are drawn with as many random bits: 0 to 62."""
     if bits is not None and not 0 <= bits <= MOST_BITS:
-        raise InputError(f"weights must sum to 2^bits with bits from 0 to {MOST_BITS}, got {bits}.")
+        raise InputError(f"weights must sum to 2^bits with bits from 0 to {MOST_BITS}", value=bits)
 
 
-def worst_row(top: Any, bottom: Any) -> int:
+def worst_row(top: Weights, bottom: Weights) -> int:
     """Where top / bottom is greatest; floats choose the candidates, rationals decide. A row of zeros counts least."""
     with np.errstate(divide="ignore", invalid="ignore"):
         rough = np.where(np.asarray(top, float) > 0, np.asarray(top, float) / np.asarray(bottom, float), 0.0)
@@ -153,7 +155,7 @@ def scale(bits: int | None) -> float:
     return 1.0 if bits is None else 2.0**bits
 
 
-def is_total(weight: Any, bits: int | None) -> bool:
+def is_total(weight: Weight, bits: int | None) -> bool:
     """Whether weights sum to what they must: exactly 2^bits once sealed, 1 within rounding before."""
     return bool(abs(weight - 1) <= 1e-9 if bits is None else weight == 2**bits)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,9 @@ from sfumato.mechanism.law import (
     scale,
     worst_row,
 )
+
+if TYPE_CHECKING:
+    from sfumato.mechanism.law import Weight
 
 LAYOUT_BITS = 62
 UNIT_BITS = 30  # the interval is cut into 2^30 units of length
@@ -76,21 +79,21 @@ class Layout:
         return int(self.heights[0].shape[1])
 
     @cached_property
-    def cuts(self) -> Any:
+    def cuts(self) -> Weights:
         """Ends of the outputs on the interval, in order; the last one is the total."""
         ends = np.concatenate([np.cumsum(x) for x in self.lengths])
         if self.bits is not None:
             return np.unique(ends)
         total = float(np.sum(self.lengths[0]))
         ends = np.unique(np.append(ends[ends < total * (1 - 1e-12)], total))
-        return ends[np.append(np.diff(ends) > 1e-12 * total, True)]
+        return np.asarray(ends[np.append(np.diff(ends) > 1e-12 * total, True)])
 
     @property
     def outputs(self) -> int:
         return len(self.cuts)
 
     @cached_property
-    def widths(self) -> Any:
+    def widths(self) -> Weights:
         """Length of every output."""
         return np.diff(self.cuts, prepend=self.cuts.dtype.type(0))
 
@@ -121,7 +124,7 @@ class Layout:
         block = np.searchsorted(shared, np.concatenate(ends))
         return [Atoms(heights[block == i], secret[block == i]) for i in range(len(shared))]
 
-    def input_extremes(self) -> tuple[Any, Any, int]:
+    def input_extremes(self) -> tuple[Weight, Weight, int]:
         ends = [(h.max(1)[at], h.min(1)[at]) for h, at in zip(self.heights, self.atoms_at.T, strict=True)]
         top, low = ends[0]
         for high, least in ends[1:]:

@@ -6,18 +6,23 @@ import math
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.alphabet import Alphabet, Column, Floats
+from sfumato.alphabet import Alphabet, Column, Floats, Label, Labels
 from sfumato.errors import InputError, checked_epsilon
 from sfumato.joint import Joint
 from sfumato.mechanism.law import Law, scale
 from sfumato.mechanism.records_of_people import joint_code, record_codes
 from sfumato.mechanism.table import Table
 from sfumato.uncertainty import UncertaintySet
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from sfumato.alphabet import Array
 
 READS = ("both", "useful")
 NOTIONS = ("ldp", "lip", "rldp", "srlip", "pml", "mi", "leakage")
@@ -26,6 +31,7 @@ ABOUT = {
     "ldp": "about the whole record", "srlip": "about the secret whichever useful columns are known",
     "mi": "about the secret on average, not for single outputs,",
 }
+Answer: TypeAlias = "Label | tuple[Answer, ...]"  # a label, a pair of labels, or a set of either
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +55,7 @@ class Claim:
     def __post_init__(self) -> None:
         checked_epsilon(self.epsilon)
         if self.notion not in NOTIONS:
-            raise InputError(f"notion must be one of {', '.join(NOTIONS)}, got {self.notion!r}.")
+            raise InputError(f"notion must be one of {', '.join(NOTIONS)}", value=self.notion)
         if self.notion == "leakage":
             return self._check_leakage()
         if self.alpha is not None or self.beta is not None:
@@ -110,7 +116,7 @@ class Mechanism:
 
     def __post_init__(self) -> None:
         if self.reads not in READS:
-            raise InputError(f"reads must be 'both' or 'useful', got {self.reads!r}.")
+            raise InputError("reads must be 'both' or 'useful'", value=self.reads)
         if self.law.useful != self.useful.size or self.law.rows != (self.secret.size if self.reads == "both" else 1):
             raise InputError(
                 f"the law is for {self.law.rows} × {self.law.useful} inputs, the labels for "
@@ -175,7 +181,7 @@ class Mechanism:
         found, alone = record_codes(self.reading, values, named)
         codes = joint_code([(found[c.name], c.size) for c in self.reading])
         if memo is not None and not alone:
-            raise InputError("a memo is the key of one respondent: give one record with it.")
+            raise InputError("a memo is the key of one respondent", next="Give one record with it.")
         drawn = os.urandom(8 * self.law.words * len(codes)) if memo is None else self._remembered(memo, int(codes[0]))
         words = np.frombuffer(drawn, np.uint64).reshape(len(codes), self.law.words)
         answers = self.told(self.law.draw(codes, words))
@@ -183,15 +189,15 @@ class Mechanism:
 
     def _remembered(self, memo: bytes, code: int) -> bytes:
         from sfumato.mechanism.file import record_of
-        from sfumato.mechanism.memory import memory_key, remembered
+        from sfumato.mechanism.records_of_people import memory_key, remembered
 
         return remembered(memory_key(memo, record_of(self).checksum), b"", code, self.law.words)
 
-    def answer(self, drawn: Any) -> Any:
+    def answer(self, drawn: npt.ArrayLike) -> Answer:
         """The label of an output as a person reads it."""
         return self.told(np.asarray(drawn)[None])[0]
 
-    def told(self, drawn: Any) -> list[Any]:
+    def told(self, drawn: Array) -> list[Answer]:
         """The labels of many outputs, [i], or [i, x] where an output is a set of inputs."""
         if self.law.meaning == "subset":
             names = [self.input_label(x) for x in range(self.inputs)]
@@ -212,7 +218,7 @@ class Mechanism:
         s, u = divmod(x, self.useful.size)
         return self.useful.text(u) if self.law.rows == 1 else f"{self.secret.text(s)} · {self.useful.text(u)}"
 
-    def input_label(self, x: int) -> Any:
+    def input_label(self, x: int) -> Answer:
         """An input (or an output that is one) as `respond` gives it."""
         s, u = divmod(x, self.useful.size)
         useful = _plain(self.useful.label(u))
@@ -228,7 +234,7 @@ class Mechanism:
     def with_claim(self, claim: Claim) -> Mechanism:
         return replace(self, claim=claim)
 
-    def plot(self, axes: Any = None) -> Any:
+    def plot(self, axes: Axes | None = None) -> Axes:
         """Q(y|x) as a picture; returns matplotlib's axes."""
         from sfumato.plotting import plot_mechanism
 
@@ -241,12 +247,13 @@ class Mechanism:
         return f"<Mechanism {self.method}: {shape} inputs, {self.outputs} outputs, {state}{promise}>"
 
 
-def _plain(label: tuple[Any, ...]) -> Any:
+def _plain(label: tuple[Label, ...]) -> Label | tuple[Label, ...]:
     return label[0] if len(label) == 1 else label
 
 
 def Tabular(
-    q: npt.ArrayLike, secret: Any = None, useful: Any = None, *, joint: Joint | None = None, reads: str | None = None
+    q: npt.ArrayLike, secret: Labels | None = None, useful: Labels | None = None, *, joint: Joint | None = None,
+    reads: str | None = None,
 ) -> Mechanism:
     """A mechanism from any matrix Q[y, x] whose columns sum to 1, x = s·|U| + u; labels are optional.
 

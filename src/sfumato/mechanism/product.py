@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,10 @@ from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
 from sfumato.mechanism.law import Contrast, Law, Rows, Spikes, Weights, Words, present
 from sfumato.mechanism.unary import Unary
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import BigInts
+    from sfumato.mechanism.law import Weight
 
 LISTED_CELLS = 400_000  # joint outputs × inputs that one more release may make before like ones are merged
 LISTED_BITS = 960  # of a joint weight: beyond it a weight times a count is no float
@@ -43,7 +47,7 @@ class Listing:
     a law released k times become multisets by themselves.
     """
 
-    rows: Any  # [y, x] of Python integers
+    rows: BigInts  # [y, x] of Python integers
     masses: tuple[int, ...]
     bits: int
     steps: tuple[Ints, ...]  # after each release: (what was seen so far, its output) → what has been seen now
@@ -141,7 +145,7 @@ class Product:
         top, bottom, _ = self.input_extremes()
         return [Spikes(top, top, bottom, bottom)]
 
-    def input_extremes(self) -> tuple[Any, Any, int]:
+    def input_extremes(self) -> tuple[Weight, Weight, int]:
         if self.listing is not None:
             rows = self.listing.rows
             live = [y for y in range(len(rows)) if max(rows[y])]

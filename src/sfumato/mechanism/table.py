@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from sfumato.mechanism.law import (
     scale,
     worst_row,
 )
+
+if TYPE_CHECKING:
+    from sfumato.mechanism.law import Weight
 
 ALIAS_BITS = 48  # of a threshold; the output that shares its bucket takes the other 16 bits of a table entry
 GHOST = 2.0**-40  # an output less likely than this for every input is merged: its ratios are rounding noise
@@ -50,7 +53,7 @@ class Table:
         if not all(is_total(x, self.bits) for x in total):
             raise InputError("the columns of Q, one for each input, must sum to 1.")
         if w.shape[0] > 65536:
-            raise InputError(f"a table can list at most 65,536 outputs, got {w.shape[0]}.")
+            raise InputError("a table can list at most 65,536 outputs", value=w.shape[0])
         object.__setattr__(self, "weights", w)
 
     @property
@@ -67,7 +70,7 @@ class Table:
     def contrasts(self) -> list[Contrast]:
         return [Rows(self.weights.reshape(self.outputs, self.rows, self.useful))]
 
-    def input_extremes(self) -> tuple[Any, Any, int]:
+    def input_extremes(self) -> tuple[Weight, Weight, int]:
         top, bottom = self.weights.max(1), self.weights.min(1)
         y = worst_row(top, bottom)
         return top[y], bottom[y], y
@@ -86,7 +89,7 @@ class Table:
         return Table(whole_weights(q, bits), self.rows, bits, self.meaning)
 
     @cached_property
-    def alias(self) -> tuple[Any, int, int]:
+    def alias(self) -> tuple[Words, int, int]:
         """The sampler's table [x, bucket] = threshold·2^16 + partner, the bits of a bucket and of a threshold."""
         assert self.bits is not None
         bucket_bits = _buckets(self.outputs)

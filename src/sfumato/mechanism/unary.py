@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -24,6 +24,10 @@ from sfumato.mechanism.law import (
     scale,
 )
 
+if TYPE_CHECKING:
+    from sfumato.alphabet import Bools
+    from sfumato.mechanism.law import Weight
+
 UNARY_BITS = 62
 
 
@@ -36,8 +40,8 @@ class Unary:
 
     rows: int
     useful: int
-    on: Any
-    off: Any
+    on: Weight
+    off: Weight
     bits: int | None = None
     kind: ClassVar[str] = "unary"
 
@@ -63,7 +67,7 @@ class Unary:
         return self.inputs
 
     @property
-    def odds(self) -> tuple[Any, Any]:
+    def odds(self) -> tuple[Weight, Weight]:
         """(high, low): weights of a row on and off its set, up to a factor of the row."""
         total = 1.0 if self.bits is None else 2**self.bits
         return self.on * (total - self.off), self.off * (total - self.on)
@@ -79,7 +83,7 @@ class Unary:
         logs = np.log(np.maximum(each, 1e-300))
         return np.asarray(np.exp(logs.sum() - logs) * own).reshape(self.rows, self.useful)
 
-    def _whole_row(self, member: Any) -> Weights:
+    def _whole_row(self, member: Bools) -> Weights:
         total, on, off = 1 << self.bits if self.bits is not None else 1, int(self.on), int(self.off)
         inside, n = int(member.sum()), self.inputs
         own = on * off ** (inside - 1) * (total - off) ** (n - inside) if inside else 0
@@ -94,7 +98,7 @@ class Unary:
             return [Spikes(high, high, low, low)]
         return [Subsets(low, high)]
 
-    def input_extremes(self) -> tuple[Any, Any, int]:
+    def input_extremes(self) -> tuple[Weight, Weight, int]:
         return (*self.odds, -1) if self.inputs > 1 else (1, 1, -1)
 
     def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
@@ -139,7 +143,7 @@ class Unary:
         return np.stack([floats.row(y).ravel() for y in range(self.outputs)])
 
 
-def best_subset(first: Floats, second: Floats, low: float, high: float) -> Any:
+def best_subset(first: Floats, second: Floats, low: float, high: float) -> Bools:
     """The set H with the greatest (low + d·first(H)) / (low + d·second(H)), d = high − low, by Dinkelbach."""
     ratio, d = 1.0, high - low
     inside = first > second

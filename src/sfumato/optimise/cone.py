@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.joint import Joint
 from sfumato.optimise.arrays import Floats, Ints
-from sfumato.uncertainty.base import UncertaintySet
+from sfumato.uncertainty.sets import UncertaintySet
 from sfumato.uncertainty.stated import Anything
 
 if TYPE_CHECKING:

@@ -17,20 +17,15 @@ from sfumato.mechanism import Mechanism
 
 if TYPE_CHECKING:
     from sfumato.privacy.alpha_beta import Leakage, TiltedLeakage, WorstInputLeakage
-    from sfumato.privacy.channel import apart, together
+    from sfumato.privacy.beliefs import LIP, SRLIP
     from sfumato.privacy.dependence import Contraction, MaximalCorrelation, TotalVariation
-    from sfumato.privacy.gain import BayesLeakage, GainLeakage, MaximalLeakage, PointwiseLeakage
-    from sfumato.privacy.information import Arimoto, MaximalAlphaLeakage, Shannon, Sibson
-    from sfumato.privacy.lattice import EDGES, Lattice, lattice
-    from sfumato.privacy.ldp import LDP
-    from sfumato.privacy.lip import LIP
-    from sfumato.privacy.measures import Measure, Reading, Witness
-    from sfumato.privacy.order_map import LeakageMap, leakage_map
-    from sfumato.privacy.overview import about_one_person
-    from sfumato.privacy.pml import PML
-    from sfumato.privacy.renyi_ldp import RenyiLDP
+    from sfumato.privacy.gain import PML, BayesLeakage, GainLeakage, MaximalLeakage, PointwiseLeakage
+    from sfumato.privacy.inequalities import EDGES, Lattice, lattice
+    from sfumato.privacy.ldp import LDP, RenyiLDP
+    from sfumato.privacy.measures import Measure, Reading, Witness, apart, together
+    from sfumato.privacy.mutual_information import Arimoto, MaximalAlphaLeakage, Shannon, Sibson
+    from sfumato.privacy.overview import LeakageMap, about_one_person, leakage_map
     from sfumato.privacy.rldp import RLDP
-    from sfumato.privacy.srlip import SRLIP
 
 
 class Notion(Protocol):
@@ -108,12 +103,13 @@ __all__ = [
 ]
 
 on_demand(__name__, {
-    "Arimoto": ".information", "BayesLeakage": ".gain", "Contraction": ".dependence", "EDGES": ".lattice",
-    "GainLeakage": ".gain", "LDP": ".ldp", "LIP": ".lip", "Lattice": ".lattice", "Leakage": ".alpha_beta",
-    "LeakageMap": ".order_map", "MaximalAlphaLeakage": ".information", "MaximalCorrelation": ".dependence",
-    "MaximalLeakage": ".gain", "Measure": ".measures", "PML": ".pml", "PointwiseLeakage": ".gain",
-    "RLDP": ".rldp", "Reading": ".measures", "RenyiLDP": ".renyi_ldp", "SRLIP": ".srlip", "Shannon": ".information",
-    "Sibson": ".information", "TiltedLeakage": ".alpha_beta", "TotalVariation": ".dependence", "Witness": ".measures",
-    "WorstInputLeakage": ".alpha_beta", "about_one_person": ".overview", "apart": ".channel",
-    "lattice": ".lattice", "leakage_map": ".order_map", "together": ".channel",
+    "Arimoto": ".mutual_information", "BayesLeakage": ".gain", "Contraction": ".dependence", "EDGES": ".inequalities",
+    "GainLeakage": ".gain", "LDP": ".ldp", "LIP": ".beliefs", "Lattice": ".inequalities", "Leakage": ".alpha_beta",
+    "LeakageMap": ".overview", "MaximalAlphaLeakage": ".mutual_information", "MaximalCorrelation": ".dependence",
+    "MaximalLeakage": ".gain", "Measure": ".measures", "PML": ".gain", "PointwiseLeakage": ".gain",
+    "RLDP": ".rldp", "Reading": ".measures", "RenyiLDP": ".ldp", "SRLIP": ".beliefs", "Shannon": ".mutual_information",
+    "Sibson": ".mutual_information", "TiltedLeakage": ".alpha_beta", "TotalVariation": ".dependence",
+    "Witness": ".measures",
+    "WorstInputLeakage": ".alpha_beta", "about_one_person": ".overview", "apart": ".measures",
+    "lattice": ".inequalities", "leakage_map": ".overview", "together": ".measures",
 })

@@ -12,10 +12,8 @@ from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.logs import log_or_minus_infinity, log_sum_exp
-from sfumato.privacy import renyi
-from sfumato.privacy.channel import Live, live
-from sfumato.privacy.ldp import LDP
-from sfumato.privacy.measures import GAP, Measure, Reading
+from sfumato.privacy.ldp import LDP, pairwise, widest
+from sfumato.privacy.measures import GAP, Live, Measure, Reading, live
 
 if TYPE_CHECKING:
     from sfumato.optimise.saddle.tilted import Orders
@@ -105,15 +103,15 @@ def _scaled_divergence(seen: Live, alpha: float, beta: float) -> Reading:
         value, x, other = inner.value, inner.witness.input, inner.witness.other
         scale = alpha / (alpha - 1)
     else:
-        value, x, other = renyi.widest(renyi.pairwise(seen.q, beta))
+        value, x, other = widest(pairwise(seen.q, beta))
         scale = alpha * (beta - 1) / ((alpha - 1) * beta)
     return Reading(scale * value, scale * value, None, seen.witness(x, other))
 
 
 def _almost_pairs(seen: Live, orders: Orders) -> Reading:
     """τ next to 0, where θ rounds to 1: (1−τ) max D_β (a single input) ≤ L_{α,τ} ≤ max D_α (τ = 0)."""
-    value, x, other = renyi.widest(renyi.pairwise(seen.q, orders.beta))
-    bound = renyi.widest(renyi.pairwise(seen.q, orders.alpha))[0]
+    value, x, other = widest(pairwise(seen.q, orders.beta))
+    bound = widest(pairwise(seen.q, orders.alpha))[0]
     value = min(bound, (1 - orders.tau) * value)
     return Reading(value, bound, None, seen.witness(x, other))
 
@@ -182,7 +180,7 @@ class WorstInputLeakage(Measure):
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         if not self.beta >= 1:
-            raise InputError(f"beta must be 1 or more, got {self.beta}.")
+            raise InputError("beta must be 1 or more", value=self.beta)
         if np.isinf(self.beta):
             return LDP().of(channel, prior)
         seen = live(channel, prior)

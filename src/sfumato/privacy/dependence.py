@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from sfumato.alphabet import Floats
 from sfumato.joint import Joint
-from sfumato.privacy.channel import live
-from sfumato.privacy.measures import Measure, Reading
+from sfumato.privacy.measures import Measure, Reading, live
 
 # --- how well any function of X is predicted in mean square from Y ----------------------------------------------------
 

@@ -10,9 +10,11 @@ import numpy.typing as npt
 from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.privacy.channel import live
-from sfumato.privacy.lip import concentrated
-from sfumato.privacy.measures import Measure, Reading
+from sfumato.mechanism import Mechanism
+from sfumato.privacy.beliefs import concentrated, shift_level
+from sfumato.privacy.ldp import LDP
+from sfumato.privacy.measures import Measure, Reading, live
+from sfumato.uncertainty import UncertaintySet
 
 # --- g-leakage: the gain of an adversary who is paid g[w, x] for the guess w when the input is x ----------------------
 
@@ -88,7 +90,6 @@ def _worst(q: Floats, gains: Floats) -> tuple[float, Floats]:
 @dataclass(frozen=True, slots=True, eq=False)
 class BayesLeakage(Measure):
     """log [Σ_y max_x p_x Q(y|x) / max_x p_x]. The uniform prior is worst, and gives maximal leakage."""
-
     about: Joint | None = field(default=None, kw_only=True)
 
     @property
@@ -158,3 +159,37 @@ class PointwiseLeakage(Measure):
         y = int(np.argmax(levels))
         value = max(0.0, float(levels[y]))
         return Reading(value, value, seen.on_inputs(seen.p), seen.witness(int(np.argmax(seen.q[y])), None, y))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Pointwise maximal leakage about the secret, how much an output can raise the belief in any value of it.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PML(Measure):
+    """max log P(y|s) / P(y) over y and s at a joint, and over P when a χ² ball is given instead: the upper half of LIP.
+
+    ε-RLDP ⇒ ε-LIP ⇒ ε-PML, and the maximal leakage about S is at most ε. Beliefs may fall without a limit: an output
+    may rule a value out. Without a joint it is about the input, at the worst prior, where it is LDP.
+    """
+
+    over: Joint | UncertaintySet | None = None
+
+    @property
+    def name(self) -> str:
+        return "pointwise maximal leakage about the secret"
+
+    @property
+    def about(self) -> Joint | None:
+        return self.over if isinstance(self.over, Joint) or self.over is None else self.over.joint
+
+    def level(self, mechanism: Mechanism) -> float:
+        """At the prior of the joint, for laws of any size; over a ball, for those that can be listed."""
+        return LDP().level(mechanism) if self.over is None else shift_level(mechanism, self.over, below=False)
+
+    def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
+        return PointwiseLeakage().of(channel, prior)
+
+    def reading(self, mechanism: Mechanism, prior: Joint | npt.ArrayLike | None = None) -> Reading:
+        """At the prior of the joint unless another is given: PML is a promise at one distribution."""
+        return Measure.reading(self, mechanism, self.about if prior is None else prior)

@@ -1,31 +1,93 @@
-"""Overview: every measure of one mechanism side by side, and any of them when everybody else is known."""
+"""Overview: every measure of one mechanism side by side, over all orders, and when everybody else is known."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits
 
 from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
-from sfumato.privacy.alpha_beta import Leakage, WorstInputLeakage
-from sfumato.privacy.channel import as_channel, listed, seen_from_secret
+from sfumato.privacy.alpha_beta import Leakage, WorstInputLeakage, nothing_leaks
+from sfumato.privacy.beliefs import LIP
 from sfumato.privacy.dependence import Contraction, MaximalCorrelation, TotalVariation
-from sfumato.privacy.gain import BayesLeakage, MaximalLeakage, PointwiseLeakage
-from sfumato.privacy.information import Arimoto, MaximalAlphaLeakage, Shannon, Sibson
-from sfumato.privacy.lattice import Lattice, lattice
-from sfumato.privacy.ldp import LDP
-from sfumato.privacy.lip import LIP
-from sfumato.privacy.measures import Measure, Reading
-from sfumato.privacy.order_map import LeakageMap, leakage_map
-from sfumato.privacy.pml import PML
-from sfumato.privacy.renyi_ldp import RenyiLDP
+from sfumato.privacy.gain import PML, BayesLeakage, MaximalLeakage, PointwiseLeakage
+from sfumato.privacy.inequalities import Lattice, lattice
+from sfumato.privacy.ldp import LDP, RenyiLDP, pairwise, widest
+from sfumato.privacy.measures import GAP, Live, Measure, Reading, as_channel, listed, live, seen_from_secret
+from sfumato.privacy.mutual_information import Arimoto, MaximalAlphaLeakage, Shannon, Sibson
 from sfumato.privacy.rldp import RLDP
 from sfumato.uncertainty import UncertaintySet
+
+# --- maximal (α, β)-leakage of one channel over a grid of orders: the data behind [004, Fig. 1] -----------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LeakageMap:
+    """values[i, j] ≤ L_{alphas[i], betas[j]} ≤ bounds[i, j]."""
+
+    alphas: Floats
+    betas: Floats
+    values: Floats
+    bounds: Floats
+
+
+def leakage_map(
+    channel: npt.ArrayLike,
+    alphas: Sequence[float],
+    betas: Sequence[float],
+    *,
+    gap: float = GAP,
+    workers: int = 1,
+) -> LeakageMap:
+    """The whole grid. Rows share the Rényi divergences of β ≥ α, and each β starts from its neighbour's solution."""
+    seen = live(channel, None)
+    columns = np.asarray(betas, dtype=np.float64)
+    order = np.argsort(columns)
+    levels = np.array([widest(pairwise(seen.q, beta))[0] for beta in columns])
+    row = partial(_row, seen, columns, order, levels, gap)
+    if workers == 1:
+        rows = [row(alpha) for alpha in alphas]
+    else:
+        with ProcessPoolExecutor(workers, initializer=threadpool_limits, initargs=(1,)) as pool:  # one core each
+            rows = list(pool.map(row, alphas, chunksize=1))
+    values = np.array([value for value, _ in rows])
+    return LeakageMap(
+        np.asarray(alphas, dtype=np.float64), columns, values, np.array([bound for _, bound in rows])
+    )
+
+
+def _row(
+    seen: Live, betas: Floats, order: npt.NDArray[np.intp], widest: Floats, gap: float, alpha: float
+) -> tuple[Floats, Floats]:
+    """One α: closed forms where there are, a chain of warm starts from large β to small where there are none."""
+    from sfumato.optimise.saddle.references import worst_reference
+    from sfumato.optimise.saddle.tilted import Orders
+
+    values, bounds = np.empty(betas.size), np.empty(betas.size)
+    crowd: Floats | None = None
+    plain = nothing_leaks(seen.q) or np.isinf(alpha) or bool((seen.q == 0).any())
+    for j in order[::-1]:
+        beta = float(betas[j])
+        if 1 < alpha <= beta < np.inf and not plain:
+            values[j] = bounds[j] = alpha * (beta - 1) / ((alpha - 1) * beta) * widest[j]
+        elif not 1 < beta < alpha or plain:
+            reading = Leakage(alpha, beta, gap).of(seen.q)
+            values[j], bounds[j] = reading.value, reading.bound
+        else:
+            winner = worst_reference(seen.q, Orders(alpha, (alpha - beta) / (beta * (alpha - 1))), gap, crowd)
+            crowd = winner.crowd
+            values[j], bounds[j] = winner.saddle.value, winner.saddle.bound
+    return values, bounds
+
 
 # --- any measure about one person of a database, when everybody else is known to the adversary ------------------------
 
@@ -76,7 +138,6 @@ UNITLESS = (TotalVariation, Contraction, MaximalCorrelation)
 @dataclass(frozen=True, slots=True, eq=False)
 class OverviewLine:
     """One measure: at the joint's prior and at the worst one, of the record or of the secret."""
-
     name: str
     about: str  # "record" or "secret"
     worst: Reading

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,8 +14,11 @@ from sfumato.alphabet import Floats
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
 from sfumato.privacy.measures import Reading, Witness
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
-from sfumato.uncertainty.pairs import best_pairs
-from sfumato.uncertainty.stated import quotient
+from sfumato.uncertainty.stated import best_pairs, quotient
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import Bools, Ints
+    from sfumato.mechanism.law import Weight, Weights
 
 CHUNK = 256  # pairs whose exact worst case is sought at once
 LISTED = 12  # useful values up to which the subsets of a unary law are listed
@@ -83,7 +86,7 @@ class RLDP:
             best = max(best, (self.within.worst(v[y], s1, s2).ratio, Witness(s1, s2, y)), key=lambda b: b[0])
         return Reading(value, max(value, math.log(float(bounds.max()))), None, best[1])
 
-    def _rows(self, values: Any, secrets: Any, found: float) -> float:
+    def _rows(self, values: Weights, secrets: Ints, found: float) -> float:
         shape = (len(values), *self.within.joint.shape)
         v = np.broadcast_to(np.asarray(values, float), shape)
         low, high = self.within.ranges(v)
@@ -102,7 +105,7 @@ class RLDP:
             found = max(found, float(self.within.ratios(v[y, s1], v[y, s2], s1, s2).max()))
         return found
 
-    def _spikes(self, c: Spikes, secrets: Any, found: float) -> float:
+    def _spikes(self, c: Spikes, secrets: Ints, found: float) -> float:
         low, high = self.within.spikes()
         shape = low.shape
         first = _spread(c.base_first, c.peak_first, shape)
@@ -119,7 +122,7 @@ class RLDP:
         return found
 
     def _spike_pairs(
-        self, u: int, first: Any, second: Any, top: Floats, bottom: Floats, secrets: Any, found: float
+        self, u: int, first: Weight, second: Weight, top: Floats, bottom: Floats, secrets: Ints, found: float
     ) -> float:
         """The exact worst case of the output that peaks at u over pairs of secrets whose bound exceeds `found`."""
         bounds = quotient(top[:, None], bottom[None, :])
@@ -138,7 +141,7 @@ class RLDP:
             found = max(found, float(self.within.ratios(v1, v2, s1, s2).max()))
         return found
 
-    def _atoms(self, c: Atoms, secrets: Any, found: float) -> float:
+    def _atoms(self, c: Atoms, secrets: Ints, found: float) -> float:
         """Any two atoms of different secrets, as if some row held both; over a ball, those that stand out most."""
         listed = np.isin(c.secret, secrets)
         v, s = np.asarray(c.heights[listed], float), c.secret[listed]
@@ -154,7 +157,7 @@ class RLDP:
         np.minimum.at(bottom[:, 0], s, low)
         return max(found, float(best_pairs(top[secrets], bottom[secrets])[0]))
 
-    def _subsets(self, c: Subsets, secrets: Any, found: float) -> float:
+    def _subsets(self, c: Subsets, secrets: Ints, found: float) -> float:
         low, high = float(c.low), float(c.high)
         if isinstance(self.within, Anything):
             return high / low if low > 0 else math.inf
@@ -166,20 +169,20 @@ class RLDP:
         return max(found, subset_bound(self.within, low, high))
 
 
-def compared(within: UncertaintySet) -> Any:
+def compared(within: UncertaintySet) -> Ints:
     """The secrets that F allows to occur."""
     ps = within.joint.p_secret
     if (possible := getattr(within, "possible", None)) is not None:
-        return possible
+        return np.asarray(possible)
     everything = isinstance(within, Anything) or getattr(within, "radius", 0.0) > 0
     return np.arange(len(ps)) if everything else np.flatnonzero(ps > 0)
 
 
-def _spread(base: Any, peak: Any, shape: tuple[int, int]) -> tuple[Floats, Floats]:
+def _spread(base: Weight, peak: Weight, shape: tuple[int, int]) -> tuple[Floats, Floats]:
     return np.broadcast_to(np.asarray(base, float), shape), np.broadcast_to(np.asarray(peak, float), shape)
 
 
-def _subset_blocks(k: int) -> Iterator[Any]:
+def _subset_blocks(k: int) -> Iterator[Bools]:
     """All subsets of k values as boolean rows, in blocks."""
     codes = np.arange(2**k)
     for start in range(0, 2**k, 512):

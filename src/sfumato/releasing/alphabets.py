@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sfumato.alphabet import Alphabet, Column, Label, spelled
-from sfumato.binning import value_counts
-from sfumato.errors import InputError, binned, listed, option
+from sfumato.errors import At, InputError, binned, listed, option
+from sfumato.grouping import value_counts
 from sfumato.joint import Joint, Noise
 from sfumato.mechanism import load_counts
 from sfumato.noise import CLEAR, DIGITS, LABELS, SEEDED, Below, common, edge, named, round_numbers, two_sided
@@ -31,6 +31,10 @@ from sfumato.releasing.columns import coarser, label_counts
 from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source
 from sfumato.tabulation import arranged, dtype_of
+
+if TYPE_CHECKING:
+    from sfumato.releasing.wishes import BinWish
+    from sfumato.sources.places import Where
 
 COMMON = 0.01  # of the people: labels that so many have are wanted, and no more ε than they need is spent
 ALONE = Fraction(1, 4)  # of it for the secret, where columns are chosen after it: about one in as many as are chosen
@@ -61,19 +65,23 @@ class Learnt:
         return replace(Joint.uniform(alphabet, Alphabet.of()), noise=self.noise), self.place
 
 
-def learnt(source: Source, wishes: Wishes, seed: int | None, path: Any = None, first: Learnt | None = None) -> Learnt:
+def learnt(
+    source: Source, wishes: Wishes, seed: int | None, path: Where | None = None, first: Learnt | None = None
+) -> Learnt:
     """What the table tells of its labels and edges, or told before, if it is a file and that is kept beside it.
 
     Without useful columns it tells the secret's, for a part of what labels may cost; `first` is what it told so.
     """
     source.check_reading((*wishes.secret, *wishes.useful))
-    place = _place(path, wishes) if seed is None and isinstance(path, Path) else None
+    file = path if seed is None and isinstance(path, Path) else None
+    place = None if file is None else _place(file, wishes)
     told = _said(wishes)
-    if place is not None and place.exists():
-        if path.stat().st_mtime > place.stat().st_mtime:
+    if file is not None and place is not None and place.exists():
+        if file.stat().st_mtime > place.stat().st_mtime:
             raise InputError(
-                f"{path.name} was written after {place.name}, which tells of the table as it was. Remove that file if "
-                "the rows are others: what is told is then drawn anew, at its own ε_d. If they are the same, touch it."
+                f"was written after {place.name}, which tells of the table as it was",
+                next="Remove that file if the rows are others: what is told is then drawn anew, at its own ε_d. If "
+                "they are the same, touch it.", where=file.name,
             )
         kept = load_counts(place)
         columns = {c.name: c for c in (*kept.secret.columns, *kept.useful.columns)}
@@ -83,7 +91,7 @@ def learnt(source: Source, wishes: Wishes, seed: int | None, path: Any = None, f
     if not found:
         return Learnt(wishes, before, tuple(dict.fromkeys((*heard, *told))), place)
     if not 0 < wishes.delta < 1:
-        raise InputError(f"{option('--delta', 'delta')} must lie strictly between 0 and 1, got {wishes.delta!r}.")
+        raise InputError(f"{option('--delta', 'delta')} must lie strictly between 0 and 1", value=wishes.delta)
     counts, rows = label_counts(source, list(found))
     part = wishes.delta * float(1 if wishes.useful and before is None else 1 - ALONE if wishes.useful else ALONE)
     budget = _priced(wishes, found, rows, part, 0.0 if first is None else first.paid)
@@ -124,10 +132,10 @@ def _sentences(columns: Mapping[str, Column], labelled: list[str], noise: Noise)
     return [*others, paid]
 
 
-def unsaid(wishes: Wishes) -> dict[str, Any]:
+def unsaid(wishes: Wishes) -> dict[str, BinWish | None]:
     """The columns of which something must be found out, with their bins: a number of them, edges (then only whether
     values are missing is asked), a part of dates, or None for labels."""
-    out: dict[str, Any] = {}
+    out: dict[str, BinWish | None] = {}
     for name in (*wishes.secret, *wishes.useful):
         rule = (wishes.bins or {}).get(name)
         said = wishes.is_public(name) or name in (wishes.labels or {})
@@ -137,13 +145,13 @@ def unsaid(wishes: Wishes) -> dict[str, Any]:
 
 
 def _priced(
-    wishes: Wishes, found: Mapping[str, Any], rows: int, delta: float, spent: float
+    wishes: Wishes, found: Mapping[str, BinWish | None], rows: int, delta: float, spent: float
 ) -> dict[str, Fraction]:
     """The ε of each column: with it a hundredth of the people is enough for a label, or is how far an edge is off. All
     are lowered alike where they would take more than a share of the whole."""
     each = max(1, sum(not isinstance(rule, (int, list)) for rule in found.values()))
 
-    def need(rule: Any) -> float:
+    def need(rule: BinWish | None) -> float:
         missing = CLEAR * math.sqrt(2)
         if isinstance(rule, list):
             return missing
@@ -164,8 +172,8 @@ def _labelled(
     """A column of labels that many people have."""
     if counts is None:
         raise InputError(
-            f"column {name!r} has too many distinct values: is it a number or an identifier? {coarser(name)}, or leave "
-            "it out."
+            f"has too many distinct values: is it a number or an identifier? {coarser(name)}, or leave it out",
+            where=At(name),
         )
     if part is not None:
         parts: dict[Label, int] = {}
@@ -187,7 +195,7 @@ def _edged(
     """A column of bins: edges at noisy quantiles, or those given; missing values have a label of their own where they
     stand out from noise, and count as the middle bin otherwise."""
     if isinstance(rule, int) and rule < 2:
-        raise InputError(f"column {name!r} needs at least two bins, got {rule!r}.")
+        raise InputError("needs at least two bins", value=rule, where=At(name))
     values, counts = value_counts(source, name)
     missing, asks = rows - int(counts.sum()), wishes.missing == "category" and not wishes.is_public(name)
     edges = [] if isinstance(rule, int) else rule
@@ -212,8 +220,8 @@ def _affordable(name: str, bins: int, rows: int, epsilon: Fraction, *, automatic
         if not automatic:
             break
     raise InputError(
-        f"the edges of {name!r} cannot be told from {rows:,} rows at this ε: noise would move them by more than a bin. "
-        f"Give them ({binned(name, [20, 50])}), leave the column out, or ask for more rows or a larger ε."
+        f"the edges of {name!r} cannot be told from {rows:,} rows at this ε: noise would move them by more than a bin",
+        next=f"Give them ({binned(name, [20, 50])}), leave the column out, or ask for more rows or a larger ε.",
     )
 
 

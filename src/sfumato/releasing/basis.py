@@ -107,7 +107,7 @@ def _spent(joint: Joint, wishes: Wishes, paid: float) -> tuple[float, str]:
         if not paid < wishes.design_epsilon < wishes.epsilon:
             raise InputError(
                 f"{option('--design-epsilon', 'design_epsilon=')} must be positive and less than ε = "
-                f"{wishes.epsilon:g}, of which it is a part, got {wishes.design_epsilon:g}."
+                f"{wishes.epsilon:g}, of which it is a part", value=wishes.design_epsilon,
             )
         spent = round(wishes.design_epsilon - paid, 9)
         return spent, f"ε_d = {spent:g} of {wishes.epsilon:g} goes to noisy counts"
@@ -143,8 +143,8 @@ def _check_same(found: Joint, joint: Joint, told: Learnt) -> None:
 
 def _other_table(told: Learnt) -> InputError:
     return InputError(
-        f"{told.place} holds noisy counts of another table. If the table has changed, remove the file: new ones are "
-        "drawn then, at their own ε_d."
+        "holds noisy counts of another table", where=told.place,
+        next="If the table has changed, remove the file: new ones are drawn then, at their own ε_d.",
     )
 
 
@@ -160,9 +160,10 @@ def _again(found: Joint, told: Learnt) -> Basis:
 
 def _nothing_left(told: Learnt, spent: float) -> InputError:
     return InputError(
-        f"what is told of the table takes ε_d = {spent:g}, which leaves nothing of ε = {told.wishes.epsilon:g} for the "
-        f"rows. Ask for more, for a design without counts ({option('--design any', 'design=any')}), or say which "
-        f"labels are public ({option('--public-labels', 'public=')})."
+        f"what is told of the table takes ε_d = {spent:g}, which leaves nothing of ε = {told.wishes.epsilon:g} for "
+        "the rows",
+        next=f"Ask for more, for a design without counts ({option('--design any', 'design=any')}), or say which "
+        f"labels are public ({option('--public-labels', 'public=')}).",
     )
 
 

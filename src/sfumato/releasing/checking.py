@@ -30,8 +30,6 @@ class Checked:
         if not self.mechanism.sealed:
             raise InputError("only a sealed mechanism can release rows; design() and seal() return sealed ones.")
         if self.mechanism.claim is None and not self.allow_unclaimed:
-            raise ClaimError(
-                f"this mechanism claims no privacy, so nothing was released. {OTHERWISE}."
-            )
+            raise ClaimError("this mechanism claims no privacy, so nothing was released", next=f"{OTHERWISE}.")
         proof = None if self.mechanism.claim is None else certify_any(self.mechanism)
         object.__setattr__(self, "certificate", proof)

@@ -10,16 +10,16 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sfumato.alphabet import Alphabet, Column, find_column, spelled
 from sfumato.arrow import as_labels
-from sfumato.binning import BINS, automatic_edges, many_numbers
 from sfumato.designers.aiming import Closed
 from sfumato.designers.base import Task
 from sfumato.designers.outlook import LITTLE
 from sfumato.designers.splitting import split
 from sfumato.errors import DataError, InputError, binned, grouped, listed, option
+from sfumato.grouping import BINS, automatic_edges, many_numbers
 from sfumato.joint import Joint
 from sfumato.noise import LABELS
 from sfumato.optimise.estimates.closed import untouched_errors
@@ -27,6 +27,12 @@ from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source
 from sfumato.tabulation import MOST_CELLS as MOST_OF_A_TABLE
 from sfumato.uncertainty import Anything
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sfumato.alphabet import Label
+    from sfumato.releasing.wishes import BinWish
 
 MOST_CELLS = 1_000  # of the table of secret and useful columns, where nobody named them
 ROWS_IN_A_CELL = 5  # on average at least, or the confidence ball is too wide to be of use
@@ -64,19 +70,19 @@ def cut(basis: Source, wishes: Wishes, keep: Sequence[str], *, exact: bool = Tru
     these may not be exact facts about the rows with their number alone."""
     if wishes.numbers != "bins":
         if wishes.numbers != "labels":
-            raise InputError(f"numbers must be 'bins' or 'labels', got {wishes.numbers!r}.")
+            raise InputError("numbers must be 'bins' or 'labels'", value=wishes.numbers)
         return wishes
     ruled = {*(wishes.bins or {}), *(wishes.labels or {}), *(wishes.rare if isinstance(wishes.rare, Mapping) else ())}
     named = {*wishes.secret, *wishes.useful} if wishes.useful else set(basis.columns) - {*keep}
     free = [name for name in basis.columns if name in named and name not in ruled]
-    found: dict[str, Any] = {}
+    found: dict[str, BinWish] = {}
     if basis.sums is None:
         found = {n: x.tolist() for n, x in automatic_edges(basis, free).items()} if exact else dict.fromkeys(
             many_numbers(basis, free), BINS)
     if not exact and (about := [n for n in found if n in wishes.secret]):
         raise InputError(
-            f"the secret {about[0]!r} holds many different numbers. Say how it is cut ({binned(about[0], BINS)}): that "
-            "must not rest on anybody's secret."
+            f"the secret {about[0]!r} holds many different numbers",
+            next=f"Say how it is cut ({binned(about[0], BINS)}): that must not rest on anybody's secret.",
         )
     return replace(wishes, bins={**(wishes.bins or {}), **found} or None, automatic=tuple(found))
 
@@ -107,7 +113,7 @@ def as_bundle(basis: Source, wishes: Wishes) -> bool:
         return True
     for name in (name for name, there in given.items() if there):
         single = option("--columns one", "columns='one'")
-        raise InputError(f"{option(f'--{name}', f'{name}=')} is for a bundle; leave out {single}.")
+        raise InputError(f"{option(f'--{name}', f'{name}=')} is for a bundle", next=f"Leave out {single}.")
     return wishes.columns == "auto" and len(wishes.useful) >= RIVALS and not fits_one_table(basis, wishes)
 
 
@@ -129,8 +135,8 @@ def categorical_columns(source: Source, wishes: Wishes, other: Sequence[str]) ->
     taken = tuple(c for c in other if _categorical(sizes[c]))
     if not taken:
         raise InputError(
-            f"no other column of {source.name} is categorical. Name the useful columns with {USEFUL}, and bin numeric "
-            f"ones with {CUT}."
+            f"no other column of {source.name} is categorical",
+            next=f"Name the useful columns with {USEFUL}, and bin numeric ones with {CUT}.",
         )
     return Choice(taken, {c: NUMBERS for c in other if c not in taken})
 
@@ -158,8 +164,8 @@ def useful_columns(source: Source, wishes: Wishes, other: Sequence[str]) -> Choi
                 taken.append(name)
     if not taken:
         raise InputError(
-            f"no other column of {source.name} is categorical and fits beside the secret into {limit:,} cells. Name "
-            f"the useful columns with {USEFUL}, and bin numeric ones with {CUT}."
+            f"no other column of {source.name} is categorical and fits beside the secret into {limit:,} cells",
+            next=f"Name the useful columns with {USEFUL}, and bin numeric ones with {CUT}.",
         )
     left = {n: LARGE if _categorical(sizes[n]) else NUMBERS for n in other if n not in taken}
     return Choice(tuple(n for n in other if n in taken), left)
@@ -202,7 +208,7 @@ def _too_many(source: Source, wishes: Wishes, sizes: dict[str, int | None], limi
     )
 
 
-def coarser(name: str, labels: Sequence[Any] | None = None) -> str:
+def coarser(name: str, labels: Sequence[object] | None = None) -> str:
     """What to do about a column with too many values: bins are for numbers, and rare labels can always be grouped.
 
     >>> from sfumato import errors
@@ -214,16 +220,16 @@ def coarser(name: str, labels: Sequence[Any] | None = None) -> str:
     return f"Bin it if it is a number ({binned(name, 5)}), group rare labels ({grouped(name)})"
 
 
-def _number(label: Any) -> bool:
+def _number(label: object) -> bool:
     try:
-        return label is None or math.isfinite(float(label))
-    except (TypeError, ValueError):
+        return label is None or math.isfinite(float(str(label)))
+    except ValueError:
         return False
 
 
-def label_counts(source: Source, names: Sequence[str]) -> tuple[dict[str, Counter[Any] | None], int]:
+def label_counts(source: Source, names: Sequence[str]) -> tuple[dict[str, Counter[Label] | None], int]:
     """The labels of each column with their rows (None when there are too many, or they are no labels), and all rows."""
-    found: dict[str, Counter[Any] | None] = {name: Counter() for name in names}
+    found: dict[str, Counter[Label] | None] = {name: Counter() for name in names}
     rows = 0
     for batch in source.batches(list(names)):
         rows += batch.num_rows
@@ -232,7 +238,7 @@ def label_counts(source: Source, names: Sequence[str]) -> tuple[dict[str, Counte
     return found, rows
 
 
-def with_labels(known: Counter[Any] | None, values: Any, name: str) -> Counter[Any] | None:
+def with_labels(known: Counter[Label] | None, values: pa.Array, name: str) -> Counter[Label] | None:
     """Labels counted so far with those of one more batch; None once there are too many, or they are no labels."""
     if known is None:
         return None
@@ -245,7 +251,7 @@ def with_labels(known: Counter[Any] | None, values: Any, name: str) -> Counter[A
     return known if len(known) <= MOST_COUNTED else None
 
 
-def size_of(labels: Counter[Any] | None, wishes: Wishes, name: str, rows: int) -> int | None:
+def size_of(labels: Counter[Label] | None, wishes: Wishes, name: str, rows: int) -> int | None:
     """How many labels the column will have, or None when it is not categorical."""
     if (given := (wishes.labels or {}).get(name)) is not None:
         return given.size if isinstance(given, Column) else len(given)
@@ -261,7 +267,7 @@ def size_of(labels: Counter[Any] | None, wishes: Wishes, name: str, rows: int) -
     return len(kept) + (len(kept) < len(labels))
 
 
-def _dated(labels: Counter[Any] | None, part: str) -> set[str]:
+def _dated(labels: Counter[Label] | None, part: str) -> set[str]:
     """The parts of dates among labels; where they are too many to have been counted, as many as there may be."""
     if labels is None:
         return {str(i) for i in range(MOST_LABELS)}

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.alphabet import CONTROL
-from sfumato.errors import DataError, option
+from sfumato.errors import At, DataError, option
 from sfumato.sources.formulas import guard, guarded
 
 TEXTS = (pa.string(), pa.large_string())
@@ -26,8 +25,8 @@ class CsvText:
     delimiter: str
     width: int
     raw: bool = False  # cells as they are, formulas too
-    ready: dict[tuple[int, ...], Any] = field(default_factory=dict)
-    held: list[Any] = field(default_factory=list)  # dictionaries behind `ready`: their addresses stay theirs
+    ready: dict[tuple[int, ...], pa.Array] = field(default_factory=dict)
+    held: list[pa.Array] = field(default_factory=list)  # dictionaries behind `ready`: their addresses stay theirs
 
     def field(self, text: str | None) -> str:
         """One field. In a table of one column a missing value is a pair of quotes: no line may be empty."""
@@ -41,9 +40,9 @@ class CsvText:
     def header(self, names: list[str]) -> bytes:
         return (self.delimiter.join(map(self.field, names)) + "\n").encode()
 
-    def lines(self, batch: pa.RecordBatch) -> Any:
+    def lines(self, batch: pa.RecordBatch) -> pa.Buffer:
         """The batch as text, in a buffer that can be written as it is."""
-        parts: list[Any] = []
+        parts: list[pa.Array] = []
         columns, at = batch.columns, 0
         while at < len(columns):
             run = self._run(columns, at)
@@ -114,9 +113,9 @@ def check_steering(name: str, column: pa.Array, first_row: int) -> None:
     hit = np.flatnonzero(np.asarray(pc.match_substring_regex(pc.fill_null(whole, ""), CONTROL.pattern)))
     if len(hit):
         raise DataError(
-            f"column {name!r}, row {first_row + int(hit[0]) + 1}: the text has a control character, which may steer a "
-            f"terminal. Remove it, or write cells as they are ({option('--raw-cells', 'raw_cells=True')}).",
-            row=first_row + int(hit[0]) + 1,
+            "the text has a control character, which may steer a terminal",
+            next=f"Remove it, or write cells as they are ({option('--raw-cells', 'raw_cells=True')}).",
+            where=At(name, row=first_row + int(hit[0]) + 1),
         )
 
 
@@ -125,7 +124,7 @@ def _identity(dictionary: pa.Array) -> tuple[int, ...]:
     return (0 if text is None else text.address, dictionary.offset, len(dictionary))
 
 
-def _joined(parts: list[Any]) -> pa.Array:
+def _joined(parts: list[pa.Array]) -> pa.Array:
     """Parts of every line put together; a part is an array, or one text for all lines."""
     if len(parts) == 1:
         return parts[0]
@@ -136,7 +135,7 @@ def _joined(parts: list[Any]) -> pa.Array:
     return pc.binary_join_element_wise(*same)
 
 
-def _data(text: pa.Array) -> Any:
+def _data(text: pa.Array) -> pa.Buffer:
     """The bytes of a text array, one value after the other."""
     kind = np.int64 if text.type == pa.large_string() else np.int32
     offsets = np.frombuffer(text.buffers()[1], kind)[text.offset : text.offset + len(text) + 1]

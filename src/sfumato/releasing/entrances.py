@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from sfumato.drawing.manifest import Imprint
 from sfumato.errors import InputError
@@ -18,12 +18,15 @@ from sfumato.releasing.planning import Plan
 from sfumato.releasing.session import Release, Session
 from sfumato.sources import Place, located, open_source
 
+if TYPE_CHECKING:
+    from sfumato.sources.source import TableLike
+
 Released = Mechanism | Bundle | str | os.PathLike[str]  # what to release with, or its file
 
 
 @overload
 def release(
-    source: Any, mechanism: Released, to: None = None, *, decode: str = ..., keep: Sequence[str] = ...,
+    source: TableLike, mechanism: Released, to: None = None, *, decode: str = ..., keep: Sequence[str] = ...,
     secret: Names = ..., useful: Names = ..., partition: Sequence[str] = ..., seed: int | None = ...,
     force: bool = ..., allow_unclaimed: bool = ..., progress: Progress | None = ..., ledger: Book | None = ...,
     people: str | None = ..., budget: float | None = ..., same_values: bool = ..., memoise: str | None = ...,
@@ -33,7 +36,7 @@ def release(
 
 @overload
 def release(
-    source: Any, mechanism: Released, to: str | os.PathLike[str] | Place, *, decode: str = ...,
+    source: TableLike, mechanism: Released, to: str | os.PathLike[str] | Place, *, decode: str = ...,
     keep: Sequence[str] = ..., secret: Names = ..., useful: Names = ..., partition: Sequence[str] = ...,
     seed: int | None = ..., force: bool = ..., allow_unclaimed: bool = ..., progress: Progress | None = ...,
     ledger: Book | None = ..., people: str | None = ..., budget: float | None = ..., same_values: bool = ...,
@@ -42,7 +45,7 @@ def release(
 
 
 def release(
-    source: Any, mechanism: Any, to: str | os.PathLike[str] | Place | None = None, *,
+    source: TableLike, mechanism: Released, to: str | os.PathLike[str] | Place | None = None, *,
     decode: str = "symbols", keep: Sequence[str] = (), secret: Names = None, useful: Names = None,
     partition: Sequence[str] = (), seed: int | None = None, force: bool = False, allow_unclaimed: bool = False,
     progress: Progress | None = None, ledger: Book | None = None, people: str | None = None,
@@ -78,11 +81,11 @@ def release(
         if divided or memoise is not None:
             raise InputError("a release on a cluster can neither be divided by columns nor remember answers.")
         if isinstance(to, Place):
-            raise InputError("a cluster writes to paths and addresses that it knows itself; give to= as text.")
+            raise InputError("a cluster writes to paths and addresses that it knows itself", next="Give to= as text.")
         return session.check(options, account, allow_unclaimed=allow_unclaimed).on_its_cluster(to, force=force)
     if to is None:
         if divided:
-            raise InputError("partition divides a folder of files; say which with to=.")
+            raise InputError("partition divides a folder of files", next="Say which with to=.")
         return session.check(options, account, allow_unclaimed=allow_unclaimed).returned()
     files = Files.beside(located(to), mechanism=False, report=False, partition=divided, raw_cells=raw_cells)
     files.check([opened.path], force=force)

@@ -77,7 +77,9 @@ class Files:
             check_place(path, None, force=force, folder=folder)
             full = os.path.realpath(path) if isinstance(path, Path) else str(path)
             if full in seen:
-                raise OutputError(f"{path} would be both the {seen[full]} and the {name}; choose another name for one.")
+                raise OutputError(
+                    f"would be both the {seen[full]} and the {name}", next="Choose another name for one.", where=path
+                )
             seen[full] = name
 
     @contextlib.contextmanager

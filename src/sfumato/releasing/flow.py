@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,17 +12,19 @@ import pyarrow as pa
 
 from sfumato.alphabet import Alphabet, Column, find_column
 from sfumato.drawing.bundle_draws import BundleSampler, decoder_of
-from sfumato.drawing.decoding import GUESS, Decoder, decoder
+from sfumato.drawing.decoding import GUESS, Decoder, TextCodes, decoder
 from sfumato.drawing.manifest import METADATA_KEY, NO_IMPRINT, Imprint, Manifest, OutputColumn, manifest_of
 from sfumato.drawing.randomness import Stream, WordSource
 from sfumato.drawing.sampling import Sampler
-from sfumato.drawing.text_codes import TextCodes
 from sfumato.errors import InputError
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.releasing.checking import Checked
 from sfumato.releasing.ledger_place import Booking, Memo
 from sfumato.releasing.threads import ahead, in_order
 from sfumato.sources import RowSource, Source
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import Array
 
 Names = str | Sequence[str] | None
 Progress = Callable[[int], None]  # told the number of rows drawn so far
@@ -69,7 +71,7 @@ class Flow:
         private = _named(made.secret, options.secret, "secret"), _named(made.useful, options.useful, "useful")
         coded = {**(private[0] if made.reads == "both" else {}), **private[1]}
         if len(set(coded.values())) != len(coded):
-            raise InputError(f"one column is read twice: {', '.join(coded.values())}. Name each column once.")
+            raise InputError(f"one column is read twice: {', '.join(coded.values())}", next="Name each column once.")
         about = made.reads != "both" and made.claim is not None and (
             made.claim.assuming != "nothing" if isinstance(made, Bundle) else made.claim.within is not None
         )
@@ -106,7 +108,7 @@ class Flow:
         return replace(self, memo=place.memo, entry=place.token)
 
     @property
-    def mechanism(self) -> Any:
+    def mechanism(self) -> Mechanism | Bundle:
         """The mechanism, or the bundle."""
         return self.checked.mechanism
 
@@ -146,7 +148,7 @@ class Flow:
         names = [c.name for c in self.columns]
         return pa.RecordBatch.from_arrays([arrays[i] for i in self.order], names=names)
 
-    def _codes(self, batch: pa.RecordBatch, first_row: int) -> Any:
+    def _codes(self, batch: pa.RecordBatch, first_row: int) -> Array | dict[str, Array]:
         """Input codes x = s·|U| + u, narrow where they fit; of a bundle, the codes of each column."""
         made, both = self.mechanism, self.mechanism.reads == "both"
         columns = (*(made.secret.columns if both else ()), *made.useful.columns)
@@ -219,7 +221,7 @@ def _kept(keep: Sequence[str], source: Source, private: dict[str, str]) -> tuple
         if name in private.values():
             raise InputError(f"{name!r} is protected by the mechanism; keeping it untouched would undo that.")
     if len(set(names)) != len(names):
-        raise InputError(f"a column is named twice in keep ({', '.join(names)}); name each once.")
+        raise InputError(f"a column is named twice in keep ({', '.join(names)})", next="Name each once.")
     return tuple(names)
 
 

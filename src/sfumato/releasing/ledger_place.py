@@ -5,17 +5,23 @@ Ledgers live in a folder of their own; a release only knows what it needs of one
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.errors import DataError, InputError
+from sfumato.errors import At, DataError, InputError
 from sfumato.mechanism.law import Words
-from sfumato.mechanism.memory import memory_key, remembered
+from sfumato.mechanism.records_of_people import memory_key, remembered
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import Array
+    from sfumato.frames import Record
+    from sfumato.releasing.flow import Flow
+    from sfumato.sources.places import Where
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +35,7 @@ class Memo:
         """The same people, with a key for one part of a bundle: its answers share no words with another's."""
         return replace(self, key=memory_key(self.key, name))
 
-    def words(self, people: pa.Array, codes: npt.NDArray[Any], count: int, first_row: int) -> Words:
+    def words(self, people: pa.Array, codes: Array, count: int, first_row: int) -> Words:
         """The random words [i·count] of every record."""
         names = names_of(people, self.column, first_row).to_pylist()
         drawn = [remembered(self.key, n.encode(), int(c), count) for n, c in zip(names, codes, strict=True)]
@@ -40,7 +46,7 @@ def names_of(people: pa.Array, column: str, first_row: int) -> pa.Array:
     """The names of people as text; nobody may be nameless."""
     if people.null_count:
         row = first_row + int(np.flatnonzero(np.asarray(people.is_null()))[0]) + 1
-        raise DataError(f"column {column!r}, row {row}: nobody is named, so that people cannot be told apart.", row=row)
+        raise DataError("nobody is named, so that people cannot be told apart", where=At(column, row=row))
     return people.cast(pa.string())
 
 
@@ -55,7 +61,7 @@ class Booking(Protocol):
         """How answers are remembered, if they are."""
 
     @property
-    def account(self) -> dict[str, Any] | None:
+    def account(self) -> Record | None:
         """What the ledger says about these people with this release, for whoever asked."""
 
     def ready(self, rows: int | None) -> None:
@@ -72,7 +78,7 @@ class Book(Protocol):
     """A ledger, as far as a release knows it."""
 
     def booking(
-        self, flow: Any, target: Any, *, people: str | None, budget: float | None,
+        self, flow: Flow, target: Where | str | os.PathLike[str] | None, *, people: str | None, budget: float | None,
         same_values: bool, memoise: str | None, person: str | None,
     ) -> Booking:
         """Reserve a place for the release, or refuse it."""
@@ -83,7 +89,7 @@ class Unbooked:
 
     token: str | None = None
     memo: Memo | None = None
-    account: dict[str, Any] | None = None
+    account: Record | None = None
 
     def ready(self, rows: int | None) -> None:
         return None
@@ -108,7 +114,7 @@ class Account:
     memoise: str | None = None
     person: str | None = None
 
-    def booking(self, flow: Any, target: Any) -> Booking:
+    def booking(self, flow: Flow, target: Where | str | os.PathLike[str] | None) -> Booking:
         """The place of a release in the ledger, if there is one."""
         if self.ledger is not None:
             return self.ledger.booking(

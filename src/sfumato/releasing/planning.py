@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from sfumato.alphabet import find_column
 from sfumato.certification import Certificate
 from sfumato.decimals import BITS, SHORT, at_least, at_most
-from sfumato.errors import InputError, binned, listed, option, unknown
+from sfumato.errors import At, InputError, binned, listed, option, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism, load, save_counts
 from sfumato.optimise.budget import heard_by
@@ -27,7 +27,9 @@ from sfumato.tabulation import tabulate
 from sfumato.uncertainty import Anything, ChiSquareBall, UncertaintySet
 
 if TYPE_CHECKING:
+    from sfumato.designers.base import Design
     from sfumato.designers.outlook import Foreseen
+    from sfumato.sources.source import TableLike
 
 MANY = 100  # labels; when half of the rows have one of their own, the column is no category
 SINGLE = {  # wishes that only a single mechanism can have, with what they are when nobody wishes them
@@ -83,8 +85,8 @@ class Plan:
         """
         if told is not None and told.little and not anyway and self.mechanism.method not in NEAR:
             raise InputError(
-                f"the release would be worth {told.share:.2%} of its {told.n:,} rows to whoever estimates from it. See "
-                "what would help (sfumato plan), or release it all the same (--anyway)."
+                f"the release would be worth {told.share:.2%} of its {told.n:,} rows to whoever estimates from it",
+                next="See what would help (sfumato plan), or release it all the same (--anyway).",
             )
 
     def notices(self, file: str = "the mechanism file") -> tuple[Notice, ...]:
@@ -93,8 +95,8 @@ class Plan:
 
 
 def plan(
-    table: Any, secret: str | Sequence[str], epsilon: float, useful: str | Sequence[str] = (), *,
-    keep: Sequence[str] = (), reference: Any = None, split: float | None = None, counts: str | None = None,
+    table: TableLike, secret: str | Sequence[str], epsilon: float, useful: str | Sequence[str] = (), *,
+    keep: Sequence[str] = (), reference: TableLike | None = None, split: float | None = None, counts: str | None = None,
     origin: str = "private", seed: int | None = None, listener: Listener | None = None, **wishes: Any,
 ) -> Plan:
     """Count a table and design for it: one mechanism for secret and useful columns, or a bundle for many.
@@ -125,8 +127,8 @@ def plan(
 
 
 def planned(
-    source: Source, wishes: Wishes, *, keep: Sequence[str] = (), reference: Any = None, fraction: float | None = None,
-    origin: str = "private", seed: int | None = None, listener: Listener,
+    source: Source, wishes: Wishes, *, keep: Sequence[str] = (), reference: TableLike | None = None,
+    fraction: float | None = None, origin: str = "private", seed: int | None = None, listener: Listener,
 ) -> Plan:
     """Choose columns, count, design, seal and certify."""
     for line in source.said:
@@ -183,7 +185,7 @@ class Counted:
     origin: str = "private"
     first: Learnt | None = None  # what was told before columns were chosen
 
-    def plan(self, found: Basis, made: Any) -> Plan:
+    def plan(self, found: Basis, made: Design) -> Plan:
         """The plan with what was designed from a basis."""
         exact = found.source is None and found.within.joint.noise is None
         seen = learned(self.joint.learned) if exact else ()
@@ -239,15 +241,13 @@ def given(source: Source, path: Where | str, secret: Sequence[str] = (), useful:
     return Plan(source, made, file=where.name)
 
 
-def _misses(file: str, made: Any, column: str, source: Source, name: str) -> None:
+def _misses(file: str, made: Mechanism | Bundle, column: str, source: Source, name: str) -> NoReturn:
     """The error for a table without a column of the mechanism."""
-    try:
-        find_column(column, source.columns, source.name)
-    except InputError as error:
-        raise InputError(
-            f"{file} is a mechanism for the columns {listed([*made.secret.names, *made.useful.names])}, but {error} If "
-            f"the table calls it otherwise, say so with {option(f'--{name}', f'{name}=')}."
-        ) from None
+    wrong = unknown(f"a column of {source.name}", column, source.columns, "columns")
+    raise InputError(
+        f"is a mechanism for the columns {listed([*made.secret.names, *made.useful.names])}, but {wrong}", where=file,
+        next=f"If the table calls it otherwise, say so with {option(f'--{name}', f'{name}=')}.",
+    )
 
 
 def joint_of(basis: Source, wishes: Wishes, *, listener: Listener) -> Joint:
@@ -275,8 +275,8 @@ def tabulated(source: Source, wishes: Wishes, *, listener: Listener) -> Joint:
     for column in (*joint.secret.columns, *joint.useful.columns):
         if column.size >= MANY and 2 * column.size > (joint.n or 0):
             raise InputError(
-                f"column {column.name!r} has {column.size:,} distinct values in {joint.n:,} rows: is it a number or an "
-                f"identifier? {coarser(column.name, column.labels)}, or leave it out."
+                f"has {column.size:,} distinct values in {joint.n:,} rows: is it a number or an identifier?",
+                next=f"{coarser(column.name, column.labels)}, or leave it out.", where=At(column.name),
             )
     columns = (*joint.secret.columns, *joint.useful.columns)
     free = {c.name: c for c in columns if c.name in wishes.automatic and c.cuts is not None}
@@ -288,7 +288,7 @@ def tabulated(source: Source, wishes: Wishes, *, listener: Listener) -> Joint:
     return replace(joint, learned=(*joint.learned, *free))
 
 
-def designed(basis: Basis, wishes: Wishes, listener: Listener) -> Any:
+def designed(basis: Basis, wishes: Wishes, listener: Listener) -> Design:
     """The design over the set around the counts, with its second promise."""
     from sfumato.designers import design, options_of
 
@@ -310,7 +310,7 @@ def designed(basis: Basis, wishes: Wishes, listener: Listener) -> Any:
     return replace(made, notes=(*made.notes, f"the time limit was not needed: {wishes.method} does not search"))
 
 
-def _reached(made: Any, wishes: Wishes) -> tuple[str, ...]:
+def _reached(made: Design, wishes: Wishes) -> tuple[str, ...]:
     """What was reached, by the unit of what a method minimises."""
     from sfumato.designers.base import RELATIVE
 
@@ -341,7 +341,7 @@ def _near(joint: Joint, wishes: Wishes) -> dict[str, Any]:
         values = [float(x) for x in letters(joint.useful)] if values is None else values
         outputs = {"representatives": values, "chosen": "chosen"}.get(wishes.outputs or "labels")
     elif wishes.outputs in ("representatives", "chosen"):
-        raise InputError(f"the distance hamming compares labels; leave out {option('--outputs', 'outputs=')}.")
+        raise InputError("the distance hamming compares labels", next=f"Leave out {option('--outputs', 'outputs=')}.")
     return {"distance": wishes.distance or "squared", "values": values, "outputs": outputs}
 
 
@@ -355,30 +355,31 @@ def _bundle(
     for name, usual in SINGLE.items():
         if getattr(wishes, name) != usual:
             spelling = option(f"--{name.replace('_', '-')}", f"{name}=")
-            raise InputError(f"{spelling} is for a single mechanism; leave it out for a bundle.")
+            raise InputError(f"{spelling} is for a single mechanism", next="Leave it out for a bundle.")
     if wishes.at_most is not None and wishes.assuming != "nothing":
         raise InputError(
-            f"a bundle that assumes {wishes.assuming} has no second promise; one that assumes nothing needs none: "
-            f"leave out {option('--assuming', 'assuming=')} or {option('--at-most', 'at_most=')}."
+            f"a bundle that assumes {wishes.assuming} has no second promise; one that assumes nothing needs none",
+            next=f"Leave out {option('--assuming', 'assuming=')} or {option('--at-most', 'at_most=')}.",
         )
     if not told_all and wishes.assuming != "nothing":
         raise InputError(
-            f"a bundle that assumes {wishes.assuming} has exact counts of the table in its file. Ask for that by name "
-            f"({option('--design exact', 'design=exact')}), or assume nothing."
+            f"a bundle that assumes {wishes.assuming} has exact counts of the table in its file",
+            next=f"Ask for that by name ({option('--design exact', 'design=exact')}), or assume nothing.",
         )
     wishes, choice = chosen(basis, wishes, keep, rest.columns, bundle=True)
     if not told_all and (found := [n for n, rule in unsaid(wishes).items() if isinstance(rule, int)]):
         raise InputError(
-            f"a bundle cannot pay for edges of bins, and those of {listed(found)} would be taken from the rows. Give "
-            f"them ({binned(found[0], [20, 50])}), leave the column out, or ask for them exactly "
-            f"({option('--design exact', 'design=exact')})."
+            f"a bundle cannot pay for edges of bins, and those of {listed(found)} would be taken from the rows",
+            next=f"Give them ({binned(found[0], [20, 50])}), leave the column out, or ask for them exactly "
+            f"({option('--design exact', 'design=exact')}).",
         )
     if not told_all and (open_yet := list(unsaid(wishes))):
         raise InputError(
             f"a bundle takes labels and edges as they are found, and nobody said that those of {listed(open_yet)} are "
-            f"public. Say so ({option('--public-labels all', 'public=')}), list them ({option('--labels', 'labels=')}, "
+            "public",
+            next=f"Say so ({option('--public-labels all', 'public=')}), list them ({option('--labels', 'labels=')}, "
             f"{option('--bins', 'bins=')} with edges), or ask for them exactly "
-            f"({option('--design exact', 'design=exact')})."
+            f"({option('--design exact', 'design=exact')}).",
         )
     listener.say(
         f"A bundle of mechanisms for {listed(wishes.useful)} ({ONE} for a single table)."

@@ -20,7 +20,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 
@@ -46,6 +46,16 @@ from sfumato.releasing.writing import Through, output, stream_writer
 from sfumato.reporting import private_report, public_report
 from sfumato.sources import Source, Where, open_source
 
+if TYPE_CHECKING:
+    from sfumato.estimation.bundle_tables import BundleEstimate
+    from sfumato.estimation.result import Estimate
+    from sfumato.frames import Datum
+    from sfumato.joint import Joint
+    from sfumato.mechanism import Mechanism
+    from sfumato.releasing.listening import Total
+    from sfumato.reporting.bundle_figures import Truth
+    from sfumato.sources.source import Frame, TableLike
+
 COUNTED = (
     "the table was shuffled twice, to count rows by their kept columns; with id= (columns that no two rows share) rows "
     "are released where they are"
@@ -62,10 +72,10 @@ class Release:
     manifest: Manifest
     files: Mapping[str, Where] = field(default_factory=dict)  # everything that was written, by what it is
     certificate: Certificate | None = None
-    estimate: Any = None  # of the distribution behind the released rows, where one was asked for and can be made
+    estimate: Estimate | BundleEstimate | None = None  # of what is behind the rows, where one was asked for and can be
     notes: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()  # columns of the table that are not in the release
-    account: Mapping[str, Any] | None = None  # what the ledger says about these people, with this release
+    account: Mapping[str, Datum] | None = None  # what the ledger says about these people, with this release
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,13 +87,13 @@ class Session:
     listener: Listener = field(default_factory=Silent)
 
     @classmethod
-    def open(cls, table: Any, listener: Listener | None = None) -> Session:
+    def open(cls, table: TableLike, listener: Listener | None = None) -> Session:
         """Whatever holds rows; none is read yet."""
         return cls(open_source(table), listener=listener or Silent())
 
     def design(
-        self, wishes: Wishes, *, keep: Sequence[str] = (), reference: Any = None, split: float | None = None,
-        seed: int | None = None,
+        self, wishes: Wishes, *, keep: Sequence[str] = (), reference: TableLike | None = None,
+        split: float | None = None, seed: int | None = None,
     ) -> Session:
         """Count the table, a part of it or a reference, and design for it."""
         with counting_within(split is not None):
@@ -96,7 +106,7 @@ class Session:
         """A mechanism from its file instead; `secret` and `useful` are the table's names, where they differ."""
         return replace(self, plan=given(self.source, path, secret, useful))
 
-    def use(self, mechanism: Any) -> Session:
+    def use(self, mechanism: object) -> Session:
         """A mechanism, a bundle, a design or a plan that is there already."""
         plan = mechanism if isinstance(mechanism, Plan) else Plan(self.source, known(mechanism))
         return replace(self, plan=plan)
@@ -159,10 +169,10 @@ class Drawing:
             raise error.followed_by(HALF) from None
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else "the system gave no reason"
-            raise OutputError(f"standard output could not be written: {why}. {HALF}") from None
+            raise OutputError(f"standard output could not be written: {why}", next=HALF) from None
         return rows
 
-    def returned(self) -> Any:
+    def returned(self) -> Frame:
         """The rows as what they came in; with a ledger all are drawn before it counts them as delivered."""
         with self._booked(None) as place, self._step() as tell:
             rows = self.flow.at(place).returned(tell)
@@ -172,7 +182,7 @@ class Drawing:
                 rows = replace(rows, batches=iter(batches))
             return self.flow.source.back(rows)
 
-    def on_its_cluster(self, to: str | os.PathLike[str] | None, *, force: bool = False) -> Any:
+    def on_its_cluster(self, to: str | os.PathLike[str] | None, *, force: bool = False) -> Frame:
         """The rows of a Spark frame, released where they are: into a lazy frame, or into a folder."""
         from sfumato.releasing.spark.release import spark_release
 
@@ -184,21 +194,22 @@ class Drawing:
             counted = bool(self.flow.kept) and not self.flow.id
             return Release(done.path, done.rows, done.manifest, notes=(COUNTED,) if counted else ())
 
-    def _booked(self, target: Any) -> Booking:
+    def _booked(self, target: Where | str | os.PathLike[str] | None) -> Booking:
         if self.account.ledger is None:
             return self.account.booking(self.flow, target)
         with self.listener.step("looking into the ledger"):
             return self.account.booking(self.flow, target)
 
     def _step(self) -> contextlib.AbstractContextManager[Progress]:
-        made, expected = self.flow.mechanism, self.flow.source.expected
+        made = self.flow.mechanism
+        expected: Total = self.flow.source.expected
         if self.plan.certificate is not None and made.source == "private" and not isinstance(made, Bundle):
             expected = expected if made.joint is None or made.joint.n is None else made.joint.n  # it counted these rows
         return self.listener.step(f"releasing {self.flow.source.name}", expected, rows=True)
 
     def _consumed(
         self, flow: Flow, files: Files, draft: Drafted, estimating: bool
-    ) -> tuple[int, Any, tuple[str, ...]]:
+    ) -> tuple[int, Estimate | BundleEstimate | None, tuple[str, ...]]:
         """Draw every batch once: one consumer writes it, another counts it for the estimate."""
         counting = Beside(partial(_estimate, flow)) if estimating else None
         rows = 0
@@ -226,6 +237,12 @@ class Drawing:
         used = {*self.flow.coded.values(), *self.flow.kept, *self.flow.private}  # what is secret is not left by mistake
         return tuple(name for name in self.flow.source.columns if name not in used)
 
+    def _truth(self, mechanism: Mechanism | Bundle) -> Joint | Truth:
+        source, coded = self.flow.source, self.flow.coded
+        if isinstance(mechanism, Bundle):
+            return counted_tables(source, mechanism, coded)
+        return counted(source, mechanism, coded)
+
     def _documents(self, files: Files, done: Release) -> Iterator[tuple[str, bytes]]:
         """The other files, by name."""
         mechanism, proof = self.flow.mechanism, self.flow.checked.certificate
@@ -242,8 +259,7 @@ class Drawing:
             yield "report", page.encode()
         if files.private_report is not None:
             with self.listener.step("comparing with the true table"):
-                count = counted_tables if isinstance(mechanism, Bundle) else counted
-                truth = count(self.flow.source, mechanism, self.flow.coded)
+                truth = self._truth(mechanism)
                 page = private_report(mechanism, proof, done.estimate, truth, **named)
             yield "private_report", page.encode()
 
@@ -252,7 +268,7 @@ def _ignored(batch: pa.RecordBatch) -> None:
     return None
 
 
-def _estimate(flow: Flow, batches: Iterator[pa.RecordBatch]) -> Any:
+def _estimate(flow: Flow, batches: Iterator[pa.RecordBatch]) -> Estimate | BundleEstimate:
     """The distribution behind released batches, as they come."""
 
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -268,4 +284,4 @@ def check_partition(divided: Sequence[str], flow: Flow) -> None:
     for name in divided:
         find_column(name, names, "the released table")
     if len(set(divided)) != len(divided):
-        raise InputError(f"a column is named twice in partition ({', '.join(divided)}); name each once.")
+        raise InputError(f"a column is named twice in partition ({', '.join(divided)})", next="Name each once.")

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.alphabet import Floats
-from sfumato.errors import DataError, InputError
+from sfumato.errors import At, DataError, InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.sources import Source
@@ -29,7 +29,7 @@ def split(source: Source, fraction: float, seed: int | None = None) -> tuple[Sou
     streamed, in as many passes as it takes, and nobody can tell afterwards who was in which.
     """
     if not 0 < fraction < 1:
-        raise InputError(f"split must be a fraction between 0 and 1, got {fraction:g}.")
+        raise InputError("split must be a fraction between 0 and 1", value=fraction)
     from sfumato.drawing.randomness import Stream
 
     stream, edge = Stream.of(seed), np.uint64(int(fraction * 2**64))
@@ -99,6 +99,6 @@ def counting_within(part: bool) -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        if not part or error.row is None:
+        if not part or not isinstance(error.where, At) or error.where.row is None:
             raise
         raise error.followed_by("(After a split, rows are counted within their part.)") from None

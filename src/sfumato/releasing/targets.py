@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
@@ -17,17 +17,22 @@ from sfumato.atomic import FileDraft, as_output_error, check_target
 from sfumato.errors import OutputError, option
 from sfumato.sources.places import Place, Where, below, files_below, kind_of, size_of
 
+if TYPE_CHECKING:
+    from pyarrow import NativeFile
+
 
 class Drafted(Protocol):
     """Something being written that nobody can mistake for the target until it is published."""
 
-    target: Any
+    @property
+    def target(self) -> Where:
+        """What it will be."""
 
     @property
     def size(self) -> int:
         """Bytes written so far."""
 
-    def open(self, name: str) -> Any:
+    def open(self, name: str) -> NativeFile:
         """An Arrow stream to write to: the file itself (''), or one in the folder."""
 
     def fill(self, content: bytes, *, private: bool = False) -> None:
@@ -67,7 +72,7 @@ class FolderDraft:
     def size(self) -> int:
         return sum(size_of(below(self.hidden, parts)) for parts in files_below(self.hidden))
 
-    def open(self, name: str) -> Any:
+    def open(self, name: str) -> NativeFile:
         path = self.hidden / name
         path.parent.mkdir(parents=True, exist_ok=True)
         return pa.OSFile(str(path), "wb")
@@ -118,7 +123,7 @@ class StoreDraft:
     folder: bool = False
     names: list[str] = field(default_factory=list)
     moved: list[Place] = field(default_factory=list)
-    streams: list[Any] = field(default_factory=list)
+    streams: list[NativeFile] = field(default_factory=list)
     token: str = field(default_factory=lambda: secrets.token_hex(6))
 
     @property
@@ -132,7 +137,7 @@ class StoreDraft:
     def size(self) -> int:
         return sum(size_of(self._draft(name)) for name in self.names)
 
-    def open(self, name: str) -> Any:
+    def open(self, name: str) -> NativeFile:
         place = self._draft(name)
         if name:
             place.filesystem.create_dir(place.path.rpartition("/")[0], recursive=True)
@@ -235,15 +240,15 @@ def check_place(target: Where, source: Where | None, *, force: bool, folder: boo
     found = kind_of(target)
     if found == "nothing":
         if isinstance(target, Path) and not target.parent.is_dir():
-            raise OutputError(f"the folder {target.parent} does not exist; create it first.")
+            raise OutputError(f"the folder {target.parent} does not exist", next="Create it first.")
         return
     if folder != (found == "folder"):
-        raise OutputError(f"{target} is a {found}; give another name.")
+        raise OutputError(f"is a {found}", next="Give another name.", where=target)
     if folder and isinstance(target, Path) and not any(target.iterdir()):
         return
     if not force:
         replacing = option("--force", "force=True")
-        raise OutputError(f"{target} exists. Choose another name, or replace it with {replacing}.")
+        raise OutputError("exists", next=f"Choose another name, or replace it with {replacing}.", where=target)
     if folder:
         _check_replaceable(target)
 
@@ -261,9 +266,13 @@ def _check_apart(target: Where, source: Where | None) -> None:
         ends = [target.path, source.path]
     out, given = ends
     if out == given or given.startswith(f"{out}/"):
-        raise OutputError(f"{target} is the input. Choose another name for the output; nothing was released.")
+        raise OutputError(
+            "is the input", next="Choose another name for the output; nothing was released.", where=target
+        )
     if out.startswith(f"{given}/"):
-        raise OutputError(f"{target} lies in the input folder {source}. Choose a place outside; nothing was released.")
+        raise OutputError(
+            f"lies in the input folder {source}", next="Choose a place outside; nothing was released.", where=target
+        )
 
 
 def _check_replaceable(target: Where) -> None:
@@ -271,6 +280,6 @@ def _check_replaceable(target: Where) -> None:
     odd = [parts for parts in files_below(target) if not parts[-1].lower().endswith(".parquet")]
     if odd:
         raise OutputError(
-            f"{target} holds other files than Parquet ones, such as {'/'.join(odd[0])}: it is not replaced. "
-            "Remove it yourself, or choose another name."
+            f"holds other files than Parquet ones, such as {'/'.join(odd[0])}: it is not replaced",
+            next="Remove it yourself, or choose another name.", where=target,
         )

@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -29,10 +29,10 @@ def ahead(items: Iterable[T], depth: int = 3) -> Iterator[T]:
 
     Closing the iterator stops the thread; an error of the source is raised where the item would have been.
     """
-    box: queue.Queue[Any] = queue.Queue(depth)
+    box: queue.Queue[tuple[T | _Mark, BaseException | None]] = queue.Queue(depth)
     stop = threading.Event()
 
-    def put(item: Any) -> bool:
+    def put(item: tuple[T | _Mark, BaseException | None]) -> bool:
         while not stop.is_set():
             try:
                 box.put(item, timeout=0.1)
@@ -57,7 +57,7 @@ def ahead(items: Iterable[T], depth: int = 3) -> Iterator[T]:
             item, error = box.get()
             if error is not None:
                 raise error
-            if item is _END:
+            if isinstance(item, _Mark):
                 return
             yield item
     finally:
@@ -65,20 +65,20 @@ def ahead(items: Iterable[T], depth: int = 3) -> Iterator[T]:
         worker.join()
 
 
-class Beside(Generic[R]):
+class Beside(Generic[T, R]):
     """Work on items while they pass on to somewhere else, in a thread of its own and at most `depth` items behind.
 
     The work is given an iterator of the items, and `result` tells what it returned or raised. An error of the work does
     not stop the passing; an error of the passing is `Stopped` to the work. The thread does not keep a process alive.
     """
 
-    def __init__(self, work: Callable[[Iterator[Any]], R], depth: int = 3) -> None:
-        self.box: queue.Queue[Any] = queue.Queue(depth)
+    def __init__(self, work: Callable[[Iterator[T]], R], depth: int = 3) -> None:
+        self.box: queue.Queue[T | _Mark] = queue.Queue(depth)
         self.over = False
         self.future: Future[R] = Future()
         self.thread = threading.Thread(target=self._run, args=(work,), name="sfumato beside", daemon=True)
 
-    def _run(self, work: Callable[[Iterator[Any]], R]) -> None:
+    def _run(self, work: Callable[[Iterator[T]], R]) -> None:
         try:
             self.future.set_result(work(self._items()))
         except BaseException as error:
@@ -86,14 +86,14 @@ class Beside(Generic[R]):
         while not self.over:  # whoever passes items must not wait for work that has ended early
             self.over = isinstance(self.box.get(), _Mark)
 
-    def _items(self) -> Iterator[Any]:
+    def _items(self) -> Iterator[T]:
         while not isinstance(item := self.box.get(), _Mark):
             yield item
         self.over = True
         if item is _STOP:
             raise Stopped
 
-    def __enter__(self) -> Callable[[Any], None]:
+    def __enter__(self) -> Callable[[T], None]:
         self.thread.start()
         return self.box.put
 

@@ -16,6 +16,7 @@ EVERY = "all"  # columns are public
 DESIGNS = ("exact", "noisy", "any", "auto")
 TWO = ("auto", "ballopt", "precise", "grr", "srr", "ir", "cr", "sue", "oue")  # methods of two promises over any set
 Values = tuple[float, ...] | dict[str, float]  # numbers in the order of labels, or by label
+BinWish = int | str | list[float]  # how many, a part of dates, or inner edges
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Wishes:
     notion: str = "rldp"
     reads: str = "both"
     aim: str | None = None  # of the method auto; None: what `design` aims at when nobody says
-    bins: dict[str, int | str | list[float]] | None = None
+    bins: dict[str, BinWish] | None = None
     numbers: str = "bins"  # columns of many numbers that bins do not name are cut, or each number is a label
     rare: float | dict[str, float] | None = None
     missing: str = "category"
@@ -58,7 +59,7 @@ class Wishes:
         if self.design not in DESIGNS:
             raise unknown("something to design from", self.design, DESIGNS)
         if not 0 < self.confidence < 1:
-            raise InputError(f"confidence must lie strictly between 0 and 1, got {self.confidence!r}.")
+            raise InputError("confidence must lie strictly between 0 and 1", value=self.confidence)
         if self.at_most is not None and not self.epsilon <= self.at_most < math.inf:
             raise InputError(
                 f"{option('--at-most', 'at_most')} must be a finite number of nats, ε = {self.epsilon:g} or more, got "

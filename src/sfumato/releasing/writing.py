@@ -1,19 +1,33 @@
-"""Writing: batches of a released table as Parquet or CSV, into one file or into a folder of them."""
+"""Writing: batches to CSV, Parquet or Arrow, one file or a folder of partitions."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from urllib.parse import quote
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.atomic import as_output_error
-from sfumato.errors import InputError
+from sfumato.errors import At, InputError, Spot
 from sfumato.releasing.csv_text import CsvText, check_steering
+from sfumato.sources.parquet import NULL_PARTITION
 from sfumato.sources.places import Where
 from sfumato.sources.suffixes import DELIMITERS, packing_of, suffix_of
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from _typeshed import ReadableBuffer
+    from pyarrow import NativeFile
+
+
+# --- batches of a released table as Parquet or CSV, into one file or into a folder of them ----------------------------
+
 
 GROUP_ROWS = 1 << 20  # rows of a Parquet row group
 GROUP_BYTES = 1 << 26  # and the most bytes it holds before it is written
@@ -32,13 +46,14 @@ Made = Callable[[Open, pa.Schema], Writer]
 
 
 @contextlib.contextmanager
-def output(made: Made, opened: Open, target: object = None) -> Iterator[Callable[[pa.RecordBatch], None]]:
+def output(made: Made, opened: Open, target: Spot = None) -> Iterator[Callable[[pa.RecordBatch], None]]:
     """A function that writes batches; the writer is made for the first one, and closed whatever happens.
 
     Errors of the system are put into words about `target`; without one they are the caller's to explain.
     """
     writers: list[Writer] = []
-    worded: Any = contextlib.nullcontext if target is None else lambda: as_output_error(target)
+    def worded() -> AbstractContextManager[None]:
+        return contextlib.nullcontext() if target is None else as_output_error(target)
 
     def write(batch: pa.RecordBatch) -> None:
         with worded():
@@ -60,11 +75,10 @@ def output(made: Made, opened: Open, target: object = None) -> Iterator[Callable
 
 class ParquetOutput:
     """Parquet with pyarrow's default settings; row groups are gathered over batches."""
-
     def __init__(self, opened: Open, schema: pa.Schema, name: str = "") -> None:
         from pyarrow import parquet
 
-        self.file: Any = opened(name)
+        self.file: NativeFile = opened(name)
         self.writer: Any = parquet.ParquetWriter(self.file, schema)
         self.waiting: list[pa.RecordBatch] = []
 
@@ -101,8 +115,8 @@ class CsvOutput:
     ) -> None:
         _check_text(schema)
         self.rows = 0
-        self.raw: Any = opened("")
-        self.file: Any = self.raw if packing is None else pa.CompressedOutputStream(self.raw, packing)
+        self.raw: NativeFile = opened("")
+        self.file: NativeFile = self.raw if packing is None else pa.CompressedOutputStream(self.raw, packing)
         self.text = CsvText(delimiter, len(schema.names), raw)
         self.file.write(self.text.header(schema.names))
 
@@ -123,7 +137,7 @@ class ArrowOutput:
     """Arrow's stream format, for the next program in a pipe."""
 
     def __init__(self, opened: Open, schema: pa.Schema) -> None:
-        self.file: Any = opened("")
+        self.file: NativeFile = opened("")
         self.writer: Any = pa.ipc.new_stream(self.file, schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -143,10 +157,10 @@ class Through(io.RawIOBase):
     def writable(self) -> bool:
         return True
 
-    def write(self, data: Any) -> int:
+    def write(self, data: ReadableBuffer) -> int:
         self.stream.write(data)
         self.stream.flush()
-        return len(data)
+        return memoryview(data).nbytes
 
 
 def _check_text(schema: pa.Schema) -> None:
@@ -156,7 +170,7 @@ def _check_text(schema: pa.Schema) -> None:
         odd = (pa.types.is_nested, pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
         if any(is_so(kind) for is_so in odd) or kind == pa.binary_view():
             raise InputError(
-                f"column {field.name!r} holds {kind}, which CSV cannot hold. Write .parquet, or do not keep it."
+                f"holds {kind}, which CSV cannot hold", next="Write .parquet, or do not keep it.", where=At(field.name)
             )
 
 
@@ -177,7 +191,6 @@ def is_folder(target: Where, partition: Sequence[str] = ()) -> bool:
 def writer_for(target: Where, partition: Sequence[str] = (), *, raw: bool = False) -> Made:
     """How to write a target, by its suffix; CSV with cells as they are if `raw`."""
     if is_folder(target, partition):
-        from sfumato.releasing.partitions import PartitionedOutput
 
         return lambda opened, schema: PartitionedOutput(opened, schema, tuple(partition))
     suffix = suffix_of(target)
@@ -187,3 +200,84 @@ def writer_for(target: Where, partition: Sequence[str] = (), *, raw: bool = Fals
             f"cannot write {target.name}: the suffix must be one of {known}, or none for a folder of Parquet files."
         )
     return ParquetOutput if suffix == ".parquet" else _csv(suffix, raw)
+
+
+# --- a folder of Parquet files, by hive's names (year=2026/part-0.parquet) where columns are given --------------------
+
+
+MOST_PARTITIONS = 1024  # files that may be open at once
+FILE_ROWS = 1 << 25  # of a file in a folder without partitions
+
+
+class PartitionedOutput:
+    """One file for each combination of values of the partition columns, which are left out of the files."""
+
+    def __init__(self, opened: Open, schema: pa.Schema, columns: tuple[str, ...]) -> None:
+        for name in columns:
+            kind = schema.field(name).type
+            if pa.types.is_nested(kind) or pa.types.is_floating(kind):
+                raise InputError(
+                    f"holds {kind}", next="Partition by text, whole numbers, dates or booleans.", where=At(name)
+                )
+        if columns and set(columns) == set(schema.names):
+            raise InputError("at least one column must be left to write: not all of them can be partitions.")
+        self.opened, self.columns = opened, columns
+        self.rest = pa.schema([f for f in schema if f.name not in columns])
+        self.files: dict[str, ParquetOutput] = {}
+        self.rows = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if not self.columns:
+            self._whole(batch)
+            return
+        keys = pa.table([_names(batch.column(c), c) for c in self.columns], names=list(self.columns))
+        places, rest = _combined(keys), batch.select(self.rest.names)
+        order = np.argsort(places.indices.to_numpy(), kind="stable")
+        counts = np.bincount(places.indices.to_numpy(), minlength=len(places.dictionary))
+        sorted_rows, start = rest.take(pa.array(order)), 0
+        for place, count in zip(places.dictionary.to_pylist(), counts.tolist(), strict=True):
+            self._file(f"{place}/part-0.parquet").write(sorted_rows.slice(start, count))
+            start += count
+        self._relieve()
+
+    def _whole(self, batch: pa.RecordBatch) -> None:
+        self._file(f"part-{self.rows // FILE_ROWS}.parquet").write(batch)
+        before, self.rows = self.rows, self.rows + batch.num_rows
+        if before // FILE_ROWS != self.rows // FILE_ROWS:
+            self.close()
+
+    def _file(self, name: str) -> ParquetOutput:
+        if name not in self.files:
+            if len(self.files) >= MOST_PARTITIONS:
+                raise InputError(
+                    f"there are more than {MOST_PARTITIONS:,} partitions by {', '.join(self.columns)}",
+                    next="Partition by columns with fewer values.",
+                )
+            self.files[name] = ParquetOutput(self.opened, self.rest, name)
+        return self.files[name]
+
+    def _relieve(self) -> None:
+        """Keep what waits in all files together within what one file may hold."""
+        while sum(f.held for f in self.files.values()) > GROUP_BYTES:
+            max(self.files.values(), key=lambda f: f.held).flush()
+
+    def close(self) -> None:
+        files, self.files = self.files, {}
+        with contextlib.ExitStack() as stack:  # all of them, also when one cannot be closed
+            for file in files.values():
+                stack.callback(file.close)
+
+
+def _names(values: pa.Array, column: str) -> pa.Array:
+    """'column=value' as hive writes it."""
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    coded = pc.cast(values, pa.string()).dictionary_encode()
+    texts = [f"{quote(column)}={quote(x, safe='') or NULL_PARTITION}" for x in coded.dictionary.to_pylist()]
+    return pc.fill_null(pa.array(texts, pa.string()).take(coded.indices), f"{quote(column)}={NULL_PARTITION}")
+
+
+def _combined(keys: pa.Table) -> pa.DictionaryArray:
+    """The folder of each row, as a dictionary."""
+    joined = pc.binary_join_element_wise(*keys.columns, "/") if keys.num_columns > 1 else keys.column(0)
+    return pc.dictionary_encode(joined).combine_chunks()

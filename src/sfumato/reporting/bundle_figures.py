@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from sfumato.estimation import BundleEstimate, TableEstimate
 from sfumato.estimation.bundle_tables import expected_estimate
 from sfumato.mechanism import Bundle
 from sfumato.mechanism.bundle_file import record_of
-from sfumato.reporting.attack import PRIORS, most_guessed, worst_belief
+from sfumato.reporting.attack import PRIORS, imprint_of, most_guessed, worst_belief
 from sfumato.reporting.figures import (
     DesignData,
     Facts,
@@ -32,7 +33,10 @@ from sfumato.reporting.figures import (
     Value,
     Worth,
 )
-from sfumato.reporting.glance import imprint_of
+
+if TYPE_CHECKING:
+    from sfumato.certification.certificate import Certificate
+    from sfumato.drawing.manifest import Manifest
 
 SHOWN = 40  # values of a table that are listed
 PAIRS = 60  # tables of two columns that are listed
@@ -41,8 +45,9 @@ Truth = Mapping[tuple[str, ...], Floats]  # the true tables, by their columns
 
 
 def bundle_facts(
-    bundle: Bundle, certificate: Any, released: BundleEstimate | None = None, *, truth: Truth | None = None,
-    manifest: Any = None, title: str | None = None, level: float = 0.95, file: str = "released.mechanism.json",
+    bundle: Bundle, certificate: Certificate | None, released: BundleEstimate | None = None, *,
+    truth: Truth | None = None, manifest: Manifest | None = None, title: str | None = None, level: float = 0.95,
+    file: str = "released.mechanism.json",
 ) -> Facts:
     """The facts of a public report, or of a private one when the true tables are given."""
     secret, useful = ", ".join(bundle.secret.names), ", ".join(bundle.useful.names)
@@ -61,11 +66,11 @@ def bundle_facts(
     )
 
 
-def _log(ratio: Any) -> float:
+def _log(ratio: Fraction | float) -> float:
     return math.inf if ratio == math.inf else math.log(ratio)
 
 
-def _promise(bundle: Bundle, certificate: Any) -> PromiseFigures | None:
+def _promise(bundle: Bundle, certificate: Certificate | None) -> PromiseFigures | None:
     claim = bundle.claim
     if claim is None:
         return None
@@ -131,7 +136,7 @@ def _worth(exact: tuple[PrecisionFigures, ...]) -> Worth | None:
     return Worth("each column", alone[0].n, equal, fixed)
 
 
-def _guessers(bundle: Bundle, certificate: Any) -> tuple[Guesser, ...]:
+def _guessers(bundle: Bundle, certificate: Certificate | None) -> tuple[Guesser, ...]:
     """Somebody who knows the shares of the secret, and somebody who knows all other columns of the person too.
 
     The file tells no shares of the secret, so all values are taken to be equally common before.
@@ -193,7 +198,7 @@ def _private(found: BundleEstimate, truth: Truth, level: float) -> Private:
     return Private(found.n, None, None, float(np.mean(away)), held)
 
 
-def _seal(bundle: Bundle, certificate: Any) -> Seal | None:
+def _seal(bundle: Bundle, certificate: Certificate | None) -> Seal | None:
     if bundle.claim is None:
         return None
     bits = max(part.law.bits or 0 for part in bundle.parts)

@@ -4,7 +4,7 @@ nothing here opens the private table."""
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sfumato.certification import promises
 from sfumato.decimals import at_most
@@ -15,7 +15,17 @@ from sfumato.joint import SMALL, Joint
 from sfumato.mechanism import Mechanism
 from sfumato.mechanism.file import record_of
 from sfumato.privacy import LDP
-from sfumato.reporting.attack import PRIORS, attack_of, bounded, leaks_of, outputs_by_secret, worst_belief
+from sfumato.reporting.attack import (
+    PRIORS,
+    attack_of,
+    bounded,
+    guessers_of,
+    imprint_of,
+    leaks_of,
+    outputs_by_secret,
+    worst_belief,
+)
+from sfumato.reporting.attack import worth_of as glanced_worth
 from sfumato.reporting.curve import curve_of, precision_of
 from sfumato.reporting.figures import (
     Attack,
@@ -34,11 +44,15 @@ from sfumato.reporting.figures import (
     SideFigures,
     Value,
 )
-from sfumato.reporting.glance import guessers_of, imprint_of
-from sfumato.reporting.glance import worth_of as glanced_worth
 from sfumato.reporting.heat import heat_of
 from sfumato.uncertainty import Anything
 from sfumato.utility import ceiling, mutual_information
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import Floats
+    from sfumato.certification.certificate import Certificate
+    from sfumato.drawing.manifest import Manifest
+    from sfumato.frames import Datum
 
 BIT = math.log(2)
 SHOWN = 40  # values of a marginal that are listed
@@ -50,7 +64,7 @@ def _bits(nats: float) -> float:
     return nats / BIT
 
 
-def promise_of(mechanism: Mechanism, certificate: Any) -> PromiseFigures | None:
+def promise_of(mechanism: Mechanism, certificate: Certificate | None) -> PromiseFigures | None:
     claim = mechanism.claim
     if claim is None:
         return None
@@ -73,7 +87,7 @@ def _exp(x: float) -> float:
     return math.exp(x) if x < 700 else math.inf
 
 
-def _text(value: Any) -> str:
+def _text(value: Datum) -> str:
     return " · ".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
 
 
@@ -107,7 +121,7 @@ def design_data(mechanism: Mechanism, joint: Joint) -> DesignData:
     )
 
 
-def side_of(marginal: Marginal, role: str, level: float, truth: Any = None) -> SideFigures:
+def side_of(marginal: Marginal, role: str, level: float, truth: Floats | None = None) -> SideFigures:
     low, high = marginal.interval(level)
     order = sorted(range(marginal.p.size), key=lambda i: -float(marginal.p[i]))
     values = tuple(
@@ -179,7 +193,7 @@ def private_part(mechanism: Mechanism, truth: Joint, found: Estimate | None, lev
     return Private(truth.n, cost.kept, cost.whole, distance, covered)
 
 
-def seal_of(mechanism: Mechanism, certificate: Any) -> Seal | None:
+def seal_of(mechanism: Mechanism, certificate: Certificate | None) -> Seal | None:
     """What tells this file from every other, and what its proof rests on."""
     if not mechanism.sealed or mechanism.claim is None:
         return None
@@ -208,8 +222,9 @@ def worth_of(
 
 
 def facts_of(
-    mechanism: Mechanism, certificate: Any, released: Estimate | None = None, *, truth: Joint | None = None,
-    manifest: Any = None, title: str | None = None, level: float = 0.95, file: str = "released.mechanism.json",
+    mechanism: Mechanism, certificate: Certificate | None, released: Estimate | None = None, *,
+    truth: Joint | None = None, manifest: Manifest | None = None, title: str | None = None, level: float = 0.95,
+    file: str = "released.mechanism.json",
 ) -> Facts:
     """The facts of a public report, or of a private one when the true table is given."""
     secret, useful = ", ".join(mechanism.secret.names), ", ".join(mechanism.useful.names)

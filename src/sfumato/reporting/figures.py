@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sfumato.reporting.heat import Heat
+
+if TYPE_CHECKING:
+    pass
 
 VAGUE = 0.9  # an interval of a share this wide says nothing
 LITTLE = 0.1  # of the rows: a release that is worth less is worth little, and the page says so
@@ -287,6 +290,3 @@ class Facts:
     glance: Glance
     private: Private | None = None
     parts: tuple[PartFact, ...] = ()
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.errors import InputError
-from sfumato.privacy.order_map import LeakageMap
+from sfumato.privacy.overview import LeakageMap
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 TICKS = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0, np.inf)
 STEPS = 24
@@ -26,7 +29,7 @@ def order_picture(found: LeakageMap, title: str, kind: str = "png") -> bytes:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        raise InputError("pictures need matplotlib: pip install 'sfumato[figures]'.") from None
+        raise InputError("pictures need matplotlib", next="Run pip install 'sfumato[figures]'.") from None
     figure = Figure(figsize=(7.2, 6.0), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
@@ -38,7 +41,7 @@ def order_picture(found: LeakageMap, title: str, kind: str = "png") -> bytes:
     return out.getvalue()
 
 
-def _surface(figure: Any, axes: Any, found: LeakageMap) -> None:
+def _surface(figure: Any, axes: Axes, found: LeakageMap) -> None:
     from matplotlib.colors import Normalize
 
     values = found.values.T
@@ -58,7 +61,7 @@ def _surface(figure: Any, axes: Any, found: LeakageMap) -> None:
     bar.ax.tick_params(labelsize=8)
 
 
-def _landmarks(axes: Any) -> None:
+def _landmarks(axes: Axes) -> None:
     axes.plot([0, 1], [0, 1], color="black", linewidth=1.2)
     ticks = place(np.array(TICKS))
     names = ["∞" if np.isinf(t) else f"{t:g}" for t in TICKS]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.atomic import as_output_error, check_target, drafts
 from sfumato.decimals import BITS, at_most, share_at_most
@@ -22,6 +22,14 @@ from sfumato.reporting.bundle_figures import Truth, bundle_facts
 from sfumato.reporting.facts import facts_of
 from sfumato.reporting.figures import VAGUE, Curve, Facts
 from sfumato.reporting.words import words
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+    from sfumato.certification.certificate import Certificate
+    from sfumato.drawing.manifest import Manifest
+    from sfumato.estimation.bundle_tables import BundleEstimate
+    from sfumato.estimation.result import Estimate
 
 # --- report files, written whole or not at all ------------------------------------------------------------------------
 
@@ -37,9 +45,9 @@ def private_path(path: str | os.PathLike[str]) -> Path:
 
 
 def write_reports(
-    path: str | os.PathLike[str], mechanism: Mechanism | Bundle, certificate: Any, released: Any = None, *,
-    truth: Joint | Truth | None = None, private: str | os.PathLike[str] | None = None, force: bool = False,
-    **options: Any,
+    path: str | os.PathLike[str], mechanism: Mechanism | Bundle, certificate: Certificate | None,
+    released: Estimate | BundleEstimate | None = None, *, truth: Joint | Truth | None = None,
+    private: str | os.PathLike[str] | None = None, force: bool = False, **options: Any,
 ) -> tuple[Path, ...]:
     """Write the public report to `path` and, when the true table is given, the private one beside it."""
     pages = {Path(path): public_report(mechanism, certificate, released, **options)}
@@ -70,8 +78,9 @@ UNLIMITED = 1000.0  # a change of the odds by more than this limits nothing that
 
 
 def public_report(
-    mechanism: Mechanism | Bundle, certificate: Any, released: Any = None, *, manifest: Any = None,
-    title: str | None = None, level: float = 0.95, file: str = "released.mechanism.json",
+    mechanism: Mechanism | Bundle, certificate: Certificate | None, released: Estimate | BundleEstimate | None = None,
+    *, manifest: Manifest | None = None, title: str | None = None, level: float = 0.95,
+    file: str = "released.mechanism.json",
 ) -> str:
     """The page for everyone: nothing in it was computed from private rows beyond the mechanism file and the
     released rows, because it is given nothing else."""
@@ -80,15 +89,16 @@ def public_report(
 
 
 def private_report(
-    mechanism: Mechanism | Bundle, certificate: Any, released: Any, truth: Joint | Truth, *, manifest: Any = None,
-    title: str | None = None, level: float = 0.95, file: str = "released.mechanism.json",
+    mechanism: Mechanism | Bundle, certificate: Certificate | None, released: Estimate | BundleEstimate | None,
+    truth: Joint | Truth, *, manifest: Manifest | None = None, title: str | None = None, level: float = 0.95,
+    file: str = "released.mechanism.json",
 ) -> str:
     """The page for those who may see the true table: the public one, and the comparison with the truth."""
     told = {"manifest": manifest, "title": title, "level": level, "file": file}
     return page(_facts(mechanism)(mechanism, certificate, released, truth=truth, **told))
 
 
-def _facts(mechanism: Any) -> Callable[..., Facts]:
+def _facts(mechanism: Mechanism | Bundle) -> Callable[..., Facts]:
     return bundle_facts if isinstance(mechanism, Bundle) else facts_of
 
 
@@ -142,7 +152,7 @@ def _text(name: str) -> str:
 
 
 @cache
-def _template() -> Any:
+def _template() -> Template:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     home = files(__package__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from sfumato.optimise.loss.cones import solve_by_cones
 from sfumato.optimise.loss.problem import LossProblem
 from sfumato.reproduce.drawing import OTHERS, draw, verdict, write_csv
 from sfumato.uncertainty import ChiSquareBall
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 SECRETS, USEFUL, EPSILON = 3, 5, 0.5
 PROBLEMS = {"NUNP": (False, False), "RUNP": (False, True), "NURP": (True, False), "RURP": (True, True)}
@@ -36,7 +39,7 @@ def run(out: Path, *, full: bool = False, sizes: tuple[int, ...] = SIZES) -> str
     return _verdict(rows, remark)
 
 
-def _instance(rng: Any, size: int) -> list[Row]:
+def _instance(rng: np.random.Generator, size: int) -> list[Row]:
     n = size * SECRETS * USEFUL
     truth = rng.dirichlet(np.full(SECRETS * USEFUL, 0.5)).reshape(SECRETS, USEFUL)
     ball = ChiSquareBall(Joint.from_counts(rng.multinomial(n, truth.ravel()).reshape(truth.shape)), confidence=0.95)
@@ -84,7 +87,7 @@ def _verdict(rows: list[Row], remark: str) -> str:
     return verdict("002-fig2", claims, " ".join(lines), remark)
 
 
-def _paint(axes: Sequence[Any], rows: list[Row], sizes: tuple[int, ...]) -> None:
+def _paint(axes: Sequence[Axes], rows: list[Row], sizes: tuple[int, ...]) -> None:
     for panel, size in ((0, sizes[0]), (1, sizes[-1])):
         for name in PROBLEMS:
             mine = [r for r in rows if r["problem"] == name and r["n"] == size * SECRETS * USEFUL]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Line = tuple[Sequence[float], Sequence[float]]  # x, y
 Band = tuple[Sequence[float], Sequence[float], Sequence[float]]  # x, lower, upper
@@ -31,7 +34,7 @@ LOOK: Any = {
 APART = 0.075  # of a panel's height between the names of two lines, so that they never touch
 
 
-def write_csv(path: Path, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+def write_csv(path: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(header)
@@ -64,7 +67,7 @@ def lines(
 ) -> str:
     """Lines with their names at their ends (or, where the ends meet, in a list beside them); bands lie behind them."""
 
-    def paint(axes: Sequence[Any]) -> None:
+    def paint(axes: Sequence[Axes]) -> None:
         for ax, (title, x_label, y_label, series) in zip(axes, panels, strict=True):
             colours = {name: COLOURS.get(name, OTHERS[i % len(OTHERS)]) for i, name in enumerate(series)}
             for name, (x, low, high) in (bands or {}).get(title, {}).items():
@@ -80,7 +83,7 @@ def lines(
     return draw(path, len(panels), paint)
 
 
-def _named(ax: Any, series: Series, colours: Mapping[str, str]) -> None:
+def _named(ax: Axes, series: Series, colours: Mapping[str, str]) -> None:
     """The names at the right, in the order in which the lines end, pushed apart where they would touch."""
     last = {name: (x[-1], y[-1]) for name, (x, y) in series.items() if len(x)}
     ax.get_ylim()  # settles the scale, on which places depend
@@ -105,7 +108,7 @@ def _named(ax: Any, series: Series, colours: Mapping[str, str]) -> None:
 def boxes(path: Path, panels: Mapping[str, Mapping[str, Sequence[float]]], x_label: str) -> str:
     """Lying boxes from the first to the third quartile, whiskers at the extremes, names at the left."""
 
-    def paint(axes: Sequence[Any]) -> None:
+    def paint(axes: Sequence[Axes]) -> None:
         for ax, (title, series) in zip(axes, panels.items(), strict=True):
             drawn = ax.boxplot([list(v) for v in series.values()], whis=(0, 100), orientation="horizontal",
                                patch_artist=True, medianprops={"color": INK})

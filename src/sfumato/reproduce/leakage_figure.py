@@ -9,8 +9,7 @@ import numpy as np
 
 from sfumato.errors import InputError
 from sfumato.mechanism import Tabular
-from sfumato.privacy.order_map import LeakageMap
-from sfumato.privacy.overview import map_of
+from sfumato.privacy.overview import LeakageMap, map_of
 from sfumato.reporting.order_picture import order_picture
 from sfumato.reproduce.drawing import verdict, write_csv
 

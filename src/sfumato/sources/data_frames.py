@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from sfumato.errors import DataError, InputError
+from sfumato.errors import At, DataError, InputError
 from sfumato.sources.source import BATCH_ROWS, RowSource, Source
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
+    from narwhals import Series
+
+    from sfumato.sources.source import Frame
 
 ATTRIBUTE = "sfumato."  # what a frame's own notes begin with when they are ours
 
 
-def frame_source(frame: Any) -> Source:
+def frame_source(frame: Frame) -> Source:
     """A pandas or Polars frame, eager or lazy."""
     kind = f"the {type(frame).__module__.split('.')[0]} frame"
     if hasattr(frame, "collect_schema") and hasattr(frame, "collect_batches"):
         return _lazy_source(frame, kind)
     if not hasattr(frame, "columns"):
-        raise InputError(f"{kind} is a {type(frame).__name__}; give a frame with named columns.")
+        raise InputError(f"{kind} is a {type(frame).__name__}", next="Give a frame with named columns.")
 
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterable[pa.RecordBatch]:
         import narwhals as nw
@@ -35,7 +41,7 @@ def frame_source(frame: Any) -> Source:
     )
 
 
-def _frame_like(frame: Any, rows: RowSource) -> Any:
+def _frame_like(frame: Frame, rows: RowSource) -> Frame:
     """Released rows as a frame of the same library; kept columns are the frame's own, with their types.
 
     An index is not a column that was named to be kept, so it does not come through.
@@ -53,7 +59,7 @@ def _frame_like(frame: Any, rows: RowSource) -> Any:
     return whole
 
 
-def _lazy_source(frame: Any, kind: str) -> Source:
+def _lazy_source(frame: Frame, kind: str) -> Source:
     """A lazy Polars frame, collected batch by batch for the columns asked for, once for each reading.
 
     What comes back is lazy too, but over rows that are drawn already: noise that were drawn again whenever somebody
@@ -66,13 +72,13 @@ def _lazy_source(frame: Any, kind: str) -> Source:
         for part in frame.select(wanted).collect_batches(chunk_size=BATCH_ROWS, maintain_order=True):
             yield from part.to_arrow().to_batches(max_chunksize=BATCH_ROWS)
 
-    def back(rows: RowSource) -> Any:
+    def back(rows: RowSource) -> Frame:
         return _eager_like(frame, rows).lazy()
 
     return Source(kind, columns, read, back=back)
 
 
-def _eager_like(lazy: Any, rows: RowSource) -> Any:
+def _eager_like(lazy: Frame, rows: RowSource) -> Frame:
     """Released rows as an eager frame of the library that the lazy one belongs to."""
     import narwhals as nw
 
@@ -82,30 +88,30 @@ def _eager_like(lazy: Any, rows: RowSource) -> Any:
     return made.cast(kinds) if kinds else made
 
 
-def _arrow_column(series: Any, name: str) -> pa.Array | pa.ChunkedArray:
+def _arrow_column(series: Series[Frame], name: str) -> pa.Array | pa.ChunkedArray:
     try:
         values = series.to_arrow()
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         kinds = sorted({type(x).__name__ for x in series.to_list() if x is not None and x == x})
         raise DataError(
-            f"column {name!r} mixes values of different types ({', '.join(kinds)}). "
-            "Convert it to one type first, for example to text."
+            f"mixes values of different types ({', '.join(kinds)})",
+            next="Convert it to one type first, for example to text.", where=At(name),
         ) from None
     return values
 
 
-def relation_source(relation: Any) -> Source:
+def relation_source(relation: DuckDBPyRelation) -> Source:
     """A DuckDB relation, such as a SQL query, streamed; the query runs once for each reading."""
     if not hasattr(relation, "columns") or not hasattr(relation, "project"):
         kind = type(relation).__name__
-        raise InputError(f"a DuckDB {kind} has no rows; give a relation, such as con.sql('…').")
+        raise InputError(f"a DuckDB {kind} has no rows", next="Give a relation, such as con.sql('…').")
 
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
         part = relation.project(", ".join('"' + name.replace('"', '""') + '"' for name in (*coded, *kept)))
         stream = part.to_arrow_reader if hasattr(part, "to_arrow_reader") else part.fetch_arrow_reader
         yield from stream(BATCH_ROWS)
 
-    def back(rows: RowSource) -> Any:
+    def back(rows: RowSource) -> Frame:
         sfumato_released = rows.table()  # found by its name, in this frame: DuckDB looks for it when it runs the query
         assert sfumato_released.num_rows
         return relation.query("sfumato_relation", "SELECT * FROM sfumato_released")

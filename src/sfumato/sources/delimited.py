@@ -6,30 +6,34 @@ import io
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 
-from sfumato.errors import DataError
+from sfumato.errors import At, DataError
 from sfumato.sources.dialect import COMMENT, ENCODING, SPOKEN, Dialect, Said, dialect_of
 from sfumato.sources.formulas import unguard, unguarded
 from sfumato.sources.places import Where
 from sfumato.sources.source import Source
+
+if TYPE_CHECKING:
+    from pyarrow.csv import InvalidRow
 
 BLOCK_BYTES = 1 << 20  # of a file read at a time
 ELSE = f"Say which encoding it has ({ENCODING}), or convert it to UTF-8."
 
 
 def csv_source(
-    name: str, opened: Callable[[], Any], delimiter: str, *, packing: str | None = None, path: Where | None = None,
+    name: str, opened: Callable[[], BinaryIO], delimiter: str, *, packing: str | None = None, path: Where | None = None,
     size: int | None = None, said: Said | None = None,
 ) -> Source:
     """A file of delimited text that can be opened again and again."""
     meter = Meter(size)
 
-    def unpacked() -> Any:
-        meter.raw = opened()
-        return meter.raw if packing is None else pa.CompressedInputStream(meter.raw, packing)
+    def unpacked() -> BinaryIO:
+        meter.raw = raw = opened()
+        found: BinaryIO = raw if packing is None else pa.CompressedInputStream(raw, packing)
+        return found
 
     with unpacked() as stream:
         dialect, _ = dialect_of(stream, name, delimiter, said or Said())
@@ -39,7 +43,7 @@ def csv_source(
         try:
             stream = unpacked()
         except OSError:
-            raise DataError(f"{name} could not be opened again: was it moved?") from None
+            raise DataError("could not be opened again: was it moved?", where=name) from None
         for batch in table.batches(stream, [*coded, *kept]):
             meter.advance()
             yield batch
@@ -49,7 +53,7 @@ def csv_source(
 
 
 def stream_source(
-    stream: Any, delimiter: str = ",", name: str = "standard input", said: Said | None = None
+    stream: BinaryIO, delimiter: str = ",", name: str = "standard input", said: Said | None = None
 ) -> Source:
     """Delimited text that comes once, through a pipe."""
     dialect, head = dialect_of(stream, name, delimiter, said or Said())
@@ -77,7 +81,7 @@ class Meter:
 class Joined(io.RawIOBase):
     """Bytes that were read already, and the stream they came from."""
 
-    def __init__(self, head: bytes, rest: Any) -> None:
+    def __init__(self, head: bytes, rest: BinaryIO) -> None:
         self.head, self.rest = head, rest
 
     def readable(self) -> bool:
@@ -107,7 +111,7 @@ class Text:
     def names(self) -> tuple[str, ...]:
         return tuple(map(unguarded, self.columns))
 
-    def batches(self, stream: Any, wanted: list[str]) -> Iterator[pa.RecordBatch]:
+    def batches(self, stream: BinaryIO, wanted: list[str]) -> Iterator[pa.RecordBatch]:
         from pyarrow import csv as arrow_csv
 
         as_written = dict(zip(self.names, self.columns, strict=True))
@@ -133,26 +137,27 @@ class Text:
                 raise self._error(str(error)) from None
         except UnicodeDecodeError:
             spoken = SPOKEN.get(self.dialect.encoding, self.dialect.encoding)
-            raise DataError(f"{self.name} is not written in {spoken} throughout. {ELSE}") from None
+            raise DataError(f"is not written in {spoken} throughout", next=ELSE, where=self.name) from None
         except OSError:
-            raise DataError(f"{self.name} could not be read to its end: it is damaged or cut short.") from None
+            raise DataError("could not be read to its end: it is damaged or cut short", where=self.name) from None
 
     def _error(self, text: str) -> DataError:
-        """What went wrong, without the row that Arrow quotes."""
+        """What went wrong, without the row that Arrow quotes. Arrow tells it in words only."""
         shape = re.search(r"Expected (\d+) columns, got (\d+)", text)
         if shape:
             row = re.search(r"Row #(\d+)", text)
-            where = f", line {row[1]}" if row else ""
+            at = At(table=self.name, line=int(row[1]) if row else 0)
             found = f"{shape[1]} fields expected, {shape[2]} found"
-            return DataError(f"{self.name}{where}: {found}. Check quotes and delimiters.")
+            return DataError(found, next="Check quotes and delimiters.", where=at)
         if "UTF8" in text or "UTF-8" in text:
-            at = re.search(r"CSV column #(\d+)", text)
-            where = f", column {self.columns[int(at[1])]!r}" if at and int(at[1]) < len(self.columns) else ""
-            return DataError(f"{self.name}{where}: a value is not UTF-8 text. {ELSE}")
+            place = re.search(r"CSV column #(\d+)", text)
+            column = self.columns[int(place[1])] if place and int(place[1]) < len(self.columns) else None
+            return DataError("a value is not UTF-8 text", next=ELSE, where=At(column, row=0, table=self.name))
         if "straddling" in text:
-            return DataError(f"{self.name}: a row is longer than {BLOCK_BYTES:,} bytes. Is a quote left open?")
-        return DataError(f"{self.name} could not be parsed as CSV. Check quotes and delimiters.")
+            long = f"a row is longer than {BLOCK_BYTES:,} bytes"
+            return DataError(long, next="Is a quote left open?", where=At(row=0, table=self.name))
+        return DataError("could not be parsed as CSV", next="Check quotes and delimiters.", where=self.name)
 
 
-def _passed_over(row: Any) -> str:
+def _passed_over(row: InvalidRow) -> str:
     return "skip" if row.text.startswith(COMMENT) else "error"

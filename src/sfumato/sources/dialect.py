@@ -58,7 +58,7 @@ class Said:
         if self.dates is not None and self.dates not in DATES:
             raise unknown("an order of dates", self.dates, tuple(DATES))
         if self.delimiter is not None and len(self.delimiter) != 1:
-            raise InputError(f"a delimiter is one character, such as ; or a tab, got {self.delimiter!r}.")
+            raise InputError("a delimiter is one character, such as ; or a tab", value=self.delimiter)
         try:
             if self.encoding is not None:
                 codecs.lookup(self.encoding)
@@ -85,11 +85,11 @@ def dialect_of(stream: Any, name: str, own: str, said: Said) -> tuple[Dialect, b
     at, mark = _preamble(text, said.delimiter)
     lines = text[at:]
     if not lines.strip():
-        raise InputError(f"{name} is empty: its first line must name the columns.")
+        raise InputError("is empty: its first line must name the columns", where=name)
     delimiter = said.delimiter or mark or _delimiter(lines, own, ended)
     header, *records = _records(lines, delimiter, ended)
     if any("\ufffd" in x for x in header):
-        raise InputError(f"the header of {name} is not written in {encoding}. Say which it has ({ENCODING}).")
+        raise InputError(f"the header of {name} is not written in {encoding}", next=f"Say which it has ({ENCODING}).")
     skipped = len(re.findall(r"\r\n|\r|\n", text[:at]))
     reading = looked(header, records, said.na, comma=delimiter == ",", decimal=said.decimal, dates=said.dates)
     told = [f"{DELIMITERS.get(delimiter, repr(delimiter))} divide its fields"] if delimiter != own else []
@@ -117,11 +117,13 @@ def _beginning(stream: Any, name: str) -> tuple[bytes, bool]:
             if not part or (take is not None and not _open(data)):
                 break
     except OSError:
-        raise InputError(f"{name} could not be read: the file is damaged or cut short.") from None
+        raise InputError("could not be read: the file is damaged or cut short", where=name) from None
     if not data:
-        raise InputError(f"{name} is empty: it has neither a header nor rows.")
+        raise InputError("is empty: it has neither a header nor rows", where=name)
     if len(data) >= LONGEST_HEADER and _open(data):
-        raise InputError(f"the header of {name} does not end within {LONGEST_HEADER:,} bytes. Is a quote left open?")
+        raise InputError(
+            f"the header of {name} does not end within {LONGEST_HEADER:,} bytes", next="Is a quote left open?"
+        )
     return data, not part
 
 

@@ -10,13 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.alphabet import find_column
+from sfumato.alphabet import Ints, find_column
 from sfumato.arrow import numbers_of
-from sfumato.errors import DataError
+from sfumato.errors import At, DataError
 from sfumato.sources.meaning import Meaning
 from sfumato.sources.source import BATCH_ROWS, Source
-
-Ints = npt.NDArray[np.int64]
 
 
 def expanded(source: Source, counts: str) -> Source:
@@ -74,5 +72,5 @@ def _people(values: pa.Array, name: str) -> Ints:
     bad = np.flatnonzero(~((found >= 0) & (found == np.floor(found))))
     if bad.size:
         row = int(bad[0]) + 1
-        raise DataError(f"column {name!r}, row {row}: a count must be a whole number, zero or more.", row=row)
+        raise DataError("a count must be a whole number, zero or more", where=At(name, row=row))
     return found.astype(np.int64)

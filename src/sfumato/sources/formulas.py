@@ -8,9 +8,9 @@ the cells that have one and are in it undoes exactly what was done, and touches 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -66,13 +66,13 @@ def unguard(column: pa.Array) -> pa.Array:
     return pc.if_else(hit, pc.utf8_slice_codeunits(column, 1), column)
 
 
-def _formulas(column: pa.Array) -> Any:
+def _formulas(column: pa.Array) -> pa.Array:
     return pc.and_not(pc.match_substring_regex(column, FORMULA), pc.match_substring_regex(column, NUMBER))
 
 
-def _first_bytes(column: pa.Array) -> Any:
+def _first_bytes(column: pa.Array) -> npt.NDArray[np.uint8]:
     """The first byte of every cell; of an empty one that of the next, which only makes for a second look."""
-    kind: Any = np.int64 if column.type == pa.large_string() else np.int32
+    kind = np.dtype(np.int64 if column.type == pa.large_string() else np.int32)
     offsets = np.frombuffer(column.buffers()[1], kind)[column.offset : column.offset + len(column) + 1]
     held = column.buffers()[2]
     if held is None or not held.size:

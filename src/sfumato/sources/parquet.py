@@ -6,14 +6,17 @@ import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 
-from sfumato.errors import DataError, InputError
+from sfumato.errors import At, DataError, InputError
 from sfumato.sources.places import Where, below, files_below, opened
 from sfumato.sources.source import BATCH_ROWS, Source
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetFile
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 WHOLE = re.compile(r"0|-?[1-9]\d{0,17}")
@@ -44,7 +47,7 @@ class FilePart:
                 for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=stored):
                     yield self._with_keys(batch, wanted) if len(stored) < len(wanted) else batch.select(wanted)
         except (pa.ArrowInvalid, OSError):
-            raise DataError(f"{self.name} could not be read to its end: the file is damaged.") from None
+            raise DataError("could not be read to its end: the file is damaged", where=self.name) from None
 
     def _with_keys(self, batch: pa.RecordBatch, wanted: list[str]) -> pa.RecordBatch:
         rows = batch.num_rows
@@ -60,14 +63,14 @@ def _repeated(key: Key, kind: pa.DataType, rows: int) -> pa.Array:
 
 
 @contextlib.contextmanager
-def _file(where: Where, name: str, **options: Any) -> Iterator[Any]:
+def _file(where: Where, name: str, **options: Any) -> Iterator[ParquetFile]:
     from pyarrow import parquet
 
     with opened(where) as raw:
         try:
             file = parquet.ParquetFile(raw, **options)
         except pa.ArrowInvalid:
-            raise InputError(f"{name} is not a Parquet file, or it is damaged.") from None
+            raise InputError("is not a Parquet file, or it is damaged", where=name) from None
         yield file
 
 
@@ -80,12 +83,12 @@ def folder_source(where: Where) -> Source:
     """Every Parquet file of a folder, in the order of their paths."""
     found = files_below(where)
     if not found:
-        raise InputError(f"{where} is a folder without Parquet files.")
+        raise InputError("is a folder without Parquet files", where=where)
     odd = [parts for parts in found if not parts[-1].lower().endswith(".parquet")]
     if odd:
         raise InputError(
-            f"{where} is a folder with other files than Parquet ones, such as {'/'.join(odd[0])}: give one file, or a "
-            "folder in which every file ends in .parquet."
+            f"is a folder with other files than Parquet ones, such as {'/'.join(odd[0])}",
+            next="Give one file, or a folder in which every file ends in .parquet.", where=where,
         )
     keys = _keys(found, where.name)
     parts = [
@@ -101,7 +104,7 @@ def _keys(found: list[tuple[str, ...]], name: str) -> list[dict[str, Key]]:
         if list(own) != list(raw[0]):
             raise InputError(
                 f"the folder {name} is partitioned in two ways: by {', '.join(raw[0]) or 'nothing'} and, at "
-                f"{'/'.join(parts)}, by {', '.join(own) or 'nothing'}. Give one of them."
+                f"{'/'.join(parts)}, by {', '.join(own) or 'nothing'}", next="Give one of them.",
             )
     out: list[dict[str, Key]] = [{} for _ in raw]
     for key in raw[0]:
@@ -142,16 +145,16 @@ def _check_alike(first: FilePart, part: FilePart, coded: Sequence[str], kept: Se
     for name in (*coded, *kept):
         if name not in part.schema.names:
             raise InputError(
-                f"column {name!r} is in {first.name} but not in {part.name}. Write the folder anew with one schema, or "
-                "give the files one by one."
+                f"is in {first.name} but not in {part.name}",
+                next="Write the folder anew with one schema, or give the files one by one.", where=At(name),
             )
         kinds = [p.schema.field(name).type for p in (first, part)]
         if name in coded:
             kinds = [_plain(kind) for kind in kinds]
         if kinds[0] != kinds[1]:
             raise InputError(
-                f"column {name!r} is {kinds[0]} in {first.name} but {kinds[1]} in {part.name}. Write the folder anew "
-                "with one schema, or give the files one by one."
+                f"is {kinds[0]} in {first.name} but {kinds[1]} in {part.name}",
+                next="Write the folder anew with one schema, or give the files one by one.", where=At(name),
             )
 
 

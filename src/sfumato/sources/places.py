@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlsplit
 
 from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from pyarrow import NativeFile
+    from pyarrow.fs import FileSystem
 
 Kind = Literal["file", "folder", "nothing"]
 
@@ -25,7 +29,7 @@ class Place:
     """
 
     path: str
-    filesystem: Any  # of pyarrow.fs, or of fsspec
+    filesystem: FileSystem  # of pyarrow.fs, or of fsspec
     root: str = ""  # how messages begin: the scheme of the address, never its credentials
 
     def __post_init__(self) -> None:
@@ -95,8 +99,8 @@ def _addressed(text: str, scheme: str) -> Place:
         return Place(path, filesystem, f"{scheme}://")
     except (ImportError, ValueError):
         raise InputError(
-            f"Arrow cannot open addresses that begin with {scheme}:// (it knows file, s3, gs, abfs and hdfs). Install "
-            "fsspec with the package for it, or give sfumato.Place(path, filesystem)."
+            f"Arrow cannot open addresses that begin with {scheme}:// (it knows file, s3, gs, abfs and hdfs)",
+            next="Install fsspec with the package for it, or give sfumato.Place(path, filesystem).",
         ) from None
 
 
@@ -124,7 +128,7 @@ def whole_size(where: Where) -> int:
     return sum(size_of(below(where, parts)) for parts in files_below(where))
 
 
-def opened(where: Where) -> Any:
+def opened(where: Where) -> NativeFile:
     """The file, for reading at any position."""
     import pyarrow as pa
 

@@ -6,14 +6,13 @@ import datetime
 import io
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
-from sfumato.errors import InputError, did_you_mean
+from sfumato.errors import InputError, unknown
 from sfumato.sources.dialect import Said
 from sfumato.sources.meaning import Meaning, looked
 from sfumato.sources.places import Where, opened
@@ -36,12 +35,11 @@ def sheet_source(where: Where, sheet: str | None = None, said: Said = UNSAID) ->
             book = CalamineWorkbook.from_filelike(io.BytesIO(file.read()))
         names = book.sheet_names
         if sheet is not None and sheet not in names:
-            near = did_you_mean(sheet, names)
-            raise InputError(f"{sheet!r} is not a sheet of {where.name} ({', '.join(names)}).{near}")
+            raise unknown(f"a sheet of {where.name}", sheet, names, "sheets")
         chosen = names[0] if sheet is None else sheet
         lines = [row for row in book.get_sheet_by_name(chosen).to_python() if any(x not in BLANK for x in row)]
     except (CalamineError, IndexError):
-        raise InputError(f"{where.name} is not a workbook, or it is damaged or locked by a password.") from None
+        raise InputError("is not a workbook, or it is damaged or locked by a password", where=where.name) from None
     if not lines:
         raise InputError(f"the sheet {chosen!r} of {where.name} is empty: its first line must name the columns.")
     width = max(i + 1 for row in lines for i, x in enumerate(row) if x not in BLANK)
@@ -67,7 +65,7 @@ def sheet_source(where: Where, sheet: str | None = None, said: Said = UNSAID) ->
     )
 
 
-def _text(cell: Any) -> str | None:
+def _text(cell: object) -> str | None:
     """A cell as a label: whole numbers without a point, dates as ISO writes them."""
     if cell in BLANK:
         return None
@@ -80,12 +78,14 @@ def _text(cell: Any) -> str | None:
     return cell.isoformat() if isinstance(cell, (datetime.date, datetime.time)) else str(cell)
 
 
-def _cells(cells: Sequence[Any]) -> pa.Array:
+def _cells(cells: Sequence[object]) -> pa.Array:
     """Numbers where all are, dates where all are, else text."""
     held = [x for x in cells if x not in BLANK]
-    if held and all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in held):
-        whole = all(float(x).is_integer() for x in held)
-        return pa.array([None if x in BLANK else int(x) if whole else float(x) for x in cells])
+    numbers = [x for x in held if isinstance(x, (int, float)) and not isinstance(x, bool)]
+    if held and len(numbers) == len(held):
+        kind = int if all(float(x).is_integer() for x in numbers) else float
+        known = iter(numbers)
+        return pa.array([None if x in BLANK else kind(next(known)) for x in cells])
     if held and all(type(x) is datetime.date for x in held):
         return pa.array([None if x in BLANK else x for x in cells])
     return pa.array([_text(x) for x in cells], pa.string())
@@ -106,7 +106,8 @@ def statistical_source(where: Where, encoding: str | None = None, na: tuple[str,
         import pyreadstat
     except ImportError:
         raise InputError(
-            f"{where.name} needs the package pyreadstat: pip install 'sfumato[statistics]', or save it as CSV."
+            "needs the package pyreadstat", next="Run pip install 'sfumato[statistics]', or save it as CSV.",
+            where=where.name,
         ) from None
     suffix = Path(where.name).suffix.lower()
     with _local(where) as path:
@@ -115,14 +116,14 @@ def statistical_source(where: Where, encoding: str | None = None, na: tuple[str,
                 path, output_format="dict", encoding=encoding
             )
         except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError):
-            raise InputError(f"{where.name} is not a file of {suffix[1:]}, or it is damaged.") from None
+            raise InputError(f"is not a file of {suffix[1:]}, or it is damaged", where=where.name) from None
     labels = told.variable_value_labels
     said = (f"values are read by their labels in {', '.join(sorted(labels))}",) if labels else ()
     table = pa.table({name: _column(values, labels.get(name)) for name, values in columns.items()})
     return replace(table_source(table, where.name), path=where, reading=Meaning(na or ("",), said=said))
 
 
-def _column(values: Any, labels: Any) -> pa.Array:
+def _column(values: pa.Array, labels: Mapping[object, str] | None) -> pa.Array:
     """As Arrow has it, or as text with the label of each value that has one. Whole numbers stay whole."""
     if labels:
         held = [None if x is None or x != x else x for x in values]
@@ -133,7 +134,7 @@ def _column(values: Any, labels: Any) -> pa.Array:
     return made
 
 
-def _label(value: Any) -> str:
+def _label(value: object) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 

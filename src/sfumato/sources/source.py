@@ -6,19 +6,26 @@ import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from sfumato.alphabet import find_column
+from sfumato.alphabet import Ints, find_column
 from sfumato.errors import DataError, InputError, listed
 from sfumato.sources.dialect import Said
 from sfumato.sources.meaning import VERBATIM, Meaning
 from sfumato.sources.places import Place, Where, located
 
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyRelation
+    from pyarrow.dataset import Dataset
+
+
 BATCH_ROWS = 1 << 17  # large enough to forget the cost of a call, small enough to keep memory flat
 Reader = Callable[[Sequence[str], Sequence[str]], Iterable[pa.RecordBatch]]
 Metadata = Mapping[bytes, bytes]
+Part = Callable[[pa.RecordBatch, Ints], pa.Table]  # (rows, how often each occurs) → keys and their weights
+Frame: TypeAlias = Any  # of a library that is not imported for it: pandas, Polars, Spark
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,6 +53,21 @@ class RowSource:
         return pa.RecordBatchReader.from_batches(schema, following())
 
 
+class ArrowStream(Protocol):
+    """Whatever exports Arrow's C stream, as frames of many libraries do."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+
+TableLike: TypeAlias = "Source | Place | str | os.PathLike[str] | ArrowStream | pa.Table"  # what open_source takes
+
+
+class Sums(Protocol):
+    """How rows on a cluster are summed up there: keys with their weights."""
+
+    def __call__(self, columns: Sequence[str], part: Part, keys: pa.Schema, *, few: bool) -> pa.Table: ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
     """Rows by column name. `read(coded, kept)` gives batches: coded columns as text or dictionaries where the
@@ -61,17 +83,17 @@ class Source:
     metadata: Metadata = field(default_factory=dict)
     rows: int | None = None  # how many there are, where that is known before reading
     share: Callable[[], float] | None = None  # else, how much of it has been read, from 0 to 1
-    sums: Any = None  # where rows live on a cluster: (columns, part, keys, few=) → keys with their summed weights
-    cluster: Any = None  # the cluster's own frame
+    sums: Sums | None = None  # where rows live on a cluster
+    cluster: Frame = None  # the cluster's own frame
     reading: Meaning = VERBATIM  # what the text of coded columns means
 
     def __post_init__(self) -> None:
         odd = [c for c in self.columns if not isinstance(c, str)]
         if odd:
-            raise InputError(f"{self.name}: column names must be text, got {odd[0]!r}. Rename them first.")
+            raise InputError("has a column name that is no text", value=odd[0], next="Rename it.", where=self.name)
         twice = [c for c, k in Counter(self.columns).items() if k > 1]
         if twice:
-            raise InputError(f"{self.name} has more than one column named {twice[0]!r}; names must differ.")
+            raise InputError(f"has more than one column named {twice[0]!r}; names must differ", where=self.name)
 
     def batches(self, coded: Sequence[str], kept: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
         """Batches with the columns asked for; an error if one does not exist or there are no rows."""
@@ -83,7 +105,7 @@ class Source:
                 rows += batch.num_rows
                 yield batch if self.reading is VERBATIM else self._meant(batch, set(coded))
         if not rows:
-            raise DataError(f"{self.name} has no rows: there is nothing to tabulate or release.")
+            raise DataError("has no rows: there is nothing to tabulate or release", where=self.name)
 
     def _meant(self, batch: pa.RecordBatch, coded: set[str]) -> pa.RecordBatch:
         names = batch.schema.names
@@ -103,8 +125,9 @@ class Source:
         if found := [x for x in self.reading.guessed if x.column is None or x.column in names]:
             what = listed([x.what if x.column is None else f"{x.what} in column {x.column!r}" for x in found])
             raise InputError(
-                f"{self.name} looks like {what}. How a private table is read must not rest on its rows, as one of them "
-                f"could change it: say so ({' '.join(dict.fromkeys(x.saying for x in found))})."
+                f"looks like {what}",
+                next="How a private table is read must not rest on its rows, as one of them could change it: say so "
+                f"({' '.join(dict.fromkeys(x.saying for x in found))}).", where=self.name,
             )
 
     def verbatim(self) -> Source:
@@ -127,8 +150,9 @@ class Source:
 
 
 def open_source(
-    source: Any, *, na: str | Iterable[str] | None = None, delimiter: str | None = None, encoding: str | None = None,
-    decimal: str | None = None, dates: str | None = None, sheet: str | None = None, counts: str | None = None,
+    source: TableLike, *, na: str | Iterable[str] | None = None, delimiter: str | None = None,
+    encoding: str | None = None, decimal: str | None = None, dates: str | None = None, sheet: str | None = None,
+    counts: str | None = None,
 ) -> Source:
     """Whatever holds rows, as a Source: a path or address of a .csv, .tsv, .txt or .parquet file (text also packed, as
     .gz, .zst or .bz2), of a spreadsheet (.xlsx, .ods), of a file of Stata, SPSS or SAS, or of a folder of Parquet
@@ -150,16 +174,20 @@ def open_source(
         if fits(source):
             path = opened is _path_source
             if not path and not isinstance(source, Source) and {delimiter, encoding, decimal, dates, sheet} != {None}:
-                raise InputError("delimiter=, encoding=, decimal=, dates= and sheet= are for files; leave them out.")
-            found = _path_source(source, said, sheet) if path else opened(source)
+                asked = "delimiter=, encoding=, decimal=, dates= and sheet="
+                raise InputError(f"{asked} are for files", next="Leave them out.")
+            if isinstance(source, (str, os.PathLike, Place)):
+                found = _path_source(source, said, sheet)
+            else:
+                found = opened(source)
             if spelled is not None and not path:
                 found = replace(found, reading=replace(found.reading, na=("", *spelled)))
             return found if counts is None else _expanded(found, counts)
     kind = type(source)
     raise InputError(
-        f"cannot read rows from a {kind.__module__}.{kind.__qualname__}: give a path to a .csv, .tsv or .parquet file "
-        "or to a folder of Parquet files, a pandas or Polars frame, an Arrow table, batch, reader or dataset, a "
-        "DuckDB relation or a Spark data frame."
+        f"cannot read rows from a {kind.__module__}.{kind.__qualname__}",
+        next="Give a path to a .csv, .tsv or .parquet file or to a folder of Parquet files, a pandas or Polars frame, "
+        "an Arrow table, batch, reader or dataset, a DuckDB relation or a Spark data frame.",
     )
 
 
@@ -191,9 +219,8 @@ def _reader_source(reader: pa.RecordBatchReader, name: str = "the record batch r
     )
 
 
-def _dataset_source(dataset: Any) -> Source:
+def _dataset_source(dataset: Dataset) -> Source:
     """An Arrow dataset, scanned in order with little read ahead."""
-
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
         wanted = [*coded, *kept]
         try:
@@ -203,7 +230,7 @@ def _dataset_source(dataset: Any) -> Source:
         except (pa.ArrowInvalid, OSError):
             raise DataError("the Arrow dataset could not be read to its end: a file of it is damaged.") from None
 
-    def back(rows: RowSource) -> Any:
+    def back(rows: RowSource) -> Dataset:
         from pyarrow.dataset import InMemoryDataset
 
         return InMemoryDataset(rows.table())
@@ -212,12 +239,12 @@ def _dataset_source(dataset: Any) -> Source:
     return Source("the Arrow dataset", tuple(dataset.schema.names), read, back=back, metadata=metadata)
 
 
-def _stream_source(stream: Any) -> Source:
+def _stream_source(stream: ArrowStream) -> Source:
     """Whatever exports Arrow's C stream; it is taken as one that can be read once."""
     return _reader_source(pa.RecordBatchReader.from_stream(stream), f"the {type(stream).__name__}")
 
 
-def _path_source(path: Any, said: Said | None = None, sheet: str | None = None) -> Source:
+def _path_source(path: str | os.PathLike[str] | Place, said: Said | None = None, sheet: str | None = None) -> Source:
     from sfumato.sources.suffixes import file_source
 
     return file_source(located(path), said or Said(), sheet)
@@ -233,29 +260,29 @@ def _source_itself(source: Source) -> Source:
     return source
 
 
-def _relation_source(relation: Any) -> Source:
+def _relation_source(relation: DuckDBPyRelation) -> Source:
     from sfumato.sources.data_frames import relation_source
 
     return relation_source(relation)
 
 
-def _frame_source(frame: Any) -> Source:
+def _frame_source(frame: Frame) -> Source:
     from sfumato.sources.data_frames import frame_source
 
     return frame_source(frame)
 
 
-def _spark_source(frame: Any) -> Source:
+def _spark_source(frame: Frame) -> Source:
     from sfumato.sources.spark_frames import spark_source
 
     return spark_source(frame)
 
 
-def _of_package(*names: str) -> Callable[[Any], bool]:
+def _of_package(*names: str) -> Callable[[object], bool]:
     return lambda source: any(k.__module__.split(".")[0].lstrip("_") in names for k in type(source).mro())
 
 
-def _is_dataset(source: Any) -> bool:
+def _is_dataset(source: object) -> bool:
     return any(k.__module__ == "pyarrow._dataset" and k.__name__ == "Dataset" for k in type(source).mro())
 
 

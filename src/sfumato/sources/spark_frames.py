@@ -10,7 +10,7 @@ import contextlib
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -18,21 +18,25 @@ import pyarrow as pa
 from sfumato import errors
 from sfumato.alphabet import Ints
 from sfumato.errors import InputError, SfumatoError, option
-from sfumato.sources.source import BATCH_ROWS, Source
+from sfumato.sources.source import BATCH_ROWS, Part, Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql.types import StructType
+
+    from sfumato.sources.source import Frame
 
 MOST_GROUPS = 5_000_000  # distinct keys that are brought here; more would be a copy of the table, not its counts
 WEIGHT = "n"
-Part = Callable[[pa.RecordBatch, Ints], pa.Table]  # (rows, how often each occurs) → keys and their weights
 OURS = re.compile(r"^(?:sfumato\.errors\.)(\w+): (.*)$", re.MULTILINE)
-ROW_NUMBER = re.compile(r", row \d+:")
 
 
-def spark_source(frame: Any) -> Source:
+def spark_source(frame: Frame) -> Source:
     """A Spark data frame, classic or Connect, as a source that is counted where its rows are."""
     if not hasattr(frame, "mapInArrow") or not hasattr(frame, "columns"):
         raise InputError(
-            f"a {type(frame).__module__}.{type(frame).__name__} is not a Spark data frame; give a DataFrame "
-            "(pandas-on-Spark frames have .to_spark())."
+            f"a {type(frame).__module__}.{type(frame).__name__} is not a Spark data frame",
+            next="Give a DataFrame (pandas-on-Spark frames have .to_spark()).",
         )
     if frame.isStreaming:
         raise InputError("a streaming data frame has no end; release its batches one by one (foreachBatch).")
@@ -48,7 +52,7 @@ def spark_source(frame: Any) -> Source:
     return Source("the Spark data frame", tuple(frame.columns), read, sums=sums, cluster=frame)
 
 
-def _sums(frame: Any, columns: Sequence[str], part: Part, keys: pa.Schema, *, few: bool) -> pa.Table:
+def _sums(frame: Frame, columns: Sequence[str], part: Part, keys: pa.Schema, *, few: bool) -> pa.Table:
     """Distinct keys with the sum of their weights. `few`: rows take few distinct values, so Spark counts them first
     and `part` sees every value once."""
     from pyspark.sql import functions as F
@@ -62,13 +66,16 @@ def _sums(frame: Any, columns: Sequence[str], part: Part, keys: pa.Schema, *, fe
     if table.num_rows > MOST_GROUPS:
         raise InputError(
             f"{', '.join(columns)} take more than {MOST_GROUPS:,} distinct combinations of values: are there numbers "
-            f"or identifiers among them? Bin them with given edges ("
-            f"{option('--bins COL=EDGES', 'bins={column: [edges]}')}) or leave them out."
+            "or identifiers among them?",
+            next=f"Bin them with given edges ({option('--bins COL=EDGES', 'bins={column: [edges]}')}) or leave them "
+            "out.",
         )
     return table.cast(keys)
 
 
-def _summing(part: Part, columns: list[str], names: list[str], keys: pa.Schema) -> Callable[[Any], Any]:
+def _summing(
+    part: Part, columns: list[str], names: list[str], keys: pa.Schema
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             with worker_errors():
@@ -86,19 +93,19 @@ def weights_of(batch: pa.RecordBatch) -> Ints:
     return np.ones(batch.num_rows, np.int64)
 
 
-def column(name: str) -> Any:
+def column(name: str) -> SparkColumn:
     """A column by its whole name, dots and backticks included."""
     from pyspark.sql import functions as F
 
     return F.col("`" + name.replace("`", "``") + "`")
 
 
-def plain_columns(names: Sequence[str], prefix: str = "c") -> list[Any]:
+def plain_columns(names: Sequence[str], prefix: str = "c") -> list[SparkColumn]:
     """Columns under names of our own, c0, c1, …: no dots, no clash, no letter case."""
     return [column(name).alias(f"{prefix}{i}") for i, name in enumerate(names)]
 
 
-def grouped(frame: Any, names: Sequence[str]) -> Any:
+def grouped(frame: Frame, names: Sequence[str]) -> Frame:
     """Distinct values of columns c0, c1, … with how often they occur. Text is compared byte by byte: a collation
     would give one of several spellings, and not always the same one."""
     from pyspark.sql import functions as F
@@ -109,7 +116,9 @@ def grouped(frame: Any, names: Sequence[str]) -> Any:
     return part.groupBy(*part.columns).agg(F.count(F.lit(1)).alias(WEIGHT))
 
 
-def map_in_arrow(frame: Any, work: Callable[[Any], Any], schema: Any) -> Any:
+def map_in_arrow(
+    frame: Frame, work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: pa.Schema | StructType
+) -> Frame:
     """frame.mapInArrow(work); `schema` is Arrow's or Spark's. mapInArrow wants pandas only to convert types it is
     not given here, so its doubts about new versions of pandas do not concern us."""
     if isinstance(schema, pa.Schema):
@@ -127,7 +136,7 @@ def worker_errors() -> Iterator[None]:
     try:
         yield
     except SfumatoError as error:
-        raise type(error)(ROW_NUMBER.sub(":", str(error))) from None
+        raise error.without_row() from None
 
 
 @contextlib.contextmanager

@@ -49,9 +49,9 @@ def file_source(where: Where, said: Said | None = None, sheet: str | None = None
             return folder_source(where)
         suffix = suffix_of(where)
         if suffix not in (*TEXT, ".parquet", *SHEETS, *READERS):
-            raise InputError(f"cannot tell the format of {where.name} from its suffix {suffix!r}: use {KNOWN}.")
+            raise InputError(f"cannot tell the format of {where.name} from its suffix {suffix!r}", next=f"Use {KNOWN}.")
         if size_of(where) == 0 and kind_of(where) == "file":
-            raise InputError(f"{where.name} is empty: it has neither a header nor rows.")
+            raise InputError("is empty: it has neither a header nor rows", where=where.name)
         if sheet is not None and suffix not in SHEETS:
             raise InputError(f"sheet= is for spreadsheets, and {where.name} is none.")
         if said.delimiter is not None and suffix not in TEXT:
@@ -69,4 +69,4 @@ def file_source(where: Where, said: Said | None = None, sheet: str | None = None
             size=size_of(where), said=said,
         )
     except OSError as error:
-        raise InputError(f"{where} could not be read: {error.strerror or 'the file is damaged'}.") from None
+        raise InputError(f"could not be read: {error.strerror or 'the file is damaged'}", where=where) from None

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.alphabet import MISSING
 from sfumato.certification import THEOREM, design_sentence, promises, verify
@@ -19,6 +19,10 @@ from sfumato.estimation import Estimate, estimate
 from sfumato.estimation.exports import NOTE
 from sfumato.mechanism import Bundle, load
 from sfumato.sources import Source, open_source
+
+if TYPE_CHECKING:
+    from sfumato.frames import Record
+    from sfumato.mechanism import Mechanism
 
 FORMATS = {"sfumato/mechanism": "mechanism", "sfumato/bundle": "mechanism", "sfumato/manifest": "manifest"}
 LARGEST_JSON = 1 << 28  # bytes of a mechanism file or manifest
@@ -67,20 +71,20 @@ class Analysis:
     """A release that was opened."""
 
     given: Given
-    mechanism: Any
+    mechanism: Mechanism | Bundle
     found: Any = None
 
     @classmethod
     def opened(cls, given: Given) -> Analysis:
         return cls(given, load(given.mechanism))
 
-    def verdict(self) -> dict[str, Any]:
+    def verdict(self) -> Record:
         """What `sfumato verify` says of the mechanism file."""
         made, file = self.mechanism, self.given.mechanism.name
         try:
             proof = verify(self.given.mechanism)
         except SfumatoError as error:
-            return {"holds": False, "title": "The claim was not proved", "lines": [error.on_the_command_line]}
+            return {"holds": False, "title": "The claim was not proved", "lines": [error.text(shell=True)]}
         lines = [f"{level(proof.level, LEVEL)}, from the integers in {file}."]
         lines += [f"{level(other.level, LEVEL)} ({other.within})." for other in proof.also]
         lines += [f"It rests on: {proof.basis}."] if proof.basis != PROVED else []
@@ -89,9 +93,9 @@ class Analysis:
             if made.joint is not None and made.joint.noise is not None:
                 lines.append(f"The file: {design_sentence(made.joint.noise)}. {THEOREM}")
             lines += [f"But {exactly}."] if (exactly := told_exactly(made)) else []
-        return {"holds": True, "title": f"Holds: {made.claim.sentence}", "lines": lines}
+        return {"holds": True, "title": f"Holds: {made.claim.sentence if made.claim else proof.title}", "lines": lines}
 
-    def estimated(self, source: Source, decode: str | None) -> dict[str, Any]:
+    def estimated(self, source: Source, decode: str | None) -> Record:
         """Every column by itself, and what can be asked."""
         self.found = estimate(source, self.mechanism, decode=decode)
         found = self.found
@@ -105,12 +109,12 @@ class Analysis:
         """The released table, if it was brought."""
         return None if self.given.table is None else open_source(self.given.table)
 
-    def table(self, names: Sequence[str]) -> dict[str, Any]:
+    def table(self, names: Sequence[str]) -> Record:
         """The estimated table of some columns; of two also the shares of the first within the second."""
         made = self._found().table(*names)
-        rows = [_row([str(r[n]) for n in names], r["share"], r["low"], r["high"]) for r in made.records()]
-        order = sorted(rows, key=lambda r: -r["share"])
-        out = {"names": list(names), "rows": order[:SHOWN], "more": max(len(rows) - SHOWN, 0), "within": [],
+        ordered = sorted(made.records(), key=lambda r: -r["share"])
+        rows = [_row([str(r[n]) for n in names], r["share"], r["low"], r["high"]) for r in ordered]
+        out = {"names": list(names), "rows": rows[:SHOWN], "more": max(len(rows) - SHOWN, 0), "within": [],
                "identified": made.identified, "test": ""}
         if len(names) == 2 and made.identified:
             within = made.shares(names[1], together=True)
@@ -121,7 +125,7 @@ class Analysis:
             out["test"] = repr(made.independence()).strip("<>")
         return out
 
-    def odds(self, names: Sequence[str]) -> dict[str, Any]:
+    def odds(self, names: Sequence[str]) -> Record:
         """Odds ratios of two columns."""
         found = self._found().table(*names).odds_ratios()
         rows = [
@@ -136,7 +140,7 @@ class Analysis:
 
         found = self._found()
         if not 0 < rows <= MOST_RECORDS:
-            raise InputError(f"the number of records must be a whole number from 1 to {MOST_RECORDS:,}, got {rows!r}.")
+            raise InputError(f"the number of records must be a whole number from 1 to {MOST_RECORDS:,}", value=rows)
         import pyarrow as pa
 
         with output(writer_for(to), lambda name: pa.OSFile(str(to), "wb"), to) as write:
@@ -146,11 +150,11 @@ class Analysis:
 
     def _found(self) -> Any:
         if self.found is None:
-            raise InputError("there is no released table to estimate from: add it to the mechanism file.")
+            raise InputError("there is no released table to estimate from", next="Add it to the mechanism file.")
         return self.found
 
 
-def _row(labels: list[str], share: float, low: float, high: float) -> dict[str, Any]:
+def _row(labels: list[str], share: float, low: float, high: float) -> Record:
     return {"label": " · ".join(x or MISSING for x in labels), "share": float(share), "low": float(low),
             "high": float(high), "words": f"{percent(share, 1)} ({percent(low, 1)} to {percent(high, 1)})"}
 

@@ -6,17 +6,22 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.alphabet import DATE_PARTS, MISSING, Column, Floats, Ints, spelled
-from sfumato.binning import FEW, numbering, numbers_or_none, quantiles, round_edges, with_numbers
 from sfumato.decimals import near, percent
+from sfumato.grouping import FEW, numbering, numbers_or_none, quantiles, round_edges, with_numbers
 from sfumato.joint import SMALL
 from sfumato.releasing.columns import MOST_COUNTED, with_labels
 from sfumato.releasing.planning import MANY
 from sfumato.sources import Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sfumato.frames import Record
 
 BARS = 48  # of a histogram of numbers
 LISTED = 12  # values that a card lists; the others are one bar
@@ -35,10 +40,10 @@ class Card:
     name: str
     rows: int = 0
     missing: int = 0
-    labels: Counter[Any] | None = field(default_factory=Counter)
+    labels: Counter[str | None] | None = field(default_factory=Counter)
     numbers: tuple[Floats, Ints] | None = field(default_factory=lambda: (np.zeros(0), np.zeros(0, np.int64)))
 
-    def add(self, values: Any) -> None:
+    def add(self, values: pa.Array) -> None:
         """One more batch of the column."""
         if self.numbers is not None:
             x = numbers_or_none(values, self.name, self.rows)
@@ -85,7 +90,7 @@ class Card:
         """Where it is cut when nobody says: as the command line cuts it."""
         return round_edges(*self.numbers).tolist() if self._measured() and self.numbers is not None else None
 
-    def shown(self) -> dict[str, Any]:
+    def shown(self) -> Record:
         """The card for the page."""
         rare = [n for x, n in (self.labels or {}).items() if x is not None and n < SMALL]
         doubts = () if self.labels is None or self.kind == "number" else Column.of(self.name, self.labels).doubts
@@ -102,15 +107,16 @@ class Card:
             "spread": self.spread(),
         }
 
-    def bars(self) -> list[dict[str, Any]]:
+    def bars(self) -> list[Record]:
         """Its commonest values, the others as one."""
         if self.labels is None or self.kind in ("number", "identifier"):
             return []
         order = self.labels.most_common()
-        shown = [{"label": MISSING if x is None else str(x), "rows": n} for x, n in order[:LISTED]]
+        shown: list[Record] = [{"label": MISSING if x is None else str(x), "rows": n} for x, n in order[:LISTED]]
         rest = order[LISTED:]
-        more = [{"label": f"{len(rest):,} others", "rows": sum(n for _, n in rest), "rest": True}] if rest else []
-        return [*shown, *more]
+        if rest:
+            shown.append({"label": f"{len(rest):,} others", "rows": sum(n for _, n in rest), "rest": True})
+        return shown
 
     def histogram(self) -> list[dict[str, float]]:
         """Rows in intervals of equal width."""
@@ -129,7 +135,7 @@ class Card:
         middle = values[np.searchsorted(np.cumsum(counts), counts.sum() / 2)]
         return f"{near(float(values[0]))} to {near(float(values[-1]))}, half below {near(float(middle))}"
 
-    def groups(self, rule: Rule, least: float | None) -> list[dict[str, Any]]:
+    def groups(self, rule: Rule, least: float | None) -> list[Record]:
         """What the column would become: bins, parts of dates, or values with the rare ones in one group.
 
         None for rules that do not fit: what is wrong with them is said when the table is counted.
@@ -143,7 +149,7 @@ class Card:
             held["other" if few else MISSING if text is None else text] += n
         return [{"label": x, "rows": n, "rest": x == "other"} for x, n in held.most_common(GROUPS)]
 
-    def _bins(self, rule: int | list[float] | None) -> list[dict[str, Any]]:
+    def _bins(self, rule: int | list[float] | None) -> list[Record]:
         if self.numbers is None or (isinstance(rule, int) and rule < 2):
             return []
         values, counts = self.numbers
@@ -156,7 +162,7 @@ class Card:
         return [*({"label": x, "rows": n} for x, n in zip(labels, held, strict=True)), *more]
 
 
-def _bars(values: Floats) -> Any:
+def _bars(values: Floats) -> int | Floats:
     """Bars of a histogram; those of whole numbers hold equally many of them, or they would come and go by chance."""
     if np.any(values != np.floor(values)):
         return min(BARS, len(values))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sfumato.drawing.decoding import GUESS
 from sfumato.drawing.manifest import Imprint
@@ -30,10 +30,14 @@ from sfumato.sources import Source, open_source
 from sfumato.sources.dialect import reading_of
 from sfumato.studio.analysis import Analysis, Given
 from sfumato.studio.cards import Card, cards_of
-from sfumato.studio.levels import Levels, shown
-from sfumato.studio.lights import guessed_from, of_before
-from sfumato.studio.roles import Roles
-from sfumato.studio.saying import command, design_of, python
+from sfumato.studio.levels import Levels, guessed_from, of_before, shown
+from sfumato.studio.roles import Roles, command, design_of, python
+
+if TYPE_CHECKING:
+    from sfumato.designers.base import Design
+    from sfumato.frames import Record
+    from sfumato.releasing.planning import Plan
+    from sfumato.studio.hands import Asked
 
 Tell = Callable[..., None]
 ANY = 1.0  # a level, where only columns are asked about
@@ -79,10 +83,10 @@ class Desk:
         self.levels: dict[str, Levels] = {}
         self.saved: set[Path] = set()  # files of what was drawn, written by a release
         self.now: Levels | None = None
-        self.designs: dict[float, Any] = {}
+        self.designs: dict[float, Design] = {}
         self.analysis: Analysis | None = None
 
-    def open(self, path: str, name: str, reading: Mapping[str, Any]) -> dict[str, Any]:
+    def open(self, path: str, name: str, reading: Asked) -> Record:
         """Read a table once, and say what its columns are."""
         opened = open_source(Path(path), **reading_of(reading))
         opened = replace(opened, name=name)
@@ -97,7 +101,7 @@ class Desk:
             "guessed": {x.name: x.value for x in opened.reading.guessed},
         }
 
-    def suggest(self, choice: Mapping[str, Any]) -> list[str]:
+    def suggest(self, choice: Asked) -> list[str]:
         """The useful columns that the command line would take beside a secret of two values: how many there are is
         told by nobody yet."""
         source, roles = self._source(), Roles.of(choice, self._source().columns)
@@ -106,7 +110,7 @@ class Desk:
         other = [c for c in source.columns if c not in roles.secret and c not in roles.keep]
         return list(useful_columns(source, wishes, other).useful)
 
-    def preview(self, choice: Mapping[str, Any]) -> dict[str, Any]:
+    def preview(self, choice: Asked) -> Record:
         """What columns would become, from what is counted already: at once, while somebody drags."""
         roles = Roles.of(choice, self._source().columns)
         bins, rare = choice.get("bins") or {}, choice.get("rare") or {}
@@ -127,7 +131,7 @@ class Desk:
         ruled = replace(wishes, bins={**(wishes.bins or {}), **({name: edges} if edges else {})})
         return size_of(card.labels, ruled, name, card.rows) or card.distinct or 1
 
-    def choose(self, choice: Mapping[str, Any], epsilon: float, ledger: str | None) -> bytes:
+    def choose(self, choice: Asked, epsilon: float, ledger: str | None) -> bytes:
         """Count the table of the columns chosen and make a first design for a level.
 
         What is drawn and counted goes back as bytes, for the process that searches for better designs.
@@ -173,36 +177,36 @@ class Desk:
             self.levels[known] = Levels.of(self.table, epsilon)
         return self.levels[known]
 
-    def improve(self, levels: bytes, epsilon: float) -> dict[str, Any]:
+    def improve(self, levels: bytes, epsilon: float) -> Record:
         """The design that `sfumato release` would make for a level; its view, and itself as bytes."""
         held: Levels = pickle.loads(levels)
         made = held.design(epsilon, Heard(self.tell), coarse=False)
         return {"view": shown(held, epsilon, made, coarse=False), "made": pickle.dumps(made)}
 
-    def add_level(self, epsilon: float) -> dict[str, Any]:
+    def add_level(self, epsilon: float) -> Record:
         """A first design for a level: the best of the closed forms."""
         levels = self._levels()
         made = self.designs[epsilon] = levels.design(epsilon, Heard(self.tell), coarse=True)
         return shown(levels, epsilon, made, coarse=True)
 
     def said(
-        self, choice: Mapping[str, Any], epsilon: float, out: str, more: Mapping[str, Any], table: str
+        self, choice: Asked, epsilon: float, out: str, more: Asked, table: str
     ) -> dict[str, str]:
         """The command and the Python lines of a release."""
         roles, levels = Roles.of(choice, self._source().columns), self._levels()
         design = design_of(levels.basis(epsilon), levels.at(epsilon))
         return {"command": command(table, roles, design, out, more), "python": python(table, roles, design, out, more)}
 
-    def notices(self, epsilon: float, made: bytes | None) -> list[dict[str, Any]]:
+    def notices(self, epsilon: float, made: bytes | None) -> list[Record]:
         """What has to be said aloud before the mechanism file is given away."""
         plan = self._plan(epsilon, made)
         told = plan.notices()
         return [{"title": n.title, "paragraphs": [spelled(p, shell=True) for p in n.paragraphs]} for n in told]
 
     def release(
-        self, choice: Mapping[str, Any], epsilon: float, made: bytes | None, out: str, more: Mapping[str, Any],
+        self, choice: Asked, epsilon: float, made: bytes | None, out: str, more: Asked,
         table: str,
-    ) -> dict[str, Any]:
+    ) -> Record:
         """Release the rows into files, as the command line does: checked, drawn, estimated, reported; all or none."""
         roles, plan = Roles.of(choice, self._source().columns), self._plan(epsilon, made)
         plan.check_worth(plan.foreseen(), anyway=bool(more.get("anyway")))
@@ -228,7 +232,7 @@ class Desk:
             "ledger": None if done.account is None else account_text(done.account),
         }
 
-    def analyse(self, paths: list[str], decode: str | None) -> dict[str, Any]:
+    def analyse(self, paths: list[str], decode: str | None) -> Record:
         """Verify somebody's release, and estimate from it."""
         self.analysis = Analysis.opened(Given.of(map(Path, paths)))
         self.tell(busy={"what": "verifying"})
@@ -241,7 +245,7 @@ class Desk:
             found = self.analysis.estimated(watched(source, told), decode or None)
         return {"verdict": verdict, "estimate": found, "name": source.name}
 
-    def ask(self, kind: str, names: list[str]) -> dict[str, Any]:
+    def ask(self, kind: str, names: list[str]) -> Record:
         """A table or odds ratios of the release that is being analysed."""
         if self.analysis is None:
             raise InputError("open a release first.")
@@ -253,7 +257,7 @@ class Desk:
             raise InputError("open a release first.")
         return str(self.analysis.synthetic(rows, Path(to)))
 
-    def _plan(self, epsilon: float, made: bytes | None) -> Any:
+    def _plan(self, epsilon: float, made: bytes | None) -> Plan:
         levels = self._levels()
         assert self.table is not None
         own = self.designs[epsilon] if made is None else pickle.loads(made)
@@ -278,12 +282,12 @@ def _few(x: float) -> str:
     return f"{x:,.0f}" if x >= 10 else f"{x:.2g}"
 
 
-def _public(more: Mapping[str, Any]) -> dict[str, Any]:
+def _public(more: Asked) -> Record:
     """What a reader of the manifest may know of the options: nothing that is for the publisher alone."""
     return {k: v for k, v in more.items() if k not in ("people", "ledger", "force", "publisher")}
 
 
-def _account(more: Mapping[str, Any]) -> Account:
+def _account(more: Asked) -> Account:
     """The place in the ledger, where people are named."""
     ledger, people, budget = more.get("ledger"), more.get("people"), more.get("budget")
     if not people and budget is None:
@@ -291,7 +295,7 @@ def _account(more: Mapping[str, Any]) -> Account:
     if not people:
         raise InputError("say whose data these are (--people NAME), so that the ledger can tell them from others.")
     if not ledger:
-        raise InputError("the ledger of a table in a store has no place beside it: say --ledger FILE.")
+        raise InputError("the ledger of a table in a store has no place beside it", next="Say --ledger FILE.")
     return Account(Ledger(ledger), people, budget)
 
 

@@ -1,19 +1,33 @@
-"""The door: who may speak to the server. Only the browser that was given the token, and only from its own pages.
-
-A name that leads to this machine (DNS rebinding) has another Host; a page of another site, or of another port of this
-machine, another Origin. Cookies do not know ports: whoever serves on another one may be sent ours, so that it opens
-nothing by itself. Everything lies below the random address of a visit, which is in no cookie and no referrer.
-"""
+"""The door: who may come in, and what is handed out."""
 
 from __future__ import annotations
 
+import json
+import math
+import mimetypes
 import secrets
+import zipfile
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import HTTPConnection
-from starlette.responses import PlainTextResponse
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import FileResponse, PlainTextResponse, Response
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message
+
+    from sfumato.frames import Datum
+
+
+# --- who may speak to the server. Only the browser that was given the token, and only from its own pages --------------
+# A name that leads to this machine (DNS rebinding) has another Host; a page of another site, or of another port of
+# this machine, another Origin. Cookies do not know ports: whoever serves on another one may be sent ours, so that it
+# opens nothing by itself. Everything lies below the random address of a visit, which is in no cookie and no referrer.
+
 
 # The one style that Observable Plot writes into its pictures; nothing else may be styled from within a page.
 PLOT_STYLE = "'sha256-+TfQir1nvDucAdvE6XUQBt4ayUjpAWkbw2kCdSfekHM='"
@@ -36,7 +50,7 @@ Send = Callable[[Any], Awaitable[None]]
 class Door:
     """Middleware that lets in whoever has the cookie, from here; the token is good for one cookie."""
 
-    def __init__(self, app: Any, port: int) -> None:
+    def __init__(self, app: ASGIApp, port: int) -> None:
         self.app = app
         self.hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
         self.token: str | None = secrets.token_urlsafe(32)
@@ -53,7 +67,7 @@ class Door:
             await PlainTextResponse(refused[1], refused[0], headers=HEADERS)(scope, receive, send)
             return
 
-        async def sent(message: Any) -> None:
+        async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
@@ -87,3 +101,67 @@ class Door:
             return False
         self.token = None
         return True
+
+
+# --- files of the page by their names in a list, files of a release, and JSON -----------------------------------------
+
+
+ASSETS = (
+    "studio.css", "main.js", "dom.js", "talk.js", "charts.js", "table.js", "columns.js", "editor.js", "level.js",
+    "release.js", "analyse.js", "d3.min.js", "plot.umd.min.js",
+)
+
+
+def unknown() -> Response:
+    """Nothing is here."""
+    return PlainTextResponse("there is nothing here; a studio forgets everything when it is stopped.", 404)
+
+
+def attached(path: Path) -> Response:
+    """A file to be saved, whatever it holds: nothing of it runs here."""
+    kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    kind = "application/octet-stream" if kind == "text/html" else kind
+    return FileResponse(path, media_type=kind, filename=path.name)
+
+
+def archive(held: dict[str, Path]) -> Path:
+    """The files of a release in one; those of a folder below its name."""
+    table = held["table"]
+    to = held["mechanism"].parent / f"{table.name.split('.')[0]}.zip"
+    with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in held.values():
+            parts = sorted(path.rglob("*")) if path.is_dir() else [path]
+            for part in parts:
+                archive.write(part, part.relative_to(path.parent))
+    return to
+
+
+async def asset(request: Request) -> Response:
+    """A file of the page, by its name in the list."""
+    name = request.path_params["name"]
+    if name not in ASSETS:
+        return unknown()
+    kind = "text/css" if name.endswith(".css") else "text/javascript"
+    return Response(text(name), media_type=kind, headers={"Cache-Control": "no-store"})
+
+
+@cache
+def text(name: str) -> str:
+    """A file of the page; those of others are in a folder of their own."""
+    home = files(__package__)
+    place = home.joinpath("vendor") if name.endswith(".min.js") else home.joinpath("assets")
+    return place.joinpath(name).read_text("utf-8")
+
+
+def as_json(value: Datum) -> str:
+    """One line of JSON."""
+    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _finite(value: Datum) -> Datum:
+    """JSON has no infinity: what is without limit is null, and the words beside it say so."""
+    if isinstance(value, dict):
+        return {str(k): _finite(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

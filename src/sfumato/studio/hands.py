@@ -8,16 +8,14 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sfumato.processes import receive, send
 
-Tell = Callable[[dict[str, Any]], None]
-
-
-class Refused(Exception):
-    """A job was refused, in words for whoever asked."""
+Document = dict[str, Any]  # what page, server and workers tell each other
+Asked = Mapping[str, Any]  # a document that a page sent: whoever uses a part of it checks it
+Tell = Callable[[Document], None]
 
 
 class Unwanted(Exception):
@@ -38,11 +36,11 @@ class Hand:
         self.turn = asyncio.Lock()
         self.job, self.doing = 0, ""
         self.tell: Tell | None = None
-        self.answer: asyncio.Future[dict[str, Any]] = self.loop.create_future()
+        self.answer: asyncio.Future[Document] = self.loop.create_future()
         threading.Thread(target=self._bring, daemon=True).start()
 
     async def do(self, what: str, tell: Tell | None = None, **given: Any) -> Any:
-        """The answer to a job, once those before it are done; Refused with the words of its error."""
+        """The answer to a job, once those before it are done; its error, where there is one."""
         async with self.turn:
             self.job, self.doing = self.job + 1, what
             self.tell, self.answer = tell, self.loop.create_future()
@@ -55,7 +53,7 @@ class Hand:
             finally:
                 self.tell = None
         if "refused" in found:
-            raise Refused(found["refused"])
+            raise found["refused"]
         if "unwanted" in found:
             raise Unwanted
         return found["done"]
@@ -70,7 +68,7 @@ class Hand:
         self.process.kill()
         self.process.wait()
 
-    def _send(self, message: dict[str, Any]) -> None:
+    def _send(self, message: Document) -> None:
         assert self.process.stdin is not None
         try:
             send(self.process.stdin, message)
@@ -89,7 +87,7 @@ class Hand:
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self._arrived, None)
 
-    def _arrived(self, message: dict[str, Any] | None) -> None:
+    def _arrived(self, message: Document | None) -> None:
         if message is None:
             message = {"job": self.job, "refused": "the process that did this has ended (too little memory?)."}
         if message["job"] != self.job:

@@ -1,33 +1,140 @@
-"""Levels: designs for one table at every ε of a slider, from noisy counts that are drawn once; and what each shows."""
+"""Levels: a design for each, all that the page says about it, and lights beside it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow.compute as pc
 
 from sfumato.alphabet import MISSING, Column, Floats
 from sfumato.certification import promises
-from sfumato.decimals import near, percent
+from sfumato.decimals import in_a_hundred, level, near, percent
 from sfumato.designers.outlook import EVERYTHING, Z95, Foreseen, ForeseenPart, foreseen
 from sfumato.designers.sentences import METHODS
-from sfumato.errors import InputError, spelled
+from sfumato.errors import InputError, SfumatoError, listed, spelled
 from sfumato.estimation.estimates import foreseen as inverted
 from sfumato.estimation.functionals import summed
 from sfumato.estimation.inversion import COVARIANCE_CELLS
 from sfumato.estimation.scores import sums
+from sfumato.grouping import bin_edges, grouped, keys
 from sfumato.joint import Joint
+from sfumato.ledgers import Ledger
+from sfumato.ledgers.booking import counted
 from sfumato.mechanism import Mechanism
 from sfumato.releasing.alphabets import Learnt
 from sfumato.releasing.basis import Basis, at_level, basis_of
 from sfumato.releasing.listening import Listener
+from sfumato.releasing.notices import small_cells
 from sfumato.releasing.planning import Counted, designed
 from sfumato.releasing.wishes import Wishes, usual_cap
-from sfumato.reporting.glance import guessers_of
-from sfumato.studio.lights import of_cells, of_kept, of_rows
+from sfumato.reporting.attack import guessers_of
+from sfumato.sources import Source
+
+if TYPE_CHECKING:
+    from sfumato.designers.base import Design
+    from sfumato.frames import Record
+    from sfumato.reporting.figures import Guesser
+    from sfumato.studio.hands import Asked
+
+
+# --- what somebody who is about to release should not miss, from green to red, each with its reason -------------------
+
+
+GREEN, AMBER, RED, NONE = "green", "amber", "red", "none"
+Light = dict[str, str]
+
+
+def light(name: str, colour: str, title: str, text: str) -> Light:
+    return {"name": name, "colour": colour, "title": title, "text": text}
+
+
+def of_rows(view: Asked) -> Light:
+    """Whether there are enough rows for what is asked."""
+    lost = [c["name"] for c in view["columns"] if c["points"] is None]
+    worth = view["worth"]
+    text = f"The release is worth {worth['text']} of its rows: {worth['words']}."
+    if worth["little"]:
+        return light("rows", RED, "Too few rows", f"{text} Less than 1 % is released only when asked for once more.")
+    if lost:
+        return light("rows", AMBER, "Not every column can be estimated", f"{text} Nothing is told of {listed(lost)}.")
+    return light("rows", GREEN, "Enough rows", text)
+
+
+def of_cells(joint: Joint, source: str) -> Light:
+    """Whether small counts become public with the mechanism file."""
+    small, cells = small_cells(joint), joint.p.size
+    each = f"{joint.n:,} rows in {cells:,} cells" if joint.n else f"{cells:,} cells"
+    if not small:
+        return light("cells", GREEN, "No small cells", f"{each}: none holds only 1 to 4 people.")
+    text = f"{each}: {small:,} of them {'holds' if small == 1 else 'hold'} only 1 to 4 people."
+    if source == "private":
+        return light("cells", RED, "Small counts would become public", f"{text} The mechanism file contains them.")
+    hidden = "with noise" if source == "noisy" else "without any counts"
+    return light("cells", AMBER, "Small cells", f"{text} The mechanism file is made {hidden}, so that nobody is "
+                 "singled out; coarser bins or fewer columns would make estimates better.")
+
+
+def guessed_from(source: Source, wishes: Wishes, keep: Sequence[str]) -> float:
+    """In which share of the rows the secret is guessed right by somebody who sees the kept columns alone.
+
+    Σ_k max_s p(s, k): 1 where a kept column is a copy of the secret, or tells every person apart.
+    """
+    names = [*wishes.secret, *keep]
+    rules: dict[str, Floats | str] = {}
+    for name, rule in (wishes.bins or {}).items():
+        if name in wishes.secret:
+            rules[name] = rule if isinstance(rule, str) else bin_edges(source, name, rule)
+    try:
+        found = grouped(source, names, rules, wishes.missing)
+    except InputError:  # more values than can be counted: most rows have one of their own
+        return 1.0
+    best = found.group_by(keys(names)[len(wishes.secret):]).aggregate([("n", "max")])
+    return float(pc.sum(best.column("n_max")).as_py() / pc.sum(found.column("n")).as_py())
+
+
+def of_kept(keep: Sequence[str], guessed: float | None, view: Asked) -> Light:
+    """Whether columns that pass untouched tell more of the secret than the release itself may."""
+    if not keep:
+        return light("kept", GREEN, "Nothing is kept as it is", "Every released column went through the mechanism.")
+    names = listed(list(keep))
+    assert guessed is not None
+    limit = view["guessers"][0]["after"] if view["guessers"] else 100
+    hundred = in_a_hundred(guessed)
+    text = f"Whoever sees {names} guesses the secret right {hundred} times in 100"
+    if hundred > limit:
+        return light("kept", RED, "Kept columns give the secret away",
+                     f"{text}, more than the {limit} that the release allows: they pass untouched. Leave them out.")
+    return light("kept", AMBER, "Kept columns are not protected", f"{text}; the release allows {limit}. They pass "
+                 "untouched, and whoever knows them of a person finds the row.")
+
+
+def of_before(ledger: Path | None) -> Light:
+    """Whether something was released about these people before, as far as a ledger knows."""
+    if ledger is None or not ledger.exists():
+        where = "" if ledger is None else f" {ledger.name} will be made when people are named."
+        return light("before", NONE, "Released before?", "No ledger counts releases about these people: if they were "
+                     f"in one before, both tell together.{where}")
+    try:
+        book = Ledger(ledger, create=False)
+        live = counted(book.entries())
+        people = list(dict.fromkeys(e.people for e in live))
+        told = [f"{name!r} {level(book.composed(name))}" for name in people[:5]]
+    except SfumatoError as error:
+        return light("before", RED, "The ledger cannot be read", error.text(shell=True))
+    if not live:
+        return light("before", GREEN, "Nothing released before", f"No release is entered in {ledger.name}.")
+    return light("before", AMBER, "Released before", f"{len(live):,} in {ledger.name}, together: {', '.join(told)}. "
+                 "One more about the same people adds to it.")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Designs for one table at every ε of a slider, from noisy counts that are drawn once; and what each shows.
+
 
 SHOWN = 12  # values of a column whose intervals are drawn
 
@@ -61,10 +168,11 @@ class Levels:
     def at(self, epsilon: float) -> Wishes:
         return _at(self.wishes, epsilon)
 
-    def design(self, epsilon: float, listener: Listener, *, coarse: bool) -> Any:
+    def design(self, epsilon: float, listener: Listener, *, coarse: bool) -> Design:
         """A sealed and certified design: a first one at once, or the one that `sfumato release` would make."""
         wishes = replace(self.at(epsilon), aim="closed" if coarse else None)
-        return designed(self.basis(epsilon), wishes, listener)
+        made: Design = designed(self.basis(epsilon), wishes, listener)
+        return made
 
 
 def _told_at(told: Learnt, epsilon: float) -> Learnt:
@@ -75,7 +183,7 @@ def _at(wishes: Wishes, epsilon: float) -> Wishes:
     return replace(wishes, epsilon=epsilon, at_most=usual_cap(epsilon))
 
 
-def shown(levels: Levels, epsilon: float, made: Any, *, coarse: bool) -> dict[str, Any]:
+def shown(levels: Levels, epsilon: float, made: Design, *, coarse: bool) -> Record:
     """Everything that the page says about a design, in words and numbers.
 
     Attackers and shares are those of the table itself: whoever looks owns it. What estimates are worth is told by what
@@ -84,7 +192,7 @@ def shown(levels: Levels, epsilon: float, made: Any, *, coarse: bool) -> dict[st
     mechanism, joint = made.mechanism, levels.joint
     assert joint.n is not None
     told, found = foreseen(mechanism, n=joint.n), levels.basis(epsilon)
-    view = {
+    view: Record = {
         "epsilon": epsilon, "name": f"{epsilon:g}", "coarse": coarse, "method": METHODS.get(made.method, made.method),
         "guessers": [_guesser(g, joint) for g in guessers_of(mechanism, joint, made.certificate)],
         "worth": {"share": told.share, "text": percent(told.share, 1), "little": told.little,
@@ -103,7 +211,7 @@ def _points(part: ForeseenPart) -> float | None:
     return None if part.points >= EVERYTHING else part.points
 
 
-def _guesser(who: Any, joint: Joint) -> dict[str, Any]:
+def _guesser(who: Guesser, joint: Joint) -> Record:
     secret = ", ".join(joint.secret.names)
     if who.after is None:
         after = "and no limit is promised for a single row"
@@ -115,7 +223,7 @@ def _guesser(who: Any, joint: Joint) -> dict[str, Any]:
             "words": f"guesses {secret} right {who.before} times in 100 before the release, {after}"}
 
 
-def _columns(mechanism: Mechanism, joint: Joint, told: Foreseen) -> Iterator[dict[str, Any]]:
+def _columns(mechanism: Mechanism, joint: Joint, told: Foreseen) -> Iterator[Record]:
     """Each column with its expected error, and an interval for each of its values."""
     by = {part.name: part for part in told.parts[:-1] or told.parts}
     errors = _errors(mechanism, joint)
@@ -133,7 +241,7 @@ def _columns(mechanism: Mechanism, joint: Joint, told: Foreseen) -> Iterator[dic
         }
 
 
-def _values(column: Column, p: Floats, wide: Floats) -> list[dict[str, Any]]:
+def _values(column: Column, p: Floats, wide: Floats) -> list[Record]:
     order = sorted(range(column.size), key=lambda i: -float(p[i]))[:SHOWN]
     return [
         {"label": MISSING if (x := column.labels[i]) is None else x, "share": float(p[i]),

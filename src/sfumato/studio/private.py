@@ -98,7 +98,7 @@ def checked_name(name: str) -> str:
     """
     bare = PurePath(name.replace("\\", "/")).name
     if bare in ("", ".", "..") or len(bare) > LONGEST or not bare.isprintable():
-        raise InputError("this is no name of a file: use letters, digits, dots and dashes, 200 at most.")
+        raise InputError("this is no name of a file", next="Use letters, digits, dots and dashes, 200 at most.")
     return bare
 
 

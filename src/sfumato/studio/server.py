@@ -8,7 +8,8 @@ import json
 import socket
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -22,12 +23,14 @@ from starlette.responses import (
 )
 from starlette.routing import Route
 
-from sfumato.errors import InputError
-from sfumato.studio.door import REPORT_POLICY, Door
-from sfumato.studio.handing import archive, as_json, asset, attached, text, unknown
-from sfumato.studio.hands import Hands, Refused
+from sfumato.errors import InputError, SfumatoError
+from sfumato.studio.door import REPORT_POLICY, Door, archive, as_json, asset, attached, text, unknown
+from sfumato.studio.hands import Hands
 from sfumato.studio.private import Folder, Incoming, room
 from sfumato.studio.visits import Visit
+
+if TYPE_CHECKING:
+    from sfumato.studio.hands import Asked
 
 MOST_BYTES = 4 << 30  # of an upload; a larger table is named on the command line and read where it lies
 SPARE = 256 << 20  # bytes that an upload leaves free on the disk
@@ -50,7 +53,7 @@ class Studio:
         self.door: Door | None = None
         self.ending = False
 
-    def app(self, port: int) -> Any:
+    def app(self, port: int) -> Door:
         """Everything behind the door of a port."""
         below = "/s/{visit}/"
         posts: dict[str, Callable[[Visit, Any], Any]] = {
@@ -174,7 +177,7 @@ class Studio:
         with visit.refusing(field):
             coming = place(request.query_params.get("name", ""))
         if coming is None:
-            return PlainTextResponse(visit.state["errors"][field], 400)
+            return PlainTextResponse(visit.state["errors"][field]["text"], 400)
         try:
             await self._fill(request, coming)
         except (TooMuch, ClientDisconnect, OSError) as error:
@@ -202,12 +205,12 @@ class Studio:
         if isinstance(error, ClientDisconnect):
             return PlainTextResponse("the upload broke off.", 400)
         most = f"{self.most / 2**30:.3g} GiB" if isinstance(error, TooMuch) else "what the disk holds"
-        said = (
-            f"the file is larger than {most}: name it on the command line instead (sfumato studio TABLE), where it is "
-            "read in its place."
+        said = InputError(
+            f"the file is larger than {most}",
+            next="Name it on the command line instead (sfumato studio TABLE), where it is read in its place.",
         )
-        visit.put(errors={**visit.state["errors"], field: said})
-        return PlainTextResponse(said, 413, headers=CLOSING)
+        visit.put(errors={**visit.state["errors"], field: said.fields()})
+        return PlainTextResponse(said.text(shell=True), 413, headers=CLOSING)
 
     def _asked(self, answer: Callable[[Visit, Any], Any]) -> Callable[[Request], Any]:
         """A small document in, an answer by the stream of events."""
@@ -239,38 +242,38 @@ class Studio:
 
     # what is asked
 
-    async def read_again(self, visit: Visit, given: dict[str, Any]) -> None:
+    async def read_again(self, visit: Visit, given: Asked) -> None:
         if visit.table is not None:
             await visit.open(visit.table, visit.table.name, visit.spelled, given)
 
-    def choice(self, visit: Visit, given: dict[str, Any]) -> None:
+    def choice(self, visit: Visit, given: Asked) -> None:
         visit.choose(_choice(given))
 
-    async def suggest(self, visit: Visit, given: dict[str, Any]) -> None:
+    async def suggest(self, visit: Visit, given: Asked) -> None:
         await visit.suggest()
 
-    async def level(self, visit: Visit, given: dict[str, Any]) -> None:
+    async def level(self, visit: Visit, given: Asked) -> None:
         await visit.look_at(given["epsilon"])
 
-    def search(self, visit: Visit, given: dict[str, Any]) -> None:
+    def search(self, visit: Visit, given: Asked) -> None:
         if given["go"]:
             visit.search()
         else:
             visit.stop_search()
 
-    async def say(self, visit: Visit, given: dict[str, Any]) -> None:
+    async def say(self, visit: Visit, given: Asked) -> None:
         await visit.say(given)
 
-    async def release(self, visit: Visit, given: dict[str, Any]) -> None:
+    async def release(self, visit: Visit, given: Asked) -> None:
         await visit.release(given)
 
-    async def analyse(self, visit: Visit, given: dict[str, Any]) -> None:
+    async def analyse(self, visit: Visit, given: Asked) -> None:
         await visit.analyse(own=bool(given.get("own")), decode=given.get("decode"))
 
-    async def ask(self, visit: Visit, given: dict[str, Any]) -> None:
+    async def ask(self, visit: Visit, given: Asked) -> None:
         await visit.ask("odds" if given["kind"] == "odds" else "table", [str(x) for x in given["names"]][:6])
 
-    def stop(self, visit: Visit, given: dict[str, Any]) -> None:
+    def stop(self, visit: Visit, given: Asked) -> None:
         visit.stop()
 
     # what is fetched
@@ -299,11 +302,11 @@ class Studio:
         try:
             number = int(rows) if rows.isascii() and rows.isdigit() else 0
             return attached(await visit.synthesise(number, "synthetic.csv"))
-        except (Refused, InputError) as error:
-            return PlainTextResponse(str(error), 400)
+        except SfumatoError as error:
+            return PlainTextResponse(error.text(shell=True), 400)
 
 
-def _choice(given: dict[str, Any]) -> dict[str, Any]:
+def _choice(given: Asked) -> Asked:
     """A choice as far as it has the shape of one."""
     for name in ("roles", "bins", "rare"):
         if not isinstance(given.get(name, {}), dict):
@@ -318,7 +321,9 @@ def listening(port: int | None) -> socket.socket:
     try:
         return socket.create_server(("127.0.0.1", port or 0), backlog=128)
     except OSError as error:
-        raise InputError(f"cannot listen on 127.0.0.1, port {port}: {error.strerror}. Choose another --port.") from None
+        raise InputError(
+            f"cannot listen on 127.0.0.1, port {port}: {error.strerror}", next="Choose another --port."
+        ) from None
 
 
 def serve(studio: Studio, link: socket.socket, ready: Callable[[str], None]) -> None:
@@ -333,11 +338,11 @@ def serve(studio: Studio, link: socket.socket, ready: Callable[[str], None]) -> 
     )
 
     class Server(uvicorn.Server):
-        async def startup(self, sockets: Any = None) -> None:
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             ready(f"http://127.0.0.1:{port}/?token={app.token}")
 
-        def handle_exit(self, sig: int, frame: Any) -> None:
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             studio.end()
             super().handle_exit(sig, frame)
 

@@ -6,17 +6,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import InputError, SfumatoError, bug, designed_epsilon
-from sfumato.studio.hands import Hand, Hands, Refused, Unwanted
+from sfumato.studio.hands import Hand, Hands, Unwanted
 from sfumato.studio.private import Folder, Incoming, checked_name
+
+if TYPE_CHECKING:
+    from sfumato.studio.hands import Asked, Document
 
 STOPS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0)  # levels of the slider, in nats
 FIRST = 1.0  # where it stands at first
-EMPTY: dict[str, Any] = {"roles": {}, "bins": {}, "rare": {}, "missing": "category", "public": False}
+EMPTY: Document = {"roles": {}, "bins": {}, "rare": {}, "missing": "category", "public": False}
 
 
 class Visit:
@@ -30,15 +33,15 @@ class Visit:
         self.upload: Incoming | None = None
         self.table: Path | None = None
         self.spelled = ""  # the table as the command names it
-        self.reading: dict[str, Any] = {}
-        self.wanted: dict[str, Any] | None = None
+        self.reading: Document = {}
+        self.wanted: Document | None = None
         self.levels: bytes | None = None
         self.made: dict[float, bytes] = {}  # better designs, for the worker that releases
         self.files: dict[str, Path] = {}
         self.brought: list[Incoming] = []  # files of a release to analyse
         self.tasks: dict[str, asyncio.Task[None]] = {}
-        self.listeners: set[asyncio.Queue[dict[str, Any]]] = set()
-        self.state: dict[str, Any] = {
+        self.listeners: set[asyncio.Queue[Document]] = set()
+        self.state: Document = {
             "table": None, "reading": {}, "choice": EMPTY, "preview": None, "paid": 0.0, "counted": None, "designs": {},
             "before": None, "stops": list(STOPS), "epsilon": FIRST, "search": None, "busy": None, "errors": {},
             "notices": [], "release": None, "analysis": None, "answers": [], "ledger": ledger and str(ledger),
@@ -58,7 +61,7 @@ class Visit:
         self.state.update(values)
         self._send({"put": values})
 
-    def told(self, news: Mapping[str, Any]) -> None:
+    def told(self, news: Asked) -> None:
         """What a worker says while it works."""
         rest = dict(news)
         view = rest.pop("design", None)
@@ -70,14 +73,14 @@ class Visit:
         if rest:
             self.put(**rest)
 
-    def _send(self, message: dict[str, Any]) -> None:
+    def _send(self, message: Document) -> None:
         for queue in self.listeners:
             queue.put_nowait(message)
 
     @contextlib.contextmanager
-    def listening(self) -> Iterator[asyncio.Queue[dict[str, Any]]]:
+    def listening(self) -> Iterator[asyncio.Queue[Document]]:
         """Everything now, and every change from now on."""
-        queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        queue: asyncio.Queue[Document] = asyncio.Queue()
         queue.put_nowait({"put": self.state})
         self.listeners.add(queue)
         try:
@@ -93,17 +96,16 @@ class Visit:
             yield
         except Unwanted:
             pass
-        except (Refused, SfumatoError) as error:
-            text = error.on_the_command_line if isinstance(error, SfumatoError) else str(error)
-            self.state["errors"][field] = text
+        except SfumatoError as error:
+            self.state["errors"][field] = error.fields()
         except Exception as error:  # said where it is seen; its own text may quote values
-            self.state["errors"][field] = bug(error)
+            self.state["errors"][field] = bug(error).fields()
         finally:
             self.put(busy=None, errors=self.state["errors"])
 
     # the table
 
-    async def open(self, path: Path, name: str, spelled: str, reading: Mapping[str, Any]) -> None:
+    async def open(self, path: Path, name: str, spelled: str, reading: Asked) -> None:
         """Read a table and show its columns."""
         self.forget()
         self.table, self.spelled, self.reading = path, spelled, dict(reading)
@@ -113,7 +115,7 @@ class Visit:
             roles = {column["name"]: "out" for column in found["columns"]}
             self.put(table=found, choice={**EMPTY, "roles": roles})
 
-    async def taken(self, upload: Incoming, reading: Mapping[str, Any]) -> None:
+    async def taken(self, upload: Incoming, reading: Asked) -> None:
         """An upload that has come: the one before it is forgotten."""
         before, self.upload = self.upload, upload
         await self.open(upload.path, upload.path.name, upload.path.name, reading)
@@ -132,7 +134,7 @@ class Visit:
 
     # columns and designs
 
-    def choose(self, choice: Mapping[str, Any]) -> None:
+    def choose(self, choice: Asked) -> None:
         """Columns were chosen, bins moved: the newest choice counts, and what is made for an older one is given up."""
         known = {**EMPTY, **{k: choice[k] for k in EMPTY if k in choice}}
         self.stop_search()
@@ -183,7 +185,9 @@ class Visit:
         with self.refusing("epsilon"):
             at = float(f"{designed_epsilon(epsilon):.6g}")
             if at == 0:
-                raise InputError("epsilon must be positive here: at 0 nothing is told. Usual levels are 0.1 to 4.")
+                raise InputError(
+                    "epsilon must be positive here: at 0 nothing is told", next="Usual levels are 0.1 to 4."
+                )
             self.put(epsilon=at)
             if at not in self.state["stops"]:
                 self.put(stops=sorted({*self.state["stops"], at}))
@@ -221,7 +225,7 @@ class Visit:
 
     # release
 
-    async def say(self, asked: Mapping[str, Any]) -> None:
+    async def say(self, asked: Asked) -> None:
         """What has to be read before a release, and the command and lines that would make it."""
         with self.refusing("release"):
             at, out, more = self._asked(asked)
@@ -231,7 +235,7 @@ class Visit:
             )
             self.put(notices=told, said=said)
 
-    async def release(self, asked: Mapping[str, Any]) -> None:
+    async def release(self, asked: Asked) -> None:
         """Write the files of a release, to a folder of this machine or for downloads."""
         self.put(release=None, busy={"what": "releasing"})
         with self.refusing("release"):
@@ -239,7 +243,7 @@ class Visit:
             folder = str(asked.get("folder") or "").strip()
             out = Path(folder).expanduser() if folder else self.folder.place()
             if folder and not out.is_dir():
-                raise InputError(f"{out} is no folder of this machine.")
+                raise InputError("is no folder of this machine", where=out)
             found = await self.hand.do(
                 "release", self.told, choice=self.state["choice"], epsilon=at, made=self.made.get(at),
                 out=str(out / name), more=more, table=self.spelled,
@@ -248,14 +252,14 @@ class Visit:
             names = {key: path.name for key, path in self.files.items()}
             self.put(release={**found, "files": names, "folder": str(out) if folder else None, "epsilon": at})
 
-    def _asked(self, asked: Mapping[str, Any]) -> tuple[float, str, dict[str, Any]]:
+    def _asked(self, asked: Asked) -> tuple[float, str, Document]:
         """The level, the name of the table, and the other options of a release."""
         at = self.state["epsilon"]
         if f"{at:g}" not in self.state["designs"]:
-            raise InputError("there is no design for this level yet: choose columns and wait for the first one.")
+            raise InputError("there is no design for this level yet", next="Choose columns and wait for the first one.")
         people, budget = str(asked.get("people") or "").strip(), asked.get("budget")
         if budget is not None and (not isinstance(budget, (int, float)) or isinstance(budget, bool)):
-            raise InputError(f"budget must be a number of nats, got {budget!r}.")
+            raise InputError("budget must be a number of nats", value=budget)
         ledger = self.ledger if people or budget is not None else None
         more = {
             **self.reading, "anyway": bool(asked.get("anyway")), "force": bool(asked.get("force")),

@@ -12,10 +12,14 @@ import signal
 import sys
 import threading
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from sfumato.errors import SfumatoError, bug
+from sfumato.errors import SfumatoError, bug, out_of_memory
 from sfumato.processes import receive, send
+
+if TYPE_CHECKING:
+    from sfumato.studio.desk import Desk
+    from sfumato.studio.hands import Document
 
 
 class Unwanted(BaseException):
@@ -25,7 +29,7 @@ class Unwanted(BaseException):
 class Telling:
     """How a job speaks to the server while it works."""
 
-    def __init__(self, out: Any) -> None:
+    def __init__(self, out: BinaryIO) -> None:
         self.out, self.job, self.unwanted = out, 0, -1
 
     def __call__(self, **told: Any) -> None:
@@ -53,7 +57,7 @@ def main() -> None:
         send(out, {"job": order["job"], **_done(desk, order)})
 
 
-def _listen(stream: Any, tell: Telling, waiting: queue.Queue[Any]) -> None:
+def _listen(stream: BinaryIO, tell: Telling, waiting: queue.Queue[Any]) -> None:
     try:
         while True:
             order = receive(stream)
@@ -65,15 +69,15 @@ def _listen(stream: Any, tell: Telling, waiting: queue.Queue[Any]) -> None:
         os._exit(0)  # whatever is under way: nobody is left to tell
 
 
-def _done(desk: Any, order: dict[str, Any]) -> dict[str, Any]:
+def _done(desk: Desk, order: Document) -> dict[str, object]:
     try:
         return {"done": getattr(desk, order["what"])(**order["given"])}
     except Unwanted:
         return {"unwanted": True}
     except SfumatoError as error:
-        return {"refused": error.on_the_command_line}
+        return {"refused": error}
     except MemoryError:
-        return {"refused": "there is not enough memory. Use fewer useful columns, or coarser bins."}
+        return {"refused": out_of_memory()}
     except Exception as error:
         return {"refused": bug(error)}
 

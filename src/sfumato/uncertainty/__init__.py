@@ -1,10 +1,9 @@
 """Uncertainty sets: the distributions the data may have come from."""
 
-from sfumato.uncertainty.base import Extreme, UncertaintySet, Worst
 from sfumato.uncertainty.chi_square import ChiSquareBall
-from sfumato.uncertainty.covering import covering
 from sfumato.uncertainty.polytope import Polytope
-from sfumato.uncertainty.renyi import RenyiBall
+from sfumato.uncertainty.renyi import RenyiBall, covering
+from sfumato.uncertainty.sets import Extreme, UncertaintySet, Worst
 from sfumato.uncertainty.stated import Anything, Custom, Exactly
 
 __all__ = [

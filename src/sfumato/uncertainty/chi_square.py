@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError, unknown
 from sfumato.joint import Joint, checked_joint
-from sfumato.uncertainty.base import Extreme, Pairs, Worst
+from sfumato.uncertainty.sets import Extreme, Pairs, Worst
 from sfumato.uncertainty.tilting import (
     GAP_CLOSE,
     SPLIT_CLOSE,
@@ -60,7 +60,7 @@ class ChiSquareBall:
         if radius is None:
             level, calibration = 0.95 if confidence is None else confidence, calibration or "asymptotic"
             if not 0 < level < 1:
-                raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence!r}.")
+                raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
             if joint.n is None:
                 raise InputError("a confidence ball needs to know how many rows the table was counted from (joint.n).")
             if calibration not in CALIBRATIONS:
@@ -68,7 +68,7 @@ class ChiSquareBall:
             radius = _calibrated(joint, joint.n, level, calibration, seed) if joint.p.size > 1 else 0.0
             confidence = level
         if not (math.isfinite(radius) and radius >= 0):
-            raise InputError(f"radius must be finite and not negative, got {radius!r}.")
+            raise InputError("radius must be finite and not negative", value=radius)
         object.__setattr__(self, "joint", joint)
         object.__setattr__(self, "radius", float(radius))
         object.__setattr__(self, "confidence", confidence)
@@ -129,10 +129,10 @@ class ChiSquareBall:
         pair = self.pairs(row[None, s1], row[None, s2], np.array([s1]), np.array([s2]))
         return Worst(float(pair.ratio[0]), pair.first[0], pair.second[0])
 
-    def ratios(self, first: Floats, second: Floats, s1: Any, s2: Any) -> Floats:
+    def ratios(self, first: Floats, second: Floats, s1: Ints, s2: Ints) -> Floats:
         return self.pairs(first, second, s1, s2).ratio
 
-    def pairs(self, first: Floats, second: Floats, s1: Any, s2: Any, close: float = SPLIT_CLOSE) -> Pairs:
+    def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = SPLIT_CLOSE) -> Pairs:
         q, ps = self.joint.useful_given_secret, self.joint.p_secret
         return worst_pairs(first, q[s1], ps[s1], second, q[s2], ps[s2], self.slack, close)
 

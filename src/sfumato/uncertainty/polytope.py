@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +12,11 @@ import numpy.typing as npt
 from sfumato.alphabet import Floats, Ints, read_only
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.uncertainty.base import Extreme, Pairs, Worst, pairs_of
+from sfumato.uncertainty.sets import Extreme, Pairs, Worst, pairs_of
 from sfumato.uncertainty.stated import quotient
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import Bools
 
 LEAST = 1e-150  # smaller probabilities of a vertex are refused: products of two of them must not vanish
 
@@ -42,7 +46,8 @@ class Polytope:
     kind: ClassVar[str] = "polytope"
 
     def __init__(
-        self, joint: Joint, *, vertices: Any = None, inequalities: tuple[npt.ArrayLike, npt.ArrayLike] | None = None
+        self, joint: Joint, *, vertices: Sequence[npt.ArrayLike | Joint] | None = None,
+        inequalities: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
     ) -> None:
         if (vertices is None) == (inequalities is None):
             raise InputError("give either vertices= or inequalities=.")
@@ -85,7 +90,7 @@ class Polytope:
         absent = ~seen.any(1)  # a secret that cannot occur tells nothing
         return np.where(absent, values.min(1), low), np.where(absent, values.max(1), high)
 
-    def pairs(self, first: Floats, second: Floats, s1: Any, s2: Any, close: float = 0.0) -> Pairs:
+    def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = 0.0) -> Pairs:
         return pairs_of(self, first, second, s1, s2)
 
     def worst(self, row: Floats, s1: int, s2: int) -> Worst:
@@ -100,12 +105,12 @@ class Polytope:
             given.append(r / r.sum())
         return Worst(float(ratio[0]), given[0], given[1])
 
-    def ratios(self, first: Floats, second: Floats, s1: Any, s2: Any) -> Floats:
+    def ratios(self, first: Floats, second: Floats, s1: Ints, s2: Ints) -> Floats:
         if self.vertices is None:
             return quotient(self.ranges_of(first, s1)[1], self.ranges_of(second, s2)[0])
         return self._pairs(first, second, s1, s2)[0]
 
-    def _pairs(self, first: Floats, second: Floats, s1: Any, s2: Any) -> tuple[Floats, Ints, Ints, Floats]:
+    def _pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints) -> tuple[Floats, Ints, Ints, Floats]:
         """The greatest ratio along every segment between two vertices: value, ends and place."""
         assert self.vertices is not None
         mass = self.vertices.sum(2)
@@ -132,17 +137,20 @@ class Polytope:
         return found
 
 
-def segment_ends(n: Floats, d: Floats, seen: Any, i: Ints, j: Ints) -> tuple[tuple[Floats, Floats], ...]:
+Ends = tuple[Floats, Floats]  # at both ends of segments, or below and above
+
+
+def segment_ends(n: Floats, d: Floats, seen: Bools, i: Ints, j: Ints) -> tuple[Ends, ...]:
     """N and D at both ends of segments; an end where the secret is absent takes the values of the other, since on the
     open segment its conditional is that of the other end."""
     first, second = seen[:, i], seen[:, j]
     return tuple((np.where(first, x[:, i], x[:, j]), np.where(second, x[:, j], x[:, i])) for x in (n, d))
 
 
-def stationary(n1: Any, d1: Any, n2: Any, d2: Any) -> tuple[Floats, Floats]:
+def stationary(n1: Ends, d1: Ends, n2: Ends, d2: Ends) -> tuple[Floats, Floats]:
     """The t in [0, 1] where n₁d₂/(d₁n₂) along a segment stands still: the roots of a quadratic, clipped."""
 
-    def product(x: Any, y: Any) -> tuple[Floats, Floats, Floats]:
+    def product(x: Ends, y: Ends) -> tuple[Floats, Floats, Floats]:
         dx, dy = x[1] - x[0], y[1] - y[0]
         return x[0] * y[0], x[0] * dy + y[0] * dx, dx * dy
 
@@ -157,7 +165,7 @@ def stationary(n1: Any, d1: Any, n2: Any, d2: Any) -> tuple[Floats, Floats]:
     return inside[0], inside[1]
 
 
-def _checked_vertices(vertices: Any, shape: tuple[int, int]) -> Floats:
+def _checked_vertices(vertices: Sequence[npt.ArrayLike | Joint], shape: tuple[int, int]) -> Floats:
     listed = read_only(np.asarray([getattr(v, "p", v) for v in vertices], float))
     if listed.ndim != 3 or listed.shape[1:] != shape or len(listed) == 0:
         raise InputError(f"vertices are tables of shape {shape[0]} × {shape[1]}, got shape {listed.shape}.")

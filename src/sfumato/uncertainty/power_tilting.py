@@ -10,13 +10,16 @@ order κ, so R·v ≤ τ − e^{−D}G, with equality at R ∝ q·(τ − v)^{�
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
-from sfumato.uncertainty.base import Pairs
+from sfumato.uncertainty.sets import Pairs
 from sfumato.uncertainty.tilting import SPLIT_CLOSE, Mean, best_split
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import Real
 
 NEWTON = 80
 LEAST_GAP = -75.0  # log of the least τ − max v, in units of the width, for α ≤ 1; divided by what a large α takes
@@ -28,7 +31,7 @@ def kappa(alpha: float) -> float:
     return (alpha - 1) / alpha
 
 
-def price(divergence: Any, alpha: float) -> Floats:
+def price(divergence: Real, alpha: float) -> Floats:
     """T(D) = (e^{κD} − 1)/κ; D itself at α = 1, at most 1/|κ| for α < 1."""
     k, d = kappa(alpha), np.asarray(divergence, float)
     if k == 0:
@@ -37,7 +40,7 @@ def price(divergence: Any, alpha: float) -> Floats:
         return np.asarray(np.expm1(k * d) / k)
 
 
-def divergence_at(spent: Any, mass: Any, alpha: float) -> Floats:
+def divergence_at(spent: Real, mass: Real, alpha: float) -> Floats:
     """D with P̂_s·T(D) = spent [000, (23), corrected]: ∞ where the logarithm's argument is not positive or P̂_s = 0."""
     k = kappa(alpha)
     with np.errstate(divide="ignore", invalid="ignore"):

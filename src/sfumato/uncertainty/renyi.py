@@ -1,20 +1,24 @@
-"""RenyiBall: every distribution within a Rényi divergence of the estimate."""
+"""Rényi balls, and the Hellinger ball that covers the truth behind noisy counts."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
-from sfumato.joint import Joint, checked_joint
-from sfumato.uncertainty.base import Extreme, Pairs, Worst
+from sfumato.joint import Joint, Noise, checked_joint
+from sfumato.noise import projected
 from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, price, worst_pairs
+from sfumato.uncertainty.sets import Extreme, Pairs, Worst
 from sfumato.uncertainty.tilting import SPLIT_CLOSE
+
+# --- every distribution within a Rényi divergence of the estimate -----------------------------------------------------
+
 
 LISTED = 12  # useful values up to which the subsets behind rad_s are listed
 
@@ -47,14 +51,14 @@ class RenyiBall:
     ) -> None:
         checked_joint(joint, "a ball")
         if not (math.isfinite(alpha) and alpha > 0):
-            raise InputError(f"alpha must be positive and finite, got {alpha!r}.")
+            raise InputError("alpha must be positive and finite", value=alpha)
         if (radius is None) == (confidence is None):
             raise InputError("give either radius= or confidence=.")
         if radius is None:
             assert confidence is not None
             radius = _finite_sample(joint, alpha, confidence)
         if not (math.isfinite(radius) and radius >= 0):
-            raise InputError(f"radius must be finite and not negative, got {radius!r}.")
+            raise InputError("radius must be finite and not negative", value=radius)
         for name, value in zip(self.__slots__, (joint, float(alpha), float(radius), confidence), strict=True):
             object.__setattr__(self, name, value)
 
@@ -71,13 +75,12 @@ class RenyiBall:
         """T(B), which the conditionals share: Σ_s P̂_s T(D_s) ≤ T(B)."""
         return float(price(self.radius, self.alpha))
 
-    def radius_of(self, s: Any = None) -> Any:
-        """B_s, the radius of the conditionals given s (all secrets without s) [000, Thm 1, (23) corrected].
+    def radius_of(self) -> Floats:
+        """B_s, the radius of the conditionals given each s [000, Thm 1, (23) corrected].
 
         ∞, the whole simplex, where P̂_s = 0, and for α < 1 where e^{(α−1)B/α} ≤ 1 − P̂_s.
         """
-        all_of_them = divergence_at(self.budget, self.joint.p_secret, self.alpha)
-        return all_of_them if s is None else float(all_of_them[s])
+        return divergence_at(self.budget, self.joint.p_secret, self.alpha)
 
     def spikes(self) -> tuple[Floats, Floats]:
         """L = P̂·ξ₋ and P̂·ξ₊ [000, (27), (28), domain corrected to ξ < 1/ρ], as worst means of two cells."""
@@ -125,10 +128,10 @@ class RenyiBall:
         pair = self.pairs(row[None, s1], row[None, s2], np.array([s1]), np.array([s2]))
         return Worst(float(pair.ratio[0]), pair.first[0], pair.second[0])
 
-    def ratios(self, first: Floats, second: Floats, s1: Any, s2: Any) -> Floats:
+    def ratios(self, first: Floats, second: Floats, s1: Ints, s2: Ints) -> Floats:
         return self.pairs(first, second, s1, s2).ratio
 
-    def pairs(self, first: Floats, second: Floats, s1: Any, s2: Any, close: float = SPLIT_CLOSE) -> Pairs:
+    def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = SPLIT_CLOSE) -> Pairs:
         q, ps = self.joint.useful_given_secret, self.joint.p_secret
         return worst_pairs(first, q[s1], ps[s1], second, q[s2], ps[s2], self.budget, self.alpha, close)
 
@@ -151,12 +154,13 @@ class RenyiBall:
 def _finite_sample(joint: Joint, alpha: float, confidence: float) -> float:
     """The least t/n with e^{−t}(et/(k−1))^{k−1} ≤ 1 − confidence, for t ≥ k − 1."""
     if not 0 < confidence < 1:
-        raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence!r}.")
+        raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
     if joint.n is None:
         raise InputError("a confidence ball needs to know how many rows the table was counted from (joint.n).")
     if alpha > 1:
         raise InputError(
-            f"a finite-sample confidence is known for alpha ≤ 1, got {alpha!r}. Give radius=, or use ChiSquareBall."
+            "a finite-sample confidence is known for alpha ≤ 1", value=alpha,
+            next="Give radius=, or use ChiSquareBall.",
         )
     free = joint.p.size - 1
     if free == 0:
@@ -169,3 +173,49 @@ def _finite_sample(joint: Joint, alpha: float, confidence: float) -> float:
         mid = (low + high) / 2
         low, high = (mid, high) if -mid + free * (1 + math.log(mid / free)) > goal else (low, mid)
     return high / joint.n
+
+
+# --- a Hellinger ball whose radius is simulated -----------------------------------------------------------------------
+# A χ² ball around noisy counts excludes every truth with an empty cell that noise lifted above zero, and one without
+# such cells is too small. At order ½, D = −2 log Σ √(P̂P), empty cells on either side cost little. How far the truth
+# lies from noisy counts depends on the truth, above all on how many of its cells are empty, which noise hides: so
+# tables are drawn around the noisy counts and around these with the small ones set to zero, and the greatest quantile
+# is taken. Nothing proves that this covers: the file says that coverage was simulated, and no confidence.
+
+
+DRAWS = 400  # of rows and noise, around each centre
+EMPTIED = (0.0, 1.0, 2.0, 4.0)  # counts below so many scales of the noise are set to zero in a centre
+SEED = 20_260_101  # the same draws for everybody who repeats the simulation
+AT_ONCE = 2_000_000  # numbers drawn together
+
+
+def covering(joint: Joint, coverage: float = 0.95) -> RenyiBall:
+    """The ball of order ½ around noisy counts that covers the truth in this share of simulated draws."""
+    if joint.noise is None or joint.counts is None:
+        raise InputError("covering() is for noisy counts (sf.noisy_counts); around exact ones use ChiSquareBall.")
+    if not 0 < coverage < 1:
+        raise InputError("coverage must lie strictly between 0 and 1", value=coverage)
+    radius = simulated_radius(joint.counts.astype(float), joint.noise, coverage)
+    return RenyiBall(replace(joint, noise=replace(joint.noise, coverage=coverage)), alpha=0.5, radius=radius)
+
+
+def simulated_radius(counts: Floats, noise: Noise, coverage: float, draws: int = DRAWS) -> float:
+    """The greatest quantile of D_½ over the centres, the same for everybody."""
+    flat, rng = counts.ravel(), np.random.default_rng(SEED)
+    radii = []
+    for times in EMPTIED:
+        centre = np.where(flat >= times * noise.scale, flat, 0.0)
+        if times == 0 or (centre.sum() > 0 and (centre != flat).any()):
+            radii.append(np.quantile(distances(centre / centre.sum(), noise, rng, draws), coverage, method="higher"))
+    return float(max(radii))
+
+
+def distances(p: Floats, noise: Noise, rng: np.random.Generator, draws: int) -> Floats:
+    """D_½ between a distribution and what noisy counts of its rows make of it."""
+    out, step, stop = [], max(1, AT_ONCE // len(p)), -np.expm1(-1 / noise.scale)
+    for first in range(0, draws, step):
+        size = (min(step, draws - first), len(p))
+        drawn = rng.multinomial(noise.rows, p, size=size[0]) + rng.geometric(stop, size) - rng.geometric(stop, size)
+        near = projected(drawn.astype(float), float(noise.rows)) / noise.rows
+        out.append(-2 * np.log(np.minimum(np.sqrt(near * p).sum(1), 1.0)))
+    return np.concatenate(out)

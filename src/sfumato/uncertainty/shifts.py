@@ -10,13 +10,16 @@ are then extreme means, and π is an end of an interval.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.uncertainty.chi_square import ChiSquareBall
 from sfumato.uncertainty.tilting import GAP_CLOSE, greatest_mean
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import Array, Bools, Ints
 
 FINE = np.linspace(-1.0, 1.0, 3)
 NUMBERS = 8_000_000  # held at once, whatever the table
@@ -58,7 +61,7 @@ class Shifts:
         return np.asarray(pi * self.given + (1 - pi) * self.rest)
 
 
-def worst_shifts(ball: ChiSquareBall, rows: Floats, s: Any, above: Any, search: Search = EXACT) -> Shifts:
+def worst_shifts(ball: ChiSquareBall, rows: Floats, s: Ints, above: Bools, search: Search = EXACT) -> Shifts:
     """The worst distribution in the ball for each case i: row[i] over x or (s, x), secret s[i], above or below."""
     numbers = len(search.first()[0]) * ball.joint.p.size
     step = max(1, NUMBERS // numbers)
@@ -69,15 +72,15 @@ def worst_shifts(ball: ChiSquareBall, rows: Floats, s: Any, above: Any, search: 
     return Shifts(*(np.concatenate([getattr(x, n) for x in parts]) for n in ("ratio", "given", "rest", "share")))
 
 
-def others(table: Any, s: Any) -> Any:
+def others(table: Array, s: Ints) -> Array:
     """[i, cell]: for each case the cells of the secrets other than s[i]; table is [s, x] or one for each case."""
     count, secrets = len(s), table.shape[-2]
     away = np.arange(secrets - 1) + (np.arange(secrets - 1) >= np.asarray(s)[:, None])  # [i, s'], s' ≠ s
     picked = table[away] if table.ndim == 2 else table[np.arange(count)[:, None], away]
-    return picked.reshape(count, (secrets - 1) * table.shape[-1])
+    return np.asarray(picked.reshape(count, (secrets - 1) * table.shape[-1]))
 
 
-def _sides(ball: ChiSquareBall, rows: Floats, s: Any, above: Any, close: float) -> _Sides:
+def _sides(ball: ChiSquareBall, rows: Floats, s: Ints, above: Bools, close: float) -> _Sides:
     p = ball.joint.p
     b = 1 + ball.radius
     if rows.ndim == 2:
@@ -117,7 +120,7 @@ class _Sides:
     mine: Floats  # P̂(s, x)
     away: Floats  # values of the row given ¬s
     others: Floats  # P̂ there
-    above: Any
+    above: Bools
     b: float
     close: float
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
 from sfumato.joint import Joint, checked_joint
-from sfumato.uncertainty.base import Extreme, Pairs, Worst, pairs_of
+from sfumato.uncertainty.sets import Extreme, Pairs, Worst, pairs_of
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import Real
+
 
 # --- nothing is assumed about the distribution ------------------------------------------------------------------------
 
@@ -28,10 +32,10 @@ class Anything:
         u1, u2 = int(np.argmax(row[s1])), int(np.argmin(row[s2]))
         return Worst(float(quotient(row[s1, u1], row[s2, u2])), one[u1], one[u2])
 
-    def ratios(self, first: Floats, second: Floats, s1: Floats, s2: Floats) -> Floats:
+    def ratios(self, first: Floats, second: Floats, s1: Ints, s2: Ints) -> Floats:
         return quotient(first.max(-1), second.min(-1))
 
-    def pairs(self, first: Floats, second: Floats, s1: Any, s2: Any, close: float = 0.0) -> Pairs:
+    def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = 0.0) -> Pairs:
         one = np.eye(first.shape[-1])
         return Pairs(self.ratios(first, second, s1, s2), one[first.argmax(-1)], one[second.argmin(-1)])
 
@@ -54,7 +58,7 @@ class Anything:
 # --- the distribution is known ----------------------------------------------------------------------------------------
 
 
-def quotient(top: Any, bottom: Any) -> Floats:
+def quotient(top: Real, bottom: Real) -> Floats:
     """top / bottom with 0/0 = 1 (an output that never occurs tells nothing) and x/0 = ∞."""
     with np.errstate(divide="ignore", invalid="ignore"):
         out = np.asarray(top, float) / (np.asarray(bottom, float) + 0.0)  # + 0.0: x / −0.0 would be −∞
@@ -74,11 +78,11 @@ class Exactly:
         q = self.joint.useful_given_secret
         return Worst(float(quotient(row[s1] @ q[s1], row[s2] @ q[s2])), q[s1], q[s2])
 
-    def ratios(self, first: Floats, second: Floats, s1: Floats, s2: Floats) -> Floats:
+    def ratios(self, first: Floats, second: Floats, s1: Ints, s2: Ints) -> Floats:
         q = self.joint.useful_given_secret
         return quotient((first * q[s1]).sum(-1), (second * q[s2]).sum(-1))
 
-    def pairs(self, first: Floats, second: Floats, s1: Any, s2: Any, close: float = 0.0) -> Pairs:
+    def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = 0.0) -> Pairs:
         q = self.joint.useful_given_secret
         return Pairs(self.ratios(first, second, s1, s2), q[s1], q[s2])
 
@@ -119,7 +123,6 @@ class Custom:
     >>> near.spikes()[0].round(2).tolist()
     [[0.54, 0.36], [0.18, 0.72]]
     """
-
     joint: Joint
     between: Range | None
     trusted: bool = False
@@ -133,8 +136,8 @@ class Custom:
     def ranges_of(self, values: Floats, s: Ints) -> tuple[Floats, Floats]:
         if self.between is None:
             raise InputError(
-                f"the set {self.name!r} is defined by code that is not in the file. Rebuild it with sf.Custom to "
-                "measure or verify levels over it."
+                f"the set {self.name!r} is defined by code that is not in the file",
+                next="Rebuild it with sf.Custom to measure or verify levels over it.",
             )
         ends = np.array([self.between(np.asarray(v, float), int(t)) for v, t in zip(values, s, strict=True)], float)
         low, high = ends.reshape(-1, 2).T
@@ -153,10 +156,10 @@ class Custom:
         low, high = self.ranges(np.broadcast_to(np.eye(u)[:, None, :], (u, s, u)))
         return low.T, high.T
 
-    def ratios(self, first: Floats, second: Floats, s1: Any, s2: Any) -> Floats:
+    def ratios(self, first: Floats, second: Floats, s1: Ints, s2: Ints) -> Floats:
         return quotient(self.ranges_of(first, s1)[1], self.ranges_of(second, s2)[0])
 
-    def pairs(self, first: Floats, second: Floats, s1: Any, s2: Any, close: float = 0.0) -> Pairs:
+    def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = 0.0) -> Pairs:
         return pairs_of(self, first, second, s1, s2)
 
     def worst(self, row: Floats, s1: int, s2: int) -> Worst:
@@ -169,3 +172,18 @@ class Custom:
         """An upper bound of ⟨c, P⟩: the greatest conditional mean over secrets; the maximiser is not known."""
         high = self.ranges_of(c, np.arange(len(c)))[1]
         return Extreme(float(high.max()), np.full(c.shape, np.nan))
+
+
+# --- the worst pair of different secrets, column by column ------------------------------------------------------------
+
+
+def best_pairs(top: Floats, bottom: Floats) -> Floats:
+    """For each column the greatest top[i] / bottom[j] over i ≠ j."""
+    i, j = np.argmax(top, 0), np.argmin(bottom, 0)
+    columns = np.arange(top.shape[1])
+    direct = quotient(top[i, columns], bottom[j, columns])
+    other_top, other_bottom = top.copy(), bottom.copy()
+    other_top[i, columns], other_bottom[j, columns] = -np.inf, np.inf
+    i2, j2 = other_top.max(0), other_bottom.min(0)
+    crossed = np.maximum(quotient(i2, bottom[j, columns]), quotient(top[i, columns], j2))
+    return np.where(i == j, crossed, direct)

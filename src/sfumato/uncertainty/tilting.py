@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.alphabet import Floats, Ints
-from sfumato.uncertainty.base import Pairs
+from sfumato.uncertainty.sets import Pairs
 from sfumato.uncertainty.stated import quotient
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import Real
 
 NEWTON = 40  # steps for a multiplier; Newton needs about six, the bisection behind it more
 GAP_CLOSE = 1e-8  # of a step: Newton is quadratic, so the next one would be lost in rounding
@@ -29,7 +32,7 @@ SPLIT_END = 36.0  # log-odds of the split at which a share counts as nothing
 SPLIT_CLOSE = 1e-5  # a slope this small, and one more step of the secant: the ratio is flat there, exact to about 1e-12
 
 
-def spread_of(slack: Any, mass: Any) -> Floats:
+def spread_of(slack: Real, mass: Real) -> Floats:
     """C = (1 + slack/P̂_s)² for a share of the slack; ∞ for an empty secret as soon as there is any slack."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.where(slack > 0, (1 + slack / mass) ** 2, 1.0))

@@ -112,7 +112,14 @@ export function columnsStep(root, app) {
       for (const column of shownTable ? shownTable.columns : []) card(column);
     }
     if (changed.has("choice") && state.choice.by !== tab) app.choice = structuredClone(state.choice);
-    if (changed.has("errors")) wrong(state.errors.columns);
+    if (changed.has("errors")) {
+      wrong(state.errors.columns);
+      const named = state.errors.columns ? state.errors.columns.column : null;
+      for (const [name, { item, select }] of cards) {
+        item.classList.toggle("wrong", name === named);
+        select.setAttribute("aria-invalid", String(name === named));
+      }
+    }
     if (changed.has("choice") || changed.has("table")) place();
     if (changed.has("preview") && state.preview) {
       for (const [name, { now }] of cards) {

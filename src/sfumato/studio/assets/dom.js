@@ -20,18 +20,21 @@ export function announce(text) {
   document.getElementById("live").textContent = text;
 }
 
-export function error(text) {
-  return text ? h("p", { class: "error", role: "alert" }, text) : null;
+// An error is a text, or the fields of one: what is wrong stands before what to do next.
+export function error(wrong) {
+  if (!wrong) return null;
+  return h("p", { class: "error", role: "alert" }, wrong.sentence ?? wrong, wrong.next ? h("strong", {}, ` ${wrong.next}`) : null);
 }
 
 // An error beside its field: shown again only when it changes, so that it is read out once.
 export function errorSpot() {
   const spot = h("div", { class: "spot" });
   let shown = null;
-  return [spot, (text) => {
-    if ((text || null) === shown) return;
-    shown = text || null;
-    fill(spot, error(shown));
+  return [spot, (wrong) => {
+    const text = (wrong && wrong.text) || wrong || null;
+    if (text === shown) return;
+    shown = text;
+    fill(spot, error(wrong));
   }];
 }
 

@@ -1,0 +1,196 @@
+"""Proved levels of maximal (α, β)-leakage from integer weights.
+
+(∞, 1) and β = ∞ are exact in rationals. For other orders every power is bounded outward. Where the definition asks for
+a supremum over priors (1 ≤ β < α < ∞, and the capacity) the proof is a law q on outputs for each x': by [004, (84)]
+
+    L_{α,β} ≤ max_{x'} max_x 1/(α−1) · log Σ_y Q_x^α q^{1−α/β} Q_x'^{α/β−α}      for any laws q,
+
+so floats may suggest q, and nothing about how they were found has to be believed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.alphabet import Floats
+from sfumato.certification.outward import down, float_range, log_above, log_below, log_sum_above, log_up, up, up_any
+from sfumato.errors import InputError
+from sfumato.joint import Joint
+from sfumato.mechanism import Mechanism
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import BigInts
+
+
+LISTED_CELLS = 4_000_000
+LEAST = 1e-30  # of a suggested law on an output that occurs: any positive number is valid
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exact:
+    """A channel of rationals weights[y, x] / totals[x], with floats below and above each entry."""
+
+    weights: BigInts  # [y, x] of Python integers; outputs that never occur are left out
+    totals: list[int]
+    outputs: list[int]
+    inputs: list[int]
+
+    @property
+    def ends(self) -> tuple[Floats, Floats]:
+        low, high = float_range(self.weights)
+        least, most = float_range(np.array(self.totals, object))
+        zero = self.weights == 0
+        return np.where(zero, 0.0, down(low / most)), np.where(zero, 0.0, np.minimum(up(high / least), 1.0))
+
+    @property
+    def rationals(self) -> list[list[Fraction]]:
+        return [[Fraction(int(w), t) for w, t in zip(row, self.totals, strict=True)] for row in self.weights]
+
+    @property
+    def flat(self) -> bool:
+        """Whether all columns are one law, exactly."""
+        first, total = self.weights[:, 0], self.totals[0]
+        return all(
+            np.array_equal(self.weights[:, x] * total, first * self.totals[x]) for x in range(len(self.totals))
+        )
+
+
+def exact_channel(mechanism: Mechanism, joint: Joint | None) -> Exact:
+    """Q(y|x) of a sealed mechanism, or P(y|s) through the exact p(x|s) of a joint, for secrets that occur."""
+    law = mechanism.law
+    if law.meaning == "subset" or mechanism.outputs * mechanism.inputs > LISTED_CELLS:
+        raise InputError(
+            f"leakage is proved for laws whose outputs can be listed, at most {LISTED_CELLS:,} cells; this one is of "
+            f"kind {law.kind!r} for {mechanism.inputs:,} inputs",
+            next="Claim LDP instead: it bounds leakage for β ≤ α.",
+        )
+    assert law.bits is not None
+    rows = np.stack([np.asarray(law.row(y), object) for y in range(mechanism.outputs)])  # [y, s, u]
+    if joint is None:
+        weights, totals = rows.reshape(len(rows), -1), [2**law.bits] * mechanism.inputs
+        inputs = list(range(mechanism.inputs))
+    else:
+        counts, _ = joint.weights()
+        inputs = [s for s in range(len(counts)) if counts[s].sum() > 0]
+        columns = [(rows[:, min(s, law.rows - 1)] * counts[s]).sum(axis=1) for s in inputs]
+        weights = np.stack(columns, axis=1)
+        totals = [2**law.bits * int(counts[s].sum()) for s in inputs]
+    outputs = [y for y in range(len(weights)) if any(weights[y])]
+    return Exact(weights[outputs], totals, outputs, inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Proved:
+    """A level in nats, rounded up, and the inputs and the output behind it, as codes."""
+    level: float
+    where: dict[str, int]
+
+
+def leakage_level(mechanism: Mechanism, alpha: float, beta: float, joint: Joint | None = None) -> Proved:
+    """An upper bound of L_{α,β} of the integers, about the input or, through a joint, about the secret."""
+    q = exact_channel(mechanism, joint)
+    if q.flat:
+        return Proved(0.0, {})
+    if beta == 1 and math.isinf(alpha):
+        return Proved(log_up(sum((max(row) for row in q.rationals), Fraction(0))), {})
+    if beta > 1 and (alpha == 1 or bool((q.weights == 0).any())):
+        return Proved(math.inf, _first_zero(q) if alpha > 1 else {})
+    if math.isinf(beta):
+        found = _ratio(q)
+        return found if math.isinf(alpha) else Proved(_times(found.level, alpha, 1, alpha - 1, 1), found.where)
+    if math.isinf(alpha):
+        return _row_maxima(q, beta)
+    if beta >= alpha and beta > 1:
+        return _pairs(q, alpha, beta)
+    return _capacity(q) if alpha == 1 else _by_laws(q, alpha, beta)
+
+
+def _times(level: float, *factors: float) -> float:
+    """level · factors[0]·factors[1] / (factors[2]·factors[3]), rounded up; α − 1 of a float α ≥ 1 is exact."""
+    a, b, c, d = (Fraction(x) for x in factors)
+    return float(up_any(float(Fraction(max(level, 0.0)) * a * b / (c * d))))
+
+
+def _first_zero(q: Exact) -> dict[str, int]:
+    y, x = (int(i) for i in np.argwhere(q.weights == 0)[0])
+    return {"output": q.outputs[y], "other": q.inputs[x]}
+
+
+def _ratio(q: Exact) -> Proved:
+    best, where = Fraction(1), {}
+    for y, row in enumerate(q.rationals):
+        top, low = max(row), min(row)
+        if top / low > best:
+            best = top / low
+            where = {"output": q.outputs[y], "input": q.inputs[row.index(top)], "other": q.inputs[row.index(low)]}
+    return Proved(log_up(best), where)
+
+
+def _row_maxima(q: Exact, beta: float) -> Proved:
+    """max_{x'} (1/β) log Σ_y Q(y|x')^{1−β} max_x Q(y|x)^β [004, (15)]."""
+    low, high = q.ends
+    top = up_any(beta * log_above(high.max(axis=1)))[:, None]
+    t = up_any(top + up_any((beta - 1) * -log_below(low)))
+    found = log_sum_above(t)
+    other = int(np.argmax(found))
+    return Proved(_times(float(found[other]), 1, 1, beta, 1), {"other": q.inputs[other]})
+
+
+def _pairs(q: Exact, alpha: float, beta: float) -> Proved:
+    """β ≥ α: max_{x, x'} α/((α−1)β) · log Σ_y Q_x^β Q_x'^{1−β} [004, (11)]."""
+    low, high = q.ends
+    mine, theirs = up_any(beta * log_above(high)), up_any((beta - 1) * -log_below(low))
+    best, where = 0.0, {}
+    for other in range(len(q.inputs)):
+        found = log_sum_above(up_any(mine + theirs[:, other, None]))
+        found[other] = 0.0
+        x = int(np.argmax(found))
+        if found[x] > best:
+            best, where = float(found[x]), {"input": q.inputs[x], "other": q.inputs[other]}
+    return Proved(_times(best, alpha, 1, alpha - 1, beta), where)
+
+
+def _laws(q: Exact, alpha: float, beta: float) -> Floats:
+    """Suggested laws q[x', y] (one for all when β = 1), positive, with sums proved to be at most 1."""
+    from sfumato.privacy.alpha_beta import dual_laws  # suggests; loaded here so that other proofs need no solver
+
+    low, high = q.ends
+    middle = (low + high) / 2
+    laws = np.maximum(dual_laws(middle / middle.sum(axis=0), alpha, beta), LEAST)
+    total = laws.sum(axis=1, keepdims=True) * (1 + (laws.shape[1] + 4) * 2.0**-52)
+    return down(laws / total)
+
+
+def _by_laws(q: Exact, alpha: float, beta: float) -> Proved:
+    low, high = q.ends
+    over, part = Fraction(alpha) / Fraction(beta) - 1, Fraction(alpha) - Fraction(alpha) / Fraction(beta)
+    b, d = (float(up_any(float(x))) if x else 0.0 for x in (over, part))
+    mine = up_any(alpha * log_above(high))
+    reference = up_any(d * -log_below(low)) if d else np.zeros(low.shape)
+    best, where = 0.0, {}
+    for other, law in enumerate(_laws(q, alpha, beta)):
+        fixed = up_any(up_any(b * -log_below(law)) + reference[:, other])
+        found = log_sum_above(up_any(mine + fixed[:, None]))
+        x = int(np.argmax(found))
+        if found[x] > best:
+            best = float(found[x])
+            where = {"input": q.inputs[x], **({"other": q.inputs[other]} if d else {})}
+    return Proved(_times(best, 1, 1, alpha - 1, 1), where)
+
+
+def _capacity(q: Exact) -> Proved:
+    """max_x Σ_y Q log Q/q for a law q bounds the capacity."""
+    low, high = q.ends
+    law = _laws(q, 1.0, 1.0)[0]
+    gain = np.where(high > 0, up_any(log_above(high) - log_below(law)[:, None]), 0.0)
+    terms = np.where(gain > 0, up(high * np.maximum(gain, 0)), up_any(low * np.minimum(gain, 0)))
+    total = np.zeros(terms.shape[1])
+    for row in terms:
+        total = up_any(total + row)
+    x = int(np.argmax(total))
+    return Proved(max(0.0, float(total[x])), {"input": q.inputs[x]})

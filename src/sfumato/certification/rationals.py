@@ -1,0 +1,222 @@
+"""Exact levels for sets with exact worst cases: the input itself, one known distribution, or any distribution.
+
+Ratios are compared as rationals. Floats only choose which outputs can hold the maximum: sums of products of
+numbers that are not negative lose at most (|U| + 8) half-units of relative precision, and every output within that
+of the best float is evaluated exactly.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.alphabet import Alphabet
+from sfumato.certification.witness import Attained
+from sfumato.joint import Joint
+from sfumato.mechanism import Atoms, Factor, Mechanism, Product, Rows, Spikes, Subsets
+from sfumato.mechanism.unary import best_subset
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import BigInts, Floats
+    from sfumato.mechanism.law import Weight, Weights
+
+
+LARGEST = 1000  # bits of a ratio that is told from an infinite one
+HUGE = Fraction(2) ** LARGEST
+CANDIDATES = 4096  # outputs evaluated exactly; more ties than this are bounded by floats rounded outward
+
+
+def ratio_of(top: Weight, bottom: Weight) -> Fraction | float:
+    """top / bottom as a rational; 0/0 counts as 1, x/0 as ∞."""
+    return _fraction_ratio(Fraction(int(top)), Fraction(int(bottom)))
+
+
+def about_input(mechanism: Mechanism) -> Attained:
+    """max Q(y|x) / Q(y|x')."""
+    top, bottom, y = mechanism.law.input_extremes()
+    return Attained(ratio_of(top, bottom), {} if y < 0 else {"output": y})
+
+
+def about_anything(mechanism: Mechanism) -> Attained:
+    """max over y, s₁ ≠ s₂, u, u' of Q(y|s₁,u) / Q(y|s₂,u') [000, Prop. 3].
+
+    For several releases it is at most the product of the ratios of each: every factor is bounded by its own worst
+    u and u'. That is used where their joint outputs are too many to list.
+    """
+    if isinstance(mechanism.law, Product) and not mechanism.law.listed:
+        return Attained(power_product((about_anything(alone(mechanism, p)), p.times) for p in mechanism.law.parts), {})
+    best = Attained(Fraction(1), {})
+    secrets, k = mechanism.secret.size, mechanism.useful.size
+    if secrets < 2:
+        return best
+    for contrast in mechanism.law.contrasts():
+        match contrast:
+            case Rows():
+                best = best.or_worse(_rows_anything(contrast.values, secrets))
+            case Spikes() as c:
+                if not any(np.ndim(x) for x in (c.base_first, c.peak_first, c.base_second, c.peak_second)):
+                    top_of, low_of = (max, c.base_first, c.peak_first), (min, c.base_second, c.peak_second)
+                    ends = [pick(base, peak) if k > 1 else peak for pick, base, peak in (top_of, low_of)]
+                    best = best.or_worse(Attained(ratio_of(*ends), {"first": 0, "second": 1}))
+                    continue
+                first = [c.base_first, c.peak_first] if k > 1 else [c.peak_first]
+                second = [c.base_second, c.peak_second] if k > 1 else [c.peak_second]
+                top = np.maximum.reduce([np.broadcast_to(np.asarray(x, object), (secrets, k)) for x in first])
+                low = np.minimum.reduce([np.broadcast_to(np.asarray(x, object), (secrets, k)) for x in second])
+                for u in range(k):
+                    best = best.or_worse(_best_pair(list(top[:, u]), list(low[:, u]), {"useful": u}))
+            case Atoms():
+                best = best.or_worse(_atoms_anything(contrast, secrets))
+            case Subsets():
+                best = best.or_worse(Attained(ratio_of(contrast.high, contrast.low), {}))
+    return best
+
+
+def alone(mechanism: Mechanism, part: Factor) -> Mechanism:
+    """One release among several as a mechanism of its own, for the columns it reads."""
+    useful = Alphabet(tuple(mechanism.useful.columns[c] for c in part.columns))
+    reads = "both" if part.law.rows == mechanism.secret.size else "useful"
+    return Mechanism(part.law, mechanism.secret, useful, reads)
+
+
+def power_product(factors: Iterable[tuple[Attained, int]]) -> Fraction | float:
+    """Π ratio^times, exactly while it is finite and at most e^693; ∞ beyond."""
+    total = Fraction(1)
+    for found, times in factors:
+        if found.ratio == math.inf or times * math.log2(found.ratio) > LARGEST:
+            return math.inf
+        total *= Fraction(found.ratio) ** times
+        if total > 1 << LARGEST:
+            return math.inf
+    return total
+
+
+def _rows_anything(values: Weights, secrets: int) -> Attained:
+    high, low = values.max(-1), values.min(-1)  # [y, s]
+    if high.shape[1] == 1:
+        high, low = np.repeat(high, secrets, 1), np.repeat(low, secrets, 1)
+    best = Attained(Fraction(1), {})
+    i, j = np.argmax(high, 1), np.argmin(low, 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rough = np.nan_to_num(float_ratios(high.max(1), low.min(1)), nan=1.0, posinf=np.inf)
+    for y in np.argsort(-rough, kind="stable"):
+        if rough[y] * (1 + 1e-12) < best.ratio:
+            break
+        if i[y] != j[y]:
+            where = {"output": int(y), "first": int(i[y]), "second": int(j[y])}
+            found = Attained(ratio_of(high[y, i[y]], low[y, j[y]]), where)
+        else:
+            found = _best_pair(list(high[y]), list(low[y]), {"output": int(y)})
+        best = best.or_worse(found)
+    return best
+
+
+def float_ratios(top: Floats, bottom: Floats) -> Floats:
+    """top / bottom in floats, nearly; integers of any size."""
+    if top.dtype != object:
+        return top / bottom
+    pairs = zip(top, bottom, strict=True)
+    return np.array([min(Fraction(a, b), HUGE) if b else (math.inf if a else math.nan) for a, b in pairs], float)
+
+
+def _atoms_anything(c: Atoms, secrets: int) -> Attained:
+    high, low = np.zeros(secrets, np.int64), np.full(secrets, np.iinfo(np.int64).max)
+    np.maximum.at(high, c.secret, c.heights.max(1))
+    np.minimum.at(low, c.secret, c.heights.min(1))
+    return _best_pair(list(high), list(low), {})
+
+
+def _best_pair(top: list[Fraction], low: list[Fraction], where: dict[str, int]) -> Attained:
+    """The greatest top[i] / low[j] over i ≠ j, from the two largest and the two smallest."""
+    by_top = sorted(range(len(top)), key=lambda i: -top[i])[:2]
+    by_low = sorted(range(len(low)), key=lambda i: low[i])[:2]
+    best = Attained(Fraction(0), where)
+    for i, j in itertools.product(by_top, by_low):
+        if i != j:
+            best = best.or_worse(Attained(ratio_of(top[i], low[j]), {**where, "first": i, "second": j}))
+    return best
+
+
+def about_secret(mechanism: Mechanism, joint: Joint, notion: str) -> Attained:
+    """max P(y|s₁) / P(y|s₂) ('rldp') or max of P(y|s) / P(y) ('pml') and its inverse ('lip') at one joint."""
+    exact, total = joint.weights()
+    if any(isinstance(c, Subsets) for c in mechanism.law.contrasts()) or mechanism.law.meaning == "subset":
+        return _unary_about_secret(mechanism, exact, notion)
+    top, bottom, mean, outputs = mechanism.law.secret_laws(joint.useful_given_secret, joint.p_secret)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rough = top / (bottom if notion == "rldp" else mean)
+        rough = np.maximum(rough, mean / bottom) if notion == "lip" else rough
+    rough = np.nan_to_num(rough, nan=1.0, posinf=np.inf)
+    slip = 1 + (joint.useful.size + joint.secret.size + 16) * 2.0**-50
+    near = np.flatnonzero(rough * slip >= rough.max()) if np.isfinite(rough.max()) else np.flatnonzero(np.isinf(rough))
+    best = Attained(Fraction(1), {})
+    for i in near[:CANDIDATES]:
+        best = best.or_worse(_one_output(mechanism, exact, total, int(outputs[i]), notion))
+    if len(near) > CANDIDATES:
+        best = best.or_worse(Attained(Fraction(float(rough.max() * slip)), {"output": int(outputs[near[0]])}))
+    return best
+
+
+def _one_output(mechanism: Mechanism, exact: BigInts, total: int, y: int, notion: str) -> Attained:
+    """The exact worst ratio of one output."""
+    row = mechanism.law.row(y).astype(object)
+    sizes = exact.sum(1)
+    seen = [s for s in range(len(exact)) if sizes[s]]
+    laws = {s: Fraction(int((row[min(s, len(row) - 1)] * exact[s]).sum()), int(sizes[s])) for s in seen}
+    high, low = max(seen, key=lambda s: laws[s]), min(seen, key=lambda s: laws[s])
+    if notion == "rldp":
+        return Attained(_fraction_ratio(laws[high], laws[low]), {"output": y, "first": high, "second": low})
+    mean = sum((laws[s] * Fraction(int(sizes[s]), total) for s in seen), Fraction(0))
+    best = Attained(_fraction_ratio(laws[high], mean), {"output": y, "first": high})
+    below = _fraction_ratio(mean, laws[low]) if notion == "lip" else Fraction(1)
+    return best.or_worse(Attained(below, {"output": y, "second": low}))
+
+
+def _fraction_ratio(top: Fraction, bottom: Fraction) -> Fraction | float:
+    if bottom == 0:
+        return Fraction(1) if top == 0 else math.inf
+    return top / bottom
+
+
+def _unary_about_secret(mechanism: Mechanism, exact: BigInts, notion: str) -> Attained:
+    """All 2^|X| subsets at once: λ is the greatest ratio of (s₁, s₂) iff d·Σ(p₁ − λp₂)₊ ≤ (λ − 1)·low, and it is
+    attained by the set {p₁ > λp₂}; the candidate comes from floats, the inequality is checked in rationals."""
+    c = mechanism.law.contrasts()[0]
+    high, low = (c.peak_first, c.base_second) if isinstance(c, Spikes) else (c.high, c.low)  # type: ignore[union-attr]
+    sizes = exact.sum(1)
+    seen = [s for s in range(len(exact)) if sizes[s]]
+    cells = exact if mechanism.law.rows == 1 else (np.eye(len(exact), dtype=object)[:, :, None] * exact[:, None, :])
+    laws = {s: [Fraction(int(x), int(sizes[s])) for x in np.ravel(cells[s])] for s in seen}
+    total = int(exact.sum())
+    shares = {s: Fraction(int(sizes[s]), total) for s in seen}
+    mean = [sum((laws[s][x] * shares[s] for s in seen), Fraction()) for x in range(len(laws[seen[0]]))]
+    pairs = [(s, t, laws[s], laws[t]) for s, t in itertools.permutations(seen, 2)] if notion == "rldp" else [
+        (s, s, a, b) for s in seen for a, b in ((laws[s], mean), (mean, laws[s]))[: 1 if notion == "pml" else 2]
+    ]
+    best = Attained(Fraction(1), {})
+    for s, t, a, b in pairs:
+        ratio = _subset_ratio(a, b, Fraction(int(low)), Fraction(int(high)))
+        best = best.or_worse(Attained(ratio, {"first": s, "second": t}))
+    return best
+
+
+def _subset_ratio(first: list[Fraction], second: list[Fraction], low: Fraction, high: Fraction) -> Fraction | float:
+    """The greatest (low + d·first(H)) / (low + d·second(H)) over sets H, in rationals, by Dinkelbach's iteration."""
+    inside = best_subset(np.array(first, float), np.array(second, float), float(low), float(high))
+    chosen, d = {int(x) for x in np.flatnonzero(inside)}, high - low
+    for _ in range(200):
+        ratio = _fraction_ratio(low + d * sum((first[x] for x in chosen), Fraction(0)),
+                                low + d * sum((second[x] for x in chosen), Fraction(0)))
+        if isinstance(ratio, float):
+            return ratio
+        better = {x for x in range(len(first)) if first[x] > ratio * second[x]}
+        gain = sum((first[x] - ratio * second[x] for x in better), Fraction(0))
+        if d * gain <= (ratio - 1) * low:
+            return max(ratio, Fraction(1))
+        chosen = better
+    raise ArithmeticError("Dinkelbach's iteration did not settle")

@@ -1,0 +1,304 @@
+"""Beliefs proved over the χ² ball (LIP, and PML as its upper half): weak duality, a cover of all P(s) by intervals,
+and rationals for every inequality.
+
+Fix y and s, r = Q(y|·), π = P(s), b = 1 + B, z = e^ε. For any μ₁ and μ₂ [derivation: docs/funnel.md]:
+
+    P(y|s)/P(y) ≤ z  if  (θ² + z)(A₁θ + √z A₂)² − b[(μ₁ − zμ₂)θ² − z(z−1)μ₂] ≥ 0,       θ² = (1−πz)/π,
+    P(y|s)/P(y) ≥ 1/z  if  (1 + φ²)(A₁ + φA₂)² − b[μ₁(1 + φ² − z) − zφ²μ₂] ≥ 0,          φ² = (z−π)/π,
+
+with A₁ = Σ P̂√(μ₁ − r), A₂ = Σ P̂√(r − μ₂), one over the cells of s and one over those of the others (above: A₁ of s,
+below: A₂ of s), μ₁ ≥ r and μ₂ ≤ r on those cells. A row that reads X alone is the same for all secrets: others merge.
+Both are quartics in one variable that runs through an interval as π runs through P̂_s²/π + (1−P̂_s)²/(1−π) ≤ b. The
+interval is halved until on each piece some (μ₁, μ₂) makes the five Bernstein coefficients ≥ 0. Floats choose pieces
+and multipliers; A is rounded down; the coefficients are rationals. An empty secret has no least π: its last piece is
+unbounded, and the quartic is reversed there.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.alphabet import Floats
+from sfumato.certification.ball import ProvedBall, Side, mean_bound
+from sfumato.certification.outward import dot_down, down, float_range, rows_range, up
+from sfumato.certification.witness import Attained
+from sfumato.joint import Joint
+from sfumato.mechanism import Mechanism, Rows
+from sfumato.uncertainty.shifts import others
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import BigInts, Bools, Ints
+    from sfumato.mechanism.law import Weights
+
+
+DEEPEST = 26  # halvings of a piece before the proof is given up
+PIECES = 50_000  # pieces in all before the proof is given up
+PATIENCE = 3  # halvings before a piece that fails at its very middle ends the proof: its multipliers are good by then
+REACH = (-34.0, 14.0)  # log of (μ − max r) / (max r − min r) looked at
+GRID, ZOOMS, NARROW = 25, 28, 1.5  # ridges are narrow and slanted: windows follow them before they narrow
+NUMBERS = 8_000_000  # held at once
+
+
+def shifts_over_ball(
+    mechanism: Mechanism, joint: Joint, radius: float, target: float, fallback: Attained, notion: str = "lip"
+) -> Attained:
+    """A ratio just below `target` if it bounds P(y|s)/P(y), for LIP its inverse too, over the ball, or the fallback."""
+    contrasts = mechanism.law.contrasts()
+    if len(contrasts) != 1 or not isinstance(contrasts[0], Rows) or target <= 1 or joint.secret.size < 2:
+        return fallback
+    z = Fraction(target * (1 - 2.0**-49))
+    values = np.asarray(contrasts[0].values, object)
+    values = values[[bool(row.max()) for row in values]]
+    halves = (True,) if notion == "pml" else (True, False)
+    proved = all(_covered(_open_cases(values, joint, radius, z, above), joint, radius, z) for above in halves)
+    return Attained(z, {}) if proved else fallback
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Half:
+    """The values of rows on one side, each number below and above, with the mass there rounded down."""
+
+    r: tuple[Floats, Floats]  # [i, cell]
+    p: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cases:
+    """Rows scaled to largest weight 1 with their secret: the side that μ₁ bounds, and the side that μ₂ bounds."""
+
+    first: Half
+    second: Half
+    s: Ints
+    above: bool
+
+
+def _open_cases(values: Weights, joint: Joint, radius: float, z: Fraction, above: bool) -> Cases:
+    """The (y, s) that what one secret alone allows does not settle."""
+    ball = ProvedBall.around(joint, radius)
+    y, (c, k) = len(values), joint.shape
+    low, high = rows_range(values.reshape(y, -1))
+    scale = 2.0 ** np.floor(np.log2(high.max(1, keepdims=True)))  # a power of two: exact
+    r = (low / scale).reshape(y, -1, k), (high / scale).reshape(y, -1, k)
+    exact, total = joint.weights()
+    weights = exact if r[0].shape[1] == c else exact.sum(0, keepdims=True)
+
+    def spread(x: Floats) -> Floats:
+        return np.broadcast_to(x, (y, c, k)).reshape(-1, k)
+
+    own = spread(r[0]), spread(r[1])
+    side = Side(
+        (spread(ball.p[0]), spread(ball.p[1])),
+        (np.broadcast_to(ball.ps[0], (y, c)).ravel(), np.broadcast_to(ball.ps[1], (y, c)).ravel()), own,
+    )
+    mass, one = _shares(weights.ravel(), total), np.ones(y)
+    flat = (y, mass[0].size)
+    everyone = Side(
+        (np.broadcast_to(mass[0], flat), np.broadcast_to(mass[1], flat)), (one, up(one)),
+        (r[0].reshape(flat), r[1].reshape(flat)),
+    )
+    given = mean_bound(side, ball.slack[1], greatest=above).reshape(y, c)
+    overall = mean_bound(everyone, ball.slack[1], greatest=not above)[:, None]
+    top, bottom = (given, overall) if above else (overall, given)
+    at_y, at_s = np.nonzero(up(top) > down(float(down(float(z))) * bottom))
+    mine = Half((own[0].reshape(y, c, k)[at_y, at_s], own[1].reshape(y, c, k)[at_y, at_s]), ball.p[0][at_s])
+    rest = _rest((r[0][at_y], r[1][at_y]), exact, total, at_s)
+    return Cases(mine, rest, at_s, True) if above else Cases(rest, mine, at_s, False)
+
+
+def _rest(r: tuple[Floats, Floats], exact: BigInts, total: int, s: Ints) -> Half:
+    """The secrets other than s: one after the other, or merged where rows do not tell them apart."""
+    if r[0].shape[1] == 1:
+        return Half((r[0][:, 0], r[1][:, 0]), _shares(exact.sum(0) - exact, total)[0][s])
+    return Half((others(r[0], s), others(r[1], s)), others(_shares(exact, total)[0], s))
+
+
+def _shares(weights: BigInts, total: int) -> tuple[Floats, Floats]:
+    """weights / total, below and above."""
+    t_low, t_high = float_range(total)
+    low, high = float_range(weights)
+    return down(low / t_high), np.where(weights == 0, 0.0, up(high / t_low))
+
+
+def _covered(cases: Cases, joint: Joint, radius: float, z: Fraction) -> bool:
+    """Whether every open case is proved over its whole range of P(s)."""
+    exact, total = joint.weights()
+    sizes = exact.sum(1)
+    known = {s: _range(Fraction(int(sizes[s]), total), radius, z, cases.above) for s in set(cases.s.tolist())}
+    ends = [known[s] for s in cases.s.tolist()]
+    case = np.array([i for i, e in enumerate(ends) if e is not None], np.int64)
+    left = np.array([e[0] for e in ends if e is not None], float)
+    right = np.array([e[1] for e in ends if e is not None], float)
+    spent = 0
+    for turn in range(DEEPEST):
+        if len(case) == 0:
+            return True
+        spent += len(case)
+        if spent > PIECES:
+            return False
+        proved, hopeless = _proved(cases, case, left, right, radius, z)
+        if hopeless and turn >= PATIENCE:
+            return False
+        case, left, right = case[~proved], left[~proved], right[~proved]
+        middle = np.where(
+            np.isinf(right), 4 * np.maximum(left, 1.0),
+            np.where(right < 4 * left + 1e-9, (left + right) / 2, np.sqrt(np.maximum(left, 1e-3 * right) * right)),
+        )
+        middle = np.where(np.isinf(right), middle, np.clip(middle, left, right))
+        case, left, right = np.tile(case, 2), np.concatenate([left, middle]), np.concatenate([middle, right])
+    return False
+
+
+def _range(share: Fraction, radius: float, z: Fraction, above: bool) -> tuple[float, float] | None:
+    """Floats that enclose θ (above) or φ (below) over all P(s) in the ball; None if there is nothing to prove.
+
+    P̂²/π + (1−P̂)²/(1−π) is convex with minimum 1 at P̂, so a π where it exceeds b lies outside the ball's range.
+    """
+    b = 1 + Fraction(radius)
+    own = float(share)
+    middle = radius + 2 * own
+    root = math.sqrt(max(0.0, middle**2 - 4 * (1 + radius) * own**2))
+    least = _outside(share, b, 2 * own**2 / (middle + root), -1) if share else Fraction(0)
+    most = _outside(share, b, (middle + root) / (2 * (1 + radius)), 1) if share < 1 else Fraction(1)
+    if above:
+        most = min(most, 1 / z)
+        if least >= most:
+            return None
+
+    def square(pi: Fraction) -> Fraction:
+        return (1 - pi * z) / pi if above else (z - pi) / pi
+
+    return _root(square(most), -1), (_root(square(least), 1) if least else math.inf)
+
+
+def _outside(share: Fraction, b: Fraction, near: float, direction: int) -> Fraction:
+    """A rational at or beyond an end of {π : P̂²/π + (1−P̂)²/(1−π) ≤ b}."""
+    step = 2.0**-50
+    while True:
+        pi = Fraction(near * (1 + direction * step) + direction * step * 1e-12)
+        if pi <= 0 or pi >= 1:
+            return Fraction(0) if pi <= 0 else Fraction(1)
+        if (pi < share) == (direction < 0) and share**2 / pi + (1 - share) ** 2 / (1 - pi) >= b:
+            return pi
+        step *= 4
+
+
+def _root(x: Fraction, direction: int) -> float:
+    """A float at or beyond √x, away from the other end."""
+    near = math.sqrt(max(0.0, float(x)))
+    while (Fraction(near) ** 2 - x) * direction < 0:
+        near = near * (1 + direction * 2.0**-51) + direction * 1e-300
+        if near <= 0:
+            return 0.0
+    return near
+
+
+def _proved(cases: Cases, case: Ints, left: Floats, right: Floats, radius: float, z: Fraction) -> tuple[Bools, bool]:
+    """For each piece whether the best multipliers at its middle prove all of it; whether one fails at its middle."""
+    point = np.where(np.isinf(right), 2 * np.maximum(left, 1.0), (left + right) / 2)
+    first, second = cases.first, cases.second
+    step = max(1, NUMBERS // (GRID * (first.p.shape[1] + second.p.shape[1] + GRID)))
+    parts = [
+        _multipliers(cases, case[i : i + step], point[i : i + step], 1 + radius, float(z))
+        for i in range(0, len(case), step)
+    ]
+    mu, m = (np.concatenate([part[j] for part in parts]) for j in (0, 1))
+    high, low = first.r[1][case], second.r[0][case]
+    mu, m = np.maximum(mu, high.max(1)), np.minimum(m, low.min(1))
+    a1 = dot_down(first.p[case], down(np.sqrt(down(np.maximum(mu[:, None] - high, 0)))))
+    a2 = dot_down(second.p[case], down(np.sqrt(down(np.maximum(low - m[:, None], 0)))))
+    b = 1 + Fraction(radius)
+    root = Fraction(float(down(down(np.sqrt(float(down(float(z))))))))  # a lower bound of √z
+    out, hopeless = np.zeros(len(case), bool), False
+    for i in range(len(case)):
+        one, two, upper, lower = (Fraction(float(x)) for x in (a1[i], a2[i], mu[i], m[i]))
+        quartic = (_above if cases.above else _below)(one, two, upper, lower, b, z, root)
+        rough = [float(c) for c in quartic]
+        size = sum(abs(c) * float(point[i]) ** k for k, c in enumerate(rough))
+        if sum(c * float(point[i]) ** k for k, c in enumerate(rough)) < -1e-12 * size:
+            hopeless = True  # floats suffice to give up; a proof is exact
+        else:
+            out[i] = _not_negative(quartic, float(left[i]), float(right[i]))
+    return out, hopeless
+
+
+def _above(
+    a1: Fraction, a2: Fraction, mu: Fraction, m: Fraction, b: Fraction, z: Fraction, root: Fraction
+) -> list[Fraction]:
+    """Coefficients of (θ²+z)(A₁θ+√zA₂)² − b[(μ₁−zμ₂)θ² − z(z−1)μ₂], from the constant up."""
+    a2 = root * a2
+    cross = 2 * a1 * a2
+    return [z * a2**2 + b * z * (z - 1) * m, z * cross, a2**2 + z * a1**2 - b * (mu - z * m), cross, a1**2]
+
+
+def _below(
+    a1: Fraction, a2: Fraction, mu: Fraction, m: Fraction, b: Fraction, z: Fraction, root: Fraction
+) -> list[Fraction]:
+    """Coefficients of (1+φ²)(A₁+φA₂)² − b[μ₁(1+φ²−z) − zφ²μ₂], from the constant up."""
+    cross = 2 * a1 * a2
+    return [a1**2 + b * mu * (z - 1), cross, a1**2 + a2**2 - b * (mu - z * m), cross, a2**2]
+
+
+_BINOMIAL = [[1], [1, 1], [1, 2, 1], [1, 3, 3, 1], [1, 4, 6, 4, 1]]
+
+
+def _not_negative(quartic: list[Fraction], left: float, right: float) -> bool:
+    """Whether all Bernstein coefficients on [left, right] are ≥ 0, which proves that the quartic is; exact."""
+    if math.isinf(right):
+        if left <= 0:
+            return all(c >= 0 for c in quartic)
+        quartic, left, right = quartic[::-1], 0.0, float(np.nextafter(1 / left, np.inf))
+    start, width = Fraction(left), Fraction(right) - Fraction(left)
+    moved = [
+        width**i * sum((_BINOMIAL[n][i] * quartic[n] * start ** (n - i) for n in range(i, 5)), Fraction(0))
+        for i in range(5)
+    ]
+    return all(
+        sum((Fraction(_BINOMIAL[j][i], _BINOMIAL[4][i]) * moved[i] for i in range(j + 1)), Fraction(0)) >= 0
+        for j in range(5)
+    )
+
+
+def _multipliers(cases: Cases, case: Ints, point: Floats, b: float, z: float) -> tuple[Floats, Floats]:
+    """Good μ₁ and μ₂ at one θ or φ each, by ever finer grids of the logarithms of their distances; a suggestion.
+
+    The dual value is convex in (μ₁, μ₂): jointly convex with the multiplier of the ball, and that one is minimised out.
+    """
+    high, least = cases.first.r[1][case], cases.second.r[0][case]
+    first, second = cases.first.p[case], cases.second.p[case]
+    top, bottom = high.max(1), least.min(1)
+    width = np.maximum(np.maximum(top, least.max(1)) - np.minimum(bottom, high.min(1)), 1e-300)
+    up_, down_ = (top[:, None] - high) / width[:, None], (least - bottom[:, None]) / width[:, None]
+    t = point[:, None, None]
+    low = [np.full(len(case), REACH[0])] * 2
+    far = [np.full(len(case), REACH[1])] * 2
+    spots = [low[0], low[1]]
+    lines = np.arange(len(case))
+    for turn in range(ZOOMS):
+        count = GRID if turn == 0 else 9
+        grids = [np.linspace(x, y, count, axis=1) for x, y in zip(low, far, strict=True)]
+        gaps = [np.where(g <= REACH[0], 0.0, np.exp(g)) for g in grids]
+        a1 = (np.sqrt(gaps[0][:, :, None] + up_[:, None, :]) * first[:, None, :]).sum(-1)[:, :, None]
+        a2 = (np.sqrt(gaps[1][:, :, None] + down_[:, None, :]) * second[:, None, :]).sum(-1)[:, None, :]
+        mu = (top[:, None] / width[:, None] + gaps[0])[:, :, None]
+        m = (bottom[:, None] / width[:, None] - gaps[1])[:, None, :]
+        value = np.where(
+            cases.above,
+            (t**2 + z) * (a1 * t + math.sqrt(z) * a2) ** 2 - b * ((mu - z * m) * t**2 - z * (z - 1) * m),
+            (1 + t**2) * (a1 + t * a2) ** 2 - b * (mu * (1 + t**2 - z) - z * t**2 * m),
+        ).reshape(len(case), -1)
+        i, j = np.divmod(np.argmax(value, 1), count)
+        spots = [grids[0][lines, i], grids[1][lines, j]]
+        steps = [(y - x) / (count - 1) for x, y in zip(low, far, strict=True)]
+        # A ridge that leads out of the window is followed, unless it ends there.
+        low_rim, far_rim = (np.stack([i == k, j == k]) for k in (0, count - 1))
+        on_rim = (low_rim & (np.stack(spots) > REACH[0])) | (far_rim & (np.stack(spots) < REACH[1]))
+        reach = np.where(on_rim.any(0) & (turn > 0), (count - 1) / 2, NARROW)
+        low = [np.maximum(REACH[0], c - reach * d) for c, d in zip(spots, steps, strict=True)]
+        far = [np.minimum(REACH[1], c + reach * d) for c, d in zip(spots, steps, strict=True)]
+    final = [np.where(g <= REACH[0], 0.0, np.exp(g)) for g in spots]
+    return top + width * final[0], bottom - width * final[1]

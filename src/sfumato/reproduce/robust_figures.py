@@ -1,0 +1,292 @@
+"""Figures 2 to 5 of paper 000."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sfumato.datasets import adult
+from sfumato.privacy import LDP
+from sfumato.reproduce.drawing import Band, Line, boxes, lines, verdict, write_csv
+from sfumato.reproduce.robust_tables import (
+    CENSUS,
+    CLOSED,
+    METHODS,
+    ROBUST,
+    SHAPES,
+    Shape,
+    draw,
+    kept,
+    made,
+    small,
+    titled,
+)
+from sfumato.uncertainty import ChiSquareBall
+from sfumato.utility import mutual_information
+
+# --- 000 Figure 2: NMI on Adult, four pairs of columns, with polyopt, ballopt and nr in every panel -------------------
+# The paper shows no numbers for this figure; the verdict holds its statements against ours. Panels (c) and (d) lack
+# PolyOpt and NR there: "the space complexity became unfeasible".
+
+
+FULL_2 = tuple(float(x) for x in np.round(np.linspace(0.075, 1.5, 20), 3))  # 0.075 is the least the paper tested
+QUICK_2, QUICK_LARGE_2 = (0.1, 0.5, 1.0, 1.5), (0.5, 1.5)
+BEYOND = 4.0  # ε at which srr is above ir on both small tables
+SECONDS_2 = 30.0  # for each search on a large table, unless full
+
+Values = dict[tuple[str, str, float], float]  # (panel, method, ε) → NMI
+
+
+def fig2(
+    out: Path, *, full: bool, pairs: tuple[tuple[str, str], ...] = CENSUS, epsilons: tuple[float, ...] = ()
+) -> str:
+    """000 Figure 2: NMI on Adult, four pairs of columns, with polyopt, ballopt and nr in every panel."""
+    rows, nmi, over = [], Values(), 0
+    for pair in pairs:
+        ball = ChiSquareBall(adult(*pair), confidence=0.95)
+        for epsilon in epsilons or (FULL_2 if full else QUICK_2 if small(ball.joint.shape) else QUICK_LARGE_2):
+            for name in METHODS:
+                found = made(name, ball, epsilon, None if full or small(ball.joint.shape) else SECONDS_2)
+                value = nmi[" × ".join(pair), name, epsilon] = found.value / ball.joint.entropy
+                over += found.certificate.level > epsilon
+                rows.append((
+                    *pair, epsilon, name, value, found.bound / ball.joint.entropy, found.ceiling / ball.joint.entropy,
+                    found.certificate.level, found.seconds,
+                ))
+    header = ("secret", "useful", "epsilon", "method", "nmi", "bound", "ceiling", "certified", "seconds")
+    write_csv(out / "000-fig2.csv", header, rows)
+    panels = {panel: {m: _line(nmi, panel, m) for m in METHODS} for panel in map(" × ".join, pairs)}
+    remark = lines(out / "000-fig2.svg", [(t, "ε", "NMI", s) for t, s in panels.items()])
+    told = ", ".join(
+        f"{panel} " + " / ".join(f"{nmi[panel, m, 1.5]:.4f}" for m in ("polyopt", "ballopt", "nr")) for panel in panels
+    )
+    text = (
+        f"polyopt / ballopt / nr at ε = 1.5: {told}; srr overtakes ir {_overtaken(pairs)}; the paper has no polyopt "
+        f"and no nr for the two large tables; all {len(rows)} mechanisms certified at their ε"
+        f"{f' but {over}' if over else ''}"
+    )
+    theirs, ours = claims(nmi)
+    return verdict("000-fig2", theirs, text, remark, ours=ours | {"every certificate": not over})
+
+
+def _overtaken(pairs: tuple[tuple[str, str], ...]) -> str:
+    """The ε at which srr overtakes ir on the small tables, wherever that is."""
+    told = []
+    for pair in pairs:
+        ball = ChiSquareBall(adult(*pair), confidence=0.95)
+        if small(ball.joint.shape):
+            low, high = FULL_2[-1], BEYOND
+            while high - low > 0.005:
+                middle = (low + high) / 2
+                above = kept("srr", ball, middle)[0] > kept("ir", ball, middle)[0]
+                low, high = (low, middle) if above else (middle, high)
+            told.append(f"at ε = {high:.2f} on {' × '.join(pair)}")
+    return " and ".join(told) or "at an ε that was not looked for"
+
+
+def claims(nmi: Values) -> tuple[dict[str, bool], dict[str, bool]]:
+    """What §8.1 says, and what we add."""
+    keys = {(panel, epsilon) for panel, _, epsilon in nmi}
+    at = {key: {m: nmi[key[0], m, key[1]] for m in METHODS} for key in keys}
+    few = {key: x for key, x in at.items() if key[0] in ("sex × race", "race × sex")}
+    top = max(epsilon for _, epsilon in keys)
+    many = {key: x for key, x in at.items() if key not in few}
+    theirs = {
+        "polyopt above srr and ir on small tables": all(x["polyopt"] > max(x["srr"], x["ir"]) for x in few.values()),
+        "srr overtakes ir at high ε on small tables": all(x["srr"] > x["ir"] for (_, e), x in few.items() if e == top),
+        "ir above srr on large tables": all(x["ir"] > x["srr"] for x in many.values()),
+        "grr last": all(x["grr"] <= min(v for m, v in x.items() if m != "grr") for x in at.values()),
+        "nr first": all(x["nr"] >= max(x.values()) - 1e-6 for x in at.values()),
+    }
+    ours = {
+        "polyopt above both at every size": all(x["polyopt"] > max(x["srr"], x["ir (tight)"]) for x in at.values()),
+        "ballopt at least polyopt": all(x["ballopt"] >= x["polyopt"] - 1e-6 for x in at.values()),
+    }
+    return theirs, ours
+
+
+def _line(nmi: Values, panel: str, method: str) -> tuple[list[float], list[float]]:
+    at = sorted(e for p, m, e in nmi if p == panel and m == method)
+    return at, [nmi[panel, method, e] for e in at]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# 000 Figure 3: mean NMI on synthetic tables from the Jeffreys prior, n = 32,561, every method at every size
+# The paper shows no numbers for this figure; the verdict holds the statements of §8.2 against ours.
+
+
+FULL_3 = (0.075, 0.3, 0.6, 0.9, 1.2, 1.5)
+QUICK_3, QUICK_LARGE_3 = (0.3, 0.9, 1.5), (0.5, 1.5)
+RUNS_3 = 100  # of the paper
+SECONDS_3 = 8.0  # for each search on a large table, unless full
+
+
+def fig3(
+    out: Path, *, full: bool, draws: int | None = None, large: int | None = None, shapes: tuple[Shape, ...] = SHAPES,
+    epsilons: tuple[float, ...] = (),
+) -> str:
+    """000 Figure 3: mean NMI on synthetic tables from the Jeffreys prior, n = 32,561, every method at every size."""
+    count = {True: draws or (RUNS_3 if full else 10), False: large or (RUNS_3 if full else 1)}  # by small(shape)
+    rows = []
+    for shape in shapes:
+        for epsilon in epsilons or (FULL_3 if full else QUICK_3 if small(shape) else QUICK_LARGE_3):
+            for i in range(count[small(shape)]):
+                ball = draw(shape, i).ball
+                for name in METHODS:
+                    value, bound = kept(name, ball, epsilon, None if full or small(shape) else SECONDS_3)
+                    rows.append((*shape, epsilon, i, name, value, bound))
+    write_csv(out / "000-fig3.csv", ("secrets", "useful", "epsilon", "draw", "method", "nmi", "bound"), rows)
+    mean = {
+        (shape, e): {m: float(np.mean([r[5] for r in rows if r[:3] == (*shape, e) and r[4] == m])) for m in METHODS}
+        for shape, e in dict.fromkeys(((r[0], r[1]), r[2]) for r in rows)
+    }
+    panels = {
+        titled(shape): {
+            m: ([e for s, e in mean if s == shape], [x[m] for (s, _), x in mean.items() if s == shape]) for m in METHODS
+        }
+        for shape in shapes
+    }
+    remark = lines(out / "000-fig3.svg", [(t, "ε", "NMI", s) for t, s in panels.items()])
+    below = sum(
+        b[5] < a[5] - 1e-6 for a in rows if a[4] == "polyopt" for b in rows if b[:4] == a[:4] and b[4] == "ballopt"
+    )
+    told = ", ".join(
+        f"{s[0]} × {s[1]} {x['polyopt']:.3f} / {x['ballopt']:.3f} / {x['nr']:.3f}"
+        for (s, e), x in mean.items() if e == 1.5
+    )
+    claims = {
+        "polyopt above ir": all(x["polyopt"] > x["ir"] for x in mean.values()),
+        "ir above srr on the large shapes": all(x["ir"] > x["srr"] for (s, _), x in mean.items() if not small(s)),
+        "grr last": all(x["grr"] <= min(v for m, v in x.items() if m != "grr") for x in mean.values()),
+        "nr first": all(x["nr"] >= max(x.values()) - 1e-6 for x in mean.values()),
+    }
+    ours = {f"ballopt at least polyopt ({below} draws below)": not below}
+    text = (
+        f"means of {count[True]} draws ({count[False]} on large shapes), polyopt / ballopt / nr at ε = 1.5: {told}; "
+        "the paper stops at 10 cells for polyopt and nr"
+    )
+    return verdict("000-fig3", claims, text, remark, ours=ours)
+
+
+# --- 000 Figure 4: the level that mechanisms reach under the truth P*, on synthetic tables ----------------------------
+# A robust mechanism keeps ε whenever P* lies in the ball, without exception; nr promises P̂ alone and does not.
+
+
+FULL_4, QUICK_4 = (0.075, 0.375, 0.75, 1.125, 1.5), (0.075, 0.75, 1.5)
+LARGE_4 = (1.5,)
+SHOWN = ("polyopt", "ballopt", "nr")
+CLOSED_DRAWS = 10  # of closed forms, unless full: it is the searched designs that come close to ε
+SECONDS_4 = 8.0  # for each search on a large table, unless full
+PRINTED_4 = 0.3897  # the third quartile of nr at ε = 0.075
+SLIP = 1e-12  # of the float sums in which ε* is computed
+
+
+def fig4(
+    out: Path, *, full: bool, draws: int | None = None, large: int | None = None, shapes: tuple[Shape, ...] = SHAPES,
+    epsilons: tuple[float, ...] = (),
+) -> str:
+    """000 Figure 4: the level that mechanisms reach under the truth P*, on synthetic tables."""
+    count = {True: draws or (500 if full else 50), False: large or (20 if full else 1)}  # by small(shape)
+    rows: list[tuple[Any, ...]] = []
+    for shape in shapes:
+        for i in range(count[small(shape)]):
+            one = draw(shape, i)
+            for epsilon in epsilons or ((FULL_4 if full else QUICK_4) if small(shape) else LARGE_4):
+                names = dict.fromkeys((*ROBUST, "nr"))
+                for name in names if full or i < CLOSED_DRAWS else [m for m in names if m not in CLOSED]:
+                    found = made(name, one.ball, epsilon, None if full or small(shape) else SECONDS_4)
+                    level = LDP(one.truth).level(found.mechanism)
+                    rows.append((*shape, epsilon, i, one.covered, name, level, found.certificate.level))
+    header = ("secrets", "useful", "epsilon", "draw", "truth in F", "method", "realised", "certified over F")
+    write_csv(out / "000-fig4.csv", header, rows)
+    remark = _picture(out / "000-fig4.svg", rows, shapes)
+    robust = [r for r in rows if r[5] in ROBUST]
+    inside = [r for r in robust if r[4]]
+    broken = [r for r in inside if r[6] > r[2] + SLIP]
+    outside = [r for r in robust if not r[4]]
+    exceeded = sum(r[6] > r[2] + SLIP for r in outside)
+    tables = {r[:2] + (r[3],) for r in rows}
+    covered = {r[:2] + (r[3],) for r in rows if r[4]}
+    least = min(r[2] for r in rows)
+    upper = {
+        s: _quantiles([r[6] for r in rows if r[:3] == (*s, least) and r[5] == "nr"])[2] for s in shapes if small(s)
+    }
+    nr_over = np.mean([r[6] > r[2] for r in rows if r[5] == "nr"])
+    claims = {"ε* ≤ ε whenever P* ∈ F": not broken, "nr mostly above ε": bool(nr_over > 0.5)}
+    text = (
+        f"ε* ≤ ε in {len(inside) - len(broken)} of {len(inside)} robust designs with P* ∈ F: {len(broken)} exceptions; "
+        f"{len(tables)} draws, {len(covered)} of them in F; outside F {exceeded} of {len(outside)} exceeded ε. nr "
+        f"exceeds ε in {nr_over:.0%}; its third quartile at ε = {least:g} is "
+        + ", ".join(f"{x:.4f} ({s[0]} × {s[1]})" for s, x in upper.items())
+        + f" (printed {PRINTED_4}; nr's optimum is not unique). Erratum: §8.3 prints ε* without the logarithm"
+    )
+    return verdict("000-fig4", claims, text, remark)
+
+
+def _quantiles(x: list[float]) -> list[float]:
+    return [float(q) for q in np.quantile(x, (0.25, 0.5, 0.75), method="inverted_cdf")]
+
+
+def _picture(path: Path, rows: list[tuple[Any, ...]], shapes: tuple[Shape, ...]) -> str:
+    panels: dict[str, dict[str, Line]] = {}
+    bands: dict[str, dict[str, Band]] = {}
+    for shape in shapes:
+        own = [r for r in rows if r[:2] == shape]
+        at = sorted({float(r[2]) for r in own})
+        panels[titled(shape)], bands[titled(shape)] = {"ε": (at, at)}, {}
+        for name in [m for m in SHOWN if any(r[5] == m for r in own)]:
+            three = [_quantiles([min(r[6], 10.0) for r in own if r[2] == e and r[5] == name]) for e in at]
+            panels[titled(shape)][name] = (at, [q[1] for q in three])
+            bands[titled(shape)][name] = (at, [q[0] for q in three], [q[2] for q in three])
+    return lines(path, [(t, "ε", "ε* (quartiles)", s) for t, s in panels.items()], bands=bands)
+
+
+# --- 000 Figure 5: how far the estimate misjudges utility, at ε = 1.5 on synthetic tables -----------------------------
+# §8.4 defines (I_P̂ − I_P*) / I_P̂ and its caption and claim speak of NMI: "the difference in NMI, even at its most
+# extreme, was less than 3 % of the NMI value". NMI divides by H(X), which P̂ and P* do not share, so the two differ;
+# the claim is held against NMI, as it says, and the difference in I stands beside it.
+
+
+EPSILON_5 = 1.5
+RUNS_5 = 100  # of the paper
+SECONDS_5 = 8.0  # for each search on a large table, unless full
+THEIRS = ("srr", "ir", "polyopt")
+LIMIT = 0.03
+
+
+def fig5(
+    out: Path, *, full: bool, draws: int | None = None, large: int | None = None, shapes: tuple[Shape, ...] = SHAPES
+) -> str:
+    """000 Figure 5: how far the estimate misjudges utility, at ε = 1.5 on synthetic tables."""
+    many, few = draws or (RUNS_5 if full else 40), large or (RUNS_5 if full else 2)
+    rows = []
+    for shape in shapes:
+        for name in METHODS:
+            for i in range(many if small(shape) else min(many, 8) if name in CLOSED and not full else few):
+                one = draw(shape, i)
+                found = made(name, one.ball, EPSILON_5, None if full or small(shape) else SECONDS_5)
+                truth = mutual_information(found.mechanism, one.truth)
+                share = (truth / one.truth.entropy) / (found.value / one.ball.joint.entropy)
+                rows.append((*shape, name, i, found.value, truth, (found.value - truth) / found.value, 1 - share))
+    header = ("secrets", "useful", "method", "draw", "at the estimate", "at the truth", "difference", "of NMI")
+    write_csv(out / "000-fig5.csv", header, rows)
+    panels = {
+        titled(s): {m: [r[6] for r in rows if r[:3] == (*s, m)] for m in METHODS} for s in shapes
+    }
+    remark = boxes(out / "000-fig5.svg", panels, "(I_P̂ − I_P*) / I_P̂")
+    theirs = [(abs(r[6]), abs(r[7])) for r in rows if r[2] in THEIRS]
+    within = float(np.mean([x < LIMIT for x, _ in theirs]))
+    largest = ", ".join(
+        f"{m} {max(abs(r[7]) for r in rows if r[2] == m):.2%} ({max(abs(r[6]) for r in rows if r[2] == m):.2%})"
+        for m in METHODS
+    )
+    sides = float(np.mean([r[6] > 0 for r in rows]))
+    claims = {"NMI within 3 %": max(x for _, x in theirs) < LIMIT}
+    text = (
+        f"largest |difference| of NMI (of I): {largest} (printed: below 3 % of NMI for srr, polyopt and ir; of I it "
+        f"is in {within:.1%} of their {len(theirs)} designs here); positive in {sides:.0%} of all, {many} draws "
+        f"({few} for searches on the large shapes)"
+    )
+    return verdict("000-fig5", claims, text, remark)

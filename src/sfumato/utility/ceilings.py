@@ -1,0 +1,133 @@
+"""What no private mechanism exceeds at P̂, and what a release tells at least over a set."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.alphabet import Floats
+from sfumato.errors import InputError
+from sfumato.joint import Joint
+from sfumato.mechanism import Mechanism
+from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
+from sfumato.uncertainty.tilting import mass_range
+from sfumato.utility.information import xlogx
+
+# --- no mechanism that is ε-private at P̂ can release more ------------------------------------------------------------
+
+
+def ceiling(joint: Joint, epsilon: float, *, reads: str = "both", notion: str = "rldp") -> float:
+    """H(U|S) + min{H(S), κ − 1 − log κ} with κ = ε / (1 − e^{−ε}), in nats (ours).
+
+    I(X;Y) = I(S;Y) + I(U;Y|S). The second term is at most H(U|S). For the first, P(y|s) lies within a factor e^ε
+    of every other, and the greatest mutual information of such a channel, over all priors, is κ − 1 − log κ.
+    A mechanism that reads U alone is also limited by H(U). ε-LIP and ε-SRLIP allow 2ε between two secrets and
+    I(S;Y) ≤ ε; ε-PML allows I(S;Y) ≤ ε, the mean of log P(y|s)/P(y); a claim of that alone ('mi') allows no less.
+
+    >>> joint = Joint.from_counts([[1, 1], [1, 1]])
+    >>> round(ceiling(joint, 0.0), 6), round(ceiling(joint, 100.0), 6)
+    (0.693147, 1.386294)
+    """
+    told = ("lip", "srlip", "pml", "mi")  # that bound I(S;Y) by ε
+    about_secret = min(joint.entropy_secret, epsilon) if notion in told else joint.entropy_secret
+    if notion not in ("mi", "pml"):
+        about_secret = min(about_secret, _channel(2 * epsilon if notion in ("lip", "srlip") else epsilon))
+    limit = joint.entropy_useful_given_secret + about_secret
+    return limit if reads == "both" else min(limit, joint.entropy_useful)
+
+
+def _channel(epsilon: float) -> float:
+    """κ − 1 − log κ: the most that a channel with ratios up to e^ε can carry."""
+    if epsilon <= 0:
+        return 0.0
+    kappa = epsilon / -math.expm1(-epsilon)
+    return max(0.0, kappa - 1 - math.log(kappa))
+
+
+# --- what a release tells at least, over all distributions in a set ---------------------------------------------------
+# Mutual information is concave in P, so its minimum is hard; a proved lower bound and the worst point found enclose
+# it.
+
+
+DESCENTS = 40  # steps from each start; every one goes to a minimiser of the linearised information
+STARTS = 8
+SLIP = 1e-12  # relative room for the rounding of sums of a few million terms
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LeastInformation:
+    """I(input; Y) over a set: at least `proved`, at most `found`, which is its value at `p`."""
+    proved: float
+    found: float
+    p: Floats  # the distribution of the worst value found, as [s, u] (or [u])
+
+
+def least_information(mechanism: Mechanism, within: UncertaintySet, *, seed: int = 0) -> LeastInformation:
+    """The least I(input; Y) over the set, enclosed (ours).
+
+    J(μ) = Σ_x μ_x D(Q_x ‖ Qμ/|μ|) is concave. With L_x = min P_x over F every P in F lies in the simplex with corners
+    L + (1 − ΣL)·e_x, and a concave function on a simplex is least at a corner. The search walks from corner to corner
+    of F itself along the gradient.
+    """
+    if isinstance(within, Exactly):
+        p = mechanism.input_law(within.joint)
+        told = _information(_matrix(mechanism), p)
+        return LeastInformation(told * (1 - SLIP), told, p)
+    if not isinstance(within, ChiSquareBall):
+        raise InputError(f"the least information over a set of kind {within.kind!r} is not known how to bound.")
+    q = _matrix(mechanism)
+    p = mechanism.input_law(within.joint)
+    floor = mass_range(p, np.array(1 + within.radius))[0] * (1 - SLIP)
+    corners = _corner_values(q, floor)
+    rng = np.random.default_rng(seed)
+    best, at = np.inf, p
+    for start in range(STARTS):
+        value, point = _descend(q, mechanism, within, _start(p, start, rng))
+        if value < best:
+            best, at = value, point
+    return LeastInformation(max(0.0, float(corners.min()) * (1 - SLIP)), best, at)
+
+
+def _matrix(mechanism: Mechanism) -> Floats:
+    q = mechanism.matrix
+    if q is None:
+        raise InputError("the least information needs the matrix of the mechanism, which is too large to list.")
+    return q
+
+
+def _information(q: Floats, p: Floats) -> float:
+    return float((xlogx(q) @ p).sum() - xlogx(q @ p).sum())
+
+
+def _corner_values(q: Floats, floor: Floats) -> Floats:
+    """I at every corner L + (1 − ΣL)·e_x."""
+    spare = 1 - floor.sum()
+    each, base = xlogx(q).sum(0), q @ floor
+    spoken = np.array([xlogx(base + spare * q[:, x]).sum() for x in range(q.shape[1])])
+    return np.asarray(each @ floor + spare * each - spoken)
+
+
+def _start(p: Floats, start: int, rng: np.random.Generator) -> Floats:
+    if start == 0:
+        return p
+    mixed = 0.5 * p + 0.5 * rng.dirichlet(np.full(len(p), 0.3))
+    return np.asarray(mixed)
+
+
+def _descend(q: Floats, mechanism: Mechanism, ball: ChiSquareBall, p: Floats) -> tuple[float, Floats]:
+    """Minimise the linearisation over the ball until the value stops falling; both steps are exact."""
+    best, at = np.inf, p
+    shape = ball.joint.shape
+    for _ in range(DESCENTS):
+        with np.errstate(divide="ignore"):
+            slope = xlogx(q).sum(0) - np.where(q > 0, q, 0).T @ np.nan_to_num(np.log(q @ p), neginf=-700.0)
+        full = slope.reshape(shape) if mechanism.reads == "both" else np.broadcast_to(slope, shape)
+        joint = ball.support(-np.asarray(full)).p
+        p = joint.ravel() if mechanism.reads == "both" else joint.sum(0)
+        value = _information(q, p)
+        if not value < best - 1e-12:
+            break
+        best, at = value, p
+    return best, at
