@@ -67,8 +67,8 @@ def compare(
     """Compare every mechanism on TABLE over a range of ε: what it keeps, and how well one can estimate from it.
 
     TABLE may be `adult`, the counts that come with sfumato. Nothing is released. Figures are kept in the user's cache,
-    so that asking again is instant; Ctrl-C shows what is done. What needs no search is there within a second, in the
-    terminal and as a page; searches fill in.
+    so that asking again is instant; Ctrl-C shows what is done. What needs no search comes first, in the terminal
+    and as a page; searches fill in.
 
     \b
     Examples:
