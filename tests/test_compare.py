@@ -237,6 +237,14 @@ def test_ctrl_c_returns_what_is_done_and_the_next_run_goes_on():
     assert said[0] == 4  # three were there already
 
 
+def test_what_needs_no_search_is_shown_first_and_the_rest_fills_in():
+    seen = []
+    whole = quick(["ballopt", "grr", "srr"], [0.5, 1.0], early=seen.append)
+    assert [p.method for p in seen[0].points] in (["grr"] * 2, ["srr"] * 2)
+    assert [len(x.points) for x in seen] == [2, 4] and not any(x.complete for x in seen)
+    assert whole.complete and len(whole.points) == 6
+
+
 def test_a_method_that_does_not_apply_gets_a_line():
     found = quick(["distortion", "grr"], [1.0])
     assert [p.method for p in found.points] == ["grr"]

@@ -10,6 +10,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.cli import console
+from sfumato.errors import WHOLE
 
 RUN = """
 import json, sys
@@ -104,3 +105,17 @@ def test_a_package_finds_its_names_where_modules_bear_them():
         _ = sfumato.certification.nothing
     with pytest.raises(ImportError, match="cannot import name 'nothing'"):
         from sfumato.certification import nothing  # noqa: F401
+
+
+def test_a_release_by_a_mechanism_needs_no_solver_and_makes_no_page(files, tmp_path):
+    without = f"import sys\nfor name in {(*WHOLE, 'numba')}: sys.modules[name] = None\n{RUN}"
+    rows = tmp_path / "people.csv"
+    rows.write_text("secret,useful\nill,no\nwell,yes\n")
+    words = ["release", str(rows), "--mechanism", str(files / "released.mechanism.json"),
+             "--out", str(tmp_path / "out.csv")]
+
+    run = subprocess.run([sys.executable, "-c", without, *words], capture_output=True, text=True)
+
+    assert run.returncode == 0, run.stderr
+    assert (tmp_path / "out.csv").exists()
+    assert not (tmp_path / "out.report.html").exists()

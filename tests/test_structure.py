@@ -30,7 +30,7 @@ PUBLIC = """
     Column Composition Contraction Custom DataError Design Exactly GainLeakage InputError Joint LDP LIP Leakage
     Ledger MaximalAlphaLeakage MaximalCorrelation MaximalLeakage Mechanism PML Place Plan PointwiseLeakage Polytope
     Promise Question RLDP Release RenyiBall RenyiLDP SRLIP SfumatoError Shannon Sibson Tabular TiltedLeakage
-    TotalVariation WorstInputLeakage about_one_person audit bundle certify compare compose covering datasets design
+    TotalVariation WorstInputLeakage about_one_person audit bundle certify compare compose covering datasets design designs
     estimate expected_distortion lattice leakage_map least_epsilon least_information least_leakage level load
     load_counts measure methods mutual_information nmi noisy_counts numbers plan promises publish recovery release
     save_counts seal tabulate tradeoff verify

@@ -73,7 +73,11 @@ def test_a_search_tells_its_stage_value_bound_and_time():
     stages, values, _, left = zip(*told, strict=True)
     assert set(stages) and np.isfinite(values).all() and min(left) >= 0
     assert max(values) >= 0.9 * made.value
-    assert console.search_words(*told[-1]).startswith(f"{stages[-1]}: ")
+    assert all(re.match(r"[a-z' ]+: keeps \d[\d.]* nats", console.search_words(*one)) for one in told)
+
+
+def test_a_search_for_estimates_speaks_of_errors_and_not_of_negative_values():
+    assert console.search_words("blocks", -1.165, np.inf, 0.4) == "blocks: error 1.079/√rows, ending"
 
 
 def test_an_audit_says_what_its_number_means(tmp_path):
@@ -81,3 +85,17 @@ def test_an_audit_says_what_its_number_means(tmp_path):
     said = CliRunner().invoke(cli, ["audit", str(tmp_path / "m.json"), "--records", "20000", "--seed", "1"]).output
     assert "changes the odds between two possibilities" in " ".join(said.split())
     assert "2.72 is allowed" in " ".join(said.split())
+
+
+def test_a_manifest_names_the_file_to_verify_and_a_wrong_method_the_right_ones(tmp_path):
+    manifest = tmp_path / "out.manifest.json"
+    manifest.write_text('{"format": "sfumato/manifest", "version": 1}')
+    table = tmp_path / "people.csv"
+    table.write_text("s,u\na,b\nc,d\n")
+
+    said = CliRunner().invoke(cli, ["verify", str(manifest)])
+    other = CliRunner().invoke(cli, ["release", str(table), "--secret", "s", "--epsilon", "1", "--method", "bogus",
+                                     "--out", str(tmp_path / "out.csv")])
+
+    assert said.exit_code == 4 and "out.mechanism.json" in said.output
+    assert "is not a method" in other.output

@@ -27,7 +27,7 @@ _HOME = {
     "promises": "certification",
     "design": "designers", "methods": "designers", "Design": "designers", "Draft": "designers", "Task": "designers",
     "register": "designers", "Claim": "mechanism", "Table": "mechanism",
-    "least_epsilon": "designers", "least_leakage": "designers", "tradeoff": "designers",
+    "least_epsilon": "designers", "least_leakage": "designers", "tradeoff": "designers", "designs": "designers",
     "compose": "composing", "Composition": "composing", "Waves": "composing", "waves": "composing",
     "bundle": "bundles", "BundleDesign": "bundles", "Bundle": "mechanism", "Promise": "mechanism",
     "release": "releasing", "plan": "releasing", "Plan": "releasing", "publish": "releasing", "Release": "releasing",

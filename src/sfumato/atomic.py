@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import OutputError, SfumatoError, Spot
+from sfumato.errors import OutputError, SfumatoError, Spot, option
 
 UNNAMED = getattr(os, "O_TMPFILE", 0)  # a file without a name vanishes with the process, even after kill -9
 NO_UNNAMED = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
@@ -111,7 +111,8 @@ def check_target(target: Path, source: Path | None, *, force: bool) -> None:
     if target.is_dir():
         raise OutputError("is a folder", next="Give the name of a file.", where=target)
     if target.exists() and not force:
-        raise OutputError("exists", next="Choose another name, or replace it with force=True (--force).", where=target)
+        replacing = option("--force", "force=True")
+        raise OutputError("exists", next=f"Choose another name, or replace it with {replacing}.", where=target)
     if not target.parent.is_dir():
         raise OutputError(f"the folder {target.parent} does not exist", next="Create it first.")
 

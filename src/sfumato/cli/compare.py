@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sfumato.cli.console import Screen, columns, document, heading, pairs, spark, story, ticking, width
+from sfumato.cli.console import Screen, Ticking, columns, document, heading, pairs, spark, story, width
 from sfumato.cli.options import (
     Many,
     Names,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from sfumato.joint import Joint
 
 INTERRUPTED = 130
+RARELY = 10.0  # times what writing the page took, until it is written again before all is there
 NAMED = 3  # levels whose figures are listed in the first table
 WIDE = 100  # columns of text from which the second table has all of its own
 
@@ -65,7 +67,8 @@ def compare(
     """Compare every mechanism on TABLE over a range of ε: what it keeps, and how well one can estimate from it.
 
     TABLE may be `adult`, the counts that come with sfumato. Nothing is released. Figures are kept in the user's cache,
-    so that asking again is instant; Ctrl-C shows what is done.
+    so that asking again is instant; Ctrl-C shows what is done. What needs no search comes first, in the terminal
+    and as a page; searches fill in.
 
     \b
     Examples:
@@ -78,12 +81,23 @@ def compare(
     grid = levels(epsilon, points)
     names = entrants(joined(methods) or None)
     joint = _joint(table, joined(secret), joined(useful), read_as(rules), rules, quiet=as_json)
-    with ticking(f"comparing {len(names)} methods at {len(grid)} levels", len(names) * len(grid)) as tell:
+    here = min(grid, key=lambda e: abs(math.log((e or 1e-9) / (at or 1.0))))
+    with Ticking(f"comparing {len(names)} methods at {len(grid)} levels", len(names) * len(grid)) as bar:
+        again = 0.0
+
+        def early(so_far: Any) -> None:
+            nonlocal again
+            named, lines = _kept_rows(so_far)
+            bar.table(named, lines, numbers=len(named) - 2)
+            began = time.monotonic()
+            if out is not None and so_far.points and began > again:
+                _written(so_far, here, out)
+                again = time.monotonic() + RARELY * (time.monotonic() - began)
+
         found = compared(
             joint, epsilon=grid, methods=names, confidence=confidence, n=rows, time_limit=time_limit, workers=workers,
-            cache=not no_cache, progress=lambda done, of, what: tell(done, what), at_most=at_most,
+            cache=not no_cache, progress=lambda done, of, what: bar.tell(done, what), at_most=at_most, early=early,
         )
-    here = min(grid, key=lambda e: abs(math.log((e or 1e-9) / (at or 1.0))))
     files = {} if out is None or not found.points else _written(found, here, out)
     if as_json:
         document({**found.document(), "advice": _advice(found, here), "files": files})
@@ -191,9 +205,17 @@ def _marked(name: str) -> str:
 
 def _kept(found: Comparison) -> None:
     """What is kept: a curve in a line for each method, with figures at the ends and in the middle."""
+    heading("\nKept of a record (information as a share of the whole)")
+    names, rows = _kept_rows(found)
+    columns(names, rows, numbers=len(names) - 2)
+    if any(_marked(name).endswith("*") for name in found.methods):
+        story("* another promise: about the whole record, on average, or at the counts alone. Not weighed below.")
+
+
+def _kept_rows(found: Any) -> tuple[list[str], list[list[str]]]:
+    """The heads and lines of that table."""
     grid = found.epsilons
     named = list(dict.fromkeys((grid[0], grid[len(grid) // 2], grid[-1])))[:NAMED]
-    heading("\nKept of a record (information as a share of the whole)")
     rows = []
     for name in _ordered(found):
         by = {p.epsilon: p.nmi for p in found.of(name)}
@@ -204,9 +226,7 @@ def _kept(found: Comparison) -> None:
 
     top = {e: ceiling(found.joint, e) / found.joint.entropy if found.joint.entropy else 0.0 for e in grid}
     rows.append(["(ceiling)", spark([top[e] for e in grid], high=1.0), *(f"{top[e]:.1%}" for e in named)])
-    columns(["method", f"ε {grid[0]:g} to {grid[-1]:g}", *(f"ε = {e:.3g}" for e in named)], rows, numbers=len(named))
-    if any(_marked(name).endswith("*") for name in found.methods):
-        story("* another promise: about the whole record, on average, or at the counts alone. Not weighed below.")
+    return ["method", f"ε {grid[0]:g} to {grid[-1]:g}", *(f"ε = {e:.3g}" for e in named)], rows
 
 
 def _errors(found: Comparison, at: float) -> None:

@@ -120,8 +120,11 @@ def columns(names: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int
     """A table with a thin rule under its head; the last columns are plots, and those before them numbers, set right."""
     rights = [len(names) - numbers - plots <= i < len(names) - plots for i in range(len(names))]
     cells = [[printable(cell) for cell in row] for row in rows]
-    if _plainly(lambda width: plain_table([*map(printable, names)], cells, rights, width), wide=True):
-        return
+    if not _plainly(lambda width: plain_table([*map(printable, names)], cells, rights, width), wide=True):
+        show(_table(names, rows, numbers, plots, rights), wide=True)
+
+
+def _table(names: Sequence[str], rows: Sequence[Sequence[str]], numbers: int, plots: int, rights: list[bool]) -> Any:
     from rich import box
     from rich.table import Table
 
@@ -134,7 +137,7 @@ def columns(names: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int
                          min_width=None if whole else min(longest, WORD))
     for row in rows:
         table.add_row(*(written(cell) for cell in row))
-    show(table, wide=True)
+    return table
 
 
 WORD = 24  # letters of a word that is not broken over lines
@@ -228,15 +231,24 @@ def searching(what: str) -> Iterator[Callable[[str, float, float, float], None] 
         yield lambda *heard: running.update(task, told=search_words(*heard))
 
 
-def search_words(stage: str, value: float, bound: float, left: float) -> str:
-    """How a search goes, in a few words.
+STAGES = {  # what a search is doing, in words
+    "starts": "known mechanisms", "others": "known designs", "carried": "the last level's design", "outside": "bounds",
+    "product": "products", "prices": "products", "spikes": "tall rows", "coarser": "a coarser table",
+    "moves": "better rows", "rows": "better rows", "blocks": "blocks",
+}
 
-    >>> search_words("rows", 0.61234, 0.67, 12.3), search_words("blocks", 0.5, math.inf, math.inf)
-    ('rows: 0.6123 of at most 0.67, 13 s left', 'blocks: 0.5')
+
+def search_words(stage: str, value: float, bound: float, left: float) -> str:
+    """How a search goes, in a few words; a search for estimates tells minus the variance that one row would leave.
+
+    >>> search_words("rows", 0.61234, 0.67, 12.3), search_words("blocks", -1.44, math.inf, 0.0)
+    ('better rows: keeps 0.6123 nats of at most 0.67, 13 s left', 'blocks: error 1.2/√rows, ending')
     """
+    name = "what is out of reach" if stage.startswith("bound") else STAGES.get(stage, stage)
     most = f" of at most {at_most(bound, BITS)}" if math.isfinite(bound) else ""
-    time_left = f", {math.ceil(left)} s left" if math.isfinite(left) else ""
-    return f"{stage}: {near(value, BITS)}{most}{time_left}"
+    found = f"keeps {near(value, BITS)} nats{most}" if value >= 0 else f"error {near(math.sqrt(-value), BITS)}/√rows"
+    time_left = (", ending" if left < 1 else f", {math.ceil(left)} s left") if math.isfinite(left) else ""
+    return f"{name}: {found if math.isfinite(value) else 'nothing yet'}{time_left}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,20 +268,44 @@ class Screen:
             story(spelled(text, shell=True), err=True)
 
 
-@contextlib.contextmanager
-def ticking(what: str, total: int) -> Iterator[Callable[[int, str], None]]:
-    """A bar on stderr for many pieces of work, told how many are done and which was last; nothing when piped."""
-    if ALONE or not sys.stderr.isatty():
-        yield lambda done, last: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+class Ticking:
+    """A bar on stderr for many pieces of work, and above it a table of what is there so far; nothing when piped."""
 
-    with Progress(
-        TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        TextColumn("{task.fields[last]}", markup=False), console=screen(err=True), transient=True,
-    ) as running:
-        task = running.add_task(printable(what), total=total, last="")
-        yield lambda done, last: running.update(task, completed=done, last=printable(last))
+    def __init__(self, what: str, total: int) -> None:
+        self.what, self.total = what, total
+        self.live: Any = None
+        self.bar: Any = None
+        self.task: Any = None
+
+    def __enter__(self) -> Ticking:
+        if not ALONE and sys.stderr.isatty():
+            from rich.live import Live
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            self.bar = Progress(
+                TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
+                TimeRemainingColumn(), TextColumn("{task.fields[last]}", markup=False), console=screen(err=True),
+            )
+            self.task = self.bar.add_task(printable(self.what), total=self.total, last="")
+            self.live = Live(self.bar, console=self.bar.console, transient=True, vertical_overflow="crop")
+            self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.live is not None:
+            self.live.stop()
+
+    def tell(self, done: int, last: str) -> None:
+        if self.bar is not None:
+            self.bar.update(self.task, completed=done, last=printable(last))
+
+    def table(self, names: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int = 0) -> None:
+        """What there is to look at so far, in the place of what there was."""
+        if self.live is not None:
+            from rich.console import Group
+
+            rights = [i >= len(names) - numbers for i in range(len(names))]
+            self.live.update(Group(_table(names, rows, numbers, 0, rights), self.bar))
 
 
 Answer: TypeAlias = "Record | Sequence[tuple[str, str]]"  # what a command found, for programs or for people

@@ -15,7 +15,7 @@ import click
 from click.shell_completion import CompletionItem, split_arg_string
 
 from sfumato.alphabet import DATE_PARTS, MISSING
-from sfumato.errors import InputError, SfumatoError
+from sfumato.errors import InputError, SfumatoError, unknown
 
 if TYPE_CHECKING:
     from sfumato.frames import Record
@@ -337,6 +337,7 @@ def wishes_of(
     secret: tuple[str, ...], useful: tuple[str, ...], design: Options, *, private: bool = True
 ) -> Wishes:
     """Options as text, checked and read. A private table is told exactly only where that is asked for by name."""
+    from sfumato.designers.choose import methods
     from sfumato.releasing.wishes import Wishes
 
     read = {
@@ -346,6 +347,8 @@ def wishes_of(
     cap = design.get("at_most")
     kind = design.get("design") or ("auto" if private else "exact")
     public = joined(design.get("public", ()))
+    if (method := design.get("method")) is not None and method not in methods():
+        raise unknown("a method", method, methods())
     made = Wishes(secret, useful, **{**design, **read, "design": kind, "at_most": None, "public": public})
     if private and kind != "exact" and not (made.searched or made.notion == "ldp"):
         raise InputError(_at_counts(made))

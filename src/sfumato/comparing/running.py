@@ -11,7 +11,7 @@ from typing import Any
 
 from sfumato.comparing.cache import FigureCache, Subject, cache_folder, digest, question
 from sfumato.comparing.results import Comparison, Missing, Point
-from sfumato.designers.registry import REGISTERED, keywords_of
+from sfumato.designers.registry import REGISTERED, SHARING, keywords_of
 from sfumato.errors import InputError, designed_epsilon, unknown
 
 # --- the levels of a comparison ---------------------------------------------------------------------------------------
@@ -72,6 +72,11 @@ class Entrant:
     informs: bool = True  # it maximises I(input; Y), so its bound limits what is kept
     timed: bool = False  # it takes a time limit
     comparable: bool = True  # it promises ε about the secret over the whole set
+
+    @property
+    def shares(self) -> bool:
+        """Whether its levels share a search, so that what one finds depends on which others there are."""
+        return self.designer in SHARING
 
 
 _OWN = {
@@ -138,13 +143,15 @@ def entrants(names: Sequence[str] | None = None) -> tuple[str, ...]:
 SECONDS = 20.0  # for one design that searches
 WORKERS = 8  # processes at most
 Progress = Callable[[int, int, str], None]  # done, of how many, what was done last
+Found = dict[tuple[str, float], Point | Missing]
+Early = Callable[[Comparison], None]  # what there is to look at so far
 
 
 def compare(
     source: Any, secret: Any = None, useful: Any = None, *, epsilon: str | float | Sequence[float] = "0.1:4",
     points: int = POINTS, methods: Sequence[str] | None = None, confidence: float | None = None, n: int | None = None,
     time_limit: float | None = SECONDS, workers: int | None = None, cache: bool = True,
-    progress: Progress | None = None, at_most: float | None = None, **counting: Any,
+    progress: Progress | None = None, at_most: float | None = None, early: Early | None = None, **counting: Any,
 ) -> Comparison:
     """Every applicable mechanism over a grid of ε: what it keeps, what it promises, how well one can estimate from it.
 
@@ -153,6 +160,8 @@ def compare(
     will be released (as many as were counted). Designs run in processes of their own, `time_limit` seconds each.
     at_most asks each of them for a second promise, for any distribution; methods that have none drop out.
     Figures are kept in the user's cache, so that asking again is instant. Ctrl-C returns what is done, and says so.
+    Levels of a method that searches share their searches (`sf.designs`). `early` is called with the comparison so far
+    whenever a method is complete, first those that need no search.
 
     >>> from sfumato import Joint
     >>> joint = Joint.from_counts([[30, 10], [20, 40]])
@@ -169,12 +178,21 @@ def compare(
         raise InputError(f"n is the number of rows to release, one or more, got {n!r}.")
     tasks = [(name, e) for name in names for e in grid]
     options = {"n": rows, "time_limit": time_limit, **({} if at_most is None else {"at_most": float(at_most)})}
-    found, complete = _answered(asked, tasks, options, _workers(workers), cache, progress)
-    listed = [found[task] for task in tasks if task in found]
-    return Comparison(
-        asked.joint, rows, grid, tuple(p for p in listed if isinstance(p, Point)),
-        tuple(p for p in listed if isinstance(p, Missing)), complete,
-    )
+
+    def gathered(found: Found, complete: bool) -> Comparison:
+        listed = [found[task] for task in tasks if task in found]
+        return Comparison(
+            asked.joint, rows, grid, tuple(p for p in listed if isinstance(p, Point)),
+            tuple(p for p in listed if isinstance(p, Missing)), complete,
+        )
+
+    def tell(found: Found, last: tuple[str, float]) -> None:
+        if progress is not None:
+            progress(len(found), len(tasks), f"{last[0]} at ε = {last[1]:g}")
+        if early is not None and len(found) < len(tasks) and all(x in found for x in tasks if x[0] == last[0]):
+            early(gathered(found, False))
+
+    return gathered(*_answered(asked, tasks, options, _workers(workers), cache, tell))
 
 
 def curve(
@@ -192,13 +210,15 @@ def _workers(wanted: int | None) -> int:
 
 def _answered(
     asked: Subject, tasks: list[tuple[str, float]], options: dict[str, Any], workers: int, cache: bool,
-    progress: Progress | None,
-) -> tuple[dict[tuple[str, float], Point | Missing], bool]:
+    tell: Callable[[Found, tuple[str, float]], None],
+) -> tuple[Found, bool]:
     """Answers by task, and whether all of them came before somebody pressed Ctrl-C."""
     store = FigureCache(cache_folder() if cache and asked.described is not None else None)
+    beside = {name: [e for m, e in tasks if m == name and ENTRANTS[m].shares] for name, _ in tasks}
     common = {"joint": asked.joint.fingerprint, "set": asked.described, **options}
     key = {
-        task: digest({**common, "entrant": repr(ENTRANTS[task[0]]), "method": task[0], "epsilon": task[1]})
+        task: digest({**common, "entrant": repr(ENTRANTS[task[0]]), "method": task[0], "epsilon": task[1],
+                      "beside": beside[task[0]]})
         for task in tasks
     } if store.folder is not None else dict.fromkeys(tasks, "")
     kept = [task for task in tasks if task[0] not in REGISTERED]  # what others register may change at any time
@@ -214,8 +234,7 @@ def _answered(
             found[task] = point
             if lasting and task in kept:
                 store.write(key[task], point)
-            if progress is not None:
-                progress(len(found), len(tasks), f"{task[0]} at ε = {task[1]:g}")
+            tell(found, task)
     except KeyboardInterrupt:
         return found, False
     finally:

@@ -26,11 +26,12 @@ def main() -> None:
     send(out, "ready")
     while True:
         try:
-            method, epsilon = receive(sys.stdin.buffer)
+            method, epsilons = receive(sys.stdin.buffer)
         except EOFError:
             return
         try:
-            send(out, measured(within, epsilon, method, **options))
+            for point in measured(within, epsilons, method, **options):
+                send(out, point)
         except Exception as error:  # the parent says that it is a bug; the text may quote values of private rows
             send(out, (type(error).__name__, _place(error)))
 

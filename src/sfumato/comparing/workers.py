@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sfumato.comparing.results import Missing, Point
+from sfumato.comparing.running import ENTRANTS
 from sfumato.designers.registry import REGISTERED
 from sfumato.processes import receive, send
 from sfumato.uncertainty import UncertaintySet
@@ -22,6 +23,7 @@ GRACE = 3.0  # times the limit that a design may take in all, with sealing and c
 START = 20.0  # seconds more, for a process that has to load everything first
 TICK = 0.2  # seconds between looks at the clock
 Task = tuple[str, float]  # method, ε
+Strand = tuple[str, tuple[float, ...]]  # a method at the levels that one process designs, one after the other
 Answer = tuple[Task, Point | Missing, bool]  # the last: whether it may be kept for the next time
 
 
@@ -31,7 +33,8 @@ class Running:
 
     process: subprocess.Popen[bytes]
     answers: queue.Queue[Any]
-    task: Task | None = None
+    left: list[Task] = field(default_factory=list)  # what it has not answered yet
+    seconds: float | None = None  # for each of them
     deadline: float = field(default=float("inf"))
 
     @classmethod
@@ -58,11 +61,21 @@ class Running:
         except (EOFError, OSError, ValueError, pickle.UnpicklingError):
             self.answers.put((self, None))
 
-    def give(self, task: Task, seconds: float | None) -> None:
-        self.task = task
-        self.deadline = float("inf") if seconds is None else time.monotonic() + seconds
+    def give(self, strand: Strand, seconds: float | None) -> None:
+        self.left, self.seconds = [(strand[0], epsilon) for epsilon in strand[1]], seconds
+        self._wait()
         assert self.process.stdin is not None
-        send(self.process.stdin, task)
+        send(self.process.stdin, strand)
+
+    def answered(self) -> Task:
+        """The task that it has just answered; the others have as long again."""
+        task = self.left.pop(0)
+        self._wait()
+        return task
+
+    def _wait(self) -> None:
+        known = bool(self.left) and self.seconds is not None
+        self.deadline = time.monotonic() + len(self.left) * self.seconds if known else float("inf")  # type: ignore[operator]
 
     def end(self) -> None:
         self.process.kill()
@@ -79,16 +92,26 @@ def answers(
     within: UncertaintySet, tasks: Sequence[Task], workers: int, options: dict[str, Any]
 ) -> Iterator[Answer]:
     """Every task's answer as it comes, measured with the options. Closing it (or Ctrl-C) ends the processes."""
-    first = _portable((within, options)) if workers > 1 and len(tasks) > 1 else None
-    here = [task for task in tasks if first is None or task[0] in REGISTERED]  # others do not know who registered
+    strands = strands_of(tasks)
+    first = _portable((within, options)) if workers > 1 and len(strands) > 1 else None
+    here = [x for x in strands if first is None or x[0] in REGISTERED]  # others do not know who registered
     if here:
         from sfumato.comparing.measuring import measured
 
-        for method, epsilon in here:
-            yield (method, epsilon), measured(within, epsilon, method, **options), True
-    there = [task for task in tasks if task not in here]
+        for method, epsilons in here:
+            for epsilon, point in zip(epsilons, measured(within, epsilons, method, **options), strict=True):
+                yield (method, epsilon), point, True
+    there = [x for x in strands if x not in here]
     if first is not None and there:
         yield from _together(first, there, min(workers, len(there)), options["time_limit"])
+
+
+def strands_of(tasks: Sequence[Task]) -> list[Strand]:
+    """What needs no search first, so that there is something to look at; a method whose levels share is one strand."""
+    quick = [(m, (e,)) for m, e in tasks if not ENTRANTS[m].timed]
+    slow = [(m, (e,)) for m, e in tasks if ENTRANTS[m].timed and not ENTRANTS[m].shares]
+    names = dict.fromkeys(m for m, _ in tasks if ENTRANTS[m].shares)
+    return [*quick, *((name, tuple(e for m, e in tasks if m == name)) for name in names), *slow]
 
 
 def _portable(content: Any) -> bytes | None:
@@ -99,10 +122,10 @@ def _portable(content: Any) -> bytes | None:
         return None
 
 
-def _together(first: bytes, tasks: list[Task], workers: int, time_limit: float | None) -> Iterator[Answer]:
+def _together(first: bytes, strands: list[Strand], workers: int, time_limit: float | None) -> Iterator[Answer]:
     arrived: queue.Queue[Any] = queue.Queue()
     pool = [Running.start(first, arrived) for _ in range(workers)]
-    waiting, open_tasks = list(reversed(tasks)), len(tasks)
+    waiting, open_tasks = list(reversed(strands)), sum(len(x[1]) for x in strands)
     most = None if time_limit is None else GRACE * time_limit + START
     try:
         while open_tasks:
@@ -112,18 +135,18 @@ def _together(first: bytes, tasks: list[Task], workers: int, time_limit: float |
             except queue.Empty:
                 worker, answer = None, None
             if worker in pool:
-                if worker.task is not None:
-                    done.append(_judged(worker.task, answer))
+                if isinstance(answer, (Point, Missing)):
+                    done.append((worker.answered(), answer, True))
+                else:  # it begins, or something went wrong, with all that it had still to do
+                    done += [_failed(task, answer) for task in worker.left]
+                    worker.left = []
                 if answer is None:
                     worker = _replaced(pool, worker, first, arrived)
-                else:
-                    worker.task = None
-                    if waiting:
-                        worker.give(waiting.pop(), most)
-            for late in [w for w in pool if w.task is not None and time.monotonic() > w.deadline]:
-                assert late.task is not None
+                elif not worker.left and waiting:
+                    worker.give(waiting.pop(), most)
+            for late in [w for w in pool if time.monotonic() > w.deadline]:
                 why = f"it was ended after {most:.0f} s, three times the time limit and the start of a process"
-                done.append((late.task, Missing(*late.task, why), True))
+                done += [(task, Missing(*task, why), True) for task in late.left]
                 _replaced(pool, late, first, arrived)
             for one in done:
                 open_tasks -= 1
@@ -139,9 +162,7 @@ def _replaced(pool: list[Running], worker: Running, first: bytes, arrived: queue
     return fresh
 
 
-def _judged(task: Task, answer: Any) -> Answer:
-    if isinstance(answer, (Point, Missing)):
-        return task, answer, True
+def _failed(task: Task, answer: Any) -> Answer:
     if answer is None:
         return task, Missing(*task, "its process ended without an answer (too little memory?)"), False
     name, where = answer

@@ -9,16 +9,18 @@ from sfumato.demand import on_demand
 if TYPE_CHECKING:
     from sfumato.designers.base import Design, Draft, Task
     from sfumato.designers.choose import design, methods, options_of
+    from sfumato.designers.curves import designs
     from sfumato.designers.least import LeastEpsilon, LeastLeakage, Tradeoff, least_epsilon, least_leakage, tradeoff
     from sfumato.designers.registry import register
 
 __all__ = [
-    "Design", "Draft", "LeastEpsilon", "LeastLeakage", "Task", "Tradeoff", "design", "least_epsilon",
+    "Design", "Draft", "LeastEpsilon", "LeastLeakage", "Task", "Tradeoff", "design", "designs", "least_epsilon",
     "least_leakage", "methods", "options_of", "register", "tradeoff",
 ]
 
 on_demand(__name__, {
     "Design": ".base", "Draft": ".base", "LeastEpsilon": ".least", "LeastLeakage": ".least", "Task": ".base",
-    "Tradeoff": ".least", "design": ".choose", "least_epsilon": ".least", "least_leakage": ".least",
-    "methods": ".choose", "options_of": ".choose", "register": ".registry", "tradeoff": ".least",
+    "Tradeoff": ".least", "design": ".choose", "designs": ".curves", "least_epsilon": ".least",
+    "least_leakage": ".least", "methods": ".choose", "options_of": ".choose", "register": ".registry",
+    "tradeoff": ".least",
 })

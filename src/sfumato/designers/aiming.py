@@ -35,15 +35,19 @@ def aimed(task: Task, aim: str, informative: Callable[[], Draft], time_limit: fl
         raise unknown("an aim", aim, AIMS)
     if aim == "information":
         return informative()
-    if aim != "closed" and _searchable(task):
+    if aim != "closed" and searched(task):
         from sfumato.designers.precise import precise
 
-        working = patience() * min(SOON + task.joint.p.size / EACH, LATE)
-        return _noted(precise(task, target="each", time_limit=time_limit, working=working))
+        return noted(precise(task, target="each", time_limit=time_limit, working=seconds_of(task)))
     return _best_closed(task) or _blind(informative())
 
 
-def _noted(draft: Draft) -> Draft:
+def seconds_of(task: Task) -> float:
+    """Of work, where nobody says."""
+    return patience() * min(SOON + task.joint.p.size / EACH, LATE)
+
+
+def noted(draft: Draft) -> Draft:
     return replace(draft, notes=(*draft.notes, "auto took precise: the least errors of the whole table, the secret and "
                                                "each useful column (aim='information' for the most bits)"))
 
@@ -105,6 +109,6 @@ def _best_closed(task: Task) -> Draft | None:
     return replace(draft, score=score, bound=least, unit=RELATIVE, notes=(*draft.notes, why))
 
 
-def _searchable(task: Task) -> bool:
+def searched(task: Task) -> bool:
     fits = task.notion == "rldp" and 0 < task.epsilon <= LARGEST
     return fits and task.joint.p.size <= SEARCHED and len(compared(task.within)) > 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +30,7 @@ _CLOSED = {"both": ("ir", "srr", "grr", "cr"), "useful": ("grr",)}  # what `auto
 _CAPPED = {"grr", "sue", "oue", "srr", "ir", "cr", "polyopt", "ballopt", "nr", "precise", "pml", "auto"}
 _NEARNESS = ("distance", "values", "outputs")  # options that only a method with a distance can mean
 _BITS = ("gap", "robust_utility")  # options that only the aim 'information' has
+_AUTO = ("time_limit", "gap", "robust_utility")  # options of the aim 'information', the first of every aim
 OPTIMISED_CELLS = 4_000  # cells up to which `auto` optimises
 
 
@@ -62,7 +63,7 @@ def design(
     distribution, what noisy design counts cost included: levels for any distribution add up.
     """
     started = time.perf_counter()
-    within = _set_of(within)
+    within = as_set(within)
     if method not in methods():
         raise unknown("a method", method, methods())
     if releases is not None or budget is not None:
@@ -133,7 +134,7 @@ def options_of(method: str) -> tuple[str, ...]:
     ((), True)
     """
     if method == "auto":
-        return (*keywords_of(_most_informative), "aim", *_NEARNESS)
+        return (*_AUTO, "aim", *_NEARNESS)
     if method not in methods():
         raise unknown("a method", method, methods())
     return keywords_of(designer(method))
@@ -148,7 +149,7 @@ def designer(method: str) -> Callable[..., Draft]:
     return found
 
 
-def _set_of(within: Any) -> UncertaintySet:
+def as_set(within: Any) -> UncertaintySet:
     """The set itself, or the confidence ball around a joint."""
     if isinstance(within, Joint) or not hasattr(within, "worst"):
         return ChiSquareBall(checked_joint(within, "a design"))
@@ -183,8 +184,27 @@ def _auto(task: Task, options: dict[str, Any]) -> Draft:
     return replace(draft, notes=(*draft.notes, f"auto took distortion: it is the method that {asked} are for"))
 
 
+def searching(tasks: Sequence[Task], method: str, options: dict[str, Any]) -> Iterator[Draft] | None:
+    """The drafts of a method at increasing ε that share their searches; None for a method that has none to share."""
+    from sfumato.designers.aiming import AIM, noted, searched
+    from sfumato.designers.curves import drafts_along
+
+    if method in ("ballopt", "precise"):
+        return drafts_along(method, tasks, options)
+    aim = options.pop("aim", AIM)
+    if method != "auto" or set(options) - {"working"} or not all(map(searched, tasks)):
+        return None
+    if aim in ("estimates", "either"):
+        return map(noted, drafts_along("precise", tasks, {"target": "each", **options}))
+    if aim != "information" or any(_optimum(task) != "ballopt" for task in tasks):
+        return None
+    found = drafts_along("ballopt", tasks, options)
+    return (_most_informative(task, optimised=one) for task, one in zip([*tasks, tasks[0]], found, strict=False))
+
+
 def _most_informative(
-    task: Task, *, time_limit: float | None = None, gap: float | None = None, robust_utility: bool = False
+    task: Task, *, time_limit: float | None = None, gap: float | None = None, robust_utility: bool = False,
+    optimised: Draft | None = None,
 ) -> Draft:
     """The draft that keeps most of the input: closed forms, and the optimum where the table is small enough for it.
 
@@ -196,7 +216,7 @@ def _most_informative(
     why = "it keeps most of the closed forms"
     optimum = _optimum(task)
     if optimum is not None:
-        tried.append(_draft(optimum, task, limit))
+        tried.append(_draft(optimum, task, limit) if optimised is None else optimised)
         why = f"it keeps most of the closed forms and {optimum}"
     elif task.joint.p.size > OPTIMISED_CELLS:
         why += f" ({task.joint.p.size:,} cells are more than the {OPTIMISED_CELLS:,} up to which auto optimises)"

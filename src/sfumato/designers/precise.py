@@ -11,12 +11,15 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.certification import seal
+from sfumato.designers.aiming import seconds_of
 from sfumato.designers.base import RELATIVE, Draft, Task
 from sfumato.designers.closed_forms import grr, oue, srr, sue
+from sfumato.designers.curves import along
 from sfumato.errors import InputError, SfumatoError
 from sfumato.mechanism import Blocks, Constant, Law, Mechanism, Table
 from sfumato.optimise.budget import Budget, Progress, patience
-from sfumato.optimise.cone import Coordinates
+from sfumato.optimise.carrying import Carried
+from sfumato.optimise.cone import Coordinates, RatioCone, settled
 from sfumato.optimise.estimates.bound import least_error
 from sfumato.optimise.estimates.goal import Goal, goal, mean_of, parts_of
 from sfumato.optimise.estimates.searching import PreciseRows, filled, made_private, remixed, searched
@@ -31,6 +34,7 @@ PROVABLE = 60  # numbers to estimate beyond which branch and bound proves nothin
 NEAR = 1e-3  # of the error: a design this close to the untouched table needs no other bound
 FIRST = 0.4  # of the time, for the whole table, where each part shall be estimated well
 EACH = 0.1  # of what is left, for the best of each part
+HANDED = 8  # rows for each coordinate that a design leaves to the next ε
 MIXED = 300  # inputs up to which protocols are mixed with what is found
 LISTED = 4_000_000  # numbers in a protocol that is compared by listing it
 
@@ -50,22 +54,44 @@ def precise(
     same promise, compete as whole designs. `working` are seconds of work instead of a time limit, whatever else the
     machine does.
     """
+    return _made(task, target, _budget(time_limit, progress, working), None)[0]
+
+
+def precise_along(tasks: Sequence[Task], *, target: Any = "joint", working: float | None = None) -> Iterator[Draft]:
+    """The same at increasing ε, each begun with the rows of the one before."""
+    usual = seconds_of(tasks[0]) if isinstance(target, str) and target == "each" else patience() * SECONDS
+    return along(tasks, lambda task, budget, known: _made(task, target, budget, known),
+                 SHARE * (usual if working is None else working))
+
+
+def _made(task: Task, target: Any, budget: Budget, known: Carried | None) -> tuple[Draft, Carried | None]:
+    """The design, and its rows for another ε."""
     _check(task)
     joint = filled(task.within).joint
+    begun = None if known is None else settled(RatioCone(filled(task.within), task.epsilon, task.reads), known.rows)
     if isinstance(target, str) and target == "each":
-        return _for_each(task, _budget(time_limit, progress, working))
+        return _for_each(task, budget, begun)
     whole = isinstance(target, str) and target in ("joint", "table")
     wanted = "useful" if whole and task.reads == "useful" else target
     aim = goal(joint, wanted, task.reads)
     details: dict[str, Any] = {"target": target if isinstance(target, str) else "given"}
     if task.epsilon == 0:
-        return _nothing(task, aim, details)
-    budget = _budget(time_limit, progress, working)
+        return _nothing(task, aim, details), None
     provable = len(aim.p) <= PROVABLE
-    found = _found(task, aim, budget.part(1 - PROOF) if provable else budget)
+    found = _found(task, aim, budget.part(1 - PROOF) if provable else budget, begun)
     least = aim.untouched if found is None or not provable else max(aim.untouched, least_error(found, aim, budget))
     rows = [] if found is None else [found.rows]
-    return _draft(task, aim, rows, least, joint.n or 1, wanted, budget, details, "of standard error")
+    made = _draft(task, aim, rows, least, joint.n or 1, wanted, budget, details, "of standard error")
+    return made, _carried(task, rows)
+
+
+def _carried(task: Task, rows: Sequence[Floats]) -> Carried | None:
+    """The heaviest rows: those of little weight cost as much to make private anew, and bring little."""
+    if not rows:
+        return None
+    p, every = Coordinates.of(filled(task.within).joint, task.reads).p, np.concatenate(rows)
+    heavy = np.argsort(-(every @ p), kind="stable")[: HANDED * len(p)]
+    return Carried(every[heavy], np.zeros((0, len(p))), math.exp(task.epsilon), math.inf)
 
 
 def _nothing(task: Task, aim: Goal, details: dict[str, Any]) -> Draft:
@@ -105,7 +131,7 @@ def _draft(
     )
 
 
-def _for_each(task: Task, budget: Budget) -> Draft:
+def _for_each(task: Task, budget: Budget, begun: Floats | None) -> tuple[Draft, Carried | None]:
     """The least mean of variances, each relative to the best found for its own: C = Σ C_k / (K f*_k) (ours).
 
     The best for one part is sought among all mixtures of what the search for the whole table and the protocols bring;
@@ -117,10 +143,10 @@ def _for_each(task: Task, budget: Budget) -> Draft:
     whole = next(iter(goals.values()))
     details: dict[str, Any] = {"target": "each"}
     if task.epsilon == 0:
-        return replace(_nothing(task, whole, details), unit=RELATIVE)
-    found = _found(task, whole, budget.part(FIRST))
+        return replace(_nothing(task, whole, details), unit=RELATIVE), None
+    found = _found(task, whole, budget.part(FIRST), begun)
     held = [] if found is None else [found.rows]  # whole designs
-    pool = np.concatenate([*held, *_listed(task)])  # rows to mix
+    pool = np.concatenate([*held, *_listed(task), *([] if begun is None else [begun])])  # rows to mix
     best = {}
     for name, aim in goals.items():
         own = remixed(pool, aim, math.exp(task.epsilon), budget.part(EACH))
@@ -134,7 +160,8 @@ def _for_each(task: Task, budget: Budget) -> Draft:
     last = _found(task, aim, budget, pool)
     rows = [*held, *(q for q in (mixed, None if last is None else last.rows) if q is not None)]
     rows += [np.concatenate(held) / len(held)] if held else []
-    return _draft(task, aim, rows, aim.untouched, 1.0, "each", budget, details, RELATIVE)
+    used = held if last is None else [*held, last.rows]
+    return _draft(task, aim, rows, aim.untouched, 1.0, "each", budget, details, RELATIVE), _carried(task, used)
 
 
 def _listed(task: Task) -> list[Floats]:

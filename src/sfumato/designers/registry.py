@@ -10,6 +10,8 @@ from sfumato.errors import InputError
 
 Designer = Callable[..., Draft]
 REGISTERED: dict[str, Designer] = {}
+SHARING = {"ballopt": "robust", "precise": "precise"}  # methods whose searches at several ε share what they find, and
+# the modules of their `…_along`
 
 
 def register(name: str, designer: Designer, *, replace: bool = False) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,12 +11,14 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.designers.base import LARGEST, Draft, Task
 from sfumato.designers.closed_forms import grr, srr
+from sfumato.designers.curves import along
 from sfumato.designers.ir import ir
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Law, Layout, Mechanism, Table
 from sfumato.optimise.bound import bound
 from sfumato.optimise.budget import FREE, Budget, Progress
+from sfumato.optimise.carrying import Carried
 from sfumato.optimise.cone import Coordinates
 from sfumato.optimise.informative import GAP, LISTED, listable, most_informative, widest
 from sfumato.optimise.product.layout import Arrangement
@@ -32,6 +34,10 @@ PROVED = 4e-7  # seconds of a proof for each output, pair of secrets and value
 LAID, WEIGHED = 1e-4, 5e-7  # the same for each cell of a layout, and for each cell and secret
 BETTER = 1e-9  # relative: rounding of two sums
 BOUND = 0.9  # of what the search leaves, the proof having its own
+ALONG = 0.85  # of the time of a design that begins with another one's rows, for its search
+AFTER = 0.2  # of the time of its search, for its bound
+ALONG_GAP = 5e-4  # relative, at which neither its value nor its bound is worked on: a curve shows no more
+CARRIED = "carried"  # among the details of a draft, for the next ε
 
 
 def budget_of(task: Task, time_limit: float | None, progress: Progress | None) -> Budget:
@@ -40,7 +46,12 @@ def budget_of(task: Task, time_limit: float | None, progress: Progress | None) -
         raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}.")
     if time_limit is not None:
         return Budget.of(time_limit, progress)
-    return Budget.counted(min(SECONDS + EACH * task.rows * task.joint.useful.size, MOST), progress)
+    return Budget.counted(usual_seconds(task), progress)
+
+
+def usual_seconds(task: Task) -> float:
+    """Of work, for a design that nobody limits."""
+    return min(SECONDS + EACH * task.rows * task.joint.useful.size, MOST)
 
 
 def _checked(task: Task, method: str) -> None:
@@ -91,6 +102,19 @@ def ballopt(
     return _drafted(task, "ballopt", task.within, gap, budget, given, quick, _rows(task, [x.law for x in starts]))
 
 
+def ballopt_along(tasks: Sequence[Task], *, gap: float = ALONG_GAP, working: float | None = None) -> Iterator[Draft]:
+    """The same design at increasing ε, each begun with the rows and the worst cases of the one before; the first once
+    more in the end, with those of the second: it began with nothing, and at a small ε that is hardest."""
+    for task in tasks:
+        _checked(task, "ballopt")
+
+    def one(task: Task, budget: Budget, known: Carried | None) -> tuple[Draft, Carried | None]:
+        draft = _drafted(task, "ballopt", task.within, gap, budget, None, False, carried=known, handed=True)
+        return draft, draft.details.pop(CARRIED, None)
+
+    return along(tasks, one, usual_seconds(tasks[0]) if working is None else working)
+
+
 def polyopt(
     task: Task, *, same_secret: bool = True, gap: float = GAP, quick: bool = False, time_limit: float | None = None,
     progress: Progress | None = None,
@@ -111,7 +135,7 @@ def polyopt(
 
 def _drafted(
     task: Task, method: str, inner: Any, gap: float, budget: Budget, profile: Profile | None, quick: bool,
-    others: Sequence[Floats] = (), **details: Any,
+    others: Sequence[Floats] = (), carried: Carried | None = None, handed: bool = False, **details: Any,
 ) -> Draft:
     if task.epsilon == 0:
         law: Law = Constant(task.rows, task.joint.useful.size)
@@ -120,14 +144,15 @@ def _drafted(
     wide = isinstance(inner, (ChiSquareBall, RenyiBall)) and task.reads == "both"  # may be a layout
     whole, own = budget, float("inf")
     budget = budget.less(PROVED * S * U * S * (S - 1) * U)
-    search = FREE if quick else budget.part(SEARCH)
+    search = FREE if quick else budget.part(SEARCH if carried is None else ALONG)
     if listable(inner, task.reads, search) or (not wide and len(Coordinates.of(task.joint, task.reads).p) <= LISTED):
         found = most_informative(
             inner, task.epsilon, search, reads=task.reads, starts=_rows(task, [x.law for x in closed]), others=others,
-            profile=profile, gap=gap, quick=quick, at_most=task.at_most,
+            profile=profile, gap=gap, quick=quick, at_most=task.at_most, carried=carried,
         )
         law, value, notes, own = Table(found.rows, task.rows), found.value, found.notes, found.bound
         details["stages"] = found.stages
+        details |= {CARRIED: found.carried} if handed else {}
     elif wide:
         budget, search = whole.less(S * U * (LAID + WEIGHED * S)), whole.part(WIDE_SEARCH)
         law, value, notes, used = _wide(task, inner, search, profile)
@@ -145,14 +170,17 @@ def _drafted(
             notes = [*notes, f"{other.method} keeps more than what was found in the time: it is taken"]
     if search.over:
         notes = [*notes, "stopped at the time limit: the best design so far"]
-    most = 1.0 + (budget.clock() - started)  # no longer than the search took, and a second
+    took = budget.clock() - started
+    most = 1.0 + took if carried is None else AFTER * took  # no longer than the search, and a second more
     details["family" if inner is not task.within else "outside"] = own
     own = own if inner is task.within else float("inf")  # over a larger set it bounds the family alone
     close = own - value <= max(gap, 1e-5) * value
     time_left = budget.part(0.0 if close or quick else BOUND, most)
     limit = bound(task.joint.p, task.within, task.epsilon, value=value, gap=gap, budget=time_left)
-    details["bounds"] = limit.routes
-    return Draft(law, method, min(limit.value, own, task.ceiling), tuple(notes), details)
+    details["bounds"], least = limit.routes, min(limit.value, own, task.ceiling)
+    if details.get(CARRIED) is not None:
+        details[CARRIED] = replace(details[CARRIED], gap=least / max(value, 1e-300) - 1.0)
+    return Draft(law, method, least, tuple(notes), details)
 
 
 def _wide(

@@ -20,7 +20,6 @@ from sfumato.alphabet import Floats
 from sfumato.designers.closed_forms import srr_response as response
 from sfumato.joint import Joint, Noise
 from sfumato.mechanism import Mechanism
-from sfumato.optimise.product.profiles import liked
 from sfumato.uncertainty import RenyiBall
 from sfumato.uncertainty.renyi import distances
 from sfumato.utility import information
@@ -89,4 +88,6 @@ def _kept(p: Floats, n: int, spent: float, left: float, at_most: float) -> float
     noise = Noise(spent, n, counts=spent)
     radius = float(np.quantile(distances(p.ravel(), noise, np.random.default_rng(1), DRAWS), COVERAGE))
     ball: Any = RenyiBall(Joint.from_probabilities(p), alpha=0.5, radius=radius)
+    from sfumato.optimise.product.profiles import liked
+
     return liked(ball, p, left, at_most)[1]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, pairwise
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -122,13 +123,11 @@ class BundleEstimate:
         its width is Student's, for as many draws. It holds as far as the model does, which ties columns by two and
         three: more are taken to be no closer.
         """
-        from scipy.special import stdtrit
-
         if not 0 < level < 1:
             raise InputError("the level must lie strictly between 0 and 1", value=level)
         found, rng = self.model.probability(event), np.random.default_rng(seed)
         again = [self._again(rng).probability(event) for _ in range(draws)]
-        half = float(stdtrit(draws, (1 + level) / 2)) * math.sqrt(float(np.mean((np.array(again) - found) ** 2)))
+        half = _student(draws, (1 + level) / 2) * math.sqrt(float(np.mean((np.array(again) - found) ** 2)))
         return found, max(0.0, found - half), min(1.0, found + half)
 
     def synthesise(self, rows: int, *, seed: int | None = None) -> pa.Table:
@@ -287,3 +286,16 @@ def _counted_in_turn(source: TableLike, bundle: Bundle, written: Sequence[Column
                 totals[i] += np.bincount(codes, minlength=written[i].size)
         rows += batch.num_rows
     return {(i,): t.astype(float) for i, t in enumerate(totals)}, rows
+
+
+def _student(freedom: int, share: float) -> float:
+    """The quantile of Student's law by its expansion around the normal one [Fisher, Cornish 1960]: scipy is not there
+    for whoever only estimates.
+
+    >>> round(_student(50, 0.975), 4), round(_student(20, 0.975), 3)
+    (2.0086, 2.086)
+    """
+    z = NormalDist().inv_cdf(share)
+    first, second = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    return z + first / freedom + second / freedom**2 + third / freedom**3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 
@@ -33,9 +34,7 @@ def critical(inversion: Inversion, level: float) -> float:
     draws = min(DRAWS, SIMULATED_NUMBERS // max(sd.size, 1))
     shown = inversion.identified.ravel() & (sd > 0)
     if draws < FEWEST_DRAWS or not shown.any():  # rows that are all alike show no spread, and are no certainty
-        from scipy.special import ndtri
-
-        return float(ndtri((1 + level ** (1 / max(cells, 1))) / 2))
+        return NormalDist().inv_cdf((1 + level ** (1 / max(cells, 1))) / 2)
     if sd.size <= FACTORED:
         z = correlated(inversion.covariance()[np.ix_(shown, shown)], draws)
     else:

@@ -192,16 +192,18 @@ def _priced(connection: sqlite3.Connection, entry: Entry, persons: Persons | Non
         asked = (live, math.inf) if again else ([*live, entry], _ratio(entry.budget))
         level, note = _level(connection, asked[0], entry.notion, asked[1]), None
     if entry.budget is not None and level > entry.budget and entry.repeats is None:
-        raise _refusal(entry, live, level, note)
+        declared = _level(connection, [*live, replace(entry, same_values=True)], entry.notion, math.inf)
+        raise _refusal(entry, live, level, note, helps=declared <= entry.budget)
     return replace(entry, composed=level, note=note)
 
 
-def _refusal(entry: Entry, live: list[Entry], level: float, note: str | None) -> BudgetError:
+def _refusal(entry: Entry, live: list[Entry], level: float, note: str | None, *, helps: bool) -> BudgetError:
+    """Why a release is refused, and what would help: the same values for earlier ones only where that is enough."""
     open_ = [str(e.id) for e in live if e.state == RESERVED]
     hint = f" Reserved and not settled: {', '.join(open_)} (sfumato ledger settle)." if open_ else ""
     if note is not None:
         hint = f" For {note}. Release without --memoise, where fresh noise hides changes.{hint}"
-    elif math.isinf(level) or len(same_inputs([*live, entry])) > 1:
+    elif helps and (math.isinf(level) or len(same_inputs([*live, entry])) > 1):
         hint = (
             " The values may have changed since earlier releases, so each counts for any distribution. Name the column "
             "that tells people apart (--person COL) in every release, so that the ledger can see whether they have, or "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from sfumato.mechanism import Bundle
     from sfumato.sources.places import Place
 
+MANIFEST = "sfumato/manifest"
 FORMAT, VERSIONS = "sfumato/mechanism", (1, 2)  # a file that says nothing new is written as the older version
 
 
@@ -207,6 +209,12 @@ def load(path: str | os.PathLike[str] | Place) -> Mechanism | Bundle:
         kind = msgspec.json.decode(data, type=_Head).format
     except msgspec.DecodeError:
         kind = FORMAT  # what is wrong with it is said by the reader of mechanisms
+    if kind == MANIFEST:
+        beside = re.sub(r"\.manifest\.json$", ".mechanism.json", str(path))
+        raise FileFormatError(
+            "is the manifest of a release and promises nothing: the mechanism that drew the rows does",
+            next=f"It lies beside them{f' as {beside}' if beside != str(path) else ''}.", where=path,
+        )
     from sfumato.mechanism import bundle_file
 
     made = bundle_file.decoded(data, path) if kind == bundle_file.FORMAT else _decoded(data, path)

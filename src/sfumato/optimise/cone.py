@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from scipy import sparse
 
 from sfumato.joint import Joint
 from sfumato.optimise.arrays import Floats, Ints
 from sfumato.optimise.budget import NUMBER, spend
 from sfumato.uncertainty.sets import UncertaintySet
 from sfumato.uncertainty.stated import Anything
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 MARGIN = 1e-8  # nats left for the sealing of weights into integers
 MIXINGS = 8  # the first leaves a row private at the pairs found, the others at the pairs which that uncovers
@@ -39,6 +41,8 @@ class Coordinates:
 
     @staticmethod
     def of(joint: Joint, reads: str = "both") -> Coordinates:
+        from scipy import sparse
+
         S, U = joint.shape
         if reads == "useful":
             return Coordinates(joint.p_useful, sparse.csr_array(np.tile(np.eye(U), (1, S))), np.arange(U))

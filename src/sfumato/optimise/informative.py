@@ -18,6 +18,7 @@ from sfumato.joint import Joint
 from sfumato.optimise.anywhere import FreeRows
 from sfumato.optimise.arrays import Floats, canonical, xlogx
 from sfumato.optimise.budget import Budget
+from sfumato.optimise.carrying import Carried
 from sfumato.optimise.cone import MARGIN, Coordinates, RatioCone, repaired, settled
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
 from sfumato.optimise.master import InformationAim, last_rows, mixed_again
@@ -27,12 +28,14 @@ from sfumato.optimise.product.blocks import Families, ProductMover, safe, two_le
 from sfumato.optimise.product.layout import Arrangement
 from sfumato.optimise.product.profiles import OutOfTime, capped, climbed, liked
 from sfumato.optimise.product.two_level import Profile
-from sfumato.optimise.search import FEWEST, SHARE, Move, Tangents, improve
+from sfumato.optimise.search import CALM, FEWEST, SHARE, Move, Tangents, improve
 from sfumato.optimise.starts import merged
 
 LISTED = 600  # numbers in a row up to which rows are listed: the master is a dense programme with so many equations
 PRODUCT, FEW, PRICES, COARSE, OUTSIDE = 0.6, 0.15, 0.35, 0.6, 0.6  # of the time left: designs under profiles, with many
 # or few secrets, rows by price, coarser tables, cuts from outside
+SOON = 2  # turns that must gain something together, beside what another ε brought
+WORTH = 0.03  # relative gap at the last ε up to which it is likely that cuts from outside meet at the next
 GAP = 1e-4  # relative, between value and bound, at which neither is worked on any more
 MOVED = 0.5  # of the time left, where moves are cheap: before anything else
 SEEN = 0.7  # of the time: the table without secrets that never occur
@@ -55,6 +58,7 @@ class InformativeRows:
     bound: float  # of every mechanism that is private over the set, where it was met from outside; ∞ otherwise
     stages: dict[str, float] = field(default_factory=dict)  # value after each stage
     notes: list[str] = field(default_factory=list)
+    carried: Carried | None = None  # for a search at another ε
 
 
 class Chain:
@@ -63,9 +67,10 @@ class Chain:
     def __init__(
         self, within: Any, epsilon: float, reads: str, budget: Budget, *, gap: float = GAP,
         profile: Profile | None = None, quick: bool = False, at_most: float | None = None, bounding: bool = True,
+        carried: Carried | None = None,
     ) -> None:
         self.quick, self.at_most, self.bounding = quick, at_most, bounding  # the last: whether a bound is of any use
-        self.within, self.epsilon, self.reads, self.gap = within, epsilon, reads, gap
+        self.within, self.epsilon, self.reads, self.gap, self.carried = within, epsilon, reads, gap, carried
         self.bound = float("inf")
         self.spare = MARGIN if hasattr(within, "extreme") else 0.0  # simplices enclose the set: room enough for sealing
         self.cone = RatioCone(within, epsilon + self.spare, reads, at_most)
@@ -83,6 +88,7 @@ class Chain:
         self.priced: dict[Profile, ProductMover] = {}
         self.given = profile is not None
         self.seen = np.flatnonzero(within.joint.p_secret > 0)
+        self.cuts = np.zeros((0, len(self.coordinates.p)))
 
     @property
     def shared(self) -> bool:
@@ -117,28 +123,43 @@ class Chain:
 
     def _stages(self, starts: Sequence[Floats] = (), others: Sequence[Floats] = ()) -> None:
         try:
-            for start in starts:
+            if self.carried is not None and self._met():
+                return
+            for start in starts if self.carried is None else ():
                 self._try("starts", partial(self._pool, start))
             for rows in others:
                 self._try("others", partial(self._pool, rows, steep=True))
-            if self.merges:
+            if self.merges and self.carried is None:
                 self._try("coarser", self._coarser)
-            elif self.cheap:
+            elif self.cheap and self.carried is None:
                 self._try("first moves", partial(self._moves, MOVED))
             if self.shared:
                 self._try("product", self._products)
             if not self.given:
-                if self.values:
+                if self.values and self.carried is None:
                     share = FEW if self.few else PRICES
                     self._try("prices", lambda: improve(self.master, [self._priced], self.budget.part(share)))
                 if self.at_most is not None:
                     self._try("spikes", self._spikes)
-                if self.bounding:
+                if self.bounding and self.carried is None:
                     self._try("outside", self._outside)
-                if not self.quick and self.bound - self.master.value > self.gap * self.master.value:
+                if not self.quick and self._apart:
                     self._try("moves", self._moves)
         except KeyboardInterrupt:
             self.notes.append("interrupted: the best design so far")
+
+    @property
+    def _apart(self) -> bool:
+        """Whether there is something to gain between value and bound."""
+        return self.bound - self.master.value > self.gap * self.master.value
+
+    def _met(self) -> bool:
+        """Whether what comes from another ε suffices: its rows, and its worst cases from outside."""
+        assert self.carried is not None
+        self._try("carried", lambda: self.master.add(self.carried.rows_for(self.cone)))  # type: ignore[union-attr]
+        if self.carried.gap < WORTH:
+            self._try("outside", self._outside)
+        return not self._apart
 
     def _try(self, name: str, stage: Callable[[], object]) -> None:
         try:
@@ -176,7 +197,7 @@ class Chain:
                     self.values[profile] = two_level(self._families(profile), scan, rough=True).value(p)
                 return self.values[profile]
 
-            if small or self.quick:
+            if small or self.quick or self.carried is not None:
                 best = first
             else:  # the relaxation asks for column sums on average alone, and likes great drops too much
                 flat = replace(first, drop=FLAT * float(np.expm1(self.epsilon)))
@@ -218,7 +239,10 @@ class Chain:
         cap = None if self.at_most is None else self.at_most + MARGIN
         outer = RatioCone(self.within, self.epsilon + MARGIN, self.reads, cap)
         limit = FEW_RAYS if self.quick else RAYS if self.gap < GAP else QUICK_RAYS
-        self.bound = meet(self.cone, outer, self.master, self.budget.part(OUTSIDE), gap=self.gap, limit=limit)
+        known = None if self.carried is None or self.reads != "both" else self.carried.cuts(outer.E)
+        self.bound, self.cuts = meet(
+            self.cone, outer, self.master, self.budget.part(OUTSIDE), gap=self.gap, limit=limit, known=known
+        )
 
     def _coarser(self) -> None:
         """The rows of a table with half as many cells, found in the same way, spread over this one."""
@@ -237,9 +261,10 @@ class Chain:
         if self.cone.free and self.cone.cap is not None:
             free = FreeRows(self.cone.cap, self.coordinates.p)
             moves = [lambda _, budget: free.rows(self.master.prices, budget)]
-        elif self.values:
+        elif self.values and self.carried is None:
             moves = [self._priced, *moves]
-        improve(self.master, moves, self.budget.part(share))
+        calm = CALM if self.carried is None else SOON
+        improve(self.master, moves, self.budget.part(share), calm=calm)
 
     def _spikes(self) -> None:
         """Under a cap rows have one tall number or a few, and which is for no slope to find: rows that are tall on sets
@@ -285,7 +310,8 @@ class Chain:
         x, theta = mixed_again(self.last, self.master).used()
         rows = self.coordinates.full(theta[:, None] * x)
         value = float(theta @ (xlogx(x) @ self.coordinates.p))
-        return InformativeRows(rows / rows.sum(0), value, self.bound, self.stages, self.notes)
+        handed = Carried(self.master.used()[0], self.cuts, self.cone.E, self.bound / max(value, 1e-300) - 1.0)
+        return InformativeRows(rows / rows.sum(0), value, self.bound, self.stages, self.notes, handed)
 
 
 def _weights(theta: Floats, x: Floats, y: Floats) -> Floats:
@@ -300,10 +326,11 @@ def _weights(theta: Floats, x: Floats, y: Floats) -> Floats:
 def most_informative(
     within: Any, epsilon: float, budget: Budget, *, reads: str = "both", starts: Sequence[Floats] = (),
     others: Sequence[Floats] = (), profile: Profile | None = None, gap: float = GAP, quick: bool = False,
-    at_most: float | None = None,
+    at_most: float | None = None, carried: Carried | None = None,
 ) -> InformativeRows:
     """Rows that keep most of I(X;Y) under ε-RLDP over the set and at_most-RLDP over any distribution; starts are
-    private rows over all inputs, others those of other designs of this table, private or not.
+    private rows over all inputs, others those of other designs of this table, private or not; `carried` is what the
+    same search ended with at another ε.
 
     The table is put into an order of its own first, so that the answer does not depend on the order of its labels.
     """
@@ -320,9 +347,11 @@ def most_informative(
     first = [ordered(x, s, u) for x in starts]
     first = [x[np.lexsort(x.round(12).T)] for x in first]
     seen = within.joint.p_secret > 0
-    if reads == "both" and 1 < seen.sum() < S and hasattr(within, "around"):
+    if reads == "both" and 1 < seen.sum() < S and hasattr(within, "around") and carried is None:
         first.append(_without_empty(within, seen, epsilon, budget.part(SEEN), first, profile, at_most))
-    chain = Chain(within, epsilon, reads, budget, gap=gap, profile=profile, quick=quick, at_most=at_most)
+    chain = Chain(
+        within, epsilon, reads, budget, gap=gap, profile=profile, quick=quick, at_most=at_most, carried=carried
+    )
     found = chain.run(first, [ordered(x, s, u) for x in others])
     rows = found.rows if reads == "both" else found.rows[:, :U]
     found.rows = ordered(rows, np.argsort(s), np.argsort(u))

@@ -36,6 +36,7 @@ class Outside:
         self.cone = SimpleCone(len(mean), FACETS, limit)
         self.random, self.count = np.random.default_rng(3), len(mean)
         self.full, self.bound = False, np.inf
+        self.cuts = np.zeros((0, len(mean)))  # worst cases that did cut
 
     def cut(self, normals: Floats) -> int:
         """Cut at some worst cases, those that cost most rays first; how many did cut."""
@@ -49,8 +50,10 @@ class Outside:
             spend(35 + 2 * len(rows), self.cone.vectors.size)
             if lost[at] == 0:
                 break
-            made += self._apply(rows[at])
-            rows = np.delete(rows, at, axis=0)
+            if self._apply(rows[at]):
+                made += 1
+                self.cuts = np.vstack([self.cuts, normals[at]])
+            rows, normals = np.delete(rows, at, axis=0), np.delete(normals, at, axis=0)
         return made
 
     def _apply(self, row: Floats) -> bool:
@@ -79,18 +82,19 @@ class Outside:
 
 
 def meet(
-    cone: Cone, outer: Cone, master: InformationAim, budget: Budget, *, gap: float, limit: int = RAYS
-) -> float:
-    """Improve the master's pool until value and bound are within a relative `gap`; returns the bound.
+    cone: Cone, outer: Cone, master: InformationAim, budget: Budget, *, gap: float, limit: int = RAYS,
+    known: Floats | None = None,
+) -> tuple[float, Floats]:
+    """Improve the master's pool until value and bound are within a relative `gap`; returns the bound and its cuts.
 
     `outer` is the cone at ε itself, without the margin that is left for sealing. The programme of rays is simple only
-    if every number has mass; otherwise nothing is tried and the bound is ∞.
+    if every number has mass; otherwise nothing is tried and the bound is ∞. `known` are cuts to begin with.
     """
     mean = cone.coordinates.p
     if len(mean) > NUMBERS or (mean <= 0).any():
-        return float("inf")
+        return float("inf"), np.zeros((0, len(mean)))
     outside, value = Outside(mean, limit, budget), master.solve()
-    outside.cut(outer.cuts(master.used()[0], room=NEAR).normals)
+    outside.cut(outer.cuts(master.used()[0], room=NEAR).normals if known is None else known)
     for _ in range(ROUNDS):
         met = outside.best()
         budget.tell("outside", value, outside.bound)
@@ -101,4 +105,5 @@ def meet(
         value = master.solve()
         if not made:
             break
-    return outside.bound
+    near = np.abs(outside.cuts @ met.T).min(1, initial=np.inf) < NEAR  # elsewhere the others cost rays and cut nothing
+    return outside.bound, outside.cuts[near]

@@ -208,9 +208,23 @@ def _too_many(source: Source, wishes: Wishes, sizes: dict[str, int | None], limi
     )
 
 
-def coarser(name: str) -> str:
-    """What to do about a column with too many values."""
-    return f"Bin it ({binned(name, 5)}), group rare labels ({grouped(name)})"
+def coarser(name: str, labels: Sequence[object] | None = None) -> str:
+    """What to do about a column with too many values: bins are for numbers, and rare labels can always be grouped.
+
+    >>> from sfumato import errors
+    >>> errors.spelled(coarser("town", ["Aa", "Bee"]), shell=True)
+    'Group rare labels (--rare town=20)'
+    """
+    if labels is not None and not all(map(_number, labels)):
+        return f"Group rare labels ({grouped(name)})"
+    return f"Bin it if it is a number ({binned(name, 5)}), group rare labels ({grouped(name)})"
+
+
+def _number(label: object) -> bool:
+    try:
+        return label is None or math.isfinite(float(str(label)))
+    except ValueError:
+        return False
 
 
 def label_counts(source: Source, names: Sequence[str]) -> tuple[dict[str, Counter[Label] | None], int]:

@@ -276,7 +276,7 @@ def tabulated(source: Source, wishes: Wishes, *, listener: Listener) -> Joint:
         if column.size >= MANY and 2 * column.size > (joint.n or 0):
             raise InputError(
                 f"has {column.size:,} distinct values in {joint.n:,} rows: is it a number or an identifier?",
-                next=f"{coarser(column.name)}, or leave it out.", where=At(column.name),
+                next=f"{coarser(column.name, column.labels)}, or leave it out.", where=At(column.name),
             )
     columns = (*joint.secret.columns, *joint.useful.columns)
     free = {c.name: c for c in columns if c.name in wishes.automatic and c.cuts is not None}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from sfumato.atomic import FileDraft, as_output_error, check_target
-from sfumato.errors import OutputError
+from sfumato.errors import OutputError, option
 from sfumato.sources.places import Place, Where, below, files_below, kind_of, size_of
 
 if TYPE_CHECKING:
@@ -247,7 +247,8 @@ def check_place(target: Where, source: Where | None, *, force: bool, folder: boo
     if folder and isinstance(target, Path) and not any(target.iterdir()):
         return
     if not force:
-        raise OutputError("exists", next="Choose another name, or replace it with force=True (--force).", where=target)
+        replacing = option("--force", "force=True")
+        raise OutputError("exists", next=f"Choose another name, or replace it with {replacing}.", where=target)
     if folder:
         _check_replaceable(target)
 

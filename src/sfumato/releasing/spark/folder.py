@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from sfumato.atomic import as_output_error, drafts
 from sfumato.drawing.manifest import Manifest, manifest_path
-from sfumato.errors import DataError, InputError, OutputError
+from sfumato.errors import DataError, InputError, OutputError, option
 from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark import answering, by_id, by_place, driver
 from sfumato.releasing.spark.reading import output_names
@@ -65,7 +65,8 @@ def _check_target(target: Path, frame: Any, *, force: bool) -> None:
     if any(target.resolve() in (x.resolve(), *x.resolve().parents) for x in inputs):
         raise OutputError(f"{target} is the input. Choose another name for the output; nothing was released.")
     if target.exists() and not force:
-        raise OutputError(f"{target} exists. Choose another name, or replace it with force=True (--force).")
+        replacing = option("--force", "force=True")
+        raise OutputError(f"{target} exists. Choose another name, or replace it with {replacing}.")
     if not target.parent.is_dir():
         raise OutputError(f"the folder {target.parent} does not exist; create it first.")
 
@@ -203,7 +204,8 @@ def _to_url(flow: Flow, rows: Any, url: str, *, force: bool) -> Written:
     except AnalysisException as error:
         if "ALREADY_EXISTS" not in str(error.getCondition()):
             raise
-        raise OutputError(f"{url} exists. Choose another name, or replace it with force=True.") from None
+        replacing = option("--force", "force=True")
+        raise OutputError(f"{url} exists. Choose another name, or replace it with {replacing}.") from None
     written = session.read.parquet(url).count()
     manifest = flow.manifest(written, engine="spark")
     note = session.createDataFrame([(manifest.encoded().decode(),)], "value string")

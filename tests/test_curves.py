@@ -1,0 +1,75 @@
+"""Designs along ε: what they share changes what they cost, never what they promise."""
+
+import numpy as np
+import pytest
+
+import sfumato as sf
+from sfumato.errors import InputError
+from sfumato.optimise.carrying import Carried
+from sfumato.optimise.cone import RatioCone
+
+EPSILONS = (0.4, 1.0, 3.0)
+JOINT = sf.Joint.from_counts([[300, 120, 80], [90, 260, 150]])
+
+
+@pytest.mark.parametrize("method", ["ballopt", "precise"])
+def test_a_curve_is_monotone_private_at_every_point_and_as_good_as_designs_alone(method):
+    ball = sf.ChiSquareBall(JOINT)
+
+    made = sf.designs(ball, EPSILONS, method)
+    alone = [sf.design(ball, e, method, time_limit=1.0) for e in EPSILONS]
+
+    sign = 1 if method == "ballopt" else -1  # errors fall
+    values = np.array([sign * d.value for d in made])
+    assert (np.diff(values) >= 0).all()
+    assert all(d.certificate.level <= e == d.epsilon for d, e in zip(made, EPSILONS, strict=True))
+    assert (values >= [sign * d.value * (1 - sign * 2e-3) for d in alone]).all()
+    assert all(sign * (d.bound - d.value) >= -1e-9 for d in made)
+
+
+def test_a_bound_of_a_curve_is_no_weaker_than_that_of_a_larger_level():
+    bounds = [d.bound for d in sf.designs(JOINT, EPSILONS, "ballopt")]
+
+    assert bounds == sorted(bounds)
+
+
+def test_a_method_without_a_search_is_designed_at_each_level():
+    made = sf.designs(JOINT, [2.0, 1.0, 1.0], "srr")
+
+    assert [d.epsilon for d in made] == [1.0, 2.0]
+    assert made[0].value == sf.design(JOINT, 1.0, "srr").value
+
+
+def test_auto_shares_for_both_aims_and_says_what_it_took():
+    for aim in ("estimates", "information"):
+        made = sf.designs(JOINT, [0.5, 1.0], aim=aim, working=0.5)
+
+        assert [d.epsilon for d in made] == [0.5, 1.0]
+        assert all(any("auto took" in note for note in d.notes) for d in made)
+
+
+def test_rows_of_one_level_become_private_rows_of_another():
+    rows = np.random.default_rng(4).exponential(size=(12, JOINT.p.size))
+    for epsilon in EPSILONS:
+        cone = RatioCone(sf.ChiSquareBall(JOINT), epsilon)
+
+        found = Carried(rows, np.zeros((0, JOINT.p.size)), 1.0, 0.0).rows_for(cone)
+
+        assert cone.cuts(found).greatest(len(found)).max() < 1e-6
+        assert np.allclose(found @ cone.coordinates.p, 1.0)
+
+
+def test_worst_cases_of_one_level_are_those_of_the_same_distributions_at_another():
+    rows = np.random.default_rng(5).exponential(size=(9, JOINT.p.size))
+    near, far = (RatioCone(sf.ChiSquareBall(JOINT), e) for e in (0.5, 2.0))
+    found = near.cuts(near.coordinates.unit(rows), room=np.inf)
+
+    moved = Carried(rows, found.normals, near.E, 0.0).cuts(far.E)
+
+    assert np.allclose(np.where(found.normals > 0, found.normals, 0), np.where(moved > 0, moved, 0))
+    assert np.allclose(moved.sum(1), 1 - far.E)  # R₁ and R₂ sum to one each
+
+
+def test_no_level_is_refused():
+    with pytest.raises(InputError, match="at least one"):
+        sf.designs(JOINT, [])
