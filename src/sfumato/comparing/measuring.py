@@ -90,6 +90,7 @@ def untouched(joint: Joint, n: int) -> Precision:
 DRAWS = 200
 FEW = 20  # draws for laws too large to list
 LISTED = 60_000_000  # outputs × inputs × draws up to which all draws are taken at once
+LOOK = 0.5  # of the time of a search by `auto`
 HALF = 0.5  # Jeffreys' prior: cells that were never seen are possible
 
 
@@ -167,11 +168,14 @@ def _together(
     within: UncertaintySet, epsilons: Sequence[float], entrant: Entrant, time_limit: float | None,
     at_most: float | None,
 ) -> tuple[Design, ...]:
-    """Searches for estimates work as long as those of `auto` do; they would go on for digits that no picture shows."""
-    options = dict(entrant.options)
-    if entrant.designer == "precise":
-        options["working"] = min(seconds_of(Task(within, epsilons[0])), time_limit or math.inf)
+    options = {**entrant.options, "working": _look(within, time_limit)}
     return designs(within, epsilons, entrant.designer, at_most=at_most, **options)
+
+
+def _look(within: UncertaintySet, time_limit: float | None) -> float:
+    """Seconds of one search: half of what `auto` takes for estimates, as longer ones find digits that no picture
+    shows; the limit, where that is less."""
+    return min(LOOK * seconds_of(Task(within, 1.0)), time_limit or math.inf)
 
 
 def _alone(
@@ -180,8 +184,8 @@ def _alone(
     options = dict(entrant.options)
     if at_most is not None:
         options["at_most"] = at_most
-    if time_limit is not None and entrant.timed:
-        options["time_limit"] = time_limit
+    if entrant.timed:
+        options["time_limit"] = _look(within, time_limit)
     return design(Exactly(within.joint) if entrant.known else within, epsilon, entrant.designer, **options)
 
 
