@@ -156,7 +156,9 @@ def numbers_of(values: pa.Array, name: str, first_row: int) -> npt.NDArray[np.fl
         bad = [i for i, x in enumerate(trimmed.to_pylist()) if _not_a_number(x)]
         row = first_row + (bad or [0])[0] + 1
         raise DataError(
-            "the value is not a number, but the column is binned", next="Leave out the bins or clean the row.",
+            "the value is not a number, but the column is binned", 
+            next=f"Say what text means ({option('--decimal ,', 'decimal=')} for 1,5, {option('--na', 'na=')} for other "
+            "words where a value is missing), leave out the bins, or clean the row.",
             where=At(name, row=row),
         ) from None
 

@@ -81,7 +81,7 @@ def estimate(
         check_target(csv_file, released if isinstance(released, Path) else None, force=force)
     source = table_source(released, form)
     if isinstance(law, Bundle):
-        return _estimate_bundle(source, law, confidence, method, decode, most, csv_file, force, as_json)
+        return _estimate_bundle(source, law, confidence, method, decode, most, csv_file, force, as_json, wanted)
     with progress(f"estimating from {source.name}", source.expected, rows=True) as tell:
         found = estimated(watched(source, tell), law, method=method, decode=decode)
         table, told = _cells(found, confidence), _numbers(found, confidence, values)
@@ -117,14 +117,14 @@ def estimate(
 
 def _estimate_bundle(
     released: Source, bundle: Bundle, confidence: float, method: str, decode: str | None, most: int,
-    csv_file: Path | None, force: bool, as_json: bool,
+    csv_file: Path | None, force: bool, as_json: bool, wanted: Sequence[Sequence[str]],
 ) -> None:
     from sfumato.cli.wording import HEAD, estimate_document, show_tables, table_rows
     from sfumato.estimation import estimate as estimated
 
     with progress(f"estimating from {released.name}"):
         found = estimated(released, bundle, method=method, decode=decode)
-        rows = table_rows(found, confidence)
+        rows, asked = table_rows(found, confidence), [found.table(*names) for names in wanted]
     if csv_file is not None:
         _write_csv(csv_file, (HEAD, rows), force)
     if as_json:
@@ -132,7 +132,12 @@ def _estimate_bundle(
         return
     story(f"Estimated from {found.n:,} released rows; all intervals of all {len(found.names)} tables hold at once with "
           f"{confidence:.0%} confidence.")
-    show_tables(found, rows, most)
+    if not asked:
+        show_tables(found, rows, most)
+    for table in asked:
+        _show_table(table, confidence, most)
+    if asked:
+        story("Intervals of each of these hold at once by itself; those of all tables together are wider.")
     if csv_file is not None:
         story(f"All cells: {csv_file}")
 

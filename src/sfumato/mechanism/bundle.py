@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.alphabet import Alphabet, Column
+from sfumato.decimals import at_most
 from sfumato.errors import InputError, checked_epsilon, unknown
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato.mechanism.records_of_people import joint_code, record_codes
@@ -56,7 +57,7 @@ class Promise:
 
     @property
     def sentence(self) -> str:
-        return f"ε = {self.epsilon:.6g} (RLDP) about the secret {_HOLDS[self.assuming]}"
+        return f"ε = {at_most(self.epsilon)} (RLDP) about the secret {_HOLDS[self.assuming]}"
 
     @property
     def title(self) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.alphabet import Alphabet, Column, Floats, Label, Labels
+from sfumato.decimals import at_most
 from sfumato.errors import InputError, checked_epsilon
 from sfumato.joint import Joint
 from sfumato.mechanism.law import Law, scale
@@ -81,7 +82,7 @@ class Claim:
             about = "about the whole record whatever its distribution" if kind is None else (
                 "about the secret whatever its distribution, with that of the rest given the secret as designed"
             )
-            return f"at most {self.epsilon:.6g} nats of {self.title} {about}{rest}"
+            return f"at most {at_most(self.epsilon)} nats of {self.title} {about}{rest}"
         within = {None: "", "exactly": " at the design distribution only", "anything": " for every distribution",
                   "chi-square-ball": " for every distribution in the confidence ball",
                   "renyi-ball": " for every distribution in the Rényi ball",
@@ -89,7 +90,7 @@ class Claim:
                   "custom": " for every distribution in a set whose bounds are as given by the set"}
         about = ABOUT.get(self.notion, "about the secret")
         where = within.get(kind, f" for every distribution in the set ({kind})")
-        return f"ε = {self.epsilon:.6g} ({self.notion.upper()}) {about}{where}{rest}"
+        return f"ε = {at_most(self.epsilon)} ({self.notion.upper()}) {about}{where}{rest}"
 
     @property
     def title(self) -> str:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sfumato.alphabet import Alphabet, Column, Label, spelled
-from sfumato.errors import At, InputError, binned, listed, option
+from sfumato.errors import At, InputError, binned, called_public, listed, option
 from sfumato.grouping import value_counts
 from sfumato.joint import Joint, Noise
 from sfumato.mechanism import load_counts
@@ -85,7 +85,7 @@ def learnt(
             )
         kept = load_counts(place)
         columns = {c.name: c for c in (*kept.secret.columns, *kept.useful.columns)}
-        return Learnt(_with(wishes, columns), kept.evened.noise, told, place, kept)
+        return Learnt(_with(wishes, columns), kept.evened.noise, (*_others(columns), *told), place, kept)
     found, before = unsaid(wishes), None if first is None else first.noise
     heard = () if first is None else first.notes
     if not found:
@@ -125,11 +125,18 @@ def _sentences(columns: Mapping[str, Column], labelled: list[str], noise: Noise)
     what = [f"labels of {listed(labelled)} that many people have"] if labelled else []
     what += [f"edges of {listed(cut)} near quantiles"] if cut else []
     delta = f", δ = {noise.delta:g}" if noise.delta else ""
-    others = [f"of {name} all other values, missing ones too, count as {column.other!r}"
-              for name, column in columns.items() if column.other is not None]
     paid = (f"ε = {noise.epsilon:g}{delta} went to {' and '.join(what)} (public ones cost nothing: the options labels, "
             "public-labels and bins)")
-    return [*others, paid]
+    return [*_others(columns), paid]
+
+
+def _others(columns: Mapping[str, Column]) -> list[str]:
+    """Which label takes the values that have none."""
+    taking = {name: column for name, column in columns.items() if column.other is not None}
+    return [
+        f"of {name} all other values{'' if None in column.labels else ', missing ones too,'} count as {column.other!r} "
+        f"({called_public(name)} if all labels may be told)" for name, column in taking.items()
+    ]
 
 
 def unsaid(wishes: Wishes) -> dict[str, BinWish | None]:

@@ -40,7 +40,8 @@ def beside(files: Files, mechanism: Mechanism | Bundle) -> tuple[str, ...]:
     what = "together they tell it to whoever knows the other values" if total > TELLING else (
         f"together they tell at most {at_most(total, 4)} nats, whoever looks"
     )
-    return (f"about the same secret there is {names}: if these are the same people, {what} (sfumato compose)",)
+    more = " (sfumato compose)" if all(other.secret == mechanism.secret for _, other in found) else ""
+    return (f"about the same secret there is {names}: if these are the same people, {what}{more}",)
 
 
 def _level(mechanism: Mechanism | Bundle) -> float:

@@ -22,6 +22,7 @@ from sfumato.releasing.checking import Checked
 from sfumato.releasing.ledger_place import Booking, Memo
 from sfumato.releasing.threads import ahead, in_order
 from sfumato.sources import RowSource, Source
+from sfumato.sources.source import kept_columns
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Array
@@ -79,7 +80,7 @@ class Flow:
         for name in (*coded.values(), *compared.values()):
             find_column(name, source.columns, source.name)
         source.check_reading({*coded.values(), *compared.values()})
-        kept = _kept(options.keep, source, {**private[0], **private[1]})
+        kept = kept_columns(options.keep, source, [*private[0].values(), *private[1].values()])
         told = "symbols" if options.decode == GUESS else options.decode  # guesses stand beside what is estimated from
         sampler: Any = BundleSampler(made, stream) if isinstance(made, Bundle) else Sampler(made.law, stream)
         decoding = decoding_of(made, options.decode, stream)
@@ -212,17 +213,6 @@ def _named(alphabet: Alphabet, given: Names, role: str) -> dict[str, str]:
             f"got {len(names)}."
         )
     return dict(zip(alphabet.names, names, strict=True))
-
-
-def _kept(keep: Sequence[str], source: Source, private: dict[str, str]) -> tuple[str, ...]:
-    names = [keep] if isinstance(keep, str) else list(keep)
-    for name in names:
-        find_column(name, source.columns, source.name)
-        if name in private.values():
-            raise InputError(f"{name!r} is protected by the mechanism; keeping it untouched would undo that.")
-    if len(set(names)) != len(names):
-        raise InputError(f"a column is named twice in keep ({', '.join(names)})", next="Name each once.")
-    return tuple(names)
 
 
 def _position(source: Source, name: str) -> int:

@@ -23,6 +23,7 @@ from sfumato.releasing.notices import Notice, learned, notices_of
 from sfumato.releasing.subsets import split, watched
 from sfumato.releasing.wishes import EVERY, Wishes, numbered
 from sfumato.sources import Source, Where, located, open_source
+from sfumato.sources.source import kept_columns
 from sfumato.tabulation import tabulate
 from sfumato.uncertainty import Anything, ChiSquareBall, UncertaintySet
 
@@ -133,6 +134,7 @@ def planned(
     """Choose columns, count, design, seal and certify."""
     for line in source.said:
         listener.say(f"{source.name}: {line}.")
+    kept_columns(keep, source, (*wishes.secret, *wishes.useful))
     basis, rest = source, source
     if reference is not None:
         if fraction is not None:

@@ -104,6 +104,8 @@ class Session:
 
     def load(self, path: Where | str, secret: Sequence[str] = (), useful: Sequence[str] = ()) -> Session:
         """A mechanism from its file instead; `secret` and `useful` are the table's names, where they differ."""
+        for line in self.source.said:
+            self.listener.say(f"{self.source.name}: {line}.")
         return replace(self, plan=given(self.source, path, secret, useful))
 
     def use(self, mechanism: object) -> Session:

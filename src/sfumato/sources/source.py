@@ -191,6 +191,18 @@ def open_source(
     )
 
 
+def kept_columns(keep: str | Sequence[str], source: Source, private: Collection[str]) -> tuple[str, ...]:
+    """The columns that pass untouched: there, each once, and none of those that are protected."""
+    names = [keep] if isinstance(keep, str) else list(keep)
+    for name in names:
+        find_column(name, source.columns, source.name)
+        if name in private:
+            raise InputError(f"{name!r} is protected by the mechanism; keeping it untouched would undo that.")
+    if len(set(names)) != len(names):
+        raise InputError(f"a column is named twice in keep ({', '.join(names)})", next="Name each once.")
+    return tuple(names)
+
+
 def table_source(table: pa.Table, name: str = "the table") -> Source:
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterable[pa.RecordBatch]:
         return table.select([*coded, *kept]).to_batches(max_chunksize=BATCH_ROWS)  # type: ignore[no-any-return]
