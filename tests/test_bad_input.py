@@ -167,7 +167,7 @@ def test_a_split_leaves_rows_on_both_sides_or_says_so(folder):
 def test_an_identifier_by_mistake(folder):
     refused(
         folder, asked(folder, write(folder, GOOD + GOOD.partition("\n")[2].replace("pe", "po")), useful="name"), 2,
-        "column 'name' has 120 distinct values in 120 rows", "--bins name=5",
+        "column 'name' has 120 distinct values in 120 rows", "--rare name=20",
     )
 
 

@@ -220,7 +220,7 @@ def test_binned_columns_are_found_too(people, out):
 def test_rare_labels_are_grouped(people, out):
     with people.open("a") as file:
         file.write("x,F,D,20\n" * 3)
-    release(people, out, "--useful", "town", "--rare", "town=10")
+    release(people, out, "--useful", "town", "--rare", "town=10", "--design", "exact")
 
     assert sf.load(out.parent / "out.mechanism.json").useful.columns[0].labels == ("A", "B", "C", "other")
 

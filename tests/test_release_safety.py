@@ -53,7 +53,7 @@ def drafts_of_both_kinds(request, monkeypatch):
 def test_an_existing_output_is_kept_without_force(source, folder):
     for name in ("out.csv", "out.manifest.json"):
         (folder / name).write_text("precious")
-        with pytest.raises(sf.SfumatoError, match=f"{name} exists.*--force"):
+        with pytest.raises(sf.SfumatoError, match=f"{name} exists.*force=True"):
             sf.release(source, SRR, folder / "out.csv")
         assert (folder / name).read_text() == "precious"
         assert os.listdir(folder) == [name]

@@ -232,7 +232,7 @@ def test_folders_that_are_no_tables_are_refused(tmp_path):
 def test_a_folder_is_replaced_only_with_force_and_only_if_it_is_one_of_ours(people, folder):
     sf.release(people, SRR, folder / "released")
     before = sorted((folder / "released").iterdir())
-    with pytest.raises(sf.SfumatoError, match=r"exists.*--force"):
+    with pytest.raises(sf.SfumatoError, match=r"exists.*force=True"):
         sf.release(people, SRR, folder / "released")
     sf.release(people, SRR, folder / "released", force=True, partition=["town"])
     assert sorted(os.listdir(folder / "released")) == ["town=A", "town=B", "town=C"] and before
