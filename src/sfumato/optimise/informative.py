@@ -111,8 +111,11 @@ class Chain:
 
     @property
     def cheap(self) -> bool:
-        """Whether a turn of moves from any start takes a small part of the time: then nothing else finds more."""
+        """Whether a turn of moves from any start takes a small part of the time: then nothing else finds more, but for
+        rows of few numbers, which are met from outside."""
         if self.quick or self.given or self.cone.free or self.cone.cap is not None:
+            return False
+        if self.bounding and len(self.coordinates.p) <= NUMBERS:
             return False
         return FEWEST * self.tangents.cost <= SHARE * self.budget.left
 
