@@ -226,7 +226,7 @@ def test_errors_stand_beside_their_field_and_a_release_of_others_is_read(context
     page.goto(page.url.split("#")[0] + "#table")
     (tmp_path / "empty.csv").write_text("")
     page.set_input_files("#step-table input[type=file]", tmp_path / "empty.csv")
-    assert "empty.csv is empty" in page.locator("#step-table .error").inner_text()
+    page.locator("#step-table .error", has_text="empty.csv is empty").wait_for()
     joint = sf.Joint.from_counts([[900, 300], [200, 700]], secret=["ill", "well"], useful=["no", "yes"])
     law = sf.design(sf.ChiSquareBall(joint), 2.0, "srr").mechanism
     law.save(tmp_path / "m.json")

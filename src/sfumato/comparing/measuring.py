@@ -90,7 +90,7 @@ def untouched(joint: Joint, n: int) -> Precision:
 DRAWS = 200
 FEW = 20  # draws for laws too large to list
 LISTED = 60_000_000  # outputs × inputs × draws up to which all draws are taken at once
-LOOK = 0.5  # of the time of a search by `auto`
+LOOK, LEAST = 0.5, 1.0  # of the time of a search by `auto`, and seconds at least
 HALF = 0.5  # Jeffreys' prior: cells that were never seen are possible
 
 
@@ -175,7 +175,7 @@ def _together(
 def _look(within: UncertaintySet, time_limit: float | None) -> float:
     """Seconds of one search: half of what `auto` takes for estimates, as longer ones find digits that no picture
     shows; the limit, where that is less."""
-    return min(LOOK * seconds_of(Task(within, 1.0)), time_limit or math.inf)
+    return min(max(LOOK * seconds_of(Task(within, 1.0)), LEAST), time_limit or math.inf)
 
 
 def _alone(
