@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from sfumato.sources.places import Where
 
 COMMON = 0.01  # of the people: labels that so many have are wanted, and no more ε than they need is spent
-ALONE = Fraction(1, 4)  # of it for the secret, where columns are chosen after it: about one in as many as are chosen
+ALONE = 0.25  # of it for the secret, where columns are chosen after it: about one in as many as are chosen
 STEP = 0.001  # of ε, in which it is spent: numbers that people can add up
 
 
@@ -50,10 +50,6 @@ class Learnt:
     notes: tuple[str, ...] = ()
     place: Path | None = None  # where it is kept
     counts: Joint | None = None  # what was kept there before
-
-    @property
-    def paid(self) -> float:
-        return 0.0 if self.noise is None else self.noise.epsilon
 
     @property
     def alone(self) -> tuple[Joint, Path] | None:
@@ -93,8 +89,8 @@ def learnt(
     if not 0 < wishes.delta < 1:
         raise InputError(f"{option('--delta', 'delta')} must lie strictly between 0 and 1", value=wishes.delta)
     counts, rows = label_counts(source, list(found))
-    part = wishes.delta * float(1 if wishes.useful and before is None else 1 - ALONE if wishes.useful else ALONE)
-    budget = _priced(wishes, found, rows, part, 0.0 if first is None else first.paid)
+    share = ALONE if not wishes.useful else 1.0 if before is None else 1 - ALONE
+    part, budget = share * wishes.delta, _priced(wishes, found, rows, share)
     below = secrets.randbelow if seed is None else random.Random(seed).randrange
     draw = named(below)
     labelled = [name for name, rule in found.items() if not isinstance(rule, (int, list))]
@@ -152,7 +148,7 @@ def unsaid(wishes: Wishes) -> dict[str, BinWish | None]:
 
 
 def _priced(
-    wishes: Wishes, found: Mapping[str, BinWish | None], rows: int, delta: float, spent: float
+    wishes: Wishes, found: Mapping[str, BinWish | None], rows: int, share: float
 ) -> dict[str, Fraction]:
     """The ε of each column: with it a hundredth of the people is enough for a label, or is how far an edge is off. All
     are lowered alike where they would take more than a share of the whole."""
@@ -164,11 +160,11 @@ def _priced(
             return missing
         if isinstance(rule, int):
             return missing + (rule - 1) * 2 * math.log(len(round_numbers()))
-        return 2 * math.log(each / delta)
+        return 2 * math.log(each / (share * wishes.delta))
 
     needs = {name: need(rule) / (COMMON * rows) for name, rule in found.items()}
     most = LABELS * (wishes.epsilon if wishes.design_epsilon is None else wishes.design_epsilon)
-    times = min(1.0, (most - spent if wishes.useful else most * float(ALONE)) / sum(needs.values()))
+    times = min(1.0, share * most / sum(needs.values()))
     return {name: Fraction(max(1, math.floor(x * times / STEP)), round(1 / STEP)) for name, x in needs.items()}
 
 

@@ -43,7 +43,7 @@ Tell = Callable[..., None]
 ANY = 1.0  # a level, where only columns are asked about
 
 
-TWO = ("yes", "no")
+TWO = ("yes", "no")  # labels of a secret of which none were told
 
 
 class Heard:
@@ -225,7 +225,7 @@ class Desk:
             lines = [f"{done.rows:,} rows with {', '.join(c.name for c in done.manifest.columns)}", *left[:5]]
         drawn = [x.place for x in plan.kept]  # one at most: the page names the useful columns
         self.saved |= set(drawn)
-        kept = dict(zip(["counts"], map(str, drawn), strict=False))
+        kept = {"counts": str(drawn[0])} if drawn else {}
         return {
             "files": {**{name: str(path) for name, path in done.files.items()}, **kept}, "lines": lines, **said,
             "notes": [spelled(n, shell=True) for n in done.notes],
