@@ -25,6 +25,7 @@ from sfumato.cli.options import (
     table_source,
     wishes_of,
 )
+from sfumato.errors import spelled
 
 if TYPE_CHECKING:
     from sfumato.sources import Where
@@ -70,11 +71,11 @@ def design(
     for told in plan.notices(str(out)):
         notice(told)
     made, proof = plan.mechanism, plan.certificate
+    notes = [spelled(note, shell=True) for note in plan.notes]
     if as_json:
-        notes = list(plan.notes)
         answer: Answer = {**mechanism_document(made, proof), "files": {"mechanism": out}, "notes": notes}
     else:
-        answer = [*promise(made, proof), *(("note", note) for note in plan.notes), ("mechanism", str(out))]
+        answer = [*promise(made, proof), *(("note", note) for note in notes), ("mechanism", str(out))]
     plan.keep()
     made.save(out, force=force)
     show_answer(answer)

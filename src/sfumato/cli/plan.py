@@ -24,7 +24,7 @@ from sfumato.cli.options import (
     table_source,
     wishes_of,
 )
-from sfumato.errors import InputError
+from sfumato.errors import InputError, spelled
 
 if TYPE_CHECKING:
     from sfumato.frames import Record
@@ -70,7 +70,7 @@ def plan(
         parts: list[Record] = [
             {"table": p.name, "values": p.values, "points": p.points, "rows": p.rows} for p in told.parts
         ]
-        document({"rows": told.n, "share": told.share, "parts": parts, "helps": helps, "notes": list(made.notes)})
+        document({"rows": told.n, "share": told.share, "parts": parts, "helps": helps, "notes": [spelled(n, shell=True) for n in made.notes]})
         return
     story(f"What whoever estimates from {told.n:,} released rows will know, by {made.mechanism.method}:\n")
     rows = [[p.name, str(p.values), p.error, f"{p.rows:,.0f}"] for p in told.parts]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.certification import Certificate, promises
 from sfumato.cli.console import columns, document, heading, pairs, progress, story
 from sfumato.decimals import BITS, LEVEL, at_least, at_most, level, near, percent
-from sfumato.errors import ClaimError, InputError, listed
+from sfumato.errors import ClaimError, InputError, listed, spelled
 from sfumato.mechanism import Bundle
 from sfumato.mechanism.bundle_file import record_of
 from sfumato.releasing.notices import small_cells
@@ -43,7 +43,7 @@ def release_lines(mechanism: Mechanism | Bundle, done: Release) -> Lines:
         lines.append(("left out", listed(done.left_out)))
     if manifest.randomness != "system":
         lines.append(("seeded", "not for release: whoever knows the seed can undo the randomness"))
-    lines += [("note", note) for note in done.notes]
+    lines += [("note", spelled(note, shell=True)) for note in done.notes]
     if done.account is not None:
         from sfumato.ledgers.booking import account_text
 
@@ -58,7 +58,8 @@ def release_document(mechanism: Mechanism | Bundle, done: Release) -> Record:
         **mechanism_document(mechanism, done.certificate), "rows": done.rows,
         "columns": [{"name": c.name, "role": c.role} for c in manifest.columns], "left_out": list(done.left_out),
         "decode": manifest.decode, "randomness": manifest.randomness, "files": dict(done.files),
-        "notes": list(done.notes), **({} if done.account is None else {"ledger": dict(done.account)}),
+        "notes": [spelled(note, shell=True) for note in done.notes],
+        **({} if done.account is None else {"ledger": dict(done.account)}),
     }
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sfumato.alphabet import Alphabet, Column, Label, spelled
-from sfumato.errors import At, InputError, binned, called_public, listed, option
+from sfumato.errors import At, InputError, binned, listed, option
 from sfumato.grouping import value_counts
 from sfumato.joint import Joint, Noise
 from sfumato.mechanism import load_counts
@@ -131,7 +131,7 @@ def _others(columns: Mapping[str, Column]) -> list[str]:
     taking = {name: column for name, column in columns.items() if column.other is not None}
     return [
         f"of {name} all other values{'' if None in column.labels else ', missing ones too,'} count as {column.other!r} "
-        f"({called_public(name)} if all labels may be told)" for name, column in taking.items()
+        "(unless all labels are public)" for name, column in taking.items()
     ]
 
 
