@@ -70,7 +70,8 @@ def plan(
         parts: list[Record] = [
             {"table": p.name, "values": p.values, "points": p.points, "rows": p.rows} for p in told.parts
         ]
-        document({"rows": told.n, "share": told.share, "parts": parts, "helps": helps, "notes": [spelled(n, shell=True) for n in made.notes]})
+        notes = [spelled(note, shell=True) for note in made.notes]
+        document({"rows": told.n, "share": told.share, "parts": parts, "helps": helps, "notes": notes})
         return
     story(f"What whoever estimates from {told.n:,} released rows will know, by {made.mechanism.method}:\n")
     rows = [[p.name, str(p.values), p.error, f"{p.rows:,.0f}"] for p in told.parts]
