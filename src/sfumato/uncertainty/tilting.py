@@ -17,6 +17,7 @@ import numpy.typing as npt
 from sfumato.alphabet import Floats, Ints
 from sfumato.uncertainty.sets import Pairs
 from sfumato.uncertainty.stated import quotient
+from sfumato.uncertainty.tilted import CLOSE, FURTHEST, LEAST, STEPS, Side, Tilt
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Real
@@ -161,36 +162,92 @@ def _gap_of_two(q: Floats, c: Floats) -> Floats:
     return np.asarray(np.log(rho * rho / (a * root * (1 + rho))))
 
 
+Sides = Callable[[Floats, Ints], tuple[Mean, Mean, Floats]]
+
+
 def worst_pairs(
     v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2: Floats, slack: float, close: float = SPLIT_CLOSE
 ) -> Pairs:
     """max (R₁·v₁)/(R₂·v₂) over two conditionals that share the slack, for many pairs at once.
 
-    The ratio is quasi-concave in the split, and the envelope theorem gives the slope of each side. The logarithm of
-    the quotient of slopes is nearly linear in the log-odds of the split, so a bracketed secant finds its zero.
+    Both multipliers by Newton's method; pairs where that does not settle (an end of the split, a greatest value without
+    mass) by a search over the split: the ratio is quasi-concave in it, so that wherever neither side is leant to is the
+    optimum.
     """
+    found, settled = _by_newton(v1, q1, ps1, v2, q2, ps2, slack, close)
+    if len(left := np.flatnonzero(~settled)):
+        slow = best_split(_sides(*(x[left] for x in (v1, q1, ps1, v2, q2, ps2)), slack), len(left), close=close)
+        for mine, theirs in zip(found.arrays, slow.arrays, strict=True):
+            mine[left] = theirs
+    return found
 
-    n, values, centre = len(ps1), np.concatenate([v1, -v2]), np.concatenate([q1, q2])  # both sides in one search
-    mass, near = np.concatenate([ps1, ps2]), np.full(2 * len(ps1), np.nan)
+
+def _by_newton(
+    v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2: Floats, slack: float, close: float
+) -> tuple[Pairs, npt.NDArray[np.bool_]]:
+    """Multipliers y of both sides with Σ P̂_s(√C_s − 1) = b and the same relative gain for the same share of it.
+
+    The gain d log|mean|/db is width·√A/(P̂_s B√B·|mean|) up to a constant; its slope in y and that of the slack spent
+    are those of A, B, C (`tilted.Tilt`).
+    """
+    n, mass, enough = len(ps1), np.concatenate([ps1, ps2]), max(CLOSE, close)
+    side = Side.of(np.concatenate([v1, -v2]), np.concatenate([q1, q2]))
+    middle = np.abs(side.top - side.width * side.mean)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        pull = side.width**2 * side.variance / (mass * middle**2)  # what each side takes of little slack
+        share = np.minimum(pull / (pull + np.roll(pull, n)), 1.0)
+        y = side.first((1 + slack * share / mass) ** 2 - 1)
+        usual = np.isfinite(y) & (side.width > 0) & (pull > 0) & (slack > 0)
+        live = np.flatnonzero(usual[:n] & usual[n:])
+        settled = np.zeros(n, dtype=np.bool_)
+        for _ in range(STEPS if len(live) else 0):
+            both, k = np.concatenate([live, live + n]), len(live)
+            step = _pair_step(side.tilt(y[both], both), side, both, mass[both], slack, k)
+            y[both] = np.clip(y[both] + np.clip(np.nan_to_num(step), -FURTHEST, FURTHEST), LEAST, None)
+            size = np.maximum(np.abs(step[:k]), np.abs(step[k:]))
+            done = size <= enough
+            settled[live[done]] = True
+            live = live[~done & (y[live] > LEAST) & (y[live + n] > LEAST)]
+            if not len(live):
+                break
+        y = np.where(usual, y, 0.0)
+        end = side.tilt(y, slice(None))
+        spent = (mass * end.excess / (np.sqrt(1 + end.excess) + 1)).reshape(2, n).sum(0)
+        settled &= np.abs(spent - slack) <= enough * slack
+    tau = side.top + side.width * end.x
+    value = side.top - side.width * end.drop
+    return Pairs(quotient(value[:n], -value[n:]), end.law[:n], end.law[n:], tau[:n], -tau[n:]), settled
+
+
+def _pair_step(t: Tilt, side: Side, at: Ints, mass: Floats, slack: float, k: int) -> Floats:
+    """One step in both multipliers: a system of two equations for each pair."""
+    width, root = side.width[at], np.sqrt(1 + t.excess)
+    value = side.top[at] - width * t.drop
+    spent, more = mass * t.excess / (root + 1), mass * t.grown / (2 * root)
+    lean = np.log(width * np.sqrt(t.A / t.B) / (t.B * mass * np.abs(value)))
+    turn = t.x * (0.25 * t.B / t.A + 0.75 * t.D / t.B) - width * t.grown / (t.B * t.B * value)
+    total = spent[:k] + spent[k:]
+    off, apart = np.log(total / slack), lean[:k] - lean[k:]
+    a, b, c, d = more[:k] / total, more[k:] / total, turn[:k], -turn[k:]
+    det = a * d - b * c
+    return np.concatenate([(b * apart - d * off) / det, (c * off - a * apart) / det])
+
+
+def _sides(v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2: Floats, slack: float) -> Sides:
+    """Both sides at any split of the slack, in one search, and the logarithm of the quotient of their gains."""
+    n, values, centre = len(ps1), np.concatenate([v1, -v2]), np.concatenate([q1, q2])
+    mass = np.concatenate([ps1, ps2])
 
     def sides(w: Floats, at: Ints) -> tuple[Mean, Mean, Floats]:
         k, both = len(at), np.concatenate([at, at + n])
-        share = 1 / (1 + np.exp(np.concatenate([-w, w])))
-        part, log = slack * share, 0.5 * np.log(share)
-        # The multiplier grows as the inverse root of the slack: `near` holds it with that taken out.
-        start = None if np.isnan(near[both]).any() else near[both] - log
-        found = greatest_mean(values[both], centre[both], spread_of(part, mass[both]), start)
-        told = (np.abs(np.concatenate([w, w])) < SPLIT_END) | (start is None)
-        near[both] = np.where(told, found.gap + log, near[both])
+        part = slack / (1 + np.exp(np.concatenate([-w, w])))
+        found = greatest_mean(values[both], centre[both], spread_of(part, mass[both]))
         with np.errstate(divide="ignore", invalid="ignore"):
             slope = np.log(found.slope * (1 + part / mass[both]) / mass[both] / np.abs(found.value))
             lean = np.nan_to_num(slope[:k] - slope[k:], nan=0.0, posinf=1e3, neginf=-1e3)
         return found.at(slice(k)), found.at(slice(k, None)), lean
 
-    return best_split(sides, n, close=close)
-
-
-Sides = Callable[[Floats, Ints], tuple[Mean, Mean, Floats]]
+    return sides
 
 
 def best_split(sides: Sides, count: int, extra: Iterable[float] = (), close: float = SPLIT_CLOSE) -> Pairs:
