@@ -29,7 +29,9 @@ from sfumato.certification.outward import dot_down, down, float_range, rows_rang
 from sfumato.certification.witness import Attained
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism, Rows
+from sfumato.uncertainty import tilted
 from sfumato.uncertainty.shifts import others
+from sfumato.uncertainty.tilted import FURTHEST, LEAST, STEPS
 
 if TYPE_CHECKING:
     from sfumato.alphabet import BigInts, Bools, Ints
@@ -42,6 +44,8 @@ PATIENCE = 3  # halvings before a piece that fails at its very middle ends the p
 REACH = (-34.0, 14.0)  # log of (μ − max r) / (max r − min r) looked at
 GRID, ZOOMS, NARROW = 25, 28, 1.5  # ridges are narrow and slanted: windows follow them before they narrow
 NUMBERS = 8_000_000  # held at once
+ENOUGH = 1e-7  # of a step of Newton's method for the multipliers
+NOTHING = 1e-9  # of the radius: room for laws other than P̂ at a P(s) below which none is taken to be there
 
 
 def shifts_over_ball(
@@ -247,24 +251,95 @@ _BINOMIAL = [[1], [1, 1], [1, 2, 1], [1, 3, 3, 1], [1, 4, 6, 4, 1]]
 
 
 def _not_negative(quartic: list[Fraction], left: float, right: float) -> bool:
-    """Whether all Bernstein coefficients on [left, right] are ≥ 0, which proves that the quartic is; exact."""
+    """Whether all Bernstein coefficients on [left, right] are ≥ 0, which proves that the quartic is; exact.
+
+    Everything is a float or a product of floats, so that all denominators are powers of two: times one of them, and
+    times 12 for the binomials, the coefficients are whole numbers.
+    """
     if math.isinf(right):
         if left <= 0:
             return all(c >= 0 for c in quartic)
         quartic, left, right = quartic[::-1], 0.0, float(np.nextafter(1 / left, np.inf))
-    start, width = Fraction(left), Fraction(right) - Fraction(left)
+    common = max(c.denominator for c in quartic)
+    whole = [c.numerator * (common // c.denominator) for c in quartic]
+    ends = left.as_integer_ratio(), right.as_integer_ratio()
+    unit = max(ends[0][1], ends[1][1])
+    start = ends[0][0] * (unit // ends[0][1])
+    width = ends[1][0] * (unit // ends[1][1]) - start
     moved = [
-        width**i * sum((_BINOMIAL[n][i] * quartic[n] * start ** (n - i) for n in range(i, 5)), Fraction(0))
+        width**i * sum(_BINOMIAL[n][i] * whole[n] * start ** (n - i) * unit ** (4 - n) for n in range(i, 5))
         for i in range(5)
     ]
-    return all(
-        sum((Fraction(_BINOMIAL[j][i], _BINOMIAL[4][i]) * moved[i] for i in range(j + 1)), Fraction(0)) >= 0
-        for j in range(5)
-    )
+    return all(sum(_BINOMIAL[j][i] * (12 // _BINOMIAL[4][i]) * moved[i] for i in range(j + 1)) >= 0 for j in range(5))
 
 
 def _multipliers(cases: Cases, case: Ints, point: Floats, b: float, z: float) -> tuple[Floats, Floats]:
-    """Good μ₁ and μ₂ at one θ or φ each, by ever finer grids of the logarithms of their distances; a suggestion.
+    """Good μ₁ and μ₂ at one θ or φ each: a suggestion, by Newton's method where that settles, else by grids."""
+    mu, m, settled = _by_newton(cases, case, point, b, z)
+    if len(left := np.flatnonzero(~settled)):
+        mu[left], m[left] = _by_grids(cases, case[left], point[left], b, z)
+    return mu, m
+
+
+def _by_newton(
+    cases: Cases, case: Ints, point: Floats, b: float, z: float
+) -> tuple[Floats, Floats, Bools]:
+    """The quartic is concave in (μ₁, μ₂), a square of a sum of roots less a line. Where both of its slopes vanish, with
+    A = Σ q√(μ − r), B = Σ q/√(μ − r) of laws q, masses P and shares π₁, π₂ of the two sides (`uncertainty.tilted`):
+
+        P₁²A₁B₁/π₁ + P₂²A₂B₂/π₂ = b,   B₁/B₂ = κP₂/P₁,   κ = θπ/√z(1−π) above, (1−π)/πφ below.
+    """
+    t, n = point, len(case)
+    pi = 1 / (t * t + z) if cases.above else z / (1 + t * t)
+    share = np.concatenate([pi, 1 - pi] if cases.above else [1 - pi, pi])
+    weights = [cases.first.p[case], cases.second.p[case]]
+    mass = np.concatenate([x.sum(1) for x in weights])
+    cells = max(x.shape[1] for x in weights)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        kappa = t * pi / (math.sqrt(z) * (1 - pi)) if cases.above else (1 - pi) / (pi * t)
+        kappa = np.log(kappa * mass[n:] / mass[:n])
+        high, low = cases.first.r[1][case], cases.second.r[0][case]
+        values = np.concatenate([_widened(high, cells), _widened(-low, cells)])
+        side = tilted.Side.of(values, np.concatenate([_widened(x, cells, 0.0) for x in weights]) / mass[:, None])
+        bend = mass * mass / share
+        room = b - bend[:n] - bend[n:]
+        # for x far from all depths B ≈ 1/√(width·x) and C − 1 ≈ variance/4x², so that the first equation gives both
+        lean = np.exp(-2 * kappa) * side.width[n:] / side.width[:n]  # x₁/x₂
+        spread = (bend[:n] * side.variance[:n] / lean**2 + bend[n:] * side.variance[n:]) / (4 * room)
+        y = 0.5 * np.log(np.concatenate([spread * lean**2, spread]))
+        usual = np.isfinite(y) & (side.width > 0) & (side.variance > 0)
+        usual &= np.tile(room > NOTHING * (b - 1), 2)
+        live, settled = np.flatnonzero(usual[:n] & usual[n:]), np.zeros(n, dtype=np.bool_)
+        y = np.where(usual, y, 0.0)
+        for _ in range(STEPS if len(live) else 0):
+            both, k = np.concatenate([live, live + n]), len(live)
+            found = side.tilt(y[both], both)
+            spent, turn = bend[both] * found.excess, -found.x * found.D / (2 * found.B)
+            total, height = spent[:k] + spent[k:], np.log(found.B) - 0.5 * np.log(side.width[both])
+            off, apart = np.log(total / room[live]), height[:k] - height[k:] - kappa[live]
+            slope = spent * found.steep / np.tile(total, 2)
+            det = -slope[:k] * turn[k:] - slope[k:] * turn[:k]
+            step = np.concatenate([slope[k:] * apart + turn[k:] * off, turn[:k] * off - slope[:k] * apart])
+            step /= np.tile(det, 2)
+            y[both] = np.clip(y[both] + np.clip(np.nan_to_num(step), -FURTHEST, FURTHEST), LEAST, -LEAST)
+            done = np.maximum(np.abs(step[:k]), np.abs(step[k:])) <= ENOUGH
+            settled[live[done]] = True
+            live = live[~done & (y[live] > LEAST) & (y[live + n] > LEAST)]
+            if not len(live):
+                break
+        tau = side.top + side.width * np.exp(y)
+    return tau[:n], -tau[n:], settled
+
+
+def _widened(values: Floats, cells: int, fill: float | None = None) -> Floats:
+    """As many columns as the wider side has; those beyond hold a value that is there already, or the one given."""
+    more = np.repeat(values[:, :1], cells - values.shape[1], 1) if fill is None else np.full(
+        (len(values), cells - values.shape[1]), fill)
+    return np.concatenate([values, more], 1)
+
+
+def _by_grids(cases: Cases, case: Ints, point: Floats, b: float, z: float) -> tuple[Floats, Floats]:
+    """The same by ever finer grids of the logarithms of their distances.
 
     The dual value is convex in (μ₁, μ₂): jointly convex with the multiplier of the ball, and that one is minimised out.
     """

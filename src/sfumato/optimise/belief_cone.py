@@ -9,8 +9,6 @@ from sfumato.optimise.cone import Cap, Coordinates, Cuts
 from sfumato.uncertainty import ChiSquareBall, UncertaintySet
 from sfumato.uncertainty.shifts import CLOSE, ROUGH, Search, Shifts, others, worst_shifts
 
-CUT = ("y", "normals", "excess")
-
 
 class BeliefCone:
     """P(y|s) ≤ E·P(y) for every secret and every P in the set; with `below` also P(y) ≤ E·P(y|s).
@@ -20,7 +18,6 @@ class BeliefCone:
     """
 
     MARGIN = 2e-6  # nats: less than a proof by intervals can be relied on to find
-    DOUBT = 1e-2  # of a unit row: by how much a rough search may miss the worst case
 
     def __init__(
         self, within: UncertaintySet, epsilon: float, reads: str = "both", *, below: bool = False,
@@ -49,13 +46,7 @@ class BeliefCone:
             return Cuts(y, self.fixed[k], excess[y, k])
         shape = (len(x), len(self.secrets), len(self.halves))
         y, s, half = (i.ravel() for i in np.indices(shape))
-        found = self._found(x, y, s, half, ROUGH)
-        if loose:
-            return found.above(-room)
-        far = found.greatest(len(x))[y] > self.DOUBT  # rows so far outside are mixed first and looked at closely later
-        near = np.flatnonzero(~far & (found.excess > -room - self.DOUBT))
-        close = self._found(x, y[near], s[near], half[near], CLOSE)
-        return Cuts(*(np.concatenate([getattr(found, k)[far], getattr(close, k)]) for k in CUT)).above(-room)
+        return self._found(x, y, s, half, ROUGH if loose else CLOSE).above(-room)
 
     def _found(self, x: Floats, y: Ints, s: Ints, half: Ints, search: Search) -> Cuts:
         """The cuts of the worst P that a search finds for each case."""

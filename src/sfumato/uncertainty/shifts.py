@@ -5,6 +5,10 @@ one law: P is in F iff h₁/π + h₂/(1−π) ≤ 1 + B with h₁ = Σ P̂(s,x)
 that reads X alone is the same for all s', which merge: for given P(x|¬s) the cheapest split among them is proportional
 to P̂ (Cauchy–Schwarz). With √h₁ = P̂_s + α and √h₂ = 1 − P̂_s + β that leaves α, β ≥ 0 with α + β ≤ √(1+B) − 1; u and w
 are then extreme means, and π is an end of an interval.
+
+The multipliers of both means and π are found together by Newton's method (`tilted.Tilt`). The ratio need not have one
+summit alone, so that a coarse grid of (α, β) is asked as well; where it knows better, or Newton's method does not
+settle, grids are narrowed until they do.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.uncertainty.chi_square import ChiSquareBall
+from sfumato.uncertainty.tilted import FURTHEST, LEAST, STEPS, Side, Tilt
 from sfumato.uncertainty.tilting import GAP_CLOSE, greatest_mean
 
 if TYPE_CHECKING:
@@ -23,6 +28,9 @@ if TYPE_CHECKING:
 
 FINE = np.linspace(-1.0, 1.0, 3)
 NUMBERS = 8_000_000  # held at once, whatever the table
+ASKED = 5  # shares on each side of the coarse grid
+KNOWS = 1e-9  # relative: by more the grid knows better
+HALFWAY = 0.5  # of the way of P(s) to 0 or 1, in one step
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +39,11 @@ class Search:
 
     nodes: int
     zooms: int
-    close: float  # of a step of Newton's method for a mean
+    close: float  # of a step of Newton's method
+    checks: bool = True  # whether a coarse grid is asked for another summit
 
-    def first(self) -> tuple[Floats, Floats]:
-        grid = np.sin(np.linspace(0, np.pi / 2, self.nodes)) ** 2
+    def first(self, nodes: int | None = None) -> tuple[Floats, Floats]:
+        grid = np.sin(np.linspace(0, np.pi / 2, nodes or self.nodes)) ** 2
         a, b = (x.ravel() for x in np.meshgrid(grid, grid, indexing="ij"))
         inside = a + b <= 1 + 1e-12
         return a[inside], b[inside]
@@ -42,7 +51,7 @@ class Search:
 
 EXACT = Search(17, 24, GAP_CLOSE)
 CLOSE = Search(9, 15, 1e-6)  # to about 1e-8 of a ratio: the objective is flat at its top
-ROUGH = Search(7, 6, 1e-3)  # any P it finds is in the ball: enough for a cut, and to see which cases matter
+ROUGH = Search(7, 6, 1e-3, checks=False)  # any P it finds is in the ball: enough for a cut
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,8 +99,92 @@ def _sides(ball: ChiSquareBall, rows: Floats, s: Ints, above: Bools, close: floa
 
 
 def _searched(sides: _Sides, ball: ChiSquareBall, search: Search) -> Shifts:
+    found, settled = _by_newton(sides, ball.radius, search.close)
+    if search.checks and settled.any():
+        a, b = (np.broadcast_to(x, (int(settled.sum()), len(x))) for x in search.first(ASKED))
+        known = sides.at(settled).ratio(ball.slack * a, ball.slack * b)[0].max(1)
+        settled[settled] = known <= found.ratio[settled] * (1 + KNOWS)
+    if len(left := np.flatnonzero(~settled)):
+        slow = _by_grids(sides.at(left), ball.slack, search)
+        for name in ("ratio", "given", "rest", "share"):
+            getattr(found, name)[left] = getattr(slow, name)
+    return found
+
+
+def _by_newton(sides: _Sides, radius: float, close: float) -> tuple[Shifts, Bools]:
+    """Multipliers y₁, y₂ and π at which nothing is gained by any of them, and where that was found.
+
+    M = π + (1−π)w/u is least (above) or greatest (below) on h₁/π + h₂/(1−π) = 1 + B, h = P̂²C. With σ = ±1, u' = σ·
+    width₁·C₁'/B₁² and w' = −σ·width₂·C₂'/B₂² both means ask for the same multiplier λ of that equation,
+    π(1−π)·w·width₁/(uB₁P̂_s)² = (1−π)²·width₂/(u(B₂(1−P̂_s))²), and π for σ(1 − w/u) = λ(h₁/π² − h₂/(1−π)²).
+    """
+    sign = np.where(sides.above, 1.0, -1.0)
+    P1, P2 = sides.mine.sum(1), sides.others.sum(1)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        one = Side.of(sign[:, None] * sides.own, sides.mine / P1[:, None])
+        two = Side.of(-sign[:, None] * sides.away, sides.others / P2[:, None])
+        P1, P2 = P1 / (P1 + P2), P2 / (P1 + P2)
+        u, w = (np.abs(x.top - x.width * x.mean) for x in (one, two))
+        far = np.stack([P2 * w / u * x.width * np.sqrt(x.variance) / m for x, m in ((one, u), (two, w))])
+        size = np.sqrt(radius / (far[0] ** 2 / P1 + far[1] ** 2 / P2 + (1 - w / u) ** 2 * P1 * P2))
+        y1, y2 = one.first((size * far[0] / P1) ** 2), two.first((size * far[1] / P2) ** 2)
+        pi = np.clip(P1 * (1 - sign * size * (1 - w / u) * P2), 0.05 * P1, 1 - 0.05 * P2)
+        usual = np.isfinite(y1 + y2 + pi) & (far > 0).all(0) & (radius > 0) & (P1 > 0) & (P2 > 0)
+        live, settled = np.flatnonzero(usual), np.zeros(len(P1), dtype=np.bool_)
+        for _ in range(STEPS if len(live) else 0):
+            t1, t2 = one.tilt(y1[live], live), two.tilt(y2[live], live)
+            step = _shift_step(t1, t2, one, two, live, sign[live], P1[live], P2[live], pi[live], radius)
+            fits = np.isfinite(step).all(1)
+            step = np.where(fits[:, None], step, 0.0)
+            step[:, :2] = np.clip(step[:, :2], -FURTHEST, FURTHEST)
+            step[:, 2] = np.clip(step[:, 2], -HALFWAY * pi[live], HALFWAY * (1 - pi[live]))
+            y1[live], y2[live] = np.maximum(y1[live] + step[:, 0], LEAST), np.maximum(y2[live] + step[:, 1], LEAST)
+            pi[live] += step[:, 2]
+            done = fits & (np.abs(step) <= [close, close, close * HALFWAY]).all(1)
+            settled[live[done]] = True
+            live = live[fits & ~done & (y1[live] > LEAST) & (y2[live] > LEAST)]
+            if not len(live):
+                break
+        y1, y2, pi = (np.where(settled, x, 0.5) for x in (y1, y2, pi))
+        t1, t2 = one.tilt(y1, slice(None)), two.tilt(y2, slice(None))
+        u, w = sign * (one.top - one.width * t1.drop), -sign * (two.top - two.width * t2.drop)
+        spent = (P1 - pi) ** 2 / (pi * (1 - pi)) + P1**2 * t1.excess / pi + P2**2 * t2.excess / (1 - pi)
+        settled &= np.abs(spent - radius) <= close * radius
+        mixed = pi + (1 - pi) * w / u
+    return Shifts(np.where(sides.above, 1 / mixed, mixed), t1.law, t2.law, pi), settled
+
+
+def _shift_step(
+    t1: Tilt, t2: Tilt, one: Side, two: Side, at: Ints, sign: Floats, P1: Floats, P2: Floats, pi: Floats, radius: float
+) -> Floats:
+    """One step in (y₁, y₂, π) for each case."""
+    rest = 1 - pi
+    u, w = sign * (one.top[at] - one.width[at] * t1.drop), -sign * (two.top[at] - two.width[at] * t2.drop)
+    u1, w2 = sign * one.width[at] * t1.grown / t1.B**2 / u, -sign * two.width[at] * t2.grown / t2.B**2 / w  # of logs
+    b1, b2, rho = t1.x * t1.D / t1.B, t2.x * t2.D / t2.B, w / u
+    lam = rest**2 * two.width[at] / (u * (t2.B * P2) ** 2)
+    h1, h2 = P1**2 * (1 + t1.excess), P2**2 * (1 + t2.excess)
+    g1, g2 = P1**2 * t1.grown, P2**2 * t2.grown
+    K = (P1 - pi) / (pi * rest) * (P1 / pi + P2 / rest) + P1**2 * t1.excess / pi**2 - P2**2 * t2.excess / rest**2
+    N = (P1 - pi) ** 2 / (pi * rest) + P1**2 * t1.excess / pi + P2**2 * t2.excess / rest
+    own = pi * w * one.width[at] / (u * (t1.B * P1) ** 2)
+    off = np.stack([np.log(N / radius), np.log(own * rest / (lam * u)), lam * K - sign * (1 - rho)], 1)
+    slopes = np.stack([
+        np.stack([g1 / (pi * N), g2 / (rest * N), -K / N], 1),
+        np.stack([b1 - u1, w2 - b2, 1 / pi + 1 / rest], 1),
+        np.stack([lam * (g1 / pi**2 - K * u1) - sign * rho * u1, lam * (K * b2 - g2 / rest**2) + sign * rho * w2,
+                  -2 * lam * (K / rest + h1 / pi**3 + h2 / rest**3)], 1),
+    ], 1)
+    good = np.flatnonzero(np.isfinite(slopes).all((1, 2)) & np.isfinite(off).all(1))
+    good = good[np.linalg.det(slopes[good]) != 0]
+    out = np.full(off.shape, np.nan)
+    out[good] = -np.linalg.solve(slopes[good], off[good][..., None])[..., 0]
+    return out
+
+
+def _by_grids(sides: _Sides, slack: float, search: Search) -> Shifts:
     a, b = search.first()
-    count, slack = len(sides.own), ball.slack
+    count = len(sides.own)
     centre_a, centre_b = np.zeros(count), np.zeros(count)
     reach = np.full(count, 1.7 / search.nodes)
     trial_a, trial_b = np.broadcast_to(a, (count, len(a))), np.broadcast_to(b, (count, len(b)))
@@ -123,6 +216,11 @@ class _Sides:
     above: Bools
     b: float
     close: float
+
+    def at(self, some: Ints | Bools) -> _Sides:
+        """The same of some cases."""
+        parts = (x[some] for x in (self.own, self.mine, self.away, self.others, self.above))
+        return _Sides(*parts, self.b, self.close)
 
     def ratio(self, alpha: Floats, beta: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         sign = np.where(self.above, 1.0, -1.0)[:, None, None]
