@@ -129,7 +129,11 @@ def _by_newton(sides: _Sides, radius: float, close: float) -> tuple[Shifts, Bool
         size = np.sqrt(radius / (far[0] ** 2 / P1 + far[1] ** 2 / P2 + (1 - w / u) ** 2 * P1 * P2))
         y1, y2 = one.first((size * far[0] / P1) ** 2), two.first((size * far[1] / P2) ** 2)
         pi = np.clip(P1 * (1 - sign * size * (1 - w / u) * P2), 0.05 * P1, 1 - 0.05 * P2)
-        usual = np.isfinite(y1 + y2 + pi) & (far > 0).all(0) & (radius > 0) & (P1 > 0) & (P2 > 0)
+        even = np.log((1 - pi) * two.width * u * P1**2 / (pi * one.width * w * P2**2))  # λ alike: y₁ − y₂
+        alone = np.log(u * P2**2 / ((1 - pi) ** 2 * two.width * size))  # λ ≈ 1/size, where π alone can move
+        y2 = np.where(two.flat, np.where(one.flat, alone, y1 - even), y2)
+        y1 = np.where(one.flat, y2 + even, y1)
+        usual = np.isfinite(y1 + y2 + pi) & (radius > 0) & (P1 > 0) & (P2 > 0)
         live, settled = np.flatnonzero(usual), np.zeros(len(P1), dtype=np.bool_)
         for _ in range(STEPS if len(live) else 0):
             t1, t2 = one.tilt(y1[live], live), two.tilt(y2[live], live)
@@ -145,11 +149,12 @@ def _by_newton(sides: _Sides, radius: float, close: float) -> tuple[Shifts, Bool
             live = live[fits & ~done & (y1[live] > LEAST) & (y2[live] > LEAST)]
             if not len(live):
                 break
-        y1, y2, pi = (np.where(settled, x, 0.5) for x in (y1, y2, pi))
+        y1, y2, pi = (np.where(settled, x, y) for x, y in ((y1, 0.0), (y2, 0.0), (pi, P1)))
         t1, t2 = one.tilt(y1, slice(None)), two.tilt(y2, slice(None))
         u, w = sign * (one.top - one.width * t1.drop), -sign * (two.top - two.width * t2.drop)
         spent = (P1 - pi) ** 2 / (pi * (1 - pi)) + P1**2 * t1.excess / pi + P2**2 * t2.excess / (1 - pi)
-        settled &= np.abs(spent - radius) <= close * radius
+        constant = one.flat & two.flat & (u == w) & (u > 0)  # the same whatever P is
+        settled = (settled & (np.abs(spent - radius) <= close * radius)) | constant
         mixed = pi + (1 - pi) * w / u
     return Shifts(np.where(sides.above, 1 / mixed, mixed), t1.law, t2.law, pi), settled
 

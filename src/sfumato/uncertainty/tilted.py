@@ -69,9 +69,15 @@ class Side:
         top = v.max(1)
         depth = top[:, None] - v
         width = depth.max(1)
-        depth = depth / np.where(width > 0, width, 1.0)[:, None]
+        width = np.where(width > 0, width, 1.0)  # a constant spends nothing, whatever its multiplier
+        depth = depth / width[:, None]
         mean = np.einsum("iu,iu->i", q, depth)
         return cls(top, width, depth, q, mean, np.einsum("iu,iu->i", q, (depth - mean[:, None]) ** 2))
+
+    @property
+    def flat(self) -> Bools:
+        """Those that are constant wherever there is mass."""
+        return np.asarray(self.variance <= 0)
 
     def first(self, excess: Floats) -> Floats:
         """log x from C − 1 ≈ variance/4(x + mean)², which is exact for little slack."""

@@ -192,13 +192,15 @@ def _by_newton(
     """
     n, mass, enough = len(ps1), np.concatenate([ps1, ps2]), max(CLOSE, close)
     side = Side.of(np.concatenate([v1, -v2]), np.concatenate([q1, q2]))
-    middle = np.abs(side.top - side.width * side.mean)
+    worth = mass * np.abs(side.top - side.width * side.mean) / side.width
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        pull = side.width**2 * side.variance / (mass * middle**2)  # what each side takes of little slack
+        pull = mass * side.variance / worth**2  # what each side takes of little slack
         share = np.minimum(pull / (pull + np.roll(pull, n)), 1.0)
         y = side.first((1 + slack * share / mass) ** 2 - 1)
-        usual = np.isfinite(y) & (side.width > 0) & (pull > 0) & (slack > 0)
-        live = np.flatnonzero(usual[:n] & usual[n:])
+        other = np.roll(y, n) + np.log(worth / np.roll(worth, n))  # where a constant has as much to gain
+        y, flat = np.where(side.flat, other, y), side.flat[:n] & side.flat[n:]
+        usual = np.isfinite(y) & (slack > 0)
+        live = np.flatnonzero(usual[:n] & usual[n:] & ~flat)
         settled = np.zeros(n, dtype=np.bool_)
         for _ in range(STEPS if len(live) else 0):
             both, k = np.concatenate([live, live + n]), len(live)
@@ -210,10 +212,10 @@ def _by_newton(
             live = live[~done & (y[live] > LEAST) & (y[live + n] > LEAST)]
             if not len(live):
                 break
-        y = np.where(usual, y, 0.0)
+        y = np.where(np.tile(flat, 2), LEAST, np.where(usual, y, 0.0))
         end = side.tilt(y, slice(None))
         spent = (mass * end.excess / (np.sqrt(1 + end.excess) + 1)).reshape(2, n).sum(0)
-        settled &= np.abs(spent - slack) <= enough * slack
+        settled = (settled & (np.abs(spent - slack) <= enough * slack)) | (flat & (worth > 0).reshape(2, n).all(0))
     tau = side.top + side.width * end.x
     value = side.top - side.width * end.drop
     return Pairs(quotient(value[:n], -value[n:]), end.law[:n], end.law[n:], tau[:n], -tau[n:]), settled
