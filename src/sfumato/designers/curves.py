@@ -25,6 +25,11 @@ FIRST, NEXT = 0.5, 0.22  # of the time of a design alone: for the first of a cur
 Known = TypeVar("Known")
 
 
+def curve_seconds(points: int, seconds: float) -> float:
+    """Of work for a whole curve, where a design alone takes so many."""
+    return (FIRST + NEXT * points) * seconds
+
+
 def along(
     tasks: Sequence[Task], one: Callable[[Task, Budget, Known | None], tuple[Draft, Known | None]], seconds: float
 ) -> Iterator[Draft]:
@@ -33,7 +38,7 @@ def along(
     `seconds` are those of a design alone. What a point leaves of its time is for those after it.
     """
     rest = NEXT * len(tasks)
-    whole, known, second = Budget.of_work((FIRST + rest) * seconds), None, None
+    whole, known, second = Budget.of_work(curve_seconds(len(tasks), seconds)), None, None
     for i, task in enumerate(tasks):
         draft, known = one(task, whole.part(FIRST / (FIRST + rest) if i == 0 else 1 / (len(tasks) - i + 1)), known)
         second = known if i == 1 else second

@@ -11,16 +11,17 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.designers.base import LARGEST, Draft, Task
 from sfumato.designers.closed_forms import grr, srr
-from sfumato.designers.curves import along
+from sfumato.designers.curves import along, curve_seconds
 from sfumato.designers.ir import ir
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Law, Layout, Mechanism, Table
+from sfumato.optimise.along import informative_along
 from sfumato.optimise.bound import bound
 from sfumato.optimise.budget import FREE, Budget, Progress
 from sfumato.optimise.carrying import Carried
 from sfumato.optimise.cone import Coordinates
-from sfumato.optimise.informative import GAP, LISTED, listable, most_informative, widest
+from sfumato.optimise.informative import GAP, LISTED, InformativeRows, listable, most_informative, widest
 from sfumato.optimise.product.layout import Arrangement
 from sfumato.optimise.product.profiles import capped
 from sfumato.optimise.product.two_level import Profile
@@ -37,6 +38,7 @@ BOUND = 0.9  # of what the search leaves, the proof having its own
 ALONG = 0.85  # of the time of a design that begins with another one's rows, for its search
 AFTER = 0.2  # of the time of its search, for its bound
 ALONG_GAP = 5e-4  # relative, at which neither its value nor its bound is worked on: a curve shows no more
+PROOF = 0.05  # of the time of a design alone, for the bound of a point of a curve that cuts from outside did not meet
 CARRIED = "carried"  # among the details of a draft, for the next ε
 
 
@@ -103,16 +105,36 @@ def ballopt(
 
 
 def ballopt_along(tasks: Sequence[Task], *, gap: float = ALONG_GAP, working: float | None = None) -> Iterator[Draft]:
-    """The same design at increasing ε, each begun with the rows and the worst cases of the one before; the first once
-    more in the end, with those of the second: it began with nothing, and at a small ε that is hardest."""
+    """The same design at increasing ε, all in one search where the set allows it, else each begun with the rows and the
+    worst cases of the one before; then the first once more in the end, with those of the second: it began with nothing,
+    and at a small ε that is hardest."""
     for task in tasks:
         _checked(task, "ballopt")
+    usual = usual_seconds(tasks[0]) if working is None else working
+    found = None
+    if len(tasks) > 1 and tasks[0].epsilon > 0 and listable(tasks[0].within, tasks[0].reads, FREE):
+        starts = [_rows(task, [x.law for x in _closed(task)]) for task in tasks]
+        found = informative_along(
+            tasks[0].within, [x.epsilon for x in tasks], Budget.of_work(curve_seconds(len(tasks), usual)),
+            reads=tasks[0].reads, starts=starts, gap=gap,
+        ) if tasks[0].at_most is None else None
+    if found is not None:
+        return (_completed(x, "ballopt", y, gap, Budget.of_work(PROOF * usual)) for x, y in zip(tasks, found, strict=True))
 
     def one(task: Task, budget: Budget, known: Carried | None) -> tuple[Draft, Carried | None]:
         draft = _drafted(task, "ballopt", task.within, gap, budget, None, False, carried=known, handed=True)
         return draft, draft.details.pop(CARRIED, None)
 
-    return along(tasks, one, usual_seconds(tasks[0]) if working is None else working)
+    return along(tasks, one, usual)
+
+
+def _completed(task: Task, method: str, found: InformativeRows, gap: float, budget: Budget) -> Draft:
+    """Rows of a curve, or a closed form that keeps more, and the least of the bounds."""
+    law, value, notes = _with_closed(task, _closed(task), Table(found.rows, task.rows), found.value, found.notes)
+    close = found.bound - value <= gap * value
+    limit = bound(task.joint.p, task.within, task.epsilon, value=value, gap=gap, budget=budget.part(0.0 if close else 1.0))
+    return Draft(law, method, min(limit.value, found.bound, task.ceiling), tuple(notes),
+                 {"stages": found.stages, "outside": found.bound, "bounds": limit.routes})
 
 
 def polyopt(
@@ -163,11 +185,7 @@ def _drafted(
         )
     if inner is not task.within:
         closed = closed[-1:]  # grr compares any two inputs, so it is in every family; the others may be outside
-    for other in closed if task.at_most is None else []:
-        kept = other.value(task)
-        if kept > value * (1.0 + BETTER):
-            law, value = other.law, kept
-            notes = [*notes, f"{other.method} keeps more than what was found in the time: it is taken"]
+    law, value, notes = _with_closed(task, closed if task.at_most is None else [], law, value, notes)
     if search.over:
         notes = [*notes, "stopped at the time limit: the best design so far"]
     took = budget.clock() - started
@@ -181,6 +199,18 @@ def _drafted(
     if details.get(CARRIED) is not None:
         details[CARRIED] = replace(details[CARRIED], gap=least / max(value, 1e-300) - 1.0)
     return Draft(law, method, least, tuple(notes), details)
+
+
+def _with_closed(
+    task: Task, closed: Sequence[Draft], law: Law, value: float, notes: list[str]
+) -> tuple[Law, float, list[str]]:
+    """A closed form, where it keeps more."""
+    for other in closed:
+        kept = other.value(task)
+        if kept > value * (1.0 + BETTER):
+            law, value = other.law, kept
+            notes = [*notes, f"{other.method} keeps more than what was found in the time: it is taken"]
+    return law, value, notes
 
 
 def _wide(

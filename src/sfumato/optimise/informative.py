@@ -16,7 +16,7 @@ import numpy as np
 
 from sfumato.joint import Joint
 from sfumato.optimise.anywhere import FreeRows
-from sfumato.optimise.arrays import Floats, canonical, xlogx
+from sfumato.optimise.arrays import Floats, Ints, canonical, xlogx
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.carrying import Carried
 from sfumato.optimise.cone import MARGIN, Coordinates, RatioCone, repaired, settled
@@ -102,6 +102,12 @@ class Chain:
         return int((self.within.joint.p > 0).sum()) >= MANY * len(self.seen) ** 2
 
     @property
+    def polyhedral(self) -> bool:
+        """Whether private rows are those of finitely many inequalities over few numbers."""
+        few = len(self.coordinates.p) == self.within.joint.p.size <= NUMBERS
+        return hasattr(self.within, "inequalities") and few and not self.given
+
+    @property
     def merges(self) -> bool:
         """Whether the search begins with a coarser table."""
         cells = int((self.within.joint.p > 0).sum())
@@ -122,32 +128,36 @@ class Chain:
     def run(self, starts: Sequence[Floats], others: Sequence[Floats] = ()) -> InformativeRows:
         """Every stage while there is time; interrupting ends with the best so far."""
         self._stages(starts, others)
-        return self._finished()
+        return self.finished()
 
     def _stages(self, starts: Sequence[Floats] = (), others: Sequence[Floats] = ()) -> None:
         try:
             if self.carried is not None and self._met():
                 return
             for start in starts if self.carried is None else ():
-                self._try("starts", partial(self._pool, start))
+                self.attempt("starts", partial(self.pool, start))
             for rows in others:
-                self._try("others", partial(self._pool, rows, steep=True))
+                self.attempt("others", partial(self.pool, rows, steep=True))
+            if self.polyhedral:
+                self.attempt("outside", self._rays)  # all extreme rows, where they are few: nothing else is missing
+                if not self._apart:
+                    return
             if self.merges and self.carried is None:
-                self._try("coarser", self._coarser)
+                self.attempt("coarser", self._coarser)
             elif self.cheap and self.carried is None:
-                self._try("first moves", partial(self._moves, MOVED))
+                self.attempt("first moves", partial(self._moves, MOVED))
             if self.shared:
-                self._try("product", self._products)
+                self.attempt("product", self._products)
             if not self.given:
                 if self.values and self.carried is None:
                     share = FEW if self.few else PRICES
-                    self._try("prices", lambda: improve(self.master, [self._priced], self.budget.part(share)))
+                    self.attempt("prices", lambda: improve(self.master, [self._priced], self.budget.part(share)))
                 if self.at_most is not None:
-                    self._try("spikes", self._spikes)
-                if self.bounding and self.carried is None:
-                    self._try("outside", self._outside)
+                    self.attempt("spikes", self._spikes)
+                if self.bounding and self.carried is None and not self.polyhedral:
+                    self.attempt("outside", self.outside)
                 if not self.quick and self._apart:
-                    self._try("moves", self._moves)
+                    self.attempt("moves", self._moves)
         except KeyboardInterrupt:
             self.notes.append("interrupted: the best design so far")
 
@@ -159,12 +169,12 @@ class Chain:
     def _met(self) -> bool:
         """Whether what comes from another ε suffices: its rows, and its worst cases from outside."""
         assert self.carried is not None
-        self._try("carried", lambda: self.master.add(self.carried.rows_for(self.cone)))  # type: ignore[union-attr]
+        self.attempt("carried", lambda: self.master.add(self.carried.rows_for(self.cone)))  # type: ignore[union-attr]
         if self.carried.gap < WORTH:
-            self._try("outside", self._outside)
+            self.attempt("outside", self.outside)
         return not self._apart
 
-    def _try(self, name: str, stage: Callable[[], object]) -> None:
+    def attempt(self, name: str, stage: Callable[[], object]) -> None:
         try:
             stage()
         except (TooManyRays, Degenerate):
@@ -174,7 +184,7 @@ class Chain:
         self.stages[name] = self.master.solve()
         self.budget.tell(name, self.master.value)
 
-    def _pool(self, rows: Floats, steep: bool = False) -> None:
+    def pool(self, rows: Floats, steep: bool = False) -> None:
         """Rows over all cells, private already or made as steep as may be; on small tables that costs nothing."""
         x = self.coordinates.taken(rows)
         x = x[x @ self.coordinates.p > 0]
@@ -226,18 +236,20 @@ class Chain:
         self.values[profile] = float(_weights(theta, x, steep) @ (xlogx(steep) @ self.coordinates.p))
         self.master.add(steep)
 
-    def _outside(self) -> None:
+    def _rays(self) -> None:
+        """Every extreme row of a polyhedral cone."""
+        facets = self.within.inequalities(self.cone.rise + 1.0)
+        if self.cone.cap is not None:
+            facets = np.concatenate([facets, self.cone.cap.inequalities(len(self.coordinates.p))])
+        found = extreme_rays(
+            facets, dimension=len(self.coordinates.p), limit=QUICK_RAYS, budget=self.budget.part(OUTSIDE)
+        )
+        self.master.add(repaired(self.cone, found.vectors))
+        self.bound = self.master.solve()  # of the cone: nothing is missing
+
+    def outside(self) -> None:
         """Rows of few numbers: cuts from outside, which also bound every private mechanism."""
-        if hasattr(self.within, "inequalities"):  # a polyhedral cone: all its extreme rows, where they are few
-            if len(self.coordinates.p) == self.within.joint.p.size <= NUMBERS:
-                facets = self.within.inequalities(self.cone.rise + 1.0)
-                if self.cone.cap is not None:
-                    facets = np.concatenate([facets, self.cone.cap.inequalities(len(self.coordinates.p))])
-                found = extreme_rays(
-                    facets, dimension=len(self.coordinates.p), limit=QUICK_RAYS, budget=self.budget.part(OUTSIDE)
-                )
-                self.master.add(repaired(self.cone, found.vectors))
-                self.bound = self.master.solve()  # of the cone: nothing is missing
+        if hasattr(self.within, "inequalities"):
             return
         cap = None if self.at_most is None else self.at_most + MARGIN
         outer = RatioCone(self.within, self.epsilon + MARGIN, self.reads, cap)
@@ -257,7 +269,7 @@ class Chain:
         )
         below._stages()
         self.notes += below.notes
-        self._pool(groups.spread(below.coordinates.full(below.master.used()[0])))
+        self.pool(groups.spread(below.coordinates.full(below.master.used()[0])))
 
     def _moves(self, share: float = 1.0) -> None:
         moves: list[Move] = [self.tangents]
@@ -308,7 +320,7 @@ class Chain:
             found.append(self.priced[profile].rows(prices.reshape(p.shape), budget))
         return self.coordinates.unit(self.coordinates.taken(np.concatenate(found)))
 
-    def _finished(self) -> InformativeRows:
+    def finished(self) -> InformativeRows:
         """The rows in use and those nearly in use, private to the last pair, mixed once more."""
         x, theta = mixed_again(self.last, self.master).used()
         rows = self.coordinates.full(theta[:, None] * x)
@@ -337,28 +349,47 @@ def most_informative(
 
     The table is put into an order of its own first, so that the answer does not depend on the order of its labels.
     """
-    joint = within.joint
-    (S, U), (s, u) = joint.shape, canonical(joint.p)
-    if hasattr(within, "around"):
-        within = within.around(Joint.from_probabilities(joint.p[s][:, u], n=joint.n))
-    else:
-        s, u = np.arange(S), np.arange(U)
-
-    def ordered(x: Floats, s: Any, u: Any) -> Floats:
-        return np.asarray(x.reshape(-1, S, U)[:, s][:, :, u].reshape(len(x), -1) if reads == "both" else x[:, u])
-
-    first = [ordered(x, s, u) for x in starts]
+    own = Ordered.of(within, reads)
+    within, first = own.within, [own.there(x) for x in starts]
     first = [x[np.lexsort(x.round(12).T)] for x in first]
     seen = within.joint.p_secret > 0
-    if reads == "both" and 1 < seen.sum() < S and hasattr(within, "around") and carried is None:
+    if reads == "both" and 1 < seen.sum() < len(seen) and hasattr(within, "around") and carried is None:
         first.append(_without_empty(within, seen, epsilon, budget.part(SEEN), first, profile, at_most))
     chain = Chain(
         within, epsilon, reads, budget, gap=gap, profile=profile, quick=quick, at_most=at_most, carried=carried
     )
-    found = chain.run(first, [ordered(x, s, u) for x in others])
-    rows = found.rows if reads == "both" else found.rows[:, :U]
-    found.rows = ordered(rows, np.argsort(s), np.argsort(u))
-    return found
+    return own.back(chain.run(first, [own.there(x) for x in others]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ordered:
+    """A table in an order of its own, and rows on the way there and back."""
+
+    within: Any
+    reads: str
+    s: Ints
+    u: Ints
+
+    @classmethod
+    def of(cls, within: Any, reads: str) -> Ordered:
+        joint = within.joint
+        if not hasattr(within, "around"):
+            return cls(within, reads, np.arange(joint.shape[0]), np.arange(joint.shape[1]))
+        s, u = canonical(joint.p)
+        return cls(within.around(Joint.from_probabilities(joint.p[s][:, u], n=joint.n)), reads, s, u)
+
+    def there(self, rows: Floats) -> Floats:
+        return self._moved(rows, self.s, self.u)
+
+    def back(self, found: InformativeRows) -> InformativeRows:
+        rows = found.rows if self.reads == "both" else found.rows[:, : len(self.u)]
+        found.rows = self._moved(rows, np.argsort(self.s), np.argsort(self.u))
+        return found
+
+    def _moved(self, x: Floats, s: Ints, u: Ints) -> Floats:
+        if self.reads != "both":
+            return np.asarray(x[:, u])
+        return np.asarray(x.reshape(-1, len(s), len(u))[:, s][:, :, u].reshape(len(x), -1))
 
 
 def _without_empty(

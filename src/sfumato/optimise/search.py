@@ -63,7 +63,7 @@ class Tangents:
     def __call__(self, rows: Floats, budget: Budget) -> Floats:
         most = SHARE * budget.left / self.pace if self.pace else FIRST
         some = rows if len(rows) <= most else rows[self.rng.permutation(len(rows))[: max(4, int(most))]]
-        bases, floors = _bases(some, self.cone.coordinates.p, self.turn, self.rng)
+        bases, floors = bases_of(some, self.cone.coordinates.p, self.turn, self.rng)
         self.turn += 1
         started = budget.clock()
 
@@ -125,9 +125,11 @@ def complements(cone: Cone, rows: Floats) -> Floats:
     return repaired(cone, rest + 1e-12, loose=True)
 
 
-def _bases(rows: Floats, p: Floats, turn: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def bases_of(
+    rows: Floats, p: Floats, turn: int, rng: np.random.Generator, fewest: int = FEWEST
+) -> tuple[Floats, Floats]:
     """Rows to move from: those at hand, and half as many that are perturbed or of no origin; and their floors."""
-    count = max(int(STRANGERS * len(rows)), (FEWEST if turn else FIRST) - len(rows)) + 1
+    count = max(int(STRANGERS * len(rows)), (fewest if turn else FIRST) - len(rows)) + 1
     some = np.where(rng.random((count, 1)) < 0.5, 1.0, rows[rng.integers(len(rows), size=count)])
     some = some * np.exp(rng.normal(0.0, rng.choice(STEPS, size=(count, 1)), some.shape))
     floors = np.append(np.full(len(rows), FLOORS[turn % len(FLOORS)]), rng.choice(FLOORS, size=count))

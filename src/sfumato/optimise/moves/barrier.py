@@ -76,14 +76,14 @@ class State:
 class Barrier:
     """The barrier of given rows, each with its own pairs of secrets."""
 
-    def __init__(self, mover: BallMover, s1: Ints, s2: Ints) -> None:
-        self.e, self.s1, self.s2 = mover, s1, s2  # pairs [y, k]
+    def __init__(self, mover: BallMover, s1: Ints, s2: Ints, E: Floats) -> None:
+        self.e, self.s1, self.s2, self.E = mover, s1, s2, E  # pairs [y, k]; e^ε of each row [y, 1]
         self.at1, self.at2 = mover.cells[s1], mover.cells[s2]  # [y, k, u] → coordinate
         self.p1, self.p2 = mover.mass[s1], mover.mass[s2]  # 0 beyond a secret's cells
         self.share = mover.share[s1], mover.share[s2]
 
     def where(self, rows: Bools) -> Barrier:
-        return Barrier(self.e, self.s1[rows], self.s2[rows])
+        return Barrier(self.e, self.s1[rows], self.s2[rows], self.E[rows])
 
     def lengths(self, x: State) -> tuple[Floats, Floats, Floats, Floats]:
         """μ − v₁ and v₂ − m [y, k, u], 1 beyond a secret's cells, and L₁, L₂."""
@@ -93,20 +93,20 @@ class Barrier:
         with np.errstate(invalid="ignore"):
             return a, d, (self.p1 * a**self.e.kappa).sum(2), (self.p2 * d**self.e.kappa).sum(2)
 
-    def slack(self, x: State) -> tuple[Floats, Bools]:
+    def slack(self, x: State, lengths: tuple[Floats, Floats, Floats, Floats] | None = None) -> tuple[Floats, Bools]:
         """Φ − μ + E·m of every constraint [y, j]; and whether a row is strictly inside."""
-        a, d, l1, l2 = self.lengths(x)
+        a, d, l1, l2 = self.lengths(x) if lengths is None else lengths
         fine = np.asarray((a > 0).all((1, 2)) & (d > 0).all((1, 2)) & (x.v > 0).all(1))
         if self.e.roofs is not None and x.z.size:
             fine &= self.e.roofs.inside(x.v, x.z)
         with np.errstate(invalid="ignore", divide="ignore"):
-            s = self.e.phi(l1, l2, self.share)[0] - np.tile(x.mu - self.e.E * x.m, self.e.kinds)
+            s = self.e.phi(l1, l2, self.share, self.E)[0] - np.tile(x.mu - self.E * x.m, self.e.kinds)
         s = np.where(fine[:, None], s, -1.0)
         return s, np.asarray(fine & (s > 0).all(1))
 
     def value(self, x: State, costs: Floats, heat: Floats) -> Floats:
-        s, inside = self.slack(x)
-        a, d, _, _ = self.lengths(x)
+        a, d, *_ = lengths = self.lengths(x)
+        s, inside = self.slack(x, lengths)
         spend(25, a.size + d.size)
         logs = np.log(np.where(inside[:, None], s, 1.0)).sum(1)
         logs += DOMAIN * np.log(np.where(inside[:, None, None], a * d, 1.0)).sum((1, 2))
@@ -125,8 +125,8 @@ class Barrier:
         spend(WEIGHT, x.v.size * (n + 4 * K))
         a, d, l1, l2 = self.lengths(x)
         kappa = self.e.kappa
-        phi, slopes, curves = self.e.phi(l1, l2, self.share)
-        s = (phi - np.tile(x.mu - self.e.E * x.m, self.e.kinds)).reshape(len(phi), self.e.kinds, K)
+        phi, slopes, curves = self.e.phi(l1, l2, self.share, self.E)
+        s = (phi - np.tile(x.mu - self.E * x.m, self.e.kinds)).reshape(len(phi), self.e.kinds, K)
         f1, f2, f11, f12, f22 = (f.reshape(s.shape) for f in (*slopes, *curves))
         r1, r2 = kappa * self.p1 * a ** (kappa - 1), kappa * self.p2 * d ** (kappa - 1)
         c1, c2 = np.where(self.p1 > 0, DOMAIN / a, 0.0), np.where(self.p2 > 0, DOMAIN / d, 0.0)
@@ -134,7 +134,7 @@ class Barrier:
         t1, t2 = w1 * (1 - kappa) * r1 / a + c1 / a, w2 * (1 - kappa) * r2 / d + c2 / d
         R1, R2 = r1.sum(2), r2.sum(2)
         # the form in (α₁, α₂, μ, m), α₁ = R₁μ − r₁·v, α₂ = r₂·v − R₂m
-        g = np.stack([f1, f2, -np.ones_like(f1), np.full_like(f1, self.e.E)], -1)
+        g = np.stack([f1, f2, -np.ones_like(f1), np.broadcast_to(self.E[:, :, None], f1.shape)], -1)
         form = np.einsum("yqka,yqkb,yqk->ykab", g, g, 1 / s**2)
         for (i, j), f in zip(((0, 0), (0, 1), (1, 0), (1, 1)), (f11, f12, f12, f22), strict=True):
             form[..., i, j] -= (f / s).sum(1)
@@ -198,7 +198,7 @@ class BallMover:
 
     def __init__(self, cone: RatioCone) -> None:
         within: Any = cone.within
-        self.cone, self.E, self.p = cone, cone.E, cone.coordinates.p
+        self.cone, self.p = cone, cone.coordinates.p
         alpha = within.alpha if isinstance(within, RenyiBall) else 2.0
         self.kappa = (alpha - 1) / alpha
         self.kinds = 1 if self.kappa > 0 else 2
@@ -226,10 +226,10 @@ class BallMover:
         self.cells, self.mass = np.maximum(names, 0), np.where(names >= 0, mass, 0.0)
 
     def phi(
-        self, l1: Floats, l2: Floats, share: tuple[Floats, Floats]
+        self, l1: Floats, l2: Floats, share: tuple[Floats, Floats], E: Floats
     ) -> tuple[Floats, tuple[Floats, ...], tuple[Floats, ...]]:
         """Φ [y, j], its slopes and its curvatures. κ > 0: by Hölder; κ = −1: linear in β, so at both of its ends."""
-        kappa, E = self.kappa, self.E
+        kappa = self.kappa
         total = share[0] + share[1] + kappa * self.budget
         if kappa > 0:
             q, e = 1 / (1 + kappa), (1 + kappa) / kappa
@@ -271,22 +271,23 @@ class BallMover:
 
     def _moved(self, slopes: Slopes, starts: Floats, at: Ints, budget: Budget) -> Floats:
         S = len(self.cone.secrets)
-        v, costs = repaired(self.cone, starts, loose=True), slopes(starts, at)
+        v, costs, E = repaired(self.cone, starts, loose=True), slopes(starts, at), np.full((len(at), 1), self.cone.E)
         first, second = np.nonzero(~np.eye(S, dtype=bool))
         if len(first) <= self._count:
             pairs = np.broadcast_to(first, (len(v), len(first))), np.broadcast_to(second, (len(v), len(first)))
-            return self._solved(Barrier(self, *pairs), v, costs, slopes, at, budget)
+            return self.solved(Barrier(self, *pairs, E), v, costs, slopes, at, budget)
         score = np.full((len(v), S, S), -np.inf)
         for _ in range(ROUNDS):
             np.maximum(score, self.cone.screened(v), out=score)
             score[:, np.arange(S), np.arange(S)] = -np.inf
             best = np.argpartition(-score.reshape(len(v), -1), self._count, axis=1)[:, : self._count]
-            v = self._solved(Barrier(self, best // S, best % S), repaired(self.cone, v), costs, slopes, at, budget)
+            v = repaired(self.cone, v)
+            v = self.solved(Barrier(self, best // S, best % S, E), v, costs, slopes, at, budget)
             if budget.over or not self.cone.cuts(v, loose=True, room=-SETTLED).excess.size:
                 break
         return v
 
-    def _solved(
+    def solved(
         self, barrier: Barrier, v: Floats, costs: Floats, slopes: Slopes, at: Ints, budget: Budget
     ) -> Floats:
         """Newton's method from inside; once the row is nearly there its tangent is taken anew, which cannot lose."""

@@ -1,0 +1,113 @@
+"""A curve over ε as one search: a turn of moves makes rows for all levels at once, and each begins from its
+neighbours' rows too.
+
+Worst cases are those of rows, whatever ε is, and Newton's method on the barrier takes its ratio row by row
+(`moves.barrier.Barrier.E`). On tables of ordinary size it is the calls that cost time, not the numbers in them, so
+that twelve levels cost about as much as two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from sfumato.optimise.arrays import Floats, Ints
+from sfumato.optimise.budget import Budget
+from sfumato.optimise.cone import MIXINGS, SPARE, RatioCone
+from sfumato.optimise.moves.barrier import BallMover, Barrier, smooth
+from sfumato.optimise.search import GAIN, Master, bases_of
+
+ROWS = 60  # that one level begins a turn from, at least
+LISTED = 12  # ordered pairs of secrets up to which rows are moved under all of them
+CALM = 2  # turns without gain after which a level is left alone
+Aim = TypeVar("Aim", bound=Master)
+
+
+@dataclass(eq=False)
+class Level(Generic[Aim]):
+    """The promise at one ε, and the best mixture of its rows so far."""
+
+    cone: RatioCone
+    master: Aim
+    calm: int = 0
+    rows: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # from which its moves begin, and its neighbours'
+
+
+def joinable(cone: RatioCone) -> bool:
+    """Whether levels of this set can be searched together: balls whose boundary is smooth, few secrets, no cap."""
+    count = len(cone.secrets)
+    return smooth(cone) and count * (count - 1) <= LISTED and cone.cap is None
+
+
+class Together(Generic[Aim]):
+    """Turns of moves for several levels of the same table and set, in increasing order of ε."""
+
+    def __init__(self, levels: Sequence[Level[Aim]], seed: int = 0) -> None:
+        self.levels, self.mover = list(levels), BallMover(levels[0].cone)
+        self.rng, self.turn = np.random.default_rng(seed), 0
+        self.pairs = np.nonzero(~np.eye(len(levels[0].cone.secrets), dtype=bool))
+
+    def run(self, budget: Budget, *, calm: int = CALM, gain: float = GAIN) -> None:
+        """Turns until no level gains, or with the time."""
+        for level in self.levels:
+            level.master.solve()
+            level.rows = level.master.steer()
+        live = list(range(len(self.levels)))
+        while live and not budget.over:
+            self._turn(live, budget)
+            for i in live:
+                level = self.levels[i]
+                before, value = level.master.value, level.master.solve()
+                level.master.learn()
+                level.rows = level.master.steer()
+                level.calm = 0 if value > before + gain * abs(value) else level.calm + 1
+                budget.tell("rows", value)
+            live = [i for i in live if self.levels[i].calm < calm]
+            self.turn += 1
+
+    def _turn(self, live: list[int], budget: Budget) -> None:
+        """New rows for the levels that are still gaining."""
+        begun = []
+        for i in live:
+            near = [self.levels[j].rows for j in (i, i - 1, i + 1) if 0 <= j < len(self.levels)]
+            begun.append(bases_of(np.concatenate(near), self.mover.p, self.turn + 1, self.rng, ROWS))
+        ends = np.cumsum([len(bases) for bases, _ in begun])[:-1]
+        starts, floors = (np.concatenate([x[k] for x in begun]) for k in (0, 1))
+        owner = np.searchsorted(ends, np.arange(len(starts)), side="right")
+
+        def slopes(v: Floats, at: Ints) -> Floats:
+            out = np.empty_like(v)
+            for k in np.unique(owner[at]):
+                mine = owner[at] == k
+                out[mine] = self.levels[live[k]].master.slopes(v[mine], floors[at[mine]])
+            return out
+
+        every, E = np.arange(len(starts)), np.array([self.levels[i].cone.E for i in live])[owner]
+        s1, s2 = (np.broadcast_to(x, (len(starts), len(x))) for x in self.pairs)
+        barrier = Barrier(self.mover, s1, s2, E[:, None])
+        found = self.mover.solved(barrier, self.private(starts, E), slopes(starts, every), slopes, every, budget)
+        found = self.private(found, E)
+        rest = self.private(found.max(1, keepdims=True) - found + 1e-12, E)  # each with a row makes a constant
+        for i, x, y in zip(live, np.split(found, ends), np.split(rest, ends), strict=True):
+            self.levels[i].master.add(np.concatenate([x, y]))
+
+    def private(self, x: Floats, E: Floats) -> Floats:
+        """Rows of mass 1, each mixed with the constant row until nearly private at its own level (`cone.repaired`)."""
+        cone, (first, second) = self.levels[0].cone, self.pairs
+        x, live = cone.coordinates.unit(x), np.arange(len(x))
+        s1, s2 = cone.secrets[first], cone.secrets[second]
+        for _ in range(MIXINGS):
+            v, many = cone.cells(x[live]), len(live)
+            one, two = v[:, s1].reshape(-1, v.shape[2]), v[:, s2].reshape(-1, v.shape[2])
+            worst = cone.within.pairs(one, two, np.tile(s1, many), np.tile(s2, many), close=cone.NEARLY)
+            high, low = ((r * w).sum(1).reshape(many, -1) for r, w in ((worst.first, one), (worst.second, two)))
+            odds = (high - E[live, None] * low).max(1) / (E[live] - 1)
+            over = odds > 0
+            if not over.any():
+                break
+            live, odds = live[over], odds[over, None] * (1 + SPARE) + 1e-12
+            x[live] = (x[live] + odds) / (1 + odds)
+        return x
