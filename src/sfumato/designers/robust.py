@@ -37,7 +37,7 @@ BETTER = 1e-9  # relative: rounding of two sums
 BOUND = 0.9  # of what the search leaves, the proof having its own
 ALONG = 0.85  # of the time of a design that begins with another one's rows, for its search
 AFTER = 0.2  # of the time of its search, for its bound
-ALONG_GAP = 5e-4  # relative, at which neither its value nor its bound is worked on: a curve shows no more
+ALONG_GAP = 1e-3  # relative, at which neither its value nor its bound is worked on: a curve shows no more
 PROOF = 0.05  # of the time of a design alone, for the bound of a point of a curve that cuts from outside did not meet
 CARRIED = "carried"  # among the details of a draft, for the next ε
 

@@ -10,7 +10,8 @@ from sfumato.optimise.budget import Budget
 from sfumato.optimise.informative import Chain, InformativeRows, Ordered
 from sfumato.optimise.together import Level, Together, joinable
 
-MOVES, OUTSIDE = 0.6, 0.25  # of the time: moves of all levels, and cuts from outside of one, of what is left for them
+MOVES = 0.6  # of the time that is left: moves of all levels that were not met
+EACH = 2.0  # times its even share of the time that is left, which a level may take to be met from outside
 WORTH = 0.05  # relative gap above which cuts from outside are not likely to say more than other bounds do
 
 
@@ -21,6 +22,7 @@ def informative_along(
     """Rows and bounds at increasing ε; None where levels are not searched together.
 
     The largest ε is met from outside first: there little is curved, and its worst cases are cut at again at the next.
+    The first level that is not met, and those below it, are moved together, and looked at from outside once more.
     """
     own = Ordered.of(within, reads)
     chains = [Chain(own.within, x, reads, budget, gap=gap) for x in epsilons]
@@ -29,12 +31,24 @@ def informative_along(
     for chain, rows in zip(chains, starts, strict=True):
         for start in rows:
             chain.pool(own.there(start))
-    Together([Level(x.cone, x.master) for x in chains]).run(budget.part(MOVES))
-    found: list[InformativeRows] = []
-    for i, chain in enumerate(reversed(chains)):
-        last = found[-1].carried if found else None
-        chain.carried, chain.budget = last, budget.part(min(1.0, 2.0 / (len(chains) - i)))
-        if last is None or last.gap < WORTH:
-            chain.attempt("outside", chain.outside)
-        found.append(chain.finished())
+    left, found = list(chains), []
+    while left and _met(left[-1], found, budget.part(EACH / len(left))):
+        found.append(left.pop().finished())
+    if left:
+        Together([Level(x.cone, x.master) for x in chains[: len(left) + 1]]).run(budget.part(MOVES))
+        found.append(left.pop().finished())  # cut at already
+    while left:
+        _met(left[-1], found, budget.part(min(1.0, EACH / len(left))))
+        found.append(left.pop().finished())
     return [own.back(x) for x in reversed(found)]
+
+
+def _met(chain: Chain, found: list[InformativeRows], budget: Budget) -> bool:
+    """Whether value and bound are close, after cuts from outside that begin with the worst cases of the level above."""
+    chain.budget, chain.carried = budget, found[-1].carried if found else None
+    if chain.carried is not None and chain.carried.gap > WORTH:
+        return False
+    if chain.carried is not None:
+        chain.master.add(chain.carried.rows_for(chain.cone))
+    chain.attempt("outside", chain.outside)
+    return not chain.apart

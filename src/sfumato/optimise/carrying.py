@@ -47,11 +47,9 @@ def _spread(cone: RatioCone, rows: Floats) -> Floats:
     means[:, each.sum(0) <= 0.0] = 1.0
     level, place = np.log(means), np.searchsorted(np.unique(of), of)
     most = INSIDE * np.log(cone.E) / np.maximum(np.ptp(level, axis=1), 1e-12)
-    out = []
-    for power in POWERS:
-        flat = np.exp(np.minimum(power, most)[:, None] * level)
-        out.append(_mixed(cone, (flat / means)[:, place] * rows, flat[:, place]))
-    return np.concatenate(out)
+    flat = np.concatenate([np.exp(np.minimum(power, most)[:, None] * level) for power in POWERS])
+    again = len(POWERS), 1
+    return _mixed(cone, (flat / np.tile(means, again))[:, place] * np.tile(rows, again), flat[:, place])
 
 
 def _mixed(cone: RatioCone, rows: Floats, flat: Floats) -> Floats:

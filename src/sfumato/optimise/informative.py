@@ -140,7 +140,7 @@ class Chain:
                 self.attempt("others", partial(self.pool, rows, steep=True))
             if self.polyhedral:
                 self.attempt("outside", self._rays)  # all extreme rows, where they are few: nothing else is missing
-                if not self._apart:
+                if not self.apart:
                     return
             if self.merges and self.carried is None:
                 self.attempt("coarser", self._coarser)
@@ -156,13 +156,13 @@ class Chain:
                     self.attempt("spikes", self._spikes)
                 if self.bounding and self.carried is None and not self.polyhedral:
                     self.attempt("outside", self.outside)
-                if not self.quick and self._apart:
+                if not self.quick and self.apart:
                     self.attempt("moves", self._moves)
         except KeyboardInterrupt:
             self.notes.append("interrupted: the best design so far")
 
     @property
-    def _apart(self) -> bool:
+    def apart(self) -> bool:
         """Whether there is something to gain between value and bound."""
         return self.bound - self.master.value > self.gap * self.master.value
 
@@ -172,7 +172,7 @@ class Chain:
         self.attempt("carried", lambda: self.master.add(self.carried.rows_for(self.cone)))  # type: ignore[union-attr]
         if self.carried.gap < WORTH:
             self.attempt("outside", self.outside)
-        return not self._apart
+        return not self.apart
 
     def attempt(self, name: str, stage: Callable[[], object]) -> None:
         try:

@@ -101,7 +101,7 @@ def meet(
         if outside.bound - value <= gap * value or budget.over:
             break
         made = outside.cut(outer.cuts(met).normals)
-        master.add(repaired(cone, met))
+        master.add(repaired(cone, met, loose=True))
         value = master.solve()
         if not made:
             break

@@ -22,6 +22,7 @@ from sfumato.optimise.search import GAIN, Master, bases_of
 
 ROWS = 60  # that one level begins a turn from, at least
 LISTED = 12  # ordered pairs of secrets up to which rows are moved under all of them
+LAST = 0.2  # of the rows of a turn that need not have arrived
 CALM = 2  # turns without gain after which a level is left alone
 Aim = TypeVar("Aim", bound=Master)
 
@@ -88,8 +89,8 @@ class Together(Generic[Aim]):
         every, E = np.arange(len(starts)), np.array([self.levels[i].cone.E for i in live])[owner]
         s1, s2 = (np.broadcast_to(x, (len(starts), len(x))) for x in self.pairs)
         barrier = Barrier(self.mover, s1, s2, E[:, None])
-        found = self.mover.solved(barrier, self.private(starts, E), slopes(starts, every), slopes, every, budget)
-        found = self.private(found, E)
+        inside, costs = self.private(starts, E), slopes(starts, every)
+        found = self.private(self.mover.solved(barrier, inside, costs, slopes, every, budget, LAST), E)
         rest = self.private(found.max(1, keepdims=True) - found + 1e-12, E)  # each with a row makes a constant
         for i, x, y in zip(live, np.split(found, ends), np.split(rest, ends), strict=True):
             self.levels[i].master.add(np.concatenate([x, y]))
