@@ -38,7 +38,7 @@ BOUND = 0.9  # of what the search leaves, the proof having its own
 ALONG = 0.85  # of the time of a design that begins with another one's rows, for its search
 AFTER = 0.2  # of the time of its search, for its bound
 ALONG_GAP = 1e-3  # relative, at which neither its value nor its bound is worked on: a curve shows no more
-PROOF = 0.05  # of the time of a design alone, for the bound of a point of a curve that cuts from outside did not meet
+PROOF = 0.05  # of the time of a design alone, for the bound of a point of a curve that was not cut at from outside
 CARRIED = "carried"  # among the details of a draft, for the next ε
 
 
@@ -119,7 +119,7 @@ def ballopt_along(tasks: Sequence[Task], *, gap: float = ALONG_GAP, working: flo
             reads=tasks[0].reads, starts=starts, gap=gap,
         ) if tasks[0].at_most is None else None
     if found is not None:
-        return (_completed(x, "ballopt", y, gap, Budget.of_work(PROOF * usual)) for x, y in zip(tasks, found, strict=True))
+        return (_completed(x, "ballopt", y, gap) for x, y in zip(tasks, found, strict=True))
 
     def one(task: Task, budget: Budget, known: Carried | None) -> tuple[Draft, Carried | None]:
         draft = _drafted(task, "ballopt", task.within, gap, budget, None, False, carried=known, handed=True)
@@ -128,11 +128,12 @@ def ballopt_along(tasks: Sequence[Task], *, gap: float = ALONG_GAP, working: flo
     return along(tasks, one, usual)
 
 
-def _completed(task: Task, method: str, found: InformativeRows, gap: float, budget: Budget) -> Draft:
+def _completed(task: Task, method: str, found: InformativeRows, gap: float) -> Draft:
     """Rows of a curve, or a closed form that keeps more, and the least of the bounds."""
     law, value, notes = _with_closed(task, _closed(task), Table(found.rows, task.rows), found.value, found.notes)
-    close = found.bound - value <= gap * value
-    limit = bound(task.joint.p, task.within, task.epsilon, value=value, gap=gap, budget=budget.part(0.0 if close else 1.0))
+    cut = found.bound < float("inf")  # then no other route says more in as much time
+    budget = Budget.of_work(0.0 if cut else PROOF * usual_seconds(task))
+    limit = bound(task.joint.p, task.within, task.epsilon, value=value, gap=gap, budget=budget)
     return Draft(law, method, min(limit.value, found.bound, task.ceiling), tuple(notes),
                  {"stages": found.stages, "outside": found.bound, "bounds": limit.routes})
 
