@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -77,11 +77,13 @@ class Unary:
         member = np.array([(y >> i) & 1 for i in range(self.inputs)], bool)
         if self.bits is not None:
             return self._whole_row(member)
+        return self._listed(member[None])[0].reshape(self.rows, self.useful)
+
+    def _listed(self, members: Bools) -> Floats:
+        """Rows in floats of sets [y, x]."""
         on, off = float(self.on) / scale(self.bits), float(self.off) / scale(self.bits)
-        each = np.where(member, off, 1 - off)
-        own = np.where(member, on, 1 - on)
-        logs = np.log(np.maximum(each, 1e-300))
-        return np.asarray(np.exp(logs.sum() - logs) * own).reshape(self.rows, self.useful)
+        logs = np.log(np.maximum(np.where(members, off, 1 - off), 1e-300))
+        return np.asarray(np.exp(logs.sum(1, keepdims=True) - logs) * np.where(members, on, 1 - on))
 
     def _whole_row(self, member: Bools) -> Weights:
         total, on, off = 1 << self.bits if self.bits is not None else 1, int(self.on), int(self.off)
@@ -137,10 +139,7 @@ class Unary:
     def matrix(self) -> Floats | None:
         if self.inputs > 20 or self.outputs * self.inputs > MATRIX_CELLS:
             return None
-        floats = self if self.bits is None else replace(
-            self, on=float(self.on) / scale(self.bits), off=float(self.off) / scale(self.bits), bits=None
-        )
-        return np.stack([floats.row(y).ravel() for y in range(self.outputs)])
+        return self._listed((np.arange(self.outputs)[:, None] >> np.arange(self.inputs)) % 2 == 1)
 
 
 def best_subset(first: Floats, second: Floats, low: float, high: float) -> Bools:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from sfumato.optimise.arrays import Floats, entropy
 from sfumato.optimise.bound.slack import Slack
@@ -144,6 +143,8 @@ class PriceFamilies:
         def at(shift: float) -> tuple[float, tuple[int, int]]:
             worst, where = self._price(shift)
             return constant - 1.0 + float(np.log(split.T)) - shift + worst, where
+
+        from scipy.optimize import minimize_scalar
 
         found = minimize_scalar(lambda x: at(x)[0], bounds=(-WIDEST, WIDEST), method="bounded", options={"maxiter": 12})
         return at(float(found.x))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import minimize_scalar
 
 from sfumato.optimise.arrays import Floats, xlogx
 from sfumato.optimise.bound.slack import Slack, reach
@@ -118,6 +117,8 @@ class Listed:
             value = self.proved(np.split(found.x[:size], at))
             best = min(best, value)
             return value
+
+        from scipy.optimize import minimize_scalar
 
         minimize_scalar(at_tau, bounds=(0.0, float(np.log(self.t[-1]))), method="bounded", options={"maxiter": TRIES})
         return best

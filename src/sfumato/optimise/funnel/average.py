@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from scipy.optimize import minimize
 
 from sfumato.optimise.arrays import DUST, TINY, Floats, xlogx
 from sfumato.optimise.budget import Budget
@@ -119,6 +118,8 @@ def _ascended(
     starts: Floats, prices: Floats, rate: float, g: Floats, secret: Floats, random: np.random.Generator, budget: Budget
 ) -> Floats:
     """Posteriors v with f(v) − β D(v) − λ·v > 0, from ascent in the logits of v."""
+    from scipy.optimize import minimize
+
     floor, disturbance, dropped = ASCENT
     found = []
     for start in starts:

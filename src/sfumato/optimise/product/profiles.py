@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import minimize
 
 from sfumato.optimise.arrays import Floats, Ints, xlogx
 from sfumato.optimise.budget import FREE, Budget, spend
@@ -244,6 +243,8 @@ def climbed(
         if profile not in seen:
             seen[profile] = score(profile)
         return -seen[profile]
+
+    from scipy.optimize import minimize
 
     corners = np.array(start) + STRIDE * np.vstack([np.zeros(len(start)), np.eye(len(start))])
     settings = {"maxfev": tries, "initial_simplex": corners, "fatol": FINE}
