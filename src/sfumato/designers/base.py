@@ -5,13 +5,13 @@ from __future__ import annotations
 import html
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from sfumato.alphabet import Column
+from sfumato.alphabet import Column, Floats
 from sfumato.certification import Certificate, certificate, seal
 from sfumato.certification.sealing import FINE, MARGINS
 from sfumato.errors import InputError, designed_epsilon
@@ -162,6 +162,18 @@ class Draft:
             return information(Mechanism(self.law, joint.secret, joint.useful, task.reads), joint).both
         except InputError:
             return float("nan")
+
+
+def listed_rows(task: Task, laws: Sequence[Law]) -> list[Floats]:
+    """Rows of laws for the inputs of this table, as far as they are listed."""
+    inputs, out = task.joint.useful.size * task.rows, []
+    for law in laws:
+        rows = law.matrix()
+        if rows is not None and rows.shape[1] != inputs:
+            raise InputError(f"a start has {rows.shape[1]} inputs, this table {inputs}; give designs of this table.")
+        if rows is not None:
+            out.append(np.asarray(rows[rows.sum(1) > 0], float))
+    return out
 
 
 def _source(joint: Joint) -> str:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers.base import Draft, Task
+from sfumato.designers.base import Draft, Task, listed_rows
 from sfumato.designers.closed_forms import srr_response as response
 from sfumato.designers.funnel import perfect, robust_or_known
 from sfumato.errors import InputError
-from sfumato.mechanism import Constant, Table
+from sfumato.mechanism import Constant, Mechanism, Table
 from sfumato.optimise.belief_cone import BeliefCone
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import Coordinates, RatioCone, repaired
@@ -20,22 +21,30 @@ from sfumato.optimise.funnel.raised import response_bound, telling_rows
 from sfumato.optimise.master import InformationAim, mixed_again
 from sfumato.optimise.search import moved
 
+SECONDS = 30.0  # of a design, where nobody says
 LARGEST = 12.0  # nats up to which rows are searched; a design for less keeps the promise of more
 WORK = 20_000  # |S|·cells² up to which the worst cases of rows are searched, about a second each time
 ODDS = 0.15  # share of what is then left for rows under RLDP, which implies PML: their worst cases have a closed form
 UNREAD, ALONE = 0.25, 0.8  # shares of the time for rows that do not read the secret, and where no others are moved
+NOTHING = 1e-9  # of the entropy: so little is missing where everything can be told
 PROVING = 0.3  # share of the time left for the proof
 
 
-def pml(task: Task, *, time_limit: float = 30.0, gap: float = 1e-6) -> Draft:
+def pml(
+    task: Task, *, time_limit: float | None = None, gap: float = 1e-6, starts: Sequence[Mechanism] = (),
+    working: float | None = None,
+) -> Draft:
     """The mechanism that keeps the most I(input; Y) at P̂ while no output raises a belief by more than e^ε [ours].
 
     At a known distribution the optimum is a linear programme: H(U|S) + max I(S;Y) for mechanisms that read both, the
-    funnel's for those that read the useful variable alone. Over a χ² ball rows are searched from these and from RLDP's.
+    funnel's for those that read the useful variable alone. Over a χ² ball rows are searched from these, from RLDP's and
+    from those of `starts`, mechanisms for the same table under any promise. `working` are seconds of work instead of a
+    time limit, whatever else the machine does.
     """
-    if not time_limit > 0:
+    if time_limit is not None and not time_limit > 0:
         raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}.")
-    budget = Budget.of(time_limit * (1 - PROVING))
+    whole = Budget.of(SECONDS if time_limit is None else time_limit) if working is None else Budget.of_work(working)
+    budget = whole.part(1 - PROVING)
     robust = robust_or_known(task, "pml")
     if task.epsilon == 0.0:
         if task.reads == "useful" and not robust:
@@ -46,7 +55,7 @@ def pml(task: Task, *, time_limit: float = 30.0, gap: float = 1e-6) -> Draft:
         truth = Table(np.eye(task.joint.useful.size), 1)
         return Draft(truth, "pml", task.joint.entropy, ("one secret: nothing to hide",))
     if robust or task.at_most is not None:
-        return _over_ball(task, budget)
+        return _over_ball(task, budget, starts)
     if task.reads == "useful":
         found = best_pml(task.joint.p, min(task.epsilon, 700.0), budget, gap=gap)
         return Draft(Table(found.matrix, 1), "pml", found.bound, (found.status,), {"status": found.status}, fine=True)
@@ -58,7 +67,7 @@ def pml(task: Task, *, time_limit: float = 30.0, gap: float = 1e-6) -> Draft:
     return Draft(_law(master, task), "pml", _limit(task, budget), (note,), fine=True)
 
 
-def _over_ball(task: Task, budget: Budget) -> Draft:
+def _over_ball(task: Task, budget: Budget, starts: Sequence[Mechanism]) -> Draft:
     """Rows under RLDP and the optimum's at P̂, both private or made so, and what moves find from them."""
     epsilon, joint = min(task.epsilon, LARGEST), task.joint
     cone = BeliefCone(task.within, epsilon, task.reads, at_most=task.at_most)
@@ -66,13 +75,18 @@ def _over_ball(task: Task, budget: Budget) -> Draft:
     searched = joint.secret.size * len(cone.coordinates.p) ** 2 <= WORK
     if searched:
         master.add(repaired(cone, _known(task, cone)))
-    if task.reads == "both":
-        master.add(_rows_unread(task, epsilon, budget.part(UNREAD if searched else ALONE)))
-    master.add(_rows_under_odds(task, epsilon, budget))
-    if searched:
-        moved(cone, master, budget)
-    else:
-        master.solve()
+    begun = [cone.coordinates.taken(x) for x in listed_rows(task, [x.law for x in starts])] if searched else []
+    if begun:
+        master.add(repaired(cone, np.concatenate(begun) + 1e-12))
+    if master.solve() < task.joint.entropy * (1 - NOTHING):
+        if task.reads == "both":
+            master.add(_rows_unread(task, epsilon, budget.part(UNREAD if searched else ALONE)))
+        if not begun:
+            master.add(_rows_under_odds(task, epsilon, budget))
+        if searched:
+            moved(cone, master, budget)
+        else:
+            master.solve()
     notes = ("stopped at the time limit: the best design so far",) if budget.over else ()
     large = f"{joint.p.size:,} cells are too many to move rows: the best that does not read the secret, or under RLDP"
     law = _law(mixed_again(cone, master), task)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers.base import LARGEST, Draft, Task
+from sfumato.designers.base import LARGEST, Draft, Task, listed_rows
 from sfumato.designers.closed_forms import grr, srr
 from sfumato.designers.curves import along, curve_seconds
 from sfumato.designers.ir import ir
@@ -73,18 +73,6 @@ def _closed(task: Task) -> list[Draft]:
     return [closed(task) for closed in drafts]
 
 
-def _rows(task: Task, laws: Sequence[Law]) -> list[Floats]:
-    """Rows of laws for the inputs of this table, as far as they are listed."""
-    inputs, out = task.joint.useful.size * task.rows, []
-    for law in laws:
-        rows = law.matrix()
-        if rows is not None and rows.shape[1] != inputs:
-            raise InputError(f"a start has {rows.shape[1]} inputs, this table {inputs}; give designs of this table.")
-        if rows is not None:
-            out.append(np.asarray(rows[rows.sum(1) > 0], float))
-    return out
-
-
 def ballopt(
     task: Task, *, gap: float = GAP, profile: tuple[float, float] | None = None, quick: bool = False,
     starts: Sequence[Mechanism] = (), time_limit: float | None = None, progress: Progress | None = None,
@@ -101,7 +89,7 @@ def ballopt(
         raise InputError("ballopt needs a set that names its worst distributions; a custom set only gives ranges.")
     given = None if profile is None else replace(capped(task.epsilon, task.at_most), drop=profile[0], power=profile[1])
     budget = budget_of(task, time_limit, progress)
-    return _drafted(task, "ballopt", task.within, gap, budget, given, quick, _rows(task, [x.law for x in starts]))
+    return _drafted(task, "ballopt", task.within, gap, budget, given, quick, listed_rows(task, [x.law for x in starts]))
 
 
 def ballopt_along(tasks: Sequence[Task], *, gap: float = ALONG_GAP, working: float | None = None) -> Iterator[Draft]:
@@ -113,7 +101,7 @@ def ballopt_along(tasks: Sequence[Task], *, gap: float = ALONG_GAP, working: flo
     usual = usual_seconds(tasks[0]) if working is None else working
     found = None
     if len(tasks) > 1 and tasks[0].epsilon > 0 and listable(tasks[0].within, tasks[0].reads, FREE):
-        starts = [_rows(task, [x.law for x in _closed(task)]) for task in tasks]
+        starts = [listed_rows(task, [x.law for x in _closed(task)]) for task in tasks]
         found = informative_along(
             tasks[0].within, [x.epsilon for x in tasks], Budget.of_work(curve_seconds(len(tasks), usual)),
             reads=tasks[0].reads, starts=starts, gap=gap,
@@ -170,8 +158,8 @@ def _drafted(
     search = FREE if quick else budget.part(SEARCH if carried is None else ALONG)
     if listable(inner, task.reads, search) or (not wide and len(Coordinates.of(task.joint, task.reads).p) <= LISTED):
         found = most_informative(
-            inner, task.epsilon, search, reads=task.reads, starts=_rows(task, [x.law for x in closed]), others=others,
-            profile=profile, gap=gap, quick=quick, at_most=task.at_most, carried=carried,
+            inner, task.epsilon, search, reads=task.reads, starts=listed_rows(task, [x.law for x in closed]),
+            others=others, profile=profile, gap=gap, quick=quick, at_most=task.at_most, carried=carried,
         )
         law, value, notes, own = Table(found.rows, task.rows), found.value, found.notes, found.bound
         details["stages"] = found.stages

@@ -100,8 +100,10 @@ def meet(
         budget.tell("outside", value, outside.bound)
         if outside.bound - value <= gap * value or budget.over:
             break
-        made = outside.cut(outer.cuts(met).normals)
-        master.add(repaired(cone, met, loose=True))
+        worst = outer.cuts(met)
+        made = outside.cut(worst.normals)
+        odds = worst.greatest(len(met))[:, None] / cone.rise  # of the constant row: what these worst cases ask for
+        master.add(repaired(cone, (met + odds) / (1 + odds), loose=True))
         value = master.solve()
         if not made:
             break
