@@ -14,7 +14,7 @@ from sfumato.certification import seal
 from sfumato.designers.aiming import seconds_of
 from sfumato.designers.base import RELATIVE, Draft, Task
 from sfumato.designers.closed_forms import grr, oue, srr, sue
-from sfumato.designers.curves import along
+from sfumato.designers.curves import NEXT, along, curve_seconds
 from sfumato.errors import InputError, SfumatoError
 from sfumato.mechanism import Blocks, Constant, Law, Mechanism, Table
 from sfumato.optimise.budget import Budget, Progress, patience
@@ -22,7 +22,14 @@ from sfumato.optimise.carrying import Carried
 from sfumato.optimise.cone import Coordinates, RatioCone, settled
 from sfumato.optimise.estimates.bound import least_error
 from sfumato.optimise.estimates.goal import Goal, goal, mean_of, parts_of
-from sfumato.optimise.estimates.searching import PreciseRows, filled, made_private, remixed, searched
+from sfumato.optimise.estimates.searching import (
+    PreciseRows,
+    filled,
+    made_private,
+    remixed,
+    searched,
+    searched_along,
+)
 from sfumato.optimise.estimates.starts import fitting
 from sfumato.privacy.rldp import compared
 
@@ -57,32 +64,54 @@ def precise(
     return _made(task, target, _budget(time_limit, progress, working), None)[0]
 
 
-def precise_along(tasks: Sequence[Task], *, target: Any = "joint", working: float | None = None) -> Iterator[Draft]:
-    """The same at increasing ε, each begun with the rows of the one before."""
-    usual = seconds_of(tasks[0]) if isinstance(target, str) and target == "each" else patience() * SECONDS
-    return along(tasks, lambda task, budget, known: _made(task, target, budget, known),
-                 SHARE * (usual if working is None else working))
+def precise_along(
+    tasks: Sequence[Task], *, target: Any = "joint", working: float | None = None, bounded: bool = True
+) -> Iterator[Draft]:
+    """The same at increasing ε: one search for all levels where the set allows it, else each begun with the rows of the
+    one before. bounded=False proves no bound but the error of the untouched table."""
+    each = isinstance(target, str) and target == "each"
+    seconds = SHARE * ((seconds_of(tasks[0]) if each else patience() * SECONDS) if working is None else working)
+    for task in tasks:
+        _check(task)
+    found = None
+    if len(tasks) > 1 and not each and tasks[0].epsilon > 0 and tasks[0].at_most is None:
+        whole = Budget.of_work(curve_seconds(len(tasks), seconds) * (1 - PROOF if bounded else 1.0))
+        aim = _beside(tasks[0], _aim(tasks[0], target)[0])
+        found = searched_along(tasks[0].within, [x.epsilon for x in tasks], aim, tasks[0].reads, whole)
+    if found is None:
+        return along(tasks, lambda task, budget, known: _made(task, target, budget, known), seconds)
+    proof = PROOF * NEXT * seconds if bounded else 0.0
+    return (_drawn_up(x, target, y, Budget.of_work(proof)) for x, y in zip(tasks, found, strict=True))
+
+
+def _aim(task: Task, target: Any) -> tuple[Goal, Any]:
+    """What is estimated, and its name among the targets."""
+    whole = isinstance(target, str) and target in ("joint", "table")
+    wanted = "useful" if whole and task.reads == "useful" else target
+    return goal(filled(task.within).joint, wanted, task.reads), wanted
+
+
+def _drawn_up(task: Task, target: Any, found: PreciseRows | None, budget: Budget) -> Draft:
+    """The draft of rows that were found, with what is proved about others within the time."""
+    aim, wanted = _aim(task, target)
+    details: dict[str, Any] = {"target": target if isinstance(target, str) else "given"}
+    provable = found is not None and len(aim.p) <= PROVABLE and not budget.over
+    least = max(aim.untouched, least_error(found, aim, budget)) if provable and found is not None else aim.untouched
+    rows = [] if found is None else [found.rows]
+    return _draft(task, aim, rows, least, task.joint.n or 1, wanted, budget, details, "of standard error")
 
 
 def _made(task: Task, target: Any, budget: Budget, known: Carried | None) -> tuple[Draft, Carried | None]:
     """The design, and its rows for another ε."""
     _check(task)
-    joint = filled(task.within).joint
     begun = None if known is None else settled(RatioCone(filled(task.within), task.epsilon, task.reads), known.rows)
     if isinstance(target, str) and target == "each":
         return _for_each(task, budget, begun)
-    whole = isinstance(target, str) and target in ("joint", "table")
-    wanted = "useful" if whole and task.reads == "useful" else target
-    aim = goal(joint, wanted, task.reads)
-    details: dict[str, Any] = {"target": target if isinstance(target, str) else "given"}
+    aim, _ = _aim(task, target)
     if task.epsilon == 0:
-        return _nothing(task, aim, details), None
-    provable = len(aim.p) <= PROVABLE
-    found = _found(task, aim, budget.part(1 - PROOF) if provable else budget, begun)
-    least = aim.untouched if found is None or not provable else max(aim.untouched, least_error(found, aim, budget))
-    rows = [] if found is None else [found.rows]
-    made = _draft(task, aim, rows, least, joint.n or 1, wanted, budget, details, "of standard error")
-    return made, _carried(task, rows)
+        return _nothing(task, aim, {"target": target if isinstance(target, str) else "given"}), None
+    found = _found(task, aim, budget.part(1 - PROOF) if len(aim.p) <= PROVABLE else budget, begun)
+    return _drawn_up(task, target, found, budget), _carried(task, [] if found is None else [found.rows])
 
 
 def _carried(task: Task, rows: Sequence[Floats]) -> Carried | None:
@@ -191,9 +220,12 @@ def _sealable(task: Task, law: Law, reads: str) -> bool:
 
 def _found(task: Task, aim: Goal, budget: Budget, known: Floats | None = None) -> PreciseRows | None:
     """The search for a goal, with a little weight on the whole table."""
+    return searched(task.within, task.epsilon, _beside(task, aim), task.reads, budget, known, task.at_most)
+
+
+def _beside(task: Task, aim: Goal) -> Goal:
     beside = goal(filled(task.within).joint, "useful" if task.reads == "useful" else "joint", task.reads)
-    mixed = Goal(aim.coordinates, aim.cost + BESIDE * float(np.trace(aim.cost) / np.trace(beside.cost)) * beside.cost)
-    return searched(task.within, task.epsilon, mixed, task.reads, budget, known, task.at_most)
+    return Goal(aim.coordinates, aim.cost + BESIDE * float(np.trace(aim.cost) / np.trace(beside.cost)) * beside.cost)
 
 
 def _columns(task: Task, rows: Floats) -> Floats:

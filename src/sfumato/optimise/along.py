@@ -32,7 +32,8 @@ def informative_along(
     for chain, rows in zip(chains, starts, strict=True):
         for start in rows:
             chain.pool(own.there(start))
-    left, found = list(chains), []
+    left = list(chains)
+    found: list[InformativeRows] = []
     while left and _met(left[-1], found, budget.part(EACH / len(left)), gap):
         found.append(left.pop().finished())
     if left:

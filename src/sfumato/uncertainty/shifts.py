@@ -224,8 +224,8 @@ class _Sides:
 
     def at(self, some: Ints | Bools) -> _Sides:
         """The same of some cases."""
-        parts = (x[some] for x in (self.own, self.mine, self.away, self.others, self.above))
-        return _Sides(*parts, self.b, self.close)
+        own, mine, away, rest = (x[some] for x in (self.own, self.mine, self.away, self.others))
+        return _Sides(own, mine, away, rest, self.above[some], self.b, self.close)
 
     def ratio(self, alpha: Floats, beta: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         sign = np.where(self.above, 1.0, -1.0)[:, None, None]

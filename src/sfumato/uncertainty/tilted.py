@@ -84,5 +84,5 @@ class Side:
         far = np.sqrt(self.variance / (4 * np.maximum(excess, 1e-300)))
         return np.asarray(np.log(np.maximum(np.maximum(far - self.mean, 0.1 * far), 1e-20)))
 
-    def tilt(self, y: Floats, at: Ints | Bools) -> Tilt:
+    def tilt(self, y: Floats, at: Ints | Bools | slice) -> Tilt:
         return Tilt.at(self.depth[at], self.q[at], y)

@@ -108,7 +108,7 @@ def _room(x: Floats, dx: Floats) -> float:
 
 USED = 1e-7  # weight below which a row is not in use
 KEPT = 3.5  # rows in a mixture for each coordinate: the heaviest of the last one and those that price out best
-FEWEST = 400  # rows in a mixture, however few coordinates: more cost nothing there
+FEWEST = 200  # rows in a mixture, however few coordinates: more cost little there
 MOVED = 12_000  # rows moved at once, times coordinates
 ROUGH, FINE = 1e-5, 1e-9  # how well a mixture is solved on the way, and at the end
 PACE = 1 / 4e9  # seconds of a multiplication and addition, until a mixture has been timed

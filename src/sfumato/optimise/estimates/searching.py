@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -17,8 +17,9 @@ from sfumato.optimise.estimates.mixing import FINE, USED, Estimates
 from sfumato.optimise.estimates.starts import BlockMover, KnownSets, of_cells, of_values, steep
 from sfumato.optimise.moves.barrier import EMPTY
 from sfumato.optimise.product.profiles import capped, liked
-from sfumato.optimise.product.two_level import BlockBall
+from sfumato.optimise.product.two_level import BlockBall, Profile
 from sfumato.optimise.search import moved
+from sfumato.optimise.together import Level, Together, joinable
 from sfumato.uncertainty import ChiSquareBall, Exactly, RenyiBall, UncertaintySet
 
 BATCH = 16  # rows that are sought at once
@@ -32,6 +33,8 @@ ROUNDED = 1e-8  # of columns: less than the margin of the cone covers
 ROOM = 1e9  # every inequality is asked for, however far from binding
 AFTER = 0.1  # of the time, for the last mixture, besides what making its rows private will take
 SEARCH = 0.6  # of the time, at least, for the search itself
+CLIMB, LAST = 0.2, 0.15  # of the time of a curve: blocks at all levels, and the last mixtures
+GAIN = 3e-4  # of the error: a turn of moves that gains less does not count in a curve
 TIMED = 8  # rows on which that is measured
 
 
@@ -63,9 +66,7 @@ def searched(
 
     `known` are private rows over the coordinates that join the pool.
     """
-    near = filled(within)
-    cone, exact = RatioCone(near, epsilon, reads, at_most), RatioCone(within, epsilon, reads)
-    exact.coordinates, exact.secrets, exact.cap = cone.coordinates, cone.secrets, cone.cap
+    cone, exact = _cones(within, epsilon, reads, at_most)
     search = _Search(cone, epsilon, at_most)
     working = budget.part(1 - AFTER, max(budget.left - search.seconds(budget.clock), SEARCH * budget.left))
     master = Estimates(goal, working)
@@ -76,6 +77,37 @@ def searched(
     if not working.over:
         moved(cone, master, working)
     return _settled(exact, master, budget)
+
+
+def searched_along(
+    within: UncertaintySet, epsilons: Sequence[float], goal: Goal, reads: str, budget: Budget
+) -> list[PreciseRows] | None:
+    """The same at increasing ε in one search (`optimise.together`), each level begun with the rows of the one below,
+    which are private here too; None where levels are not searched together, or the time is too short."""
+    cones = [_cones(within, x, reads, None) for x in epsilons]
+    if not all(joinable(x) for x, _ in cones):
+        return None
+    levels: list[Level[Estimates]] = []
+    working, profile = budget.part(1 - LAST), None
+    for epsilon, (cone, _) in zip(epsilons, cones, strict=True):
+        search = _Search(cone, epsilon, profile=profile)
+        profile, master = search.liked, Estimates(goal, working)
+        if not search.begin(master, levels[-1].master.best[0] if levels else None):
+            return None
+        if search.movers:
+            search.climb(master, working.part(CLIMB / len(epsilons)))
+        levels.append(Level(cone, master))
+    Together(levels).run(working, gain=GAIN)
+    return [_settled(exact, x.master, budget) for x, (_, exact) in zip(levels, cones, strict=True)]
+
+
+def _cones(
+    within: UncertaintySet, epsilon: float, reads: str, at_most: float | None
+) -> tuple[RatioCone, RatioCone]:
+    """The private rows of the filled set, and of the set itself in the same coordinates."""
+    cone, exact = RatioCone(filled(within), epsilon, reads, at_most), RatioCone(within, epsilon, reads)
+    exact.coordinates, exact.secrets, exact.cap = cone.coordinates, cone.secrets, cone.cap
+    return cone, exact
 
 
 def remixed(rows: Floats, goal: Goal, ratio: float, budget: Budget = FREE) -> Floats | None:
@@ -96,7 +128,11 @@ def made_private(within: UncertaintySet, epsilon: float, reads: str, rows: Float
 class _Search:
     """The starts of one cone, and climbs from them."""
 
-    def __init__(self, cone: RatioCone, epsilon: float, at_most: float | None = None) -> None:
+    def __init__(
+        self, cone: RatioCone, epsilon: float, at_most: float | None = None, profile: Profile | None = None
+    ) -> None:
+        """`profile` is one that was liked at another ε: its drop is taken relative to e^ε − 1."""
+        self.liked: Profile | None = None
         self.cone, self.rng = cone, np.random.default_rng(1)
         within = cone.within
         ball = cast(BlockBall, within) if isinstance(within, (ChiSquareBall, RenyiBall)) else None
@@ -105,9 +141,14 @@ class _Search:
         self.movers: list[BlockMover] = []
         if ball is not None and cone.reads == "both":
             p = within.joint.p
-            profiles = [] if ball.budget == 0 else [liked(ball, p[p.sum(1) > 0], epsilon, at_most)[0]]
             plain = capped(epsilon, at_most)
-            self.movers = [BlockMover(ball, cone, epsilon, x) for x in dict.fromkeys([plain, *profiles])]
+            both = [plain]
+            if ball.budget > 0:
+                own = liked(ball, p[p.sum(1) > 0], epsilon, at_most)[0] if profile is None else replace(
+                    plain, drop=profile.drop * cone.rise, power=profile.power)
+                both.append(own)
+                self.liked = replace(own, drop=own.drop / cone.rise)
+            self.movers = [BlockMover(ball, cone, epsilon, x) for x in dict.fromkeys(both)]
         shape = within.joint.shape
         self.sets = of_cells(cone.coordinates, shape, epsilon, cone.reads)
         self.common = of_values(shape[1], epsilon)[:, cone.coordinates.cell % shape[1]]  # the same whatever s is

@@ -42,6 +42,7 @@ LEANS = (0.3, 1.0, 3.0)  # those of m, relative to them
 BATCH = 4e7  # numbers in the Hessians solved at once
 ANEW = 1e3  # heat beyond which tangents are taken anew at the row itself
 SETTLED = 1e-4  # of a unit row: the excess that is left to the repair
+RIDGE, TINY = 1e-14, 1e-200  # of a form in two multipliers, so that it can be solved where both are far away
 
 Slopes = Callable[[Floats, Ints], Floats]
 """From unit rows [y, i], and which of the starts they come from, to the tangents of the aim there, less prices."""
@@ -153,6 +154,7 @@ class Barrier:
         pull[..., 4] += c1.sum(2)
         pull[..., 5] -= c2.sum(2)
         inner, cross = whole[..., 4:, 4:], whole[..., 4:, :4]
+        inner = inner + (RIDGE * np.trace(inner, axis1=2, axis2=3) + TINY)[..., None, None] * np.eye(2)
         solved = np.linalg.solve(inner, np.concatenate([cross, pull[..., 4:, None]], -1))
         small = whole[..., :4, :4] - np.matmul(cross.swapaxes(2, 3), solved[..., :4])
         Z = np.zeros((len(s), K, 4, n))
