@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -90,7 +90,8 @@ def untouched(joint: Joint, n: int) -> Precision:
 DRAWS = 200
 FEW = 20  # draws for laws too large to list
 LISTED = 60_000_000  # outputs × inputs × draws up to which all draws are taken at once
-LOOK, LEAST = 0.5, 1.0  # of the time of a search by `auto`, and seconds at least
+LOOK, LEAST = 0.25, 0.6  # of the time of a search by `auto`, and seconds at least
+HELPED = 0.4  # seconds of work of a search that others helped
 HALF = 0.5  # Jeffreys' prior: cells that were never seen are possible
 
 
@@ -142,51 +143,74 @@ def _level(mechanism: Mechanism, joint: Joint, given: Floats) -> float:
 
 
 def measured(
-    within: UncertaintySet, epsilons: Sequence[float], method: str, *, n: int | None, time_limit: float | None = None,
-    at_most: float | None = None,
+    within: UncertaintySet, strand: Sequence[tuple[str, Sequence[float]]], *, n: int | None,
+    time_limit: float | None = None, at_most: float | None = None,
 ) -> Iterator[Point | Missing]:
-    """The designs of one method at some ε with their figures, or the reason why there is none; those of a method that
-    searches share their searches, which takes about a third of the work."""
+    """The designs of some methods, each at some ε, with their figures, or the reason why there is none; those of a
+    method that searches share their searches, and methods are helped by those before them."""
+    known: Made = {}
+    for method, epsilons in strand:
+        known[method] = []
+        for epsilon, made in zip(epsilons, _made(within, epsilons, method, time_limit, at_most, known), strict=True):
+            if isinstance(made, Design):
+                known[method].append(made)
+                yield _figures(made, epsilon, method, ENTRANTS[method], n)
+            else:
+                yield _olh(within.joint, epsilon, method, n) if made is None else Missing(method, epsilon, made)
+
+
+def _made(
+    within: UncertaintySet, epsilons: Sequence[float], method: str, time_limit: float | None, at_most: float | None,
+    known: Made,
+) -> Iterator[Design | str | None]:
+    """Designs, or why there is none; None for what is a formula."""
     entrant = ENTRANTS[method]
     if entrant.shares and len(epsilons) > 1:
         try:
-            made = _together(within, epsilons, entrant, time_limit, at_most)
-        except SfumatoError:  # at one of the levels: each is asked alone, so that the others are not lost
-            made = ()
-        if made:
-            yield from (_figures(x, e, method, entrant, n) for x, e in zip(made, epsilons, strict=True))
+            options = {**entrant.options, "working": _look(within, time_limit)}
+            yield from designs(within, epsilons, entrant.designer, at_most=at_most, **options)
             return
+        except SfumatoError:  # at one of the levels: each is asked alone, so that the others are not lost
+            pass
     for epsilon in epsilons:
         try:
-            yield (_olh(within.joint, epsilon, method, n) if entrant.designer == "olh" else
-                   _figures(_alone(within, epsilon, entrant, time_limit, at_most), epsilon, method, entrant, n))
+            yield None if entrant.designer == "olh" else _alone(within, epsilon, method, time_limit, at_most, known)
         except SfumatoError as error:
-            yield Missing(method, epsilon, str(error))
-
-
-def _together(
-    within: UncertaintySet, epsilons: Sequence[float], entrant: Entrant, time_limit: float | None,
-    at_most: float | None,
-) -> tuple[Design, ...]:
-    options = {**entrant.options, "working": _look(within, time_limit)}
-    return designs(within, epsilons, entrant.designer, at_most=at_most, **options)
+            yield str(error)
 
 
 def _look(within: UncertaintySet, time_limit: float | None) -> float:
-    """Seconds of one search: half of what `auto` takes for estimates, as longer ones find digits that no picture
+    """Seconds of one search: a part of what `auto` takes for estimates, as longer ones find digits that no picture
     shows; the limit, where that is less."""
     return min(max(LOOK * seconds_of(Task(within, 1.0)), LEAST), time_limit or math.inf)
 
 
 def _alone(
-    within: UncertaintySet, epsilon: float, entrant: Entrant, time_limit: float | None, at_most: float | None
+    within: UncertaintySet, epsilon: float, method: str, time_limit: float | None, at_most: float | None, known: Made
 ) -> Design:
-    options = dict(entrant.options)
+    entrant = ENTRANTS[method]
+    options = {k: v for k, v in entrant.options.items() if k != "bounded"}  # along a curve alone
     if at_most is not None:
         options["at_most"] = at_most
     if entrant.timed:
         options["time_limit"] = _look(within, time_limit)
+    if entrant.after in known:
+        options |= HELP[method](epsilon, known[entrant.after], known[method])
     return design(Exactly(within.joint) if entrant.known else within, epsilon, entrant.designer, **options)
+
+
+def _limited(epsilon: float, before: list[Design], own: list[Design]) -> dict[str, Any]:
+    """What no mechanism with the same promise exceeds is known already."""
+    return {"limit": min((x.bound for x in before if x.epsilon >= epsilon), default=None)}
+
+
+def _begun(epsilon: float, before: list[Design], own: list[Design]) -> dict[str, Any]:
+    """Rows of all levels of another promise, and of the last level of this one; then little is left to search."""
+    return {"starts": [x.mechanism for x in (*before, *own[-1:])], "working": HELPED, "time_limit": None}
+
+
+Made = dict[str, list[Design]]
+HELP: dict[str, Callable[[float, list[Design], list[Design]], dict[str, Any]]] = {"polyopt": _limited, "pml": _begun}
 
 
 def _figures(made: Design, epsilon: float, method: str, entrant: Entrant, n: int | None) -> Point:

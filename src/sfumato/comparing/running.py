@@ -72,6 +72,7 @@ class Entrant:
     informs: bool = True  # it maximises I(input; Y), so its bound limits what is kept
     timed: bool = False  # it takes a time limit
     comparable: bool = True  # it promises ε about the secret over the whole set
+    after: str | None = None  # the method whose designs help this one's, where both are compared
 
     @property
     def shares(self) -> bool:
@@ -80,15 +81,15 @@ class Entrant:
 
 
 _OWN = {
-    "ballopt": Entrant("ballopt", timed=True), "polyopt": Entrant("polyopt", timed=True),
-    "precise": Entrant("precise", informs=False, timed=True),
-    "precise-useful": Entrant("precise", {"target": "useful"}, informs=False, timed=True),
+    "ballopt": Entrant("ballopt", timed=True), "polyopt": Entrant("polyopt", timed=True, after="ballopt"),
+    "precise": Entrant("precise", {"bounded": False}, informs=False, timed=True),
+    "precise-useful": Entrant("precise", {"target": "useful", "bounded": False}, informs=False, timed=True),
     "ir": Entrant("ir"), "srr": Entrant("srr"), "cr": Entrant("cr"),
     "grr": Entrant("grr"), "oue": Entrant("oue"), "sue": Entrant("sue"),
     "ldp": Entrant("ldp", timed=True),
     "distortion": Entrant("distortion", informs=False), "hamming": Entrant("hamming", informs=False, comparable=False),
     "leakage": Entrant("leakage", informs=False, comparable=False),
-    "lip": Entrant("lip", timed=True, comparable=False), "pml": Entrant("pml", timed=True, comparable=False),
+    "lip": Entrant("lip", timed=True, comparable=False), "pml": Entrant("pml", timed=True, comparable=False, after="ballopt"),
     "nr": Entrant("nr", known=True, timed=True, comparable=False),
     "srlip": Entrant("srlip", known=True, timed=True, comparable=False),
     "srlip-paper": Entrant("srlip-paper", known=True, comparable=False),
@@ -214,7 +215,8 @@ def _answered(
 ) -> tuple[Found, bool]:
     """Answers by task, and whether all of them came before somebody pressed Ctrl-C."""
     store = FigureCache(cache_folder() if cache and asked.described is not None else None)
-    beside = {name: [e for m, e in tasks if m == name and ENTRANTS[m].shares] for name, _ in tasks}
+    beside = {name: [x for x in tasks if (x[0] == name and ENTRANTS[name].shares) or x[0] == ENTRANTS[name].after]
+              for name, _ in tasks}
     common = {"joint": asked.joint.fingerprint, "set": asked.described, **options}
     key = {
         task: digest({**common, "entrant": repr(ENTRANTS[task[0]]), "method": task[0], "epsilon": task[1],
@@ -226,6 +228,8 @@ def _answered(
     left = [task for task in tasks if task not in found]
     if not left:
         return found, True
+    helping = {ENTRANTS[method].after for method, _ in left}
+    left = [task for task in tasks if task not in found or task[0] in helping]
     from sfumato.comparing.workers import answers
 
     coming = answers(asked.within(), left, workers, options)

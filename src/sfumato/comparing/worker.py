@@ -26,11 +26,11 @@ def main() -> None:
     send(out, "ready")
     while True:
         try:
-            method, epsilons = receive(sys.stdin.buffer)
+            strand = receive(sys.stdin.buffer)
         except EOFError:
             return
         try:
-            for point in measured(within, epsilons, method, **options):
+            for point in measured(within, strand, **options):
                 send(out, point)
         except Exception as error:  # the parent says that it is a bug; the text may quote values of private rows
             send(out, (type(error).__name__, _place(error)))

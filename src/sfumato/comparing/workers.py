@@ -23,7 +23,7 @@ GRACE = 3.0  # times the limit that a design may take in all, with sealing and c
 START = 20.0  # seconds more, for a process that has to load everything first
 TICK = 0.2  # seconds between looks at the clock
 Task = tuple[str, float]  # method, ε
-Strand = tuple[str, tuple[float, ...]]  # a method at the levels that one process designs, one after the other
+Strand = tuple[tuple[str, tuple[float, ...]], ...]  # methods at the levels that one process designs, one after the other
 Answer = tuple[Task, Point | Missing, bool]  # the last: whether it may be kept for the next time
 
 
@@ -62,7 +62,7 @@ class Running:
             self.answers.put((self, None))
 
     def give(self, strand: Strand, seconds: float | None) -> None:
-        self.left, self.seconds = [(strand[0], epsilon) for epsilon in strand[1]], seconds
+        self.left, self.seconds = tasks_of(strand), seconds
         self._wait()
         assert self.process.stdin is not None
         send(self.process.stdin, strand)
@@ -94,24 +94,33 @@ def answers(
     """Every task's answer as it comes, measured with the options. Closing it (or Ctrl-C) ends the processes."""
     strands = strands_of(tasks)
     first = _portable((within, options)) if workers > 1 and len(strands) > 1 else None
-    here = [x for x in strands if first is None or x[0] in REGISTERED]  # others do not know who registered
+    here = [x for x in strands if first is None or x[0][0] in REGISTERED]  # others do not know who registered
     if here:
         from sfumato.comparing.measuring import measured
 
-        for method, epsilons in here:
-            for epsilon, point in zip(epsilons, measured(within, epsilons, method, **options), strict=True):
-                yield (method, epsilon), point, True
+        for strand in here:
+            for task, point in zip(tasks_of(strand), measured(within, strand, **options), strict=True):
+                yield task, point, True
     there = [x for x in strands if x not in here]
     if first is not None and there:
         yield from _together(first, there, min(workers, len(there)), options["time_limit"])
 
 
 def strands_of(tasks: Sequence[Task]) -> list[Strand]:
-    """What needs no search first, so that there is something to look at; a method whose levels share is one strand."""
-    quick = [(m, (e,)) for m, e in tasks if not ENTRANTS[m].timed]
-    slow = [(m, (e,)) for m, e in tasks if ENTRANTS[m].timed and not ENTRANTS[m].shares]
-    names = dict.fromkeys(m for m, _ in tasks if ENTRANTS[m].shares)
-    return [*quick, *((name, tuple(e for m, e in tasks if m == name)) for name in names), *slow]
+    """What needs no search first, so that there is something to look at; a method whose levels share is one strand, with
+    those that it helps."""
+    levels: dict[str, tuple[float, ...]] = {}
+    for method, epsilon in tasks:
+        levels[method] = (*levels.get(method, ()), epsilon)
+    helped = {m for m in levels if ENTRANTS[m].after in levels}
+    alone = [((m, (e,)),) for m, e in tasks if not ENTRANTS[m].shares and m not in helped]
+    shared = [((m, levels[m]), *((x, levels[x]) for x in levels if ENTRANTS[x].after == m))
+              for m in levels if ENTRANTS[m].shares]
+    return [*(x for x in alone if not ENTRANTS[x[0][0]].timed), *shared, *(x for x in alone if ENTRANTS[x[0][0]].timed)]
+
+
+def tasks_of(strand: Strand) -> list[Task]:
+    return [(method, epsilon) for method, epsilons in strand for epsilon in epsilons]
 
 
 def _portable(content: Any) -> bytes | None:
@@ -125,7 +134,7 @@ def _portable(content: Any) -> bytes | None:
 def _together(first: bytes, strands: list[Strand], workers: int, time_limit: float | None) -> Iterator[Answer]:
     arrived: queue.Queue[Any] = queue.Queue()
     pool = [Running.start(first, arrived) for _ in range(workers)]
-    waiting, open_tasks = list(reversed(strands)), sum(len(x[1]) for x in strands)
+    waiting, open_tasks = list(reversed(strands)), sum(len(tasks_of(x)) for x in strands)
     most = None if time_limit is None else GRACE * time_limit + START
     try:
         while open_tasks:

@@ -128,11 +128,12 @@ def _completed(task: Task, method: str, found: InformativeRows, gap: float) -> D
 
 def polyopt(
     task: Task, *, same_secret: bool = True, gap: float = GAP, quick: bool = False, time_limit: float | None = None,
-    progress: Progress | None = None,
+    progress: Progress | None = None, limit: float | None = None,
 ) -> Draft:
     """PolyOpt: rows that are private over the simplices which enclose the conditional balls [000, Thm 3], at any size.
 
     same_secret=True keeps the s₁ = s₂ inequalities of the paper's cone; False drops them, which privacy does not need.
+    limit is a bound that is proved already, of every mechanism that is private over the set; no other is looked for.
     """
     _checked(task, "polyopt")
     if task.reads != "both":
@@ -141,12 +142,13 @@ def polyopt(
         raise InputError(f"polyopt needs a ball, got a set of kind {task.within.kind!r}. Use method='ballopt'.")
     inner = Simplices(task.within, same_secret)
     budget = budget_of(task, time_limit, progress)
-    return _drafted(task, "polyopt", inner, gap, budget, None, quick, (), same_secret=same_secret)
+    return _drafted(task, "polyopt", inner, gap, budget, None, quick, (), known=limit, same_secret=same_secret)
 
 
 def _drafted(
     task: Task, method: str, inner: Any, gap: float, budget: Budget, profile: Profile | None, quick: bool,
-    others: Sequence[Floats] = (), carried: Carried | None = None, handed: bool = False, **details: Any,
+    others: Sequence[Floats] = (), carried: Carried | None = None, handed: bool = False, known: float | None = None,
+    **details: Any,
 ) -> Draft:
     if task.epsilon == 0:
         law: Law = Constant(task.rows, task.joint.useful.size)
@@ -182,9 +184,9 @@ def _drafted(
     details["family" if inner is not task.within else "outside"] = own
     own = own if inner is task.within else float("inf")  # over a larger set it bounds the family alone
     close = own - value <= max(gap, 1e-5) * value
-    time_left = budget.part(0.0 if close or quick else BOUND, most)
+    time_left = budget.part(0.0 if close or quick or known is not None else BOUND, most)
     limit = bound(task.joint.p, task.within, task.epsilon, value=value, gap=gap, budget=time_left)
-    details["bounds"], least = limit.routes, min(limit.value, own, task.ceiling)
+    details["bounds"], least = limit.routes, min(limit.value, own, task.ceiling, float("inf") if known is None else known)
     if details.get(CARRIED) is not None:
         details[CARRIED] = replace(details[CARRIED], gap=least / max(value, 1e-300) - 1.0)
     return Draft(law, method, least, tuple(notes), details)

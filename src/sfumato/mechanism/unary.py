@@ -77,7 +77,7 @@ class Unary:
         member = np.array([(y >> i) & 1 for i in range(self.inputs)], bool)
         if self.bits is not None:
             return self._whole_row(member)
-        return self._listed(member[None])[0].reshape(self.rows, self.useful)
+        return np.asarray(self._listed(member[None])[0].reshape(self.rows, self.useful))
 
     def _listed(self, members: Bools) -> Floats:
         """Rows in floats of sets [y, x]."""

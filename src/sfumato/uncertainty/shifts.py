@@ -138,7 +138,7 @@ def _by_newton(sides: _Sides, radius: float, close: float) -> tuple[Shifts, Bool
         for _ in range(STEPS if len(live) else 0):
             t1, t2 = one.tilt(y1[live], live), two.tilt(y2[live], live)
             step = _shift_step(t1, t2, one, two, live, sign[live], P1[live], P2[live], pi[live], radius)
-            fits = np.isfinite(step).all(1)
+            fits = np.asarray(np.isfinite(step).all(1))
             step = np.where(fits[:, None], step, 0.0)
             step[:, :2] = np.clip(step[:, :2], -FURTHEST, FURTHEST)
             step[:, 2] = np.clip(step[:, 2], -HALFWAY * pi[live], HALFWAY * (1 - pi[live]))

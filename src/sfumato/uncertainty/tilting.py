@@ -176,7 +176,8 @@ def worst_pairs(
     """
     found, settled = _by_newton(v1, q1, ps1, v2, q2, ps2, slack, close)
     if len(left := np.flatnonzero(~settled)):
-        slow = best_split(_sides(*(x[left] for x in (v1, q1, ps1, v2, q2, ps2)), slack), len(left), close=close)
+        sides = _sides(v1[left], q1[left], ps1[left], v2[left], q2[left], ps2[left], slack)
+        slow = best_split(sides, len(left), close=close)
         for mine, theirs in zip(found.arrays, slow.arrays, strict=True):
             mine[left] = theirs
     return found
