@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -215,59 +215,58 @@ def _proved(cases: Cases, case: Ints, left: Floats, right: Floats, radius: float
     mu, m = np.maximum(mu, high.max(1)), np.minimum(m, low.min(1))
     a1 = dot_down(first.p[case], down(np.sqrt(down(np.maximum(mu[:, None] - high, 0)))))
     a2 = dot_down(second.p[case], down(np.sqrt(down(np.maximum(low - m[:, None], 0)))))
-    b = 1 + Fraction(radius)
     root = Fraction(float(down(down(np.sqrt(float(down(float(z))))))))  # a lower bound of √z
-    out, hopeless = np.zeros(len(case), bool), False
-    for i in range(len(case)):
-        one, two, upper, lower = (Fraction(float(x)) for x in (a1[i], a2[i], mu[i], m[i]))
-        quartic = (_above if cases.above else _below)(one, two, upper, lower, b, z, root)
-        rough = [float(c) for c in quartic]
-        size = sum(abs(c) * float(point[i]) ** k for k, c in enumerate(rough))
-        if sum(c * float(point[i]) ** k for k, c in enumerate(rough)) < -1e-12 * size:
-            hopeless = True  # floats suffice to give up; a proof is exact
-        else:
-            out[i] = _not_negative(quartic, float(left[i]), float(right[i]))
-    return out, hopeless
+    known = 1 + Fraction(radius), z, root
+    quartic = _above if cases.above else _below
+    rough = np.stack(np.broadcast_arrays(*quartic(a1, a2, mu, m, np.array([float(x) for x in known]), 1.0)))
+    powers = point ** np.arange(5)[:, None]
+    hopeless = (rough * powers).sum(0) < -1e-12 * (np.abs(rough) * powers).sum(0)  # floats suffice to give up
+    out = np.zeros(len(case), bool)
+    for i in np.flatnonzero(~hopeless):
+        (one, two, above, below, *rest), unit = _whole((*(Fraction(float(x[i])) for x in (a1, a2, mu, m)), *known))
+        out[i] = _not_negative(quartic(one, two, above, below, rest, unit), float(left[i]), float(right[i]))
+    return out, bool(hopeless.any())
 
 
-def _above(
-    a1: Fraction, a2: Fraction, mu: Fraction, m: Fraction, b: Fraction, z: Fraction, root: Fraction
-) -> list[Fraction]:
-    """Coefficients of (θ²+z)(A₁θ+√zA₂)² − b[(μ₁−zμ₂)θ² − z(z−1)μ₂], from the constant up."""
+def _whole(numbers: tuple[Fraction, ...]) -> tuple[list[int], int]:
+    """Floats as whole numbers of one unit, a power of two."""
+    unit = max(x.denominator for x in numbers)
+    return [x.numerator * (unit // x.denominator) for x in numbers], unit
+
+
+def _above(a1: Any, a2: Any, mu: Any, m: Any, known: Any, one: Any) -> list[Any]:
+    """Coefficients of (θ²+z)(A₁θ+√zA₂)² − b[(μ₁−zμ₂)θ² − z(z−1)μ₂], from the constant up, in floats or, times one⁵, in
+    whole numbers of a unit; known are b, z and √z."""
+    b, z, root = known
     a2 = root * a2
     cross = 2 * a1 * a2
-    return [z * a2**2 + b * z * (z - 1) * m, z * cross, a2**2 + z * a1**2 - b * (mu - z * m), cross, a1**2]
+    return [z * a2**2 + b * z * (z - one) * m * one, z * cross * one,
+            (a2**2 + z * a1**2 * one) * one - b * (mu * one - z * m) * one**2, cross * one**2, a1**2 * one**3]
 
 
-def _below(
-    a1: Fraction, a2: Fraction, mu: Fraction, m: Fraction, b: Fraction, z: Fraction, root: Fraction
-) -> list[Fraction]:
-    """Coefficients of (1+φ²)(A₁+φA₂)² − b[μ₁(1+φ²−z) − zφ²μ₂], from the constant up."""
-    cross = 2 * a1 * a2
-    return [a1**2 + b * mu * (z - 1), cross, a1**2 + a2**2 - b * (mu - z * m), cross, a2**2]
+def _below(a1: Any, a2: Any, mu: Any, m: Any, known: Any, one: Any) -> list[Any]:
+    """Coefficients of (1+φ²)(A₁+φA₂)² − b[μ₁(1+φ²−z) − zφ²μ₂], from the constant up, in the same way, times one⁴."""
+    b, z, _ = known
+    cross = 2 * a1 * a2 * one**2
+    return [a1**2 * one**2 + b * mu * (z - one) * one, cross,
+            (a1**2 + a2**2) * one**2 - b * (mu * one - z * m) * one, cross, a2**2 * one**2]
 
 
 _BINOMIAL = [[1], [1, 1], [1, 2, 1], [1, 3, 3, 1], [1, 4, 6, 4, 1]]
 
 
-def _not_negative(quartic: list[Fraction], left: float, right: float) -> bool:
+def _not_negative(quartic: list[int], left: float, right: float) -> bool:
     """Whether all Bernstein coefficients on [left, right] are ≥ 0, which proves that the quartic is; exact.
 
-    Everything is a float or a product of floats, so that all denominators are powers of two: times one of them, and
-    times 12 for the binomials, the coefficients are whole numbers.
+    The ends are floats too: times a power of two, and times 12 for the binomials, everything is a whole number.
     """
     if math.isinf(right):
         if left <= 0:
             return all(c >= 0 for c in quartic)
         quartic, left, right = quartic[::-1], 0.0, float(np.nextafter(1 / left, np.inf))
-    common = max(c.denominator for c in quartic)
-    whole = [c.numerator * (common // c.denominator) for c in quartic]
-    ends = left.as_integer_ratio(), right.as_integer_ratio()
-    unit = max(ends[0][1], ends[1][1])
-    start = ends[0][0] * (unit // ends[0][1])
-    width = ends[1][0] * (unit // ends[1][1]) - start
+    (start, end), unit = _whole((Fraction(left), Fraction(right)))
     moved = [
-        width**i * sum(_BINOMIAL[n][i] * whole[n] * start ** (n - i) * unit ** (4 - n) for n in range(i, 5))
+        (end - start) ** i * sum(_BINOMIAL[n][i] * quartic[n] * start ** (n - i) * unit ** (4 - n) for n in range(i, 5))
         for i in range(5)
     ]
     return all(sum(_BINOMIAL[j][i] * (12 // _BINOMIAL[4][i]) * moved[i] for i in range(j + 1)) >= 0 for j in range(5))

@@ -90,8 +90,7 @@ def untouched(joint: Joint, n: int) -> Precision:
 DRAWS = 200
 FEW = 20  # draws for laws too large to list
 LISTED = 60_000_000  # outputs × inputs × draws up to which all draws are taken at once
-LOOK, LEAST = 0.25, 0.6  # of the time of a search by `auto`, and seconds at least
-HELPED = 0.4  # seconds of work of a search that others helped
+LOOK, LEAST = 0.5, 1.0  # of the time of a search by `auto`, and seconds at least
 HALF = 0.5  # Jeffreys' prior: cells that were never seen are possible
 
 
@@ -167,7 +166,7 @@ def _made(
     entrant = ENTRANTS[method]
     if entrant.shares and len(epsilons) > 1:
         try:
-            options = {**entrant.options, "working": _look(within, time_limit)}
+            options = {**entrant.options, "working": _look(within, time_limit, entrant.effort)}
             yield from designs(within, epsilons, entrant.designer, at_most=at_most, **options)
             return
         except SfumatoError:  # at one of the levels: each is asked alone, so that the others are not lost
@@ -179,10 +178,10 @@ def _made(
             yield str(error)
 
 
-def _look(within: UncertaintySet, time_limit: float | None) -> float:
+def _look(within: UncertaintySet, time_limit: float | None, effort: float = 1.0) -> float:
     """Seconds of one search: a part of what `auto` takes for estimates, as longer ones find digits that no picture
     shows; the limit, where that is less."""
-    return min(max(LOOK * seconds_of(Task(within, 1.0)), LEAST), time_limit or math.inf)
+    return min(effort * max(LOOK * seconds_of(Task(within, 1.0)), LEAST), time_limit or math.inf)
 
 
 def _alone(
@@ -195,7 +194,9 @@ def _alone(
     if entrant.timed:
         options["time_limit"] = _look(within, time_limit)
     if entrant.after in known:
+        del options["time_limit"]
         options |= HELP[method](epsilon, known[entrant.after], known[method])
+        options["working"] = _look(within, time_limit, entrant.effort)
     return design(Exactly(within.joint) if entrant.known else within, epsilon, entrant.designer, **options)
 
 
@@ -206,7 +207,7 @@ def _limited(epsilon: float, before: list[Design], own: list[Design]) -> dict[st
 
 def _begun(epsilon: float, before: list[Design], own: list[Design]) -> dict[str, Any]:
     """Rows of all levels of another promise, and of the last level of this one; then little is left to search."""
-    return {"starts": [x.mechanism for x in (*before, *own[-1:])], "working": HELPED, "time_limit": None}
+    return {"starts": [x.mechanism for x in (*before, *own[-1:])]}
 
 
 Made = dict[str, list[Design]]

@@ -73,6 +73,7 @@ class Entrant:
     timed: bool = False  # it takes a time limit
     comparable: bool = True  # it promises ε about the secret over the whole set
     after: str | None = None  # the method whose designs help this one's, where both are compared
+    effort: float = 1.0  # of the seconds of a search: less where it is shared or helped, and nothing more is seen
 
     @property
     def shares(self) -> bool:
@@ -82,14 +83,16 @@ class Entrant:
 
 _OWN = {
     "ballopt": Entrant("ballopt", timed=True), "polyopt": Entrant("polyopt", timed=True, after="ballopt"),
-    "precise": Entrant("precise", {"bounded": False}, informs=False, timed=True),
-    "precise-useful": Entrant("precise", {"target": "useful", "bounded": False}, informs=False, timed=True),
+    "precise": Entrant("precise", {"bounded": False}, informs=False, timed=True, effort=0.6),
+    "precise-useful": Entrant(
+        "precise", {"target": "useful", "bounded": False}, informs=False, timed=True, effort=0.3),
     "ir": Entrant("ir"), "srr": Entrant("srr"), "cr": Entrant("cr"),
     "grr": Entrant("grr"), "oue": Entrant("oue"), "sue": Entrant("sue"),
     "ldp": Entrant("ldp", timed=True),
     "distortion": Entrant("distortion", informs=False), "hamming": Entrant("hamming", informs=False, comparable=False),
     "leakage": Entrant("leakage", informs=False, comparable=False),
-    "lip": Entrant("lip", timed=True, comparable=False), "pml": Entrant("pml", timed=True, comparable=False, after="ballopt"),
+    "lip": Entrant("lip", timed=True, comparable=False),
+    "pml": Entrant("pml", timed=True, comparable=False, after="ballopt", effort=0.2),
     "nr": Entrant("nr", known=True, timed=True, comparable=False),
     "srlip": Entrant("srlip", known=True, timed=True, comparable=False),
     "srlip-paper": Entrant("srlip-paper", known=True, comparable=False),

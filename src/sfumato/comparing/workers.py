@@ -23,7 +23,7 @@ GRACE = 3.0  # times the limit that a design may take in all, with sealing and c
 START = 20.0  # seconds more, for a process that has to load everything first
 TICK = 0.2  # seconds between looks at the clock
 Task = tuple[str, float]  # method, ε
-Strand = tuple[tuple[str, tuple[float, ...]], ...]  # methods at the levels that one process designs, one after the other
+Strand = tuple[tuple[str, tuple[float, ...]], ...]  # methods at the levels that one process designs, in this order
 Answer = tuple[Task, Point | Missing, bool]  # the last: whether it may be kept for the next time
 
 
@@ -107,8 +107,8 @@ def answers(
 
 
 def strands_of(tasks: Sequence[Task]) -> list[Strand]:
-    """What needs no search first, so that there is something to look at; a method whose levels share is one strand, with
-    those that it helps."""
+    """What needs no search first, so that there is something to look at; a method whose levels share is one strand,
+    with those that it helps."""
     levels: dict[str, tuple[float, ...]] = {}
     for method, epsilon in tasks:
         levels[method] = (*levels.get(method, ()), epsilon)

@@ -128,12 +128,13 @@ def _completed(task: Task, method: str, found: InformativeRows, gap: float) -> D
 
 def polyopt(
     task: Task, *, same_secret: bool = True, gap: float = GAP, quick: bool = False, time_limit: float | None = None,
-    progress: Progress | None = None, limit: float | None = None,
+    progress: Progress | None = None, limit: float | None = None, working: float | None = None,
 ) -> Draft:
     """PolyOpt: rows that are private over the simplices which enclose the conditional balls [000, Thm 3], at any size.
 
     same_secret=True keeps the s₁ = s₂ inequalities of the paper's cone; False drops them, which privacy does not need.
     limit is a bound that is proved already, of every mechanism that is private over the set; no other is looked for.
+    `working` are seconds of work instead of a time limit, whatever else the machine does.
     """
     _checked(task, "polyopt")
     if task.reads != "both":
@@ -141,7 +142,7 @@ def polyopt(
     if not isinstance(task.within, (ChiSquareBall, RenyiBall)):
         raise InputError(f"polyopt needs a ball, got a set of kind {task.within.kind!r}. Use method='ballopt'.")
     inner = Simplices(task.within, same_secret)
-    budget = budget_of(task, time_limit, progress)
+    budget = budget_of(task, time_limit, progress) if working is None else Budget.of_work(working, progress)
     return _drafted(task, "polyopt", inner, gap, budget, None, quick, (), known=limit, same_secret=same_secret)
 
 
@@ -162,6 +163,7 @@ def _drafted(
         found = most_informative(
             inner, task.epsilon, search, reads=task.reads, starts=listed_rows(task, [x.law for x in closed]),
             others=others, profile=profile, gap=gap, quick=quick, at_most=task.at_most, carried=carried,
+            bounding=known is None,
         )
         law, value, notes, own = Table(found.rows, task.rows), found.value, found.notes, found.bound
         details["stages"] = found.stages
@@ -186,7 +188,8 @@ def _drafted(
     close = own - value <= max(gap, 1e-5) * value
     time_left = budget.part(0.0 if close or quick or known is not None else BOUND, most)
     limit = bound(task.joint.p, task.within, task.epsilon, value=value, gap=gap, budget=time_left)
-    details["bounds"], least = limit.routes, min(limit.value, own, task.ceiling, float("inf") if known is None else known)
+    details["bounds"], least = limit.routes, min(limit.value, own, task.ceiling)
+    least = least if known is None else min(least, known)
     if details.get(CARRIED) is not None:
         details[CARRIED] = replace(details[CARRIED], gap=least / max(value, 1e-300) - 1.0)
     return Draft(law, method, least, tuple(notes), details)

@@ -40,6 +40,7 @@ GAP = 1e-4  # relative, between value and bound, at which neither is worked on a
 MOVED = 0.5  # of the time left, where moves are cheap: before anything else
 SEEN = 0.7  # of the time: the table without secrets that never occur
 FEW_RAYS = 12_000  # where the work shall be small and the same on every machine
+SOON_RAYS = 600  # where all of them are listed before anything else: a few hundredths of a second
 QUICK_RAYS = 20_000  # where no smaller gap is asked for
 SPIKES, ROUNDS = 600, 2  # sets that rows under a cap begin from, and how often prices are taken anew in between
 MANY = 4  # cells for each pair of secrets from which coarser tables are begun with
@@ -139,7 +140,7 @@ class Chain:
             for rows in others:
                 self.attempt("others", partial(self.pool, rows, steep=True))
             if self.polyhedral:
-                self.attempt("outside", self._rays)  # all extreme rows, where they are few: nothing else is missing
+                self.attempt("rays", partial(self._rays, SOON_RAYS))
                 if not self.apart:
                     return
             if self.merges and self.carried is None:
@@ -154,8 +155,8 @@ class Chain:
                     self.attempt("prices", lambda: improve(self.master, [self._priced], self.budget.part(share)))
                 if self.at_most is not None:
                     self.attempt("spikes", self._spikes)
-                if self.bounding and self.carried is None and not self.polyhedral:
-                    self.attempt("outside", self.outside)
+                if self.bounding and self.carried is None:
+                    self.attempt("outside", self._rays if self.polyhedral else self.outside)
                 if not self.quick and self.apart:
                     self.attempt("moves", self._moves)
         except KeyboardInterrupt:
@@ -236,13 +237,13 @@ class Chain:
         self.values[profile] = float(_weights(theta, x, steep) @ (xlogx(steep) @ self.coordinates.p))
         self.master.add(steep)
 
-    def _rays(self) -> None:
+    def _rays(self, limit: int = QUICK_RAYS) -> None:
         """Every extreme row of a polyhedral cone."""
         facets = self.within.inequalities(self.cone.rise + 1.0)
         if self.cone.cap is not None:
             facets = np.concatenate([facets, self.cone.cap.inequalities(len(self.coordinates.p))])
         found = extreme_rays(
-            facets, dimension=len(self.coordinates.p), limit=QUICK_RAYS, budget=self.budget.part(OUTSIDE)
+            facets, dimension=len(self.coordinates.p), limit=limit, budget=self.budget.part(OUTSIDE)
         )
         self.master.add(repaired(self.cone, found.vectors))
         self.bound = self.master.solve()  # of the cone: nothing is missing
@@ -341,11 +342,11 @@ def _weights(theta: Floats, x: Floats, y: Floats) -> Floats:
 def most_informative(
     within: Any, epsilon: float, budget: Budget, *, reads: str = "both", starts: Sequence[Floats] = (),
     others: Sequence[Floats] = (), profile: Profile | None = None, gap: float = GAP, quick: bool = False,
-    at_most: float | None = None, carried: Carried | None = None,
+    at_most: float | None = None, carried: Carried | None = None, bounding: bool = True,
 ) -> InformativeRows:
     """Rows that keep most of I(X;Y) under ε-RLDP over the set and at_most-RLDP over any distribution; starts are
     private rows over all inputs, others those of other designs of this table, private or not; `carried` is what the
-    same search ended with at another ε.
+    same search ended with at another ε, bounding=False for whoever has a bound.
 
     The table is put into an order of its own first, so that the answer does not depend on the order of its labels.
     """
@@ -356,7 +357,8 @@ def most_informative(
     if reads == "both" and 1 < seen.sum() < len(seen) and hasattr(within, "around") and carried is None:
         first.append(_without_empty(within, seen, epsilon, budget.part(SEEN), first, profile, at_most))
     chain = Chain(
-        within, epsilon, reads, budget, gap=gap, profile=profile, quick=quick, at_most=at_most, carried=carried
+        within, epsilon, reads, budget, gap=gap, profile=profile, quick=quick, at_most=at_most, carried=carried,
+        bounding=bounding,
     )
     return own.back(chain.run(first, [own.there(x) for x in others]))
 
