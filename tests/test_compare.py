@@ -245,6 +245,33 @@ def test_what_needs_no_search_is_shown_first_and_the_rest_fills_in():
     assert whole.complete and len(whole.points) == 6
 
 
+def test_the_first_picture_comes_before_any_search_has_answered(monkeypatch):
+    seen, arrivals = [], workers._arrivals
+
+    def asked(*args):
+        assert {p.method for x in seen for p in x.points} == {"grr", "srr"}
+        return arrivals(*args)
+
+    monkeypatch.setattr(workers, "SOON", 60.0)
+    monkeypatch.setattr(workers, "_arrivals", asked)
+    whole = sf.compare(JOINT, epsilon=[1.0], methods=["ldp", "grr", "srr"], cache=False, workers=2, early=seen.append)
+    assert len(whole.points) == 3 and [len(x.points) for x in seen] == [1, 2]
+
+
+def test_methods_that_help_each_other_are_one_strand_and_the_others_none():
+    tasks = [(m, e) for m in ("ballopt", "polyopt", "pml", "lip") for e in (0.5, 1.0)]
+    both = (0.5, 1.0)
+    assert workers.strands_of(tasks)[0] == (("ballopt", both), ("polyopt", both), ("pml", both))
+    assert sorted(x for s in workers.strands_of(tasks) for x in workers.tasks_of(s)) == sorted(tasks)
+    assert len(workers.strands_of([x for x in tasks if x[0] != "ballopt"])) == 6
+
+
+def test_a_bound_that_another_method_proved_holds_for_the_one_it_helps():
+    found = quick(["ballopt", "polyopt"], [0.5, 1.0])
+    for one, other in zip(found.of("ballopt"), found.of("polyopt"), strict=True):
+        assert other.kept <= other.bound <= one.bound + 1e-12
+
+
 def test_a_method_that_does_not_apply_gets_a_line():
     found = quick(["distortion", "grr"], [1.0])
     assert [p.method for p in found.points] == ["grr"]
@@ -255,13 +282,14 @@ def test_processes_give_the_same_figures_and_a_late_design_is_ended(monkeypatch)
     def bare(p):
         return (p.method, p.epsilon, p.kept, p.precision, p.realised)
 
-    options = {"epsilon": [1.0], "methods": ["grr", "srr"], "cache": False}
+    options = {"epsilon": [1.0], "methods": ["grr", "srlip-paper"], "cache": False}
     alone = sf.compare(JOINT, workers=1, **options)
     together = sf.compare(JOINT, workers=2, **options)
     assert [bare(p) for p in together.points] == [bare(p) for p in alone.points]
     monkeypatch.setattr(workers, "START", 0.0)
     late = sf.compare(JOINT, workers=2, time_limit=1e-6, **options)
-    assert not late.points and all("ended after" in m.why for m in late.missing)
+    assert [p.method for p in late.points] == ["grr"]  # a formula, designed while processes begin
+    assert [m.method for m in late.missing] == ["srlip-paper"] and "ended after" in late.missing[0].why
 
 
 @pytest.mark.parametrize("options, words", [

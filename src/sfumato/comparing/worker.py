@@ -23,7 +23,6 @@ def main() -> None:
     from sfumato.comparing.measuring import measured
 
     within, options = receive(sys.stdin.buffer)
-    send(out, "ready")
     while True:
         try:
             strand = receive(sys.stdin.buffer)

@@ -22,6 +22,7 @@ from sfumato.uncertainty import UncertaintySet
 GRACE = 3.0  # times the limit that a design may take in all, with sealing and certifying, before it is ended
 START = 20.0  # seconds more, for a process that has to load everything first
 TICK = 0.2  # seconds between looks at the clock
+SOON = 1.0  # seconds in which closed forms are designed while processes begin; what is left is for these
 Task = tuple[str, float]  # method, ε
 Strand = tuple[tuple[str, tuple[float, ...]], ...]  # methods at the levels that one process designs, in this order
 Answer = tuple[Task, Point | Missing, bool]  # the last: whether it may be kept for the next time
@@ -61,11 +62,15 @@ class Running:
         except (EOFError, OSError, ValueError, pickle.UnpicklingError):
             self.answers.put((self, None))
 
-    def give(self, strand: Strand, seconds: float | None) -> None:
-        self.left, self.seconds = tasks_of(strand), seconds
-        self._wait()
-        assert self.process.stdin is not None
-        send(self.process.stdin, strand)
+    def given(self, waiting: list[Strand], seconds: float | None) -> Running:
+        """Itself, with the next strand, if it has nothing to do and there is one; it may still be loading."""
+        if not self.left and waiting:
+            strand = waiting.pop()
+            self.left, self.seconds = tasks_of(strand), seconds
+            self._wait()
+            assert self.process.stdin is not None
+            send(self.process.stdin, strand)
+        return self
 
     def answered(self) -> Task:
         """The task that it has just answered; the others have as long again."""
@@ -91,19 +96,27 @@ class Running:
 def answers(
     within: UncertaintySet, tasks: Sequence[Task], workers: int, options: dict[str, Any]
 ) -> Iterator[Answer]:
-    """Every task's answer as it comes, measured with the options. Closing it (or Ctrl-C) ends the processes."""
-    strands = strands_of(tasks)
-    first = _portable((within, options)) if workers > 1 and len(strands) > 1 else None
-    here = [x for x in strands if first is None or x[0][0] in REGISTERED]  # others do not know who registered
-    if here:
-        from sfumato.comparing.measuring import measured
+    """Every task's answer as it comes, measured with the options. Closing it (or Ctrl-C) ends the processes.
 
-        for strand in here:
-            for task, point in zip(tasks_of(strand), measured(within, strand, **options), strict=True):
-                yield task, point, True
-    there = [x for x in strands if x not in here]
-    if first is not None and there:
-        yield from _together(first, there, min(workers, len(there)), options["time_limit"])
+    Processes take a second to begin. Closed forms are designed here meanwhile, so that there is something to look at.
+    """
+    strands = strands_of(tasks)
+    own = [x for x in strands if x[0][0] in REGISTERED]  # others do not know who registered
+    closed = [x for x in strands if ENTRANTS[x[0][0]].closed]
+    there = sorted((x for x in strands if x not in own and x not in closed), key=lambda x: -len(tasks_of(x)))
+    first = _portable((within, options)) if workers > 1 and len(strands) > 1 and there else None
+    if first is None:
+        yield from _here(within, strands, options)
+    else:
+        yield from _together(first, there, closed, own, workers, within, options)
+
+
+def _here(within: UncertaintySet, strands: Sequence[Strand], options: dict[str, Any]) -> Iterator[Answer]:
+    from sfumato.comparing.measuring import measured
+
+    for strand in strands:
+        for task, point in zip(tasks_of(strand), measured(within, strand, **options), strict=True):
+            yield task, point, True
 
 
 def strands_of(tasks: Sequence[Task]) -> list[Strand]:
@@ -131,38 +144,55 @@ def _portable(content: Any) -> bytes | None:
         return None
 
 
-def _together(first: bytes, strands: list[Strand], workers: int, time_limit: float | None) -> Iterator[Answer]:
+def _together(
+    first: bytes, strands: list[Strand], closed: list[Strand], own: list[Strand], workers: int, within: UncertaintySet,
+    options: dict[str, Any],
+) -> Iterator[Answer]:
+    """Processes for the strands, the closed forms here while they begin, and what only this process can make."""
     arrived: queue.Queue[Any] = queue.Queue()
-    pool = [Running.start(first, arrived) for _ in range(workers)]
-    waiting, open_tasks = list(reversed(strands)), sum(len(tasks_of(x)) for x in strands)
-    most = None if time_limit is None else GRACE * time_limit + START
+    waiting, open_tasks = list(reversed(strands)), sum(len(tasks_of(x)) for x in (*strands, *closed))
+    most = None if options["time_limit"] is None else GRACE * options["time_limit"] + START
+    pool = [Running.start(first, arrived).given(waiting, most) for _ in range(min(workers, len(strands)))]
     try:
+        began = time.monotonic()
+        while closed and time.monotonic() < began + SOON:
+            for answer in _here(within, [closed.pop(0)], options):
+                open_tasks -= 1
+                yield answer
+        waiting += reversed(closed)
+        yield from _here(within, own, options)
+        for worker in pool:
+            worker.given(waiting, most)
         while open_tasks:
-            done: list[Answer] = []
-            try:
-                worker, answer = arrived.get(timeout=TICK)
-            except queue.Empty:
-                worker, answer = None, None
-            if worker in pool:
-                if isinstance(answer, (Point, Missing)):
-                    done.append((worker.answered(), answer, True))
-                else:  # it begins, or something went wrong, with all that it had still to do
-                    done += [_failed(task, answer) for task in worker.left]
-                    worker.left = []
-                if answer is None:
-                    worker = _replaced(pool, worker, first, arrived)
-                elif not worker.left and waiting:
-                    worker.give(waiting.pop(), most)
-            for late in [w for w in pool if time.monotonic() > w.deadline]:
-                why = f"it was ended after {most:.0f} s, three times the time limit and the start of a process"
-                done += [(task, Missing(*task, why), True) for task in late.left]
-                _replaced(pool, late, first, arrived)
-            for one in done:
+            for one in _arrivals(pool, arrived, first, waiting, most):
                 open_tasks -= 1
                 yield one
     finally:
         for one_worker in pool:
             one_worker.end()
+
+
+def _arrivals(
+    pool: list[Running], arrived: queue.Queue[Any], first: bytes, waiting: list[Strand], most: float | None
+) -> list[Answer]:
+    """What has come in a short while, or was given up; whoever is idle gets the next strand."""
+    done: list[Answer] = []
+    try:
+        worker, answer = arrived.get(timeout=TICK)
+    except queue.Empty:
+        worker, answer = None, None
+    if worker in pool:
+        if isinstance(answer, (Point, Missing)):
+            done.append((worker.answered(), answer, True))
+        else:  # something went wrong, with all that it had still to do
+            done += [_failed(task, answer) for task in worker.left]
+            worker.left = []
+        (_replaced(pool, worker, first, arrived) if answer is None else worker).given(waiting, most)
+    for late in [w for w in pool if time.monotonic() > w.deadline]:
+        why = f"it was ended after {most:.0f} s, three times the time limit and the start of a process"
+        done += [(task, Missing(*task, why), True) for task in late.left]
+        _replaced(pool, late, first, arrived).given(waiting, most)
+    return done
 
 
 def _replaced(pool: list[Running], worker: Running, first: bytes, arrived: queue.Queue[Any]) -> Running:
