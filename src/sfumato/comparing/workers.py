@@ -22,7 +22,7 @@ from sfumato.uncertainty import UncertaintySet
 GRACE = 3.0  # times the limit that a design may take in all, with sealing and certifying, before it is ended
 START = 20.0  # seconds more, for a process that has to load everything first
 TICK = 0.2  # seconds between looks at the clock
-SOON = 1.0  # seconds in which closed forms are designed while processes begin; what is left is for these
+SOON = 2.0  # seconds of work for closed forms while processes begin; what is left then is for these
 Task = tuple[str, float]  # method, ε
 Strand = tuple[tuple[str, tuple[float, ...]], ...]  # methods at the levels that one process designs, in this order
 Answer = tuple[Task, Point | Missing, bool]  # the last: whether it may be kept for the next time
@@ -154,8 +154,8 @@ def _together(
     most = None if options["time_limit"] is None else GRACE * options["time_limit"] + START
     pool = [Running.start(first, arrived).given(waiting, most) for _ in range(min(workers, len(strands)))]
     try:
-        began = time.monotonic()
-        while closed and time.monotonic() < began + SOON:
+        began = time.process_time()
+        while closed and time.process_time() < began + SOON:
             for answer in _here(within, [closed.pop(0)], options):
                 open_tasks -= 1
                 yield answer

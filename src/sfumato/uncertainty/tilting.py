@@ -197,7 +197,8 @@ def _by_newton(
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         pull = mass * side.variance / worth**2  # what each side takes of little slack
         share = np.minimum(pull / (pull + np.roll(pull, n)), 1.0)
-        y = side.first((1 + slack * share / mass) ** 2 - 1)
+        part = slack * share / mass
+        y = side.first(part * (2 + part))  # C − 1
         other = np.roll(y, n) + np.log(worth / np.roll(worth, n))  # where a constant has as much to gain
         y, flat = np.where(side.flat, other, y), side.flat[:n] & side.flat[n:]
         usual = np.isfinite(y) & (slack > 0)
