@@ -7,10 +7,12 @@ from typing import Any
 
 from sfumato.optimise.arrays import Floats
 from sfumato.optimise.budget import Budget
+from sfumato.optimise.carrying import Carried
 from sfumato.optimise.informative import Chain, InformativeRows, Ordered
 from sfumato.optimise.together import Level, Together, joinable
 
-MOVES = 0.6  # of the time that is left: moves of all levels that were not met
+MOVES = 0.9  # of the time that is left: moves of all levels that were not met
+RAYS = 8_000  # of a cone that is cut at from outside, at most
 EACH = 2.0  # times its even share of the time that is left, which a level may take to be met from outside
 CLOSER = 0.5  # of the gap: where cuts are few another round costs little
 WORTH = 0.05  # relative gap above which cuts from outside are not likely to say more than other bounds do
@@ -23,34 +25,21 @@ def informative_along(
     """Rows and bounds at increasing ε; None where levels are not searched together.
 
     The largest ε is met from outside first: there little is curved, and its worst cases are cut at again at the next.
-    The first level that is not met, and those below it, are moved together, and looked at from outside once more.
+    Levels that are not met are moved together; their bounds hold as they are.
     """
     own = Ordered.of(within, reads)
-    chains = [Chain(own.within, x, reads, budget, gap=CLOSER * gap) for x in epsilons]
+    chains = [Chain(own.within, x, reads, budget, gap=CLOSER * gap, rays=RAYS) for x in epsilons]
     if not all(joinable(x.cone) for x in chains) or (own.within.joint.p_secret <= 0).any():
         return None
-    for chain, rows in zip(chains, starts, strict=True):
+    last: Carried | None = None
+    for i, (chain, rows) in enumerate(zip(reversed(chains), reversed(starts), strict=True)):
         for start in rows:
             chain.pool(own.there(start))
-    left = list(chains)
-    found: list[InformativeRows] = []
-    while left and _met(left[-1], found, budget.part(EACH / len(left)), gap):
-        found.append(left.pop().finished())
-    if left:
-        Together([Level(x.cone, x.master) for x in chains[: len(left) + 1]]).run(budget.part(MOVES))
-        found.append(left.pop().finished())  # cut at already
-    while left:
-        _met(left[-1], found, budget.part(min(1.0, EACH / len(left))), gap)
-        found.append(left.pop().finished())
-    return [own.back(x) for x in reversed(found)]
-
-
-def _met(chain: Chain, found: list[InformativeRows], budget: Budget, gap: float) -> bool:
-    """Whether value and bound are close, after cuts from outside that begin with the worst cases of the level above."""
-    chain.budget, chain.carried = budget, found[-1].carried if found else None
-    if chain.carried is not None and chain.carried.gap > WORTH:
-        return False
-    if chain.carried is not None:
-        chain.master.add(chain.carried.rows_for(chain.cone))
-    chain.attempt("outside", chain.outside)
-    return chain.bound - chain.master.value <= gap * chain.master.value
+        if last is None or last.gap < WORTH:
+            chain.carried, chain.budget = last, budget.part(min(1.0, EACH / (len(chains) - i)))
+            chain.attempt("carried", chain.begin)
+            chain.attempt("outside", chain.outside)
+        last = chain.handed()
+    levels = [Level(x.cone, x.master, met=x.bound - x.master.value <= gap * x.master.value) for x in chains]
+    Together(levels).run(budget.part(MOVES))
+    return [own.back(x.finished()) for x in chains]

@@ -68,8 +68,9 @@ class Chain:
     def __init__(
         self, within: Any, epsilon: float, reads: str, budget: Budget, *, gap: float = GAP,
         profile: Profile | None = None, quick: bool = False, at_most: float | None = None, bounding: bool = True,
-        carried: Carried | None = None,
+        carried: Carried | None = None, rays: int | None = None,
     ) -> None:
+        self.rays = rays or (FEW_RAYS if quick else RAYS if gap < GAP else QUICK_RAYS)
         self.quick, self.at_most, self.bounding = quick, at_most, bounding  # the last: whether a bound is of any use
         self.within, self.epsilon, self.reads, self.gap, self.carried = within, epsilon, reads, gap, carried
         self.bound = float("inf")
@@ -170,10 +171,20 @@ class Chain:
     def _met(self) -> bool:
         """Whether what comes from another ε suffices: its rows, and its worst cases from outside."""
         assert self.carried is not None
-        self.attempt("carried", lambda: self.master.add(self.carried.rows_for(self.cone)))  # type: ignore[union-attr]
+        self.attempt("carried", self.begin)
         if self.carried.gap < WORTH:
             self.attempt("outside", self.outside)
         return not self.apart
+
+    def begin(self) -> None:
+        """Rows of another ε join the pool."""
+        if self.carried is not None:
+            self.master.add(self.carried.rows_for(self.cone))
+
+    def handed(self) -> Carried:
+        """What another ε may begin with."""
+        gap = self.bound / max(self.master.value, 1e-300) - 1.0
+        return Carried(self.master.used()[0], self.cuts, self.cone.E, gap)
 
     def attempt(self, name: str, stage: Callable[[], object]) -> None:
         try:
@@ -254,10 +265,9 @@ class Chain:
             return
         cap = None if self.at_most is None else self.at_most + MARGIN
         outer = RatioCone(self.within, self.epsilon + MARGIN, self.reads, cap)
-        limit = FEW_RAYS if self.quick else RAYS if self.gap < GAP else QUICK_RAYS
         known = None if self.carried is None or self.reads != "both" else self.carried.cuts(outer.E)
         self.bound, self.cuts = meet(
-            self.cone, outer, self.master, self.budget.part(OUTSIDE), gap=self.gap, limit=limit, known=known
+            self.cone, outer, self.master, self.budget.part(OUTSIDE), gap=self.gap, limit=self.rays, known=known
         )
 
     def _coarser(self) -> None:
@@ -326,8 +336,7 @@ class Chain:
         x, theta = mixed_again(self.last, self.master).used()
         rows = self.coordinates.full(theta[:, None] * x)
         value = float(theta @ (xlogx(x) @ self.coordinates.p))
-        handed = Carried(self.master.used()[0], self.cuts, self.cone.E, self.bound / max(value, 1e-300) - 1.0)
-        return InformativeRows(rows / rows.sum(0), value, self.bound, self.stages, self.notes, handed)
+        return InformativeRows(rows / rows.sum(0), value, self.bound, self.stages, self.notes, self.handed())
 
 
 def _weights(theta: Floats, x: Floats, y: Floats) -> Floats:

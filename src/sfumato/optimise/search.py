@@ -34,6 +34,9 @@ class Master(Protocol):
     def solve(self) -> float:
         """Mix the pool best; greater is better."""
 
+    def used(self) -> tuple[Floats, Floats]:
+        """Rows in use and their weights."""
+
     def steer(self) -> Floats:
         """New prices, and the rows from which moves begin."""
 

@@ -33,7 +33,8 @@ class Level(Generic[Aim]):
 
     cone: RatioCone
     master: Aim
-    calm: int = 0
+    calm: int = 0  # turns without gain
+    met: bool = False  # nothing is sought here any more: it lends its rows to its neighbours
     rows: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # from which its moves begin, and its neighbours'
 
 
@@ -55,8 +56,8 @@ class Together(Generic[Aim]):
         """Turns until no level gains, or with the time."""
         for level in self.levels:
             level.master.solve()
-            level.rows = level.master.steer()
-        live = list(range(len(self.levels)))
+            level.rows = level.master.used()[0] if level.met else level.master.steer()
+        live = [i for i, level in enumerate(self.levels) if not level.met]
         while live and not budget.over:
             self._turn(live, budget)
             for i in live:
