@@ -97,7 +97,7 @@ _OWN = {
     "distortion": Entrant("distortion", informs=False), "hamming": Entrant("hamming", informs=False, comparable=False),
     "leakage": Entrant("leakage", informs=False, comparable=False),
     "lip": Entrant("lip", timed=True, comparable=False),
-    "pml": Entrant("pml", timed=True, comparable=False, after="ballopt", effort=0.2),
+    "pml": Entrant("pml", timed=True, comparable=False, after="ballopt", effort=0.16),
     "nr": Entrant("nr", known=True, timed=True, comparable=False),
     "srlip": Entrant("srlip", known=True, timed=True, comparable=False),
     "srlip-paper": Entrant("srlip-paper", known=True, comparable=False),

@@ -68,8 +68,9 @@ class Chain:
     def __init__(
         self, within: Any, epsilon: float, reads: str, budget: Budget, *, gap: float = GAP,
         profile: Profile | None = None, quick: bool = False, at_most: float | None = None, bounding: bool = True,
-        carried: Carried | None = None, rays: int | None = None,
+        carried: Carried | None = None, rays: int | None = None, patient: bool = True,
     ) -> None:
+        self.patient = patient  # whether many turns may pass without gain
         self.rays = rays or (FEW_RAYS if quick else RAYS if gap < GAP else QUICK_RAYS)
         self.quick, self.at_most, self.bounding = quick, at_most, bounding  # the last: whether a bound is of any use
         self.within, self.epsilon, self.reads, self.gap, self.carried = within, epsilon, reads, gap, carried
@@ -289,7 +290,7 @@ class Chain:
             moves = [lambda _, budget: free.rows(self.master.prices, budget)]
         elif self.values and self.carried is None:
             moves = [self._priced, *moves]
-        calm = CALM if self.carried is None else SOON
+        calm = CALM if self.carried is None and self.patient else SOON
         improve(self.master, moves, self.budget.part(share), calm=calm)
 
     def _spikes(self) -> None:
@@ -355,7 +356,7 @@ def most_informative(
 ) -> InformativeRows:
     """Rows that keep most of I(X;Y) under ε-RLDP over the set and at_most-RLDP over any distribution; starts are
     private rows over all inputs, others those of other designs of this table, private or not; `carried` is what the
-    same search ended with at another ε, bounding=False for whoever has a bound.
+    same search ended with at another ε, bounding=False for whoever has a bound and no time.
 
     The table is put into an order of its own first, so that the answer does not depend on the order of its labels.
     """
@@ -367,7 +368,7 @@ def most_informative(
         first.append(_without_empty(within, seen, epsilon, budget.part(SEEN), first, profile, at_most))
     chain = Chain(
         within, epsilon, reads, budget, gap=gap, profile=profile, quick=quick, at_most=at_most, carried=carried,
-        bounding=bounding,
+        bounding=bounding, patient=bounding,
     )
     return own.back(chain.run(first, [own.there(x) for x in others]))
 
