@@ -30,6 +30,7 @@ PARTS = {  # packages of sfumato, and packages of others, that each command may 
         {"cli", "drawing", "mechanism", "uncertainty"}, {"click", "numpy", "msgspec", "cryptography"},
     ),
 }
+SLOW = {"numpy.ma", "importlib.metadata", "email.message"}  # what comes along with a call that can be avoided
 MODULES = {  # of packages that are large, the only modules that a command may load
     "verify": {"releasing": {"notices"}},
     "inspect": {"releasing": {"notices"}, "certification": {"promises"}},
@@ -68,6 +69,7 @@ def test_a_command_loads_only_what_its_work_needs(files, command, file, words):
     outside = {name.partition(".")[0] for name in modules} - set(sys.stdlib_module_names) - OWN
 
     assert inside <= own
+    assert not modules & SLOW
     assert {name for name in outside if not name.startswith("_")} <= others
     for package, allowed in MODULES[command].items():
         found = {name.split(".")[2] for name in modules if name.startswith(f"sfumato.{package}.")}

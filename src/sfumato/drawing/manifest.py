@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import os
-from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, overload
 
@@ -80,6 +79,8 @@ def manifest_of(
     randomness: str, size: int | None = None, entry: str | None = None, imprint: Imprint = NO_IMPRINT,
 ) -> Manifest:
     """The manifest of a release, with a mechanism or a bundle."""
+    from importlib.metadata import version as package_version
+
     from sfumato.certification.together import drawn_for  # proofs, which whoever reads a manifest does not need
 
     checksum = any_record(mechanism).checksum
