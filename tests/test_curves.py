@@ -48,6 +48,25 @@ def test_auto_shares_for_both_aims_and_says_what_it_took():
         assert all(any("auto took" in note for note in d.notes) for d in made)
 
 
+def test_levels_that_are_searched_together_have_private_rows_each_and_gain():
+    from sfumato.optimise.budget import Budget
+    from sfumato.optimise.master import InformationAim
+    from sfumato.optimise.together import Level, Together, joinable
+
+    cones = [RatioCone(sf.ChiSquareBall(JOINT), e) for e in EPSILONS]
+    levels = [Level(cone, InformationAim(cone.coordinates)) for cone in cones]
+    levels[1].met = True  # it lends rows, and nothing is sought there
+
+    assert all(map(joinable, cones))
+    Together(levels).run(Budget.of_work(2.0), calm=1)
+
+    for level in levels:
+        rows, weights = level.master.used()
+        assert level.cone.cuts(rows).greatest(len(rows)).max() < 1e-4
+        assert np.allclose(weights @ rows, 1.0)
+    assert levels[0].master.value > 0.1 < levels[2].master.value and levels[1].master.value == pytest.approx(0.0)
+
+
 def test_rows_of_one_level_become_private_rows_of_another():
     rows = np.random.default_rng(4).exponential(size=(12, JOINT.p.size))
     for epsilon in EPSILONS:

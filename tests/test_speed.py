@@ -66,6 +66,82 @@ def test_worst_pairs_beat_any_split():
         assert np.all(top / low <= found * (1 + 1e-9))
 
 
+@pytest.mark.parametrize("slack", [1e-6, 3e-4, 0.2, 5.0])
+def test_both_multipliers_at_once_are_those_of_a_search_over_the_split(slack):
+    from sfumato.uncertainty.tilting import _by_newton, _sides, best_split
+
+    rng = np.random.default_rng(6)
+    q1, q2, ps1 = rng.dirichlet(np.ones(4), 60), rng.dirichlet(np.ones(4), 60), rng.uniform(0.01, 0.9, 60)
+    v1, v2 = np.exp(rng.normal(0, 2, (60, 4))), np.exp(rng.normal(0, 2, (60, 4)))
+    v1[:10], v2[10:20], v2[20] = 2.0, 0.5, 1 + 1e-15 * rng.random(4)  # constants, and what nearly is one
+    v1[30:40, 0] = 0.0
+
+    found, settled = _by_newton(v1, q1, ps1, v2, q2, 1 - ps1, slack, 1e-5)
+    slow = best_split(_sides(v1, q1, ps1, v2, q2, 1 - ps1, slack), 60)
+
+    assert settled.all() if slack < 1 else settled.mean() > 0.9
+    assert found.ratio[settled] == pytest.approx(slow.ratio[settled], rel=1e-9)
+    assert found.first[settled].sum(1) == pytest.approx(1.0) and (found.first[settled] >= 0).all()
+
+
+@pytest.mark.parametrize("reads", ["both", "useful"])
+def test_beliefs_are_shifted_as_far_as_grids_find_and_within_the_ball(reads):
+    from sfumato.uncertainty.shifts import EXACT, _by_grids, _by_newton, _sides
+
+    rng = np.random.default_rng(7)
+    ball = sf.ChiSquareBall(sf.Joint.from_counts(rng.integers(1, 400, (3, 4))))
+    rows = np.exp(rng.normal(0, 1.5, (30, 3, 4) if reads == "both" else (30, 4)))
+    rows[:3] = 1.0  # says nothing
+    s, above = rng.integers(3, size=30), rng.random(30) < 0.5
+    sides = _sides(ball, rows, s, above, EXACT.close)
+
+    found, settled = _by_newton(sides, ball.radius, EXACT.close)
+    slow = _by_grids(sides, ball.slack, EXACT)
+
+    assert settled.all() and found.ratio == pytest.approx(slow.ratio, rel=1e-7)
+    own, rest = (sides.mine**2 / found.given).sum(1), (sides.others**2 / found.rest).sum(1)
+    assert (own / found.share + rest / (1 - found.share) <= 1 + ball.radius * (1 + 1e-6)).all()
+
+
+@pytest.mark.parametrize("above", [True, False])
+def test_multipliers_of_a_proof_are_at_least_as_good_as_those_of_grids(above):
+    from fractions import Fraction
+
+    from sfumato.certification import shift_proofs as proofs
+
+    joint, rng = random_joint(2, 4, 3_000, 8), np.random.default_rng(9)
+    ball, z = sf.ChiSquareBall(joint), float(np.exp(0.7))
+    values = (np.exp(rng.normal(0, 1, (25, 2, 4))) * 2.0**40).astype(np.int64).astype(object)
+    cases = proofs._open_cases(values, joint, ball.radius, Fraction(1.02), above)
+    exact, total = joint.weights()
+    ends = [proofs._range(Fraction(int(exact[s].sum()), total), ball.radius, Fraction(z), above) for s in cases.s.tolist()]
+    case = np.array([i for i, e in enumerate(ends) if e is not None])
+    point = np.array([0.3 * ends[i][0] + 0.7 * ends[i][1] for i in case])
+
+    def worth(mu, m):
+        one = (cases.first.p[case] * np.sqrt(np.maximum(mu[:, None] - cases.first.r[1][case], 0))).sum(1)
+        two = (cases.second.p[case] * np.sqrt(np.maximum(cases.second.r[0][case] - m[:, None], 0))).sum(1)
+        terms = (proofs._above if above else proofs._below)(one, two, mu, m, (1 + ball.radius, z, np.sqrt(z)), 1.0)
+        return sum(c * point**k for k, c in enumerate(terms))
+
+    mu, m, settled = proofs._by_newton(cases, case, point, 1 + ball.radius, z)
+    assert settled.mean() > 0.9
+    slow = worth(*proofs._by_grids(cases, case, point, 1 + ball.radius, z))
+    assert (worth(mu, m)[settled] >= slow[settled] - 1e-10 * np.abs(slow[settled]).max()).all()
+
+
+def test_a_quartic_in_whole_numbers_is_the_one_in_fractions():
+    from fractions import Fraction
+
+    from sfumato.certification import shift_proofs as proofs
+
+    a1, a2, mu, m, b, z, root = (Fraction(x) for x in (0.37, 0.81, 1.25, -0.125, 1.001, 1.75, 1.3125))
+    for quartic, degree in ((proofs._above, 5), (proofs._below, 4)):
+        (one, two, high, low, *rest), unit = proofs._whole((a1, a2, mu, m, b, z, root))
+        exact = quartic(a1, a2, mu, m, (b, z, root), Fraction(1))
+        assert [Fraction(c, unit**degree) for c in quartic(one, two, high, low, rest, unit)] == exact
+
+
 @pytest.mark.parametrize("flat", [True, False])
 def test_proved_curves_lie_above_the_worst_pairs_of_atoms(flat):
     joint = random_joint(4, 6, 50_000, 3)
