@@ -82,6 +82,9 @@ def test_both_multipliers_at_once_are_those_of_a_search_over_the_split(slack):
     assert settled.all() if slack < 1 else settled.mean() > 0.9
     assert found.ratio[settled] == pytest.approx(slow.ratio[settled], rel=1e-9)
     assert found.first[settled].sum(1) == pytest.approx(1.0) and (found.first[settled] >= 0).all()
+    q1[40:50] = [1.0, 0.0, 0.0, 0.0]  # mass may go where there was none, and no multiplier says so
+    every = worst_pairs(v1, q1, ps1, v2, q2, 1 - ps1, slack).ratio
+    assert every == pytest.approx(best_split(_sides(v1, q1, ps1, v2, q2, 1 - ps1, slack), 60).ratio, rel=1e-9)
 
 
 @pytest.mark.parametrize("reads", ["both", "useful"])

@@ -306,7 +306,7 @@ def _by_newton(
         lean = np.exp(-2 * kappa) * side.width[n:] / side.width[:n]  # x₁/x₂
         spread = (bend[:n] * side.variance[:n] / lean**2 + bend[n:] * side.variance[n:]) / (4 * room)
         y = 0.5 * np.log(np.concatenate([spread * lean**2, spread]))
-        usual = np.isfinite(y) & np.tile(room > NOTHING * (b - 1), 2)
+        usual = np.isfinite(y) & side.tilts & np.tile(room > NOTHING * (b - 1), 2)
         live, settled = np.flatnonzero(usual[:n] & usual[n:]), np.zeros(n, dtype=np.bool_)
         y = np.where(usual, y, 0.0)
         for _ in range(STEPS if len(live) else 0):

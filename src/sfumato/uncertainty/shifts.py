@@ -133,7 +133,7 @@ def _by_newton(sides: _Sides, radius: float, close: float) -> tuple[Shifts, Bool
         alone = np.log(u * P2**2 / ((1 - pi) ** 2 * two.width * size))  # λ ≈ 1/size, where π alone can move
         y2 = np.where(two.flat, np.where(one.flat, alone, y1 - even), y2)
         y1 = np.where(one.flat, y2 + even, y1)
-        usual = np.isfinite(y1 + y2 + pi) & (radius > 0) & (P1 > 0) & (P2 > 0)
+        usual = np.isfinite(y1 + y2 + pi) & one.tilts & two.tilts & (radius > 0) & (P1 > 0) & (P2 > 0)
         live, settled = np.flatnonzero(usual), np.zeros(len(P1), dtype=np.bool_)
         for _ in range(STEPS if len(live) else 0):
             t1, t2 = one.tilt(y1[live], live), two.tilt(y2[live], live)

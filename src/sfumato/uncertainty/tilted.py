@@ -63,21 +63,23 @@ class Side:
     q: Floats
     mean: Floats  # of the depth under q, and its variance
     variance: Floats
+    flat: Bools  # whether all values are the same: it spends nothing, whatever its multiplier is
 
     @classmethod
     def of(cls, v: Floats, q: Floats) -> Side:
         top = v.max(1)
         depth = top[:, None] - v
         width = depth.max(1)
-        width = np.where(width > 0, width, 1.0)  # a constant spends nothing, whatever its multiplier
+        flat = width <= 0
+        width = np.where(flat, 1.0, width)
         depth = depth / width[:, None]
         mean = np.einsum("iu,iu->i", q, depth)
-        return cls(top, width, depth, q, mean, np.einsum("iu,iu->i", q, (depth - mean[:, None]) ** 2))
+        return cls(top, width, depth, q, mean, np.einsum("iu,iu->i", q, (depth - mean[:, None]) ** 2), flat)
 
     @property
-    def flat(self) -> Bools:
-        """Those that are constant wherever there is mass."""
-        return np.asarray(self.variance <= 0)
+    def tilts(self) -> Bools:
+        """Those that Newton's method can tilt: it knows nothing of mass that goes where q has none."""
+        return np.asarray(self.flat | (self.variance > 0))
 
     def first(self, excess: Floats) -> Floats:
         """log x from C − 1 ≈ variance/4(x + mean)², which is exact for little slack."""

@@ -201,7 +201,7 @@ def _by_newton(
         y = side.first(part * (2 + part))  # C − 1
         other = np.roll(y, n) + np.log(worth / np.roll(worth, n))  # where a constant has as much to gain
         y, flat = np.where(side.flat, other, y), side.flat[:n] & side.flat[n:]
-        usual = np.isfinite(y) & (slack > 0)
+        usual = np.isfinite(y) & side.tilts & (slack > 0)
         live = np.flatnonzero(usual[:n] & usual[n:] & ~flat)
         settled = np.zeros(n, dtype=np.bool_)
         for _ in range(STEPS if len(live) else 0):
