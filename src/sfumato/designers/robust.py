@@ -99,15 +99,15 @@ def ballopt_along(tasks: Sequence[Task], *, gap: float = ALONG_GAP, working: flo
     for task in tasks:
         _checked(task, "ballopt")
     usual = usual_seconds(tasks[0]) if working is None else working
-    found = None
-    if len(tasks) > 1 and tasks[0].epsilon > 0 and listable(tasks[0].within, tasks[0].reads, FREE):
-        starts = [listed_rows(task, [x.law for x in _closed(task)]) for task in tasks]
+    first = tasks[0]
+    if len(tasks) > 1 and first.epsilon > 0 and first.at_most is None and listable(first.within, first.reads, FREE):
+        closed = [_closed(task) for task in tasks]
         found = informative_along(
-            tasks[0].within, [x.epsilon for x in tasks], Budget.of_work(curve_seconds(len(tasks), usual)),
-            reads=tasks[0].reads, starts=starts, gap=gap,
-        ) if tasks[0].at_most is None else None
-    if found is not None:
-        return (_completed(x, "ballopt", y, gap) for x, y in zip(tasks, found, strict=True))
+            first.within, [x.epsilon for x in tasks], Budget.of_work(curve_seconds(len(tasks), usual)), gap=gap,
+            reads=first.reads, starts=[listed_rows(x, [y.law for y in z]) for x, z in zip(tasks, closed, strict=True)],
+        )
+        if found is not None:
+            return (_completed(x, y, z, gap) for x, y, z in zip(tasks, found, closed, strict=True))
 
     def one(task: Task, budget: Budget, known: Carried | None) -> tuple[Draft, Carried | None]:
         draft = _drafted(task, "ballopt", task.within, gap, budget, None, False, carried=known, handed=True)
@@ -116,13 +116,13 @@ def ballopt_along(tasks: Sequence[Task], *, gap: float = ALONG_GAP, working: flo
     return along(tasks, one, usual)
 
 
-def _completed(task: Task, method: str, found: InformativeRows, gap: float) -> Draft:
+def _completed(task: Task, found: InformativeRows, closed: list[Draft], gap: float) -> Draft:
     """Rows of a curve, or a closed form that keeps more, and the least of the bounds."""
-    law, value, notes = _with_closed(task, _closed(task), Table(found.rows, task.rows), found.value, found.notes)
+    law, value, notes = _with_closed(task, closed, Table(found.rows, task.rows), found.value, found.notes)
     cut = found.bound < float("inf")  # then no other route says more in as much time
     budget = Budget.of_work(0.0 if cut else PROOF * usual_seconds(task))
     limit = bound(task.joint.p, task.within, task.epsilon, value=value, gap=gap, budget=budget)
-    return Draft(law, method, min(limit.value, found.bound, task.ceiling), tuple(notes),
+    return Draft(law, "ballopt", min(limit.value, found.bound, task.ceiling), tuple(notes),
                  {"stages": found.stages, "outside": found.bound, "bounds": limit.routes})
 
 

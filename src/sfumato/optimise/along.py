@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from sfumato.optimise.arrays import Floats
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.carrying import Carried
@@ -33,8 +35,7 @@ def informative_along(
         return None
     last: Carried | None = None
     for i, (chain, rows) in enumerate(zip(reversed(chains), reversed(starts), strict=True)):
-        for start in rows:
-            chain.pool(own.there(start))
+        chain.pool(np.concatenate([own.there(start) for start in rows]))
         if last is None or last.gap < WORTH:
             chain.carried, chain.budget = last, budget.part(min(1.0, EACH / (len(chains) - i)))
             chain.attempt("carried", chain.begin)

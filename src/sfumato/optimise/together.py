@@ -21,6 +21,7 @@ from sfumato.optimise.moves.barrier import BallMover, Barrier, smooth
 from sfumato.optimise.search import GAIN, Master, bases_of
 
 ROWS = 60  # that one level begins a turn from, at least
+LENT = 8  # rows of each neighbour among them, at most
 LISTED = 12  # ordered pairs of secrets up to which rows are moved under all of them
 LAST = 0.2  # of the rows of a turn that need not have arrived
 CALM = 2  # turns without gain after which a level is left alone
@@ -74,8 +75,9 @@ class Together(Generic[Aim]):
         """New rows for the levels that are still gaining."""
         begun = []
         for i in live:
-            near = [self.levels[j].rows for j in (i, i - 1, i + 1) if 0 <= j < len(self.levels)]
-            begun.append(bases_of(np.concatenate(near), self.mover.p, self.turn + 1, self.rng, ROWS))
+            near = [self._lent(j) for j in (i - 1, i + 1) if 0 <= j < len(self.levels)]
+            own = np.concatenate([self.levels[i].rows, *near])
+            begun.append(bases_of(own, self.mover.p, self.turn + 1, self.rng, ROWS))
         ends = np.cumsum([len(bases) for bases, _ in begun])[:-1]
         starts, floors = (np.concatenate([x[k] for x in begun]) for k in (0, 1))
         owner = np.searchsorted(ends, np.arange(len(starts)), side="right")
@@ -95,6 +97,11 @@ class Together(Generic[Aim]):
         rest = self.private(found.max(1, keepdims=True) - found + 1e-12, E)  # each with a row makes a constant
         for i, x, y in zip(live, np.split(found, ends), np.split(rest, ends), strict=True):
             self.levels[i].master.add(np.concatenate([x, y]))
+
+    def _lent(self, i: int) -> Floats:
+        """Some rows of a level, for a neighbour."""
+        rows = self.levels[i].rows
+        return rows[self.rng.permutation(len(rows))[:LENT]]
 
     def private(self, x: Floats, E: Floats) -> Floats:
         """Rows of mass 1, each mixed with the constant row until nearly private at its own level (`cone.repaired`)."""
