@@ -87,7 +87,8 @@ class Entrant:
 
 
 _OWN = {
-    "ballopt": Entrant("ballopt", timed=True), "polyopt": Entrant("polyopt", timed=True, after="ballopt"),
+    "ballopt": Entrant("ballopt", {"gap": 4e-4}, timed=True),
+    "polyopt": Entrant("polyopt", timed=True, after="ballopt"),
     "precise": Entrant("precise", {"bounded": False}, informs=False, timed=True, effort=0.6),
     "precise-useful": Entrant(
         "precise", {"target": "useful", "bounded": False}, informs=False, timed=True, effort=0.3),
