@@ -91,7 +91,7 @@ _OWN = {
     "polyopt": Entrant("polyopt", timed=True, after="ballopt"),
     "precise": Entrant("precise", {"bounded": False}, informs=False, timed=True, effort=0.6),
     "precise-useful": Entrant(
-        "precise", {"target": "useful", "bounded": False}, informs=False, timed=True, effort=0.3),
+        "precise", {"target": "useful", "bounded": False}, informs=False, timed=True, effort=0.4),
     "ir": Entrant("ir"), "srr": Entrant("srr"), "cr": Entrant("cr"),
     "grr": Entrant("grr"), "oue": Entrant("oue"), "sue": Entrant("sue"),
     "ldp": Entrant("ldp", timed=True),
