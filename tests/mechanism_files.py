@@ -24,7 +24,7 @@ from sfumato.mechanism import (
     Unary,
 )
 from sfumato.mechanism.blocks import incidence
-from sfumato.mechanism.bundle_file import record_of as bundle_record
+from sfumato.mechanism.bundle import record_of as bundle_record
 from sfumato.mechanism.file import record_of
 
 LAWS = ("table", "cells", "constant", "conditional", "unary", "layout", "blocks", "product")

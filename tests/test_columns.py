@@ -25,8 +25,7 @@ from sfumato.drawing.randomness import Stream
 from sfumato.errors import FileFormatError, InputError
 from sfumato.mechanism import Blocks, Cells, Claim, Mechanism
 from sfumato.mechanism.blocks import incidence
-from sfumato.mechanism.bundle import TURN_BITS
-from sfumato.mechanism.bundle_file import BundleRecord
+from sfumato.mechanism.bundle import TURN_BITS, BundleRecord
 from sfumato.mechanism.file import checksum
 
 EIGHT = [f"c{j}" for j in range(10)]
@@ -665,7 +664,7 @@ def test_named_tables_alone_are_asked_about_and_get_all_the_rows():
 
 
 def test_what_a_bundle_will_be_worth_is_what_estimates_then_show():
-    from sfumato.estimation.prospects import prospects
+    from sfumato.estimation.bundle_tables import prospects
 
     rows = pa.table({n: pa.array(np.random.default_rng(i).integers(0, 3, 6_000).astype(str)) for i, n in enumerate("sabc")})
     bundle = sf.bundle(rows, "s", ["a", "b", "c"], 1.0).bundle

@@ -10,12 +10,12 @@ import pytest
 import sfumato as sf
 from sfumato.designers.choose import _HOMES, designer
 from sfumato.drawing import manifest
-from sfumato.mechanism import bundle_file, file
+from sfumato.mechanism import bundle, file
 from sfumato.utility.information import _BY_KIND
 
 HOME = Path(sf.__file__).parent
 ORDER = [
-    "errors", "demand", "processes", "decimals", "frames", "plotting", "atomic", "alphabet", "arrow", "joint", "noise", "logs", "sources",
+    "errors", "demand", "processes", "decimals", "frames", "atomic", "alphabet", "arrow", "joint", "noise", "logs", "sources",
     "grouping", "tabulation", "datasets",
     "uncertainty", "mechanism", "optimise", "privacy", "utility", "certification", "designers", "composing", "bundles",
     "drawing", "estimation", "comparing", "reporting", "releasing", "ledgers", "auditing", "survey", "collecting",
@@ -114,8 +114,8 @@ def test_public_names_and_file_formats_are_those_that_others_rely_on():
     assert set(PUBLIC) <= set(sf.__all__)
     assert (manifest.FORMAT, manifest.VERSION) == ("sfumato/manifest", 1)
     assert (file.FORMAT, file.VERSIONS) == ('sfumato/mechanism', (1, 2))
-    assert (bundle_file.FORMAT, bundle_file.VERSION) == ('sfumato/bundle', 1)
-    fields = (manifest.Manifest, MANIFEST), (file.MechanismRecord, MECHANISM), (bundle_file.BundleRecord, BUNDLE)
+    assert (bundle.FORMAT, bundle.VERSION) == ('sfumato/bundle', 1)
+    fields = (manifest.Manifest, MANIFEST), (file.MechanismRecord, MECHANISM), (bundle.BundleRecord, BUNDLE)
     for kind, known in fields:
         assert list(kind.__struct_fields__) == known
 

@@ -15,7 +15,7 @@ from sfumato.cli import cli, console
 from sfumato.cli.help_groups import GROUPS
 from sfumato.cli.release import release
 from sfumato.optimise.budget import heard_by
-from sfumato.releasing.listening import Silent
+from sfumato.releasing.notices import Silent
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1), st.integers(5, 80))

@@ -154,7 +154,7 @@ def proved(
     if notion == "srlip":
         if not isinstance(within, Exactly):
             raise InputError(f"SRLIP can be proved at a known distribution, not over a set of kind {within.kind!r}.")
-        from sfumato.certification.side_channels import about_side_channels
+        from sfumato.certification.leakage_proofs import about_side_channels
 
         return about_side_channels(mechanism, within.joint)
     if notion in BELIEFS and not (isinstance(within, Exactly) or getattr(within, "radius", None) == 0):
@@ -240,7 +240,7 @@ def _average(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]
     if unlisted(mechanism):  # I(S;Y) is a mean of logarithms that LIP bounds one by one
         worst = proved(mechanism, "lip", claim.within).ratio
         return (math.inf if worst == math.inf else log_up(worst)), {}
-    from sfumato.certification.side_channels import secret_information
+    from sfumato.certification.leakage_proofs import secret_information
 
     return secret_information(mechanism, claim.within.joint), {}
 

@@ -14,7 +14,7 @@ import msgspec
 import sfumato_kernel as kernel
 from sfumato.errors import ClaimError
 from sfumato.mechanism import Bundle, Mechanism
-from sfumato.mechanism.bundle_file import record_of as bundle_record
+from sfumato.mechanism.bundle import record_of as bundle_record
 from sfumato.mechanism.file import record_of
 from sfumato.uncertainty import RenyiBall
 from sfumato.uncertainty.renyi import simulated_radius

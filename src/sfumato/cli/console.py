@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from sfumato.frames import Datum, Record
-    from sfumato.releasing.listening import Tell, Total
-    from sfumato.releasing.notices import Notice
+    from sfumato.releasing.notices import Notice, Tell, Total
 
 WIDEST = 110  # lines of prose longer than this are hard to read
 

@@ -1,4 +1,4 @@
-"""sfumato demo: the whole road on real counts."""
+"""sfumato demo and studio: the whole road, on real counts or in a browser on this machine."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ import click
 from sfumato.cli.console import Screen, columns, document, heading, notice, pairs, story
 from sfumato.cli.options import force_option, json_option
 from sfumato.decimals import LEVEL, level, percent
-from sfumato.errors import OutputError
+from sfumato.errors import InputError, OutputError
 
 if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate
     from sfumato.estimation.result import Estimate
     from sfumato.joint import Joint
     from sfumato.sources.places import Where
-
 
 @click.command()
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("sfumato-demo"),
@@ -146,3 +145,37 @@ def _compared(found: Estimate, truth: Joint) -> list[Compared]:
 def _show(rows: list[Compared]) -> None:
     cells = [[r.column, r.value, *("not told" if x is None else percent(x) for x in r[2:])] for r in rows]
     columns(["column", "value", "truth", "estimate", "from", "to"], cells, numbers=4)
+
+
+@click.command()
+@click.argument("table", type=click.Path(path_type=Path), required=False)
+@click.option("--port", type=click.IntRange(1, 65535), help="Where to listen on 127.0.0.1.  [default: any free one]")
+@click.option("--no-browser", is_flag=True, help="Print the address, and do not open it.")
+@click.option("--ledger", type=click.Path(path_type=Path), metavar="FILE",
+              help="The ledger that releases are entered in.  [default: sfumato.ledger beside TABLE]")
+def studio(table: Path | None, port: int | None, no_browser: bool, ledger: Path | None) -> None:
+    """Open the studio in a browser: look at TABLE, choose columns, choose ε by what it means, release, analyse.
+
+    It serves this machine alone, to the browser that opens the printed address first, until Ctrl-C. What is dropped
+    into it lies in a private folder that is removed at the end; nothing is sent anywhere.
+
+    \b
+    Example:
+      sfumato studio people.csv
+    """
+    try:
+        from sfumato.studio.server import Studio, listening, serve
+    except ImportError:
+        raise InputError("the studio needs starlette and uvicorn", next="Run pip install 'sfumato[studio]'.") from None
+    if table is not None and not table.exists():
+        raise InputError("could not be read: No such file or directory", where=table)
+
+    def ready(address: str) -> None:
+        click.echo(address)  # on a line of its own, whole
+        story("The address works once, in this browser alone. Ctrl-C stops the studio and removes what it held.")
+        if not no_browser:
+            import webbrowser
+
+            webbrowser.open(address)
+
+    serve(Studio(None if table is None else table.absolute(), ledger), listening(port), ready)

@@ -280,7 +280,7 @@ def _write_csv(path: Path, table: Cells, force: bool) -> None:
     import io
 
     from sfumato.releasing.targets import write_all
-    from sfumato.sources.formulas import guarded
+    from sfumato.sources.delimited import guarded
 
     text = io.StringIO()
     cells = ([guarded(x) if isinstance(x, str) else x for x in row] for row in (table[0], *table[1]))

@@ -216,8 +216,7 @@ def _written(
 ) -> None:
     """Notices first, then the release; what is said about it is worded before the first file gets its name."""
     from sfumato.cli.wording import release_document, release_lines
-    from sfumato.releasing.earlier import beside
-    from sfumato.releasing.files import can_report
+    from sfumato.releasing.files import beside, can_report
 
     assert session.plan is not None
     mechanism = session.plan.mechanism

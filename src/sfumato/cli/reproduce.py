@@ -54,7 +54,7 @@ def reproduce(names: tuple[str, ...], out: Path, full: bool, page: Path | None, 
         if not as_json:
             click.echo(told[name])
     if page is not None:
-        from sfumato.reproduce.reproduced_page import write_page
+        from sfumato.reproduce.drawing import write_page
 
         write_page(page, told, out)
     if as_json:

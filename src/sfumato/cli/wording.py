@@ -11,7 +11,7 @@ from sfumato.cli.console import columns, document, heading, pairs, progress, sto
 from sfumato.decimals import BITS, LEVEL, at_least, at_most, level, near, percent
 from sfumato.errors import ClaimError, InputError, listed, spelled
 from sfumato.mechanism import Bundle
-from sfumato.mechanism.bundle_file import record_of
+from sfumato.mechanism.bundle import record_of
 from sfumato.releasing.notices import small_cells
 
 if TYPE_CHECKING:

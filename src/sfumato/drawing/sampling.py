@@ -14,8 +14,7 @@ import numpy.typing as npt
 from sfumato.alphabet import Array, Ints
 from sfumato.drawing.randomness import Lane, WordSource
 from sfumato.mechanism.blocks import Blocks
-from sfumato.mechanism.cells import Cells
-from sfumato.mechanism.constant import Constant
+from sfumato.mechanism.cells import Cells, Constant
 from sfumato.mechanism.law import Law, Words
 from sfumato.mechanism.layout import Layout
 from sfumato.mechanism.table import Table

@@ -80,7 +80,7 @@ class TableEstimate(Framed):
 
     def plot(self, level: float = 0.95, axes: Axes | None = None) -> Axes:
         """Every cell with its interval; returns matplotlib's axes."""
-        from sfumato.plotting import plot_shares
+        from sfumato.frames import plot_shares
 
         low, high = self.interval(level)
         labels = [" · ".join(x.values()) for x in self._labels()]

@@ -37,7 +37,7 @@ from sfumato.ledgers.entries import (
 from sfumato.ledgers.memory import check_declared, key_name, made_key, repeats
 from sfumato.ledgers.persons import Persons, account, seen, tidy
 from sfumato.mechanism import Bundle, Mechanism
-from sfumato.mechanism.bundle_file import any_record, made_of
+from sfumato.mechanism.bundle import any_record, made_of
 from sfumato.mechanism.records_of_people import memory_key
 from sfumato.processes import may_be_running, this_process
 from sfumato.releasing.ledger_place import Memo

@@ -237,7 +237,7 @@ class Mechanism:
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """Q(y|x) as a picture; returns matplotlib's axes."""
-        from sfumato.plotting import plot_mechanism
+        from sfumato.frames import plot_mechanism
 
         return plot_mechanism(self, axes)
 

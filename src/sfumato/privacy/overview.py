@@ -18,12 +18,19 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.privacy.alpha_beta import Leakage, WorstInputLeakage, nothing_leaks
 from sfumato.privacy.beliefs import LIP
-from sfumato.privacy.dependence import Contraction, MaximalCorrelation, TotalVariation
 from sfumato.privacy.gain import PML, BayesLeakage, MaximalLeakage, PointwiseLeakage
 from sfumato.privacy.inequalities import Lattice, lattice
 from sfumato.privacy.ldp import LDP, RenyiLDP, pairwise, widest
 from sfumato.privacy.measures import GAP, Live, Measure, Reading, as_channel, listed, live, seen_from_secret
-from sfumato.privacy.mutual_information import Arimoto, MaximalAlphaLeakage, Shannon, Sibson
+from sfumato.privacy.mutual_information import (
+    Arimoto,
+    Contraction,
+    MaximalAlphaLeakage,
+    MaximalCorrelation,
+    Shannon,
+    Sibson,
+    TotalVariation,
+)
 from sfumato.privacy.rldp import RLDP
 from sfumato.uncertainty import UncertaintySet
 

@@ -13,7 +13,7 @@ from sfumato.mechanism import Bundle, Mechanism
 from sfumato.releasing.files import Files
 from sfumato.releasing.flow import DrawOptions, Names, Progress
 from sfumato.releasing.ledger_place import Account, Book
-from sfumato.releasing.listening import Silent
+from sfumato.releasing.notices import Silent
 from sfumato.releasing.planning import Plan
 from sfumato.releasing.session import Release, Session
 from sfumato.sources import Place, located, open_source

@@ -18,8 +18,7 @@ from sfumato.optimise.budget import heard_by
 from sfumato.releasing.alphabets import Learnt, learnt, unsaid
 from sfumato.releasing.basis import SHARE, Basis, Kept, basis_of, exact_basis
 from sfumato.releasing.columns import RIVALS, Choice, as_bundle, chosen, coarser, cut
-from sfumato.releasing.listening import Listener, Silent
-from sfumato.releasing.notices import Notice, learned, notices_of
+from sfumato.releasing.notices import Listener, Notice, Silent, learned, notices_of
 from sfumato.releasing.subsets import split, watched
 from sfumato.releasing.wishes import EVERY, Wishes, numbered
 from sfumato.sources import Source, Where, located, open_source
@@ -63,7 +62,7 @@ class Plan:
         no design to ask, or nobody knows how many rows there will be."""
         made = self.mechanism
         if isinstance(made, Bundle):
-            from sfumato.estimation.prospects import prospects
+            from sfumato.estimation.bundle_tables import prospects
 
             n = self.rows or self.source.rows
             return None if not n else prospects(made, n)

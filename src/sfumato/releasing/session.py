@@ -32,11 +32,10 @@ from sfumato.drawing.sampling import ROWS_WORTH_NUMBA
 from sfumato.errors import DataError, InputError, OutputError, SfumatoError
 from sfumato.estimation import estimate, tidy_csv
 from sfumato.mechanism import Bundle, known
-from sfumato.releasing.checking import Checked
 from sfumato.releasing.files import Files, mechanism_bytes
-from sfumato.releasing.flow import DrawOptions, Flow, Progress
+from sfumato.releasing.flow import Checked, DrawOptions, Flow, Progress
 from sfumato.releasing.ledger_place import Account, Booking
-from sfumato.releasing.listening import Listener, Silent
+from sfumato.releasing.notices import Listener, Silent
 from sfumato.releasing.planning import Plan, given, planned
 from sfumato.releasing.subsets import counted, counted_tables, counting_within
 from sfumato.releasing.targets import Drafted, publish_all
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from sfumato.frames import Datum
     from sfumato.joint import Joint
     from sfumato.mechanism import Mechanism
-    from sfumato.releasing.listening import Total
+    from sfumato.releasing.notices import Total
     from sfumato.reporting.bundle_figures import Truth
     from sfumato.sources.source import Frame, TableLike
 

@@ -17,7 +17,7 @@ from sfumato.errors import At, InputError, Spot
 from sfumato.releasing.csv_text import CsvText, check_steering
 from sfumato.sources.parquet import NULL_PARTITION
 from sfumato.sources.places import Where
-from sfumato.sources.suffixes import DELIMITERS, packing_of, suffix_of
+from sfumato.sources.programmes import DELIMITERS, packing_of, suffix_of
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

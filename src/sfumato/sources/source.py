@@ -257,13 +257,13 @@ def _stream_source(stream: ArrowStream) -> Source:
 
 
 def _path_source(path: str | os.PathLike[str] | Place, said: Said | None = None, sheet: str | None = None) -> Source:
-    from sfumato.sources.suffixes import file_source
+    from sfumato.sources.programmes import file_source
 
     return file_source(located(path), said or Said(), sheet)
 
 
 def _expanded(source: Source, counts: str) -> Source:
-    from sfumato.sources.expanded import expanded
+    from sfumato.sources.data_frames import expanded
 
     return expanded(source, counts)
 

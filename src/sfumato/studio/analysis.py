@@ -16,7 +16,7 @@ from sfumato.certification.promises import told_exactly
 from sfumato.decimals import LEVEL, level, near, percent
 from sfumato.errors import InputError, SfumatoError, listed
 from sfumato.estimation import Estimate, estimate
-from sfumato.estimation.exports import NOTE
+from sfumato.estimation.result import NOTE
 from sfumato.mechanism import Bundle, load
 from sfumato.sources import Source, open_source
 

@@ -28,8 +28,7 @@ from sfumato.ledgers.booking import counted
 from sfumato.mechanism import Mechanism
 from sfumato.releasing.alphabets import Learnt
 from sfumato.releasing.basis import Basis, at_level, basis_of
-from sfumato.releasing.listening import Listener
-from sfumato.releasing.notices import small_cells
+from sfumato.releasing.notices import Listener, small_cells
 from sfumato.releasing.planning import Counted, designed
 from sfumato.releasing.wishes import Wishes, usual_cap
 from sfumato.reporting.attack import guessers_of

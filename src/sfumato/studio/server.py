@@ -24,9 +24,20 @@ from starlette.responses import (
 from starlette.routing import Route
 
 from sfumato.errors import InputError, SfumatoError
-from sfumato.studio.door import REPORT_POLICY, Door, archive, as_json, asset, attached, text, unknown
+from sfumato.studio.door import (
+    REPORT_POLICY,
+    Door,
+    Folder,
+    Incoming,
+    archive,
+    as_json,
+    asset,
+    attached,
+    room,
+    text,
+    unknown,
+)
 from sfumato.studio.hands import Hands
-from sfumato.studio.private import Folder, Incoming, room
 from sfumato.studio.visits import Visit
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import InputError, SfumatoError, bug, designed_epsilon
+from sfumato.studio.door import Folder, Incoming, checked_name
 from sfumato.studio.hands import Hand, Hands, Unwanted
-from sfumato.studio.private import Folder, Incoming, checked_name
 
 if TYPE_CHECKING:
     from sfumato.studio.hands import Asked, Document

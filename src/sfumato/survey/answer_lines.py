@@ -19,7 +19,7 @@ import numpy as np
 
 from sfumato.errors import InputError
 from sfumato.mechanism import Bundle, Mechanism
-from sfumato.mechanism.bundle_file import any_record
+from sfumato.mechanism.bundle import any_record
 from sfumato.mechanism.records_of_people import joint_code, record_codes
 
 SURVEY = 16  # hexadecimal digits: 64 bits tell surveys apart

@@ -17,7 +17,7 @@ import msgspec
 
 from sfumato.errors import InputError, unknown
 from sfumato.mechanism import Bundle, Mechanism, Promise
-from sfumato.mechanism.bundle_file import any_record
+from sfumato.mechanism.bundle import any_record
 from sfumato.survey.answer_lines import parts_of, survey_id
 
 if TYPE_CHECKING:

@@ -14,13 +14,11 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.mechanism.blocks import Blocks
-from sfumato.mechanism.cells import Cells
-from sfumato.mechanism.conditional import Conditional
-from sfumato.mechanism.constant import Constant
+from sfumato.mechanism.cells import Cells, Constant
 from sfumato.mechanism.law import MATRIX_CELLS, scale
 from sfumato.mechanism.layout import Layout
 from sfumato.mechanism.product import UNLISTED, Product
-from sfumato.mechanism.table import Table
+from sfumato.mechanism.table import Conditional, Table
 from sfumato.mechanism.unary import Unary
 
 if TYPE_CHECKING:
