@@ -24,9 +24,9 @@ from sfumato.cli import cli
 from sfumato.drawing.randomness import Stream
 from sfumato.errors import FileFormatError, InputError
 from sfumato.mechanism import Blocks, Cells, Claim, Mechanism
-from sfumato.mechanism.blocks import incidence
 from sfumato.mechanism.bundle import TURN_BITS, BundleRecord
 from sfumato.mechanism.file import checksum
+from sfumato.mechanism.subset_laws import incidence
 
 EIGHT = [f"c{j}" for j in range(10)]
 

@@ -15,14 +15,13 @@ from sfumato.utility.information import _BY_KIND
 
 HOME = Path(sf.__file__).parent
 ORDER = [
-    "errors", "demand", "processes", "decimals", "frames", "atomic", "alphabet", "arrow", "joint", "noise", "logs", "sources",
-    "grouping", "tabulation", "datasets",
+    "errors", "demand", "processes", "decimals", "frames", "atomic", "alphabet", "joint", "noise", "sources", "datasets",
     "uncertainty", "mechanism", "optimise", "privacy", "utility", "certification", "designers", "composing", "bundles",
-    "drawing", "estimation", "comparing", "reporting", "releasing", "ledgers", "auditing", "survey", "collecting",
+    "drawing", "estimation", "comparing", "reporting", "releasing", "ledgers", "auditing", "survey",
     "reproduce", "studio", "cli",
 ]
-# alphabet encodes through arrow, loaded when a whole column comes: the one call backwards.
-BACKWARDS = {("alphabet", "arrow")}
+# alphabet encodes through sources.arrow, loaded when a whole column comes: the one call backwards.
+BACKWARDS = {("alphabet", "sources")}
 
 
 PUBLIC = """

@@ -134,7 +134,7 @@ class Column:
 
     def encode(self, values: pa.Array | pa.ChunkedArray, *, first_row: int = 0) -> npt.NDArray[np.int32]:
         """Codes of a whole Arrow column; the first value that does not fit is named by its row number."""
-        from sfumato.arrow import encode_column
+        from sfumato.sources.arrow import encode_column
 
         return encode_column(self, values, first_row)
 

@@ -16,10 +16,10 @@ from sfumato.errors import DataError, InputError
 
 if TYPE_CHECKING:
     from sfumato.cli.options import Options
-    from sfumato.collecting.collected import Store
     from sfumato.frames import Record
     from sfumato.mechanism import Bundle, Mechanism
     from sfumato.survey.asking import Survey
+    from sfumato.survey.collected import Store
 
 @click.command()
 @click.argument("mechanism", type=click.Path(path_type=Path))
@@ -194,8 +194,8 @@ def collect() -> None:
 def serve(mechanism: Path, store: Path | None, page: Path | None, host: str, port: int, rate: int) -> None:
     """Serve the page, take answers, and show running estimates."""
     try:
-        from sfumato.collecting.intake import Collector
-        from sfumato.collecting.intake import serve as run
+        from sfumato.survey.intake import Collector
+        from sfumato.survey.intake import serve as run
     except ImportError:
         raise InputError("the intake needs starlette and uvicorn", next="Run pip install 'sfumato[collect]'.") from None
     page = _page_beside(mechanism) if page is None else page
@@ -264,7 +264,7 @@ def add(mechanism: Path, lines: TextIO, store: Path | None, as_json: bool) -> No
 @json_option
 def export(mechanism: Path, store: Path | None, out: Path, force: bool, as_json: bool) -> None:
     """Write the answers as a table that `sfumato estimate` takes, without any order of arrival."""
-    from sfumato.collecting.collected import export as exported
+    from sfumato.survey.collected import export as exported
 
     with _opened(mechanism, store, fresh=False) as (made, opened):
         counts = opened.counts()
@@ -279,9 +279,9 @@ def export(mechanism: Path, store: Path | None, out: Path, force: bool, as_json:
 @contextlib.contextmanager
 def _opened(mechanism: Path, store: Path | None, *, fresh: bool = True) -> Iterator[tuple[Mechanism | Bundle, Store]]:
     """The mechanism and the store of its answers."""
-    from sfumato.collecting import Store
     from sfumato.mechanism import load
-    from sfumato.survey.answer_lines import survey_id
+    from sfumato.survey.collected import Store
+    from sfumato.survey.survey_page import survey_id
 
     made = load(mechanism)
     with contextlib.closing(Store(_store(mechanism, store), survey_id(made), fresh=fresh)) as opened:

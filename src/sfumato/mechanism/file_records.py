@@ -10,14 +10,13 @@ import numpy as np
 
 from sfumato.errors import FileFormatError, InputError
 from sfumato.joint import Joint
-from sfumato.mechanism.blocks import Blocks
 from sfumato.mechanism.cells import Cells, Constant
+from sfumato.mechanism.interval_layout import Layout
 from sfumato.mechanism.law import Law
-from sfumato.mechanism.layout import Layout
 from sfumato.mechanism.mechanism import READS, Claim
 from sfumato.mechanism.product import Factor, Product
+from sfumato.mechanism.subset_laws import Blocks, Unary
 from sfumato.mechanism.table import Conditional, Table
-from sfumato.mechanism.unary import Unary
 from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, Polytope, RenyiBall, UncertaintySet
 
 # --- claims, and the sets they hold over, as the mechanism file holds them --------------------------------------------

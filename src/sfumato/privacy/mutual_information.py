@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.logs import log_or_minus_infinity, log_sum_exp
+from sfumato.optimise.arrays import log_or_minus_infinity, log_sum_exp
 from sfumato.privacy.alpha_beta import Leakage
 from sfumato.privacy.gain import BayesLeakage, MaximalLeakage
 from sfumato.privacy.measures import GAP, Measure, Reading, live

@@ -23,7 +23,7 @@ from sfumato.releasing.subsets import split, watched
 from sfumato.releasing.wishes import EVERY, Wishes, numbered
 from sfumato.sources import Source, Where, located, open_source
 from sfumato.sources.source import kept_columns
-from sfumato.tabulation import tabulate
+from sfumato.sources.tabulation import tabulate
 from sfumato.uncertainty import Anything, ChiSquareBall, UncertaintySet
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.alphabet import Ints, find_column
-from sfumato.arrow import numbers_of
 from sfumato.errors import At, DataError, InputError
+from sfumato.sources.arrow import numbers_of
 from sfumato.sources.meaning import Meaning
 from sfumato.sources.source import BATCH_ROWS, RowSource, Source
 

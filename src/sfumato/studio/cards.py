@@ -16,13 +16,13 @@ import numpy as np
 from sfumato.alphabet import DATE_PARTS, MISSING, Column, Floats, Ints, spelled
 from sfumato.decimals import near, percent
 from sfumato.errors import InputError
-from sfumato.grouping import FEW, numbering, numbers_or_none, quantiles, round_edges, with_numbers
 from sfumato.joint import SMALL
 from sfumato.releasing.columns import MOST_COUNTED, with_labels
 from sfumato.releasing.planning import MANY
 from sfumato.releasing.wishes import EVERY, Wishes, usual_cap
 from sfumato.sources import Source
 from sfumato.sources.dialect import READING
+from sfumato.sources.grouping import FEW, numbering, numbers_or_none, quantiles, round_edges, with_numbers
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,8 +15,7 @@ from sfumato.alphabet import Alphabet, Column
 from sfumato.atomic import check_target, drafts
 from sfumato.errors import InputError
 from sfumato.mechanism import Bundle, Mechanism, known
-from sfumato.survey.answer_lines import parts_of
-from sfumato.survey.survey_page import page_of, words_in
+from sfumato.survey.survey_page import page_of, parts_of, words_in
 
 if TYPE_CHECKING:
     from sfumato.composing import Waves

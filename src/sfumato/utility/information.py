@@ -13,13 +13,12 @@ from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
-from sfumato.mechanism.blocks import Blocks
 from sfumato.mechanism.cells import Cells, Constant
+from sfumato.mechanism.interval_layout import Layout
 from sfumato.mechanism.law import MATRIX_CELLS, scale
-from sfumato.mechanism.layout import Layout
 from sfumato.mechanism.product import UNLISTED, Product
+from sfumato.mechanism.subset_laws import Blocks, Unary
 from sfumato.mechanism.table import Conditional, Table
-from sfumato.mechanism.unary import Unary
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Ints, Real

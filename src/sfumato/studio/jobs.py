@@ -1,4 +1,4 @@
-"""A worker: a process that does one job after another. Started as `python -m sfumato.studio.worker`.
+"""A worker: a process that does one job after another. Started as `python -m sfumato.studio.jobs`.
 
 Jobs come on stdin, answers go to stdout. A thread of its own reads what comes, so that a job hears at its next word of
 progress that it is no longer wanted, and so that the process ends at once when the server is gone.

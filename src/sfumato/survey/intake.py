@@ -19,10 +19,10 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from sfumato.alphabet import MISSING
-from sfumato.collecting.collected import TAKEN, UNINVITED, USED, Store, one_way
 from sfumato.errors import InputError, SfumatoError
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.survey import Form, MalformedAnswer
+from sfumato.survey.collected import TAKEN, UNINVITED, USED, Store, one_way
 from sfumato.survey.survey_page import policy_of
 
 if TYPE_CHECKING:

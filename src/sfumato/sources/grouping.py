@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.alphabet import Column, Floats, Ints, spelled
-from sfumato.arrow import as_labels, encode_column, numbers_of
 from sfumato.errors import AS_CATEGORY, At, DataError, InputError, binned
 from sfumato.sources import Source
+from sfumato.sources.arrow import as_labels, encode_column, numbers_of
 
 # --- the edges that cut a numeric column into bins --------------------------------------------------------------------
 
