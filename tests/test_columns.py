@@ -725,14 +725,16 @@ def test_bundles_and_mechanisms_compose_by_their_levels_for_any_distribution():
 
 
 def test_one_mechanism_or_a_bundle_is_chosen_by_what_either_is_worth_and_not_by_the_rows():
-    from sfumato.releasing.planning import _rival
+    from sfumato.releasing.bundle_planning import rival
+    from sfumato.releasing.columns import has_rival
     from sfumato.releasing.wishes import Wishes
 
     def chosen(sizes, n, **wishes):
         useful = sf.Alphabet.of(*(column(f"c{i}", k) for i, k in enumerate(sizes)))
         cells = np.random.default_rng(0).multinomial(n, np.full(2 * useful.size, 0.5 / useful.size))
         joint = sf.Joint.from_counts(cells.reshape(2, -1), sf.Alphabet.of(column("s", 2)), useful)
-        return _rival(Wishes(("s",), useful.names, 1.0, **wishes), joint)
+        asked = Wishes(("s",), useful.names, 1.0, **wishes)
+        return rival(asked, joint) if has_rival(asked) else None
 
     assert chosen((2, 2, 2), 20_000) is None
     assert "worth" in chosen((3,) * 5, 600) and chosen((3,) * 5, 600, columns="one") is None

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.axes import Axes
 
+
 @runtime_checkable
 class Arrayed(Protocol):
     """An array, or a scalar of one."""

@@ -11,22 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sfumato.cli.console import Screen, Ticking, columns, document, heading, pairs, spark, story, width
-from sfumato.cli.options import (
-    Many,
-    Names,
-    counting,
-    joined,
-    json_option,
-    read_as,
-    reading,
-    table_argument,
-    table_source,
-    wishes_of,
-)
+from sfumato.cli.option_texts import Many, Names, joined
+from sfumato.cli.options import counting, json_option, read_as, reading, table_argument, table_source, wishes_of
 from sfumato.errors import listed
 
 if TYPE_CHECKING:
-    from sfumato.cli.options import Options
+    from sfumato.cli.option_texts import Options
     from sfumato.comparing.results import Comparison
     from sfumato.frames import Record
     from sfumato.joint import Joint

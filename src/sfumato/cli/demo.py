@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sfumato.joint import Joint
     from sfumato.sources.places import Where
 
+
 @click.command()
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("sfumato-demo"),
               show_default=True, metavar="DIR", help="The folder for the files; made if it does not exist.")

@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sfumato.cli.console import Answer, Screen, columns, document, notice, show_answer, story
-from sfumato.cli.help_groups import Grouped
+from sfumato.cli.option_texts import Location, Many, Names, joined
 from sfumato.cli.options import (
-    Location,
-    Many,
-    Names,
+    Grouped,
     bundling,
     counting,
     designing,
     force_option,
     format_option,
-    joined,
     json_option,
     read_as,
     reading,
@@ -31,6 +28,7 @@ from sfumato.errors import InputError, spelled
 if TYPE_CHECKING:
     from sfumato.frames import Record
     from sfumato.sources import Where
+
 
 @click.command(cls=Grouped)
 @table_argument

@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sfumato.cli.console import columns, document, drawing, heading, progress, span, story, width
-from sfumato.cli.options import (
-    Location,
-    Names,
-    force_option,
-    format_option,
-    json_option,
-    table_source,
-    values_option,
-)
+from sfumato.cli.option_texts import Location, Names
+from sfumato.cli.options import force_option, format_option, json_option, table_source, values_option
 from sfumato.decimals import near, percent
 from sfumato.errors import InputError
 

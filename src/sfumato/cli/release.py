@@ -12,18 +12,15 @@ import click
 
 from sfumato.alphabet import find_column
 from sfumato.cli.console import Screen, notice, show_answer, story
-from sfumato.cli.help_groups import Grouped
+from sfumato.cli.option_texts import Location, Many, Names, joined
 from sfumato.cli.options import (
-    Location,
-    Many,
-    Names,
+    Grouped,
     bundling,
     counting,
     designing,
     force_option,
     format_option,
     is_pipe,
-    joined,
     json_option,
     read_as,
     reading,
@@ -34,7 +31,7 @@ from sfumato.cli.options import (
 from sfumato.errors import InputError, listed
 
 if TYPE_CHECKING:
-    from sfumato.cli.options import Options
+    from sfumato.cli.option_texts import Options
     from sfumato.frames import Datum
     from sfumato.releasing import Session, Wishes
     from sfumato.releasing.files import Files

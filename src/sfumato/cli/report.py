@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from sfumato.cli.console import document, pairs, progress, story
-from sfumato.cli.options import Location, force_option, json_option, table_source
+from sfumato.cli.option_texts import Location
+from sfumato.cli.options import force_option, json_option, table_source
 from sfumato.decimals import LEVEL, level
 from sfumato.errors import ClaimError, InputError
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from sfumato.estimation.result import Estimate
     from sfumato.mechanism import Bundle, Mechanism
     from sfumato.sources import Where
+
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))

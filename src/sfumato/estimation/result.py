@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sfumato.estimation.numbers import Regression
     from sfumato.frames import Record
 
+
 @dataclass(frozen=True, eq=False)
 class Marginal:
     """The estimated distribution of one variable, from the released rows directly.

@@ -103,6 +103,11 @@ def chosen(
     return wishes.about(choice.useful, among=other), choice
 
 
+def has_rival(wishes: Wishes) -> bool:
+    """Whether a bundle for the columns that were named is weighed against one mechanism for all of them."""
+    return wishes.columns == "auto" and len(wishes.useful) >= RIVALS
+
+
 def as_bundle(basis: Source, wishes: Wishes) -> bool:
     """Whether the columns are for a bundle of mechanisms: because it was asked for, or their table is too large.
 

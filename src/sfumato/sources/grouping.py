@@ -21,6 +21,7 @@ BINS = 5  # that numbers are cut into when nobody says how
 MOST_DIGITS = 17  # of a float
 CODE = r"^[+-]?0[0-9]"  # numbers with leading zeros are codes
 
+
 def bin_edges(source: Source, name: str, rule: int | Sequence[float]) -> Floats:
     """The inner edges of a column's bins: as given, or so that the bins hold about equally many rows."""
     if not isinstance(rule, int):
