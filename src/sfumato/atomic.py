@@ -9,9 +9,12 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sfumato.errors import OutputError, SfumatoError, Spot, option
+
+if TYPE_CHECKING:
+    from pyarrow import NativeFile
 
 UNNAMED = getattr(os, "O_TMPFILE", 0)  # a file without a name vanishes with the process, even after kill -9
 NO_UNNAMED = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
@@ -46,7 +49,7 @@ class FileDraft:
     def size(self) -> int:
         return os.fstat(self.descriptor).st_size
 
-    def open(self, name: str = "") -> Any:
+    def open(self, name: str = "") -> NativeFile:
         """An Arrow stream that writes the draft."""
         import pyarrow as pa
 

@@ -127,7 +127,21 @@ def plot_shares(
     return axes
 
 
-def plot_mechanism(mechanism: Any, axes: Axes | None = None) -> Axes:
+class Listed(Protocol):
+    """A mechanism whose matrix can be drawn."""
+
+    @property
+    def matrix(self) -> npt.NDArray[np.float64] | None: ...
+    @property
+    def inputs(self) -> int: ...
+    @property
+    def outputs(self) -> int: ...
+    @property
+    def method(self) -> str: ...
+    def input_text(self, x: int) -> str: ...
+
+
+def plot_mechanism(mechanism: Listed, axes: Axes | None = None) -> Axes:
     """Q(y|x) as a picture: a column for each input, a row for each output."""
     q = mechanism.matrix
     if q is None:

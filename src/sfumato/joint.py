@@ -17,6 +17,8 @@ from sfumato.errors import InputError
 from sfumato.frames import Framed, tabled, titled
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from sfumato.frames import Record
 
 SAMPLER = "two-sided geometric, exact integers from the system's randomness"
@@ -229,7 +231,7 @@ class Joint(Framed):
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _labelled(side: str, index: Any) -> Alphabet:
+def _labelled(side: str, index: pd.Index) -> Alphabet:
     """An index of pandas as an alphabet: its names and labels; several levels are several columns."""
     levels = getattr(index, "levels", None)
     if levels is None:

@@ -75,7 +75,7 @@ def compare(
     with Ticking(f"comparing {len(names)} methods at {len(grid)} levels", len(names) * len(grid)) as bar:
         again = 0.0
 
-        def early(so_far: Any) -> None:
+        def early(so_far: Comparison) -> None:
             nonlocal again
             named, lines = _kept_rows(so_far)
             bar.table(named, lines, numbers=len(named) - 2)
@@ -202,7 +202,7 @@ def _kept(found: Comparison) -> None:
         story("* another promise: about the whole record, on average, or at the counts alone. Not weighed below.")
 
 
-def _kept_rows(found: Any) -> tuple[list[str], list[list[str]]]:
+def _kept_rows(found: Comparison) -> tuple[list[str], list[list[str]]]:
     """The heads and lines of that table."""
     grid = found.epsilons
     named = list(dict.fromkeys((grid[0], grid[len(grid) // 2], grid[-1])))[:NAMED]

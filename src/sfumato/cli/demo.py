@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -55,7 +55,8 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
          f"sfumato release {table} --secret sex --useful race --public-labels {EVERY} --epsilon {epsilon:g} "
          f"--out {files.table}")
     session = Session.open(table, Screen(quiet=as_json)).design(wishes)
-    plan: Any = session.plan
+    plan = session.plan
+    assert plan is not None  # it was designed just now
     mechanism = plan.mechanism
     for told in plan.notices(str(files.mechanism)):
         notice(told)

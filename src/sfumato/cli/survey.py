@@ -48,7 +48,9 @@ def respond(
     if records is not None:
         if memo is not None or token is not None:
             raise InputError("--memo and --token are for one respondent", next="Give one record with them.")
-        for answer in law.respond([_object(line, i) for i, line in enumerate(records) if line.strip()]):
+        answers = law.respond([_object(line, i) for i, line in enumerate(records) if line.strip()])
+        assert isinstance(answers, list)  # as many as records
+        for answer in answers:
             click.echo(json.dumps(answer, ensure_ascii=False))
         return
     record = dict(_pair(text) for text in values)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -88,7 +87,7 @@ class Digests:
         padded[: len(data)] = data
         words = np.ndarray((len(padded) - 7,), np.uint64, padded, strides=(1,))  # the eight bytes from i on
 
-        def word(at: int, rows: Any) -> npt.NDArray[np.uint64]:
+        def word(at: int, rows: slice | Ints) -> npt.NDArray[np.uint64]:
             left = np.clip(sizes[rows] - at, 0, 8)
             return np.asarray(words[np.where(left > 0, starts[rows] + at, 0)] & MASKS[left])
 

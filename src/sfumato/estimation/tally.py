@@ -220,7 +220,7 @@ def _counted(source: Source, mechanism: Mechanism, decode: str) -> Tally:
     return Tally(totals.astype(float), rows, decode)
 
 
-Count = Callable[[Any, int, Ints | None], Ints]  # (rows, number of the first, how often each occurs) → totals
+Count = Callable[[pa.RecordBatch, int, Ints | None], Ints]  # (rows, number of the first, how often each comes) → totals
 Reader = tuple[list[str], int, Count]
 
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -197,7 +197,7 @@ class Bundle:
         ends = np.cumsum(np.array(self.turns, np.uint64))
         return np.searchsorted(ends, words & np.uint64(2**TURN_BITS - 1), side="right")
 
-    def respond(self, *values: Any, **named: Any) -> Any:
+    def respond(self, *values: object, **named: object) -> dict[str, Label] | list[dict[str, Label]]:
         """Randomised answers by the names of the parts, with the system's entropy: records as for a mechanism."""
         columns = {c.name: c for part in self.parts for c in self.reading(part)}
         found, alone = record_codes(tuple(columns.values()), values, named)

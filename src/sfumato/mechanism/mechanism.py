@@ -6,7 +6,7 @@ import math
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -167,7 +167,7 @@ class Mechanism:
         """The columns that make up an input, in the order of its code."""
         return (*(self.secret.columns if self.reads == "both" else ()), *self.useful.columns)
 
-    def respond(self, *values: Any, memo: bytes | None = None, **named: Any) -> Any:
+    def respond(self, *values: object, memo: bytes | None = None, **named: object) -> Answer | list[Answer]:
         """A randomised answer, with the system's entropy: `respond(drug="yes", age=34)`.
 
         A record may also be a dictionary, or a value for each column in order (those of the secret first, if it is

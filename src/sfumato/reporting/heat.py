@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from sfumato.privacy.overview import LeakageMap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 MOST = 24  # rows and columns of the picture
 SHADES = 10  # steps of colour
@@ -162,7 +163,7 @@ def order_picture(found: LeakageMap, title: str, kind: str = "png") -> bytes:
     return out.getvalue()
 
 
-def _surface(figure: Any, axes: Axes, found: LeakageMap) -> None:
+def _surface(figure: Figure, axes: Axes, found: LeakageMap) -> None:
     from matplotlib.colors import Normalize
 
     values = found.values.T

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sfumato.reproduce import figure
 
@@ -19,7 +19,7 @@ Line = tuple[Sequence[float], Sequence[float]]  # x, y
 Band = tuple[Sequence[float], Sequence[float], Sequence[float]]  # x, lower, upper
 Series = Mapping[str, Line]  # by label
 Panel = tuple[str, str, str, Series]  # title, x label, y label, lines
-Paint = Callable[[Sequence[Any]], None]
+Paint: TypeAlias = "Callable[[Sequence[Axes]], None]"
 NO_PICTURE = " (no picture: install sfumato[figures] for matplotlib)"
 INK, SOFT = "#1d2430", "#545e6e"
 # One colour for one method in every picture; others take theirs from the end, in order.

@@ -9,7 +9,7 @@ import io
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -75,7 +75,7 @@ class Meter:
     """How much of a file has been read, packed or not."""
 
     size: int | None
-    raw: Any = None
+    raw: pa.NativeFile = None
     share: float = 0.0
 
     def advance(self) -> None:

@@ -12,12 +12,13 @@ import signal
 import sys
 import threading
 import warnings
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from sfumato.errors import SfumatoError, bug, out_of_memory
 from sfumato.processes import receive, send
 
 if TYPE_CHECKING:
+    from sfumato.frames import Datum
     from sfumato.studio.desk import Desk
     from sfumato.studio.hands import Document
 
@@ -32,7 +33,7 @@ class Telling:
     def __init__(self, out: BinaryIO) -> None:
         self.out, self.job, self.unwanted = out, 0, -1
 
-    def __call__(self, **told: Any) -> None:
+    def __call__(self, **told: Datum) -> None:
         """Send something; raises where the job is no longer wanted."""
         if self.unwanted >= self.job:
             raise Unwanted
@@ -45,7 +46,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not come between the answers
-    tell, waiting = Telling(out), queue.Queue[Any]()
+    tell = Telling(out)
+    waiting: queue.Queue[Document] = queue.Queue()
     threading.Thread(target=_listen, args=(sys.stdin.buffer, tell, waiting), daemon=True).start()
     from sfumato.studio.desk import Desk
 
@@ -65,7 +67,7 @@ def _prepare() -> None:
     import sfumato.optimise.product.profiles  # noqa: F401
 
 
-def _listen(stream: BinaryIO, tell: Telling, waiting: queue.Queue[Any]) -> None:
+def _listen(stream: BinaryIO, tell: Telling, waiting: queue.Queue[Document]) -> None:
     try:
         while True:
             order = receive(stream)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import msgspec
@@ -307,7 +307,7 @@ def parts_of(mechanism: Mechanism | Bundle) -> tuple[Mechanism, ...]:
     return mechanism.parts if isinstance(mechanism, Bundle) else (mechanism,)
 
 
-def lines(mechanism: Mechanism | Bundle, tokens: Sequence[str], *values: Any, **named: Any) -> list[str]:
+def lines(mechanism: Mechanism | Bundle, tokens: Sequence[str], *values: object, **named: object) -> list[str]:
     """The lines that scripts send for some records, one for each token; drawn with the system's entropy."""
     parts, form = parts_of(mechanism), Form.of(mechanism)
     columns = {c.name: c for part in parts for c in part.reading}
