@@ -258,7 +258,7 @@ def find_column(name: str, columns: Sequence[str], where: str) -> str:
     raise unknown(f"a column of {where}", name, columns, "columns")
 
 
-def read_only(array: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> Any:
+def read_only(array: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> Array:
     """A private, contiguous copy that nobody can write to."""
     out = np.array(array, dtype=dtype, order="C", copy=True)
     out.flags.writeable = False

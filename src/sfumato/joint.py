@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -96,7 +96,9 @@ class Joint(Framed):
         object.__setattr__(self, "p", p)
 
     @classmethod
-    def from_counts(cls, table: Any, secret: Labels | None = None, useful: Labels | None = None) -> Joint:
+    def from_counts(
+        cls, table: npt.ArrayLike | pd.DataFrame, secret: Labels | None = None, useful: Labels | None = None
+    ) -> Joint:
         """From a table of counts, rows = secret; a pandas crosstab keeps the names and labels of both sides."""
         if hasattr(table, "index") and hasattr(table, "columns") and hasattr(table, "to_numpy"):
             secret = _labelled("secret", table.index) if secret is None else secret

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sfumato.certification.confirming import confirm
 from sfumato.certification.outward import log_up, up_any
@@ -124,7 +124,8 @@ def _over_custom(mechanism: Mechanism, within: Custom, notion: str, target: floa
     return found if found.ratio < everywhere.ratio else everywhere
 
 
-_OVER: dict[str, Callable[[Mechanism, Any, str, float], Attained]] = {
+# By the kind of a set: (mechanism, set of this kind, notion, target) → the worst ratio over it.
+_OVER: dict[str, Callable[..., Attained]] = {
     Exactly.kind: _over_exactly, Anything.kind: _over_anything, ChiSquareBall.kind: _over_ball,
     RenyiBall.kind: _over_renyi, Polytope.kind: _over_polytope, Custom.kind: _over_custom,
 }

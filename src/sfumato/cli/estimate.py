@@ -268,7 +268,7 @@ def _rest(left: int) -> None:
         story(f"… and {left:,} more (--rows, --csv)")
 
 
-def _write_csv(path: Path, table: Cells, force: bool) -> None:
+def _write_csv(path: Path, table: tuple[Sequence[str], Sequence[Sequence[Datum]]], force: bool) -> None:
     import csv
     import io
 

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -148,7 +148,7 @@ def _sealed(law: Law, alphabet: Alphabet, epsilon: float) -> Mechanism:
 
 def _within(
     alphabet: Alphabet, once: float, permanent: Mechanism, again: Callable[[float], Law], heard: Alphabet,
-    through: Callable[[Any, Any], Law],
+    through: Callable[..., Law],
 ) -> Waves:
     """The least fresh noise of a ladder for which one wave is proved to tell no more than `once`."""
     claim = Claim("ldp", once)

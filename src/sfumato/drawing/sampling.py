@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -186,7 +186,7 @@ def _cut_guide(cuts: Ints) -> tuple[npt.NDArray[np.int32], int]:
     return found.astype(np.int32), shift
 
 
-COMPILED: dict[type, Callable[[Any], Kernel]] = {Table: _table_kernel, Cells: _cells_kernel, Layout: _layout_kernel}
+COMPILED: dict[type[Law], Callable[..., Kernel]] = {Table: _table_kernel, Cells: _cells_kernel, Layout: _layout_kernel}
 
 
 # --- codes to outputs, chunk by chunk, each record with the words that belong to its row number -----------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # --- a list of what respondents sent, as the table that a release of them would be ------------------------------------
 
 
-def are_answers(source: object) -> bool:
+def are_answers(source: object) -> TypeGuard[Sequence[object]]:
     """Whether a list holds answers and not counts: counts are numbers, all the way down."""
     return isinstance(source, (list, tuple)) and len(source) > 0 and not _numeric(source[0])
 
@@ -114,7 +114,9 @@ _KINDS: dict[str, Callable[[Sequence[object], Mechanism], pa.Table]] = {
 }
 
 
-def checked_answers(source: Any, mechanism: Mechanism | Bundle) -> Any:
+def checked_answers(
+    source: TableLike | npt.ArrayLike, mechanism: Mechanism | Bundle
+) -> TableLike | npt.ArrayLike:
     """The source, as a table if it is a list of answers."""
     if not are_answers(source):
         return source

@@ -157,12 +157,11 @@ class Flow:
         each = {c.name: self._column_codes(c, batch.column(self.coded[c.name]), first_row) for c in columns}
         if isinstance(made, Bundle):
             return {name: codes.astype(np.int32, copy=False) for name, codes in each.items()}
-        kind: Any = np.int64 if made.inputs > np.iinfo(np.int32).max else np.int32
-        total: Any = kind(0)
-        for column in columns:
-            codes = each[column.name]
-            total = total * kind(column.size) + codes if np.ndim(total) else codes.astype(kind, copy=False)
-        return np.asarray(total)
+        kind = np.int64 if made.inputs > np.iinfo(np.int32).max else np.int32
+        total: Array = each[columns[0].name].astype(kind, copy=False)
+        for column in columns[1:]:
+            total = total * kind(column.size) + each[column.name]
+        return total
 
     def _column_codes(self, column: Column, values: pa.Array, first_row: int) -> npt.NDArray[np.int32]:
         """Codes of one column, by the compiled way for plain text once numba is there."""

@@ -20,7 +20,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from sfumato.mechanism import Mechanism
     from sfumato.releasing.notices import Total
     from sfumato.reporting.bundle_figures import Truth
+    from sfumato.reporting.pages import ReportOptions
     from sfumato.sources.source import Frame, TableLike
 
 COUNTED = (
@@ -249,7 +250,7 @@ class Drawing:
         mechanism, proof = self.flow.mechanism, self.flow.checked.certificate
         if files.mechanism is not None:
             yield "mechanism", mechanism_bytes(mechanism)
-        named: dict[str, Any] = {"manifest": done.manifest}
+        named: ReportOptions = {"manifest": done.manifest}
         if (law := self.plan.file if files.mechanism is None else files.mechanism.name) is not None:
             named["file"] = law
         if files.tables is not None:

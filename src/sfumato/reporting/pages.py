@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from sfumato.atomic import as_output_error, check_target, drafts
 from sfumato.decimals import BITS, at_most, share_at_most
@@ -24,6 +24,8 @@ from sfumato.reporting.figures import VAGUE, Curve, Facts
 from sfumato.reporting.words import words
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from jinja2 import Template
 
     from sfumato.certification.certificate import Certificate
@@ -44,10 +46,19 @@ def private_path(path: str | os.PathLike[str]) -> Path:
     return target.with_name(target.name.removesuffix(".html").removesuffix(".report") + ".private-report.html")
 
 
+class ReportOptions(TypedDict, total=False):
+    """What a page may be told beside its facts."""
+
+    manifest: Manifest | None
+    title: str | None
+    level: float
+    file: str
+
+
 def write_reports(
     path: str | os.PathLike[str], mechanism: Mechanism | Bundle, certificate: Certificate | None,
     released: Estimate | BundleEstimate | None = None, *, truth: Joint | Truth | None = None,
-    private: str | os.PathLike[str] | None = None, force: bool = False, **options: Any,
+    private: str | os.PathLike[str] | None = None, force: bool = False, **options: Unpack[ReportOptions],
 ) -> tuple[Path, ...]:
     """Write the public report to `path` and, when the true table is given, the private one beside it."""
     pages = {Path(path): public_report(mechanism, certificate, released, **options)}

@@ -282,7 +282,7 @@ EXAMPLE = [[0.6, 0.2, 0.1], [0.3, 0.5, 0.2], [0.1, 0.3, 0.7]]  # the paper's fig
 POINTS, QUICK = 41, 21
 
 
-def run(out: Path, *, full: bool = False) -> str:
+def fig1(out: Path, *, full: bool = False) -> str:
     """[004, Fig. 1]: where the known measures lie in the plane of orders, with values for a mechanism."""
     found = map_of(Tabular(EXAMPLE), POINTS if full else QUICK)
     write_map(found, out / "004-fig1.csv")

@@ -172,7 +172,7 @@ MARKERS = {"NUNP": "o", "RUNP": "x", "NURP": "s", "RURP": "+"}  # points of two 
 Row = dict[str, Any]
 
 
-def run(out: Path, *, full: bool = False, sizes: tuple[int, ...] = SIZES) -> str:
+def fig2(out: Path, *, full: bool = False, sizes: tuple[int, ...] = SIZES) -> str:
     """[002, Fig. 2]: realised privacy and distortion of the four problems at the true distribution."""
     instances = 100 if full else 8
     rng = np.random.default_rng(2)

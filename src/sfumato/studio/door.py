@@ -14,12 +14,12 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection, Request
@@ -30,7 +30,7 @@ from sfumato.errors import InputError
 from sfumato.processes import may_be_running, this_process
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from sfumato.frames import Datum
 
@@ -53,9 +53,6 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin", "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
 }
 OURS = (None, "same-origin", "none")  # Sec-Fetch-Site of requests from our pages, the address bar, and no browser
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[Any], Awaitable[None]]
 
 
 class Door:

@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import json
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -41,7 +41,9 @@ from sfumato.studio.hands import Hands
 from sfumato.studio.visits import Visit
 
 if TYPE_CHECKING:
-    from sfumato.studio.hands import Asked
+    from sfumato.studio.hands import Asked, Document
+
+Post: TypeAlias = "Callable[[Visit, Asked], Awaitable[None] | None]"  # what is done with a document of the page
 
 MOST_BYTES = 4 << 30  # of an upload; a larger table is named on the command line and read where it lies
 SPARE = 256 << 20  # bytes that an upload leaves free on the disk
@@ -67,7 +69,7 @@ class Studio:
     def app(self, port: int) -> Door:
         """Everything behind the door of a port."""
         below = "/s/{visit}/"
-        posts: dict[str, Callable[[Visit, Any], Any]] = {
+        posts: dict[str, Post] = {
             "reading": self.read_again, "choice": self.choice, "suggest": self.suggest, "level": self.level,
             "search": self.search, "say": self.say, "release": self.release, "analyse": self.analyse,
             "ask": self.ask, "stop": self.stop,
@@ -182,7 +184,8 @@ class Studio:
         return await self._received(request, visit, lambda name: visit.bring(name, first=first), "analysis", None)
 
     async def _received(
-        self, request: Request, visit: Visit, place: Callable[[str], Incoming], field: str, then: Any
+        self, request: Request, visit: Visit, place: Callable[[str], Incoming], field: str,
+        then: Callable[[Incoming, Document], Coroutine[None, None, None]] | None,
     ) -> Response:
         coming: Incoming | None = None
         with visit.refusing(field):
@@ -223,7 +226,7 @@ class Studio:
         visit.put(errors={**visit.state["errors"], field: said.fields()})
         return PlainTextResponse(said.text(shell=True), 413, headers=CLOSING)
 
-    def _asked(self, answer: Callable[[Visit, Any], Any]) -> Callable[[Request], Any]:
+    def _asked(self, answer: Post) -> Callable[[Request], Awaitable[Response]]:
         """A small document in, an answer by the stream of events."""
 
         async def asked(request: Request) -> Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -274,7 +274,7 @@ def _blocks(law: Blocks, p: Floats) -> Information:
     return _table(Table(law.listed.reshape(law.outputs, -1), law.rows, law.bits), p)
 
 
-_BY_KIND: dict[str, Callable[[Any, Floats], Information]] = {
+_BY_KIND: dict[str, Callable[..., Information]] = {  # (law of this kind, p) → what it keeps
     Table.kind: _table, Blocks.kind: _blocks, Cells.kind: _cells, Conditional.kind: _conditional, Unary.kind: _unary,
     Constant.kind: _constant, Layout.kind: _layout, Product.kind: _product,
 }
