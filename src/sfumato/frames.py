@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
-import numpy as np
-import numpy.typing as npt
-
 from sfumato.errors import InputError, Named, unknown
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pandas as pd
     import polars as pl
     import pyarrow as pa
@@ -115,6 +115,8 @@ def plot_shares(
     labels: list[str], p: npt.ArrayLike, low: npt.ArrayLike, high: npt.ArrayLike, title: str, axes: Axes | None = None
 ) -> Axes:
     """Estimates as points with their intervals, one line each. Returns the axes; axes.figure can be saved."""
+    import numpy as np
+
     axes = axes_of(axes)
     order = np.argsort(np.asarray(p), kind="stable")[-MOST:]
     p, low, high = (100 * np.asarray(x)[order] for x in (p, low, high))
@@ -173,7 +175,7 @@ def plot_tradeoff(comparison: Any, of: str = "error", axes: Axes | None = None) 
     axes, (label, figure) = axes_of(axes), FIGURES[of]
     for method in comparison.methods:
         points = [(p.epsilon, figure(p)) for p in comparison.of(method)]
-        shown = [(e, v) for e, v in points if np.isfinite(v)]
+        shown = [(e, v) for e, v in points if math.isfinite(v)]
         if shown:
             axes.plot(*zip(*shown, strict=True), marker=".", label=method)
     axes.set_xscale("log")

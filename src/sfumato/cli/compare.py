@@ -129,10 +129,9 @@ def _advice(found: Comparison, at: float) -> list[Record]:
 
 def _written(found: Comparison, at: float, out: Path) -> dict[str, Path]:
     """All files, or none."""
-    from sfumato.atomic import as_output_error
+    from sfumato.atomic import as_output_error, write_all
     from sfumato.comparing.page import page
     from sfumato.comparing.pictures import error_picture, kept_picture
-    from sfumato.releasing.targets import write_all
 
     texts = {
         "compare.csv": found.csv(), "compare.json": json.dumps(found.document(), indent=1) + "\n",

@@ -8,7 +8,6 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -190,7 +189,7 @@ def drawing() -> bool:
 
 
 @contextlib.contextmanager
-def progress(what: str, total: Total = None, *, rows: bool = False) -> Iterator[Callable[[int], None]]:
+def progress(what: str, total: Total = None, *, rows: bool = False) -> Iterator[Tell]:
     """A line on stderr while something runs, told how many rows are done; nothing when it is not a terminal.
 
     With `rows` it shows rows per second, and the time left where the number of rows is known or can be guessed:
@@ -219,7 +218,7 @@ def progress(what: str, total: Total = None, *, rows: bool = False) -> Iterator[
 
 
 @contextlib.contextmanager
-def searching(what: str) -> Iterator[Callable[[str, float, float, float], None] | None]:
+def searching(what: str) -> Iterator[Heard | None]:
     """A line on stderr while a search runs: its stage, its value, what is out of reach, the time left."""
     if ALONE or not sys.stderr.isatty():
         yield None
@@ -260,11 +259,8 @@ class Screen:
 
     quiet: bool = False  # a program reads what comes out: choices are in the document
 
-    def step(self, what: str, total: Total = None, *, rows: bool = False) -> AbstractContextManager[Tell]:
-        return progress(what, total, rows=rows)
-
-    def search(self, what: str) -> AbstractContextManager[Heard | None]:
-        return searching(what)
+    step = staticmethod(progress)
+    search = staticmethod(searching)
 
     def say(self, text: str) -> None:
         if not self.quiet:

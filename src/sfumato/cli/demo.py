@@ -117,8 +117,8 @@ def _write_table(path: Path, force: bool) -> None:
 
     from pyarrow import csv
 
+    from sfumato.atomic import write_all
     from sfumato.datasets import adult, rows
-    from sfumato.releasing.targets import write_all
 
     text = io.BytesIO()
     csv.write_csv(rows(adult("sex", "race"), seed=1994), text)

@@ -272,7 +272,7 @@ def _write_csv(path: Path, table: tuple[Sequence[str], Sequence[Sequence[Datum]]
     import csv
     import io
 
-    from sfumato.releasing.targets import write_all
+    from sfumato.atomic import write_all
     from sfumato.sources.delimited import guarded
 
     text = io.StringIO()

@@ -21,7 +21,7 @@ from sfumato.cli.option_texts import (
     unseen_of,
     values_of,
 )
-from sfumato.errors import InputError, unknown
+from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     from sfumato.frames import Record
@@ -182,56 +182,14 @@ def table_source(where: Where, form: str | None = None, **read: Any) -> Source:
 def wishes_of(
     secret: tuple[str, ...], useful: tuple[str, ...], design: Options, *, private: bool = True
 ) -> Wishes:
-    """Options as text, checked and read. A private table is told exactly only where that is asked for by name."""
-    from sfumato.designers.choose import methods
-    from sfumato.releasing.wishes import Wishes
+    """Options as text, read. A private table is told exactly only where that is asked for by name."""
+    from sfumato.releasing.wishes import completed
 
-    read = {
+    texts = {
         "bins": bins_of(design["bins"]), "rare": rare_of(design["rare"]), "unseen": unseen_of(design["unseen"]),
-        "labels": labels_of(design["labels"]),
+        "labels": labels_of(design["labels"]), "public": joined(design.get("public", ())),
     }
-    cap = design.get("at_most")
-    kind = design.get("design") or ("auto" if private else "exact")
-    public = joined(design.get("public", ()))
-    if (method := design.get("method")) is not None and method not in methods():
-        raise unknown("a method", method, methods())
-    made = Wishes(secret, useful, **{**design, **read, "design": kind, "at_most": None, "public": public})
-    if private and kind != "exact" and not (made.searched or made.notion == "ldp"):
-        raise InputError(_at_counts(made))
-    if made.releases is not None:
-        if cap is not None:
-            raise InputError("--releases sets what --at-most would say", next="Give one of the two.")
-        if made.planned is None:
-            raise InputError("--releases needs the --budget that they shall stay within.")
-        return made if made.searched else replace(made, releases=None, planned=None)
-    made = replace(made, planned=None)
-    return replace(made, at_most=_second(cap, made))
-
-
-def _at_counts(wishes: Wishes) -> str:
-    """Why a method is not for what a private table may tell of itself."""
-    what = f"the method {wishes.method}" if wishes.notion == "rldp" else f"the notion {wishes.notion}"
-    if any(x is not None for x in (wishes.distance, wishes.values, wishes.outputs)):
-        what = "the method distortion"
-    return (
-        f"{what} needs exact counts of the table, which would be in the mechanism file. Ask for that by name (--design "
-        "exact), take counts from elsewhere (--design-from, --split, or sfumato design --source reference), or leave "
-        "the method to auto."
-    )
-
-
-def _second(text: str | None, wishes: Wishes) -> float | None:
-    """The second promise: what was said, or what is usual where it can be had."""
-    from sfumato.releasing.wishes import usual_cap
-
-    if text is None:
-        return usual_cap(wishes.epsilon) if wishes.searched and wishes.assuming == "nothing" else None
-    if text == "none":
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError("--at-most is a number of nats, or 'none'", value=text) from None
+    return completed(secret, useful, private=private, **{**design, **texts})
 
 
 table_argument = click.argument("table", type=Location(), metavar="TABLE")

@@ -127,12 +127,12 @@ def synthesise(
     Example:
       sfumato synthesise released.csv --rows 10000 --out synthetic.csv
     """
+    from sfumato.atomic import publish_all
     from sfumato.cli.estimate import mechanism_of
     from sfumato.estimation import estimate
     from sfumato.estimation.result import NOTE
     from sfumato.mechanism.bundle import any_record
     from sfumato.releasing.files import Files
-    from sfumato.releasing.targets import publish_all
     from sfumato.releasing.writing import output
 
     law = mechanism_of(released, mechanism)

@@ -219,16 +219,13 @@ def serve(mechanism: Path, store: Path | None, page: Path | None, host: str, por
 @force_option
 def invite(mechanism: Path, store: Path | None, count: int, link: str, out: Path, force: bool) -> None:
     """Make invitations, each for one answer. Only their hashes are stored."""
-    from sfumato.atomic import check_target, drafts
+    from sfumato.atomic import check_target, write_all
 
     check_target(out, None, force=force)
     with _opened(mechanism, store) as (_, opened):
         tokens = opened.invite(count)
     lines = ["invitation", *(f"{link}#t={token}" if link else token for token in tokens)]
-    with drafts(out) as (draft,):
-        draft.fill(("\n".join(lines) + "\n").encode(), private=True)
-        draft.settle()
-        draft.publish(replace=force)
+    write_all({out: ("\n".join(lines) + "\n").encode()}, replace=force, private=True)
     story(f"{count:,} invitations: {out}. Whoever sends them should not be whoever reads the answers.")
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from sfumato.alphabet import Alphabet, Column
-from sfumato.atomic import as_output_error, check_target, drafts
+from sfumato.atomic import check_target, write_all
 from sfumato.errors import At, FileFormatError, InputError, SfumatoError
 from sfumato.joint import Joint, Noise
 from sfumato.mechanism.file_records import ClaimRecord, LawRecord, claim_of, claim_record, law_of, law_record
@@ -186,10 +186,7 @@ def save_record(record: msgspec.Struct, path: str | os.PathLike[str], *, force: 
         raise InputError(f"this mechanism cannot be saved, for no verifier would read it: {error}.") from None
     except documents.Refused:
         pass  # it can be read, whether or not its claim holds
-    with drafts(target) as (draft,), as_output_error(target):
-        Path(draft.path).write_bytes(text + b"\n")
-        draft.settle()
-        draft.publish(replace=force)
+    write_all({target: text + b"\n"}, replace=force)
     return target
 
 

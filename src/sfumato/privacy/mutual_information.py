@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -160,6 +161,7 @@ class MaximalCorrelation(Measure):
     max_λ 1 − Σ_y PR/(λP + (1−λ)R). The sum is convex in λ, so a tangent bounds its minimum.
     """
 
+    unit: ClassVar[str] = ""
     about: Joint | None = field(default=None, kw_only=True)
 
     @property
@@ -235,6 +237,7 @@ class TotalVariation(Measure):
     Bound: Σ p_x TV(Q_x, Qp) ≤ pᵀDp with D the distances between columns. ℓ₁ distances are of negative type, so pᵀDp
     is concave on the simplex and 2 max(Dp) − pᵀDp bounds it at any p. Two equal points attain half the largest D.
     """
+    unit: ClassVar[str] = ""
     about: Joint | None = field(default=None, kw_only=True)
 
     @property
@@ -264,6 +267,7 @@ class TotalVariation(Measure):
 class Contraction(Measure):
     """Dobrushin's coefficient max_{x,x'} TV(Q_x, Q_x'): the best advantage in telling two inputs apart."""
 
+    unit: ClassVar[str] = ""
     about: Joint | None = field(default=None, kw_only=True)
 
     @property

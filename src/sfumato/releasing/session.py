@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import pyarrow as pa
 
 from sfumato.alphabet import find_column
-from sfumato.atomic import as_output_error
+from sfumato.atomic import as_output_error, publish_all
 from sfumato.certification import Certificate
 from sfumato.drawing.manifest import Manifest
 from sfumato.drawing.sampling import ROWS_WORTH_NUMBA
@@ -38,7 +38,7 @@ from sfumato.releasing.ledger_place import Account, Booking
 from sfumato.releasing.notices import Listener, Silent
 from sfumato.releasing.planning import Plan, given, planned
 from sfumato.releasing.subsets import counted, counted_tables, counting_within
-from sfumato.releasing.targets import Drafted, publish_all
+from sfumato.releasing.targets import Drafted
 from sfumato.releasing.threads import Beside
 from sfumato.releasing.wishes import Wishes
 from sfumato.releasing.writing import Through, output, stream_writer

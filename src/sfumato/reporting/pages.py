@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
-from sfumato.atomic import as_output_error, check_target, drafts
+from sfumato.atomic import check_target, write_all
 from sfumato.decimals import BITS, at_most, share_at_most
 from sfumato.errors import InputError
 from sfumato.joint import Joint
@@ -69,15 +69,7 @@ def write_reports(
         pages[second] = private_report(mechanism, certificate, released, truth, **options)
     for target in pages:
         check_target(target, None, force=force)
-    with drafts(*pages) as made:
-        for draft, text in zip(made, pages.values(), strict=True):
-            with as_output_error(draft.target), open(draft.descriptor, "wb", closefd=False) as file:
-                file.write(text.encode())
-            with as_output_error(draft.target):
-                draft.settle()
-        for draft in made:
-            with as_output_error(draft.target):
-                draft.publish(replace=force)
+    write_all({target: text.encode() for target, text in pages.items()}, replace=force)
     return tuple(pages)
 
 

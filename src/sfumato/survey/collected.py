@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sfumato.atomic import check_target
+from sfumato.atomic import check_target, publish_all
 from sfumato.drawing import bundle_draws as bundled
 from sfumato.drawing.decoding import decoder
 from sfumato.drawing.manifest import OutputColumn, manifest_of, manifest_path
 from sfumato.drawing.randomness import Stream
 from sfumato.errors import FileFormatError, InputError, OutputError
 from sfumato.mechanism import Bundle, Mechanism
-from sfumato.releasing.targets import all_drafted, publish_all
+from sfumato.releasing.targets import all_drafted
 from sfumato.releasing.writing import output, writer_for
 
 if TYPE_CHECKING:
