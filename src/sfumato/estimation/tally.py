@@ -210,13 +210,12 @@ def _counted(source: Source, mechanism: Mechanism, decode: str) -> Tally:
     """Counts of the rows of a table, batch by batch."""
     meaning = mechanism.law.meaning if decode == "symbols" else "cell" if mechanism.law.rows > 1 else "useful"
     columns, size, count = READERS[meaning](mechanism)
-    opened = open_source(source)
-    if opened.sums is not None:
+    if source.sums is not None:
         for name in columns:
-            find_column(name, opened.columns, opened.name)
-        return Tally(*_counted_there(opened, columns, size, count, few=meaning != "subset"), decode)
+            find_column(name, source.columns, source.name)
+        return Tally(*_counted_there(source, columns, size, count, few=meaning != "subset"), decode)
     totals, rows = np.zeros(size, np.int64), 0
-    for batch in opened.batches(columns):
+    for batch in source.batches(columns):
         totals += count(batch, rows, None)
         rows += batch.num_rows
     return Tally(totals.astype(float), rows, decode)

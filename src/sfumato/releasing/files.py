@@ -109,7 +109,7 @@ def mechanism_bytes(mechanism: Mechanism | Bundle) -> bytes:
 LOOKED = 20  # mechanism files that are opened
 
 
-def beside(files: Files, mechanism: Mechanism | Bundle) -> tuple[str, ...]:
+def earlier_releases(files: Files, mechanism: Mechanism | Bundle) -> tuple[str, ...]:
     """A sentence about mechanisms for the same secret in the folder of the release; none where there are none.
 
     Levels for any distribution add up, whatever the columns and the counts of each were; noisy counts that were used

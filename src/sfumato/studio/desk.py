@@ -16,7 +16,7 @@ from sfumato.ledgers import Ledger
 from sfumato.ledgers.booking import account_text
 from sfumato.releasing.alphabets import learnt
 from sfumato.releasing.columns import cut, size_of, useful_columns
-from sfumato.releasing.files import Files, beside
+from sfumato.releasing.files import Files
 from sfumato.releasing.flow import DrawOptions
 from sfumato.releasing.ledger_place import Account
 from sfumato.releasing.notices import Total, small_cells
@@ -210,8 +210,6 @@ class Desk:
         files = Files.beside(Path(out), tables=True)
         files.check([plan.source.path], force=bool(more.get("force")))
         account = _account(more)
-        if account.ledger is None:
-            plan = replace(plan, notes=(*plan.notes, *beside(files, plan.mechanism)))
         said = self.said(choice, epsilon, Path(out).name, more, table)
         public = self.said(choice, epsilon, Path(out).name, _public(more), Path(table).name)
         imprint = Imprint(more.get("publisher") or None, public["command"])
