@@ -129,7 +129,7 @@ def plot_shares(
     return axes
 
 
-class Listed(Protocol):
+class HasMatrix(Protocol):
     """A mechanism whose matrix can be drawn."""
 
     @property
@@ -143,7 +143,7 @@ class Listed(Protocol):
     def input_text(self, x: int) -> str: ...
 
 
-def plot_mechanism(mechanism: Listed, axes: Axes | None = None) -> Axes:
+def plot_mechanism(mechanism: HasMatrix, axes: Axes | None = None) -> Axes:
     """Q(y|x) as a picture: a column for each input, a row for each output."""
     q = mechanism.matrix
     if q is None:

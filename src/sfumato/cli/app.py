@@ -44,7 +44,7 @@ COMMANDS = {
 # Each is the command of the same name; listing them imports none of them.
 
 HOMES = {
-    "plan": "design", "verify": "inspect", "compose": "ledger", "collect": "survey", "respond": "survey",
+    "plan": "design", "verify": "inspect", "ledger": "compose", "collect": "survey", "respond": "survey",
     "synthesise": "report", "audit": "leak", "studio": "demo", "completion": "app",
 }
 # The file of a command that stands beside another; the others have a file of their own name.

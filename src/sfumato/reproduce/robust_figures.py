@@ -183,7 +183,7 @@ PRINTED_4 = 0.3897  # the third quartile of nr at ε = 0.075
 SLIP = 1e-12  # of the float sums in which ε* is computed
 
 
-class Realised(NamedTuple):
+class RealisedLevel(NamedTuple):
     """The level of one design under the truth."""
 
     secrets: int
@@ -202,7 +202,7 @@ def fig4(
 ) -> str:
     """000 Figure 4: the level that mechanisms reach under the truth P*, on synthetic tables."""
     count = {True: draws or (500 if full else 50), False: large or (20 if full else 1)}  # by small(shape)
-    rows: list[Realised] = []
+    rows: list[RealisedLevel] = []
     for shape in shapes:
         for i in range(count[small(shape)]):
             one = draw(shape, i)
@@ -211,7 +211,7 @@ def fig4(
                 for name in names if full or i < CLOSED_DRAWS else [m for m in names if m not in CLOSED]:
                     found = made(name, one.ball, epsilon, None if full or small(shape) else SECONDS_4)
                     level = LDP(one.truth).level(found.mechanism)
-                    rows.append(Realised(*shape, epsilon, i, one.covered, name, level, found.certificate.level))
+                    rows.append(RealisedLevel(*shape, epsilon, i, one.covered, name, level, found.certificate.level))
     header = ("secrets", "useful", "epsilon", "draw", "truth in F", "method", "realised", "certified over F")
     write_csv(out / "000-fig4.csv", header, rows)
     remark = _picture(out / "000-fig4.svg", rows, shapes)
@@ -241,7 +241,7 @@ def _quantiles(x: list[float]) -> list[float]:
     return [float(q) for q in np.quantile(x, (0.25, 0.5, 0.75), method="inverted_cdf")]
 
 
-def _picture(path: Path, rows: list[Realised], shapes: tuple[Shape, ...]) -> str:
+def _picture(path: Path, rows: list[RealisedLevel], shapes: tuple[Shape, ...]) -> str:
     panels: dict[str, dict[str, Line]] = {}
     bands: dict[str, dict[str, Band]] = {}
     for shape in shapes:

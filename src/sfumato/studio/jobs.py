@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sfumato.studio.hands import Document
 
 
-class Unwanted(BaseException):
+class NoLongerWanted(BaseException):
     """The job that is under way is no longer wanted."""
 
 
@@ -36,7 +36,7 @@ class Telling:
     def __call__(self, **told: Datum) -> None:
         """Send something; raises where the job is no longer wanted."""
         if self.unwanted >= self.job:
-            raise Unwanted
+            raise NoLongerWanted
         send(self.out, {"job": self.job, "told": told})
 
 
@@ -82,7 +82,7 @@ def _listen(stream: BinaryIO, tell: Telling, waiting: queue.Queue[Document]) -> 
 def _done(desk: Desk, order: Document) -> dict[str, object]:
     try:
         return {"done": getattr(desk, order["what"])(**order["given"])}
-    except Unwanted:
+    except NoLongerWanted:
         return {"unwanted": True}
     except SfumatoError as error:
         return {"refused": error}
