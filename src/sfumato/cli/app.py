@@ -45,7 +45,7 @@ COMMANDS = {
 
 HOMES = {
     "plan": "design", "verify": "inspect", "ledger": "compose", "collect": "survey", "respond": "survey",
-    "synthesise": "report", "audit": "leak", "studio": "demo", "completion": "app",
+    "synthesise": "report", "audit": "leak", "studio": "demo", "reproduce": "demo", "completion": "app",
 }
 # The file of a command that stands beside another; the others have a file of their own name.
 

@@ -1,23 +1,25 @@
-"""sfumato demo and studio: the whole road, on real counts or in a browser on this machine."""
+"""sfumato demo, studio and reproduce: the whole road on real counts or in a browser, and the figures of the papers."""
 
 from __future__ import annotations
 
+import ast
+import importlib.util
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from sfumato.cli.console import Screen, columns, document, heading, notice, pairs, story
+from sfumato.cli.console import Screen, columns, document, heading, notice, pairs, progress, story
 from sfumato.cli.options import force_option, json_option
 from sfumato.decimals import LEVEL, level, percent
-from sfumato.errors import InputError, OutputError
+from sfumato.errors import InputError, OutputError, unknown
 
 if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate
     from sfumato.estimation.result import Estimate
     from sfumato.joint import Joint
     from sfumato.sources.places import Where
-
 
 @click.command()
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("sfumato-demo"),
@@ -181,3 +183,65 @@ def studio(table: Path | None, port: int | None, no_browser: bool, ledger: Path 
             webbrowser.open(address)
 
     serve(Studio(None if table is None else table.absolute(), ledger), listening(port), ready)
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="NAME...")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("reproduced"), show_default=True,
+              help="The folder for data and pictures.")
+@click.option("--full", is_flag=True, help="As many tables and points as the paper, instead of a quick look.")
+@click.option("--page", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="Also write captions, verdicts and pictures as a Markdown page.")
+@json_option
+def reproduce(names: tuple[str, ...], out: Path, full: bool, page: Path | None, as_json: bool) -> None:
+    """Reproduce figures of the papers by NAME, or list them when none is given.
+
+    Writes CSV data and, where matplotlib is installed, a picture for each, and prints one verdict line against the
+    printed numbers.
+
+    \b
+    Examples:
+      sfumato reproduce
+      sfumato reproduce 000-fig2 001-fig3 --out figures
+      sfumato reproduce all --out docs/figures --page docs/reproduced.md
+    """
+    from sfumato.reproduce import FIGURES
+    from sfumato.reproduce import reproduce as run
+
+    if not names:
+        if as_json:
+            document({"figures": list(FIGURES)})
+        else:
+            _list(FIGURES)
+        return
+    names = tuple(FIGURES) if names == ("all",) else names
+    for name in names:
+        if name not in FIGURES:
+            raise unknown("a figure", name, FIGURES)
+    told: dict[str, str] = {}
+    for name in names:
+        with progress(f"{name} ({len(told) + 1} of {len(names)})"):
+            told[name] = run(name, out, full=full)
+        if not as_json:
+            click.echo(told[name])
+    if page is not None:
+        from sfumato.reproduce.drawing import write_page
+
+        write_page(page, told, out)
+    if as_json:
+        document({"out": out, "verdicts": told})
+
+
+def _list(figures: dict[str, str]) -> None:
+    """Names with what they are, for somebody who looks; names alone for a pipe, so that they can be given back."""
+    if not sys.stdout.isatty():
+        click.echo("\n".join(figures))
+        return
+    pairs([(name, _title(module)) for name, module in figures.items()])
+
+
+def _title(module: str) -> str:
+    """The first line of a module's docstring, read without running it."""
+    found = importlib.util.find_spec(module)
+    text = Path(found.origin).read_text("utf-8") if found is not None and found.origin else ""
+    return (ast.get_docstring(ast.parse(text)) or "").split("\n")[0]

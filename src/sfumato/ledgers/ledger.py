@@ -28,13 +28,16 @@ from sfumato.ledgers.entries import (
     VOID,
     Entry,
     accounts,
+    check_declared,
     connected,
     entries_in,
     entry_in,
     insert,
+    key_name,
+    made_key,
+    repeats,
     writing,
 )
-from sfumato.ledgers.memory import check_declared, key_name, made_key, repeats
 from sfumato.ledgers.persons import Persons, account, seen, tidy
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle import any_record, made_of
