@@ -1,6 +1,7 @@
 """The house keeps its shape: imports only go forward, tables and folders agree, names do not hide each other."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from sfumato.mechanism import bundle, file
 from sfumato.utility.information import _BY_KIND
 
 HOME = Path(sf.__file__).parent
+ROOT = Path(__file__).parent.parent
 ORDER = [
     "errors", "demand", "processes", "decimals", "frames", "atomic", "alphabet", "joint", "noise", "sources", "datasets",
     "uncertainty", "mechanism", "optimise", "privacy", "utility", "certification", "designers", "composing", "bundles",
@@ -55,8 +57,17 @@ def place(path):
     return path.relative_to(HOME).parts[0].removesuffix(".py")
 
 
-def test_every_module_has_a_place_in_the_order():
+def test_every_module_has_a_place_in_the_order_and_on_the_map():
     assert {place(p) for p in modules()} - {"__init__"} <= set(ORDER)
+    guide = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    assert [name for name in ORDER if f"`{name}/`" not in guide and f"`{name}.py`" not in guide] == []
+
+
+def test_every_file_that_a_page_names_exists():
+    for page in (ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")):
+        named = re.findall(r"(?<![\w/.-])((?:[a-z_]+/)+[a-z_]+\.py)\b", page.read_text("utf-8"))
+        homes = (ROOT, HOME, HOME.parent, HOME / "optimise")
+        assert [x for x in named if not any((home / x).exists() for home in homes)] == [], page.name
 
 
 @pytest.mark.parametrize("path", [p for p in modules() if place(p) != "__init__"], ids=lambda p: str(p.relative_to(HOME)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import importlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
@@ -62,8 +63,6 @@ class Framed:
 
 
 def _needed(name: str) -> ModuleType:
-    import importlib
-
     try:
         return importlib.import_module(name)
     except ImportError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import io
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from sfumato.estimation.result import Estimate
     from sfumato.joint import Joint
     from sfumato.sources.places import Where
+
 
 @click.command()
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("sfumato-demo"),
@@ -115,8 +117,6 @@ def _folder(out: Path, targets: list[Where], force: bool) -> None:
 
 
 def _write_table(path: Path, force: bool) -> None:
-    import io
-
     from pyarrow import csv
 
     from sfumato.atomic import write_all

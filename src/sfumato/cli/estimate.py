@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -269,9 +271,6 @@ def _rest(left: int) -> None:
 
 
 def _write_csv(path: Path, table: tuple[Sequence[str], Sequence[Sequence[Datum]]], force: bool) -> None:
-    import csv
-    import io
-
     from sfumato.atomic import write_all
     from sfumato.sources.delimited import guarded
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import numpy as np
 
 from sfumato.cli.console import columns, document, heading, pairs, story
 from sfumato.cli.options import json_option
@@ -123,8 +124,6 @@ def _design(m: Mechanism) -> str:
 
 def _meanings(m: Mechanism, most: int) -> list[tuple[str, list[tuple[str, float]]]]:
     """For the likeliest outputs, the original cells behind them with their posterior probabilities."""
-    import numpy as np
-
     from sfumato.mechanism.mechanism import mean_law
 
     if m.joint is None or m.law.meaning == "subset":

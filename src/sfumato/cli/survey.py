@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -84,7 +86,6 @@ def _object(line: str, i: int) -> Record:
 
 def _key(path: Path) -> bytes:
     """The key in a file that its owner alone can read."""
-    import os
     import secrets
 
     if not path.exists():
@@ -236,8 +237,6 @@ def invite(mechanism: Path, store: Path | None, count: int, link: str, out: Path
 @json_option
 def add(mechanism: Path, lines: TextIO, store: Path | None, as_json: bool) -> None:
     """Add answers that came as text or were read from QR codes: a file of LINES, or - for stdin."""
-    from collections import Counter
-
     from sfumato.survey import Form, MalformedAnswer
 
     good, outcomes = [], Counter[str]()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -196,8 +197,6 @@ def inspect_bundle(file: Path, bundle: Bundle, as_json: bool) -> None:
 
 def leak_bundle(file: Path, bundle: Bundle, as_json: bool, *, at_a_distribution: bool) -> None:
     """The levels of a bundle and of its parts; measures at a distribution would need the table of all columns."""
-    import math
-
     from sfumato.certification.together import about_record, anywhere
 
     if at_a_distribution:

@@ -17,7 +17,7 @@ from sfumato.alphabet import Column, Floats, Ints
 from sfumato.bundles.outlook import helps
 from sfumato.designers.outlook import Z95, Foreseen, ForeseenPart
 from sfumato.errors import InputError, unknown
-from sfumato.estimation.graph import GraphModel, agreeing, by_noise, fitted
+from sfumato.estimation.graph import GraphModel, agreeing, by_noise, fitted, refitted
 from sfumato.estimation.inversion import Inversion, on_simplex
 from sfumato.estimation.models import prior
 from sfumato.estimation.scores import PairInversion, Scores, alike, pooled
@@ -144,8 +144,6 @@ class BundleEstimate:
 
     def _again(self, rng: np.random.Generator) -> GraphModel:
         """The model of answers that might as well have come: as many, drawn from their own frequencies."""
-        from sfumato.estimation.graph import refitted
-
         def redrawn(counts: Floats) -> Floats:
             n = int(counts.sum())
             return rng.multinomial(n, counts.ravel() / max(n, 1)).reshape(counts.shape).astype(float)

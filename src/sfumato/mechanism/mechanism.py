@@ -14,9 +14,10 @@ import numpy.typing as npt
 from sfumato.alphabet import Alphabet, Column, Floats, Label, Labels
 from sfumato.decimals import at_most
 from sfumato.errors import InputError, checked_epsilon
+from sfumato.frames import plot_mechanism
 from sfumato.joint import Joint
 from sfumato.mechanism.law import Law, scale
-from sfumato.mechanism.records_of_people import joint_code, record_codes
+from sfumato.mechanism.records_of_people import joint_code, memory_key, record_codes, remembered
 from sfumato.mechanism.table import Table
 from sfumato.uncertainty import UncertaintySet
 
@@ -190,7 +191,6 @@ class Mechanism:
 
     def _remembered(self, memo: bytes, code: int) -> bytes:
         from sfumato.mechanism.file import record_of
-        from sfumato.mechanism.records_of_people import memory_key, remembered
 
         return remembered(memory_key(memo, record_of(self).checksum), b"", code, self.law.words)
 
@@ -237,8 +237,6 @@ class Mechanism:
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """Q(y|x) as a picture; returns matplotlib's axes."""
-        from sfumato.frames import plot_mechanism
-
         return plot_mechanism(self, axes)
 
     def __repr__(self) -> str:

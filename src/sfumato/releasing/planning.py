@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from sfumato.alphabet import find_column
 from sfumato.certification import Certificate
 from sfumato.decimals import BITS, SHORT, at_least, at_most
+from sfumato.designers.base import RELATIVE
 from sfumato.errors import At, InputError, listed, option, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism, load, save_counts
@@ -281,8 +282,6 @@ def designed(basis: Basis, wishes: Wishes, listener: Listener) -> Design:
 
 def _reached(made: Design, wishes: Wishes) -> tuple[str, ...]:
     """What was reached, by the unit of what a method minimises."""
-    from sfumato.designers.base import RELATIVE
-
     kind = f"{wishes.distance or 'squared'} " if made.method == "distortion" else ""
     texts = {
         "of distance": f"mean {kind}distance {at_most(made.value)}; no mechanism with this promise and these outputs "

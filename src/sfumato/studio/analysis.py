@@ -10,6 +10,8 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from sfumato.alphabet import MISSING
 from sfumato.certification import THEOREM, design_sentence, promises, verify
 from sfumato.certification.certificate import PROVED
@@ -146,7 +148,6 @@ class Analysis:
         found = self._found()
         if not 0 < rows <= MOST_RECORDS:
             raise InputError(f"the number of records must be a whole number from 1 to {MOST_RECORDS:,}", value=rows)
-        import pyarrow as pa
 
         with output(writer_for(to), lambda name: pa.OSFile(str(to), "wb"), to) as write:
             for batch in found.synthesise(rows).to_batches():
