@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import lcm
 from typing import TYPE_CHECKING
@@ -79,6 +79,8 @@ class Joint(Framed):
     learned: tuple[str, ...] = ()  # columns whose labels were found in the very rows that were counted
     noise: Noise | None = None  # of the counts, if they carry any
     notes: tuple[str, ...] = ()  # what was found out about the rows, and what looks odd in them
+    p_secret: Floats = field(init=False)  # p(s)
+    p_useful: Floats = field(init=False)  # p(u)
 
     def __post_init__(self) -> None:
         p = read_only(self.p)
@@ -94,6 +96,8 @@ class Joint(Framed):
                 f"{self.useful.size} useful labels."
             )
         object.__setattr__(self, "p", p)
+        object.__setattr__(self, "p_secret", read_only(p.sum(1)))
+        object.__setattr__(self, "p_useful", read_only(p.sum(0)))
 
     @classmethod
     def from_counts(
@@ -152,16 +156,6 @@ class Joint(Framed):
     @property
     def shape(self) -> tuple[int, int]:
         return (self.secret.size, self.useful.size)
-
-    @property
-    def p_secret(self) -> Floats:
-        """p(s)."""
-        return np.asarray(self.p.sum(1))
-
-    @property
-    def p_useful(self) -> Floats:
-        """p(u)."""
-        return np.asarray(self.p.sum(0))
 
     @property
     def useful_given_secret(self) -> Floats:
