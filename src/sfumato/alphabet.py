@@ -53,8 +53,10 @@ class Column:
     other: str | None = None
     cuts: tuple[float, ...] | None = None
     dtype: str = "string"
+    size: int = field(init=False, repr=False, compare=False)  # how many labels
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "size", len(self.labels))
         seen = set(self.labels)
         steering = CONTROL.search("".join([self.name, *(x for x in self.labels if x is not None)]))
         if steering:
@@ -89,10 +91,6 @@ class Column:
         if missing and None not in values:
             values.append(None)
         return cls(name, tuple(values), other, None if cuts is None else tuple(float(c) for c in cuts), dtype)
-
-    @property
-    def size(self) -> int:
-        return len(self.labels)
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -149,11 +147,13 @@ class Alphabet:
 
     columns: tuple[Column, ...]
     size: int = field(init=False)
+    names: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        names = [c.name for c in self.columns]
+        names = tuple(c.name for c in self.columns)
         if len(set(names)) != len(names):
-            raise InputError(f"a column is named twice in {names}", next="Name each once.")
+            raise InputError(f"a column is named twice in {list(names)}", next="Name each once.")
+        object.__setattr__(self, "names", names)
         object.__setattr__(self, "size", math.prod(c.size for c in self.columns))
 
     @classmethod
@@ -168,10 +168,6 @@ class Alphabet:
         if isinstance(labels, Column):
             return cls.of(labels)
         return cls.of(Column.of(name, range(labels) if isinstance(labels, int) else labels))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(c.name for c in self.columns)
 
     def digits(self, code: int) -> tuple[int, ...]:
         """The code of each column in a joint code."""
