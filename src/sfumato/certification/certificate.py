@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sfumato.certification.confirming import confirm
 from sfumato.certification.outward import log_up, up_any
 from sfumato.certification.rationals import about_anything, about_input, about_secret, alone
-from sfumato.certification.witness import Attained, DeferredLevel, Later, known_text
+from sfumato.certification.witness import Attained, DeferredLevel, DeferredLevels, known_text
 from sfumato.errors import ClaimError, InputError
 from sfumato.frames import Framed
 from sfumato.mechanism import Bundle, Claim, Mechanism, Product, load
@@ -279,7 +279,7 @@ def elsewhere(mechanism: Mechanism, claim: Claim | None = None) -> dict[str, flo
 
 def outlook(mechanism: Mechanism, claim: Claim | None = None) -> Mapping[str, float]:
     """`elsewhere`, proved when it is first read."""
-    return Later(partial(elsewhere, mechanism, claim))
+    return DeferredLevels(partial(elsewhere, mechanism, claim))
 
 
 def _named(mechanism: Mechanism, where: dict[str, int], about_secret: bool) -> Witness:

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from sfumato.certification.together import anywhere, drawn_for
-from sfumato.composing.composition import TELLING
+from sfumato.composing.composition import AS_GOOD_AS_KNOWN
 from sfumato.decimals import at_most
 from sfumato.drawing.manifest import manifest_path, mechanism_beside
 from sfumato.errors import WHOLE, OutputError, SfumatoError
@@ -131,7 +131,7 @@ def earlier_releases(files: Files, mechanism: Mechanism | Bundle) -> tuple[str, 
     every = [mechanism, *(other for _, other in found)]
     total = math.fsum(_level(m) for m in every) + drawn_for(every)[0]
     names = ", ".join(name for name, _ in found)
-    what = "together they tell it to whoever knows the other values" if total > TELLING else (
+    what = "together they tell it to whoever knows the other values" if total > AS_GOOD_AS_KNOWN else (
         f"together they tell at most {at_most(total, 4)} nats, whoever looks"
     )
     more = " (sfumato compose)" if all(other.secret == mechanism.secret for _, other in found) else ""

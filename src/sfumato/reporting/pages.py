@@ -164,8 +164,8 @@ def _template() -> Template:
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )
     environment.filters.update(
-        percent=percent, number=number, short=short, count=count, trimmed=trimmed, finite=math.isfinite, points=points,
-        most=most, level=level, factor=factor, rows=rows, leak=leak, heatcell=heatcell, ticks=ticks,
+        percent=percent, number=number, short=short, count=count, trimmed=trimmed, finite=math.isfinite,
+        points=in_points, most=most, level=level, factor=factor, rows=rows, leak=leak, heatcell=heatcell, ticks=ticks,
         curve_words=curve_words,
     )
     return environment.get_template("page.html")
@@ -209,7 +209,7 @@ def trimmed(text: str) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def points(x: float | None) -> str:
+def in_points(x: float | None) -> str:
     """An error of a share in percentage points."""
     if x is None:
         return "–"

@@ -27,7 +27,7 @@ class NoLongerWanted(BaseException):
     """The job that is under way is no longer wanted."""
 
 
-class Telling:
+class JobReports:
     """How a job speaks to the server while it works."""
 
     def __init__(self, out: BinaryIO) -> None:
@@ -46,7 +46,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not come between the answers
-    tell = Telling(out)
+    tell = JobReports(out)
     waiting: queue.Queue[Document] = queue.Queue()
     threading.Thread(target=_listen, args=(sys.stdin.buffer, tell, waiting), daemon=True).start()
     from sfumato.studio.desk import Desk
@@ -67,7 +67,7 @@ def _prepare() -> None:
     import sfumato.optimise.product.profiles  # noqa: F401
 
 
-def _listen(stream: BinaryIO, tell: Telling, waiting: queue.Queue[Document]) -> None:
+def _listen(stream: BinaryIO, tell: JobReports, waiting: queue.Queue[Document]) -> None:
     try:
         while True:
             order = receive(stream)
