@@ -212,12 +212,12 @@ class Visit:
             self.put(search={"state": "stopped", "at": None})
 
     async def _searching(self, levels: bytes) -> None:
-        assert self.seeker is not None
+        seeker = self.seeker = self.seeker or self.hands.take()
         while left := [e for e in self.state["stops"] if e not in self.made]:
             at = nearest_first(left, self.state["epsilon"])[0]
             self.put(search={"state": "running", "at": at, "left": len(left)})
             with self.refusing("epsilon"):
-                found = await self.seeker.do("improve", levels=levels, epsilon=at)
+                found = await seeker.do("improve", levels=levels, epsilon=at)
                 self.made[at] = found["made"]
                 self.told({"design": found["view"]})
                 continue
