@@ -6,7 +6,7 @@ import json
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
@@ -25,9 +25,20 @@ __all__ = ["adult", "adult_pairs", "rows", "sample"]
 # The counts are recomputed from the raw file by benchmarks/make_adult_counts.py; '?' is a label of its own.
 
 
+class _Table(TypedDict):
+    rows: str
+    columns: str
+    counts: list[list[int]]
+
+
+class _Facts(TypedDict):
+    labels: dict[str, list[str]]
+    tables: list[_Table]
+
+
 @cache
-def _facts() -> dict[str, Any]:
-    facts: dict[str, Any] = json.loads(files(__package__).joinpath("adult.json").read_text("utf-8"))
+def _facts() -> _Facts:
+    facts: _Facts = json.loads(files(__package__).joinpath("adult.json").read_text("utf-8"))
     return facts
 
 

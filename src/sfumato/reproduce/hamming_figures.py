@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -169,7 +169,18 @@ SIZES = (5, 20, 100, 1000)  # n = size · |S||U|
 SHOWN = (0.01, 10.0)  # levels of the picture: constant mechanisms have none, and some of the others are infinite
 COLOUR = dict(zip(PROBLEMS, OTHERS, strict=False))
 MARKERS = {"NUNP": "o", "RUNP": "x", "NURP": "s", "RURP": "+"}  # points of two problems often coincide
-Row = dict[str, Any]
+
+
+class Instance(NamedTuple):
+    """One problem solved on one table."""
+
+    n: int
+    problem: str
+    level: float  # ε* at the truth
+    distortion: float
+    certified: float
+    truth_in_ball: bool
+    level_of_raw_solution: float
 
 
 def fig2(out: Path, *, full: bool = False, sizes: tuple[int, ...] = SIZES) -> str:
@@ -177,12 +188,12 @@ def fig2(out: Path, *, full: bool = False, sizes: tuple[int, ...] = SIZES) -> st
     instances = 100 if full else 8
     rng = np.random.default_rng(2)
     rows = [row for size in sizes for _ in range(instances) for row in _instance(rng, size)]
-    write_csv(out / "002-fig2.csv", list(rows[0]), [list(r.values()) for r in rows])
+    write_csv(out / "002-fig2.csv", Instance._fields, rows)
     remark = draw(out / "002-fig2.svg", 4, lambda axes: _paint(axes, rows, sizes))
     return _verdict(rows, remark)
 
 
-def _instance(rng: np.random.Generator, size: int) -> list[Row]:
+def _instance(rng: np.random.Generator, size: int) -> list[Instance]:
     n = size * SECRETS * USEFUL
     truth = rng.dirichlet(np.full(SECRETS * USEFUL, 0.5)).reshape(SECRETS, USEFUL)
     ball = ChiSquareBall(Joint.from_counts(rng.multinomial(n, truth.ravel()).reshape(truth.shape)), confidence=0.95)
@@ -201,8 +212,7 @@ def _instance(rng: np.random.Generator, size: int) -> list[Row]:
             assert unmended is not None
             raw = _level(unmended, truth)
         cost = float(np.einsum("ysu,su,uy->", q.reshape(-1, *truth.shape), truth, squares[:, points]))
-        out.append({"n": n, "problem": name, "level": _level(q, truth), "distortion": cost, "certified":
-                    made.certificate.level, "truth_in_ball": inside, "level_of_raw_solution": raw})
+        out.append(Instance(n, name, _level(q, truth), cost, made.certificate.level, inside, raw))
     return out
 
 
@@ -214,14 +224,14 @@ def _level(q: Floats, p: Floats) -> float:
         return float(np.log(laws[live].max(axis=1) / laws[live].min(axis=1)).max())
 
 
-def _verdict(rows: list[Row], remark: str) -> str:
+def _verdict(rows: list[Instance], remark: str) -> str:
     lines, kept = [], True
     for name in PROBLEMS:
-        mine = [r for r in rows if r["problem"] == name]
-        over = sum(r["level"] > EPSILON for r in mine)
-        inside = sum(r["level"] > EPSILON and r["truth_in_ball"] for r in mine)
+        mine = [r for r in rows if r.problem == name]
+        over = sum(r.level > EPSILON for r in mine)
+        inside = sum(r.level > EPSILON and r.truth_in_ball for r in mine)
         kept = kept and (inside == 0 or not PROBLEMS[name][0])
-        raw = sum(r["level_of_raw_solution"] > EPSILON for r in mine)
+        raw = sum(r.level_of_raw_solution > EPSILON for r in mine)
         lines.append(
             f"{name}: ε* > {EPSILON} in {over} of {len(mine)} instances, in {inside} with the truth in the ball"
             + (f"; the solver's own mechanism in {raw}" if PROBLEMS[name][0] else "") + "."
@@ -230,12 +240,12 @@ def _verdict(rows: list[Row], remark: str) -> str:
     return verdict("002-fig2", claims, " ".join(lines), remark)
 
 
-def _paint(axes: Sequence[Axes], rows: list[Row], sizes: tuple[int, ...]) -> None:
+def _paint(axes: Sequence[Axes], rows: list[Instance], sizes: tuple[int, ...]) -> None:
     for panel, size in ((0, sizes[0]), (1, sizes[-1])):
         for name in PROBLEMS:
-            mine = [r for r in rows if r["problem"] == name and r["n"] == size * SECRETS * USEFUL]
-            levels = np.clip([r["level"] for r in mine], *SHOWN)
-            spent = [r["distortion"] for r in mine]
+            mine = [r for r in rows if r.problem == name and r.n == size * SECRETS * USEFUL]
+            levels = np.clip([r.level for r in mine], *SHOWN)
+            spent = [r.distortion for r in mine]
             axes[panel].scatter(levels, spent, s=26, alpha=0.8, marker=MARKERS[name], color=COLOUR[name], label=name)
         axes[panel].set(title=f"n = {size * SECRETS * USEFUL}", ylabel="D*", xscale="log")
         axes[panel].set(xlabel=f"ε* at the truth, those outside [{SHOWN[0]:g}, {SHOWN[1]:g}] at its ends")
@@ -244,7 +254,7 @@ def _paint(axes: Sequence[Axes], rows: list[Row], sizes: tuple[int, ...]) -> Non
     for panel, key in ((2, "level"), (3, "distortion")):
         for name in PROBLEMS:
             n = [s * SECRETS * USEFUL for s in sizes]
-            means = [_mean([r[key] for r in rows if r["problem"] == name and r["n"] == x]) for x in n]
+            means = [_mean([getattr(r, key) for r in rows if r.problem == name and r.n == x]) for x in n]
             axes[panel].plot(n, means, marker=MARKERS[name], color=COLOUR[name], label=name)
         axes[panel].set(xscale="log", xlabel="n", ylabel="mean ε*" if key == "level" else "mean D*")
         if key == "level":
