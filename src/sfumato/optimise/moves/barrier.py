@@ -42,7 +42,6 @@ LEANS = (0.3, 1.0, 3.0)  # those of m, relative to them
 BATCH = 4e7  # numbers in the Hessians solved at once
 ANEW = 1e3  # heat beyond which tangents are taken anew at the row itself
 SETTLED = 1e-4  # of a unit row: the excess that is left to the repair
-RIDGE, TINY = 1e-14, 1e-200  # of a form in two multipliers, so that it can be solved where both are far away
 
 Slopes = Callable[[Floats, Ints], Floats]
 """From unit rows [y, i], and which of the starts they come from, to the tangents of the aim there, less prices."""
@@ -154,8 +153,7 @@ class Barrier:
         pull[..., 4] += c1.sum(2)
         pull[..., 5] -= c2.sum(2)
         inner, cross = whole[..., 4:, 4:], whole[..., 4:, :4]
-        inner = inner + (RIDGE * np.trace(inner, axis1=2, axis2=3) + TINY)[..., None, None] * np.eye(2)
-        solved = np.linalg.solve(inner, np.concatenate([cross, pull[..., 4:, None]], -1))
+        solved = _divided(inner, np.concatenate([cross, pull[..., 4:, None]], -1))
         small = whole[..., :4, :4] - np.matmul(cross.swapaxes(2, 3), solved[..., :4])
         Z = np.zeros((len(s), K, 4, n))
         for i, (at, vector) in enumerate(((self.at1, r1), (self.at2, r2), (self.at1, t1), (self.at2, t2))):
@@ -314,7 +312,7 @@ class BallMover:
             if 4 * np.count_nonzero(done) >= len(live):
                 stay = ~done
                 live, x, barrier = live[stay], x.where(stay), barrier.where(stay)
-        return out
+        return np.where(np.isfinite(out).all(1, keepdims=True), out, 1.0)  # the constant row is private
 
     def _inside(self, barrier: Barrier, v: Floats) -> State:
         """Rows mixed with the constant until multipliers on a grid prove them strictly private."""
@@ -340,6 +338,16 @@ class BallMover:
             s = barrier.slack(x)[0].reshape(len(v), self.kinds, -1).min(1)
             mu, m, best = np.where(s > best, x.mu, mu), np.where(s > best, x.m, m), np.maximum(best, s)
         return State(v, mu, m, none), np.asarray((best > 0).all(1))
+
+
+def _divided(forms: Floats, by: Floats) -> Floats:
+    """forms⁻¹·by for forms in two multipliers [..., 2, 2]; nothing where a form cannot be inverted, as where both
+    multipliers are far away from every value and no longer matter."""
+    (a, b), (c, d) = (np.moveaxis(forms[..., i, :], -1, 0)[..., None] for i in (0, 1))
+    with np.errstate(all="ignore"):
+        out = np.stack([d * by[..., 0, :] - b * by[..., 1, :], a * by[..., 1, :] - c * by[..., 0, :]], -2)
+        out = out / (a * d - b * c)[..., None, :]
+    return np.where(np.isfinite(out), out, 0.0)
 
 
 def _searched(
