@@ -1,9 +1,10 @@
-"""The Spark engine against the local one on the same file, and two Spark workers against one. About four minutes.
+"""The Spark engine against the local one on the same file, and two Spark workers against one. About ten minutes.
 
-    python benchmarks/spark.py --rows 10000000 --bundle-rows 3000000
+    python benchmarks/spark.py --rows 10000000 --bundle-rows 10000000
 
 Both engines read one Parquet file and write Parquet by pyarrow with its default settings and an fsync, both are warm:
-the session runs, and Java has seen WARM releases, for it compiles what it runs often. One worker is Spark with one task
+the session runs, and Java has seen WARM releases, for it compiles what it runs often. Beside the seconds stand those of
+the processor, of all processes together, which others who use the machine do not change. One worker is Spark with one task
 at a time on one core, two workers are two tasks on two cores, each in a process of its own; they take turns. The
 machine's limit is what two processes of pure arithmetic gain over one, measured in the same turns.
 
@@ -24,10 +25,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -35,17 +36,57 @@ import pyarrow.parquet as pq
 
 import sfumato as sf
 from files import mechanism, write_people
-from measure import Row, medians, table
+from measure import Row, table
 from sfumato.sources.spark_frames import map_in_arrow
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.columns_data import people
 from tests.spark_cluster import java_home
 
-ROWS, BUNDLE_ROWS = 10_000_000, 3_000_000
+ROWS, BUNDLE_ROWS = 10_000_000, 10_000_000
 SLOWER, BY_ID, BUNDLE, FASTER = 3.0, 4.0, 3.0, 1.6
 WARM, REPEATS = 3, 3
 GROUP = 1 << 18  # rows of a row group, of which a file needs several to be shared out
+
+
+class Spent(NamedTuple):
+    """The seconds of a run: on the clock, and of the processor in this process and all that it has started."""
+
+    clock: float
+    work: float
+
+
+def work() -> float:
+    """Seconds of the processor so far, by this process and its descendants, those that have ended too."""
+    told: dict[int, tuple[int, float]] = {}
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+            told[int(entry.name)] = int(fields[1]), sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+    def ours(process: int) -> bool:
+        while process in told and process != os.getpid():
+            process = told[process][0]
+        return process == os.getpid()
+
+    return sum(seconds for process, (_, seconds) in told.items() if ours(process))
+
+
+def spent(runs: dict[str, Callable[[], None]], repeats: int, before: int = 1) -> dict[str, Spent]:
+    """Medians of each, taken in turns so that a busy moment hits all alike; so many runs of each go before."""
+    found: dict[str, list[Spent]] = {name: [] for name in runs}
+    for turn in range(before + repeats):
+        for name, run in runs.items():
+            start, done = time.perf_counter(), work()
+            run()
+            if turn >= before:
+                found[name].append(Spent(time.perf_counter() - start, work() - done))
+    return {name: Spent(*(statistics.median(x) for x in zip(*each, strict=True))) for name, each in found.items()}
+
+
+def told(local: Spent, there: Spent) -> str:
+    of_all = f"of the processor {local.work:.1f} s and {there.work:.1f} s"
+    return f"local {local.clock:.2f} s, Spark {there.clock:.2f} s; {of_all}"
 
 
 def missing() -> str | None:
@@ -93,29 +134,28 @@ def carried(spark: Any, source: Path) -> None:
 
 def against_local(folder: Path, rows: int) -> list[Row]:
     source, there = folder / "people.parquet", folder / "there.parquet"
-    numbered, tenth, own, theirs = (folder / f"{n}.parquet" for n in ("numbered", "tenth", "k", "K"))
+    numbered, own, theirs = (folder / f"{n}.parquet" for n in ("numbered", "k", "K"))
     write_people(source, rows)
     whole = pq.read_table(source)
     whole = whole.append_column("id", [np.arange(len(whole))])
     pq.write_table(whole, numbered, row_group_size=GROUP)
-    pq.write_table(whole.slice(0, rows // 10), tenth, row_group_size=GROUP)
     spark, kept = session(2, folder), dict(keep=["id"])
-    times = medians({
+    times = spent({
         "local": lambda: here(source, own), "spark": lambda: in_spark(spark, source, there),
     }, REPEATS, before=WARM)
-    times |= medians({
+    times |= spent({
         "local, by id": lambda: here(numbered, own, **kept),
         "spark, by id": lambda: in_spark(spark, numbered, theirs, id="id", **kept),
     }, REPEATS, before=WARM)
     ids = spark.read.parquet(str(theirs)).selectExpr("count(distinct id)").first()[0]
-    times |= medians({
+    times |= spent({
         "local, computed": lambda: here(numbered, own, **kept),
         "spark, computed": lambda: in_spark(spark, numbered, theirs, where="id >= 0", id="id", **kept),
         "carried": lambda: carried(spark, numbered),
     }, 1)
-    times |= medians({
-        "local, id kept": lambda: here(tenth, own, **kept),
-        "spark, id kept": lambda: in_spark(spark, tenth, theirs, **kept),
+    times |= spent({
+        "local, id kept": lambda: here(numbered, own, **kept),
+        "spark, id kept": lambda: in_spark(spark, numbered, theirs, **kept),
     }, 1)
     truth, out = (sf.tabulate(x, "sex", "race").counts for x in (source, spark.read.parquet(str(there))))
     off = np.abs(out.ravel() - mechanism().matrix @ truth.ravel()).max() / np.sqrt(rows)
@@ -123,17 +163,17 @@ def against_local(folder: Path, rows: int) -> list[Row]:
 
     def row(what: str, name: str, limit: float | None, answer: str, size: int, more: str = "") -> Row:
         local, there = times[f"local{name}"], times[f"spark{name}"]
-        told = "none set" if limit is None else f"≤ {limit}×"
-        return Row(what, there / local, "× local", told, limit is None or there / local <= limit, answer,
-                   f"{size:,} rows", f"local {local:.2f} s, Spark {there:.2f} s{more}")
+        ratio, allowed = there.clock / local.clock, "none set" if limit is None else f"≤ {limit}×"
+        return Row(what, ratio, "× local", allowed, limit is None or ratio <= limit, answer, f"{size:,} rows",
+                   told(local, there) + more)
 
     return [
         row("Spark with two workers, Parquet → Parquet", "", SLOWER, f"counts within {off:.2f} √n of Q·p", rows),
         row("the same with an id kept, released by it", ", by id", BY_ID, f"{ids:,} different ids", rows,
             ", its ids compared on the way"),
         row("the same of a frame that Spark computes", ", computed", None, "every id once", rows,
-            f"; Spark's rows to Python alone {times['carried']:.2f} s"),
-        row("the same with an id kept, counted", ", id kept", None, "every id once", rows // 10),
+            f"; Spark's rows to Python alone {times['carried'].clock:.2f} s"),
+        row("the same with an id kept, without a name for rows", ", id kept", None, "every id once", rows),
     ]
 
 
@@ -146,16 +186,16 @@ def bundles(folder: Path, rows: int) -> list[Row]:
     spark, found = session(2, folder / "bundles"), []
     for what, options, named in (("a bundle", {}, {}), ("a bundle by id", dict(keep=["id"]), dict(id="id"))):
         mine, theirs = folder / "b.parquet", folder / "B.parquet"
-        times = medians({
+        times = spent({
             "local": lambda options=options, mine=mine: here(source, mine, law, **options),
             "spark": lambda options=options, named=named, theirs=theirs: in_spark(
                 spark, source, theirs, law, **options, **named),
         }, REPEATS, before=WARM)
-        ratio, released = times["spark"] / times["local"], pq.read_metadata(mine).num_rows
+        ratio, released = times["spark"].clock / times["local"].clock, pq.read_metadata(mine).num_rows
         there = sum(pq.read_metadata(f).num_rows for f in theirs.iterdir())
         found.append(Row(what, ratio, "× local", f"≤ {BUNDLE}×", ratio <= BUNDLE and there == released,
                          f"{there:,} rows of {len(law.parts)} answers", f"{rows:,} rows",
-                         f"local {times['local']:.2f} s, Spark {times['spark']:.2f} s"))
+                         told(times["local"], times["spark"])))
     spark.stop()
     return found
 

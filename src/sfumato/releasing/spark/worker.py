@@ -91,8 +91,8 @@ class Inputs:
 
     @classmethod
     def of(cls, groups: list[Alphabet], each: dict[str, Codes]) -> Inputs:
-        words = np.stack([_joined(group, each) for group in groups])
-        return cls(groups, words, each)
+        words = [_joined(group, each) for group in groups]
+        return cls(groups, words[0][None] if len(words) == 1 else np.stack(words), each)
 
     @property
     def columns(self) -> dict[str, Codes]:
