@@ -4,8 +4,8 @@
 
 Both engines read one Parquet file and write Parquet by pyarrow with its default settings and an fsync, both are warm:
 the session runs, and Java has seen WARM releases, for it compiles what it runs often. Beside the seconds stand those of
-the processor, of all processes together, which others who use the machine do not change. One worker is Spark with one task
-at a time on one core, two workers are two tasks on two cores, each in a process of its own; they take turns. The
+the processor, of all processes together, which others who use the machine do not change. One worker is Spark with one
+task at a time on one core, two workers are two tasks on two cores, each in a process of its own; they take turns. The
 machine's limit is what two processes of pure arithmetic gain over one, measured in the same turns.
 
 A frame that is nothing but files is read by the workers themselves; one that Spark has to compute (here with a filter

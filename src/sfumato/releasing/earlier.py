@@ -1,4 +1,5 @@
-"""Earlier releases that lie beside a new one: what they tell together, where no ledger counts them."""
+"""Earlier releases: those that lie beside a new one, which tell together what no ledger counts; and the table itself,
+where it is one."""
 
 from __future__ import annotations
 
@@ -9,10 +10,29 @@ from sfumato.certification.together import anywhere, drawn_for
 from sfumato.composing.composition import TELLING
 from sfumato.decimals import at_most
 from sfumato.errors import SfumatoError
+from sfumato.estimation.tally import manifest_beside
 from sfumato.mechanism import Bundle, Mechanism, load
 from sfumato.releasing.files import Files
+from sfumato.releasing.notices import Notice
+from sfumato.sources import Source
 
 LOOKED = 20  # mechanism files that are opened
+
+
+def released_already(source: Source) -> Notice | None:
+    """What to say of a table that is a release itself, by its manifest: the one beside it that fits its size, or that
+    which an Arrow table or a frame carries."""
+    try:
+        found = manifest_beside(source)
+    except SfumatoError:  # a manifest of another table, or none
+        return None
+    if found is None:
+        return None
+    return Notice("This table is a release already", (
+        f"By its manifest {source.name} holds answers of a mechanism ({found.mechanism[:12]}…), not what people said. "
+        "Noise on noise protects nobody more, and what is estimated from the new release are the answers in this one.",
+        "To publish it, nothing more is needed; for another release, give the table that it was made from.",
+    ))
 
 
 def beside(files: Files, mechanism: Mechanism | Bundle) -> tuple[str, ...]:
