@@ -69,8 +69,8 @@ def results() -> list[Row]:
         expected = made.error / np.sqrt(ROWS)
         out.append(Row(
             f"bundle, {name}", base / error, "× smaller error", "≥ 1", base >= error,
-            f"level {made.certificate.level:.6f}; error of a share {error:.4g}, expected {expected:.4g}; naive {base:.4g}",
-            size,
+            f"level {made.certificate.level:.6f}; error of a share {error:.4g}, expected {expected:.4g}; naive "
+            f"{base:.4g}", size,
             f"design {designing:.1f} s, proof {proving:.2f} s, release and all tables {running:.2f} s of CPU; all "
             f"intervals right in {covered:.0%} of {RUNS} runs",
         ))

@@ -45,7 +45,8 @@ from tests.spark_cluster import java_home
 
 ROWS, BUNDLE_ROWS = 10_000_000, 10_000_000
 SLOWER, BY_ID, BUNDLE, FASTER = 3.0, 4.0, 3.0, 1.6
-WARM, REPEATS = 3, 3
+WARM, REPEATS, TURNS = 3, 3, 5
+ARITHMETIC = 300  # blocks of 16 MB to hash: about as long as a release takes
 GROUP = 1 << 18  # rows of a row group, of which a file needs several to be shared out
 
 
@@ -84,9 +85,9 @@ def spent(runs: dict[str, Callable[[], None]], repeats: int, before: int = 1) ->
     return {name: Spent(*(statistics.median(x) for x in zip(*each, strict=True))) for name, each in found.items()}
 
 
-def told(local: Spent, there: Spent) -> str:
-    of_all = f"of the processor {local.work:.1f} s and {there.work:.1f} s"
-    return f"local {local.clock:.2f} s, Spark {there.clock:.2f} s; {of_all}"
+def told(first: Spent, second: Spent, names: tuple[str, str] = ("local", "Spark")) -> str:
+    of_all = f"of the processor {first.work:.1f} s and {second.work:.1f} s"
+    return f"{names[0]} {first.clock:.2f} s, {names[1]} {second.clock:.2f} s; {of_all}"
 
 
 def missing() -> str | None:
@@ -201,16 +202,16 @@ def bundles(folder: Path, rows: int) -> list[Row]:
 
 
 @contextlib.contextmanager
-def workers(count: int, folder: Path) -> Iterator[Any]:
+def workers(count: int, folder: Path) -> Iterator[Callable[[], Spent]]:
     """A process in which so many workers, each with a core, release a file whenever they are told to."""
     command = [sys.executable, __file__, "--workers", str(count), "--folder", str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None and process.stdout is not None
 
-        def turn() -> float:
+        def turn() -> Spent:
             process.stdin.write("once more\n")
             process.stdin.flush()
-            return float(process.stdout.readline())
+            return Spent(*map(float, process.stdout.readline().split()))
 
         yield turn
         process.stdin.close()
@@ -218,7 +219,7 @@ def workers(count: int, folder: Path) -> Iterator[Any]:
 
 def as_workers(count: int, folder: Path) -> None:
     """The other side of `workers`: a warm session, then a release and its seconds for every line."""
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+    on_cores(count)
     own = folder / f"of {count}"
     own.mkdir()
     spark = session(count, own)
@@ -226,32 +227,39 @@ def as_workers(count: int, folder: Path) -> None:
     for _ in range(WARM):
         in_spark(spark, source, target, keep=["id"], id="id")
     for _ in sys.stdin:
-        start = time.perf_counter()
+        start, done = time.perf_counter(), work()
         in_spark(spark, source, target, keep=["id"], id="id")
-        print(time.perf_counter() - start, flush=True)
+        print(time.perf_counter() - start, work() - done, flush=True)
     spark.stop()
 
 
-def arithmetic(_: int) -> float:
+def on_cores(count: int) -> None:
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+
+
+def arithmetic(share: float) -> float:
+    """The seconds of a share of ARITHMETIC blocks."""
     start, data = time.perf_counter(), bytes(1 << 24)
-    for _ in range(60):
+    for _ in range(round(ARITHMETIC * share)):
         hashlib.sha256(data).digest()
     return time.perf_counter() - start
 
 
 def scaling(folder: Path, rows: int) -> Row:
+    """Two workers against one, and beside it the same arithmetic by one process on one core and by two on two."""
     one, two, gains, limits = [], [], [], []
-    with workers(1, folder) as by_one, workers(2, folder) as by_two, ProcessPoolExecutor(2) as pool:
-        for _ in range(REPEATS):
+    with (workers(1, folder) as by_one, workers(2, folder) as by_two,
+          ProcessPoolExecutor(1, initializer=on_cores, initargs=(1,)) as alone, ProcessPoolExecutor(2) as pool):
+        for _ in range(TURNS):
             one.append(by_one())
             two.append(by_two())
-            gains.append(one[-1] / two[-1])
-            alone = next(iter(pool.map(arithmetic, [0])))
-            limits.append(2 * alone / max(pool.map(arithmetic, [0, 1])))
+            gains.append(one[-1].clock / two[-1].clock)
+            limits.append(alone.submit(arithmetic, 1.0).result() / max(pool.map(arithmetic, [0.5, 0.5])))
     value, limit = statistics.median(gains), statistics.median(limits)
+    first, second = (Spent(*(statistics.median(x) for x in zip(*each, strict=True))) for each in (one, two))
     return Row("two Spark workers, by id", value, "× one", f"≥ {FASTER}×, or the machine's limit",
                value >= min(FASTER, limit), f"machine's limit {limit:.2f}×", f"{rows:,} rows",
-               f"one {statistics.median(one):.1f} s, two {statistics.median(two):.1f} s, load {os.getloadavg()[0]:.1f}")
+               f"{told(first, second, ('one', 'two'))}; load {os.getloadavg()[0]:.1f}")
 
 
 def results(rows: int = ROWS, bundle_rows: int = BUNDLE_ROWS) -> list[Row]:
