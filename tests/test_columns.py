@@ -806,6 +806,7 @@ def test_the_commands_walk_the_road_with_a_bundle(tmp_path):
     told = json.loads(run("compose", law, law, "--json").stdout)
     assert told["levels"][0]["level"] == pytest.approx(2.0, abs=1e-6) and not told["exact"]
     assert "no single mechanism" in " ".join(run("compose", law, "--out", tmp_path / "two.json", code=2).output.split())
+    assert "never builds it" in run("compare", table, "--secret", "secret", "--columns", "bundle", code=2).output
     run("synthesise", out, "--rows", 50, "--out", tmp_path / "made.csv", "--seed", 1)
     assert (tmp_path / "made.csv").read_text().startswith("secret,c0,c1")
 

@@ -15,12 +15,13 @@ from sfumato.bundles.calibration import sealed_part, unsealed
 from sfumato.bundles.counting import Columns, uniform
 from sfumato.bundles.fitting import ModelFit, fit_of
 from sfumato.bundles.plans import BundlePlan, plans, turns_of, useful_of
-from sfumato.bundles.sharing import PartAnswer, Spec, TurnLayout, answered, named_errors
+from sfumato.bundles.sharing import PartAnswer, Spec, TurnLayout, answered
 from sfumato.bundles.tailored import tailored
 from sfumato.bundles.trees import tree_bundle
 from sfumato.certification import Certificate
 from sfumato.certification.together import certify_bundle
 from sfumato.designers.base import LARGEST
+from sfumato.designers.outlook import Z95
 from sfumato.errors import InputError, designed_epsilon, listed, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Claim, Law, Promise
@@ -137,7 +138,7 @@ def _designed(
                 next="Leave out asking or assuming.",
             )
         made, parents, answers, error = tree_bundle(columns, layout, epsilon, assuming, confidence, origin)
-        return _finished(made, answers, error, None, {}, fit_of(columns, parents, assuming))
+        return _finished(columns, made, answers, error, None, {}, fit_of(columns, parents, assuming))
     if assuming == "tables":
         if asking == "together":
             raise InputError(
@@ -145,7 +146,7 @@ def _designed(
                 next="Use assuming='star', 'tree' or 'nothing'.",
             )
         made, plan = ball_bundle(columns, layout, epsilon, confidence, origin, budget, at_most)
-        return _finished(made, plan.answers, plan.error, plan.shares, {"in turn": plan.error}, None)
+        return _finished(columns, made, plan.answers, plan.error, plan.shares, {"in turn": plan.error}, None)
     return _from_nothing(columns, layout, epsilon, asking, budget)
 
 
@@ -231,7 +232,7 @@ def _from_nothing(
         parts.append(unsealed(answer, claim, laws[answer.key]))
     origin = "unstated" if known is None else "noisy"
     made = Bundle(tuple(parts), columns.secret, turns_of(plan.shares), Promise(epsilon), origin)
-    return _finished(made, plan.answers, plan.error, plan.shares, errors, None)
+    return _finished(columns, made, plan.answers, plan.error, plan.shares, errors, None)
 
 
 def _of_specs(specs: Sequence[Spec], layout: TurnLayout, epsilon: float) -> BundlePlan:
@@ -241,25 +242,26 @@ def _of_specs(specs: Sequence[Spec], layout: TurnLayout, epsilon: float) -> Bund
 
 
 def _finished(
-    made: Bundle, answers: Sequence[PartAnswer], error: float, shares: Floats | None, compared: dict[str, float],
-    fit: ModelFit | None,
+    columns: Columns, made: Bundle, answers: Sequence[PartAnswer], error: float, shares: Floats | None,
+    compared: dict[str, float], fit: ModelFit | None,
 ) -> BundleDesign:
     certificate = certify_bundle(made)
     strength = {name: answer.epsilon for name, answer in zip(made.names, answers, strict=True)}
     parts = None if shares is None else dict(zip(made.names, map(float, shares), strict=True))
-    notes = [_said(made, compared)]
+    told = {name: math.sqrt(x) for name, x in compared.items()}
+    notes = [_said(made, told, columns.rows)]
     if fit is not None:
         notes.append(fit.sentence)
-    told = {name: math.sqrt(x) for name, x in compared.items()}
     return BundleDesign(made, certificate, strength, parts, math.sqrt(error), told, tuple(notes), fit)
 
 
-def _said(made: Bundle, compared: dict[str, float]) -> str:
+def _said(made: Bundle, errors: dict[str, float], rows: int) -> str:
     how = {
         "together": f"each row answers all {len(made.parts)} parts, ε is divided among them",
         "in turn": f"each row answers one of {len(made.parts)} parts, drawn at random, with all of ε",
     }[made.asks]
-    if not compared:
+    if not errors:
         return f"{how}."
-    roots = {name: math.sqrt(x) for name, x in compared.items()}
-    return f"{how} (expected error of a share, times √n: {named_errors(roots)})."
+    points = {name: 100 * Z95 * error / math.sqrt(rows) for name, error in errors.items()}
+    each = ", ".join(f"{name} {points[name]:.2g}" for name in sorted(points, key=lambda n: points[n]))
+    return f"{how} (expected ± of a share from {rows:,} rows, in points, on average over the tables: {each})."
