@@ -75,8 +75,8 @@ def results() -> list[Row]:
         expected = made.error / np.sqrt(ROWS)
         out.append(Row(
             f"bundle, {name}", base / error, "× smaller error", "≥ 1", base >= error,
-            f"level {made.certificate.level:.6f}; a share ± {points(error)} points, expected ± {points(expected)}; naive "
-            f"± {points(base)}", size,
+            f"level {made.certificate.level:.6f}; a share ± {points(error)} points, expected ± {points(expected)}; "
+            f"naive ± {points(base)}", size,
             f"design {designing:.1f} s, proof {proving:.2f} s, release and all tables {running:.2f} s of CPU; all "
             f"intervals right in {covered:.0%} of {RUNS} runs",
         ))

@@ -13,11 +13,10 @@ from sfumato.bundles.answers import SECRET
 from sfumato.bundles.balls import ball_bundle
 from sfumato.bundles.calibration import sealed_part, unsealed
 from sfumato.bundles.counting import Columns, uniform
-from sfumato.bundles.fitting import ModelFit, fit_of
 from sfumato.bundles.plans import BundlePlan, plans, turns_of, useful_of
 from sfumato.bundles.sharing import PartAnswer, Spec, TurnLayout, answered
 from sfumato.bundles.tailored import tailored
-from sfumato.bundles.trees import tree_bundle
+from sfumato.bundles.trees import ModelFit, fit_of, tree_bundle
 from sfumato.certification import Certificate
 from sfumato.certification.together import certify_bundle
 from sfumato.designers.base import LARGEST
