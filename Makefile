@@ -86,7 +86,7 @@ survey: $(VENV)/test.stamp  ## survey pages and their intake at full size: vecto
 	$(BIN)/python benchmarks/survey.py
 
 studio: $(VENV)/test.stamp  ## the studio in Chromium on Adult and a million rows: first design, slider, memory, the whole road
-	$(BIN)/python benchmarks/studio.py
+	$(BIN)/python benchmarks/run.py studio
 
 AGREED ?= 100000
 agree: $(VENV)/test.stamp  ## random laws under every notion and set through the kernel and the fast proofs

@@ -58,6 +58,7 @@ SECTIONS: dict[str, tuple[str, Callable[[bool], Text]]] = {
     "columns": ("Many columns", _rows("columns")),
     "ledger": ("The ledger", _rows("ledger")),
     "pages": ("Comparison and report", _rows("pages")),
+    "studio": ("The studio", _rows("studio")),
     "spark": ("Spark", _rows("spark")),
 }
 USUAL = [name for name in SECTIONS if name != "spark"]

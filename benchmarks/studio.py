@@ -1,9 +1,5 @@
-"""The studio at full size, in Chromium: python benchmarks/studio.py [rows]
-
-adult    from choosing columns of Adult's 32,561 people to the first design on the screen, and the search after it
-large    the whole road on a CSV of 10^6 rows (or as many as said): by mouse, then by keyboard alone
-slider   how long each move of the slider takes to be on the screen
-"""
+"""The studio in Chromium: first designs and moves of the slider on Adult, the whole road on a million rows by mouse and
+by keyboard alone, memory, and what a page asks for."""
 
 from __future__ import annotations
 
@@ -20,15 +16,43 @@ from tests import chromium
 from tests.studio import Studio, people
 from tests.test_studio_browser import TIMED, press_until
 
+from measure import Row
+
 ROWS = 1_000_000
 LONG = 180_000  # milliseconds to wait for anything
 
 
-def held(studio: Studio) -> str:
-    """Memory of the server and of its workers."""
+def results() -> list[Row]:
+    from playwright.sync_api import sync_playwright
+
+    with tempfile.TemporaryDirectory() as made, sync_playwright() as engine:
+        folder, studio = Path(made), Studio(TMPDIR=made)
+        browser = engine.chromium.launch(executable_path=chromium.path(), args=chromium.ARGUMENTS)
+        try:
+            page = browser.new_page()
+            asked: list[str] = []
+            page.on("request", lambda request: asked.append(request.url))
+            page.goto(studio.address)
+            rows = [*adult(page, folder), *large(page, studio, folder), by_keyboard(page)]
+            away = [url for url in asked if not url.startswith((f"http://{studio.host}/", "data:", "blob:"))]
+        finally:
+            browser.close()
+            studio.end()
+        left = len(list(folder.glob("sfumato-studio-*")))
+    return [
+        *rows, Row("requests to anywhere else", len(away), "", "0", not away, f"of {len(asked)}", "the whole run"),
+        Row("folders left after Ctrl-C", left, "", "0", not left, "none" if not left else "some", "the whole run"),
+    ]
+
+
+def seconds(what: str, took: float, size: str, answer: str, limit: float | None = None) -> Row:
+    return Row(what, took, "s", f"≤ {limit:g} s" if limit else "none set", not limit or took <= limit, answer, size)
+
+
+def held(studio: Studio) -> float:
+    """Memory of the server and of its workers together, in MiB."""
     server = psutil.Process(studio.process.pid)
-    sizes = [p.memory_info().rss / 2**20 for p in (server, *server.children(recursive=True))]
-    return f"server {sizes[0]:.0f} MiB, others {', '.join(f'{x:.0f}' for x in sorted(sizes[1:], reverse=True))}"
+    return sum(p.memory_info().rss / 2**20 for p in (server, *server.children(recursive=True)))
 
 
 def opened(page: Any, table: Path) -> float:
@@ -49,11 +73,13 @@ def chosen(page: Any, secret: str, useful: tuple[str, ...]) -> float:
     return time.perf_counter() - began
 
 
-def slid(page: Any) -> str:
+def slid(page: Any, size: str) -> Row:
     page.click("nav >> text=Privacy")
-    page.wait_for_selector(".ticks:not(:has(span:not(.coarse, .made, .now)))", timeout=LONG)  # no level without a design
+    undesigned = "span:not(.coarse, .made, .now)"
+    page.wait_for_selector(f".ticks:not(:has({undesigned}))", timeout=LONG)
     times = sorted(ms for _, ms in page.evaluate(TIMED))
-    return f"{times[len(times) // 2]:.0f} ms in the middle, {times[-1]:.0f} ms at most, of {len(times)} moves"
+    middle = f"{times[len(times) // 2]:.0f} ms in the middle of {len(times)} moves"
+    return Row("slowest move of the slider", times[-1], "ms", "≤ 100 ms", times[-1] <= 100, middle, size)
 
 
 def released(page: Any, go: Any) -> float:
@@ -72,30 +98,35 @@ def analysed(page: Any, go: Any) -> float:
     return time.perf_counter() - began
 
 
-def adult(page: Any, studio: Studio, folder: Path) -> None:
-    table = people(folder / "adult.csv")
-    print(f"adult    cards of 32,561 rows after {opened(page, table):.2f} s", flush=True)
-    print(f"adult    first design after {chosen(page, 'sex', ('race',)):.2f} s", flush=True)
+def adult(page: Any, folder: Path) -> list[Row]:
+    size = "Adult, 32,561 rows: sex × race"
+    cards = seconds("cards of the columns", opened(page, people(folder / "adult.csv")), size, "every column")
+    first = seconds("first design on the screen", chosen(page, "sex", ("race",)), size, "certified", limit=2)
     began = time.perf_counter()
     page.click("nav >> text=Privacy")
-    page.locator("text=The best design that was found").wait_for(timeout=120_000)
-    print(f"adult    searched design at ε = 1 after {time.perf_counter() - began:.1f} s more", flush=True)
-    print(f"slider   {slid(page)}", flush=True)
+    page.locator("text=The best design that was found").wait_for(timeout=LONG)
+    found = seconds("searched design at ε = 1, after it", time.perf_counter() - began, size, "certified")
+    return [cards, first, found, slid(page, size)]
 
 
-def large(page: Any, studio: Studio, folder: Path, rows: int) -> None:
-    table = people(folder / "large.csv", rows)
-    print(f"large    {rows:,} rows, {table.stat().st_size / 2**20:.0f} MiB; {held(studio)}", flush=True)
-    print(f"large    cards after {opened(page, table):.1f} s; {held(studio)}", flush=True)
-    print(f"large    first design of sex × race × age after {chosen(page, 'sex', ('race', 'age')):.1f} s", flush=True)
-    print(f"slider   {slid(page)}", flush=True)
+def large(page: Any, studio: Studio, folder: Path) -> list[Row]:
+    table = people(folder / "large.csv", ROWS)
+    size = f"{ROWS:,} rows, {table.stat().st_size / 2**20:.0f} MiB: sex × race × age"
+    rows = [
+        seconds("cards of the columns", opened(page, table), size, "every column"),
+        seconds("first design on the screen", chosen(page, "sex", ("race", "age")), size, "certified"),
+        slid(page, size),
+    ]
     page.click("nav >> text=Release")
-    print(f"large    released after {released(page, lambda: page.click('#go')):.1f} s; {held(studio)}", flush=True)
-    took = analysed(page, lambda: page.click("text=Analyse this release"))
-    print(f"large    analysed after {took:.1f} s", flush=True)
+    took = released(page, lambda: page.click("#go"))
+    memory = f"server and workers hold {held(studio):.0f} MiB"
+    return [
+        *rows, seconds("released", took, size, memory),
+        seconds("analysed", analysed(page, lambda: page.click("text=Analyse this release")), size, "verified"),
+    ]
 
 
-def by_keyboard(page: Any, rows: int) -> None:
+def by_keyboard(page: Any) -> Row:
     """The same table once more, without a mouse."""
     began = time.perf_counter()
     page.goto(f"{page.url.split('#')[0]}#columns")
@@ -117,31 +148,4 @@ def by_keyboard(page: Any, rows: int) -> None:
     press_until(page, "Tab", "e.textContent === 'Analyse this release'")
     analysed(page, lambda: page.keyboard.press("Enter"))
     took = time.perf_counter() - began
-    print(f"keyboard columns, level, release and analysis of {rows:,} rows in {took:.0f} s", flush=True)
-
-
-def main() -> None:
-    from playwright.sync_api import sync_playwright
-
-    rows = int(sys.argv[1]) if len(sys.argv) > 1 else ROWS
-    with tempfile.TemporaryDirectory() as made, sync_playwright() as engine:
-        folder, studio = Path(made), Studio(TMPDIR=made)
-        browser = engine.chromium.launch(executable_path=chromium.path(), args=chromium.ARGUMENTS)
-        try:
-            page = browser.new_page()
-            asked: list[str] = []
-            page.on("request", lambda request: asked.append(request.url))
-            page.goto(studio.address)
-            adult(page, studio, folder)
-            large(page, studio, folder, rows)
-            by_keyboard(page, rows)
-            away = [url for url in asked if not url.startswith((f"http://{studio.host}/", "data:", "blob:"))]
-            print(f"requests {len(asked):,}, of which {len(away)} to anywhere else", flush=True)
-        finally:
-            browser.close()
-            studio.end()
-        print(f"left     {len(list(folder.glob('sfumato-studio-*')))} folders after Ctrl-C", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    return seconds("columns, level, release, analysis by keyboard", took, f"{ROWS:,} rows", "verified")

@@ -114,6 +114,7 @@ class Visit:
             found = await self.hand.do("open", self.told, path=str(path), name=name, reading=dict(reading))
             roles = {column["name"]: "out" for column in found["columns"]}
             self.put(table=found, choice={**EMPTY, "roles": roles})
+            self.seeker = self.seeker or self.hands.take()  # it loads itself while columns are chosen
 
     async def taken(self, upload: Incoming, reading: Asked) -> None:
         """An upload that has come: the one before it is forgotten."""
@@ -152,7 +153,6 @@ class Visit:
             roles = set(choice["roles"].values())
             with self.refusing("columns"):
                 if {"secret", "useful"} <= roles:
-                    self.seeker = self.seeker or self.hands.take()  # it loads itself while first designs are made
                     ledger = None if self.ledger is None else str(self.ledger)
                     levels = await self.hand.do(
                         "choose", self.told, choice=choice, epsilon=self.state["epsilon"], ledger=ledger

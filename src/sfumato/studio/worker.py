@@ -55,6 +55,14 @@ def main() -> None:
         order = waiting.get()
         tell.job = order["job"]
         send(out, {"job": order["job"], **_done(desk, order)})
+        if order["what"] == "open":
+            _prepare()
+
+
+def _prepare() -> None:
+    """Load what a first design needs (SciPy, half a second) while somebody looks at the columns."""
+    import sfumato.certification.over_balls
+    import sfumato.optimise.product.profiles  # noqa: F401
 
 
 def _listen(stream: BinaryIO, tell: Telling, waiting: queue.Queue[Any]) -> None:
