@@ -13,7 +13,7 @@ from sfumato.alphabet import Alphabet, Array, Column, Ints
 from sfumato.errors import InputError, UnknownName
 from sfumato.joint import Joint
 from sfumato.sources import Source, open_source
-from sfumato.tabulation import Bins, Labels, Rare, Unseen, catching, tabulate
+from sfumato.sources.tabulation import Bins, Labels, Rare, Unseen, catching, tabulate
 
 if TYPE_CHECKING:
     from sfumato.sources.source import TableLike

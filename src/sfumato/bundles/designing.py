@@ -26,7 +26,7 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Claim, Law, Promise
 from sfumato.mechanism.bundle import ASSUMING
 from sfumato.optimise.budget import Budget, patience
-from sfumato.tabulation import Bins, Labels, Rare, Unseen
+from sfumato.sources.tabulation import Bins, Labels, Rare, Unseen
 from sfumato.uncertainty import Anything
 
 if TYPE_CHECKING:

@@ -1,8 +1,9 @@
-"""The files of one release: all of them appear, or none."""
+"""The files of one release: all of them appear, or none; and what earlier ones in their folder tell with it."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,13 +12,18 @@ from pathlib import Path
 
 import msgspec
 
+from sfumato.certification.together import anywhere, drawn_for
+from sfumato.composing.composition import AS_GOOD_AS_KNOWN
+from sfumato.decimals import at_most
 from sfumato.drawing.manifest import manifest_path, mechanism_beside
-from sfumato.errors import WHOLE, OutputError
-from sfumato.mechanism import Bundle, Mechanism
-from sfumato.mechanism.bundle_file import any_record
+from sfumato.errors import WHOLE, OutputError, SfumatoError
+from sfumato.estimation.tally import manifest_beside
+from sfumato.mechanism import Bundle, Mechanism, load
+from sfumato.mechanism.bundle import any_record
+from sfumato.releasing.notices import Notice
 from sfumato.releasing.targets import Drafted, all_drafted, check_place
 from sfumato.releasing.writing import Made, is_folder, writer_for
-from sfumato.sources import Where
+from sfumato.sources import Source, Where
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,3 +103,59 @@ def can_report() -> bool:
 def mechanism_bytes(mechanism: Mechanism | Bundle) -> bytes:
     """The content of the file of a mechanism, or of a bundle."""
     return msgspec.json.format(msgspec.json.encode(any_record(mechanism)), indent=1) + b"\n"
+
+
+# --- earlier releases that lie beside a new one: what they tell together, where no ledger counts them -----------------
+
+
+LOOKED = 20  # mechanism files that are opened
+
+
+def released_already(source: Source) -> Notice | None:
+    """What to say of a table that is a release itself, by its manifest: the one beside it that fits its size, or that
+    which an Arrow table or a frame carries."""
+    try:
+        found = manifest_beside(source)
+    except SfumatoError:  # a manifest of another table, or none
+        return None
+    if found is None:
+        return None
+    return Notice("This table is a release already", (
+        f"By its manifest {source.name} holds answers of a mechanism ({found.mechanism[:12]}…), not what people said. "
+        "Noise on noise protects nobody more, and what is estimated from the new release are the answers in this one.",
+        "To publish it, nothing more is needed; for another release, give the table that it was made from.",
+    ))
+
+
+def earlier_releases(files: Files, mechanism: Mechanism | Bundle) -> tuple[str, ...]:
+    """A sentence about mechanisms for the same secret in the folder of the release; none where there are none.
+
+    Levels for any distribution add up, whatever the columns and the counts of each were; noisy counts that were used
+    again are paid for once.
+    """
+    folder = files.mechanism.parent if isinstance(files.mechanism, Path) else None
+    found: list[tuple[str, Mechanism | Bundle]] = []
+    for path in [] if folder is None else sorted(folder.glob("*.mechanism.json"))[:LOOKED]:
+        if path == files.mechanism:
+            continue
+        try:
+            other = load(path)
+        except SfumatoError:
+            continue
+        if {*other.secret.names} & {*mechanism.secret.names}:  # whatever labels each of them told
+            found.append((path.name, other))
+    if not found:
+        return ()
+    every = [mechanism, *(other for _, other in found)]
+    total = math.fsum(_level(m) for m in every) + drawn_for(every)[0]
+    names = ", ".join(name for name, _ in found)
+    what = "together they tell it to whoever knows the other values" if total > AS_GOOD_AS_KNOWN else (
+        f"together they tell at most {at_most(total, 4)} nats, whoever looks"
+    )
+    more = " (sfumato compose)" if all(other.secret == mechanism.secret for _, other in found) else ""
+    return (f"about the same secret there is {names}: if these are the same people, {what}{more}",)
+
+
+def _level(mechanism: Mechanism | Bundle) -> float:
+    ratio = float(anywhere(mechanism).ratio)
+    return math.log(ratio) if ratio < math.inf else math.inf
