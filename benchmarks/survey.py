@@ -19,9 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.collecting import Store, new_token
-from sfumato.collecting.collected import one_way
 from sfumato.survey import Form, Survey, lines
+from sfumato.survey.collected import Store, new_token, one_way
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests import chromium, intake

@@ -158,7 +158,7 @@ def kernel_level(made: Any, fast: float) -> float:
 
     import sfumato_kernel as kernel
     from sfumato_kernel import verdict
-    from sfumato_kernel.rounding import exp_below, level
+    from sfumato_kernel.exact import exp_below, level
 
     found = kernel.admitted(data(made))
     claim = found.claims[0]

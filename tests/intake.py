@@ -13,15 +13,15 @@ import time
 from pathlib import Path
 
 import sfumato as sf
-from sfumato.collecting.collected import hashed
+from sfumato.survey.collected import hashed
 
 SCRIPT = """
 import sys
 from pathlib import Path
-from sfumato.collecting import Store
-from sfumato.collecting.intake import Collector, serve
+from sfumato.survey.collected import Store
+from sfumato.survey.intake import Collector, serve
 from sfumato.mechanism import load
-from sfumato.survey.answer_lines import survey_id
+from sfumato.survey.survey_page import survey_id
 mechanism, store, page, port, rate = sys.argv[1:]
 law = load(mechanism)
 serve(Collector(law, Store(Path(store), survey_id(law)), Path(page).read_bytes() if page else None, rate=int(rate)), port=int(port))

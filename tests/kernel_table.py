@@ -11,7 +11,7 @@ from tests import forging, mechanism_files
 from tests.mechanism_files import LAWS, NOTIONS
 
 import sfumato_kernel as kernel
-from sfumato_kernel import reading, rounding, verdict
+from sfumato_kernel import documents, exact, verdict
 
 SEEDS = 4
 ROWS = [(notion, within) for notion, sets in NOTIONS.items() for within in (*sets, *(["custom"] if len(sets) > 2 else []))]
@@ -20,9 +20,9 @@ ROWS = [(notion, within) for notion, sets in NOTIONS.items() for within in (*set
 def outcome(document):
     """exactly: in rationals alone, but for e^ε itself; outward: with decimals rounded outward; refused."""
     def target(epsilon):
-        found = rounding.exp_below(epsilon)
-        rounding.UP.clear_flags()
-        rounding.DOWN.clear_flags()
+        found = exact.exp_below(epsilon)
+        exact.UP.clear_flags()
+        exact.DOWN.clear_flags()
         return found
 
     target(0.0)
@@ -31,7 +31,7 @@ def outcome(document):
             kernel.verify(forging.sealed(document))
         except kernel.Refused:
             return "refused"
-    rounded = rounding.UP.flags[Inexact] or rounding.DOWN.flags[Inexact]
+    rounded = exact.UP.flags[Inexact] or exact.DOWN.flags[Inexact]
     return "outward" if rounded else "exactly"
 
 
@@ -79,7 +79,7 @@ def table(found):
 
 def not_made():
     """Pairs of notion and set that no claim can have."""
-    every = [None, *reading.SETS]
+    every = [None, *documents.SETS]
     return [(n, w) for n in NOTIONS for w in every if w not in NOTIONS[n] and not (w == "custom" and len(NOTIONS[n]) > 2)]
 
 

@@ -23,9 +23,9 @@ from sfumato.mechanism import (
     Table,
     Unary,
 )
-from sfumato.mechanism.blocks import incidence
-from sfumato.mechanism.bundle_file import record_of as bundle_record
+from sfumato.mechanism.bundle import record_of as bundle_record
 from sfumato.mechanism.file import record_of
+from sfumato.mechanism.subset_laws import incidence
 
 LAWS = ("table", "cells", "constant", "conditional", "unary", "layout", "blocks", "product")
 NOTIONS = {  # notion: the sets it can be claimed over

@@ -172,18 +172,18 @@ def test_ghost_outputs_are_merged_before_sealing():
 @settings(max_examples=20)
 def test_a_layout_with_too_many_rows_to_compare_is_bounded_by_its_atoms(joint, seed):
     """As if every two atoms could meet: above the level of its rows, and close where they do meet."""
-    from sfumato.mechanism import layout
+    from sfumato.mechanism import interval_layout
 
     law = random_layout(*joint.shape, np.random.default_rng(seed)).rounded(None, 0.0)
     mechanism = Mechanism(law, joint.secret, joint.useful)
     ball = sf.ChiSquareBall(joint)
     listed = [proved_level(mechanism, "rldp", F) for F in (sf.Exactly(joint), ball, sf.Anything(joint))]
-    kept, layout.LISTED_PAIRS = layout.LISTED_PAIRS, 0
+    kept, interval_layout.LISTED_PAIRS = interval_layout.LISTED_PAIRS, 0
     try:
         bounded = [proved_level(mechanism, "rldp", F) for F in (sf.Exactly(joint), ball, sf.Anything(joint))]
         found = sf.level(mechanism, sf.RLDP(ball))
     finally:
-        layout.LISTED_PAIRS = kept
+        interval_layout.LISTED_PAIRS = kept
     assert bounded[0] == pytest.approx(listed[0], rel=1e-9)
     assert all(a <= b * (1 + 1e-12) for a, b in zip(listed, bounded, strict=True))
     assert found <= bounded[1] <= found + 0.02

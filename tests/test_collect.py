@@ -11,10 +11,9 @@ from tests import intake
 
 import sfumato as sf
 from sfumato.cli.app import cli
-from sfumato.collecting import Store, new_token
-from sfumato.collecting.collected import export, one_way
 from sfumato.errors import FileFormatError, InputError
 from sfumato.survey import Form, Survey, lines
+from sfumato.survey.collected import Store, export, new_token, one_way
 
 QUESTIONS = {"drug": ["yes", "no"], "age": ["18-29", "30-49", "50+"]}
 

@@ -24,10 +24,9 @@ from sfumato.cli import cli
 from sfumato.drawing.randomness import Stream
 from sfumato.errors import FileFormatError, InputError
 from sfumato.mechanism import Blocks, Cells, Claim, Mechanism
-from sfumato.mechanism.blocks import incidence
-from sfumato.mechanism.bundle import TURN_BITS
-from sfumato.mechanism.bundle_file import BundleRecord
+from sfumato.mechanism.bundle import TURN_BITS, BundleRecord
 from sfumato.mechanism.file import checksum
+from sfumato.mechanism.subset_laws import incidence
 
 EIGHT = [f"c{j}" for j in range(10)]
 
@@ -665,7 +664,7 @@ def test_named_tables_alone_are_asked_about_and_get_all_the_rows():
 
 
 def test_what_a_bundle_will_be_worth_is_what_estimates_then_show():
-    from sfumato.estimation.prospects import prospects
+    from sfumato.estimation.bundle_tables import prospects
 
     rows = pa.table({n: pa.array(np.random.default_rng(i).integers(0, 3, 6_000).astype(str)) for i, n in enumerate("sabc")})
     bundle = sf.bundle(rows, "s", ["a", "b", "c"], 1.0).bundle
@@ -726,14 +725,16 @@ def test_bundles_and_mechanisms_compose_by_their_levels_for_any_distribution():
 
 
 def test_one_mechanism_or_a_bundle_is_chosen_by_what_either_is_worth_and_not_by_the_rows():
-    from sfumato.releasing.planning import _rival
+    from sfumato.releasing.bundle_planning import rival
+    from sfumato.releasing.columns import has_rival
     from sfumato.releasing.wishes import Wishes
 
     def chosen(sizes, n, **wishes):
         useful = sf.Alphabet.of(*(column(f"c{i}", k) for i, k in enumerate(sizes)))
         cells = np.random.default_rng(0).multinomial(n, np.full(2 * useful.size, 0.5 / useful.size))
         joint = sf.Joint.from_counts(cells.reshape(2, -1), sf.Alphabet.of(column("s", 2)), useful)
-        return _rival(Wishes(("s",), useful.names, 1.0, **wishes), joint)
+        asked = Wishes(("s",), useful.names, 1.0, **wishes)
+        return rival(asked, joint) if has_rival(asked) else None
 
     assert chosen((2, 2, 2), 20_000) is None
     assert "worth" in chosen((3,) * 5, 600) and chosen((3,) * 5, 600, columns="one") is None

@@ -20,8 +20,7 @@ from sfumato.cli.app import cli
 from sfumato.cli.console import document
 from sfumato.releasing.writing import CsvOutput
 from sfumato.sources import open_source
-from sfumato.sources.delimited import stream_source
-from sfumato.sources.formulas import guard, guarded, is_formula, unguard, unguarded
+from sfumato.sources.delimited import guard, guarded, is_formula, stream_source, unguard, unguarded
 
 EVIL = ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\tx", "\rx", "'=x", "''-a", "＝1", "=a,b", '=a"b']
 PLAIN = ["-5", "+5", "-1.5e3", "-.5", "-", "+", "x=1", "'tis", "'-5", "", "3 - 1", "a@b"]

@@ -123,7 +123,7 @@ def test_the_quantile_of_the_chi_square_law_is_enclosed(free):
 
     from scipy.special import gammainc
 
-    from sfumato_kernel.rounding import chi_square_below
+    from sfumato_kernel.exact import chi_square_below
 
     for x in (0.2 * free, 0.5 * free, 0.7 * free):
         assert float(chi_square_below(free, Decimal(x))) == pytest.approx(gammainc(free / 2, x), rel=1e-9)

@@ -34,7 +34,7 @@ from sfumato.optimise.funnel.posteriors import (
 )
 from sfumato.optimise.funnel.products import best_product, paper_product, product, sequential
 from sfumato.privacy.beliefs import product_level
-from sfumato.uncertainty.shifts import worst_shifts
+from sfumato.uncertainty.chi_square import worst_shifts
 from sfumato.utility.information import binned, unary_information
 
 seeds, epsilons = st.integers(0, 10**6), st.sampled_from([0.1, 0.5, 1.0, 2.0])

@@ -31,8 +31,8 @@ from sfumato.errors import SfumatoError
 from sfumato.mechanism import Mechanism, mechanism
 from sfumato.mechanism.file import record_of
 from sfumato.mechanism.file_records import LawRecord
-from sfumato_kernel import bundles, exact, laws, rounding, verdict
-from sfumato_kernel.rounding import level
+from sfumato_kernel import bundles, exact, laws, verdict
+from sfumato_kernel.exact import level
 
 DOCUMENTS = mechanism_files.documents()
 CLOSE = 2e-9  # what floats leave of a proof over a ball
@@ -103,12 +103,12 @@ def test_a_second_promise_for_any_distribution_is_proved_exactly_beside_the_firs
     found = kernel.admitted(forging.sealed(document))
     ratio = exact.everywhere(found.law)
     least = level(ratio)
-    while rounding.exp_below(least) < ratio:
+    while exact.exp_below(least) < ratio:
         least = math.nextafter(least, math.inf)
     also = {"notion": "rldp", "epsilon": least, "within": {"kind": "anything"}}
     assert len(kernel.verify(forging.sealed({**document, "claim": {**document["claim"], "also": [also]}})).proved) == 2
     if ratio > 1:
-        also["epsilon"] = math.nextafter(least, 0) if rounding.exp_below(math.nextafter(least, 0)) < ratio else least / 2
+        also["epsilon"] = math.nextafter(least, 0) if exact.exp_below(math.nextafter(least, 0)) < ratio else least / 2
         assert "proved only" in refused({**document, "claim": {**document["claim"], "also": [also]}})
 
 
@@ -385,7 +385,7 @@ def test_no_decimal_is_rounded_by_a_context_that_is_not_the_kernels():
 
 
 def test_a_pair_without_a_proof_does_not_end_the_look_at_the_others(monkeypatch):
-    from sfumato_kernel.balls import Ball, over_ball
+    from sfumato_kernel.ball_levels import Ball, over_ball
 
     monkeypatch.setattr(Ball, "pair", lambda *_: None)
     rows = [laws.Row(1, (laws.Part(2, {0: 3}, 2),)), laws.Row(1, (laws.Part(1, {0: 9}, 2),))]

@@ -21,7 +21,7 @@ from click.testing import CliRunner
 import sfumato as sf
 from sfumato.alphabet import Alphabet, Column
 from sfumato.cli.app import cli
-from sfumato.ledgers.memory import key_path
+from sfumato.ledgers.entries import key_path
 from sfumato.ledgers.persons import Persons
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.mechanism.records_of_people import remembered

@@ -12,7 +12,7 @@ from tests import chromium
 from tests.documents import PAGES, ROOT
 
 from sfumato.reproduce import FIGURES
-from sfumato.reproduce.reproduced_page import CLAIMS
+from sfumato.reproduce.drawing import CLAIMS
 
 HOME = ROOT / "docs" / "pictures"
 DEFINED = (

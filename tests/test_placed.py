@@ -13,8 +13,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.drawing.digests import Digests, distinct, in_order
-from sfumato.drawing.placed import Placed
+from sfumato.drawing.digests import Digests, Placed, distinct, in_order
 from sfumato.releasing.spark import answering, by_id, exchange, scanning, worker
 
 KEY = bytes(range(16))

@@ -126,7 +126,7 @@ def _row_level(ball, row, reads):
     """The level of the first output alone: a second one with the same probability for all adds nothing."""
     rest = 1 - row.sum(0)
     mechanism = sf.Tabular(np.concatenate([row, rest[None]]), joint=ball.joint, reads=reads)
-    from sfumato.uncertainty.shifts import worst_shifts
+    from sfumato.uncertainty.chi_square import worst_shifts
 
     seen = row / row.max()
     seen = seen if reads == "useful" else seen.reshape(1, *ball.joint.shape)

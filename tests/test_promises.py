@@ -31,7 +31,7 @@ from sfumato.optimise.informative import most_informative
 from sfumato.optimise.master import InformationAim
 from sfumato.uncertainty.power_tilting import divergence, greatest_mean
 from sfumato.uncertainty.renyi import simulated_radius
-from sfumato_kernel.reading import SAMPLERS
+from sfumato_kernel.documents import SAMPLERS
 
 EPSILON, KAPPA = 0.5, 2.0
 CLOSED = ("grr", "sue", "oue", "srr", "ir", "cr")

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.sources import expanded
-from sfumato.sources.expanded import in_random_order
+from sfumato.sources import data_frames
+from sfumato.sources.data_frames import in_random_order
 from sfumato.sources.meaning import NUMBERS, Meaning, looked
 
 TOWNS = ["Köln", "Düren", "Besançon"]
@@ -224,7 +224,7 @@ def test_the_people_of_a_table_of_counts_all_come_once(people, most):
 
 def test_the_people_of_a_table_of_counts_come_in_every_order_alike(monkeypatch):
     rng = np.random.default_rng(4)
-    monkeypatch.setattr(expanded, "_words", lambda many: rng.integers(0, 2**64, many, np.uint64))
+    monkeypatch.setattr(data_frames, "_words", lambda many: rng.integers(0, 2**64, many, np.uint64))
     for most in (1, 2, 9):
         orders = Counter(tuple(np.concatenate(list(in_random_order(np.array([2, 1, 1]), most)))) for _ in range(6000))
         assert len(orders) == 12 and all(abs(x - 500) < 5 * 500**0.5 for x in orders.values())

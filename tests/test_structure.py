@@ -1,6 +1,7 @@
 """The house keeps its shape: imports only go forward, tables and folders agree, names do not hide each other."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,19 +11,19 @@ import pytest
 import sfumato as sf
 from sfumato.designers.choose import _HOMES, designer
 from sfumato.drawing import manifest
-from sfumato.mechanism import bundle_file, file
+from sfumato.mechanism import bundle, file
 from sfumato.utility.information import _BY_KIND
 
 HOME = Path(sf.__file__).parent
+ROOT = Path(__file__).parent.parent
 ORDER = [
-    "errors", "demand", "processes", "decimals", "frames", "plotting", "atomic", "alphabet", "arrow", "joint", "noise", "logs", "sources",
-    "grouping", "tabulation", "datasets",
+    "errors", "demand", "processes", "decimals", "frames", "atomic", "alphabet", "joint", "noise", "sources", "datasets",
     "uncertainty", "mechanism", "optimise", "privacy", "utility", "certification", "designers", "composing", "bundles",
-    "drawing", "estimation", "comparing", "reporting", "releasing", "ledgers", "auditing", "survey", "collecting",
+    "drawing", "estimation", "comparing", "reporting", "releasing", "ledgers", "auditing", "survey",
     "reproduce", "studio", "cli",
 ]
-# alphabet encodes through arrow, loaded when a whole column comes: the one call backwards.
-BACKWARDS = {("alphabet", "arrow")}
+# alphabet encodes through sources.arrow, loaded when a whole column comes: the one call backwards.
+BACKWARDS = {("alphabet", "sources")}
 
 
 PUBLIC = """
@@ -56,8 +57,17 @@ def place(path):
     return path.relative_to(HOME).parts[0].removesuffix(".py")
 
 
-def test_every_module_has_a_place_in_the_order():
+def test_every_module_has_a_place_in_the_order_and_on_the_map():
     assert {place(p) for p in modules()} - {"__init__"} <= set(ORDER)
+    guide = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    assert [name for name in ORDER if f"`{name}/`" not in guide and f"`{name}.py`" not in guide] == []
+
+
+def test_every_file_that_a_page_names_exists():
+    for page in (ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")):
+        named = re.findall(r"(?<![\w/.-])((?:[a-z_]+/)+[a-z_]+\.py)\b", page.read_text("utf-8"))
+        homes = (ROOT, HOME, HOME.parent, HOME / "optimise")
+        assert [x for x in named if not any((home / x).exists() for home in homes)] == [], page.name
 
 
 @pytest.mark.parametrize("path", [p for p in modules() if place(p) != "__init__"], ids=lambda p: str(p.relative_to(HOME)))
@@ -114,8 +124,8 @@ def test_public_names_and_file_formats_are_those_that_others_rely_on():
     assert set(PUBLIC) <= set(sf.__all__)
     assert (manifest.FORMAT, manifest.VERSION) == ("sfumato/manifest", 1)
     assert (file.FORMAT, file.VERSIONS) == ('sfumato/mechanism', (1, 2))
-    assert (bundle_file.FORMAT, bundle_file.VERSION) == ('sfumato/bundle', 1)
-    fields = (manifest.Manifest, MANIFEST), (file.MechanismRecord, MECHANISM), (bundle_file.BundleRecord, BUNDLE)
+    assert (bundle.FORMAT, bundle.VERSION) == ('sfumato/bundle', 1)
+    fields = (manifest.Manifest, MANIFEST), (file.MechanismRecord, MECHANISM), (bundle.BundleRecord, BUNDLE)
     for kind, known in fields:
         assert list(kind.__struct_fields__) == known
 

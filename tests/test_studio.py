@@ -35,11 +35,10 @@ from sfumato.designers.aiming import Closed
 from sfumato.designers.base import Task
 from sfumato.errors import SfumatoError
 from sfumato.sources import open_source
-from sfumato.studio import door, private, server
-from sfumato.studio.cards import cards_of
+from sfumato.studio import door, server
+from sfumato.studio.cards import Roles, cards_of, command
 from sfumato.studio.desk import Desk
 from sfumato.studio.levels import guessed_from
-from sfumato.studio.roles import Roles, command
 from sfumato.studio.visits import Visit
 
 CHOICE = {"roles": {"sex": "secret", "race": "useful"}, "public": True}
@@ -425,13 +424,13 @@ def test_the_release_of_a_bundle_is_verified_estimated_and_synthesised(table, tm
 
 def test_an_upload_has_no_name_on_the_disk_and_is_read_by_one(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    folder = private.Folder()
+    folder = door.Folder()
     coming = folder.incoming("../../people.csv")
     coming.write(b"sex,town\nF,Delft\nM,Leiden\n")
 
     assert oct(folder.path.stat().st_mode)[-3:] == "700" and coming.path.name == "people.csv"
     assert open_source(coming.path).columns == ("sex", "town")
-    if private.UNNAMED:
+    if door.UNNAMED:
         assert [p for p in folder.path.rglob("*") if p.is_file() and not p.is_symlink()] == []
     path = coming.path
     coming.drop()
@@ -444,7 +443,7 @@ def test_an_upload_has_no_name_on_the_disk_and_is_read_by_one(tmp_path, monkeypa
 def test_uploads_of_every_kind_are_read(tmp_path, monkeypatch, suffix):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     made = FORMS[suffix](tmp_path / f"people{suffix}")
-    folder = private.Folder()
+    folder = door.Folder()
     coming = folder.incoming(made.name)
     coming.write(made.read_bytes())
 
@@ -458,13 +457,13 @@ def test_folders_of_servers_that_are_gone_are_swept_and_those_of_others_are_not(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    left = tmp_path / f"{private.PREFIX}{ended.pid}-1-abc"
+    left = tmp_path / f"{door.PREFIX}{ended.pid}-1-abc"
     left.mkdir()
     other = tmp_path / "people"
     other.mkdir()
 
-    mine = private.Folder()
-    private.sweep()
+    mine = door.Folder()
+    door.sweep()
 
     assert not left.exists() and other.exists() and mine.path.exists()
     mine.close()
@@ -473,7 +472,7 @@ def test_folders_of_servers_that_are_gone_are_swept_and_those_of_others_are_not(
 @pytest.mark.parametrize("name", ["", "..", "/", "a\0b", "x" * 300, "\x1b[2J.csv", "a/.."])
 def test_what_is_no_name_of_a_file_is_refused(name):
     with pytest.raises(sf.InputError):
-        private.checked_name(name)
+        door.checked_name(name)
 
 
 def test_the_command_is_listed_and_says_what_it_needs(tmp_path):

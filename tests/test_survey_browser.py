@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import chi2
 from tests import chromium, intake, kernel_vectors
 
-from sfumato.collecting import Store
 from sfumato.survey import Form, Question, Survey
+from sfumato.survey.collected import Store
 
 pytestmark = pytest.mark.skipif(chromium.path() is None, reason=chromium.ABSENT)
 JOBS = [f"job {i}" for i in range(9)]

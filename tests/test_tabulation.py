@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-import sfumato.grouping as grouping
+import sfumato.sources.grouping as grouping
 from sfumato.sources import source as source_module
 
 labels = st.sampled_from(["a", "b", "c", "10", "9", "", None])

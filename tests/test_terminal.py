@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.cli import cli, console
-from sfumato.cli.help_groups import GROUPS
+from sfumato.cli.options import GROUPS
 from sfumato.cli.release import release
 from sfumato.optimise.budget import heard_by
-from sfumato.releasing.listening import Silent
+from sfumato.releasing.notices import Silent
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1), st.integers(5, 80))

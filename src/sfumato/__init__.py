@@ -7,8 +7,8 @@ from sfumato.demand import on_demand
 __version__ = "0.1.0"
 
 _HOME = {
-    "Alphabet": "alphabet", "Column": "alphabet", "Joint": "joint", "tabulate": "tabulation", "datasets": "datasets",
-    "Place": "sources", "open_source": "sources",
+    "Alphabet": "alphabet", "Column": "alphabet", "Joint": "joint", "tabulate": "sources.tabulation",
+    "datasets": "datasets", "Place": "sources", "open_source": "sources",
     "ChiSquareBall": "uncertainty", "Exactly": "uncertainty", "Anything": "uncertainty",
     "RenyiBall": "uncertainty", "Polytope": "uncertainty", "Custom": "uncertainty",
     "covering": "uncertainty", "noisy_counts": "noise",

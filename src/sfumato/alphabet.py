@@ -53,8 +53,10 @@ class Column:
     other: str | None = None
     cuts: tuple[float, ...] | None = None
     dtype: str = "string"
+    size: int = field(init=False, repr=False, compare=False)  # how many labels
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "size", len(self.labels))
         seen = set(self.labels)
         steering = CONTROL.search("".join([self.name, *(x for x in self.labels if x is not None)]))
         if steering:
@@ -89,10 +91,6 @@ class Column:
         if missing and None not in values:
             values.append(None)
         return cls(name, tuple(values), other, None if cuts is None else tuple(float(c) for c in cuts), dtype)
-
-    @property
-    def size(self) -> int:
-        return len(self.labels)
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -134,7 +132,7 @@ class Column:
 
     def encode(self, values: pa.Array | pa.ChunkedArray, *, first_row: int = 0) -> npt.NDArray[np.int32]:
         """Codes of a whole Arrow column; the first value that does not fit is named by its row number."""
-        from sfumato.arrow import encode_column
+        from sfumato.sources.arrow import encode_column
 
         return encode_column(self, values, first_row)
 
@@ -149,11 +147,13 @@ class Alphabet:
 
     columns: tuple[Column, ...]
     size: int = field(init=False)
+    names: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        names = [c.name for c in self.columns]
+        names = tuple(c.name for c in self.columns)
         if len(set(names)) != len(names):
-            raise InputError(f"a column is named twice in {names}", next="Name each once.")
+            raise InputError(f"a column is named twice in {list(names)}", next="Name each once.")
+        object.__setattr__(self, "names", names)
         object.__setattr__(self, "size", math.prod(c.size for c in self.columns))
 
     @classmethod
@@ -168,10 +168,6 @@ class Alphabet:
         if isinstance(labels, Column):
             return cls.of(labels)
         return cls.of(Column.of(name, range(labels) if isinstance(labels, int) else labels))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(c.name for c in self.columns)
 
     def digits(self, code: int) -> tuple[int, ...]:
         """The code of each column in a joint code."""
@@ -258,7 +254,7 @@ def find_column(name: str, columns: Sequence[str], where: str) -> str:
     raise unknown(f"a column of {where}", name, columns, "columns")
 
 
-def read_only(array: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> Any:
+def read_only(array: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> Array:
     """A private, contiguous copy that nobody can write to."""
     out = np.array(array, dtype=dtype, order="C", copy=True)
     out.flags.writeable = False

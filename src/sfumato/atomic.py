@@ -6,12 +6,15 @@ import contextlib
 import errno
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
-from sfumato.errors import OutputError, SfumatoError, Spot, option
+from sfumato.errors import Named, OutputError, SfumatoError, Spot, option
+
+if TYPE_CHECKING:
+    from pyarrow import NativeFile
 
 UNNAMED = getattr(os, "O_TMPFILE", 0)  # a file without a name vanishes with the process, even after kill -9
 NO_UNNAMED = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
@@ -46,7 +49,7 @@ class FileDraft:
     def size(self) -> int:
         return os.fstat(self.descriptor).st_size
 
-    def open(self, name: str = "") -> Any:
+    def open(self, name: str = "") -> NativeFile:
         """An Arrow stream that writes the draft."""
         import pyarrow as pa
 
@@ -145,3 +148,46 @@ def as_output_error(target: Spot) -> Iterator[None]:
         known = os.strerror(error.errno) if error.errno else "the system gave no reason"
         why = "there is not enough room" if full else known
         raise OutputError(f"could not be written: {why}", next="Nothing was left behind.", where=target) from None
+
+
+class Existing(Named, Protocol):
+    """What a draft will be."""
+
+    def exists(self) -> bool: ...
+
+
+class Publishable(Protocol):
+    """Something being written that has no name yet."""
+
+    @property
+    def target(self) -> Existing: ...
+    def settle(self) -> None: ...
+    def publish(self, *, replace: bool) -> None: ...
+    def withdraw(self) -> None: ...
+
+
+def publish_all(made: Sequence[Publishable], *, replace: bool) -> None:
+    """Name every draft in order; when one cannot be named, take back those that are new."""
+    for draft in made:
+        with as_output_error(draft.target):
+            draft.settle()
+    named: list[Publishable] = []
+    try:
+        for draft in made:
+            new = not draft.target.exists()
+            if new:
+                named.append(draft)
+            with as_output_error(draft.target):
+                draft.publish(replace=replace)
+    except BaseException:
+        for draft in named:
+            draft.withdraw()
+        raise
+
+
+def write_all(contents: Mapping[Path, bytes], *, replace: bool, private: bool = False) -> None:
+    """Several files at once, all of them or none; private ones can be read by their owner alone."""
+    with drafts(*contents) as made:
+        for draft, content in zip(made, contents.values(), strict=True):
+            draft.fill(content, private=private)
+        publish_all(made, replace=replace)

@@ -27,7 +27,7 @@ class _OnDemand(ModuleType):
         self.__dict__[name] = value
         return value
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if not (name in self._homes and isinstance(value, ModuleType)):
             super().__setattr__(name, value)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import lcm
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,8 @@ from sfumato.errors import InputError
 from sfumato.frames import Framed, tabled, titled
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from sfumato.frames import Record
 
 SAMPLER = "two-sided geometric, exact integers from the system's randomness"
@@ -77,6 +79,8 @@ class Joint(Framed):
     learned: tuple[str, ...] = ()  # columns whose labels were found in the very rows that were counted
     noise: Noise | None = None  # of the counts, if they carry any
     notes: tuple[str, ...] = ()  # what was found out about the rows, and what looks odd in them
+    p_secret: Floats = field(init=False)  # p(s)
+    p_useful: Floats = field(init=False)  # p(u)
 
     def __post_init__(self) -> None:
         p = read_only(self.p)
@@ -92,9 +96,13 @@ class Joint(Framed):
                 f"{self.useful.size} useful labels."
             )
         object.__setattr__(self, "p", p)
+        object.__setattr__(self, "p_secret", read_only(p.sum(1)))
+        object.__setattr__(self, "p_useful", read_only(p.sum(0)))
 
     @classmethod
-    def from_counts(cls, table: Any, secret: Labels | None = None, useful: Labels | None = None) -> Joint:
+    def from_counts(
+        cls, table: npt.ArrayLike | pd.DataFrame, secret: Labels | None = None, useful: Labels | None = None
+    ) -> Joint:
         """From a table of counts, rows = secret; a pandas crosstab keeps the names and labels of both sides."""
         if hasattr(table, "index") and hasattr(table, "columns") and hasattr(table, "to_numpy"):
             secret = _labelled("secret", table.index) if secret is None else secret
@@ -148,16 +156,6 @@ class Joint(Framed):
     @property
     def shape(self) -> tuple[int, int]:
         return (self.secret.size, self.useful.size)
-
-    @property
-    def p_secret(self) -> Floats:
-        """p(s)."""
-        return np.asarray(self.p.sum(1))
-
-    @property
-    def p_useful(self) -> Floats:
-        """p(u)."""
-        return np.asarray(self.p.sum(0))
 
     @property
     def useful_given_secret(self) -> Floats:
@@ -229,7 +227,7 @@ class Joint(Framed):
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _labelled(side: str, index: Any) -> Alphabet:
+def _labelled(side: str, index: pd.Index) -> Alphabet:
     """An index of pandas as an alphabet: its names and labels; several levels are several columns."""
     levels = getattr(index, "levels", None)
     if levels is None:

@@ -7,10 +7,9 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato_kernel.exact import everywhere, power_product
+from sfumato_kernel.documents import Document, Unproved, bad
+from sfumato_kernel.exact import everywhere, exp_below, level, power_product
 from sfumato_kernel.laws import Ratio, worse
-from sfumato_kernel.reading import Document, Unproved, bad
-from sfumato_kernel.rounding import exp_below, level
 from sfumato_kernel.verdict import Mechanism, bound, mechanism, over_two_levels, proved
 
 TURNS = 2**62

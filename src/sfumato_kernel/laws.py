@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from sfumato_kernel.reading import GREATEST, Beyond, Document, bad
+from sfumato_kernel.documents import GREATEST, Beyond, Document, bad
 
 LISTED = 1_000_000  # weights that are written out
 PRODUCT_CELLS = 400_000  # joint outputs × inputs that one more release may make before like ones are merged

@@ -7,14 +7,12 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sfumato_kernel import exact, reading
-from sfumato_kernel.balls import Ball, extremes, over_ball
-from sfumato_kernel.exact import Table, everywhere, over_sets
+from sfumato_kernel import documents, exact
+from sfumato_kernel.ball_levels import Ball, extremes, over_ball
+from sfumato_kernel.documents import Beyond, Document, Unproved, bad
+from sfumato_kernel.exact import UP, Table, chi_square_below, everywhere, exp_below, level, log, minus, near, over_sets
 from sfumato_kernel.laws import SUBSETS, Law, Part, Ratio, Row, checked
-from sfumato_kernel.leakage import channel, leakage
-from sfumato_kernel.lip import lip_over_ball
-from sfumato_kernel.reading import Beyond, Document, Unproved, bad
-from sfumato_kernel.rounding import UP, chi_square_below, exp_below, level, log, minus, near
+from sfumato_kernel.leaks import channel, leakage, lip_over_ball
 
 if TYPE_CHECKING:
     from sfumato_kernel.bundles import Bundle
@@ -55,7 +53,7 @@ def admitted(data: bytes) -> "Mechanism | Bundle":
     """The mechanism or the bundle in the bytes, if every field is within what is stated and every sum is right."""
     from sfumato_kernel.bundles import bundled
 
-    document = reading.document(data)
+    document = documents.document(data)
     return bundled(document) if document["format"] == "sfumato/bundle" else mechanism(document)
 
 
@@ -97,8 +95,8 @@ def mechanism(document: Document) -> Mechanism:
                   or (noise["counts"] > 0) != counted or document["design"]["n"] not in (None, noise["rows"])
                   or (counted and noise["rows"] != sum(map(sum, document["design"]["counts"])))):
         bad("the noise of the design counts is described by numbers that no noise has, or in a file of version 1")
-    if len(found.claims) > reading.MANY:
-        bad(f"there are more than {reading.MANY} claims")
+    if len(found.claims) > documents.MANY:
+        bad(f"there are more than {documents.MANY} claims")
     for claim in found.claims:
         _check_claim(found, claim)
     return found
@@ -114,7 +112,7 @@ def _design(design: Document | None, secrets: int, useful: int) -> Table | None:
     if counts is None:
         return whole_table(probabilities, secrets, useful)
     n = sum(map(sum, counts))
-    if not 0 < n <= reading.GREATEST or design["n"] not in (None, n):
+    if not 0 < n <= documents.GREATEST or design["n"] not in (None, n):
         bad("the counts of the design data are not n in all")
     return _masses(counts, secrets, useful)
 

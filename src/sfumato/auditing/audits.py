@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -64,7 +64,7 @@ def check_size(mechanism: Mechanism) -> None:
         )
 
 
-def as_box(given: Any, seed: int | None) -> Box:
+def as_box(given: object, seed: int | None) -> Box:
     """A callable as it is; a sealed mechanism through the sampler that releases use."""
     if isinstance(given, Mechanism):
         if not given.sealed:
@@ -76,8 +76,7 @@ def as_box(given: Any, seed: int | None) -> Box:
             "audit takes a function from codes of inputs to codes of outputs, a sealed mechanism, or a released table "
             "with truth="
         )
-    box: Box = given
-    return box
+    return cast(Box, given)
 
 
 def asked(
@@ -179,9 +178,9 @@ class Audit:
 
 
 def audit(
-    box: Any, mechanism: Mechanism | str | os.PathLike[str] | None = None, *, truth: TableLike | None = None,
-    epsilon: float | None = None, function: npt.ArrayLike | None = None, records: int = RECORDS, risk: float = RISK,
-    seed: int | None = None,
+    box: Box | Mechanism | TableLike, mechanism: Mechanism | str | os.PathLike[str] | None = None, *,
+    truth: TableLike | None = None, epsilon: float | None = None, function: npt.ArrayLike | None = None,
+    records: int = RECORDS, risk: float = RISK, seed: int | None = None,
 ) -> Audit:
     """Attack a box that claims to be a mechanism.
 
@@ -211,7 +210,7 @@ def audit(
     )
 
 
-def _mechanism(box: Any, mechanism: Mechanism | str | os.PathLike[str] | None) -> Mechanism:
+def _mechanism(box: object, mechanism: Mechanism | str | os.PathLike[str] | None) -> Mechanism:
     if mechanism is None and isinstance(box, Mechanism):
         return box
     if isinstance(mechanism, (str, os.PathLike)):
@@ -241,7 +240,7 @@ def _joint(claim: Claim, mechanism: Mechanism) -> Joint | None:
 
 
 def _interviews(
-    box: Any, mechanism: Mechanism, claims: list[Claim], records: int, rng: np.random.Generator, share: float
+    box: Box, mechanism: Mechanism, claims: list[Claim], records: int, rng: np.random.Generator, share: float
 ) -> tuple[list[Records], list[Judgement]]:
     """One interview for each way in which claims want the inputs to be drawn; claims of one way share it."""
     heard: dict[tuple[bool, bool], Records] = {}

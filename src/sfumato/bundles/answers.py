@@ -14,7 +14,7 @@ from sfumato.alphabet import Floats
 from sfumato.designers.closed_forms import srr_response as response
 from sfumato.errors import InputError
 from sfumato.mechanism import Blocks, Cells, Constant, Law, Table
-from sfumato.mechanism.blocks import LISTED, ORDERS, incidence
+from sfumato.mechanism.subset_laws import LISTED, ORDERS, incidence
 
 SECRET = -1  # the secret among the indices of columns
 MOST_LISTED = LISTED // 20  # weights of blocks that are compared one by one when a part is certified

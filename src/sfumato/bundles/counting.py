@@ -13,7 +13,7 @@ from sfumato.alphabet import Alphabet, Column, Ints
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.sources import Source, open_source
-from sfumato.tabulation import tabulate
+from sfumato.sources.tabulation import tabulate
 
 GROUP_CELLS = 1_000_000  # of one group's table
 

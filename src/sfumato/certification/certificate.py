@@ -7,12 +7,12 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sfumato.certification.confirming import confirm
 from sfumato.certification.outward import log_up, up_any
 from sfumato.certification.rationals import about_anything, about_input, about_secret, alone
-from sfumato.certification.witness import Attained, DeferredLevel, Later, known_text
+from sfumato.certification.witness import Attained, DeferredLevel, DeferredLevels, known_text
 from sfumato.errors import ClaimError, InputError
 from sfumato.frames import Framed
 from sfumato.mechanism import Bundle, Claim, Mechanism, Product, load
@@ -124,7 +124,8 @@ def _over_custom(mechanism: Mechanism, within: Custom, notion: str, target: floa
     return found if found.ratio < everywhere.ratio else everywhere
 
 
-_OVER: dict[str, Callable[[Mechanism, Any, str, float], Attained]] = {
+# By the kind of a set: (mechanism, set of this kind, notion, target) → the worst ratio over it.
+_OVER: dict[str, Callable[..., Attained]] = {
     Exactly.kind: _over_exactly, Anything.kind: _over_anything, ChiSquareBall.kind: _over_ball,
     RenyiBall.kind: _over_renyi, Polytope.kind: _over_polytope, Custom.kind: _over_custom,
 }
@@ -154,7 +155,7 @@ def proved(
     if notion == "srlip":
         if not isinstance(within, Exactly):
             raise InputError(f"SRLIP can be proved at a known distribution, not over a set of kind {within.kind!r}.")
-        from sfumato.certification.side_channels import about_side_channels
+        from sfumato.certification.leakage_proofs import about_side_channels
 
         return about_side_channels(mechanism, within.joint)
     if notion in BELIEFS and not (isinstance(within, Exactly) or getattr(within, "radius", None) == 0):
@@ -240,7 +241,7 @@ def _average(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]
     if unlisted(mechanism):  # I(S;Y) is a mean of logarithms that LIP bounds one by one
         worst = proved(mechanism, "lip", claim.within).ratio
         return (math.inf if worst == math.inf else log_up(worst)), {}
-    from sfumato.certification.side_channels import secret_information
+    from sfumato.certification.leakage_proofs import secret_information
 
     return secret_information(mechanism, claim.within.joint), {}
 
@@ -278,7 +279,7 @@ def elsewhere(mechanism: Mechanism, claim: Claim | None = None) -> dict[str, flo
 
 def outlook(mechanism: Mechanism, claim: Claim | None = None) -> Mapping[str, float]:
     """`elsewhere`, proved when it is first read."""
-    return Later(partial(elsewhere, mechanism, claim))
+    return DeferredLevels(partial(elsewhere, mechanism, claim))
 
 
 def _named(mechanism: Mechanism, where: dict[str, int], about_secret: bool) -> Witness:

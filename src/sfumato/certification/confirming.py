@@ -7,14 +7,12 @@ which tests hold to the kernel on every pair of law, notion and set.
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 import sfumato_kernel as kernel
 from sfumato.errors import ClaimError
 from sfumato.mechanism import Bundle, Mechanism
-from sfumato.mechanism.bundle_file import record_of as bundle_record
+from sfumato.mechanism.bundle import record_of as bundle_record
 from sfumato.mechanism.file import record_of
 from sfumato.uncertainty import RenyiBall
 from sfumato.uncertainty.renyi import simulated_radius
@@ -59,7 +57,7 @@ def check_coverage(mechanism: Mechanism) -> None:
         )
 
 
-def _quick(part: Any, claim: dict[str, Any]) -> bool:
+def _quick(part: kernel.verdict.Mechanism, claim: kernel.verdict.Claim) -> bool:
     """Whether the kernel's proof of a claim takes well under a second."""
     law = part.law
     if law.kind == "product":

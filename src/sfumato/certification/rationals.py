@@ -19,7 +19,7 @@ from sfumato.alphabet import Alphabet
 from sfumato.certification.witness import Attained
 from sfumato.joint import Joint
 from sfumato.mechanism import Atoms, Factor, Mechanism, Product, Rows, Spikes, Subsets
-from sfumato.mechanism.unary import best_subset
+from sfumato.mechanism.subset_laws import best_subset
 
 if TYPE_CHECKING:
     from sfumato.alphabet import BigInts, Floats

@@ -29,7 +29,7 @@ from sfumato.certification.outward import dot_down, down, float_range, rows_rang
 from sfumato.certification.witness import Attained
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism, Rows
-from sfumato.uncertainty.shifts import others
+from sfumato.uncertainty.chi_square import others
 
 if TYPE_CHECKING:
     from sfumato.alphabet import BigInts, Bools, Ints

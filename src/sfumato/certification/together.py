@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
-from typing import Any
 
 from sfumato.certification.certificate import PROVED, Certificate, certificate, check_confidence, proved, target_of
 from sfumato.certification.confirming import confirm
@@ -19,6 +18,7 @@ from sfumato.joint import Noise
 from sfumato.mechanism import Bundle, Law, Mechanism, Product, Unary
 from sfumato.mechanism.bundle import part_name
 from sfumato.mechanism.file import record_of
+from sfumato.mechanism.law import told_apart
 
 # --- bounds of several releases whose joint outputs are too many to list ----------------------------------------------
 # Let A be some of the releases and R the rest. For every P, y, and s₁ ≠ s₂,
@@ -123,10 +123,7 @@ def _ratios(parts: Sequence[Mechanism]) -> list[Fraction | float]:
     known: dict[object, Fraction | float] = {}
     out = []
     for part in parts:
-        law: Any = part.law
-        numbers = tuple(getattr(law, f.name) for f in fields(law))
-        alike = all(isinstance(x, int | str) for x in numbers)
-        key = (law.kind, part.secret.size, *numbers) if alike else id(law)
+        key = (part.secret.size, *told_apart(part.law))
         if key not in known:
             known[key] = about_anything(part).ratio
         out.append(known[key])

@@ -45,7 +45,7 @@ def known_text(code: int, columns: Sequence[Column]) -> str:
 # --- levels that are proved when somebody first reads them ------------------------------------------------------------
 
 
-class Later(Mapping[str, float]):
+class DeferredLevels(Mapping[str, float]):
     """A mapping made on first reading and kept: what no promise depends on need not hold up a design."""
 
     def __init__(self, make: Callable[[], dict[str, float]]) -> None:

@@ -1,4 +1,4 @@
-"""The command line: every verb of the package, one file each."""
+"""The command line: every verb of the package."""
 
 from sfumato.cli.app import cli, main
 

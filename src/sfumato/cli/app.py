@@ -41,7 +41,13 @@ COMMANDS = {
     "demo": "Walk the whole road on real counts, and leave files to look at.",
     "completion": "Print the completion script of a shell.",
 }
-# Each is the command of the same name in the module of the same name; listing them imports none of them.
+# Each is the command of the same name; listing them imports none of them.
+
+HOMES = {
+    "plan": "design", "verify": "inspect", "ledger": "compose", "collect": "survey", "respond": "survey",
+    "synthesise": "report", "audit": "leak", "studio": "demo", "reproduce": "demo", "completion": "app",
+}
+# The file of a command that stands beside another; the others have a file of their own name.
 
 EXIT_CODES = {
     0: "done; for verify: the claim holds",
@@ -71,7 +77,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        found: click.Command = getattr(importlib.import_module(f"sfumato.cli.{name}"), name)
+        found: click.Command = getattr(importlib.import_module(f"sfumato.cli.{HOMES.get(name, name)}"), name)
         return found
 
     def resolve_command(
@@ -173,3 +179,28 @@ def main() -> None:
         warnings.simplefilter("ignore")  # warnings of libraries are for developers: python -W default shows them
     signal.signal(signal.SIGTERM, _terminate)
     cli.main(prog_name="sfumato")
+
+
+WHERE = {
+    "bash": 'eval "$(sfumato completion bash)" in ~/.bashrc',
+    "zsh": 'eval "$(sfumato completion zsh)" in ~/.zshrc',
+    "fish": "sfumato completion fish > ~/.config/fish/completions/sfumato.fish",
+}
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(list(WHERE)))
+def completion(shell: str) -> None:
+    """Print the completion script of a SHELL: commands, options, methods, and the columns of the table.
+
+    \b
+    Examples:
+      eval "$(sfumato completion bash)"      in ~/.bashrc
+      eval "$(sfumato completion zsh)"       in ~/.zshrc
+      sfumato completion fish > ~/.config/fish/completions/sfumato.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    made = get_completion_class(shell)
+    assert made is not None
+    click.echo(made(cli, {}, "sfumato", "_SFUMATO_COMPLETE").source())

@@ -11,22 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sfumato.cli.console import Screen, Ticking, columns, document, heading, pairs, spark, story, width
-from sfumato.cli.options import (
-    Many,
-    Names,
-    counting,
-    joined,
-    json_option,
-    read_as,
-    reading,
-    table_argument,
-    table_source,
-    wishes_of,
-)
+from sfumato.cli.option_texts import Many, Names, joined
+from sfumato.cli.options import counting, json_option, read_as, reading, table_argument, table_source, wishes_of
 from sfumato.errors import listed
 
 if TYPE_CHECKING:
-    from sfumato.cli.options import Options
+    from sfumato.cli.option_texts import Options
     from sfumato.comparing.results import Comparison
     from sfumato.frames import Record
     from sfumato.joint import Joint
@@ -85,7 +75,7 @@ def compare(
     with Ticking(f"comparing {len(names)} methods at {len(grid)} levels", len(names) * len(grid)) as bar:
         again = 0.0
 
-        def early(so_far: Any) -> None:
+        def early(so_far: Comparison) -> None:
             nonlocal again
             named, lines = _kept_rows(so_far)
             bar.table(named, lines, numbers=len(named) - 2)
@@ -139,10 +129,9 @@ def _advice(found: Comparison, at: float) -> list[Record]:
 
 def _written(found: Comparison, at: float, out: Path) -> dict[str, Path]:
     """All files, or none."""
-    from sfumato.atomic import as_output_error
+    from sfumato.atomic import as_output_error, write_all
     from sfumato.comparing.page import page
     from sfumato.comparing.pictures import error_picture, kept_picture
-    from sfumato.releasing.targets import write_all
 
     texts = {
         "compare.csv": found.csv(), "compare.json": json.dumps(found.document(), indent=1) + "\n",
@@ -212,7 +201,7 @@ def _kept(found: Comparison) -> None:
         story("* another promise: about the whole record, on average, or at the counts alone. Not weighed below.")
 
 
-def _kept_rows(found: Any) -> tuple[list[str], list[list[str]]]:
+def _kept_rows(found: Comparison) -> tuple[list[str], list[list[str]]]:
     """The heads and lines of that table."""
     grid = found.epsilons
     named = list(dict.fromkeys((grid[0], grid[len(grid) // 2], grid[-1])))[:NAMED]

@@ -1,4 +1,4 @@
-"""sfumato compose: what several releases of the same people tell together."""
+"""sfumato ledger and compose: what has been released about whom, and what several releases tell together."""
 
 from __future__ import annotations
 
@@ -7,13 +7,115 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sfumato.cli.console import columns, document, progress, story
+from sfumato.cli.console import columns, document, pairs, progress, story
 from sfumato.cli.options import force_option, json_option
 from sfumato.decimals import at_most
 
 if TYPE_CHECKING:
     from sfumato.composing.composition import Level
     from sfumato.frames import Record
+    from sfumato.ledgers.entries import Entry
+
+ledger_option = click.option(
+    "--ledger", "path", type=click.Path(path_type=Path), default="sfumato.ledger", show_default=True, metavar="FILE",
+    help="The ledger.",
+)
+
+
+@click.group()
+def ledger() -> None:
+    """Show and settle what has been released about whom. `sfumato release --people NAME` makes entries.
+
+    \b
+    Examples:
+      sfumato ledger list --people 'cohort 7'
+      sfumato ledger show 3
+      sfumato ledger settle 3
+    """
+
+
+@ledger.command("list")
+@ledger_option
+@click.option("--people", metavar="NAME", help="Only releases about these.")
+@json_option
+def list_(path: Path, people: str | None, as_json: bool) -> None:
+    """Every release: about whom, its level, and the level of all together when it was reserved."""
+    from sfumato.ledgers import Ledger
+
+    entries = Ledger(path, create=False).entries(people)
+    if as_json:
+        document({"ledger": path, "releases": [_document(e) for e in entries]})
+        return
+    if not entries:
+        story("No release has been entered.")
+        return
+    columns(
+        ("nr", "people", "reserved", "state", "output", "alone", "together", "budget"),
+        [(str(e.id), e.people, e.reserved_at[:16].replace("T", " "), e.state + (" (repeats)" if e.repeats else ""),
+          "" if e.target is None else Path(e.target).name, _number(e.level), _number(e.composed), _number(e.budget))
+         for e in entries],
+        numbers=3,
+    )
+    still = [str(e.id) for e in entries if e.state == "reserved"]
+    if still:
+        story(f"Reserved, counted and not settled: {', '.join(still)}. Unless under way: sfumato ledger settle NR.")
+
+
+@ledger.command()
+@ledger_option
+@click.argument("number", type=int, metavar="NR")
+@json_option
+def show(path: Path, number: int, as_json: bool) -> None:
+    """One release, with everything the ledger knows of it."""
+    from sfumato.ledgers import Ledger
+    from sfumato.ledgers.booking import evidence
+
+    book = Ledger(path, create=False)
+    entry = book.entry(number)
+    if as_json:
+        document(_document(entry))
+        return
+    delta = book.delta(entry.people)
+    marks = "none: the rows could be read only once" if entry.fingerprints is None else (
+        ", ".join(f"{name} {mark[:12]}…" for name, mark in entry.fingerprints.items())
+    )
+    rest = f"; it repeats the answers of release {entry.repeats}" if entry.repeats else ""
+    pairs([
+        ("people", entry.people), ("state", entry.state + rest), ("reserved", entry.reserved_at),
+        *([("settled", entry.settled_at)] if entry.settled_at else [("on the disk", evidence(entry).value)]),
+        ("promised", entry.claim or "nothing"), ("alone", _number(entry.level)),
+        ("together", f"{_number(entry.composed)} ({entry.notion.upper()})"),
+        *([("chance of a label that tells", f"at most δ = {at_most(delta)}")] if delta else []),
+        ("budget", _number(entry.budget)), ("mechanism", entry.mechanism),
+        ("output", entry.target or "given to a program"),
+        ("fingerprints", marks), ("people by", entry.person or "no column: fingerprints are no evidence of values"),
+        ("in the manifest", entry.token),
+        *([("note", entry.note)] if entry.note else []),
+    ])
+
+
+@ledger.command()
+@ledger_option
+@click.argument("number", type=int, metavar="NR")
+@click.option("--delivered/--void", default=None, help="Say it yourself where the disk cannot tell.")
+@json_option
+def settle(path: Path, number: int, delivered: bool | None, as_json: bool) -> None:
+    """Say what became of a reservation whose process was killed; from what lies on the disk, if that tells."""
+    from sfumato.ledgers import Ledger
+
+    entry = Ledger(path, create=False).settle(number, delivered)
+    if as_json:
+        document(_document(entry))
+    else:
+        story(f"Release {entry.id} about {entry.people!r} is {entry.state} ({entry.note}).")
+
+
+def _document(entry: Entry) -> Record:
+    return {name: getattr(entry, name) for name in type(entry).__slots__}
+
+
+def _number(x: float | None) -> str:
+    return "" if x is None else at_most(x)
 
 
 @click.command()

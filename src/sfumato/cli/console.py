@@ -8,9 +8,8 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from sfumato.cli.plain import ALONE, named, paragraph, window
 from sfumato.cli.plain import table as plain_table
@@ -20,11 +19,14 @@ from sfumato.frames import Arrayed
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.live import Live
+    from rich.progress import Progress, TaskID
+    from rich.table import Table
     from rich.text import Text
 
     from sfumato.frames import Datum, Record
-    from sfumato.releasing.listening import Tell, Total
-    from sfumato.releasing.notices import Notice
+    from sfumato.optimise.budget import Heard
+    from sfumato.releasing.notices import Notice, Tell, Total
 
 WIDEST = 110  # lines of prose longer than this are hard to read
 
@@ -124,7 +126,7 @@ def columns(names: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int
         show(_table(names, rows, numbers, plots, rights), wide=True)
 
 
-def _table(names: Sequence[str], rows: Sequence[Sequence[str]], numbers: int, plots: int, rights: list[bool]) -> Any:
+def _table(names: Sequence[str], rows: Sequence[Sequence[str]], numbers: int, plots: int, rights: list[bool]) -> Table:
     from rich import box
     from rich.table import Table
 
@@ -187,7 +189,7 @@ def drawing() -> bool:
 
 
 @contextlib.contextmanager
-def progress(what: str, total: Total = None, *, rows: bool = False) -> Iterator[Callable[[int], None]]:
+def progress(what: str, total: Total = None, *, rows: bool = False) -> Iterator[Tell]:
     """A line on stderr while something runs, told how many rows are done; nothing when it is not a terminal.
 
     With `rows` it shows rows per second, and the time left where the number of rows is known or can be guessed:
@@ -216,7 +218,7 @@ def progress(what: str, total: Total = None, *, rows: bool = False) -> Iterator[
 
 
 @contextlib.contextmanager
-def searching(what: str) -> Iterator[Callable[[str, float, float, float], None] | None]:
+def searching(what: str) -> Iterator[Heard | None]:
     """A line on stderr while a search runs: its stage, its value, what is out of reach, the time left."""
     if ALONE or not sys.stderr.isatty():
         yield None
@@ -257,11 +259,8 @@ class Screen:
 
     quiet: bool = False  # a program reads what comes out: choices are in the document
 
-    def step(self, what: str, total: Total = None, *, rows: bool = False) -> AbstractContextManager[Tell]:
-        return progress(what, total, rows=rows)
-
-    def search(self, what: str) -> AbstractContextManager[Any]:
-        return searching(what)
+    step = staticmethod(progress)
+    search = staticmethod(searching)
 
     def say(self, text: str) -> None:
         if not self.quiet:
@@ -273,21 +272,20 @@ class Ticking:
 
     def __init__(self, what: str, total: int) -> None:
         self.what, self.total = what, total
-        self.live: Any = None
-        self.bar: Any = None
-        self.task: Any = None
+        self.live: Live | None = None
+        self.bar: tuple[Progress, TaskID] | None = None
 
     def __enter__(self) -> Ticking:
         if not ALONE and sys.stderr.isatty():
             from rich.live import Live
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-            self.bar = Progress(
+            bar = Progress(
                 TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
                 TimeRemainingColumn(), TextColumn("{task.fields[last]}", markup=False), console=screen(err=True),
             )
-            self.task = self.bar.add_task(printable(self.what), total=self.total, last="")
-            self.live = Live(self.bar, console=self.bar.console, transient=True, vertical_overflow="crop")
+            self.bar = bar, bar.add_task(printable(self.what), total=self.total, last="")
+            self.live = Live(bar, console=bar.console, transient=True, vertical_overflow="crop")
             self.live.start()
         return self
 
@@ -297,15 +295,16 @@ class Ticking:
 
     def tell(self, done: int, last: str) -> None:
         if self.bar is not None:
-            self.bar.update(self.task, completed=done, last=printable(last))
+            bar, task = self.bar
+            bar.update(task, completed=done, last=printable(last))
 
     def table(self, names: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int = 0) -> None:
         """What there is to look at so far, in the place of what there was."""
-        if self.live is not None:
+        if self.live is not None and self.bar is not None:
             from rich.console import Group
 
             rights = [i >= len(names) - numbers for i in range(len(names))]
-            self.live.update(Group(_table(names, rows, numbers, 0, rights), self.bar))
+            self.live.update(Group(_table(names, rows, numbers, 0, rights), self.bar[0]))
 
 
 Answer: TypeAlias = "Record | Sequence[tuple[str, str]]"  # what a command found, for programs or for people

@@ -1,16 +1,20 @@
-"""sfumato demo: the whole road on real counts."""
+"""sfumato demo, studio and reproduce: the whole road on real counts or in a browser, and the figures of the papers."""
 
 from __future__ import annotations
 
+import ast
+import importlib.util
+import io
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from sfumato.cli.console import Screen, columns, document, heading, notice, pairs, story
+from sfumato.cli.console import Screen, columns, document, heading, notice, pairs, progress, story
 from sfumato.cli.options import force_option, json_option
 from sfumato.decimals import LEVEL, level, percent
-from sfumato.errors import OutputError
+from sfumato.errors import InputError, OutputError, unknown
 
 if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate
@@ -55,7 +59,8 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
          f"sfumato release {table} --secret sex --useful race --public-labels {EVERY} --epsilon {epsilon:g} "
          f"--out {files.table}")
     session = Session.open(table, Screen(quiet=as_json)).design(wishes)
-    plan: Any = session.plan
+    plan = session.plan
+    assert plan is not None  # it was designed just now
     mechanism = plan.mechanism
     for told in plan.notices(str(files.mechanism)):
         notice(told)
@@ -112,12 +117,10 @@ def _folder(out: Path, targets: list[Where], force: bool) -> None:
 
 
 def _write_table(path: Path, force: bool) -> None:
-    import io
-
     from pyarrow import csv
 
+    from sfumato.atomic import write_all
     from sfumato.datasets import adult, rows
-    from sfumato.releasing.targets import write_all
 
     text = io.BytesIO()
     csv.write_csv(rows(adult("sex", "race"), seed=1994), text)
@@ -146,3 +149,99 @@ def _compared(found: Estimate, truth: Joint) -> list[Compared]:
 def _show(rows: list[Compared]) -> None:
     cells = [[r.column, r.value, *("not told" if x is None else percent(x) for x in r[2:])] for r in rows]
     columns(["column", "value", "truth", "estimate", "from", "to"], cells, numbers=4)
+
+
+@click.command()
+@click.argument("table", type=click.Path(path_type=Path), required=False)
+@click.option("--port", type=click.IntRange(1, 65535), help="Where to listen on 127.0.0.1.  [default: any free one]")
+@click.option("--no-browser", is_flag=True, help="Print the address, and do not open it.")
+@click.option("--ledger", type=click.Path(path_type=Path), metavar="FILE",
+              help="The ledger that releases are entered in.  [default: sfumato.ledger beside TABLE]")
+def studio(table: Path | None, port: int | None, no_browser: bool, ledger: Path | None) -> None:
+    """Open the studio in a browser: look at TABLE, choose columns, choose ε by what it means, release, analyse.
+
+    It serves this machine alone, to the browser that opens the printed address first, until Ctrl-C. What is dropped
+    into it lies in a private folder that is removed at the end; nothing is sent anywhere.
+
+    \b
+    Example:
+      sfumato studio people.csv
+    """
+    try:
+        from sfumato.studio.server import Studio, listening, serve
+    except ImportError:
+        raise InputError("the studio needs starlette and uvicorn", next="Run pip install 'sfumato[studio]'.") from None
+    if table is not None and not table.exists():
+        raise InputError("could not be read: No such file or directory", where=table)
+
+    def ready(address: str) -> None:
+        click.echo(address)  # on a line of its own, whole
+        story("The address works once, in this browser alone. Ctrl-C stops the studio and removes what it held.")
+        if not no_browser:
+            import webbrowser
+
+            webbrowser.open(address)
+
+    serve(Studio(None if table is None else table.absolute(), ledger), listening(port), ready)
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="NAME...")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("reproduced"), show_default=True,
+              help="The folder for data and pictures.")
+@click.option("--full", is_flag=True, help="As many tables and points as the paper, instead of a quick look.")
+@click.option("--page", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="Also write captions, verdicts and pictures as a Markdown page.")
+@json_option
+def reproduce(names: tuple[str, ...], out: Path, full: bool, page: Path | None, as_json: bool) -> None:
+    """Reproduce figures of the papers by NAME, or list them when none is given.
+
+    Writes CSV data and, where matplotlib is installed, a picture for each, and prints one verdict line against the
+    printed numbers.
+
+    \b
+    Examples:
+      sfumato reproduce
+      sfumato reproduce 000-fig2 001-fig3 --out figures
+      sfumato reproduce all --out docs/figures --page docs/reproduced.md
+    """
+    from sfumato.reproduce import FIGURES
+    from sfumato.reproduce import reproduce as run
+
+    if not names:
+        if as_json:
+            document({"figures": list(FIGURES)})
+        else:
+            _list(FIGURES)
+        return
+    names = tuple(FIGURES) if names == ("all",) else names
+    for name in names:
+        if name not in FIGURES:
+            raise unknown("a figure", name, FIGURES)
+    told: dict[str, str] = {}
+    for name in names:
+        with progress(f"{name} ({len(told) + 1} of {len(names)})"):
+            told[name] = run(name, out, full=full)
+        if not as_json:
+            click.echo(told[name])
+    if page is not None:
+        from sfumato.reproduce.drawing import write_page
+
+        write_page(page, told, out)
+    if as_json:
+        document({"out": out, "verdicts": told})
+
+
+def _list(figures: dict[str, str]) -> None:
+    """Names with what they are, for somebody who looks; names alone for a pipe, so that they can be given back."""
+    if not sys.stdout.isatty():
+        click.echo("\n".join(figures))
+        return
+    pairs([(name, _title(module)) for name, module in figures.items()])
+
+
+def _title(module: str) -> str:
+    """The first line of a module's docstring, read without running it."""
+    found = importlib.util.find_spec(module)
+    text = Path(found.origin).read_text("utf-8") if found is not None and found.origin else ""
+    return (ast.get_docstring(ast.parse(text)) or "").split("\n")[0]

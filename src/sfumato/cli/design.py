@@ -1,4 +1,4 @@
-"""sfumato design: a mechanism file without a release."""
+"""sfumato design and plan: a mechanism file without a release, and what a release will be worth before it is made."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sfumato.cli.console import Answer, Screen, notice, show_answer
-from sfumato.cli.help_groups import Grouped
+from sfumato.cli.console import Answer, Screen, columns, document, notice, show_answer, story
+from sfumato.cli.option_texts import Location, Many, Names, joined
 from sfumato.cli.options import (
-    Many,
-    Names,
+    Grouped,
     bundling,
     counting,
     designing,
     force_option,
     format_option,
-    joined,
     json_option,
     read_as,
     reading,
@@ -25,9 +23,10 @@ from sfumato.cli.options import (
     table_source,
     wishes_of,
 )
-from sfumato.errors import spelled
+from sfumato.errors import InputError, spelled
 
 if TYPE_CHECKING:
+    from sfumato.frames import Record
     from sfumato.sources import Where
 
 
@@ -79,3 +78,54 @@ def design(
     plan.keep()
     made.save(out, force=force)
     show_answer(answer)
+
+
+@click.command(cls=Grouped)
+@table_argument
+@click.option("--secret", type=Names(), multiple=True, required=True, help="The column(s) to protect.")
+@click.option("--useful", type=Names(), multiple=True,
+              help="The columns to keep informative. Without it: as many as are worth something, the smallest first.")
+@click.option("--epsilon", type=float, required=True, help="The privacy level in nats; smaller protects more.")
+@click.option("--design-from", type=Location(), metavar="FILE", help="Design from this reference table.")
+@designing
+@counting
+@reading
+@bundling
+@format_option
+@json_option
+def plan(
+    table: Where, secret: Many, useful: Many, design_from: Where | None, form: str | None, as_json: bool, **wishes: Any
+) -> None:
+    """Say what estimates from a release of TABLE will be worth: errors, rows, and what would help. Noisy counts, where
+    they are drawn for it, are kept beside TABLE for the release.
+
+    \b
+    Example:
+      sfumato plan people.csv --secret diagnosis --epsilon 1
+    """
+    from sfumato.releasing.planning import planned
+
+    read = read_as(wishes)
+    wished = wishes_of(joined(secret), joined(useful), wishes, private=design_from is None)
+    made = planned(
+        table_source(table, form, **read), wished, reference=design_from, listener=Screen(quiet=as_json)
+    )
+    told = made.foreseen()
+    if told is None:
+        raise InputError("what the release will be worth is not known before its rows are counted.")
+    made.keep()
+    if as_json:
+        helps: list[Record] = [{"what": h.what, "times": h.times} for h in told.helps]
+        parts: list[Record] = [
+            {"table": p.name, "values": p.values, "points": p.points, "rows": p.rows} for p in told.parts
+        ]
+        notes = [spelled(note, shell=True) for note in made.notes]
+        document({"rows": told.n, "share": told.share, "parts": parts, "helps": helps, "notes": notes})
+        return
+    story(f"What whoever estimates from {told.n:,} released rows will know, by {made.mechanism.method}:\n")
+    rows = [[p.name, str(p.values), p.error, f"{p.rows:,.0f}"] for p in told.parts]
+    columns(["", "values", "a share, 19 times in 20", "worth unprotected rows"], rows, numbers=3)
+    story(f"\nFor a column, on average, it is worth {told.share:.1%} of its rows" + (
+        ": less than 1 %, so that a release needs --anyway." if told.little else "."))
+    for one in told.helps:
+        story(f"  {one.what}: errors {one.times:.2g} times as large")

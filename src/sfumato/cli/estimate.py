@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from sfumato.alphabet import MISSING
 from sfumato.cli.console import columns, document, drawing, heading, progress, span, story, width
-from sfumato.cli.options import (
-    Location,
-    Names,
-    force_option,
-    format_option,
-    json_option,
-    table_source,
-    values_option,
-)
+from sfumato.cli.option_texts import Location, Names
+from sfumato.cli.options import force_option, format_option, json_option, table_source, values_option
 from sfumato.decimals import near, percent
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
+    from sfumato.alphabet import Label
     from sfumato.estimation.numbers import Figure, Numbers
     from sfumato.estimation.result import Estimate, Marginal
     from sfumato.estimation.tables import TableEstimate
@@ -31,7 +28,17 @@ if TYPE_CHECKING:
     from sfumato.sources import Where
     from sfumato.sources.source import Source
 
-Cells = tuple[list[str], list[list[Any]]]  # head and rows of the table of estimates
+FIGURES = ("estimate", "low", "high", "error")
+
+
+class CellRow(NamedTuple):
+    """A cell of the whole table, as it was estimated."""
+
+    labels: tuple[Label, ...]
+    estimate: float
+    low: float
+    high: float
+    error: float | None  # None: the rows do not tell it
 
 
 @click.command()
@@ -84,11 +91,12 @@ def estimate(
         return _estimate_bundle(source, law, confidence, method, decode, most, csv_file, force, as_json, wanted)
     with progress(f"estimating from {source.name}", source.expected, rows=True) as tell:
         found = estimated(watched(source, tell), law, method=method, decode=decode)
-        table, told = _cells(found, confidence), _numbers(found, confidence, values)
+        names, rows = _cells(found, confidence)
+        told = _numbers(found, confidence, values)
     if csv_file is not None:
-        _write_csv(csv_file, table, force)
+        _write_csv(csv_file, ([*names, *FIGURES], [[*row.labels, *row[1:]] for row in rows]), force)
     if as_json:
-        document(_document(found, table, told, confidence, csv_file))
+        document(_document(found, names, rows, told, confidence, csv_file))
         return None
     story(f"Estimated from {found.n:,} released rows ({found.method}); all intervals of a table hold at once with "
           f"{confidence:.0%} confidence.")
@@ -99,11 +107,11 @@ def estimate(
             for column in side.alphabet.columns:
                 _show_table(found.table(column.name), confidence, most)
     _show_numbers(found, told)
-    for names in wanted:
-        _show_table(found.table(*names), confidence, most)
+    for some in wanted:
+        _show_table(found.table(*some), confidence, most)
     if joint:
-        _show_cells(table, most)
-    elif len(table[0]) > 5:
+        _show_cells(names, rows, most)
+    elif len(names) > 1:
         story("\nAll columns together: --joint; two of them: --table A,B.")
     if not found.identifiable:
         story("\nFigures in brackets cannot be identified from the released rows: there the estimate follows "
@@ -161,22 +169,21 @@ def _mechanism_beside(released: Where) -> Where:
     return path
 
 
-def _cells(found: Estimate, confidence: float) -> Cells:
-    """Head and rows of every cell: labels, estimate, interval, standard error of the raw estimate."""
+def _cells(found: Estimate, confidence: float) -> tuple[list[str], list[CellRow]]:
+    """The columns, and every cell: labels, estimate, interval, standard error of the raw estimate."""
     m = found.mechanism
     low, high = found.interval(confidence)
     p, spread = found.p.ravel(), found.variance.ravel() ** 0.5
     low, high = low.ravel(), high.ravel()
     known = found.identifiable.cells.ravel()
     both = m.reads == "both"
-    head = [*(m.secret.names if both else ()), *m.useful.names, "estimate", "low", "high", "error"]
     rows = []
     for x in range(p.size):
         s, u = divmod(x, m.useful.size)
-        labels = [*(m.secret.label(s) if both else ()), *m.useful.label(u)]
+        labels = (*(m.secret.label(s) if both else ()), *m.useful.label(u))
         error = float(spread[x]) if known[x] else None
-        rows.append([*labels, float(p[x]), float(low[x]), float(high[x]), error])
-    return head, rows
+        rows.append(CellRow(labels, float(p[x]), float(low[x]), float(high[x]), error))
+    return [c.name for c in m.reading], rows
 
 
 def _show_side(side: Marginal, confidence: float, most: int) -> None:
@@ -234,19 +241,17 @@ def _show_numbers(found: Estimate, told: Numbers | None) -> None:
     columns(["", "estimate", "from", "to"], rows, numbers=3)
 
 
-def _show_cells(table: Cells, most: int) -> None:
-    head, rows = table
-    names = head[:-4]
+def _show_cells(names: list[str], rows: list[CellRow], most: int) -> None:
     if len(names) < 2:
         return
-    order = sorted(rows, key=lambda row: -row[-4])
+    order = sorted(rows, key=lambda row: -row.estimate)[:most]
     heading("\n" + " × ".join(names))
     shown = [
-        [*("(missing)" if x is None else str(x) for x in row[:-4]), _figure(row[-4], row[-1] is not None),
-         percent(row[-3]), percent(row[-2])]
-        for row in order[:most]
+        [*(MISSING if x is None else x for x in row.labels), _figure(row.estimate, row.error is not None),
+         percent(row.low), percent(row.high)]
+        for row in order
     ]
-    _table(names, shown, [(row[-3], row[-4], row[-2]) for row in order[:most]])
+    _table(names, shown, [(row.low, row.estimate, row.high) for row in order])
     _rest(len(rows) - most)
 
 
@@ -275,12 +280,9 @@ def _rest(left: int) -> None:
         story(f"… and {left:,} more (--rows, --csv)")
 
 
-def _write_csv(path: Path, table: Cells, force: bool) -> None:
-    import csv
-    import io
-
-    from sfumato.releasing.targets import write_all
-    from sfumato.sources.formulas import guarded
+def _write_csv(path: Path, table: tuple[Sequence[str], Sequence[Sequence[Datum]]], force: bool) -> None:
+    from sfumato.atomic import write_all
+    from sfumato.sources.delimited import guarded
 
     text = io.StringIO()
     cells = ([guarded(x) if isinstance(x, str) else x for x in row] for row in (table[0], *table[1]))
@@ -288,9 +290,10 @@ def _write_csv(path: Path, table: Cells, force: bool) -> None:
     write_all({path: text.getvalue().encode()}, replace=force)
 
 
-def _document(found: Estimate, table: Cells, told: Numbers | None, confidence: float, csv_file: Path | None) -> Record:
-    head, rows = table
-
+def _document(
+    found: Estimate, names: Sequence[str], rows: Sequence[CellRow], told: Numbers | None, confidence: float,
+    csv_file: Path | None,
+) -> Record:
     def side(marginal: Marginal) -> Record:
         low, high = marginal.interval(confidence)
         labels = [list(marginal.alphabet.label(i)) for i in range(marginal.p.size)]
@@ -304,7 +307,7 @@ def _document(found: Estimate, table: Cells, told: Numbers | None, confidence: f
         "secret": None if found.secret is None else side(found.secret), "useful": side(found.useful),
         "numbers": _numbers_document(told),
         "cells": [
-            {"values": dict(zip(head[:-4], row[:-4], strict=True)), **dict(zip(head[-4:], row[-4:], strict=True))}
+            {"values": dict(zip(names, row.labels, strict=True)), **dict(zip(FIGURES, row[1:], strict=True))}
             for row in rows
         ],
         "files": {} if csv_file is None else {"csv": csv_file},

@@ -1,190 +1,36 @@
-"""Options that several commands share, and how their texts are read."""
+"""Options that several commands share, by what they are about, and the wishes and sources that they make."""
 
 from __future__ import annotations
 
-import csv
-import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem, split_arg_string
 
-from sfumato.alphabet import DATE_PARTS, MISSING
-from sfumato.errors import InputError, SfumatoError, unknown
+from sfumato.cli.option_texts import (
+    Location,
+    Method,
+    Names,
+    Options,
+    bins_of,
+    joined,
+    labels_of,
+    rare_of,
+    unseen_of,
+    values_of,
+)
+from sfumato.errors import InputError
 
 if TYPE_CHECKING:
     from sfumato.frames import Record
-    from sfumato.releasing.wishes import Values, Wishes
+    from sfumato.releasing.wishes import Wishes
     from sfumato.sources import Source
     from sfumato.sources.places import Where
 
-Options = dict[str, Any]  # as click hands them over, by name
-Many = Sequence[tuple[str, ...]]  # names of an option that may be repeated
 F = TypeVar("F", bound=Callable[..., Any])
 METHODS_HELP = "How to design: auto compares what fits and says why."
-
-
-class Names(click.ParamType[tuple[str, ...]]):
-    """Column names separated by commas; a name that holds a comma goes in double quotes."""
-
-    name = "col,col"
-
-    def convert(
-        self, value: str | tuple[str, ...], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        if isinstance(value, tuple):
-            return value
-        found = [x.strip() for x in next(csv.reader([value], skipinitialspace=True), [])]
-        if not found or not all(found):
-            self.fail(f"{value!r} does not name columns; write NAME,NAME", param, ctx)
-        return tuple(found)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Columns of the table on the command line."""
-        before, _, last = incomplete.rpartition(",")
-        lead = f"{before}," if before else ""
-        known = _columns_on_the_line()
-        return [CompletionItem(lead + c) for c in known if c.startswith(last) and c not in before.split(",")]
-
-
-def _columns_on_the_line() -> tuple[str, ...]:
-    """Columns of the first table among the words typed so far; click has not parsed them while one is incomplete."""
-    from sfumato.sources import open_source
-
-    for word in split_arg_string(os.environ.get("COMP_WORDS", "")):
-        path = Path(word).expanduser()
-        if path.is_file():
-            try:
-                return open_source(path).columns
-            except SfumatoError:
-                continue
-    return ()
-
-
-class Location(click.Path):
-    """A file or folder of this machine, '-' for a pipe, or an address such as s3://bucket/people.parquet."""
-
-    name = "path"
-
-    def __init__(self) -> None:
-        super().__init__(path_type=Path)
-
-    def convert(self, value: str | PathLike[str], param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not isinstance(value, str) or "://" not in value:
-            return super().convert(value, param, ctx)
-        from sfumato.sources import located
-
-        return located(value)
-
-
-class Method(click.ParamType[str]):
-    """A name from sf.methods(); checked by the designer, so that --help needs no import."""
-
-    name = "method"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from sfumato.designers import methods
-
-        return [CompletionItem(m) for m in methods() if m.startswith(incomplete)]
-
-
-def joined(parts: Many) -> tuple[str, ...]:
-    """An option that may be repeated: --useful a,b --useful c."""
-    return tuple(name for part in parts for name in part)
-
-
-def bins_of(texts: Sequence[str]) -> dict[str, int | str | list[float]] | None:
-    """COL=5 is five quantile bins, COL=30;65 are edges, COL=30; is one edge, COL=year is a part of dates.
-
-    >>> bins_of(["age=30;65", "income=4", "seen=month"])
-    {'age': [30.0, 65.0], 'income': 4, 'seen': 'month'}
-    """
-    out: dict[str, int | str | list[float]] = {}
-    for text in texts:
-        name, _, rule = text.rpartition("=")
-        try:
-            edges = [float(x) for x in rule.split(";") if x.strip()] if ";" in rule else None
-            out[name] = edges if edges is not None else rule if rule in DATE_PARTS else int(rule)
-        except ValueError:
-            name = ""
-        if not name:
-            raise click.BadParameter(
-                f"{text!r}: write COL=5 for five bins of about equal size, COL=30;65 for edges, or COL=year, quarter, "
-                "month or weekday for dates.", param_hint="--bins",
-            )
-    return out or None
-
-
-def rare_of(texts: Sequence[str]) -> float | dict[str, float] | None:
-    """COL=20 for one column, 20 for all.
-
-    >>> rare_of(["job=20"]), rare_of(["20"])
-    ({'job': 20.0}, 20.0)
-    """
-    out: dict[str, float] = {}
-    for text in texts:
-        name, _, least = text.rpartition("=")
-        try:
-            out[name] = float(least)
-        except ValueError:
-            raise click.BadParameter(
-                f"{text!r}: write COL=20 to group labels with fewer than 20 rows, or 20 for every column.",
-                param_hint="--rare",
-            ) from None
-    if "" in out and len(out) > 1:
-        raise click.BadParameter("give one number for all columns, or COL=number for some.", param_hint="--rare")
-    return out.get("", out) or None
-
-
-def unseen_of(texts: Sequence[str]) -> str | dict[str, str] | None:
-    """COL=LABEL for one column, LABEL for every column that has it.
-
-    >>> unseen_of(["job=none"]), unseen_of(["none"])
-    ({'job': 'none'}, 'none')
-    """
-    out = {name: label for name, _, label in (text.partition("=") for text in texts)}
-    alone = [name for name, label in out.items() if not label]
-    if alone and len(out) > 1:
-        raise click.BadParameter("give one label for all columns, or COL=LABEL for some.", param_hint="--unseen")
-    return alone[0] if alone else out or None
-
-
-def labels_of(texts: Sequence[str]) -> dict[str, list[str | None]] | None:
-    """COL=A;B;C are all labels of a column; (missing) is the label of missing values.
-
-    >>> labels_of(["town=A;B;(missing)"])
-    {'town': ['A', 'B', None]}
-    """
-    out: dict[str, list[str | None]] = {}
-    for text in texts:
-        name, _, given = text.partition("=")
-        labels = [None if x == MISSING else x for x in given.split(";") if x]
-        if not name or not labels:
-            raise click.BadParameter(f"{text!r}: write COL=A;B;C, all labels of the column.", param_hint="--labels")
-        out[name] = labels
-    return out or None
-
-
-def values_of(ctx: click.Context | None, param: click.Parameter | None, text: str | None) -> Values | None:
-    """Numbers separated by commas, or LABEL=NUMBER for each label.
-
-    >>> values_of(None, None, "low=1,high=2"), values_of(None, None, "1,2")
-    ({'low': 1.0, 'high': 2.0}, (1.0, 2.0))
-    """
-    if text is None:
-        return None
-    try:
-        if "=" not in text:
-            return tuple(float(x) for x in text.split(","))
-        named = (part.rpartition("=") for part in next(csv.reader([text], skipinitialspace=True)))
-        return {name.strip(): float(number) for name, _, number in named}
-    except ValueError:
-        raise click.BadParameter(f"{text!r}: write 1,2,3 or low=1,mid=2,high=3.", ctx, param) from None
 
 
 values_option = click.option(
@@ -336,56 +182,14 @@ def table_source(where: Where, form: str | None = None, **read: Any) -> Source:
 def wishes_of(
     secret: tuple[str, ...], useful: tuple[str, ...], design: Options, *, private: bool = True
 ) -> Wishes:
-    """Options as text, checked and read. A private table is told exactly only where that is asked for by name."""
-    from sfumato.designers.choose import methods
-    from sfumato.releasing.wishes import Wishes
+    """Options as text, read. A private table is told exactly only where that is asked for by name."""
+    from sfumato.releasing.wishes import completed
 
-    read = {
+    texts = {
         "bins": bins_of(design["bins"]), "rare": rare_of(design["rare"]), "unseen": unseen_of(design["unseen"]),
-        "labels": labels_of(design["labels"]),
+        "labels": labels_of(design["labels"]), "public": joined(design.get("public", ())),
     }
-    cap = design.get("at_most")
-    kind = design.get("design") or ("auto" if private else "exact")
-    public = joined(design.get("public", ()))
-    if (method := design.get("method")) is not None and method not in methods():
-        raise unknown("a method", method, methods())
-    made = Wishes(secret, useful, **{**design, **read, "design": kind, "at_most": None, "public": public})
-    if private and kind != "exact" and not (made.searched or made.notion == "ldp"):
-        raise InputError(_at_counts(made))
-    if made.releases is not None:
-        if cap is not None:
-            raise InputError("--releases sets what --at-most would say", next="Give one of the two.")
-        if made.planned is None:
-            raise InputError("--releases needs the --budget that they shall stay within.")
-        return made if made.searched else replace(made, releases=None, planned=None)
-    made = replace(made, planned=None)
-    return replace(made, at_most=_second(cap, made))
-
-
-def _at_counts(wishes: Wishes) -> str:
-    """Why a method is not for what a private table may tell of itself."""
-    what = f"the method {wishes.method}" if wishes.notion == "rldp" else f"the notion {wishes.notion}"
-    if any(x is not None for x in (wishes.distance, wishes.values, wishes.outputs)):
-        what = "the method distortion"
-    return (
-        f"{what} needs exact counts of the table, which would be in the mechanism file. Ask for that by name (--design "
-        "exact), take counts from elsewhere (--design-from, --split, or sfumato design --source reference), or leave "
-        "the method to auto."
-    )
-
-
-def _second(text: str | None, wishes: Wishes) -> float | None:
-    """The second promise: what was said, or what is usual where it can be had."""
-    from sfumato.releasing.wishes import usual_cap
-
-    if text is None:
-        return usual_cap(wishes.epsilon) if wishes.searched and wishes.assuming == "nothing" else None
-    if text == "none":
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError("--at-most is a number of nats, or 'none'", value=text) from None
+    return completed(secret, useful, private=private, **{**design, **texts})
 
 
 table_argument = click.argument("table", type=Location(), metavar="TABLE")
@@ -393,3 +197,38 @@ format_option = click.option("--format", "form", type=click.Choice(["csv", "tsv"
                              "goes through a pipe (-); arrow is Arrow's stream format.  [default: csv]")
 force_option = click.option("--force", is_flag=True, help="Replace output files that exist.")
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout instead of prose.")
+
+
+GROUPS = {
+    "Columns and files": (
+        "secret", "useful", "keep", "out", "partition", "decode", "raw_cells", "form", "counts", "source", "origin",
+        "mechanism", "report", "private_report", "publisher",
+    ),
+    "The promise": ("epsilon", "at_most", "notion", "confidence", "reads", "releases"),
+    "What the mechanism is designed from": (
+        "design", "design_epsilon", "design_from", "split", "public", "delta",
+    ),
+    "How it is designed": (
+        "method", "aim", "time_limit", "gap", "distance", "values", "outputs", "columns", "assuming",
+    ),
+    "How values are read": (
+        "bins", "labels", "rare", "missing", "unseen", "numbers", "na", "delimiter", "encoding", "decimal",
+        "dates", "sheet",
+    ),
+    "Releasing more than once": ("people", "budget", "ledger", "same_values", "memoise", "person"),
+}
+
+
+class Grouped(click.Command):
+    """A command whose options are listed in GROUPS; those in none come last."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        left = {str(p.name): record for p in self.get_params(ctx) if (record := p.get_help_record(ctx)) is not None}
+        for title, names in GROUPS.items():
+            found = [left.pop(name) for name in names if name in left]
+            if found:
+                with formatter.section(title):
+                    formatter.write_dl(found)
+        if left:
+            with formatter.section("Other options"):
+                formatter.write_dl(list(left.values()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,18 +11,15 @@ import click
 
 from sfumato.alphabet import find_column
 from sfumato.cli.console import Screen, notice, show_answer, story
-from sfumato.cli.help_groups import Grouped
+from sfumato.cli.option_texts import Location, Many, Names, joined
 from sfumato.cli.options import (
-    Location,
-    Many,
-    Names,
+    Grouped,
     bundling,
     counting,
     designing,
     force_option,
     format_option,
     is_pipe,
-    joined,
     json_option,
     read_as,
     reading,
@@ -34,7 +30,7 @@ from sfumato.cli.options import (
 from sfumato.errors import InputError, listed
 
 if TYPE_CHECKING:
-    from sfumato.cli.options import Options
+    from sfumato.cli.option_texts import Options
     from sfumato.frames import Datum
     from sfumato.releasing import Session, Wishes
     from sfumato.releasing.files import Files
@@ -163,7 +159,7 @@ def release(
         session = session.load(out_of(mechanism), joined(secret), joined(useful))
     else:
         session = session.design(wishes, keep=joined(keep), reference=design_from, split=split, seed=seed)
-        _foreseen(session, anyway)
+        session.foresee(anyway=anyway)
     _written(session, files, options, account, force, as_json)
     return None
 
@@ -192,19 +188,6 @@ def _told(value: Datum) -> str:
     return value.name if isinstance(value, (Path, Place)) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _foreseen(session: Session, anyway: bool) -> None:
-    """Say what the release will be worth before it is made; refuse what is worth next to nothing."""
-    assert session.plan is not None
-    told = session.plan.foreseen()
-    if told is None:
-        return
-    session.listener.say("What whoever estimates from the release will know:")
-    for line in told.lines:
-        session.listener.say(f"  {line}")
-    session.plan.keep()  # also where it is refused: whoever tries again until it goes well would choose among draws
-    session.plan.check_worth(told, anyway=anyway)
-
-
 def out_of(mechanism: Where | None) -> Where:
     """The file that there must be where nothing is designed."""
     assert mechanism is not None
@@ -216,7 +199,6 @@ def _written(
 ) -> None:
     """Notices first, then the release; what is said about it is worded before the first file gets its name."""
     from sfumato.cli.wording import release_document, release_lines
-    from sfumato.releasing.earlier import beside
     from sfumato.releasing.files import can_report
 
     assert session.plan is not None
@@ -226,8 +208,6 @@ def _written(
     if files.report is None and not can_report():
         session.listener.say("No report: it needs more packages (pip install sfumato). Whoever has them makes it from "
                              "the files of this release (sfumato report).")
-    if account.ledger is None:
-        session = session.use(replace(session.plan, notes=(*session.plan.notes, *beside(files, mechanism))))
     with session.check(options, account).written(files, force=force) as done:
         told_all = release_document(mechanism, done) if as_json else release_lines(mechanism, done)
     show_answer(told_all)

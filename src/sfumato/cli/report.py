@@ -1,14 +1,16 @@
-"""sfumato report: the public page again, from the mechanism file and the released rows alone."""
+"""sfumato report and synthesise: the public page again, or records of the original columns, from a release alone."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from sfumato.cli.console import document, pairs, progress
-from sfumato.cli.options import force_option, json_option
+from sfumato.cli.console import document, pairs, progress, story
+from sfumato.cli.option_texts import Location
+from sfumato.cli.options import force_option, json_option, table_source
 from sfumato.decimals import LEVEL, level
 from sfumato.errors import ClaimError, InputError
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from sfumato.estimation.bundle_tables import BundleEstimate
     from sfumato.estimation.result import Estimate
     from sfumato.mechanism import Bundle, Mechanism
+    from sfumato.sources import Where
 
 
 @click.command()
@@ -98,3 +101,55 @@ def _read(released: Path, mechanism: Mechanism | Bundle) -> tuple[Estimate | Bun
         return None, manifest
     with progress(f"estimating from {released.name}"):
         return estimate(released, mechanism), manifest
+
+
+@click.command()
+@click.argument("released", type=Location())
+@click.option("--rows", type=click.IntRange(1), required=True, help="Records to draw.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), metavar="FILE",
+              help="Where they go: .csv, .tsv or .parquet. NAME.manifest.json beside it says that they are synthetic.")
+@click.option("--mechanism", type=Location(), metavar="FILE",
+              help="The mechanism file of the release.  [default: the one beside RELEASED]")
+@click.option("--decode", type=click.Choice(["symbols", "likely", "sample"]),
+              help="How the rows were written, when there is no manifest beside them.")
+@click.option("--seed", type=int, help="Draw the same records again.")
+@force_option
+def synthesise(
+    released: Where, rows: int, out: Path, mechanism: Where | None, decode: str | None, seed: int | None, force: bool
+) -> None:
+    """Draw records of the original columns from the distribution estimated from a RELEASED table.
+
+    Of a bundle they follow a model of all columns that has the estimated tables of two columns which tell most. Nobody
+    is among them: each is drawn from the estimate, whose errors are in all of them. They are for trying out
+    programmes; intervals come from sfumato estimate.
+
+    \b
+    Example:
+      sfumato synthesise released.csv --rows 10000 --out synthetic.csv
+    """
+    from sfumato.atomic import publish_all
+    from sfumato.cli.estimate import mechanism_of
+    from sfumato.estimation import estimate
+    from sfumato.estimation.result import NOTE
+    from sfumato.mechanism.bundle import any_record
+    from sfumato.releasing.files import Files
+    from sfumato.releasing.writing import output
+
+    law = mechanism_of(released, mechanism)
+    files = Files.beside(out, mechanism=False, report=False)
+    files.check([released, mechanism], force=force)
+    with progress(f"estimating from {released.name}"):
+        found = estimate(table_source(released), law, decode=decode)
+    table = found.synthesise(rows, seed=seed)
+    told = {
+        "format": "sfumato/synthetic", "version": 1, "rows": rows, "columns": table.column_names,
+        "estimated_from": found.n, "mechanism": any_record(law).checksum, "note": NOTE,
+    }
+    with files.drafts() as made:
+        with output(files.writer, made["table"].open, made["table"].target) as write:
+            for batch in table.to_batches():
+                write(batch)
+        made["table"].settle()
+        made["manifest"].fill((json.dumps(told, indent=1, ensure_ascii=False) + "\n").encode())
+        publish_all(list(made.values()), replace=force)
+    story(f"{rows:,} synthetic records with {', '.join(table.column_names)}: {out}. {NOTE}")

@@ -1,19 +1,100 @@
-"""sfumato survey: questions become a page that people answer on their own devices."""
+"""sfumato survey, respond and collect: questions become a page, answers are randomised on their side, and come in."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from sfumato.cli.console import document, pairs, story
 from sfumato.cli.options import force_option, json_option
-from sfumato.errors import InputError
+from sfumato.errors import DataError, InputError
 
 if TYPE_CHECKING:
-    from sfumato.cli.options import Options
+    from sfumato.cli.option_texts import Options
+    from sfumato.frames import Record
+    from sfumato.mechanism import Bundle, Mechanism
     from sfumato.survey.asking import Survey
+    from sfumato.survey.collected import Store
+
+
+@click.command()
+@click.argument("mechanism", type=click.Path(path_type=Path))
+@click.argument("values", nargs=-1, metavar="[COLUMN=VALUE]...")
+@click.option("--records", type=click.File("r", errors="replace"), metavar="FILE",
+              help="Many records, a JSON object in each line; - is stdin.")
+@click.option("--memo", type=click.Path(path_type=Path), metavar="FILE",
+              help="A key that stays with the respondent: the same record gets the same answer. Made when absent.")
+@click.option("--token", help="Print the line that a survey's collector takes, with this invitation.")
+def respond(
+    mechanism: Path, values: tuple[str, ...], records: TextIO | None, memo: Path | None, token: str | None
+) -> None:
+    """Draw the randomised answer to one record, as JSON; or to many, one in each line.
+
+    \b
+    Examples:
+      sfumato respond survey.mechanism.json drug=yes age=34
+      sfumato respond survey.mechanism.json --records people.jsonl > answers.jsonl
+    """
+    from sfumato.mechanism import load
+
+    law = load(mechanism)
+    if (records is None) == (not values):
+        raise InputError("give COLUMN=VALUE for each question, or --records FILE.")
+    if records is not None:
+        if memo is not None or token is not None:
+            raise InputError("--memo and --token are for one respondent", next="Give one record with them.")
+        answers = law.respond([_object(line, i) for i, line in enumerate(records) if line.strip()])
+        assert isinstance(answers, list)  # as many as records
+        for answer in answers:
+            click.echo(json.dumps(answer, ensure_ascii=False))
+        return
+    record = dict(_pair(text) for text in values)
+    if token is not None:
+        from sfumato.survey import lines
+
+        if memo is not None:
+            raise InputError("a line is drawn once and sent once: --token and --memo do not go together.")
+        click.echo(lines(law, [token], record)[0])
+        return
+    told = law.respond(record) if memo is None else law.respond(record, memo=_key(memo))
+    click.echo(json.dumps(told, ensure_ascii=False))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise InputError("write each value as COLUMN=VALUE.")
+    return name, value
+
+
+def _object(line: str, i: int) -> Record:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise DataError(f"line {i + 1} is no JSON object with a value for each column.")
+    return found
+
+
+def _key(path: Path) -> bytes:
+    """The key in a file that its owner alone can read."""
+    import secrets
+
+    if not path.exists():
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(secrets.token_hex(32) + "\n")
+    try:
+        return bytes.fromhex(path.read_text().strip())
+    except ValueError:
+        raise InputError("holds no key: 64 hexadecimal digits, as sfumato writes it", where=path) from None
 
 
 @click.command()
@@ -83,3 +164,136 @@ def _waves(made: Survey) -> list[tuple[str, str]]:
         return []
     levels = ", ".join(f"{k}: {made.waves.level(k):.3f}" for k in (1, 2, 5, 20, 100))
     return [("waves", f"ε of so many waves: {levels}; of any number: {made.waves.forever:.3f}")]
+
+
+mechanism_argument = click.argument("mechanism", type=click.Path(path_type=Path))
+store_option = click.option(
+    "--store", type=click.Path(path_type=Path), metavar="FILE",
+    help="Where answers are kept.  [default: survey.mechanism.json → survey.answers.sqlite]",
+)
+
+
+@click.group()
+def collect() -> None:
+    """Collect answers that were randomised by the respondents' own devices.
+
+    \b
+    Examples:
+      sfumato collect invite survey.mechanism.json --count 500 --link https://survey.example/ --out invitations.csv
+      sfumato collect serve survey.mechanism.json
+      sfumato collect export survey.mechanism.json --out answers.csv
+      sfumato estimate answers.csv
+    """
+
+
+@collect.command()
+@mechanism_argument
+@store_option
+@click.option("--page", type=click.Path(path_type=Path), metavar="FILE",
+              help="The page to serve.  [default: the one beside]")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(1, 65535), default=8765, show_default=True)
+@click.option("--rate", type=click.IntRange(1), default=60, show_default=True,
+              help="Answers a minute from one address.")
+def serve(mechanism: Path, store: Path | None, page: Path | None, host: str, port: int, rate: int) -> None:
+    """Serve the page, take answers, and show running estimates."""
+    try:
+        from sfumato.survey.intake import Collector
+        from sfumato.survey.intake import serve as run
+    except ImportError:
+        raise InputError("the intake needs starlette and uvicorn", next="Run pip install 'sfumato[collect]'.") from None
+    page = _page_beside(mechanism) if page is None else page
+    content = page.read_bytes() if page.is_file() else None
+    with _opened(mechanism, store) as (made, opened):
+        pairs([("page", f"http://{host}:{port}/" if content else "none: answers are posted to /answer"),
+               ("estimates", f"http://{host}:{port}/estimates?key={opened.key}"),
+               ("store", str(_store(mechanism, store)))])
+        run(Collector(made, opened, content, rate=rate), host=host, port=port)
+
+
+@collect.command()
+@mechanism_argument
+@store_option
+@click.option("--count", type=click.IntRange(1), required=True, help="How many invitations.")
+@click.option("--link", default="", metavar="URL", help="The address of the page; invitations become links to it.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="Where the invitations go.")
+@force_option
+def invite(mechanism: Path, store: Path | None, count: int, link: str, out: Path, force: bool) -> None:
+    """Make invitations, each for one answer. Only their hashes are stored."""
+    from sfumato.atomic import check_target, write_all
+
+    check_target(out, None, force=force)
+    with _opened(mechanism, store) as (_, opened):
+        tokens = opened.invite(count)
+    lines = ["invitation", *(f"{link}#t={token}" if link else token for token in tokens)]
+    write_all({out: ("\n".join(lines) + "\n").encode()}, replace=force, private=True)
+    story(f"{count:,} invitations: {out}. Whoever sends them should not be whoever reads the answers.")
+
+
+@collect.command()
+@mechanism_argument
+@click.argument("lines", type=click.File("r", errors="replace"))
+@store_option
+@json_option
+def add(mechanism: Path, lines: TextIO, store: Path | None, as_json: bool) -> None:
+    """Add answers that came as text or were read from QR codes: a file of LINES, or - for stdin."""
+    from sfumato.survey import Form, MalformedAnswer
+
+    good, outcomes = [], Counter[str]()
+    with _opened(mechanism, store) as (made, opened):
+        form = Form.of(made)
+        for line in filter(None, (x.strip() for x in lines)):
+            try:
+                good.append(form.read(line))
+            except MalformedAnswer:
+                outcomes["malformed"] += 1
+        outcomes.update(opened.accept(good))
+    if as_json:
+        document({name: outcomes[name] for name in ("taken", "used", "uninvited", "malformed")})
+        return
+    story(", ".join(f"{outcomes[name]:,} {name}" for name in ("taken", "used", "uninvited", "malformed")) + ".")
+
+
+@collect.command()
+@mechanism_argument
+@store_option
+@click.option("--out", type=click.Path(path_type=Path), default="answers.csv", show_default=True, metavar="FILE",
+              help="A .csv, .tsv or .parquet table; the mechanism file is written beside it.")
+@force_option
+@json_option
+def export(mechanism: Path, store: Path | None, out: Path, force: bool, as_json: bool) -> None:
+    """Write the answers as a table that `sfumato estimate` takes, without any order of arrival."""
+    from sfumato.survey.collected import export as exported
+
+    with _opened(mechanism, store, fresh=False) as (made, opened):
+        counts = opened.counts()
+    exported(counts, made, out, force=force)
+    n = sum(counts.values())
+    if as_json:
+        document({"table": out, "rows": n})
+        return
+    story(f"{n:,} answers: {out}. Estimate with: sfumato estimate {out}")
+
+
+@contextlib.contextmanager
+def _opened(mechanism: Path, store: Path | None, *, fresh: bool = True) -> Iterator[tuple[Mechanism | Bundle, Store]]:
+    """The mechanism and the store of its answers."""
+    from sfumato.mechanism import load
+    from sfumato.survey.collected import Store
+    from sfumato.survey.survey_page import survey_id
+
+    made = load(mechanism)
+    with contextlib.closing(Store(_store(mechanism, store), survey_id(made), fresh=fresh)) as opened:
+        yield made, opened
+
+
+def _stem(mechanism: Path) -> str:
+    return mechanism.name.removesuffix(".json").removesuffix(".mechanism")
+
+
+def _store(mechanism: Path, store: Path | None) -> Path:
+    return mechanism.with_name(f"{_stem(mechanism)}.answers.sqlite") if store is None else store
+
+
+def _page_beside(mechanism: Path) -> Path:
+    return mechanism.with_name(f"{_stem(mechanism)}.html")

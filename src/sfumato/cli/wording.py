@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from sfumato.certification import Certificate, promises
 from sfumato.cli.console import columns, document, heading, pairs, progress, story
 from sfumato.decimals import BITS, LEVEL, at_least, at_most, level, near, percent
 from sfumato.errors import ClaimError, InputError, listed, spelled
 from sfumato.mechanism import Bundle
-from sfumato.mechanism.bundle_file import record_of
+from sfumato.mechanism.bundle import record_of
 from sfumato.releasing.notices import small_cells
 
 if TYPE_CHECKING:
@@ -195,8 +197,6 @@ def inspect_bundle(file: Path, bundle: Bundle, as_json: bool) -> None:
 
 def leak_bundle(file: Path, bundle: Bundle, as_json: bool, *, at_a_distribution: bool) -> None:
     """The levels of a bundle and of its parts; measures at a distribution would need the table of all columns."""
-    import math
-
     from sfumato.certification.together import about_record, anywhere
 
     if at_a_distribution:
@@ -246,10 +246,25 @@ def audit_bundle(file: Path, bundle: Bundle, records: int, risk: float, seed: in
         raise ClaimError(f"{file}: the parts {', '.join(refuted)} do not keep what the file says of them.")
 
 
-Rows = list[list[Any]]
+class Cell(NamedTuple):
+    """A cell of a table of one or two columns, as it was estimated."""
+
+    column: str
+    value: Label
+    other: str | None
+    other_value: Label
+    estimate: float
+    low: float
+    high: float
+    error: float
+
+    @property
+    def shares(self) -> list[str]:
+        """The estimate and its interval, in words."""
+        return [percent(self.estimate), percent(self.low), percent(self.high)]
 
 
-def table_rows(found: BundleEstimate, confidence: float) -> Rows:
+def table_rows(found: BundleEstimate, confidence: float) -> list[Cell]:
     """Every cell of every table: columns, values, estimate, interval, standard error."""
     limits, out = found.intervals(confidence), []
     for names in found.names:
@@ -260,26 +275,26 @@ def table_rows(found: BundleEstimate, confidence: float) -> Rows:
         labels = [(a, b) for a in table.columns[0].labels for b in second]
         for (a, b), (p, from_, to, error) in zip(labels, cells, strict=True):
             other = names[1] if len(names) == 2 else None
-            out.append([names[0], a, other, b, float(p), float(from_), float(to), float(error)])
+            out.append(Cell(names[0], a, other, b, float(p), float(from_), float(to), float(error)))
     return out
 
 
 HEAD = ["column", "value", "other column", "other value", "estimate", "low", "high", "error"]
 
 
-def show_tables(found: BundleEstimate, rows: Rows, most: int) -> None:
+def show_tables(found: BundleEstimate, rows: Sequence[Cell], most: int) -> None:
     """One-way tables in full, the first two-way tables with their largest cells."""
     singles = [names[0] for names in found.names if len(names) == 1]
     for name in singles:
         heading(f"\n{name}")
-        own = sorted((r for r in rows if r[0] == name and r[2] is None), key=lambda r: -r[4])
-        shown = [[_text(r[1]), *map(percent, r[4:7])] for r in own[:most]]
+        own = sorted((r for r in rows if r.column == name and r.other is None), key=lambda r: -r.estimate)
+        shown = [[_text(r.value), *r.shares] for r in own[:most]]
         columns(["value", "estimate", "from", "to"], shown, numbers=3)
     pairs = [names for names in found.names if len(names) == 2]
     for a, b in pairs[:SHOWN_TABLES]:
         heading(f"\n{a} × {b}")
-        own = sorted((r for r in rows if r[0] == a and r[2] == b), key=lambda r: -r[4])
-        shown = [[_text(r[1]), _text(r[3]), *map(percent, r[4:7])] for r in own[: min(most, 8)]]
+        own = sorted((r for r in rows if r.column == a and r.other == b), key=lambda r: -r.estimate)
+        shown = [[_text(r.value), _text(r.other_value), *r.shares] for r in own[: min(most, 8)]]
         columns([a, b, "estimate", "from", "to"], shown, numbers=3)
     if len(pairs) > SHOWN_TABLES:
         story(f"… and {len(pairs) - SHOWN_TABLES} more tables of two columns (--csv, --json)")
@@ -289,7 +304,7 @@ def _text(label: Label | tuple[Label, ...]) -> str:
     return "(missing)" if label is None else str(label)
 
 
-def estimate_document(found: BundleEstimate, rows: Rows, confidence: float, csv_file: Path | None) -> Record:
+def estimate_document(found: BundleEstimate, rows: Sequence[Cell], confidence: float, csv_file: Path | None) -> Record:
     return {
         "n": found.n, "confidence": confidence, "simultaneous": "all cells of all tables",
         "cells": [dict(zip(HEAD, row, strict=True)) for row in rows],

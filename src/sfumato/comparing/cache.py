@@ -46,7 +46,7 @@ def question(source: Any, secret: Any, useful: Any, confidence: float | None, co
         return _ball(source, confidence)
     if secret is None or useful is None:
         raise InputError("say which columns of the table are compared: secret= and useful=.")
-    from sfumato.tabulation import tabulate
+    from sfumato.sources.tabulation import tabulate
 
     path = os.fspath(source) if isinstance(source, os.PathLike) else source
     return _ball(tabulate(path, secret, useful, **counting), confidence)

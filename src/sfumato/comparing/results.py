@@ -167,7 +167,7 @@ class Comparison(Framed):
 
     def plot(self, of: str = "error", axes: Any = None) -> Any:
         """What each method reaches over ε ('error', 'error_secret', 'error_joint' or 'kept'), as matplotlib's axes."""
-        from sfumato.plotting import plot_tradeoff
+        from sfumato.frames import plot_tradeoff
 
         return plot_tradeoff(self, of, axes)
 

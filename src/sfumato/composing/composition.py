@@ -24,7 +24,7 @@ from sfumato.mechanism import Bundle, Claim, Factor, Mechanism, Product
 from sfumato.mechanism.file_records import claim_record
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 
-TELLING = 6.0  # nats: odds that change four hundredfold are as good as knowing
+AS_GOOD_AS_KNOWN = 6.0  # nats: odds that change four hundredfold are as good as knowing
 ROOM = 1.0  # nats claimed while a level is sought; what is claimed does not matter there
 
 
@@ -100,9 +100,9 @@ class Composition:
         spent, delta = self.designs, f" (except with chance δ = {at_most(self.delta)})" if self.delta else ""
         over, anywhere = self._least(anywhere=False) + spent, self._least(anywhere=True) + spent
         many = f"these {len(self.releases)} releases together" if len(self.releases) > 1 else "this release"
-        if over > TELLING:
+        if over > AS_GOOD_AS_KNOWN:
             return f"{many} tell the secret: odds about it may change by a factor of e^{over:.3g}."
-        if anywhere > TELLING:
+        if anywhere > AS_GOOD_AS_KNOWN:
             return (
                 f"{many} change the odds about a secret by a factor of at most {math.exp(over):.3g} for somebody who "
                 f"knows only statistics{delta}, and tell it to somebody who knows the person's other values."

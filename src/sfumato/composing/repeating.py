@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from sfumato.mechanism.records_of_people import joint_code, memory_key, record_c
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Labels
+    from sfumato.mechanism.mechanism import Answer
 
 HALF_BITS = 31  # of each of the two laws: their composition then has the 62 bits that a word can hold
 NOBODY = Alphabet(())  # the secret of a mechanism whose whole input is protected
@@ -63,7 +64,7 @@ class Waves:
             ratio *= _RATIOS[self.permanent.law.kind](self, k)
         return log_up(ratio)
 
-    def respond(self, *values: Any, memo: bytes, wave: str | None = None, **named: Any) -> Any:
+    def respond(self, *values: object, memo: bytes, wave: str | None = None, **named: object) -> Answer:
         """The report of one respondent in one wave; `memo` is the key that the respondent keeps.
 
         The report of a named wave is remembered too, so that it can be asked for twice; without a name every call is
@@ -147,7 +148,7 @@ def _sealed(law: Law, alphabet: Alphabet, epsilon: float) -> Mechanism:
 
 def _within(
     alphabet: Alphabet, once: float, permanent: Mechanism, again: Callable[[float], Law], heard: Alphabet,
-    through: Callable[[Any, Any], Law],
+    through: Callable[..., Law],
 ) -> Waves:
     """The least fresh noise of a ladder for which one wave is proved to tell no more than `once`."""
     claim = Claim("ldp", once)

@@ -235,7 +235,7 @@ def _blocks(task: Task, order: int) -> Law:
 
 def _summing(useful: int, order: int) -> tuple[float, float, float]:
     """Even weights of the blocks of one secret: only their number is asked for."""
-    from sfumato.mechanism.blocks import incidence
+    from sfumato.mechanism.subset_laws import incidence
 
     even = 1 / len(incidence(useful, order))
     return even, even, even

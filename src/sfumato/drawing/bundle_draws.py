@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from sfumato.drawing.sampling import ROWS_WORTH_NUMBA, Kernel, compiled_kernel, 
 from sfumato.errors import InputError
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle import ANSWER, TURN, answer_labels
-from sfumato.mechanism.law import Law, Words
+from sfumato.mechanism.law import Law, Words, told_apart
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Array, Ints
@@ -61,7 +61,7 @@ class BundleSampler:
 
     def _made(self, kernel: Callable[[Law], Kernel]) -> list[Kernel]:
         """A kernel for each part; parts with the same numbers share one, also where they were read from a file."""
-        keys = [_numbers(part.law) for part in self.bundle.parts]
+        keys = [told_apart(part.law) for part in self.bundle.parts]
         shared: dict[Hashable, Kernel] = {}
         for key, part in zip(keys, self.bundle.parts, strict=True):
             if key not in shared:
@@ -127,12 +127,6 @@ class BundleSampler:
         for column in columns:
             total = total * np.int32(column.size) + codes[column.name][at]
         return np.asarray(total)
-
-
-def _numbers(law: Any) -> tuple[Hashable, ...]:
-    """What tells a law from others: its numbers where they are few, else which object it is."""
-    found = tuple(getattr(law, f.name) for f in fields(law))
-    return (law.kind, *found) if all(isinstance(x, int | str | None) for x in found) else (id(law),)
 
 
 def words_of(bundle: Bundle) -> int:

@@ -14,11 +14,10 @@ from sfumato import __version__
 from sfumato.certification.promises import design_sentence, promises, told_exactly
 from sfumato.decimals import at_most
 from sfumato.errors import FileFormatError, InputError
-from sfumato.mechanism.bundle import Bundle
-from sfumato.mechanism.bundle_file import any_record
+from sfumato.mechanism.bundle import Bundle, any_record
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato.sources.places import Place, Where, located, opened
-from sfumato.sources.suffixes import PACKINGS
+from sfumato.sources.programmes import PACKINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -6,18 +6,17 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.alphabet import Array, Ints
 from sfumato.drawing.randomness import Lane, WordSource
-from sfumato.mechanism.blocks import Blocks
-from sfumato.mechanism.cells import Cells
-from sfumato.mechanism.constant import Constant
+from sfumato.mechanism.cells import Cells, Constant
+from sfumato.mechanism.interval_layout import Layout
 from sfumato.mechanism.law import Law, Words
-from sfumato.mechanism.layout import Layout
+from sfumato.mechanism.subset_laws import Blocks
 from sfumato.mechanism.table import Table
 
 if TYPE_CHECKING:
@@ -187,7 +186,7 @@ def _cut_guide(cuts: Ints) -> tuple[npt.NDArray[np.int32], int]:
     return found.astype(np.int32), shift
 
 
-COMPILED: dict[type, Callable[[Any], Kernel]] = {Table: _table_kernel, Cells: _cells_kernel, Layout: _layout_kernel}
+COMPILED: dict[type[Law], Callable[..., Kernel]] = {Table: _table_kernel, Cells: _cells_kernel, Layout: _layout_kernel}
 
 
 # --- codes to outputs, chunk by chunk, each record with the words that belong to its row number -----------------------

@@ -9,11 +9,10 @@ from sfumato.demand import on_demand
 if TYPE_CHECKING:
     from sfumato.estimation.bundle_tables import BundleEstimate
     from sfumato.estimation.estimates import estimate
-    from sfumato.estimation.exports import synthesise, tidy, tidy_csv
     from sfumato.estimation.intervals import Identifiable
     from sfumato.estimation.inversion import on_simplex
     from sfumato.estimation.numbers import Figure, Numbers, numbers
-    from sfumato.estimation.result import Estimate, Marginal
+    from sfumato.estimation.result import Estimate, Marginal, synthesise, tidy, tidy_csv
     from sfumato.estimation.tables import TableEstimate
 
 __all__ = [
@@ -24,6 +23,6 @@ __all__ = [
 on_demand(__name__, {
     "BundleEstimate": ".bundle_tables", "Estimate": ".result", "Figure": ".numbers", "Identifiable": ".intervals",
     "Marginal": ".result", "Numbers": ".numbers", "TableEstimate": ".tables", "estimate": ".estimates",
-    "numbers": ".numbers", "on_simplex": ".inversion", "synthesise": ".exports", "tidy": ".exports",
-    "tidy_csv": ".exports",
+    "numbers": ".numbers", "on_simplex": ".inversion", "synthesise": ".result", "tidy": ".result",
+    "tidy_csv": ".result",
 })

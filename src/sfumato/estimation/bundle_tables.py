@@ -1,4 +1,4 @@
-"""Estimates from the answers of a bundle: every table of one and two columns, with intervals."""
+"""Estimates from the answers of a bundle: every table of one and two columns, and what they will be worth."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.alphabet import Column, Floats, Ints
+from sfumato.bundles.outlook import helps
+from sfumato.designers.outlook import Z95, Foreseen, ForeseenPart
 from sfumato.errors import InputError, unknown
-from sfumato.estimation.agreeing import agreeing, by_noise
-from sfumato.estimation.graph import GraphModel, fitted
+from sfumato.estimation.graph import GraphModel, agreeing, by_noise, fitted, refitted
 from sfumato.estimation.inversion import Inversion, on_simplex
 from sfumato.estimation.models import prior
 from sfumato.estimation.scores import PairInversion, Scores, alike, pooled
 from sfumato.estimation.tables import TableEstimate
 from sfumato.estimation.tally import manifest_beside
 from sfumato.mechanism import Bundle
-from sfumato.mechanism.bundle import ANSWER, TURN, answer_labels, part_name
-from sfumato.mechanism.bundle_file import record_of
+from sfumato.mechanism.bundle import ANSWER, TURN, answer_labels, part_name, record_of
 from sfumato.sources import open_source
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class BundleEstimate:
 
     def synthesise(self, rows: int, *, seed: int | None = None) -> pa.Table:
         """Records of all columns drawn from the model, as an Arrow table that says so."""
-        from sfumato.estimation.exports import marked, whole_number
+        from sfumato.estimation.result import marked, whole_number
 
         whole_number(rows)
         return marked(self.model.records(rows, list(self.columns), seed=seed), self.n)
@@ -144,8 +144,6 @@ class BundleEstimate:
 
     def _again(self, rng: np.random.Generator) -> GraphModel:
         """The model of answers that might as well have come: as many, drawn from their own frequencies."""
-        from sfumato.estimation.graph import refitted
-
         def redrawn(counts: Floats) -> Floats:
             n = int(counts.sum())
             return rng.multinomial(n, counts.ravel() / max(n, 1)).reshape(counts.shape).astype(float)
@@ -299,3 +297,29 @@ def _student(freedom: int, share: float) -> float:
     first, second = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96
     third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
     return z + first / freedom + second / freedom**2 + third / freedom**3
+
+
+# --- what estimates from a bundle will be worth, before a row is released, by what its file tells anybody -------------
+
+
+def prospects(bundle: Bundle, n: int) -> Foreseen:
+    """The expected error of every table of one and two columns from n rows that follow the design distribution.
+
+    It is that of the unbiased estimate, whose variance at the expected answers is exact; what is shown in the end, with
+    shares from 0 on and noise drawn towards independence, is nearer to the truth as a rule.
+    """
+    expected = expected_estimate(bundle, n)
+    parts = [_part(expected, names) for names in expected.names]
+    pairs = sum(len(names) == 2 for names in expected.names)
+    return Foreseen(n, tuple(parts), tuple(helps(bundle)), pairs)
+
+
+def _part(expected: BundleEstimate, names: tuple[str, ...]) -> ForeseenPart:
+    table = expected.table(*names)
+    p, title = table.raw.ravel(), " × ".join(names)
+    if not table.identified:
+        return ForeseenPart(title, p.size, math.inf, 0.0)
+    spread = float(np.mean(table.inversion.variance))
+    plain = float(np.mean(np.maximum(p * (1 - p), 0.0)))
+    rows = min(plain / spread, float(expected.n)) if spread else float(expected.n)
+    return ForeseenPart(title, p.size, 100 * Z95 * math.sqrt(spread), rows)

@@ -122,7 +122,7 @@ def estimate(
 def estimate(
     source: TableLike | npt.ArrayLike, mechanism: Mechanism | Bundle | str | os.PathLike[str], *, method: str = "auto",
     project: bool = True, decode: str | None = None, n: int | None = None,
-) -> Any:
+) -> Estimate | BundleEstimate:
     """The distribution of what the mechanism read, from what it released; of a bundle, every one- and two-way table.
 
     `source` is the released table (a path, a dataframe, Arrow), a list of answers as `respond` gives them, or an array

@@ -20,6 +20,8 @@ import pyarrow as pa
 
 from sfumato.alphabet import Column, Floats
 from sfumato.errors import InputError, unknown
+from sfumato.estimation.inversion import COVARIANCE_CELLS, Inversion
+from sfumato.estimation.scores import PairInversion, centred
 from sfumato.joint import entropy
 
 if TYPE_CHECKING:
@@ -205,3 +207,93 @@ def _three(ab: Floats, ac: Floats, bc: Floats) -> Floats:
         if np.abs(q - before).max() < 1e-12:
             break
     return np.asarray(q / q.sum() if q.sum() > 0 else ab[:, :, None] * bc.sum(0) / ab.sum())
+
+
+# --- estimated tables as margins of one distribution: shares from 0 on, the same wherever a column occurs -------------
+
+
+STEPS = 2000  # of alternating projections
+CLOSE = 1e-12  # a negative share that is left to the last step
+LISTED = 20_000_000  # numbers of a covariance that is worked out to see how much noise there is
+
+
+def agreeing(inversion: Inversion, first: Floats, second: Floats) -> Floats:
+    """The table of two columns whose own shares are known: nearest to the estimate, with these margins, none below 0.
+
+    What the columns have to do with each other is drawn towards independence by as much as noise explains (`kept`):
+    where it explains all of it, they are shown as independent.
+    """
+    shape = (len(first), len(second))
+    raw, even = inversion.raw.reshape(shape), np.outer(first, second)
+    if not inversion.identified.all():
+        return even
+    told = centred(raw - even, shape)
+    return _with_margins(even + kept(noise_of(inversion, told), told) * told, first, second)
+
+
+def by_noise(inversion: Inversion, first: Floats, second: Floats) -> float:
+    """The probability that noise alone shows two independent columns as far from independence as these are.
+
+    ‖x‖² of normal x with covariance Σ is about tr Σ²/tr Σ times χ² with (tr Σ)²/tr Σ² degrees of freedom
+    [Satterthwaite 1946]. 0 where Σ is too large to be listed: nothing is put down to noise then.
+    """
+    from scipy.special import chdtrc
+
+    shape = (len(first), len(second))
+    if not inversion.identified.all():
+        return 1.0
+    told = centred(inversion.raw.reshape(shape) - np.outer(first, second), shape)
+    if (noise := noise_of(inversion, told)) is None:
+        return 0.0
+    total, squared = float(np.trace(noise)), float((noise**2).sum())
+    return float(chdtrc(total**2 / squared, float((told**2).sum()) * total / squared)) if squared > 0 else 0.0
+
+
+def noise_of(inversion: Inversion, told: Floats) -> Floats | None:
+    """The covariance of an interaction; None where it is too large to be listed."""
+    if isinstance(inversion, PairInversion) and inversion.a.size * inversion.b.size > LISTED:
+        return None
+    if told.size > COVARIANCE_CELLS:
+        return None
+    return centred(centred(inversion.covariance(), told.shape).T, told.shape)
+
+
+def kept(noise: Floats | None, told: Floats) -> float:
+    """The share of an interaction that is not put down to noise: James and Stein's 1 − (tr Σ − 2 λ_max) / ‖x‖², or 0.
+
+    For normal x with covariance Σ, x(1 − a/‖x‖²) has a smaller squared error than x for 0 < a < 2(tr Σ − 2 λ_max): by
+    Stein's identity the difference is E[(a² − 2a (tr Σ − 2 xᵀΣx/‖x‖²))/‖x‖²]. Cut at 0 it is smaller still. Here Σ
+    is estimated and independence is too, which costs little where all columns are told better than two together.
+    """
+    if noise is None:
+        return 1.0
+    spread = float(np.trace(noise) - 2 * np.linalg.eigvalsh(noise)[-1])
+    size = float((told**2).sum())
+    return max(0.0, 1 - max(spread, 0.0) / size) if size > 0 else 0.0
+
+
+def _with_margins(table: Floats, first: Floats, second: Floats) -> Floats:
+    """The nearest table with these margins and no negative cell, by Dykstra's alternating projections; the last step
+    mixes in as much of the independent table as the last negative shares need, which has the same margins."""
+    out = np.zeros(table.shape)
+    live = np.ix_(first > 0, second > 0)
+    a, b = first[first > 0], second[second > 0]
+    even, q = np.outer(a, b), table[live]
+    q = _moved(q, a, b)
+    change = np.zeros(q.shape)
+    for _ in range(STEPS):
+        if q.min() >= -CLOSE:
+            break
+        positive = np.maximum(q + change, 0.0)
+        change += q - positive
+        q = _moved(positive, a, b)
+    low = q < 0
+    mixed = float((-q[low] / (even[low] - q[low])).max()) if low.any() else 0.0
+    out[live] = np.maximum((1 - mixed) * q + mixed * even, 0.0)
+    return out
+
+
+def _moved(q: Floats, a: Floats, b: Floats) -> Floats:
+    """The nearest table with margins a and b."""
+    rows, others = a - q.sum(1), b - q.sum(0)
+    return np.asarray(q + rows[:, None] / len(b) + others / len(a) - rows.sum() / q.size)

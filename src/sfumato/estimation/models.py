@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -245,7 +245,7 @@ def _unary(mechanism: Mechanism, law: Unary) -> Model:
     )
 
 
-_STRUCTURED: dict[str, Callable[[Mechanism, Any], Model]] = {
+_STRUCTURED: dict[str, Callable[..., Model]] = {  # (mechanism, its law of this kind) → its model
     Cells.kind: _cells, Constant.kind: _constant, Unary.kind: _unary,
 }
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from sfumato.errors import InputError
 from sfumato.estimation.inversion import IDENTIFIED, DenseInversion, Inversion, Mask, multinomial_deviations
 from sfumato.estimation.models import prior
 from sfumato.mechanism import Mechanism
+from sfumato.mechanism.law import told_apart
 
 NOTHING = np.zeros((0, 0))  # of a part of a table, which does not say by itself what is identified
 AT_ONCE = 4_000_000  # numbers of a block of Gaussian draws
@@ -267,9 +267,4 @@ def subsets(names: Sequence[str]) -> list[tuple[str, ...]]:
 
 def alike(one: Mechanism, other: Mechanism) -> bool:
     """Whether two parts have the same law and the same design distribution, so that their scores are the same."""
-    laws: list[Any] = [one.law, other.law]
-    numbers = [[getattr(law, f.name) for f in fields(law)] for law in laws]
-    plain = all(isinstance(x, int) for x in numbers[0])
-    return type(laws[0]) is type(laws[1]) and plain and numbers[0] == numbers[1] and bool(
-        np.array_equal(prior(one), prior(other))
-    )
+    return told_apart(one.law) == told_apart(other.law) and bool(np.array_equal(prior(one), prior(other)))

@@ -14,7 +14,7 @@ from sfumato.errors import InputError, unknown
 from sfumato.estimation.functionals import Figures, Linear, moved, summed
 from sfumato.estimation.intervals import simultaneous
 from sfumato.estimation.inversion import Inversion
-from sfumato.frames import Framed
+from sfumato.frames import Framed, plot_shares
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,8 +80,6 @@ class TableEstimate(Framed):
 
     def plot(self, level: float = 0.95, axes: Axes | None = None) -> Axes:
         """Every cell with its interval; returns matplotlib's axes."""
-        from sfumato.plotting import plot_shares
-
         low, high = self.interval(level)
         labels = [" · ".join(x.values()) for x in self._labels()]
         title = f"{' × '.join(self.names)}: {level:.0%} intervals for all cells at once"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # --- a list of what respondents sent, as the table that a release of them would be ------------------------------------
 
 
-def are_answers(source: object) -> bool:
+def are_answers(source: object) -> TypeGuard[Sequence[object]]:
     """Whether a list holds answers and not counts: counts are numbers, all the way down."""
     return isinstance(source, (list, tuple)) and len(source) > 0 and not _numeric(source[0])
 
@@ -114,7 +114,9 @@ _KINDS: dict[str, Callable[[Sequence[object], Mechanism], pa.Table]] = {
 }
 
 
-def checked_answers(source: Any, mechanism: Mechanism | Bundle) -> Any:
+def checked_answers(
+    source: TableLike | npt.ArrayLike, mechanism: Mechanism | Bundle
+) -> TableLike | npt.ArrayLike:
     """The source, as a table if it is a list of answers."""
     if not are_answers(source):
         return source
@@ -208,19 +210,18 @@ def _counted(source: Source, mechanism: Mechanism, decode: str) -> Tally:
     """Counts of the rows of a table, batch by batch."""
     meaning = mechanism.law.meaning if decode == "symbols" else "cell" if mechanism.law.rows > 1 else "useful"
     columns, size, count = READERS[meaning](mechanism)
-    opened = open_source(source)
-    if opened.sums is not None:
+    if source.sums is not None:
         for name in columns:
-            find_column(name, opened.columns, opened.name)
-        return Tally(*_counted_there(opened, columns, size, count, few=meaning != "subset"), decode)
+            find_column(name, source.columns, source.name)
+        return Tally(*_counted_there(source, columns, size, count, few=meaning != "subset"), decode)
     totals, rows = np.zeros(size, np.int64), 0
-    for batch in opened.batches(columns):
+    for batch in source.batches(columns):
         totals += count(batch, rows, None)
         rows += batch.num_rows
     return Tally(totals.astype(float), rows, decode)
 
 
-Count = Callable[[Any, int, Ints | None], Ints]  # (rows, number of the first, how often each occurs) → totals
+Count = Callable[[pa.RecordBatch, int, Ints | None], Ints]  # (rows, number of the first, how often each comes) → totals
 Reader = tuple[list[str], int, Count]
 
 

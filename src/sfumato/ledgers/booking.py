@@ -187,7 +187,7 @@ class Reserved:
                 "reserved, and counts", next="Settle it as delivered.",
             ) from None
 
-    def _set(self, **values: Any) -> None:
+    def _set(self, **values: str | int | None) -> None:
         names = ", ".join(f"{name} = :{name}" for name in values)
         with connected(self.path, create=False) as connection, writing(connection):
             connection.execute(f"UPDATE releases SET {names} WHERE id = :id", {**values, "id": self.entry.id})

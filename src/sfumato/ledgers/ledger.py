@@ -28,16 +28,19 @@ from sfumato.ledgers.entries import (
     VOID,
     Entry,
     accounts,
+    check_declared,
     connected,
     entries_in,
     entry_in,
     insert,
+    key_name,
+    made_key,
+    repeats,
     writing,
 )
-from sfumato.ledgers.memory import check_declared, key_name, made_key, repeats
 from sfumato.ledgers.persons import Persons, account, seen, tidy
 from sfumato.mechanism import Bundle, Mechanism
-from sfumato.mechanism.bundle_file import any_record, made_of
+from sfumato.mechanism.bundle import any_record, made_of
 from sfumato.mechanism.records_of_people import memory_key
 from sfumato.processes import may_be_running, this_process
 from sfumato.releasing.ledger_place import Memo

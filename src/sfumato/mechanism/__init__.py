@@ -1,18 +1,15 @@
 """Mechanisms: laws with labels and promises, their closed forms and their file."""
 
-from sfumato.mechanism.blocks import Blocks
 from sfumato.mechanism.bundle import Bundle, Promise
-from sfumato.mechanism.cells import Cells
-from sfumato.mechanism.conditional import Conditional
-from sfumato.mechanism.constant import Constant
+from sfumato.mechanism.cells import Cells, Constant
 from sfumato.mechanism.counts_file import load_counts, save_counts
 from sfumato.mechanism.file import known, load, load_mechanism, save
+from sfumato.mechanism.interval_layout import Layout
 from sfumato.mechanism.law import Atoms, Law, Rows, Spikes, Subsets
-from sfumato.mechanism.layout import Layout
 from sfumato.mechanism.mechanism import Claim, Mechanism, Tabular
 from sfumato.mechanism.product import Factor, Product
-from sfumato.mechanism.table import Table
-from sfumato.mechanism.unary import Unary
+from sfumato.mechanism.subset_laws import Blocks, Unary
+from sfumato.mechanism.table import Conditional, Table
 
 __all__ = [
     "Atoms",

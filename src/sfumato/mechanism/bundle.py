@@ -1,4 +1,4 @@
-"""Bundle: several mechanisms for the same row, each with columns of its own, under one promise about the secret."""
+"""Bundle: several mechanisms for the same row, each with columns of its own, under one promise; and its file."""
 
 from __future__ import annotations
 
@@ -6,19 +6,33 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from sfumato.alphabet import Alphabet, Column
 from sfumato.decimals import at_most
-from sfumato.errors import InputError, checked_epsilon, unknown
+from sfumato.errors import FileFormatError, InputError, SfumatoError, checked_epsilon, unknown
+from sfumato.mechanism.file import FORMAT as PART_FORMAT
+from sfumato.mechanism.file import VERSIONS as PART_VERSIONS
+from sfumato.mechanism.file import (
+    ColumnRecord,
+    MechanismRecord,
+    _alphabet,
+    _columns,
+    _Head,
+    checksum,
+    mechanism_of,
+)
+from sfumato.mechanism.file import record_of as part_record
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato.mechanism.records_of_people import joint_code, record_codes
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Ints, Label
     from sfumato.mechanism.law import Words
+    from sfumato.sources.places import Place
 
 TURN, ANSWER = "part", "answer"  # columns of a table in which each row answers one part
 TURN_BITS = 62  # the weights of turns sum to 2^62
@@ -183,7 +197,7 @@ class Bundle:
         ends = np.cumsum(np.array(self.turns, np.uint64))
         return np.searchsorted(ends, words & np.uint64(2**TURN_BITS - 1), side="right")
 
-    def respond(self, *values: Any, **named: Any) -> Any:
+    def respond(self, *values: object, **named: object) -> dict[str, Label] | list[dict[str, Label]]:
         """Randomised answers by the names of the parts, with the system's entropy: records as for a mechanism."""
         columns = {c.name: c for part in self.parts for c in self.reading(part)}
         found, alone = record_codes(tuple(columns.values()), values, named)
@@ -200,7 +214,6 @@ class Bundle:
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:
         """Write parts, promise and design data as one JSON file."""
-        from sfumato.mechanism.bundle_file import record_of
         from sfumato.mechanism.file import save_record
 
         return save_record(record_of(self), path, force=force)
@@ -228,3 +241,86 @@ def answer_labels(part: Mechanism) -> tuple[Label, ...]:
     cells = Alphabet(columns)
     texts = tuple(cells.text(y) for y in range(cells.size))
     return texts if len(set(texts)) == len(texts) else tuple(f"y{y}" for y in range(cells.size))
+
+
+# --- the file of a bundle: one JSON document with every part as in a mechanism file, the turns and the promise --------
+
+
+FORMAT, VERSION = "sfumato/bundle", 1
+
+
+class PromiseRecord(msgspec.Struct, forbid_unknown_fields=True):
+    """ε in nats about the secret, for all answers of a row together, and what it assumes."""
+
+    epsilon: float
+    assuming: str
+
+
+class BundleRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """Mechanisms for one row, under one promise about the secret."""
+
+    format: str
+    version: int
+    secret: list[ColumnRecord]
+    parts: list[MechanismRecord]
+    turns: list[int] | None = None  # weights of the parts, 2^62 in all; null: every row answers all parts
+    promise: PromiseRecord | None = None
+    source: str = "unstated"
+    checksum: str = ""
+
+
+def record_of(bundle: Bundle) -> BundleRecord:
+    """The file's content."""
+    promise = None if bundle.claim is None else PromiseRecord(bundle.claim.epsilon, bundle.claim.assuming)
+    record = BundleRecord(
+        FORMAT, VERSION, _columns(bundle.secret), [part_record(part) for part in bundle.parts],
+        None if bundle.turns is None else list(bundle.turns), promise, bundle.source,
+    )
+    return msgspec.structs.replace(record, checksum=checksum(record))
+
+
+def any_record(made: Mechanism | Bundle) -> MechanismRecord | BundleRecord:
+    """The content of the file of a mechanism, or of a bundle."""
+    return record_of(made) if isinstance(made, Bundle) else part_record(made)
+
+
+def made_of(data: bytes) -> Mechanism | Bundle:
+    """A mechanism or a bundle from bytes that this library wrote itself."""
+    if msgspec.json.decode(data, type=_Head).format == FORMAT:
+        return bundle_of(msgspec.json.decode(data, type=BundleRecord))
+    return mechanism_of(msgspec.json.decode(data, type=MechanismRecord))
+
+
+def bundle_of(record: BundleRecord) -> Bundle:
+    """The bundle that a file's content describes; every part is checked again on the way in."""
+    for part in record.parts:
+        if part.format != PART_FORMAT or part.version not in PART_VERSIONS or part.checksum != checksum(part):
+            raise FileFormatError("a part of the bundle is of another version or was changed after it was written.")
+    promise = None if record.promise is None else Promise(record.promise.epsilon, record.promise.assuming)
+    turns = None if record.turns is None else tuple(record.turns)
+    return Bundle(tuple(map(mechanism_of, record.parts)), _alphabet(record.secret), turns, promise, record.source)
+
+
+def decoded(data: bytes, path: str | os.PathLike[str] | Place) -> Bundle:
+    """The bundle in the bytes of a file, after format, checksums and weights were checked."""
+    where = str(path)
+    try:
+        record = msgspec.json.decode(data, type=BundleRecord)
+    except msgspec.DecodeError as error:
+        raise FileFormatError(f"is not a bundle file: {error}", where=where) from None
+    if record.version != VERSION:
+        raise FileFormatError(
+            f"has format {record.format!r} version {record.version}; this version of sfumato reads version {VERSION}",
+            where=where,
+        )
+    if record.checksum != checksum(record):
+        raise FileFormatError(
+            "was changed after it was written: the checksum does not match",
+            next="Ask its author for the original; do not release with this one.", where=where,
+        )
+    try:
+        return bundle_of(record)
+    except FileFormatError as error:
+        raise FileFormatError(f"{where}: {error}") from None
+    except (SfumatoError, ValueError, OverflowError) as error:
+        raise FileFormatError(f"does not describe a bundle: {error}", where=where) from None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from sfumato.atomic import as_output_error, check_target, drafts
+from sfumato.atomic import check_target, write_all
 from sfumato.errors import FileFormatError, InputError, SfumatoError
 from sfumato.joint import Joint
 from sfumato.mechanism.file import ColumnRecord, NoiseRecord, _alphabet, _columns, _noise, _noise_record, checksum
@@ -41,10 +41,7 @@ def save_counts(joint: Joint, path: str | os.PathLike[str], *, force: bool = Fal
     record = msgspec.structs.replace(record, checksum=checksum(record))
     target = Path(path)
     check_target(target, None, force=force)
-    with drafts(target) as (draft,), as_output_error(target):
-        Path(draft.path).write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
-        draft.settle()
-        draft.publish(replace=force)
+    write_all({target: msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"}, replace=force)
     return target
 
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from sfumato.alphabet import Alphabet, Column
-from sfumato.atomic import as_output_error, check_target, drafts
+from sfumato.atomic import check_target, write_all
 from sfumato.errors import At, FileFormatError, InputError, SfumatoError
 from sfumato.joint import Joint, Noise
 from sfumato.mechanism.file_records import ClaimRecord, LawRecord, claim_of, claim_record, law_of, law_record
 from sfumato.mechanism.mechanism import Mechanism
-from sfumato_kernel import admitted, reading
+from sfumato_kernel import admitted, documents
 
 if TYPE_CHECKING:
     from sfumato.mechanism import Bundle
@@ -92,7 +92,7 @@ def _columns(alphabet: Alphabet) -> list[ColumnRecord]:
 
 def _column(c: Column) -> ColumnRecord:
     for i, label in enumerate((c.name, *c.labels)):
-        if label is not None and reading.CONTROL.search(label):
+        if label is not None and documents.CONTROL.search(label):
             what = "its name" if i == 0 else f"label {i}"
             raise InputError(
                 f"has control characters in {what}, which no file may hold", next="Clean it first.", where=At(c.name)
@@ -182,14 +182,11 @@ def save_record(record: msgspec.Struct, path: str | os.PathLike[str], *, force: 
     text = msgspec.json.format(msgspec.json.encode(record), indent=1)
     try:
         admitted(text)
-    except reading.Malformed as error:
+    except documents.Malformed as error:
         raise InputError(f"this mechanism cannot be saved, for no verifier would read it: {error}.") from None
-    except reading.Refused:
+    except documents.Refused:
         pass  # it can be read, whether or not its claim holds
-    with drafts(target) as (draft,), as_output_error(target):
-        Path(draft.path).write_bytes(text + b"\n")
-        draft.settle()
-        draft.publish(replace=force)
+    write_all({target: text + b"\n"}, replace=force)
     return target
 
 
@@ -204,7 +201,7 @@ def load(path: str | os.PathLike[str] | Place) -> Mechanism | Bundle:
     except OSError as error:
         raise InputError(f"the mechanism file {path} could not be read: {error.strerror}.") from None
     with _as_format_error(path):
-        reading.parsed(data)  # within the limits of size, depth and digits
+        documents.parsed(data)  # within the limits of size, depth and digits
     try:
         kind = msgspec.json.decode(data, type=_Head).format
     except msgspec.DecodeError:
@@ -215,9 +212,9 @@ def load(path: str | os.PathLike[str] | Place) -> Mechanism | Bundle:
             "is the manifest of a release and promises nothing: the mechanism that drew the rows does",
             next=f"It lies beside them{f' as {beside}' if beside != str(path) else ''}.", where=path,
         )
-    from sfumato.mechanism import bundle_file
+    from sfumato.mechanism import bundle
 
-    made = bundle_file.decoded(data, path) if kind == bundle_file.FORMAT else _decoded(data, path)
+    made = bundle.decoded(data, path) if kind == bundle.FORMAT else _decoded(data, path)
     with _as_format_error(path):
         admitted(data)
     return made
@@ -228,9 +225,9 @@ def _as_format_error(path: str | os.PathLike[str] | Place) -> Iterator[None]:
     """What the kernel does not take for a mechanism is none; a claim that does not hold may be looked at."""
     try:
         yield
-    except reading.Malformed as error:
+    except documents.Malformed as error:
         raise FileFormatError(f"is not a mechanism file: {error}", where=path) from None
-    except reading.Refused:
+    except documents.Refused:
         pass
 
 

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import msgspec
 import numpy as np
 
 from sfumato.errors import FileFormatError, InputError
 from sfumato.joint import Joint
-from sfumato.mechanism.blocks import Blocks
-from sfumato.mechanism.cells import Cells
-from sfumato.mechanism.conditional import Conditional
-from sfumato.mechanism.constant import Constant
+from sfumato.mechanism.cells import Cells, Constant
+from sfumato.mechanism.interval_layout import Layout
 from sfumato.mechanism.law import Law
-from sfumato.mechanism.layout import Layout
 from sfumato.mechanism.mechanism import READS, Claim
 from sfumato.mechanism.product import Factor, Product
-from sfumato.mechanism.table import Table
-from sfumato.mechanism.unary import Unary
+from sfumato.mechanism.subset_laws import Blocks, Unary
+from sfumato.mechanism.table import Conditional, Table
 from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, Polytope, RenyiBall, UncertaintySet
 
 # --- claims, and the sets they hold over, as the mechanism file holds them --------------------------------------------
@@ -81,10 +77,10 @@ def set_of(record: SetRecord, joint: Joint) -> UncertaintySet:
         return Polytope(joint, vertices=record.vertices)
     if record.kind == Custom.kind:
         return Custom(joint, None, trusted=True, name=record.name or "custom")
-    plain: dict[str, Any] = {Exactly.kind: Exactly, Anything.kind: Anything}
-    if record.kind in plain:
-        made: UncertaintySet = plain[record.kind](joint)
-        return made
+    if record.kind == Exactly.kind:
+        return Exactly(joint)
+    if record.kind == Anything.kind:
+        return Anything(joint)
     raise FileFormatError(f"the claim is about a set of kind {record.kind!r}, which this version does not know.")
 
 

@@ -7,8 +7,8 @@ that have to be compared, which for structured laws are a handful of numbers wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, ClassVar, Protocol, TypeAlias
 
@@ -175,3 +175,9 @@ def stacked(law: Law) -> Floats | None:
 def present(ps: Floats) -> Ints:
     """The secrets that occur."""
     return np.flatnonzero(np.asarray(ps) > 0)
+
+
+def told_apart(law: Law) -> tuple[Hashable, ...]:
+    """What tells a law from others: its kind and its numbers where they are few, else which object it is."""
+    found = tuple(getattr(law, f.name) for f in fields(law))  # type: ignore[arg-type]  # every law is a dataclass
+    return (law.kind, *found) if all(isinstance(x, int | str | None) for x in found) else (id(law),)

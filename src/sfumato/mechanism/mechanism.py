@@ -6,7 +6,7 @@ import math
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,10 @@ import numpy.typing as npt
 from sfumato.alphabet import Alphabet, Column, Floats, Label, Labels
 from sfumato.decimals import at_most
 from sfumato.errors import InputError, checked_epsilon
+from sfumato.frames import plot_mechanism
 from sfumato.joint import Joint
 from sfumato.mechanism.law import Law, scale
-from sfumato.mechanism.records_of_people import joint_code, record_codes
+from sfumato.mechanism.records_of_people import joint_code, memory_key, record_codes, remembered
 from sfumato.mechanism.table import Table
 from sfumato.uncertainty import UncertaintySet
 
@@ -167,7 +168,7 @@ class Mechanism:
         """The columns that make up an input, in the order of its code."""
         return (*(self.secret.columns if self.reads == "both" else ()), *self.useful.columns)
 
-    def respond(self, *values: Any, memo: bytes | None = None, **named: Any) -> Any:
+    def respond(self, *values: object, memo: bytes | None = None, **named: object) -> Answer | list[Answer]:
         """A randomised answer, with the system's entropy: `respond(drug="yes", age=34)`.
 
         A record may also be a dictionary, or a value for each column in order (those of the secret first, if it is
@@ -190,7 +191,6 @@ class Mechanism:
 
     def _remembered(self, memo: bytes, code: int) -> bytes:
         from sfumato.mechanism.file import record_of
-        from sfumato.mechanism.records_of_people import memory_key, remembered
 
         return remembered(memory_key(memo, record_of(self).checksum), b"", code, self.law.words)
 
@@ -237,8 +237,6 @@ class Mechanism:
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """Q(y|x) as a picture; returns matplotlib's axes."""
-        from sfumato.plotting import plot_mechanism
-
         return plot_mechanism(self, axes)
 
     def __repr__(self) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
 from sfumato.mechanism.law import Contrast, Law, Rows, Spikes, Weights, Words, present
-from sfumato.mechanism.unary import Unary
+from sfumato.mechanism.subset_laws import Unary
 
 if TYPE_CHECKING:
     from sfumato.alphabet import BigInts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from sfumato.errors import InputError, did_you_mean
 
 
 def record_codes(
-    columns: Sequence[Column], values: tuple[Any, ...], named: Mapping[str, Any]
+    columns: Sequence[Column], values: tuple[object, ...], named: Mapping[str, object]
 ) -> tuple[dict[str, Ints], bool]:
     """Codes [i] of every column by its name, and whether it was a single record.
 

@@ -7,7 +7,7 @@ import numpy as np
 from sfumato.optimise.arrays import Floats, Ints
 from sfumato.optimise.cone import Cap, Coordinates, Cuts
 from sfumato.uncertainty import ChiSquareBall, UncertaintySet
-from sfumato.uncertainty.shifts import CLOSE, ROUGH, Search, Shifts, others, worst_shifts
+from sfumato.uncertainty.chi_square import CLOSE, ROUGH, Search, Shifts, others, worst_shifts
 
 CUT = ("y", "normals", "excess")
 

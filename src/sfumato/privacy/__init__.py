@@ -18,12 +18,19 @@ from sfumato.mechanism import Mechanism
 if TYPE_CHECKING:
     from sfumato.privacy.alpha_beta import Leakage, TiltedLeakage, WorstInputLeakage
     from sfumato.privacy.beliefs import LIP, SRLIP
-    from sfumato.privacy.dependence import Contraction, MaximalCorrelation, TotalVariation
     from sfumato.privacy.gain import PML, BayesLeakage, GainLeakage, MaximalLeakage, PointwiseLeakage
     from sfumato.privacy.inequalities import EDGES, Lattice, lattice
     from sfumato.privacy.ldp import LDP, RenyiLDP
     from sfumato.privacy.measures import Measure, Reading, Witness, apart, together
-    from sfumato.privacy.mutual_information import Arimoto, MaximalAlphaLeakage, Shannon, Sibson
+    from sfumato.privacy.mutual_information import (
+        Arimoto,
+        Contraction,
+        MaximalAlphaLeakage,
+        MaximalCorrelation,
+        Shannon,
+        Sibson,
+        TotalVariation,
+    )
     from sfumato.privacy.overview import LeakageMap, about_one_person, leakage_map
     from sfumato.privacy.rldp import RLDP
 
@@ -103,13 +110,13 @@ __all__ = [
 ]
 
 on_demand(__name__, {
-    "Arimoto": ".mutual_information", "BayesLeakage": ".gain", "Contraction": ".dependence", "EDGES": ".inequalities",
-    "GainLeakage": ".gain", "LDP": ".ldp", "LIP": ".beliefs", "Lattice": ".inequalities", "Leakage": ".alpha_beta",
-    "LeakageMap": ".overview", "MaximalAlphaLeakage": ".mutual_information", "MaximalCorrelation": ".dependence",
-    "MaximalLeakage": ".gain", "Measure": ".measures", "PML": ".gain", "PointwiseLeakage": ".gain",
-    "RLDP": ".rldp", "Reading": ".measures", "RenyiLDP": ".ldp", "SRLIP": ".beliefs", "Shannon": ".mutual_information",
-    "Sibson": ".mutual_information", "TiltedLeakage": ".alpha_beta", "TotalVariation": ".dependence",
-    "Witness": ".measures",
-    "WorstInputLeakage": ".alpha_beta", "about_one_person": ".overview", "apart": ".measures",
-    "lattice": ".inequalities", "leakage_map": ".overview", "together": ".measures",
+    "Arimoto": ".mutual_information", "BayesLeakage": ".gain", "Contraction": ".mutual_information",
+    "EDGES": ".inequalities", "GainLeakage": ".gain", "LDP": ".ldp", "LIP": ".beliefs", "Lattice": ".inequalities",
+    "Leakage": ".alpha_beta", "LeakageMap": ".overview", "MaximalAlphaLeakage": ".mutual_information",
+    "MaximalCorrelation": ".mutual_information", "MaximalLeakage": ".gain", "Measure": ".measures", "PML": ".gain",
+    "PointwiseLeakage": ".gain", "RLDP": ".rldp", "Reading": ".measures", "RenyiLDP": ".ldp", "SRLIP": ".beliefs",
+    "Shannon": ".mutual_information", "Sibson": ".mutual_information", "TiltedLeakage": ".alpha_beta",
+    "TotalVariation": ".mutual_information", "Witness": ".measures", "WorstInputLeakage": ".alpha_beta",
+    "about_one_person": ".overview", "apart": ".measures", "lattice": ".inequalities", "leakage_map": ".overview",
+    "together": ".measures",
 })

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.logs import log_or_minus_infinity, log_sum_exp
+from sfumato.optimise.arrays import log_or_minus_infinity, log_sum_exp
 from sfumato.privacy.ldp import LDP, pairwise, widest
 from sfumato.privacy.measures import GAP, Live, Measure, Reading, live
 

@@ -17,7 +17,7 @@ from sfumato.mechanism import Mechanism
 from sfumato.privacy.ldp import LDP
 from sfumato.privacy.measures import Measure, Reading, live
 from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
-from sfumato.uncertainty.shifts import worst_shifts
+from sfumato.uncertainty.chi_square import worst_shifts
 from sfumato.uncertainty.stated import quotient
 
 # --- local information privacy, how far the posterior of the secret can move from its prior ---------------------------

@@ -10,11 +10,18 @@ import numpy.typing as npt
 
 from sfumato.privacy.alpha_beta import Leakage, WorstInputLeakage
 from sfumato.privacy.beliefs import LIP
-from sfumato.privacy.dependence import Contraction, MaximalCorrelation, TotalVariation
 from sfumato.privacy.gain import BayesLeakage, MaximalLeakage, PointwiseLeakage
 from sfumato.privacy.ldp import LDP, RenyiLDP
 from sfumato.privacy.measures import Measure, Reading, as_channel, as_prior, live
-from sfumato.privacy.mutual_information import Arimoto, MaximalAlphaLeakage, Shannon, Sibson
+from sfumato.privacy.mutual_information import (
+    Arimoto,
+    Contraction,
+    MaximalAlphaLeakage,
+    MaximalCorrelation,
+    Shannon,
+    Sibson,
+    TotalVariation,
+)
 
 Values = Mapping[str, float]
 

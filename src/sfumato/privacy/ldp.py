@@ -11,8 +11,8 @@ import numpy.typing as npt
 from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.logs import log_or_minus_infinity, log_sum_exp
 from sfumato.mechanism import Mechanism
+from sfumato.optimise.arrays import log_or_minus_infinity, log_sum_exp
 from sfumato.privacy.measures import Measure, Reading, live
 from sfumato.privacy.rldp import RLDP
 from sfumato.uncertainty import Exactly

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +57,7 @@ class Measure(ABC):
     """A number that says how much Y tells about X, or about S."""
 
     __slots__ = ()
+    unit: ClassVar[str] = "nats"  # '': a share
 
     @property
     @abstractmethod
@@ -231,3 +234,19 @@ def apart(*channels: npt.ArrayLike) -> Floats:
     for channel in channels[1:]:
         joined = np.asarray(np.kron(joined, as_channel(channel)), dtype=np.float64)
     return joined
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OverviewLine:
+    """One measure: at the joint's prior and at the worst one, of the record or of the secret."""
+
+    name: str
+    about: str  # "record" or "secret"
+    worst: Reading
+    at_joint: Reading | None
+    unit: str = "nats"
+
+
+def lines_of(measures: Iterable[Measure], about: str, q: Floats, p: Floats | None) -> tuple[OverviewLine, ...]:
+    """Several measures of one channel, at a prior and at the worst one."""
+    return tuple(OverviewLine(m.name, about, m.of(q), None if p is None else m.of(q, p), m.unit) for m in measures)

@@ -1,15 +1,17 @@
-"""Mutual informations: of Shannon, Sibson and Arimoto, and maximal α-leakage."""
+"""Dependence: informations of Shannon, Sibson and Arimoto, maximal α-leakage, correlation and total variation."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.logs import log_or_minus_infinity, log_sum_exp
+from sfumato.optimise.arrays import log_or_minus_infinity, log_sum_exp
 from sfumato.privacy.alpha_beta import Leakage
 from sfumato.privacy.gain import BayesLeakage, MaximalLeakage
 from sfumato.privacy.measures import GAP, Measure, Reading, live
@@ -140,3 +142,144 @@ def _tilt(p: npt.NDArray[np.float64], power: float) -> npt.NDArray[np.float64]:
     logs = power * log_or_minus_infinity(p)
     tilted = np.exp(logs - logs.max())
     return np.asarray(tilted / tilted.sum())
+
+
+# --- how well any function of X is predicted in mean square from Y ----------------------------------------------------
+
+
+# --- dependence of two variables: maximal correlation, and total variation of posteriors ------------------------------
+
+
+STEPS = 60
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MaximalCorrelation(Measure):
+    """ρ(p) = second singular value of √p_x Q(y|x) / √P(y), in [0, 1].
+
+    Its square in the worst case over priors is the χ² contraction coefficient, which two inputs attain: max_{x,x'}
+    max_λ 1 − Σ_y PR/(λP + (1−λ)R). The sum is convex in λ, so a tangent bounds its minimum.
+    """
+
+    unit: ClassVar[str] = ""
+    about: Joint | None = field(default=None, kw_only=True)
+
+    @property
+    def name(self) -> str:
+        return "maximal correlation"
+
+    def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
+        seen = live(channel, prior)
+        if prior is None:
+            return _worst(seen.q, channel)
+        out = seen.q @ seen.p
+        singular = np.linalg.svd(seen.q * np.sqrt(seen.p) / np.sqrt(out)[:, None], compute_uv=False)
+        value = float(min(1.0, singular[1])) if singular.size > 1 else 0.0
+        return Reading(value, value, seen.on_inputs(seen.p))
+
+
+def _overlap(p: Floats, r: Floats, share: Floats) -> tuple[Floats, Floats]:
+    """h(λ) = Σ_y PR/(λP + (1−λ)R) and h'(λ), a row a pair; outputs seen under one input alone add nothing."""
+    apart = r - p
+    mean = r - share[:, None] * apart
+    mean[mean <= 0] = 1.0  # neither input makes this output, or the share leaves it to one that does not
+    term = p * r
+    term /= mean
+    return term.sum(axis=1), np.einsum("ij,ij->i", term, apart / mean)
+
+
+def _worst(q: Floats, channel: npt.ArrayLike) -> Reading:
+    left, right = np.triu_indices(q.shape[1], 1)
+    if left.size == 0:
+        return Reading(0.0, 0.0)
+    columns = np.ascontiguousarray(q.T)
+    level, slope = _overlap(columns[left], columns[right], np.full(left.size, 0.5))
+    hopeful = level - 0.5 * np.abs(slope) <= level.min()
+    left, right = left[hopeful], right[hopeful]
+    low, high = np.zeros(left.size), np.ones(left.size)
+    floor = np.full(left.size, -np.inf)
+    best, pair, weight = np.inf, 0, 0.5
+    for _ in range(STEPS):
+        share = (low + high) / 2
+        level, slope = _overlap(columns[left], columns[right], share)
+        floor = np.maximum(floor, level - np.abs(slope) * (high - low) / 2)
+        i = int(np.argmin(level))
+        if level[i] < best:
+            best, pair, weight = float(level[i]), int(left[i]) * q.shape[1] + int(right[i]), float(share[i])
+        low, high = np.where(slope < 0, share, low), np.where(slope < 0, high, share)
+        keep = floor < best - 1e-15
+        if not keep.any():
+            break
+        left, right, low, high, floor = left[keep], right[keep], low[keep], high[keep], floor[keep]
+    bound = 1 - min(best, float(floor.min()) if floor.size else best)
+    x, other = divmod(pair, q.shape[1])
+    prior = np.zeros(np.asarray(channel).shape[1])
+    prior[x], prior[other] = weight, 1 - weight
+    value = float(np.sqrt(max(0.0, 1 - best)))
+    return Reading(value, max(value, float(np.sqrt(max(0.0, bound)))), prior)
+
+
+# --- the mean distance of posteriors from the prior, and the largest between two inputs -------------------------------
+
+
+ROUNDS = 400
+
+
+def distances(q: Floats) -> Floats:
+    """TV(Q_x, Q_x') for all pairs."""
+    return np.array([0.5 * np.abs(q - column[:, None]).sum(axis=0) for column in q.T])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TotalVariation(Measure):
+    """½ Σ_{x,y} p_x |Q(y|x) − P(y)|, a number in [0, 1). Without a prior: a value and a bound that may differ.
+
+    Bound: Σ p_x TV(Q_x, Qp) ≤ pᵀDp with D the distances between columns. ℓ₁ distances are of negative type, so pᵀDp
+    is concave on the simplex and 2 max(Dp) − pᵀDp bounds it at any p. Two equal points attain half the largest D.
+    """
+    unit: ClassVar[str] = ""
+    about: Joint | None = field(default=None, kw_only=True)
+
+    @property
+    def name(self) -> str:
+        return "total variation"
+
+    def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
+        seen = live(channel, prior)
+        if prior is not None:
+            value = _level(seen.q, seen.p)
+            return Reading(value, value, seen.on_inputs(seen.p))
+        d = distances(seen.q)
+        if not d.any():
+            return Reading(0.0, 0.0)
+        p = np.full(d.shape[0], 1 / d.shape[0])
+        for _ in range(ROUNDS):
+            p = p * (d @ p)
+            p /= p.sum()
+        bound = float(2 * (d @ p).max() - p @ d @ p)
+        pair = np.zeros_like(p)
+        pair[list(np.unravel_index(int(np.argmax(d)), d.shape))] = 0.5
+        value, best = max(((_level(seen.q, r), r) for r in (p, pair)), key=lambda found: found[0])
+        return Reading(value, max(value, bound), seen.on_inputs(best))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contraction(Measure):
+    """Dobrushin's coefficient max_{x,x'} TV(Q_x, Q_x'): the best advantage in telling two inputs apart."""
+
+    unit: ClassVar[str] = ""
+    about: Joint | None = field(default=None, kw_only=True)
+
+    @property
+    def name(self) -> str:
+        return "largest total variation"
+
+    def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
+        seen = live(channel, prior)
+        d = distances(seen.q)
+        x, other = np.unravel_index(int(np.argmax(d)), d.shape)
+        return Reading(float(d[x, other]), float(d[x, other]), None, seen.witness(int(x), int(other)))
+
+
+def _level(q: Floats, p: Floats) -> float:
+    return float(0.5 * np.abs(q - (q @ p)[:, None]).sum(axis=0) @ p)

@@ -18,12 +18,30 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.privacy.alpha_beta import Leakage, WorstInputLeakage, nothing_leaks
 from sfumato.privacy.beliefs import LIP
-from sfumato.privacy.dependence import Contraction, MaximalCorrelation, TotalVariation
 from sfumato.privacy.gain import PML, BayesLeakage, MaximalLeakage, PointwiseLeakage
 from sfumato.privacy.inequalities import Lattice, lattice
 from sfumato.privacy.ldp import LDP, RenyiLDP, pairwise, widest
-from sfumato.privacy.measures import GAP, Live, Measure, Reading, as_channel, listed, live, seen_from_secret
-from sfumato.privacy.mutual_information import Arimoto, MaximalAlphaLeakage, Shannon, Sibson
+from sfumato.privacy.measures import (
+    GAP,
+    Live,
+    Measure,
+    OverviewLine,
+    Reading,
+    as_channel,
+    lines_of,
+    listed,
+    live,
+    seen_from_secret,
+)
+from sfumato.privacy.mutual_information import (
+    Arimoto,
+    Contraction,
+    MaximalAlphaLeakage,
+    MaximalCorrelation,
+    Shannon,
+    Sibson,
+    TotalVariation,
+)
 from sfumato.privacy.rldp import RLDP
 from sfumato.uncertainty import UncertaintySet
 
@@ -132,17 +150,6 @@ MEASURES: tuple[Measure, ...] = (
     MaximalAlphaLeakage(2.0), PointwiseLeakage(), LIP(), BayesLeakage(), Sibson(2.0), Arimoto(2.0), Shannon(),
     TotalVariation(), Contraction(), MaximalCorrelation(),
 )
-UNITLESS = (TotalVariation, Contraction, MaximalCorrelation)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class OverviewLine:
-    """One measure: at the joint's prior and at the worst one, of the record or of the secret."""
-    name: str
-    about: str  # "record" or "secret"
-    worst: Reading
-    at_joint: Reading | None
-    unit: str = "nats"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,7 +177,7 @@ def overview(mechanism: Mechanism, joint: Joint | None = None) -> Overview:
         channels = _channels(mechanism, joint)
     except InputError as error:
         return Overview((), levels, {}, (str(error),))
-    lines = [line for about, (q, p) in channels.items() for line in _lines(about, q, p)]
+    lines = [line for about, (q, p) in channels.items() for line in lines_of(MEASURES, about, q, p)]
     return Overview(tuple(lines), levels, {about: lattice(q, p) for about, (q, p) in channels.items()})
 
 
@@ -199,12 +206,3 @@ def _channels(mechanism: Mechanism, joint: Joint | None) -> dict[str, tuple[Floa
         kept = secret > 0
         out["secret"] = (seen[:, kept], secret[kept])
     return out
-
-
-def _lines(about: str, q: Floats, p: Floats | None) -> list[OverviewLine]:
-    return [
-        OverviewLine(
-            m.name, about, m.of(q), None if p is None else m.of(q, p), "" if isinstance(m, UNITLESS) else "nats"
-        )
-        for m in MEASURES
-    ]

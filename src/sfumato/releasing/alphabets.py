@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING
 
 from sfumato.alphabet import Alphabet, Column, Label, spelled
 from sfumato.errors import At, InputError, binned, listed, option
-from sfumato.grouping import value_counts
 from sfumato.joint import Joint, Noise
 from sfumato.mechanism import load_counts
 from sfumato.noise import CLEAR, DIGITS, LABELS, SEEDED, Below, common, edge, named, round_numbers, two_sided
 from sfumato.releasing.columns import coarser, label_counts
 from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source
-from sfumato.tabulation import arranged, dtype_of
+from sfumato.sources.grouping import value_counts
+from sfumato.sources.tabulation import arranged, dtype_of
 
 if TYPE_CHECKING:
     from sfumato.releasing.wishes import BinWish

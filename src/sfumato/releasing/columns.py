@@ -13,19 +13,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sfumato.alphabet import Alphabet, Column, find_column, spelled
-from sfumato.arrow import as_labels
 from sfumato.designers.aiming import Closed
 from sfumato.designers.base import Task
 from sfumato.designers.outlook import LITTLE
 from sfumato.designers.splitting import split
 from sfumato.errors import DataError, InputError, binned, grouped, listed, option
-from sfumato.grouping import BINS, automatic_edges, many_numbers
 from sfumato.joint import Joint
 from sfumato.noise import LABELS
 from sfumato.optimise.estimates.closed import untouched_errors
 from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source
-from sfumato.tabulation import MOST_CELLS as MOST_OF_A_TABLE
+from sfumato.sources.arrow import as_labels
+from sfumato.sources.grouping import BINS, automatic_edges, many_numbers
+from sfumato.sources.tabulation import MOST_CELLS as MOST_OF_A_TABLE
 from sfumato.uncertainty import Anything
 
 if TYPE_CHECKING:
@@ -101,6 +101,11 @@ def chosen(
     other = [c for c in basis.columns if c in known and c not in wishes.secret and c not in keep]
     choice = categorical_columns(basis, wishes, other) if bundle else useful_columns(basis, wishes, other)
     return wishes.about(choice.useful, among=other), choice
+
+
+def has_rival(wishes: Wishes) -> bool:
+    """Whether a bundle for the columns that were named is weighed against one mechanism for all of them."""
+    return wishes.columns == "auto" and len(wishes.useful) >= RIVALS
 
 
 def as_bundle(basis: Source, wishes: Wishes) -> bool:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from sfumato.alphabet import CONTROL
 from sfumato.errors import At, DataError, option
-from sfumato.sources.formulas import guard, guarded
+from sfumato.sources.delimited import guard, guarded
 
 TEXTS = (pa.string(), pa.large_string())
 MOST_PIECES = 1 << 16  # combinations of labels that are kept ready as text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 from sfumato.drawing.manifest import Imprint
 from sfumato.errors import InputError
@@ -13,13 +13,13 @@ from sfumato.mechanism import Bundle, Mechanism
 from sfumato.releasing.files import Files
 from sfumato.releasing.flow import DrawOptions, Names, Progress
 from sfumato.releasing.ledger_place import Account, Book
-from sfumato.releasing.listening import Silent
+from sfumato.releasing.notices import Silent
 from sfumato.releasing.planning import Plan
 from sfumato.releasing.session import Release, Session
 from sfumato.sources import Place, located, open_source
 
 if TYPE_CHECKING:
-    from sfumato.sources.source import TableLike
+    from sfumato.sources.source import Frame, TableLike
 
 Released = Mechanism | Bundle | str | os.PathLike[str]  # what to release with, or its file
 
@@ -31,7 +31,7 @@ def release(
     force: bool = ..., allow_unclaimed: bool = ..., progress: Progress | None = ..., ledger: Book | None = ...,
     people: str | None = ..., budget: float | None = ..., same_values: bool = ..., memoise: str | None = ...,
     person: str | None = ..., raw_cells: bool = ..., id: Names = ...,
-) -> Any: ...
+) -> Frame: ...
 
 
 @overload
@@ -51,7 +51,7 @@ def release(
     progress: Progress | None = None, ledger: Book | None = None, people: str | None = None,
     budget: float | None = None, same_values: bool = False, memoise: str | None = None,
     person: str | None = None, raw_cells: bool = False, id: Names = None,
-) -> Any:
+) -> Frame:
     """Randomise every row of a source, into a file or folder or into what the source is.
 
     `mechanism` may be the path of its file. The claim is certified first. Columns that the mechanism does not read are

@@ -1,8 +1,9 @@
-"""The files of one release: all of them appear, or none."""
+"""The files of one release: all of them appear, or none; and what earlier ones in their folder tell with it."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,10 +12,13 @@ from pathlib import Path
 
 import msgspec
 
+from sfumato.certification.together import anywhere, drawn_for
+from sfumato.composing.composition import AS_GOOD_AS_KNOWN
+from sfumato.decimals import at_most
 from sfumato.drawing.manifest import manifest_path, mechanism_beside
-from sfumato.errors import WHOLE, OutputError
-from sfumato.mechanism import Bundle, Mechanism
-from sfumato.mechanism.bundle_file import any_record
+from sfumato.errors import WHOLE, OutputError, SfumatoError
+from sfumato.mechanism import Bundle, Mechanism, load
+from sfumato.mechanism.bundle import any_record
 from sfumato.releasing.targets import Drafted, all_drafted, check_place
 from sfumato.releasing.writing import Made, is_folder, writer_for
 from sfumato.sources import Where
@@ -97,3 +101,43 @@ def can_report() -> bool:
 def mechanism_bytes(mechanism: Mechanism | Bundle) -> bytes:
     """The content of the file of a mechanism, or of a bundle."""
     return msgspec.json.format(msgspec.json.encode(any_record(mechanism)), indent=1) + b"\n"
+
+
+# --- earlier releases that lie beside a new one: what they tell together, where no ledger counts them -----------------
+
+
+LOOKED = 20  # mechanism files that are opened
+
+
+def earlier_releases(files: Files, mechanism: Mechanism | Bundle) -> tuple[str, ...]:
+    """A sentence about mechanisms for the same secret in the folder of the release; none where there are none.
+
+    Levels for any distribution add up, whatever the columns and the counts of each were; noisy counts that were used
+    again are paid for once.
+    """
+    folder = files.mechanism.parent if isinstance(files.mechanism, Path) else None
+    found: list[tuple[str, Mechanism | Bundle]] = []
+    for path in [] if folder is None else sorted(folder.glob("*.mechanism.json"))[:LOOKED]:
+        if path == files.mechanism:
+            continue
+        try:
+            other = load(path)
+        except SfumatoError:
+            continue
+        if {*other.secret.names} & {*mechanism.secret.names}:  # whatever labels each of them told
+            found.append((path.name, other))
+    if not found:
+        return ()
+    every = [mechanism, *(other for _, other in found)]
+    total = math.fsum(_level(m) for m in every) + drawn_for(every)[0]
+    names = ", ".join(name for name, _ in found)
+    what = "together they tell it to whoever knows the other values" if total > AS_GOOD_AS_KNOWN else (
+        f"together they tell at most {at_most(total, 4)} nats, whoever looks"
+    )
+    more = " (sfumato compose)" if all(other.secret == mechanism.secret for _, other in found) else ""
+    return (f"about the same secret there is {names}: if these are the same people, {what}{more}",)
+
+
+def _level(mechanism: Mechanism | Bundle) -> float:
+    ratio = float(anywhere(mechanism).ratio)
+    return math.log(ratio) if ratio < math.inf else math.inf

@@ -1,4 +1,4 @@
-"""Flow: rows through a checked mechanism, batch by batch, each drawn with the words of its row number."""
+"""Flow: rows from a source through a mechanism whose claim has been proved here, in batches, to whoever takes them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.alphabet import Alphabet, Column, find_column
+from sfumato.certification import Certificate
+from sfumato.certification.certificate import certify_any
 from sfumato.drawing.bundle_draws import BundleSampler, decoder_of
 from sfumato.drawing.decoding import GUESS, Decoder, TextCodes, decoder
 from sfumato.drawing.manifest import METADATA_KEY, NO_IMPRINT, Imprint, Manifest, OutputColumn, manifest_of
 from sfumato.drawing.randomness import Stream, WordSource
 from sfumato.drawing.sampling import Sampler
-from sfumato.errors import InputError
+from sfumato.errors import ClaimError, InputError, option
 from sfumato.mechanism import Bundle, Mechanism
-from sfumato.releasing.checking import Checked
 from sfumato.releasing.ledger_place import Booking, Memo
 from sfumato.releasing.threads import ahead, in_order
 from sfumato.sources import RowSource, Source
@@ -156,12 +157,11 @@ class Flow:
         each = {c.name: self._column_codes(c, batch.column(self.coded[c.name]), first_row) for c in columns}
         if isinstance(made, Bundle):
             return {name: codes.astype(np.int32, copy=False) for name, codes in each.items()}
-        kind: Any = np.int64 if made.inputs > np.iinfo(np.int32).max else np.int32
-        total: Any = kind(0)
-        for column in columns:
-            codes = each[column.name]
-            total = total * kind(column.size) + codes if np.ndim(total) else codes.astype(kind, copy=False)
-        return np.asarray(total)
+        kind = np.int64 if made.inputs > np.iinfo(np.int32).max else np.int32
+        total: Array = each[columns[0].name].astype(kind, copy=False)
+        for column in columns[1:]:
+            total = total * kind(column.size) + each[column.name]
+        return total
 
     def _column_codes(self, column: Column, values: pa.Array, first_row: int) -> npt.NDArray[np.int32]:
         """Codes of one column, by the compiled way for plain text once numba is there."""
@@ -217,3 +217,32 @@ def _named(alphabet: Alphabet, given: Names, role: str) -> dict[str, str]:
 
 def _position(source: Source, name: str) -> int:
     return source.columns.index(name) if name in source.columns else -1
+
+
+# --- the one place where the claim of a mechanism is proved before a row goes through it ------------------------------
+
+
+OTHERWISE = option(
+    "Ask its author for one that does",
+    "Give it a claim that can be certified, or pass allow_unclaimed=True if no promise is needed",
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checked:
+    """A mechanism that may touch rows: sealed, with a claim that has been proved from its integers.
+
+    To make one is to prove it, and a `Flow` is made of nothing else, so that no way of releasing can go around it.
+    """
+
+    mechanism: Mechanism | Bundle
+    allow_unclaimed: bool = False  # no promise is needed
+    certificate: Certificate | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not self.mechanism.sealed:
+            raise InputError("only a sealed mechanism can release rows; design() and seal() return sealed ones.")
+        if self.mechanism.claim is None and not self.allow_unclaimed:
+            raise ClaimError("this mechanism claims no privacy, so nothing was released", next=f"{OTHERWISE}.")
+        proof = None if self.mechanism.claim is None else certify_any(self.mechanism)
+        object.__setattr__(self, "certificate", proof)

@@ -6,26 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
-
 from sfumato.alphabet import find_column
 from sfumato.certification import Certificate
 from sfumato.decimals import BITS, SHORT, at_least, at_most
-from sfumato.errors import At, InputError, binned, listed, option, unknown
+from sfumato.designers.base import RELATIVE
+from sfumato.errors import At, InputError, listed, option, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism, load, save_counts
 from sfumato.optimise.budget import heard_by
 from sfumato.releasing.alphabets import Learnt, learnt, unsaid
-from sfumato.releasing.basis import SHARE, Basis, Kept, basis_of, exact_basis
-from sfumato.releasing.columns import RIVALS, Choice, as_bundle, chosen, coarser, cut
-from sfumato.releasing.listening import Listener, Silent
-from sfumato.releasing.notices import Notice, learned, notices_of
+from sfumato.releasing.basis import Basis, Kept, basis_of, exact_basis
+from sfumato.releasing.columns import Choice, as_bundle, chosen, coarser, cut, has_rival
+from sfumato.releasing.notices import Listener, Notice, Silent, learned, notices_of
 from sfumato.releasing.subsets import split, watched
 from sfumato.releasing.wishes import EVERY, Wishes, numbered
 from sfumato.sources import Source, Where, located, open_source
 from sfumato.sources.source import kept_columns
-from sfumato.tabulation import tabulate
-from sfumato.uncertainty import Anything, ChiSquareBall, UncertaintySet
+from sfumato.sources.tabulation import tabulate
 
 if TYPE_CHECKING:
     from sfumato.designers.base import Design
@@ -33,13 +30,8 @@ if TYPE_CHECKING:
     from sfumato.sources.source import TableLike
 
 MANY = 100  # labels; when half of the rows have one of their own, the column is no category
-SINGLE = {  # wishes that only a single mechanism can have, with what they are when nobody wishes them
-    "method": "auto", "aim": None, "notion": "rldp", "reads": "both", "gap": None, "distance": None, "values": None,
-    "outputs": None, "releases": None,
-}
-ONE, BUNDLE = option("--columns one", "columns='one'"), option("--columns bundle", "columns='bundle'")
+BUNDLE = option("--columns bundle", "columns='bundle'")
 NEAR = ("distortion", "hamming", "leakage")  # methods that keep rows near
-GLANCE = 2.0  # seconds of a search that only tells what one mechanism would be worth
 NEARNESS = ("distance", "values", "outputs")  # options of the method distortion
 
 
@@ -63,7 +55,7 @@ class Plan:
         no design to ask, or nobody knows how many rows there will be."""
         made = self.mechanism
         if isinstance(made, Bundle):
-            from sfumato.estimation.prospects import prospects
+            from sfumato.estimation.bundle_tables import prospects
 
             n = self.rows or self.source.rows
             return None if not n else prospects(made, n)
@@ -155,7 +147,9 @@ def planned(
     asked = wishes = cut(basis, wishes, keep, exact=told_all)
 
     def bundled() -> Plan:
-        made = _bundle(basis, asked, rest, keep, origin, told_all, listener, whole, seed)
+        from sfumato.releasing.bundle_planning import planned_bundle
+
+        made = planned_bundle(basis, asked, rest, keep, origin, told_all, listener, whole, seed)
         return replace(made, table=source.name)
 
     if as_bundle(basis, wishes):
@@ -166,9 +160,12 @@ def planned(
     )
     told = None if told_all else learnt(basis, wishes, seed, source.path, first)
     joint = tabulated(basis, wishes if told is None else told.wishes, listener=listener)
-    if (told_all or not unsaid(wishes)) and (why := _rival(asked, joint)) is not None:
-        two = bundled()
-        return replace(two, notes=(why, *two.notes))
+    if has_rival(asked) and (told_all or not unsaid(wishes)):
+        from sfumato.releasing.bundle_planning import rival
+
+        if (why := rival(asked, joint)) is not None:
+            two = bundled()
+            return replace(two, notes=(why, *two.notes))
     found = exact_basis(joint, wishes) if told is None else basis_of(joint, told, seed)
     table = Counted(joint, wishes, rest, source.name, told, choice, origin, first)
     return table.plan(found, designed(found, wishes, listener))
@@ -201,35 +198,6 @@ class Counted:
     def _kept(self, drawn: Kept | None) -> tuple[Kept, ...]:
         alone = None if self.first is None else self.first.alone
         return (*(() if alone is None else (Kept(*alone),)), *(() if drawn is None else (drawn,)))
-
-
-def _rival(wishes: Wishes, joint: Joint) -> str | None:
-    """Why a bundle for the columns that were named is worth more than one mechanism for all; None where it is not.
-
-    Both are compared by the rows that a release is worth for a column, on average, as far as the numbers of rows and of
-    labels tell it: designs for an even table of as many rows, by a short search. So nothing is told by the choice.
-    """
-    usual = all(getattr(wishes, name) == value for name, value in SINGLE.items())
-    if wishes.columns != "auto" or len(wishes.useful) < RIVALS or not usual or joint.secret.size < 2 or not joint.n:
-        return None
-    from sfumato.bundles.plans import worth
-    from sfumato.bundles.sharing import TurnLayout
-    from sfumato.designers import design
-    from sfumato.designers.outlook import worth_of_one
-
-    even = Joint.from_counts(np.full(joint.shape, max(1, joint.n // joint.p.size)), joint.secret, joint.useful)
-    free = wishes.design == "any" or wishes.at_most == wishes.epsilon
-    within: UncertaintySet = Anything(even) if free else ChiSquareBall(even, confidence=wishes.confidence)
-    sizes = tuple(c.size for c in joint.useful.columns)
-    share = worth(TurnLayout(joint.secret.size, sizes, (1.0,) * len(sizes)), wishes.epsilon)
-    made = design(within, wishes.epsilon, "auto", aim="estimates", time_limit=GLANCE)
-    one = worth_of_one(made.mechanism, even)
-    if share <= one:
-        return None
-    return (
-        f"a bundle is expected to be worth {share:.2%} of the rows for a column, one mechanism for all {len(sizes)} "
-        f"columns {one:.2%} ({ONE} for that one)"
-    )
 
 
 def given(source: Source, path: Where | str, secret: Sequence[str] = (), useful: Sequence[str] = ()) -> Plan:
@@ -314,8 +282,6 @@ def designed(basis: Basis, wishes: Wishes, listener: Listener) -> Design:
 
 def _reached(made: Design, wishes: Wishes) -> tuple[str, ...]:
     """What was reached, by the unit of what a method minimises."""
-    from sfumato.designers.base import RELATIVE
-
     kind = f"{wishes.distance or 'squared'} " if made.method == "distortion" else ""
     texts = {
         "of distance": f"mean {kind}distance {at_most(made.value)}; no mechanism with this promise and these outputs "
@@ -345,66 +311,3 @@ def _near(joint: Joint, wishes: Wishes) -> dict[str, Any]:
     elif wishes.outputs in ("representatives", "chosen"):
         raise InputError("the distance hamming compares labels", next=f"Leave out {option('--outputs', 'outputs=')}.")
     return {"distance": wishes.distance or "squared", "values": values, "outputs": outputs}
-
-
-def _bundle(
-    basis: Source, wishes: Wishes, rest: Source, keep: Sequence[str], origin: str, told_all: bool, listener: Listener,
-    whole: bool, seed: int | None,
-) -> Plan:
-    """A bundle of mechanisms, designed, sealed and certified."""
-    from sfumato.bundles import bundle
-
-    for name, usual in SINGLE.items():
-        if getattr(wishes, name) != usual:
-            spelling = option(f"--{name.replace('_', '-')}", f"{name}=")
-            raise InputError(f"{spelling} is for a single mechanism", next="Leave it out for a bundle.")
-    if wishes.at_most is not None and wishes.assuming in ("star", "tree"):
-        raise InputError(
-            f"a bundle that assumes a {wishes.assuming} has no second promise; one that assumes nothing needs none",
-            next=f"Leave out {option('--assuming', 'assuming=')} or {option('--at-most', 'at_most=')}.",
-        )
-    if not told_all and wishes.assuming != "nothing":
-        raise InputError(
-            f"a bundle that assumes {wishes.assuming} has exact counts of the table in its file",
-            next=f"Ask for that by name ({option('--design exact', 'design=exact')}), or assume nothing.",
-        )
-    wishes, choice = chosen(basis, wishes, keep, rest.columns, bundle=True)
-    if not told_all and (found := [n for n, rule in unsaid(wishes).items() if isinstance(rule, int)]):
-        raise InputError(
-            f"a bundle cannot pay for edges of bins, and those of {listed(found)} would be taken from the rows",
-            next=f"Give them ({binned(found[0], [20, 50])}), leave the column out, or ask for them exactly "
-            f"({option('--design exact', 'design=exact')}).",
-        )
-    if not told_all and (open_yet := list(unsaid(wishes))):
-        raise InputError(
-            f"a bundle takes labels and edges as they are found, and nobody said that those of {listed(open_yet)} are "
-            "public",
-            next=f"Say so ({option('--public-labels all', 'public=')}), list them ({option('--labels', 'labels=')}, "
-            f"{option('--bins', 'bins=')} with edges), or ask for them exactly "
-            f"({option('--design exact', 'design=exact')}).",
-        )
-    listener.say(
-        f"A bundle of mechanisms for {listed(wishes.useful)} ({ONE} for a single table)."
-    )
-    with listener.search(f"designing for {len(wishes.useful)} columns") as heard, heard_by(heard):
-        made = bundle(
-            basis, list(wishes.secret), list(wishes.useful), wishes.epsilon, assuming=wishes.assuming,
-            confidence=wishes.confidence, missing=wishes.missing, bins=wishes.bins, rare=wishes.rare, origin=origin,
-            labels=wishes.labels, tables=wishes.tables or 2, design_epsilon=_for_tables(wishes, whole, origin),
-            seed=seed, time_limit=wishes.time_limit, at_most=wishes.at_most if wishes.assuming == "tables" else None,
-        )
-    said = {name: rule for name, rule in (wishes.bins or {}).items() if name not in wishes.automatic}
-    edges = [name for name, rule in said.items() if not isinstance(rule, (int, str))]
-    found = [c for c in (*wishes.secret, *wishes.useful) if c not in edges and c not in (wishes.labels or {})]
-    told = learned(found) if made.bundle.confidence is not None else ()
-    return Plan(
-        rest, made.bundle, made.certificate, (*made.notes, *told), choice, part=origin == "split",
-        rows=made.rows if whole else None,
-    )
-
-
-def _for_tables(wishes: Wishes, whole: bool, origin: str) -> float | None:
-    """The part of ε for noisy counts by which a bundle chooses its tables, where they are asked for."""
-    if wishes.design != "noisy" or not whole or origin != "private":
-        return None
-    return round(SHARE * wishes.epsilon, 6) if wishes.design_epsilon is None else wishes.design_epsilon

@@ -20,26 +20,25 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 
 from sfumato.alphabet import find_column
-from sfumato.atomic import as_output_error
+from sfumato.atomic import as_output_error, publish_all
 from sfumato.certification import Certificate
 from sfumato.drawing.manifest import Manifest
 from sfumato.drawing.sampling import ROWS_WORTH_NUMBA
 from sfumato.errors import DataError, InputError, OutputError, SfumatoError
 from sfumato.estimation import estimate, tidy_csv
 from sfumato.mechanism import Bundle, known
-from sfumato.releasing.checking import Checked
-from sfumato.releasing.files import Files, mechanism_bytes
-from sfumato.releasing.flow import DrawOptions, Flow, Progress
+from sfumato.releasing.files import Files, earlier_releases, mechanism_bytes
+from sfumato.releasing.flow import Checked, DrawOptions, Flow, Progress
 from sfumato.releasing.ledger_place import Account, Booking
-from sfumato.releasing.listening import Listener, Silent
+from sfumato.releasing.notices import Listener, Silent
 from sfumato.releasing.planning import Plan, given, planned
 from sfumato.releasing.subsets import counted, counted_tables, counting_within
-from sfumato.releasing.targets import Drafted, publish_all
+from sfumato.releasing.targets import Drafted
 from sfumato.releasing.threads import Beside
 from sfumato.releasing.wishes import Wishes
 from sfumato.releasing.writing import Through, output, stream_writer
@@ -52,8 +51,9 @@ if TYPE_CHECKING:
     from sfumato.frames import Datum
     from sfumato.joint import Joint
     from sfumato.mechanism import Mechanism
-    from sfumato.releasing.listening import Total
+    from sfumato.releasing.notices import Total
     from sfumato.reporting.bundle_figures import Truth
+    from sfumato.reporting.pages import ReportOptions
     from sfumato.sources.source import Frame, TableLike
 
 COUNTED = (
@@ -113,6 +113,18 @@ class Session:
         plan = mechanism if isinstance(mechanism, Plan) else Plan(self.source, known(mechanism))
         return replace(self, plan=plan)
 
+    def foresee(self, *, anyway: bool = False) -> None:
+        """Say what estimates from the release will be worth; refuse one that is worth next to nothing, unless it is
+        asked for anyway."""
+        told = None if self.plan is None else self.plan.foreseen()
+        if self.plan is None or told is None:
+            return
+        self.listener.say("What whoever estimates from the release will know:")
+        for line in told.lines:
+            self.listener.say(f"  {line}")
+        self.plan.keep()  # also where it is refused: whoever tries again until it goes well would choose among draws
+        self.plan.check_worth(told, anyway=anyway)
+
     def check(
         self, options: DrawOptions | None = None, account: Account | None = None, *, allow_unclaimed: bool = False
     ) -> Drawing:
@@ -138,6 +150,7 @@ class Drawing:
     def written(self, files: Files, *, estimating: bool = True, force: bool = False) -> Iterator[Release]:
         """Everything is written when the block begins, and named when it ends without an error: all files, or none."""
         check_partition(files.partition, self.flow)
+        uncounted = earlier_releases(files, self.flow.mechanism) if self.account.ledger is None else ()
         place = self._booked(files.table)
         flow = self.flow.at(place)
         with place, files.drafts() as made:
@@ -147,7 +160,7 @@ class Drawing:
                 manifest = flow.manifest(rows, made["table"].size)
             done = Release(
                 files.table, rows, manifest, files.written, flow.checked.certificate, found,
-                (*self.plan.notes, *notes), self._left_out(), place.account,
+                (*self.plan.notes, *uncounted, *notes), self._left_out(), place.account,
             )
             made["manifest"].fill(manifest.encoded())
             for name, content in self._documents(files, done):
@@ -250,7 +263,7 @@ class Drawing:
         mechanism, proof = self.flow.mechanism, self.flow.checked.certificate
         if files.mechanism is not None:
             yield "mechanism", mechanism_bytes(mechanism)
-        named: dict[str, Any] = {"manifest": done.manifest}
+        named: ReportOptions = {"manifest": done.manifest}
         if (law := self.plan.file if files.mechanism is None else files.mechanism.name) is not None:
             named["file"] = law
         if files.tables is not None:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -202,33 +202,6 @@ def all_drafted(targets: Sequence[Where], *, folder: Where | None = None) -> Ite
     finally:
         for draft in made:
             draft.drop()
-
-
-def publish_all(made: Sequence[Drafted], *, replace: bool) -> None:
-    """Name every draft in order; when one cannot be named, take back those that are new."""
-    for draft in made:
-        with as_output_error(draft.target):
-            draft.settle()
-    named: list[Drafted] = []
-    try:
-        for draft in made:
-            new = not draft.target.exists()
-            if new:
-                named.append(draft)
-            with as_output_error(draft.target):
-                draft.publish(replace=replace)
-    except BaseException:
-        for draft in named:
-            draft.withdraw()
-        raise
-
-
-def write_all(contents: Mapping[Path, bytes], *, replace: bool, private: bool = False) -> None:
-    """Several files at once, all of them or none; private ones can be read by their owner alone."""
-    with all_drafted(list(contents)) as made:
-        for draft, content in zip(made, contents.values(), strict=True):
-            draft.fill(content, private=private)
-        publish_all(made, replace=replace)
 
 
 def check_place(target: Where, source: Where | None, *, force: bool, folder: bool = False) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sfumato.alphabet import Alphabet, Column
 from sfumato.errors import InputError, designed_epsilon, option, unknown
@@ -84,6 +84,53 @@ class Wishes:
         rare = _without(self.rare, dropped) if isinstance(self.rare, dict) else self.rare
         bins, labels = _without(self.bins, dropped), _without(self.labels, dropped)
         return replace(self, useful=useful, bins=bins, rare=rare, unseen=unseen, labels=labels)
+
+
+def completed(
+    secret: tuple[str, ...], useful: tuple[str, ...], *, private: bool = True, design: str | None = None,
+    at_most: str | None = None, **said: Any,
+) -> Wishes:
+    """Wishes with what is usual where nothing was said: a private table tells no exact count, and a second promise is
+    made where there can be one (`at_most` is a number of nats as text, or 'none')."""
+    from sfumato.designers.choose import methods
+
+    if (method := said.get("method")) is not None and method not in methods():
+        raise unknown("a method", method, methods())
+    made = Wishes(secret, useful, design=design or ("auto" if private else "exact"), **said)
+    if private and made.design != "exact" and not (made.searched or made.notion == "ldp"):
+        raise InputError(_at_counts(made))
+    if made.releases is not None:
+        several, cap = option("--releases", "releases="), option("--at-most", "at_most=")
+        if at_most is not None:
+            raise InputError(f"{several} sets what {cap} would say", next="Give one of the two.")
+        if made.planned is None:
+            raise InputError(f"{several} needs the {option('--budget', 'budget=')} that they shall stay within.")
+        return made if made.searched else replace(made, releases=None, planned=None)
+    return replace(made, planned=None, at_most=_second(at_most, made))
+
+
+def _at_counts(wishes: Wishes) -> str:
+    """Why a method is not for what a private table may tell of itself."""
+    what = f"the method {wishes.method}" if wishes.notion == "rldp" else f"the notion {wishes.notion}"
+    if any(x is not None for x in (wishes.distance, wishes.values, wishes.outputs)):
+        what = "the method distortion"
+    exact, other = option("--design exact", "design='exact'"), option("--design-from, --split", "reference=, split=")
+    return (
+        f"{what} needs exact counts of the table, which would be in the mechanism file. Ask for that by name ({exact}),"
+        f" take counts from elsewhere ({other}, or sfumato design --source reference), or leave the method to auto."
+    )
+
+
+def _second(text: str | None, wishes: Wishes) -> float | None:
+    """The second promise: what was said, or what is usual where it can be had."""
+    if text is None:
+        return usual_cap(wishes.epsilon) if wishes.searched and wishes.assuming == "nothing" else None
+    if text == "none":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"{option('--at-most', 'at_most')} is a number of nats, or 'none'", value=text) from None
 
 
 def usual_cap(epsilon: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeAlias
 from urllib.parse import quote
 
 import numpy as np
@@ -17,13 +17,14 @@ from sfumato.errors import At, InputError, Spot
 from sfumato.releasing.csv_text import CsvText, check_steering
 from sfumato.sources.parquet import NULL_PARTITION
 from sfumato.sources.places import Where
-from sfumato.sources.suffixes import DELIMITERS, packing_of, suffix_of
+from sfumato.sources.programmes import DELIMITERS, packing_of, suffix_of
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from _typeshed import ReadableBuffer
     from pyarrow import NativeFile
+    from pyarrow.parquet import ParquetWriter
 
 
 # --- batches of a released table as Parquet or CSV, into one file or into a folder of them ----------------------------
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 GROUP_ROWS = 1 << 20  # rows of a Parquet row group
 GROUP_BYTES = 1 << 26  # and the most bytes it holds before it is written
-Open = Callable[[str], Any]  # the name of a file in a folder ('' for a single file) → an Arrow stream to write to
+Open: TypeAlias = "Callable[[str], NativeFile]"  # the name of a file in a folder ('': the only one) → its stream
 
 
 class Writer(Protocol):
@@ -79,7 +80,7 @@ class ParquetOutput:
         from pyarrow import parquet
 
         self.file: NativeFile = opened(name)
-        self.writer: Any = parquet.ParquetWriter(self.file, schema)
+        self.writer: ParquetWriter = parquet.ParquetWriter(self.file, schema)
         self.waiting: list[pa.RecordBatch] = []
 
     @property
@@ -138,7 +139,7 @@ class ArrowOutput:
 
     def __init__(self, opened: Open, schema: pa.Schema) -> None:
         self.file: NativeFile = opened("")
-        self.writer: Any = pa.ipc.new_stream(self.file, schema)
+        self.writer: pa.RecordBatchStreamWriter = pa.ipc.new_stream(self.file, schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
         self.writer.write_batch(batch)

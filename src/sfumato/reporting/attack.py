@@ -16,7 +16,7 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Layout, Mechanism
 from sfumato.mechanism.law import scale
 from sfumato.privacy import LDP, LIP, BayesLeakage, Contraction, MaximalLeakage, PointwiseLeakage, Shannon
-from sfumato.privacy.measures import LISTED_CELLS, Measure, listed, seen_from_secret
+from sfumato.privacy.measures import LISTED_CELLS, Measure, lines_of, listed, seen_from_secret
 from sfumato.reporting.figures import Attack, Guesser, Leak, PrecisionFigures, Suspect, Worth
 
 if TYPE_CHECKING:
@@ -86,15 +86,15 @@ def worst_belief(prior: float, epsilon: float, notion: str) -> float:
 
 
 SUSPECTS = 12  # values of the secret that are listed
-MEASURES: tuple[tuple[Measure, str], ...] = (
-    (LDP(), "the most that an output changes the odds between two values"),
-    (LIP(), "the most that an output changes the belief in a value, up or down"),
-    (PointwiseLeakage(), "the most that an output helps the best guess of anything about the person"),
-    (MaximalLeakage(), "the same, on average over the outputs"),
-    (BayesLeakage(), "how much likelier a guess of the value in one try becomes"),
-    (Shannon(), "what is told on average"),
-    (Contraction(), "the advantage in telling the two most different values apart"),
-)
+MEASURES: dict[Measure, str] = {
+    LDP(): "the most that an output changes the odds between two values",
+    LIP(): "the most that an output changes the belief in a value, up or down",
+    PointwiseLeakage(): "the most that an output helps the best guess of anything about the person",
+    MaximalLeakage(): "the same, on average over the outputs",
+    BayesLeakage(): "how much likelier a guess of the value in one try becomes",
+    Shannon(): "what is told on average",
+    Contraction(): "the advantage in telling the two most different values apart",
+}
 
 
 def outputs_by_secret(mechanism: Mechanism, joint: Joint) -> Floats | None:
@@ -147,9 +147,10 @@ def leaks_of(joint: Joint, seen: Floats) -> tuple[Leak, ...]:
     if len(kept) < 2:
         return ()
     q, p = seen[:, kept], ps[kept]
+    found = zip(lines_of(MEASURES, "secret", q, p), MEASURES.values(), strict=True)
     return tuple(
-        Leak(m.name, meaning, m.of(q, p).value, m.of(q).value, "" if isinstance(m, Contraction) else "nats")
-        for m, meaning in MEASURES
+        Leak(line.name, meaning, line.at_joint.value, line.worst.value, line.unit)
+        for line, meaning in found if line.at_joint is not None
     )
 
 

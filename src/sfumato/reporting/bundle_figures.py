@@ -16,7 +16,7 @@ from sfumato.errors import InputError
 from sfumato.estimation import BundleEstimate, TableEstimate
 from sfumato.estimation.bundle_tables import expected_estimate
 from sfumato.mechanism import Bundle
-from sfumato.mechanism.bundle_file import record_of
+from sfumato.mechanism.bundle import record_of
 from sfumato.reporting.attack import PRIORS, imprint_of, most_guessed, worst_belief
 from sfumato.reporting.figures import (
     DesignData,

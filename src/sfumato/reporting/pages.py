@@ -11,9 +11,9 @@ from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
-from sfumato.atomic import as_output_error, check_target, drafts
+from sfumato.atomic import check_target, write_all
 from sfumato.decimals import BITS, at_most, share_at_most
 from sfumato.errors import InputError
 from sfumato.joint import Joint
@@ -24,6 +24,8 @@ from sfumato.reporting.figures import VAGUE, Curve, Facts
 from sfumato.reporting.words import words
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from jinja2 import Template
 
     from sfumato.certification.certificate import Certificate
@@ -44,10 +46,19 @@ def private_path(path: str | os.PathLike[str]) -> Path:
     return target.with_name(target.name.removesuffix(".html").removesuffix(".report") + ".private-report.html")
 
 
+class ReportOptions(TypedDict, total=False):
+    """What a page may be told beside its facts."""
+
+    manifest: Manifest | None
+    title: str | None
+    level: float
+    file: str
+
+
 def write_reports(
     path: str | os.PathLike[str], mechanism: Mechanism | Bundle, certificate: Certificate | None,
     released: Estimate | BundleEstimate | None = None, *, truth: Joint | Truth | None = None,
-    private: str | os.PathLike[str] | None = None, force: bool = False, **options: Any,
+    private: str | os.PathLike[str] | None = None, force: bool = False, **options: Unpack[ReportOptions],
 ) -> tuple[Path, ...]:
     """Write the public report to `path` and, when the true table is given, the private one beside it."""
     pages = {Path(path): public_report(mechanism, certificate, released, **options)}
@@ -58,15 +69,7 @@ def write_reports(
         pages[second] = private_report(mechanism, certificate, released, truth, **options)
     for target in pages:
         check_target(target, None, force=force)
-    with drafts(*pages) as made:
-        for draft, text in zip(made, pages.values(), strict=True):
-            with as_output_error(draft.target), open(draft.descriptor, "wb", closefd=False) as file:
-                file.write(text.encode())
-            with as_output_error(draft.target):
-                draft.settle()
-        for draft in made:
-            with as_output_error(draft.target):
-                draft.publish(replace=force)
+    write_all({target: text.encode() for target, text in pages.items()}, replace=force)
     return tuple(pages)
 
 
@@ -161,8 +164,8 @@ def _template() -> Template:
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )
     environment.filters.update(
-        percent=percent, number=number, short=short, count=count, trimmed=trimmed, finite=math.isfinite, points=points,
-        most=most, level=level, factor=factor, rows=rows, leak=leak, heatcell=heatcell, ticks=ticks,
+        percent=percent, number=number, short=short, count=count, trimmed=trimmed, finite=math.isfinite,
+        points=in_points, most=most, level=level, factor=factor, rows=rows, leak=leak, heatcell=heatcell, ticks=ticks,
         curve_words=curve_words,
     )
     return environment.get_template("page.html")
@@ -206,7 +209,7 @@ def trimmed(text: str) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def points(x: float | None) -> str:
+def in_points(x: float | None) -> str:
     """An error of a share in percentage points."""
     if x is None:
         return "–"

@@ -29,12 +29,12 @@ FIGURES: dict[str, str] = {
     "001-fig6": "funnel_figures:fig6",
     "001-fig7": "funnel_figures:fig7",
     "001-fig8": "funnel_figures:fig8",
-    "002-fig2": "distortion_fig2:run",
+    "002-fig2": "hamming_figures:fig2",
     "003-fig4": "hamming_figures:fig4",
     "003-fig5": "hamming_figures:fig5",
     "003-fig6": "hamming_figures:fig6",
     "003-fig7": "hamming_figures:fig7",
-    "004-fig1": "leakage_figure:run",
+    "004-fig1": "funnel_figures:fig1",
 }
 
 

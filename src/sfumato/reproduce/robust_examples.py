@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 import numpy as np
+from scipy.special import chdtri
 
 from sfumato.designers import Design, design
 from sfumato.designers.base import Task
@@ -22,8 +23,6 @@ PRINTED_1 = {"B": 0.0752, "D2(estimate, truth)": 0.0281}
 
 
 def numbers_1() -> dict[str, float]:
-    from scipy.special import chdtri
-
     divergence = math.log(float((ESTIMATE.p**2 / TRUTH.p).sum()))
     return {
         "B": math.log1p(BALL.radius), "D2(estimate, truth)": divergence,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -183,13 +183,26 @@ PRINTED_4 = 0.3897  # the third quartile of nr at ε = 0.075
 SLIP = 1e-12  # of the float sums in which ε* is computed
 
 
+class RealisedLevel(NamedTuple):
+    """The level of one design under the truth."""
+
+    secrets: int
+    useful: int
+    epsilon: float
+    draw: int
+    covered: bool  # the truth is in the set
+    method: str
+    realised: float
+    certified: float  # over the set
+
+
 def fig4(
     out: Path, *, full: bool, draws: int | None = None, large: int | None = None, shapes: tuple[Shape, ...] = SHAPES,
     epsilons: tuple[float, ...] = (),
 ) -> str:
     """000 Figure 4: the level that mechanisms reach under the truth P*, on synthetic tables."""
     count = {True: draws or (500 if full else 50), False: large or (20 if full else 1)}  # by small(shape)
-    rows: list[tuple[Any, ...]] = []
+    rows: list[RealisedLevel] = []
     for shape in shapes:
         for i in range(count[small(shape)]):
             one = draw(shape, i)
@@ -198,22 +211,21 @@ def fig4(
                 for name in names if full or i < CLOSED_DRAWS else [m for m in names if m not in CLOSED]:
                     found = made(name, one.ball, epsilon, None if full or small(shape) else SECONDS_4)
                     level = LDP(one.truth).level(found.mechanism)
-                    rows.append((*shape, epsilon, i, one.covered, name, level, found.certificate.level))
+                    rows.append(RealisedLevel(*shape, epsilon, i, one.covered, name, level, found.certificate.level))
     header = ("secrets", "useful", "epsilon", "draw", "truth in F", "method", "realised", "certified over F")
     write_csv(out / "000-fig4.csv", header, rows)
     remark = _picture(out / "000-fig4.svg", rows, shapes)
-    robust = [r for r in rows if r[5] in ROBUST]
-    inside = [r for r in robust if r[4]]
-    broken = [r for r in inside if r[6] > r[2] + SLIP]
-    outside = [r for r in robust if not r[4]]
-    exceeded = sum(r[6] > r[2] + SLIP for r in outside)
-    tables = {r[:2] + (r[3],) for r in rows}
-    covered = {r[:2] + (r[3],) for r in rows if r[4]}
-    least = min(r[2] for r in rows)
-    upper = {
-        s: _quantiles([r[6] for r in rows if r[:3] == (*s, least) and r[5] == "nr"])[2] for s in shapes if small(s)
-    }
-    nr_over = np.mean([r[6] > r[2] for r in rows if r[5] == "nr"])
+    robust = [r for r in rows if r.method in ROBUST]
+    inside = [r for r in robust if r.covered]
+    broken = [r for r in inside if r.realised > r.epsilon + SLIP]
+    outside = [r for r in robust if not r.covered]
+    exceeded = sum(r.realised > r.epsilon + SLIP for r in outside)
+    tables = {r[:2] + (r.draw,) for r in rows}
+    covered = {r[:2] + (r.draw,) for r in rows if r.covered}
+    least = min(r.epsilon for r in rows)
+    nr = [r for r in rows if r.method == "nr"]
+    upper = {s: _quantiles([r.realised for r in nr if r[:3] == (*s, least)])[2] for s in shapes if small(s)}
+    nr_over = np.mean([r.realised > r.epsilon for r in nr])
     claims = {"ε* ≤ ε whenever P* ∈ F": not broken, "nr mostly above ε": bool(nr_over > 0.5)}
     text = (
         f"ε* ≤ ε in {len(inside) - len(broken)} of {len(inside)} robust designs with P* ∈ F: {len(broken)} exceptions; "
@@ -229,15 +241,16 @@ def _quantiles(x: list[float]) -> list[float]:
     return [float(q) for q in np.quantile(x, (0.25, 0.5, 0.75), method="inverted_cdf")]
 
 
-def _picture(path: Path, rows: list[tuple[Any, ...]], shapes: tuple[Shape, ...]) -> str:
+def _picture(path: Path, rows: list[RealisedLevel], shapes: tuple[Shape, ...]) -> str:
     panels: dict[str, dict[str, Line]] = {}
     bands: dict[str, dict[str, Band]] = {}
     for shape in shapes:
         own = [r for r in rows if r[:2] == shape]
-        at = sorted({float(r[2]) for r in own})
+        at = sorted({float(r.epsilon) for r in own})
         panels[titled(shape)], bands[titled(shape)] = {"ε": (at, at)}, {}
-        for name in [m for m in SHOWN if any(r[5] == m for r in own)]:
-            three = [_quantiles([min(r[6], 10.0) for r in own if r[2] == e and r[5] == name]) for e in at]
+        for name in [m for m in SHOWN if any(r.method == m for r in own)]:
+            mine = [r for r in own if r.method == name]
+            three = [_quantiles([min(r.realised, 10.0) for r in mine if r.epsilon == e]) for e in at]
             panels[titled(shape)][name] = (at, [q[1] for q in three])
             bands[titled(shape)][name] = (at, [q[0] for q in three], [q[2] for q in three])
     return lines(path, [(t, "ε", "ε* (quartiles)", s) for t, s in panels.items()], bands=bands)

@@ -147,7 +147,7 @@ def tab2(
     header = ("secrets", "useful", "method", "beta", "nmi", "standard error", "draws", "printed", "agrees")
     write_csv(out / "000-tab2.csv", header, rows)
     mean = {(r[:2], r[2], r[3]): r[4] for r in rows}
-    at = {(s, m): [b for b in BETAS if (s, m, b) in mean] for s in shapes for m in NAMES}
+    at = {(s, m): [b for b in sorted(BETAS) if (s, m, b) in mean] for s in shapes for m in NAMES}
     panels = {titled(s): {m: (at[s, m], [mean[s, m, b] for b in at[s, m]]) for m in NAMES} for s in shapes}
     remark = lines(out / "000-tab2.svg", [(t, "β", "NMI", s) for t, s in panels.items()])
 

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from sfumato.errors import InputError, option, unknown
 from sfumato.sources.meaning import BY_MARK, DATES, Guess, Meaning, looked
@@ -40,6 +40,13 @@ def reading_of(given: Mapping[str, Any]) -> dict[str, Any]:
     """
     out = {name: given[name] for name in READING if given.get(name)}
     return out | {"delimiter": "\t"} if out.get("delimiter") in ("\\t", "tab") else out
+
+
+class Readable(Protocol):
+    """A file of Arrow, a pipe, or a stream of Python."""
+
+    def read(self, n: int, /) -> bytes:
+        """At most n bytes; none at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +84,7 @@ class Dialect:
     reading: Meaning
 
 
-def dialect_of(stream: Any, name: str, own: str, said: Said) -> tuple[Dialect, bytes]:
+def dialect_of(stream: Readable, name: str, own: str, said: Said) -> tuple[Dialect, bytes]:
     """The dialect of a file or pipe whose suffix stands for the delimiter `own`, and the bytes read to find it."""
     data, ended = _beginning(stream, name)
     encoding = said.encoding or _encoding(data, ended)
@@ -107,7 +114,7 @@ def dialect_of(stream: Any, name: str, own: str, said: Said) -> tuple[Dialect, b
     ), data
 
 
-def _beginning(stream: Any, name: str) -> tuple[bytes, bool]:
+def _beginning(stream: Readable, name: str) -> tuple[bytes, bool]:
     """The first bytes, with the header whole, and whether that is all. A pipe is not waited for beyond its header."""
     data, take = b"", getattr(stream, "read1", None)
     try:

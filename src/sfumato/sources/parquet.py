@@ -6,7 +6,7 @@ import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -63,7 +63,7 @@ def _repeated(key: Key, kind: pa.DataType, rows: int) -> pa.Array:
 
 
 @contextlib.contextmanager
-def _file(where: Where, name: str, **options: Any) -> Iterator[ParquetFile]:
+def _file(where: Where, name: str, **options: list[str]) -> Iterator[ParquetFile]:
     from pyarrow import parquet
 
     with opened(where) as raw:

@@ -79,7 +79,7 @@ class Source:
     read: Reader
     path: Where | None = None
     once: bool = False  # it can be read only once
-    back: Callable[[RowSource], Any] = RowSource.table
+    back: Callable[[RowSource], Frame] = RowSource.table
     metadata: Metadata = field(default_factory=dict)
     rows: int | None = None  # how many there are, where that is known before reading
     share: Callable[[], float] | None = None  # else, how much of it has been read, from 0 to 1
@@ -257,13 +257,13 @@ def _stream_source(stream: ArrowStream) -> Source:
 
 
 def _path_source(path: str | os.PathLike[str] | Place, said: Said | None = None, sheet: str | None = None) -> Source:
-    from sfumato.sources.suffixes import file_source
+    from sfumato.sources.programmes import file_source
 
     return file_source(located(path), said or Said(), sheet)
 
 
 def _expanded(source: Source, counts: str) -> Source:
-    from sfumato.sources.expanded import expanded
+    from sfumato.sources.data_frames import expanded
 
     return expanded(source, counts)
 
@@ -298,7 +298,7 @@ def _is_dataset(source: object) -> bool:
     return any(k.__module__ == "pyarrow._dataset" and k.__name__ == "Dataset" for k in type(source).mro())
 
 
-OPENERS: tuple[tuple[Callable[[Any], bool], Callable[[Any], Source]], ...] = (
+OPENERS: tuple[tuple[Callable[[object], bool], Callable[[Frame], Source]], ...] = (
     (lambda x: isinstance(x, Source), _source_itself),
     (lambda x: isinstance(x, (str, os.PathLike, Place)), _path_source),
     (lambda x: isinstance(x, pa.Table), table_source),

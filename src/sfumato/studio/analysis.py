@@ -6,8 +6,11 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from sfumato.alphabet import MISSING
 from sfumato.certification import THEOREM, design_sentence, promises, verify
@@ -16,11 +19,13 @@ from sfumato.certification.promises import told_exactly
 from sfumato.decimals import LEVEL, level, near, percent
 from sfumato.errors import InputError, SfumatoError, listed
 from sfumato.estimation import Estimate, estimate
-from sfumato.estimation.exports import NOTE
+from sfumato.estimation.result import NOTE
 from sfumato.mechanism import Bundle, load
 from sfumato.sources import Source, open_source
 
 if TYPE_CHECKING:
+    from sfumato.alphabet import Label
+    from sfumato.estimation.bundle_tables import BundleEstimate
     from sfumato.frames import Record
     from sfumato.mechanism import Mechanism
 
@@ -72,7 +77,7 @@ class Analysis:
 
     given: Given
     mechanism: Mechanism | Bundle
-    found: Any = None
+    found: Estimate | BundleEstimate | None = None
 
     @classmethod
     def opened(cls, given: Given) -> Analysis:
@@ -112,9 +117,11 @@ class Analysis:
     def table(self, names: Sequence[str]) -> Record:
         """The estimated table of some columns; of two also the shares of the first within the second."""
         made = self._found().table(*names)
-        ordered = sorted(made.records(), key=lambda r: -r["share"])
-        rows = [_row([str(r[n]) for n in names], r["share"], r["low"], r["high"]) for r in ordered]
-        out = {"names": list(names), "rows": rows[:SHOWN], "more": max(len(rows) - SHOWN, 0), "within": [],
+        low, high = (x.ravel() for x in made.interval())
+        cells = zip(product(*(c.labels for c in made.columns)), made.p.ravel(), low, high, strict=True)
+        place = [made.names.index(n) for n in names]
+        rows = [_row([labels[i] for i in place], *x) for labels, *x in sorted(cells, key=lambda cell: -cell[1])]
+        out: Record = {"names": list(names), "rows": rows[:SHOWN], "more": max(len(rows) - SHOWN, 0), "within": [],
                "identified": made.identified, "test": ""}
         if len(names) == 2 and made.identified:
             within = made.shares(names[1], together=True)
@@ -141,20 +148,19 @@ class Analysis:
         found = self._found()
         if not 0 < rows <= MOST_RECORDS:
             raise InputError(f"the number of records must be a whole number from 1 to {MOST_RECORDS:,}", value=rows)
-        import pyarrow as pa
 
         with output(writer_for(to), lambda name: pa.OSFile(str(to), "wb"), to) as write:
             for batch in found.synthesise(rows).to_batches():
                 write(batch)
         return to
 
-    def _found(self) -> Any:
+    def _found(self) -> Estimate | BundleEstimate:
         if self.found is None:
             raise InputError("there is no released table to estimate from", next="Add it to the mechanism file.")
         return self.found
 
 
-def _row(labels: list[str], share: float, low: float, high: float) -> Record:
+def _row(labels: Sequence[Label], share: float, low: float, high: float) -> Record:
     return {"label": " · ".join(x or MISSING for x in labels), "share": float(share), "low": float(low),
             "high": float(high), "words": f"{percent(share, 1)} ({percent(low, 1)} to {percent(high, 1)})"}
 

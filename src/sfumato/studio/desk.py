@@ -16,12 +16,10 @@ from sfumato.ledgers import Ledger
 from sfumato.ledgers.booking import account_text
 from sfumato.releasing.alphabets import learnt
 from sfumato.releasing.columns import cut, size_of, useful_columns
-from sfumato.releasing.earlier import beside
 from sfumato.releasing.files import Files
 from sfumato.releasing.flow import DrawOptions
 from sfumato.releasing.ledger_place import Account
-from sfumato.releasing.listening import Total
-from sfumato.releasing.notices import small_cells
+from sfumato.releasing.notices import Total, small_cells
 from sfumato.releasing.planning import Counted, tabulated
 from sfumato.releasing.session import Session
 from sfumato.releasing.subsets import watched
@@ -29,9 +27,8 @@ from sfumato.releasing.wishes import usual_cap
 from sfumato.sources import Source, open_source
 from sfumato.sources.dialect import reading_of
 from sfumato.studio.analysis import Analysis, Given
-from sfumato.studio.cards import Card, cards_of
+from sfumato.studio.cards import Card, Roles, cards_of, command, design_of, python
 from sfumato.studio.levels import Levels, guessed_from, of_before, shown
-from sfumato.studio.roles import Roles, command, design_of, python
 
 if TYPE_CHECKING:
     from sfumato.designers.base import Design
@@ -213,8 +210,6 @@ class Desk:
         files = Files.beside(Path(out), tables=True)
         files.check([plan.source.path], force=bool(more.get("force")))
         account = _account(more)
-        if account.ledger is None:
-            plan = replace(plan, notes=(*plan.notes, *beside(files, plan.mechanism)))
         said = self.said(choice, epsilon, Path(out).name, more, table)
         public = self.said(choice, epsilon, Path(out).name, _public(more), Path(table).name)
         imprint = Imprint(more.get("publisher") or None, public["command"])

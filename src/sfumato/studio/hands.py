@@ -29,7 +29,7 @@ class Hand:
         path = os.pathsep.join(p for p in sys.path if p)
         env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "sfumato.studio.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env,
+            [sys.executable, "-m", "sfumato.studio.jobs"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env,
             start_new_session=True,
         )
         self.loop = asyncio.get_running_loop()

@@ -21,19 +21,18 @@ from sfumato.estimation.estimates import foreseen as inverted
 from sfumato.estimation.functionals import summed
 from sfumato.estimation.inversion import COVARIANCE_CELLS
 from sfumato.estimation.scores import sums
-from sfumato.grouping import bin_edges, grouped, keys
 from sfumato.joint import Joint
 from sfumato.ledgers import Ledger
 from sfumato.ledgers.booking import counted
 from sfumato.mechanism import Mechanism
 from sfumato.releasing.alphabets import Learnt
 from sfumato.releasing.basis import Basis, at_level, basis_of
-from sfumato.releasing.listening import Listener
-from sfumato.releasing.notices import small_cells
+from sfumato.releasing.notices import Listener, small_cells
 from sfumato.releasing.planning import Counted, designed
 from sfumato.releasing.wishes import Wishes, usual_cap
 from sfumato.reporting.attack import guessers_of
 from sfumato.sources import Source
+from sfumato.sources.grouping import bin_edges, grouped, keys
 
 if TYPE_CHECKING:
     from sfumato.designers.base import Design

@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import json
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -24,13 +24,15 @@ from starlette.responses import (
 from starlette.routing import Route
 
 from sfumato.errors import InputError, SfumatoError
-from sfumato.studio.door import REPORT_POLICY, Door, archive, as_json, asset, attached, text, unknown
+from sfumato.studio import door
+from sfumato.studio.door import Door, Folder, Incoming
 from sfumato.studio.hands import Hands
-from sfumato.studio.private import Folder, Incoming, room
 from sfumato.studio.visits import Visit
 
 if TYPE_CHECKING:
-    from sfumato.studio.hands import Asked
+    from sfumato.studio.hands import Asked, Document
+
+Post: TypeAlias = "Callable[[Visit, Asked], Awaitable[None] | None]"  # what is done with a document of the page
 
 MOST_BYTES = 4 << 30  # of an upload; a larger table is named on the command line and read where it lies
 SPARE = 256 << 20  # bytes that an upload leaves free on the disk
@@ -56,13 +58,13 @@ class Studio:
     def app(self, port: int) -> Door:
         """Everything behind the door of a port."""
         below = "/s/{visit}/"
-        posts: dict[str, Callable[[Visit, Any], Any]] = {
+        posts: dict[str, Post] = {
             "reading": self.read_again, "choice": self.choice, "suggest": self.suggest, "level": self.level,
             "search": self.search, "say": self.say, "release": self.release, "analyse": self.analyse,
             "ask": self.ask, "stop": self.stop,
         }
         routes = [
-            Route("/", self.enter, methods=["GET"]), Route("/assets/{name}", asset, methods=["GET"]),
+            Route("/", self.enter, methods=["GET"]), Route("/assets/{name}", door.asset, methods=["GET"]),
             Route(below, self.page, methods=["GET"]), Route(f"{below}new", self.new, methods=["GET"]),
             Route(f"{below}events", self.events, methods=["GET"]),
             Route(f"{below}table", self.upload, methods=["POST"]),
@@ -113,7 +115,7 @@ class Studio:
 
     async def new(self, request: Request) -> Response:
         if self._found(request) is None:
-            return unknown()
+            return door.unknown()
         return RedirectResponse(f"/s/{self._visit().id}/", 303)
 
     def _found(self, request: Request) -> Visit | None:
@@ -121,8 +123,8 @@ class Studio:
 
     async def page(self, request: Request) -> Response:
         if self._found(request) is None:
-            return unknown()
-        return Response(text("page.html"), media_type="text/html")
+            return door.unknown()
+        return Response(door.text("page.html"), media_type="text/html")
 
     # what comes and goes
 
@@ -130,7 +132,7 @@ class Studio:
         """Everything a page shows, and every change of it."""
         visit = self._found(request)
         if visit is None:
-            return unknown()
+            return door.unknown()
 
         async def stream() -> AsyncIterator[str]:
             try:
@@ -138,7 +140,7 @@ class Studio:
                     while not self.ending:
                         try:
                             message = await asyncio.wait_for(queue.get(), BEAT)
-                            yield f"data: {as_json(message)}\n\n"
+                            yield f"data: {door.as_json(message)}\n\n"
                         except TimeoutError:
                             yield ": alive\n\n"
             finally:
@@ -159,19 +161,20 @@ class Studio:
         """A table, as the body of a request."""
         visit = self._found(request)
         if visit is None:
-            return unknown()
+            return door.unknown()
         return await self._received(request, visit, self.folder.incoming, "table", visit.taken)
 
     async def bring(self, request: Request) -> Response:
         """A file of somebody's release."""
         visit = self._found(request)
         if visit is None:
-            return unknown()
+            return door.unknown()
         first = request.query_params.get("first") == "1"
         return await self._received(request, visit, lambda name: visit.bring(name, first=first), "analysis", None)
 
     async def _received(
-        self, request: Request, visit: Visit, place: Callable[[str], Incoming], field: str, then: Any
+        self, request: Request, visit: Visit, place: Callable[[str], Incoming], field: str,
+        then: Callable[[Incoming, Document], Coroutine[None, None, None]] | None,
     ) -> Response:
         coming: Incoming | None = None
         with visit.refusing(field):
@@ -192,7 +195,7 @@ class Studio:
     async def _fill(self, request: Request, coming: Incoming) -> None:
         """Write a body to the disk as it comes, never more than there may be."""
         said = request.headers.get("content-length", "")
-        left = min(self.most, room(coming.path.parent) - SPARE)
+        left = min(self.most, door.room(coming.path.parent) - SPARE)
         if said.isdigit() and int(said) > left:
             raise TooMuch
         async for chunk in request.stream():
@@ -212,13 +215,13 @@ class Studio:
         visit.put(errors={**visit.state["errors"], field: said.fields()})
         return PlainTextResponse(said.text(shell=True), 413, headers=CLOSING)
 
-    def _asked(self, answer: Callable[[Visit, Any], Any]) -> Callable[[Request], Any]:
+    def _asked(self, answer: Post) -> Callable[[Request], Awaitable[Response]]:
         """A small document in, an answer by the stream of events."""
 
         async def asked(request: Request) -> Response:
             visit = self._found(request)
             if visit is None:
-                return unknown()
+                return door.unknown()
             body = b""
             async for chunk in request.stream():
                 body += chunk
@@ -282,26 +285,26 @@ class Studio:
         """A file of the release, by what it is; all of them as one archive."""
         visit, name = self._found(request), request.path_params["name"]
         if visit is None or not visit.files:
-            return unknown()
+            return door.unknown()
         if name == "all":
-            return attached(await asyncio.to_thread(archive, visit.files))
-        return attached(visit.files[name]) if name in visit.files else unknown()
+            return door.attached(await asyncio.to_thread(door.archive, visit.files))
+        return door.attached(visit.files[name]) if name in visit.files else door.unknown()
 
     async def report(self, request: Request) -> Response:
         """The report in its frame, where its script can reach nothing of ours."""
         visit = self._found(request)
         path = None if visit is None else visit.files.get("report")
         if path is None:
-            return unknown()
-        return FileResponse(path, media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
+            return door.unknown()
+        return FileResponse(path, media_type="text/html", headers={"Content-Security-Policy": door.REPORT_POLICY})
 
     async def synthetic(self, request: Request) -> Response:
         visit, rows = self._found(request), request.query_params.get("rows", "")
         if visit is None:
-            return unknown()
+            return door.unknown()
         try:
             number = int(rows) if rows.isascii() and rows.isdigit() else 0
-            return attached(await visit.synthesise(number, "synthetic.csv"))
+            return door.attached(await visit.synthesise(number, "synthetic.csv"))
         except SfumatoError as error:
             return PlainTextResponse(error.text(shell=True), 400)
 

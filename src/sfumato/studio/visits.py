@@ -8,13 +8,14 @@ import contextlib
 import secrets
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sfumato.errors import InputError, SfumatoError, bug, designed_epsilon
+from sfumato.studio.door import Folder, Incoming, checked_name
 from sfumato.studio.hands import Hand, Hands, Unwanted
-from sfumato.studio.private import Folder, Incoming, checked_name
 
 if TYPE_CHECKING:
+    from sfumato.frames import Datum
     from sfumato.studio.hands import Asked, Document
 
 STOPS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0)  # levels of the slider, in nats
@@ -56,7 +57,7 @@ class Visit:
 
     # what the page sees
 
-    def put(self, **values: Any) -> None:
+    def put(self, **values: Datum) -> None:
         """Change what the page sees, in every tab that looks."""
         self.state.update(values)
         self._send({"put": values})
@@ -180,7 +181,7 @@ class Visit:
             roles = {c: "out" if role == "useful" else role for c, role in choice["roles"].items()}
             self.choose({**choice, "roles": {**roles, **dict.fromkeys(taken, "useful")}, "by": ""})
 
-    async def look_at(self, epsilon: Any) -> None:
+    async def look_at(self, epsilon: float) -> None:
         """Another level is looked at: it is searched for first, and made if there is none."""
         with self.refusing("epsilon"):
             at = float(f"{designed_epsilon(epsilon):.6g}")
@@ -211,12 +212,12 @@ class Visit:
             self.put(search={"state": "stopped", "at": None})
 
     async def _searching(self, levels: bytes) -> None:
-        assert self.seeker is not None
+        seeker = self.seeker = self.seeker or self.hands.take()
         while left := [e for e in self.state["stops"] if e not in self.made]:
             at = nearest_first(left, self.state["epsilon"])[0]
             self.put(search={"state": "running", "at": at, "left": len(left)})
             with self.refusing("epsilon"):
-                found = await self.seeker.do("improve", levels=levels, epsilon=at)
+                found = await seeker.do("improve", levels=levels, epsilon=at)
                 self.made[at] = found["made"]
                 self.told({"design": found["view"]})
                 continue

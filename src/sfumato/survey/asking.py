@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from sfumato.alphabet import Alphabet, Column
-from sfumato.atomic import check_target, drafts
+from sfumato.atomic import check_target, write_all
 from sfumato.errors import InputError
 from sfumato.mechanism import Bundle, Mechanism, known
-from sfumato.survey.answer_lines import parts_of
-from sfumato.survey.survey_page import page_of, words_in
+from sfumato.survey.survey_page import page_of, parts_of, words_in
 
 if TYPE_CHECKING:
     from sfumato.composing import Waves
@@ -183,10 +182,7 @@ class Survey:
         text = self.page(language=language, collector=collector)
         check_target(page, None, force=force)
         mechanism = self.mechanism.save(mechanism_beside(page), force=force)
-        with drafts(page) as (draft,):
-            draft.fill(text.encode())
-            draft.settle()
-            draft.publish(replace=force)
+        write_all({page: text.encode()}, replace=force)
         return page, mechanism
 
 

@@ -22,8 +22,8 @@ from sfumato.estimation.inversion import COVARIANCE_CELLS
 from sfumato.estimation.models import model_of
 from sfumato.joint import Joint
 from sfumato.mechanism import Blocks, Bundle, Claim, Law, Mechanism, Promise, Table, Unary
-from sfumato.mechanism.blocks import ORDERS, incidence
 from sfumato.mechanism.bundle import TURN_BITS
+from sfumato.mechanism.subset_laws import ORDERS, incidence
 from sfumato.survey.asking import Question, alphabet_of
 from sfumato.uncertainty import Anything
 

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 from sfumato.demand import on_demand
 
 if TYPE_CHECKING:
-    from sfumato.utility.ceilings import LeastInformation, ceiling, least_information
-    from sfumato.utility.expected_loss import Recovery, expected_distortion, recovery
+    from sfumato.utility.ceilings import (
+        LeastInformation,
+        Recovery,
+        ceiling,
+        expected_distortion,
+        least_information,
+        recovery,
+    )
     from sfumato.utility.information import Information, information, mutual_information, nmi
 
 __all__ = [
@@ -17,8 +23,8 @@ __all__ = [
 ]
 
 on_demand(__name__, {
-    "Information": ".information", "LeastInformation": ".ceilings", "Recovery": ".expected_loss",
+    "Information": ".information", "LeastInformation": ".ceilings", "Recovery": ".ceilings",
     "ceiling": ".ceilings",
-    "expected_distortion": ".expected_loss", "information": ".information", "least_information": ".ceilings",
-    "mutual_information": ".information", "nmi": ".information", "recovery": ".expected_loss",
+    "expected_distortion": ".ceilings", "information": ".information", "least_information": ".ceilings",
+    "mutual_information": ".information", "nmi": ".information", "recovery": ".ceilings",
 })

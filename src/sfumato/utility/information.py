@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,15 +13,12 @@ from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
-from sfumato.mechanism.blocks import Blocks
-from sfumato.mechanism.cells import Cells
-from sfumato.mechanism.conditional import Conditional
-from sfumato.mechanism.constant import Constant
+from sfumato.mechanism.cells import Cells, Constant
+from sfumato.mechanism.interval_layout import Layout
 from sfumato.mechanism.law import MATRIX_CELLS, scale
-from sfumato.mechanism.layout import Layout
 from sfumato.mechanism.product import UNLISTED, Product
-from sfumato.mechanism.table import Table
-from sfumato.mechanism.unary import Unary
+from sfumato.mechanism.subset_laws import Blocks, Unary
+from sfumato.mechanism.table import Conditional, Table
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Ints, Real
@@ -277,7 +274,7 @@ def _blocks(law: Blocks, p: Floats) -> Information:
     return _table(Table(law.listed.reshape(law.outputs, -1), law.rows, law.bits), p)
 
 
-_BY_KIND: dict[str, Callable[[Any, Floats], Information]] = {
+_BY_KIND: dict[str, Callable[..., Information]] = {  # (law of this kind, p) → what it keeps
     Table.kind: _table, Blocks.kind: _blocks, Cells.kind: _cells, Conditional.kind: _conditional, Unary.kind: _unary,
     Constant.kind: _constant, Layout.kind: _layout, Product.kind: _product,
 }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.errors import InputError
-from sfumato.mechanism.blocks import ORDERS, incidence
+from sfumato.mechanism.subset_laws import ORDERS, incidence
 from sfumato.optimise.arrays import Bools, Floats, Ints
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import Coordinates, RatioCone

@@ -14,8 +14,7 @@ from typing import Protocol
 import numpy as np
 from scipy.linalg import LinAlgError, LinAlgWarning, lu_factor, lu_solve
 
-from sfumato.logs import log_sum_exp
-from sfumato.optimise.arrays import TINY, Floats, Ints
+from sfumato.optimise.arrays import TINY, Floats, Ints, log_sum_exp
 from sfumato.optimise.saddle.tilted import NEAR_ONE, Orders, Saddle, SaddleProblem, ascend, climb, moved
 
 CROWD_ROUNDS = 24  # multiplicative rounds before Newton takes over: about the cost of two Newton solves at 100 × 100

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from sfumato.logs import log_or_minus_infinity, log_sum_exp
-from sfumato.optimise.arrays import TINY, Floats
+from sfumato.optimise.arrays import TINY, Floats, log_or_minus_infinity, log_sum_exp
 
 NEAR_ONE = 1.01  # below this order, powers are taken as 1 + expm1 to keep digits that 1/(α−1) would magnify
 

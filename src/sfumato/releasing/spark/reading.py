@@ -12,7 +12,7 @@ import pyarrow as pa
 from sfumato.drawing.decoding import GUESS
 from sfumato.drawing.manifest import SPARK_KEY, Told
 from sfumato.errors import InputError
-from sfumato.mechanism.bundle_file import any_record
+from sfumato.mechanism.bundle import any_record
 from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark import worker
 from sfumato.releasing.spark.scanning import scan_of

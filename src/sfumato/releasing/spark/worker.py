@@ -15,12 +15,11 @@ import pyarrow as pa
 
 from sfumato.alphabet import Alphabet, Column, Ints
 from sfumato.drawing.bundle_draws import BundleSampler, words_of
-from sfumato.drawing.digests import Blocks, Digests
-from sfumato.drawing.placed import Placed
+from sfumato.drawing.digests import Blocks, Digests, Placed
 from sfumato.drawing.randomness import Lane, Stream
 from sfumato.drawing.sampling import Sampler
 from sfumato.mechanism import Bundle, Mechanism
-from sfumato.mechanism.bundle_file import made_of
+from sfumato.mechanism.bundle import made_of
 from sfumato.mechanism.law import Words
 from sfumato.releasing.flow import decoding_of
 from sfumato.sources.spark_frames import WEIGHT, weights_of, worker_errors

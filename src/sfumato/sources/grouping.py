@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.alphabet import Column, Floats, Ints, spelled
-from sfumato.arrow import as_labels, encode_column, numbers_of
 from sfumato.errors import AS_CATEGORY, At, DataError, InputError, binned
 from sfumato.sources import Source
+from sfumato.sources.arrow import as_labels, encode_column, numbers_of
 
 # --- the edges that cut a numeric column into bins --------------------------------------------------------------------
 
@@ -20,6 +20,7 @@ FEW = 20  # distinct numbers up to which each stays a label of its own
 BINS = 5  # that numbers are cut into when nobody says how
 MOST_DIGITS = 17  # of a float
 CODE = r"^[+-]?0[0-9]"  # numbers with leading zeros are codes
+
 
 def bin_edges(source: Source, name: str, rule: int | Sequence[float]) -> Floats:
     """The inner edges of a column's bins: as given, or so that the bins hold about equally many rows."""

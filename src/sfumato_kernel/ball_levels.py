@@ -15,10 +15,25 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
-from sfumato_kernel.exact import Table, raised
+from sfumato_kernel.documents import Beyond, Document
+from sfumato_kernel.exact import (
+    DOWN,
+    ONE,
+    UP,
+    ZERO,
+    Table,
+    exp,
+    log,
+    minus,
+    near,
+    other,
+    power,
+    raised,
+    root,
+    scaled,
+    solved,
+)
 from sfumato_kernel.laws import Masses, Part, Ratio, Row
-from sfumato_kernel.reading import Beyond, Document
-from sfumato_kernel.rounding import DOWN, ONE, UP, ZERO, exp, log, minus, near, other, power, root, scaled, solved
 
 STEPS_IN_ALL = 200_000  # values looked at before the verifier gives up, some seconds
 PAIR, INTERVALS = 100, 20_000  # steps that a pair takes for each of its values; looks at intervals of shares in all

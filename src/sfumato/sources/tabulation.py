@@ -13,9 +13,9 @@ import numpy as np
 from sfumato.alphabet import DATE_PARTS, WEEKDAYS, Alphabet, Column, Floats, Ints, Label, find_column, spelled
 from sfumato.errors import At, DataError, InputError, option, unknown
 from sfumato.errors import spelled as spelled_for
-from sfumato.grouping import automatic_edges, bin_edges, grouped, keys
 from sfumato.joint import Joint
 from sfumato.sources import Source, open_source
+from sfumato.sources.grouping import automatic_edges, bin_edges, grouped, keys
 
 if TYPE_CHECKING:
     from sfumato.sources.source import TableLike

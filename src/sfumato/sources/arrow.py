@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.alphabet import spelled
 from sfumato.errors import AS_CATEGORY, At, DataError, option
 
 if TYPE_CHECKING:
@@ -125,8 +126,6 @@ def _other_spellings(
     column: Column, values: pa.Array, unfound: npt.NDArray[np.bool_], codes: npt.NDArray[np.int32]
 ) -> None:
     """Give values that spell a label in another way ('1.0' for '1') the code of that label."""
-    from sfumato.alphabet import spelled
-
     labels = [(i, x) for i, x in enumerate(column.labels) if x is not None and x != column.other]
     known = {spelled(x, column.dtype): i for i, x in labels}
     left = pc.dictionary_encode(values.filter(pa.array(unfound)))

@@ -1,4 +1,4 @@
-"""A worker: a process that does one job after another. Started as `python -m sfumato.studio.worker`.
+"""A worker: a process that does one job after another. Started as `python -m sfumato.studio.jobs`.
 
 Jobs come on stdin, answers go to stdout. A thread of its own reads what comes, so that a job hears at its next word of
 progress that it is no longer wanted, and so that the process ends at once when the server is gone.
@@ -12,30 +12,31 @@ import signal
 import sys
 import threading
 import warnings
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from sfumato.errors import SfumatoError, bug, out_of_memory
 from sfumato.processes import receive, send
 
 if TYPE_CHECKING:
+    from sfumato.frames import Datum
     from sfumato.studio.desk import Desk
     from sfumato.studio.hands import Document
 
 
-class Unwanted(BaseException):
+class NoLongerWanted(BaseException):
     """The job that is under way is no longer wanted."""
 
 
-class Telling:
+class JobReports:
     """How a job speaks to the server while it works."""
 
     def __init__(self, out: BinaryIO) -> None:
         self.out, self.job, self.unwanted = out, 0, -1
 
-    def __call__(self, **told: Any) -> None:
+    def __call__(self, **told: Datum) -> None:
         """Send something; raises where the job is no longer wanted."""
         if self.unwanted >= self.job:
-            raise Unwanted
+            raise NoLongerWanted
         send(self.out, {"job": self.job, "told": told})
 
 
@@ -45,7 +46,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not come between the answers
-    tell, waiting = Telling(out), queue.Queue[Any]()
+    tell = JobReports(out)
+    waiting: queue.Queue[Document] = queue.Queue()
     threading.Thread(target=_listen, args=(sys.stdin.buffer, tell, waiting), daemon=True).start()
     from sfumato.studio.desk import Desk
 
@@ -65,7 +67,7 @@ def _prepare() -> None:
     import sfumato.optimise.product.profiles  # noqa: F401
 
 
-def _listen(stream: BinaryIO, tell: Telling, waiting: queue.Queue[Any]) -> None:
+def _listen(stream: BinaryIO, tell: JobReports, waiting: queue.Queue[Document]) -> None:
     try:
         while True:
             order = receive(stream)
@@ -80,7 +82,7 @@ def _listen(stream: BinaryIO, tell: Telling, waiting: queue.Queue[Any]) -> None:
 def _done(desk: Desk, order: Document) -> dict[str, object]:
     try:
         return {"done": getattr(desk, order["what"])(**order["given"])}
-    except Unwanted:
+    except NoLongerWanted:
         return {"unwanted": True}
     except SfumatoError as error:
         return {"refused": error}

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -19,10 +19,10 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from sfumato.alphabet import MISSING
-from sfumato.collecting.collected import TAKEN, UNINVITED, USED, Store, one_way
 from sfumato.errors import InputError, SfumatoError
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.survey import Form, MalformedAnswer
+from sfumato.survey.collected import TAKEN, UNINVITED, USED, Store, one_way
 from sfumato.survey.survey_page import policy_of
 
 if TYPE_CHECKING:
@@ -112,7 +112,8 @@ class Intake:
 
     async def _written(self, batch: list[tuple[tuple[str, str], asyncio.Future[str]]]) -> None:
         try:
-            outcomes: list[Any] = list(await asyncio.to_thread(self.store.accept, [answer for answer, _ in batch]))
+            told = await asyncio.to_thread(self.store.accept, [answer for answer, _ in batch])
+            outcomes: list[str | Exception] = list(told)
         except Exception as error:  # told to everybody who waits: nothing of this batch was kept
             outcomes = [error] * len(batch)
         for (_, done), outcome in zip(batch, outcomes, strict=True):

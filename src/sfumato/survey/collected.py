@@ -9,23 +9,23 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from sfumato.atomic import check_target
+from sfumato.atomic import check_target, publish_all
 from sfumato.drawing import bundle_draws as bundled
 from sfumato.drawing.decoding import decoder
 from sfumato.drawing.manifest import OutputColumn, manifest_of, manifest_path
 from sfumato.drawing.randomness import Stream
 from sfumato.errors import FileFormatError, InputError, OutputError
 from sfumato.mechanism import Bundle, Mechanism
-from sfumato.releasing.targets import all_drafted, publish_all
+from sfumato.releasing.targets import all_drafted
 from sfumato.releasing.writing import output, writer_for
 
 if TYPE_CHECKING:
-    from sfumato.alphabet import Floats, Label
+    from sfumato.alphabet import Array, Floats, Label
     from sfumato.frames import Record
 
 
@@ -156,10 +156,10 @@ class Store:
 ENGINE, RANDOMNESS = "collected", "drawn by the respondents"
 
 
-def drawn_of(counts: dict[str, int], mechanism: Mechanism | Bundle) -> Any:
+def drawn_of(counts: dict[str, int], mechanism: Mechanism | Bundle) -> Array:
     """Outputs as a sampler gives them, one row for each answer, sorted: no order of arrival is left."""
     fields = [a.split(".") for a in counts]
-    once: Any
+    once: Array
     times = np.array(list(counts.values()), np.int64)
     if isinstance(mechanism, Bundle) and mechanism.turns is not None:
         turn = [next(i for i, f in enumerate(row) if f) for row in fields]
@@ -216,13 +216,14 @@ def one_way(counts: dict[str, int], mechanism: Mechanism | Bundle, level: float 
     if isinstance(mechanism, Mechanism) and mechanism.law.words == 1:
         mechanism = Bundle((mechanism,), mechanism.secret)
     table, _ = table_of(counts, mechanism)
-    found: Any = estimate(table, mechanism)
     if isinstance(mechanism, Bundle):
+        found = estimate(table, mechanism)
         tables = [found.table(name) for name in found.columns]
         return [_told(t.columns[0].name, t.columns[0].labels, t.p, t.interval(level)) for t in tables]
     name = ", ".join(c.name for c in mechanism.reading)
     texts = [mechanism.input_text(x) for x in range(mechanism.inputs)]
-    return [_told(name, texts, found.p, found.interval(level))]
+    whole = estimate(table, mechanism)
+    return [_told(name, texts, whole.p, whole.interval(level))]
 
 
 def _told(name: str, labels: Sequence[Label], p: Floats, interval: tuple[Floats, Floats]) -> Record:
