@@ -41,8 +41,8 @@ bench: $(BENCH_VENV)/stamp  ## times as ratios, with peers, into docs/benchmarks
 	$(BENCH_VENV)/bin/python benchmarks/run.py
 	$(BENCH_VENV)/bin/python docs/pictures/draw.py benchmarks columns
 
-columns: $(BENCH_VENV)/stamp  ## many columns beside other protocols, into docs/columns-figures.md: a quarter hour; goes on where it stopped; ADULT=adult.data, BEFORE=…/src
-	ADULT=$(ADULT) BEFORE=$(BEFORE) PIECES=build/columns nice $(BENCH_VENV)/bin/python benchmarks/columns_page.py
+columns: $(BENCH_VENV)/stamp  ## many columns beside other protocols, into docs/columns-figures.md: a quarter hour; goes on where it stopped; BEFORE=…/src
+	BEFORE=$(BEFORE) PIECES=build/columns nice $(BENCH_VENV)/bin/python benchmarks/columns_page.py
 
 figures: $(VENV)/test.stamp  ## the default on twenty tables, and how often an analyst's intervals hold: half an hour
 	$(BIN)/python benchmarks/twenty.py --out docs/twenty.md

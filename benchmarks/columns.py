@@ -19,6 +19,7 @@ from measure import Row, table
 from sfumato.bundles.answers import Answer
 from sfumato.bundles.sharing import Spec, TurnLayout, error_together
 from sfumato.certification.together import certify_bundle
+from sfumato.designers.outlook import Z95
 
 ROWS, COLUMNS, LABELS, EPSILON, RUNS = 100_000, 10, 8, 1.0, 20
 NAMES = [f"c{j}" for j in range(COLUMNS)]
@@ -31,6 +32,11 @@ def naive() -> float:
     each = EPSILON / len(specs)
     answers = [Answer(2, 1, each), *(Answer(1, LABELS, each) for _ in range(COLUMNS))]
     return float(np.sqrt(error_together(specs, answers, layout)))
+
+
+def points(error: float) -> str:
+    """A root mean square error of a share as the product tells it: 95 % lie within so many points."""
+    return f"{100 * Z95 * error:.3g}"
 
 
 def realised(rows: pa.Table, bundle: sf.Bundle, runs: int) -> tuple[float, float, float]:
@@ -69,7 +75,8 @@ def results() -> list[Row]:
         expected = made.error / np.sqrt(ROWS)
         out.append(Row(
             f"bundle, {name}", base / error, "× smaller error", "≥ 1", base >= error,
-            f"level {made.certificate.level:.6f}; error {error:.4g}, expected {expected:.4g}; naive {base:.4g}", size,
+            f"level {made.certificate.level:.6f}; a share ± {points(error)} points, expected ± {points(expected)}; "
+            f"naive ± {points(base)}", size,
             f"design {designing:.1f} s, proof {proving:.2f} s, release and all tables {running:.2f} s of CPU; all "
             f"intervals right in {covered:.0%} of {RUNS} runs",
         ))

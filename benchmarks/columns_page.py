@@ -1,7 +1,6 @@
 """Many columns in figures: errors of all one- and two-way tables beside other protocols, coverage, and learning.
 
 Usage: python benchmarks/columns_page.py            writes docs/columns-figures.md
-       ADULT=adult.data …                           with the rows of Adult (UCI), of which the package has counts
        BEFORE=…/src …                               beside an earlier version of this library, by its source folder
        PIECES=folder …                              where finished pieces are kept: a run that was stopped goes on there
        multi-freq-ldpy (requirements/bench.txt) must be there for the rows of other protocols
@@ -132,15 +131,14 @@ def learned(epsilon: float) -> dict[str, list[float]]:
 
 def steps() -> dict[str, Callable[[], Any]]:
     """Everything that is worked out, in pieces of a minute or a few."""
-    settings = [s for s in SETTINGS if s[0] != "adult" or os.environ.get("ADULT")]
     out: dict[str, Callable[[], Any]] = {}
-    for kind, n, e in settings:
+    for kind, n, e in SETTINGS:
         own = f"{kind} {n} {e:g}"
         out[f"{own} now"] = lambda k=kind, n=n, e=e: now(k, n, e)
         out[f"{own} single"] = lambda k=kind, n=n, e=e: now(k, n, e, tables=1)
         out[f"{own} before"] = lambda k=kind, n=n, e=e: before(k, n, e)
         out[f"{own} peers"] = lambda k=kind, n=n, e=e: others(k, n, e)
-    for e in LEVELS if os.environ.get("ADULT") else ():
+    for e in LEVELS:
         out[f"learning {e:g}"] = lambda e=e: learned(e)
     return out | {"queries": lambda: query_coverage(200), "coverage": lambda: coverage(200)}
 

@@ -1,10 +1,11 @@
-"""The Spark engine against the local one on the same file, and two Spark workers against one. About four minutes.
+"""The Spark engine against the local one on the same file, and two Spark workers against one. About ten minutes.
 
-    python benchmarks/spark.py --rows 10000000 --bundle-rows 3000000
+    python benchmarks/spark.py --rows 10000000 --bundle-rows 10000000
 
 Both engines read one Parquet file and write Parquet by pyarrow with its default settings and an fsync, both are warm:
-the session runs, and Java has seen WARM releases, for it compiles what it runs often. One worker is Spark with one task
-at a time on one core, two workers are two tasks on two cores, each in a process of its own; they take turns. The
+the session runs, and Java has seen WARM releases, for it compiles what it runs often. Beside the seconds stand those of
+the processor, of all processes together, which others who use the machine do not change. One worker is Spark with one
+task at a time on one core, two workers are two tasks on two cores, each in a process of its own; they take turns. The
 machine's limit is what two processes of pure arithmetic gain over one, measured in the same turns.
 
 A frame that is nothing but files is read by the workers themselves; one that Spark has to compute (here with a filter
@@ -24,10 +25,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -35,17 +36,58 @@ import pyarrow.parquet as pq
 
 import sfumato as sf
 from files import mechanism, write_people
-from measure import Row, medians, table
+from measure import Row, table
 from sfumato.sources.spark_frames import map_in_arrow
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.columns_data import people
 from tests.spark_cluster import java_home
 
-ROWS, BUNDLE_ROWS = 10_000_000, 3_000_000
+ROWS, BUNDLE_ROWS = 10_000_000, 10_000_000
 SLOWER, BY_ID, BUNDLE, FASTER = 3.0, 4.0, 3.0, 1.6
-WARM, REPEATS = 3, 3
+WARM, REPEATS, TURNS = 3, 3, 5
+ARITHMETIC = 300  # blocks of 16 MB to hash: about as long as a release takes
 GROUP = 1 << 18  # rows of a row group, of which a file needs several to be shared out
+
+
+class Spent(NamedTuple):
+    """The seconds of a run: on the clock, and of the processor in this process and all that it has started."""
+
+    clock: float
+    work: float
+
+
+def work() -> float:
+    """Seconds of the processor so far, by this process and its descendants, those that have ended too."""
+    told: dict[int, tuple[int, float]] = {}
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+            told[int(entry.name)] = int(fields[1]), sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+    def ours(process: int) -> bool:
+        while process in told and process != os.getpid():
+            process = told[process][0]
+        return process == os.getpid()
+
+    return sum(seconds for process, (_, seconds) in told.items() if ours(process))
+
+
+def spent(runs: dict[str, Callable[[], None]], repeats: int, before: int = 1) -> dict[str, Spent]:
+    """Medians of each, taken in turns so that a busy moment hits all alike; so many runs of each go before."""
+    found: dict[str, list[Spent]] = {name: [] for name in runs}
+    for turn in range(before + repeats):
+        for name, run in runs.items():
+            start, done = time.perf_counter(), work()
+            run()
+            if turn >= before:
+                found[name].append(Spent(time.perf_counter() - start, work() - done))
+    return {name: Spent(*(statistics.median(x) for x in zip(*each, strict=True))) for name, each in found.items()}
+
+
+def told(first: Spent, second: Spent, names: tuple[str, str] = ("local", "Spark")) -> str:
+    of_all = f"of the processor {first.work:.1f} s and {second.work:.1f} s"
+    return f"{names[0]} {first.clock:.2f} s, {names[1]} {second.clock:.2f} s; {of_all}"
 
 
 def missing() -> str | None:
@@ -93,29 +135,28 @@ def carried(spark: Any, source: Path) -> None:
 
 def against_local(folder: Path, rows: int) -> list[Row]:
     source, there = folder / "people.parquet", folder / "there.parquet"
-    numbered, tenth, own, theirs = (folder / f"{n}.parquet" for n in ("numbered", "tenth", "k", "K"))
+    numbered, own, theirs = (folder / f"{n}.parquet" for n in ("numbered", "k", "K"))
     write_people(source, rows)
     whole = pq.read_table(source)
     whole = whole.append_column("id", [np.arange(len(whole))])
     pq.write_table(whole, numbered, row_group_size=GROUP)
-    pq.write_table(whole.slice(0, rows // 10), tenth, row_group_size=GROUP)
     spark, kept = session(2, folder), dict(keep=["id"])
-    times = medians({
+    times = spent({
         "local": lambda: here(source, own), "spark": lambda: in_spark(spark, source, there),
     }, REPEATS, before=WARM)
-    times |= medians({
+    times |= spent({
         "local, by id": lambda: here(numbered, own, **kept),
         "spark, by id": lambda: in_spark(spark, numbered, theirs, id="id", **kept),
     }, REPEATS, before=WARM)
     ids = spark.read.parquet(str(theirs)).selectExpr("count(distinct id)").first()[0]
-    times |= medians({
+    times |= spent({
         "local, computed": lambda: here(numbered, own, **kept),
         "spark, computed": lambda: in_spark(spark, numbered, theirs, where="id >= 0", id="id", **kept),
         "carried": lambda: carried(spark, numbered),
     }, 1)
-    times |= medians({
-        "local, id kept": lambda: here(tenth, own, **kept),
-        "spark, id kept": lambda: in_spark(spark, tenth, theirs, **kept),
+    times |= spent({
+        "local, id kept": lambda: here(numbered, own, **kept),
+        "spark, id kept": lambda: in_spark(spark, numbered, theirs, **kept),
     }, 1)
     truth, out = (sf.tabulate(x, "sex", "race").counts for x in (source, spark.read.parquet(str(there))))
     off = np.abs(out.ravel() - mechanism().matrix @ truth.ravel()).max() / np.sqrt(rows)
@@ -123,17 +164,17 @@ def against_local(folder: Path, rows: int) -> list[Row]:
 
     def row(what: str, name: str, limit: float | None, answer: str, size: int, more: str = "") -> Row:
         local, there = times[f"local{name}"], times[f"spark{name}"]
-        told = "none set" if limit is None else f"≤ {limit}×"
-        return Row(what, there / local, "× local", told, limit is None or there / local <= limit, answer,
-                   f"{size:,} rows", f"local {local:.2f} s, Spark {there:.2f} s{more}")
+        ratio, allowed = there.clock / local.clock, "none set" if limit is None else f"≤ {limit}×"
+        return Row(what, ratio, "× local", allowed, limit is None or ratio <= limit, answer, f"{size:,} rows",
+                   told(local, there) + more)
 
     return [
         row("Spark with two workers, Parquet → Parquet", "", SLOWER, f"counts within {off:.2f} √n of Q·p", rows),
         row("the same with an id kept, released by it", ", by id", BY_ID, f"{ids:,} different ids", rows,
             ", its ids compared on the way"),
         row("the same of a frame that Spark computes", ", computed", None, "every id once", rows,
-            f"; Spark's rows to Python alone {times['carried']:.2f} s"),
-        row("the same with an id kept, counted", ", id kept", None, "every id once", rows // 10),
+            f"; Spark's rows to Python alone {times['carried'].clock:.2f} s"),
+        row("the same with an id kept, without a name for rows", ", id kept", None, "every id once", rows),
     ]
 
 
@@ -146,31 +187,31 @@ def bundles(folder: Path, rows: int) -> list[Row]:
     spark, found = session(2, folder / "bundles"), []
     for what, options, named in (("a bundle", {}, {}), ("a bundle by id", dict(keep=["id"]), dict(id="id"))):
         mine, theirs = folder / "b.parquet", folder / "B.parquet"
-        times = medians({
+        times = spent({
             "local": lambda options=options, mine=mine: here(source, mine, law, **options),
             "spark": lambda options=options, named=named, theirs=theirs: in_spark(
                 spark, source, theirs, law, **options, **named),
         }, REPEATS, before=WARM)
-        ratio, released = times["spark"] / times["local"], pq.read_metadata(mine).num_rows
+        ratio, released = times["spark"].clock / times["local"].clock, pq.read_metadata(mine).num_rows
         there = sum(pq.read_metadata(f).num_rows for f in theirs.iterdir())
         found.append(Row(what, ratio, "× local", f"≤ {BUNDLE}×", ratio <= BUNDLE and there == released,
                          f"{there:,} rows of {len(law.parts)} answers", f"{rows:,} rows",
-                         f"local {times['local']:.2f} s, Spark {times['spark']:.2f} s"))
+                         told(times["local"], times["spark"])))
     spark.stop()
     return found
 
 
 @contextlib.contextmanager
-def workers(count: int, folder: Path) -> Iterator[Any]:
+def workers(count: int, folder: Path) -> Iterator[Callable[[], Spent]]:
     """A process in which so many workers, each with a core, release a file whenever they are told to."""
     command = [sys.executable, __file__, "--workers", str(count), "--folder", str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None and process.stdout is not None
 
-        def turn() -> float:
+        def turn() -> Spent:
             process.stdin.write("once more\n")
             process.stdin.flush()
-            return float(process.stdout.readline())
+            return Spent(*map(float, process.stdout.readline().split()))
 
         yield turn
         process.stdin.close()
@@ -178,7 +219,7 @@ def workers(count: int, folder: Path) -> Iterator[Any]:
 
 def as_workers(count: int, folder: Path) -> None:
     """The other side of `workers`: a warm session, then a release and its seconds for every line."""
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+    on_cores(count)
     own = folder / f"of {count}"
     own.mkdir()
     spark = session(count, own)
@@ -186,32 +227,39 @@ def as_workers(count: int, folder: Path) -> None:
     for _ in range(WARM):
         in_spark(spark, source, target, keep=["id"], id="id")
     for _ in sys.stdin:
-        start = time.perf_counter()
+        start, done = time.perf_counter(), work()
         in_spark(spark, source, target, keep=["id"], id="id")
-        print(time.perf_counter() - start, flush=True)
+        print(time.perf_counter() - start, work() - done, flush=True)
     spark.stop()
 
 
-def arithmetic(_: int) -> float:
+def on_cores(count: int) -> None:
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+
+
+def arithmetic(share: float) -> float:
+    """The seconds of a share of ARITHMETIC blocks."""
     start, data = time.perf_counter(), bytes(1 << 24)
-    for _ in range(60):
+    for _ in range(round(ARITHMETIC * share)):
         hashlib.sha256(data).digest()
     return time.perf_counter() - start
 
 
 def scaling(folder: Path, rows: int) -> Row:
+    """Two workers against one, and beside it the same arithmetic by one process on one core and by two on two."""
     one, two, gains, limits = [], [], [], []
-    with workers(1, folder) as by_one, workers(2, folder) as by_two, ProcessPoolExecutor(2) as pool:
-        for _ in range(REPEATS):
+    with (workers(1, folder) as by_one, workers(2, folder) as by_two,
+          ProcessPoolExecutor(1, initializer=on_cores, initargs=(1,)) as alone, ProcessPoolExecutor(2) as pool):
+        for _ in range(TURNS):
             one.append(by_one())
             two.append(by_two())
-            gains.append(one[-1] / two[-1])
-            alone = next(iter(pool.map(arithmetic, [0])))
-            limits.append(2 * alone / max(pool.map(arithmetic, [0, 1])))
+            gains.append(one[-1].clock / two[-1].clock)
+            limits.append(alone.submit(arithmetic, 1.0).result() / max(pool.map(arithmetic, [0.5, 0.5])))
     value, limit = statistics.median(gains), statistics.median(limits)
+    first, second = (Spent(*(statistics.median(x) for x in zip(*each, strict=True))) for each in (one, two))
     return Row("two Spark workers, by id", value, "× one", f"≥ {FASTER}×, or the machine's limit",
                value >= min(FASTER, limit), f"machine's limit {limit:.2f}×", f"{rows:,} rows",
-               f"one {statistics.median(one):.1f} s, two {statistics.median(two):.1f} s, load {os.getloadavg()[0]:.1f}")
+               f"{told(first, second, ('one', 'two'))}; load {os.getloadavg()[0]:.1f}")
 
 
 def results(rows: int = ROWS, bundle_rows: int = BUNDLE_ROWS) -> list[Row]:

@@ -247,6 +247,15 @@ def test_a_given_mechanism_is_used_and_not_written_again(people, out, tmp_path):
     assert set(said["files"]) == {"table", "tables", "manifest", "report"}
 
 
+def test_a_table_that_is_a_release_is_called_one_when_it_is_to_be_released_again(people, out, tmp_path):
+    first = release(people, out, "--useful", "town")
+    again = release(out, out.with_name("again.csv"), "--useful", "town")
+    assert "is a release already" not in first.stderr and "is a release already" in again.stderr
+    out.write_text(out.read_text() + out.read_text().splitlines()[-1] + "\n")  # another table than its manifest tells of
+
+    assert "is a release already" not in release(out, out.with_name("third.csv"), "--useful", "town").stderr
+
+
 def test_a_given_mechanism_excludes_design_options(people, out):
     said = run("release", people, "--mechanism", "m.json", "--epsilon", 1, "--out", out, code=2).stderr
 

@@ -543,6 +543,23 @@ def test_missing_values_bins_and_labels_with_points_come_back_in_estimates(tmp_p
         assert found.table("age").p == pytest.approx(np.full(3, 1 / 3), abs=0.2)
 
 
+def test_values_that_no_label_is_for_go_to_the_label_that_takes_them(tmp_path):
+    rows = pa.table({"ill": ["yes", "no", "rest"] * 100, "town": ["A", "B", "rest"] * 100, "sex": ["F", "M", "F"] * 100})
+    later = pa.table({"ill": ["yes", "odd"] * 50, "town": ["A", "C"] * 50, "sex": ["F", "M"] * 50})
+    for unseen in ("rest", {"ill": "rest", "town": "rest"}):
+        made = sf.bundle(rows, "ill", ["town", "sex"], 8.0, unseen=unseen, asking="together").bundle
+        found = sf.estimate(sf.release(later, made, seed=1), made)
+        assert {c.name: c.other for c in (*made.secret.columns, *made.useful.columns)} == {"ill": "rest", "town": "rest", "sex": None}
+        assert found.table("town").p == pytest.approx([0.5, 0, 0.5], abs=0.2)
+    with pytest.raises(InputError, match="no column has that label"):
+        sf.bundle(rows, "ill", ["town", "sex"], 8.0, unseen="nowhere")
+    with pytest.raises(InputError, match="'age' is neither secret nor useful"):
+        sf.bundle(rows, "ill", ["town", "sex"], 8.0, unseen={"age": "rest"})
+    fixed = {"town": ["A", "rest"], "sex": ["F", "M"], "ill": ["yes", "no", "rest"]}
+    made = sf.bundle(later, "ill", ["town", "sex"], 8.0, unseen="rest", labels=fixed).bundle
+    assert made.useful.columns[0].labels == ("A", "rest") and made.secret.columns[0].other == "rest"
+
+
 def test_a_table_of_another_bundle_is_refused():
     rows = people(500, columns=2, labels=3)
     one, two = (sf.bundle(rows, "secret", ["c0", "c1"], e).bundle for e in (1.0, 2.0))
@@ -775,6 +792,10 @@ def test_the_commands_walk_the_road_with_a_bundle(tmp_path):
     assert "holds" in run("verify", tmp_path / "out.mechanism.json").stdout
     told = json.loads(run("estimate", out, "--json", "--csv", tmp_path / "e.csv").stdout)
     assert told["n"] == 3_000 and len(told["cells"]) == len((tmp_path / "e.csv").read_text().splitlines()) - 1
+    for cell, line in zip(told["cells"], csv.read_csv(tmp_path / "out.tables.csv").to_pylist(), strict=True):  # one answer, told twice
+        names, values = ([cell[n], cell[f"other {n}"]] for n in ("column", "value"))
+        assert (line["columns"], line["values"]) == (" × ".join(filter(None, names)), " · ".join(filter(None, values)))
+        assert [line[n] for n in ("share", "low", "high")] == pytest.approx([cell[n] for n in ("estimate", "low", "high")], abs=1e-9)
     assert {(c["column"], c["other column"]) for c in told["cells"]} >= {("secret", "c0"), ("c0", "c7"), ("c7", None)}
     assert "Parts" in run("inspect", tmp_path / "out.mechanism.json").stdout
     again = run("release", table, "--mechanism", tmp_path / "out.mechanism.json", "--out", tmp_path / "again.parquet")
@@ -786,6 +807,7 @@ def test_the_commands_walk_the_road_with_a_bundle(tmp_path):
     told = json.loads(run("compose", law, law, "--json").stdout)
     assert told["levels"][0]["level"] == pytest.approx(2.0, abs=1e-6) and not told["exact"]
     assert "no single mechanism" in " ".join(run("compose", law, "--out", tmp_path / "two.json", code=2).output.split())
+    assert "never builds it" in run("compare", table, "--secret", "secret", "--columns", "bundle", code=2).output
     run("synthesise", out, "--rows", 50, "--out", tmp_path / "made.csv", "--seed", 1)
     assert (tmp_path / "made.csv").read_text().startswith("secret,c0,c1")
 

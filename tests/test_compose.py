@@ -218,14 +218,42 @@ def test_what_cannot_be_composed_is_said():
     wide = sf.design(sf.ChiSquareBall(sf.Joint.from_counts([[3, 4, 1], [5, 6, 1]])), 1.0, "grr").mechanism
     with pytest.raises(sf.InputError, match="at least one"):
         sf.compose()
-    with pytest.raises(sf.InputError, match="different secrets"):
-        sf.compose(m, other)
+    named = sf.Joint.from_counts([[3, 4], [5, 6]], sf.Column.of("ill", ["no", "yes"]), 2)
+    with pytest.raises(sf.InputError, match="different secrets, secret and ill"):
+        sf.compose(m, sf.design(sf.ChiSquareBall(named), 1.0, "grr").mechanism)
+    some = sf.Joint.from_counts([[3, 4], [5, 6]], sf.Column.of("secret", ["0", "rest"], other="rest"), 2)
+    with pytest.raises(sf.InputError, match=r"do not stand for the same people.*labels="):
+        sf.compose(other, sf.design(sf.ChiSquareBall(some), 1.0, "grr").mechanism)
+    with pytest.raises(sf.InputError, match="no two of its labels in common"):
+        sf.compose(m, sf.design(sf.ChiSquareBall(sf.Joint.from_counts([[3, 4], [5, 6]], sf.Column.of("secret", "ab"), 2)), 1.0, "grr").mechanism)
     with pytest.raises(sf.InputError, match="'useful' has different labels"):
         sf.compose(m, wide)
     with pytest.raises(sf.InputError, match="sealed"):
         sf.compose(sf.Tabular([[0.5, 0.5], [0.5, 0.5]]))
     with pytest.raises(sf.InputError, match="the set is about 2 × 3"):
         sf.compose(m, within=sf.Exactly(wide.joint))
+
+
+def test_releases_whose_secret_has_labels_that_others_lack_are_bounded_for_the_labels_that_all_know():
+    ill = [sf.Column.of("ill", x) for x in ("ab", "abc")]
+    counts = [[[3, 4], [5, 6]], [[3, 4, 2], [5, 6, 1], [1, 1, 7]]]
+    few, many = (
+        sf.design(sf.ChiSquareBall(sf.Joint.from_counts(n, own, len(n[0]))), 1.0, "srr").mechanism
+        for n, own in zip(counts, ill, strict=True)
+    )
+    whole = sf.compose(few, many)
+    level = next(x for x in whole.levels if x.claim.notion == "rldp")
+
+    assert level.level == pytest.approx(level.sum) and level.adds and not whole.exact
+    assert level.claim.within.joint.secret.columns[0].labels == ("a", "b")
+    with pytest.raises(sf.InputError, match="no single mechanism"):
+        whole.mechanism.save("nowhere")
+    first, second = few.matrix.reshape(-1, 2, 2), many.matrix.reshape(-1, 3, 3)[:, :2, :2]
+    rng = np.random.default_rng(1)
+    for _ in range(200):  # whatever the useful values of a label are, one ratio of both answers is within the bound
+        p = rng.dirichlet([0.2, 0.2], 2)
+        both = np.einsum("su,ysu,zsu->yzs", p, first, second)
+        assert np.log(both.max(2) / both.min(2)).max() <= level.level + 1e-9
 
 
 def test_composing_the_composed_is_composing_all():

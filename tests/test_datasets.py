@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -51,6 +54,17 @@ def test_known_counts():
 def test_every_ordered_pair_of_the_nine_categorical_columns_is_there():
     columns = {name for pair in PAIRS for name in pair}
     assert len(columns) == 9 and len(set(PAIRS)) == 72
+
+
+def test_the_cells_of_all_nine_columns_have_the_tables_of_two():
+    told = json.loads((Path(__file__).parents[1] / "benchmarks" / "adult_cells.json").read_text())
+    names, sizes = list(told["labels"]), [len(x) for x in told["labels"].values()]
+    digits = np.unravel_index(np.cumsum(told["steps"]), sizes)
+    for a, b in PAIRS:
+        table, (i, j) = datasets.adult(a, b), (names.index(n) for n in (a, b))
+        counts = np.zeros((sizes[i], sizes[j]), int)
+        np.add.at(counts, (digits[i], digits[j]), told["counts"])
+        assert np.array_equal(counts, table.counts)
 
 
 def test_an_unknown_pair_lists_the_known_columns():

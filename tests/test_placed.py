@@ -196,11 +196,12 @@ def test_words_are_cut_where_their_buckets_begin_and_equal_ones_are_seen(parts):
 
 
 def test_row_groups_are_shared_out_whole_and_alike():
-    groups = [("f", i, 10) for i in range(37)] + [("g", 0, 400)]
+    groups = [scanning.Group("f", i, 10, 10 * i, (0, 0)) for i in range(37)] + [scanning.Group("g", 0, 400, 370, (0, 0))]
     for workers in (1, 2, 7):
         shares = scanning._shares(groups, workers)
         assert [g for s in shares for g in s] == groups and len(shares) <= workers
-    many = scanning._shares([("f", i, scanning.SHARE // 4) for i in range(32)], 3)  # eight shares' worth for three
+    quarter = scanning.SHARE // 4
+    many = scanning._shares([scanning.Group("f", i, quarter, quarter * i, (0, 0)) for i in range(32)], 3)  # eight shares' worth for three
     assert [len(s) for s in many] == [4, 4, 3, 4, 3, 4, 3, 4, 3]
 
 

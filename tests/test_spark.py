@@ -65,11 +65,12 @@ def spelled(value):
     return value.to_bytes(8, "little", signed=True) if isinstance(value, int) else value.encode()
 
 
-def expected(mechanism, table, seed, names=None) -> Counter:
+def expected(mechanism, table, seed, names=None, *, of_files=False) -> Counter:
     """The released multiset by the definition, row by row: number the equal rows, look up the words, draw."""
     key, seen, out = Stream.of(seed).key, Counter(), Counter()
-    for row in table.to_pylist():
+    for number, row in enumerate(table.to_pylist()):
         name = digest_by_hand([spelled(row[n]) for n in names], key=key) if names else None
+        name = digest_by_hand([spelled(number)], "numbers", key=key) if of_files else name
         code = mechanism.useful.code(row["town"])
         code += mechanism.secret.code(row["ill"]) * mechanism.useful.size if mechanism.reads == "both" else 0
         place = place_by_hand(name, [code], key)
@@ -513,11 +514,13 @@ def test_files_that_workers_read_themselves_release_what_spark_s_rows_do(people,
     plain = spark.createDataFrame(held.set_column(held.num_columns - 1, "word", held.column("word").cast(pa.string())))
     coded, kept = {"c0": "ill", "c1": "town"}, {"k0": "word"}
     scan = scan_of(files, coded, kept)
-    assert scan is not None and sum(rows for share in scan.shares for *_, rows in share) == 400
+    groups = [group for share in scan.shares for group in share]
+    assert [g.first for g in groups] == [0, *np.cumsum([g.rows for g in groups])[:-1].tolist()] and sum(g.rows for g in groups) == 400
     assert scan_of(renamed, {"c0": "place"}, {}).columns == {"c0": "town"}
     for options in (dict(id="id"), {}, dict(id=["word", "id"])):
         asked = dict(keep=["id", "word"], seed=4, **options)
-        out = multiset(sf.release(plain, SRR, **asked).select("id", "word", "ill", "town"))
+        out = multiset(sf.release(plain, SRR, **asked).select("id", "word", "ill", "town")) if options else expected(
+            SRR, pq.read_table(tmp_path / "in"), 4, ["id", "word"], of_files=True)
         assert multiset(sf.release(files, SRR, **asked).select("id", "word", "ill", "town")) == out
         again = sf.release(renamed, SRR, tmp_path / "out.parquet", useful="place", force=True, **asked)
         assert multiset(pq.read_table(again.path).select(["id", "word", "ill", "town"])) == out
@@ -535,6 +538,29 @@ def test_files_that_workers_read_themselves_release_what_spark_s_rows_do(people,
     days = files.withColumn("day", F.lit("2020-02-29").cast("date"))
     days.write.parquet(str(tmp_path / "days"))
     assert scan_of(spark.read.parquet(str(tmp_path / "days")), coded, {"k0": "day"}) is None
+
+
+def test_files_without_a_name_for_rows_are_drawn_where_they_are_read_and_tell_nothing_by_their_order(spark, tmp_path):
+    twins = pa.concat_tables([TABLE, TABLE])  # every row has a twin, which must get noise of its own
+    pq.write_table(twins, tmp_path / "in.parquet", row_group_size=90)
+    frame = spark.read.parquet(str(tmp_path / "in.parquet"))
+    bundle = sf.bundle(TABLE, "ill", ["town"], 1.0).bundle
+
+    kept = sf.release(frame, SRR, keep=["id"], seed=3).select("id", "ill", "town")
+    assert multiset(kept) == expected(SRR, twins, 3, ["id"], of_files=True)
+    assert kept.toArrow().equals(kept.toArrow())
+    assert kept.toArrow().column("id").to_pylist() != sorted(kept.toArrow().column("id").to_pylist())
+    nothing = sf.release(frame, SRR, tmp_path / "n.parquet", seed=3)
+    assert multiset(pq.read_table(nothing.path)) == expected(SRR, twins, 3)  # counted, as rows of any other frame are
+    out = sf.release(frame, bundle, tmp_path / "b.parquet", seed=3)
+    assert out.rows == 800 and "shuffled" in out.notes[0]
+    again = sf.release(frame.select("town", "ill"), bundle, seed=3)
+    assert multiset(pq.read_table(out.path)) == multiset(again)
+
+    later = sf.release(frame, SRR, keep=["id"], seed=3)
+    pq.write_table(twins.take(list(range(799, -1, -1))), tmp_path / "in.parquet", row_group_size=90)
+    with pytest.raises(Exception, match="is another than before"):
+        later.toArrow()
 
 
 def test_two_rows_of_one_name_leave_nothing_behind(people, tmp_path):

@@ -128,3 +128,14 @@ def test_synthetic_records_follow_the_estimate_and_say_what_they_are(people):
     assert np.abs(drawn.p - found.p).max() < 0.02
     assert b"sfumato.synthetic" in found.synthesise(5).schema.metadata
     run("synthesise", people.with_name("out.csv"), "--rows", 10, "--out", made, code=6)
+
+
+def test_what_would_help_follows_from_what_is_said_of_errors():
+    from dataclasses import replace
+
+    from sfumato.designers.outlook import Foreseen, ForeseenPart, Help
+
+    told = Foreseen(100, (ForeseenPart("town", 3, 240.0, 0.1), ForeseenPart("age", 4, float("inf"), 0.0)), (Help("twice as many rows", 0.71),))
+    assert told.lines[:2] == ["town: ± 240 points: no estimate, worth 0 unprotected rows", "age: not told, by however many rows, worth 0 unprotected rows"]
+    assert told.lines[-1] == "what would make the ± smaller: twice as many rows (0.71 times as large)"
+    assert "smaller" not in replace(told, parts=told.parts[1:]).lines[-1]  # a ± that there is not becomes no smaller

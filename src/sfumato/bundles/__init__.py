@@ -8,10 +8,10 @@ from sfumato.demand import on_demand
 
 if TYPE_CHECKING:
     from sfumato.bundles.designing import BundleDesign, bundle
-    from sfumato.bundles.fitting import ModelFit
+    from sfumato.bundles.trees import ModelFit
 
 __all__ = ["BundleDesign", "ModelFit", "bundle"]
 
 on_demand(__name__, {
-    "BundleDesign": ".designing", "ModelFit": ".fitting", "bundle": ".designing",
+    "BundleDesign": ".designing", "ModelFit": ".trees", "bundle": ".designing",
 })

@@ -40,7 +40,7 @@ def adapted(columns: Columns, layout: TurnLayout, spent: float, epsilon: float, 
     entered with those that stay, so that the file tells all of it.
     """
     if spent <= 0:
-        raise InputError(f"{option('--design-epsilon', 'design_epsilon=')} must be positive, got {spent:g}.")
+        raise InputError(f"{option('--design-epsilon', 'design_epsilon=')} must be positive", value=spent)
     pairs = [t for t in layout.wanted() if len(t) == 2 and SECRET not in t]
     singles = [Spec((c,), True) for c in range(len(layout.sizes))]
     specs = [*(Spec(pair, True) for pair in pairs), *singles]

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from sfumato.alphabet import Alphabet, Column, Ints
-from sfumato.errors import InputError
+from sfumato.alphabet import Alphabet, Array, Column, Ints
+from sfumato.errors import InputError, UnknownName
 from sfumato.joint import Joint
 from sfumato.sources import Source, open_source
-from sfumato.sources.tabulation import tabulate
+from sfumato.sources.tabulation import Bins, Labels, Rare, Unseen, catching, tabulate
 
+if TYPE_CHECKING:
+    from sfumato.sources.source import TableLike
+
+Rule = TypeVar("Rule")
 GROUP_CELLS = 1_000_000  # of one group's table
 
 
@@ -29,33 +33,36 @@ class Columns:
 
     @classmethod
     def of(
-        cls, source: Any, secret: str | Iterable[str], useful: Iterable[str], *, missing: str = "category",
-        bins: Mapping[str, Any] | None = None, rare: Any = None, labels: Mapping[str, Any] | None = None,
+        cls, source: TableLike, secret: str | Iterable[str], useful: Iterable[str], *, missing: str = "category",
+        bins: Bins = None, rare: Rare = None, labels: Labels = None, unseen: Unseen = None,
     ) -> Columns:
         secrets = [secret] if isinstance(secret, str) else list(secret)
         names = [useful] if isinstance(useful, str) else list(useful)
         if not names or len(set(names)) != len(names):
-            raise InputError(f"useful must name one or more columns, each once, got {names}.")
+            raise InputError("useful must name one or more columns, each once", value=names)
         opened = open_source(source).settled([*secrets, *names])
-        ruled = [*(bins or {}), *(rare if isinstance(rare, Mapping) else ()), *(labels or {})]
-        _check_named(ruled, [*secrets, *names])
-        found, joint = [], None
+        caught = _caught(unseen, labels or {})
+        for ruled in (bins, rare, labels, unseen):
+            _check_named(ruled if isinstance(ruled, Mapping) else (), [*secrets, *names])
+        found: dict[str, Column] = {}
         for name in names:
             here = {*secrets, name}
-            some = {k: v for k, v in (bins or {}).items() if k in here}
-            few = {k: v for k, v in rare.items() if k in here} if isinstance(rare, Mapping) else rare
-            fixed = {k: v for k, v in (labels or {}).items() if k in here}
-            joint = tabulate(opened, secrets, name, missing=missing, bins=some or None, rare=few, labels=fixed)
-            found.append(joint.useful.columns[0])
-        assert joint is not None and joint.n is not None
-        return cls(joint.secret, tuple(found), opened, joint.n)
+            few = _of(here, rare) if isinstance(rare, Mapping) else rare
+            joint = tabulate(
+                opened, secrets, name, missing=missing, bins=_of(here, bins) or None, rare=few,
+                labels=_of(here, labels), unseen=_of(here, caught) or None,
+            )
+            found |= {c.name: c for c in (*joint.secret.columns, *joint.useful.columns)}
+        found, rows = catching(found, unseen), joint.n
+        assert rows is not None
+        return cls(Alphabet(tuple(found[n] for n in secrets)), tuple(found[n] for n in names), opened, rows)
 
     def tables(self, groups: Sequence[tuple[Alphabet, Alphabet]]) -> list[Joint]:
         """The table of each pair of alphabets (what stands in the place of the secret, and the useful side), in one
         pass over the rows."""
         sizes = [first.size * second.size for first, second in groups]
         if max(sizes) > GROUP_CELLS:
-            raise InputError(f"a table of {max(sizes):,} cells is too large for one part; use coarser columns.")
+            raise InputError(f"a table of {max(sizes):,} cells is too large for one part", next="Use coarser columns.")
         totals = [np.zeros(size, np.int64) for size in sizes]
         columns = {c.name: c for group in groups for side in group for c in side.columns}
         row = 0
@@ -69,7 +76,7 @@ class Columns:
         return [Joint.from_counts(t.reshape(a.size, b.size), a, b) for t, (a, b) in pairs]
 
 
-def joint_codes(columns: Sequence[Column], codes: Mapping[str, Any], rows: int) -> Ints:
+def joint_codes(columns: Sequence[Column], codes: Mapping[str, Array], rows: int) -> Ints:
     """Codes of several columns as one, in row-major order."""
     total = np.zeros(rows, np.int64)
     for column in columns:
@@ -86,4 +93,16 @@ def uniform(secret: Alphabet, useful: Alphabet) -> Joint:
 def _check_named(given: Iterable[str], names: Sequence[str]) -> None:
     for name in given:
         if name not in names:
-            raise InputError(f"{name!r} is neither secret nor useful ({', '.join(names)}).")
+            raise UnknownName(f"is neither secret nor useful ({', '.join(names)})", value=name)
+
+
+def _of(names: set[str], rules: Mapping[str, Rule] | None) -> dict[str, Rule]:
+    """The rules of these columns alone."""
+    return {name: rule for name, rule in (rules or {}).items() if name in names}
+
+
+def _caught(unseen: Unseen, labels: Mapping[str, Sequence[object] | Column]) -> dict[str, str]:
+    """The label that takes unseen values of each column, as far as it is known before a row is seen."""
+    if unseen is None or not isinstance(unseen, str):
+        return dict(unseen or {})
+    return {n: unseen for n, given in labels.items() if not isinstance(given, Column) and unseen in map(str, given)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sfumato.alphabet import Floats
 from sfumato.bundles.adapting import adapted
@@ -13,20 +13,24 @@ from sfumato.bundles.answers import SECRET
 from sfumato.bundles.balls import ball_bundle
 from sfumato.bundles.calibration import sealed_part, unsealed
 from sfumato.bundles.counting import Columns, uniform
-from sfumato.bundles.fitting import ModelFit, fit_of
 from sfumato.bundles.plans import BundlePlan, plans, turns_of, useful_of
-from sfumato.bundles.sharing import PartAnswer, Spec, TurnLayout, answered, named_errors
+from sfumato.bundles.sharing import PartAnswer, Spec, TurnLayout, answered
 from sfumato.bundles.tailored import tailored
-from sfumato.bundles.trees import tree_bundle
+from sfumato.bundles.trees import ModelFit, fit_of, tree_bundle
 from sfumato.certification import Certificate
 from sfumato.certification.together import certify_bundle
 from sfumato.designers.base import LARGEST
+from sfumato.designers.outlook import Z95
 from sfumato.errors import InputError, designed_epsilon, listed, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Claim, Law, Promise
 from sfumato.mechanism.bundle import ASSUMING
 from sfumato.optimise.budget import Budget, patience
+from sfumato.sources.tabulation import Bins, Labels, Rare, Unseen
 from sfumato.uncertainty import Anything
+
+if TYPE_CHECKING:
+    from sfumato.sources.source import TableLike
 
 SEARCH = {"nothing": 4.0, "tables": 20.0}  # seconds of work for laws of small parts; a row over a ball takes longer
 ASKING = ("auto", "together", "in turn")
@@ -57,10 +61,10 @@ class BundleDesign:
 
 
 def bundle(
-    source: Any, secret: str | Iterable[str], useful: Iterable[str], epsilon: float, *, assuming: str = "nothing",
+    source: TableLike, secret: str | Iterable[str], useful: Iterable[str], epsilon: float, *, assuming: str = "nothing",
     asking: str = "auto", with_secret: bool = True, tables: Tables = 2, weights: Mapping[str, float] | None = None,
-    confidence: float = 0.95, missing: str = "category", bins: Mapping[str, Any] | None = None, rare: Any = None,
-    origin: str = "private", labels: Mapping[str, Any] | None = None, design_epsilon: float | None = None,
+    confidence: float = 0.95, missing: str = "category", bins: Bins = None, rare: Rare = None,
+    origin: str = "private", labels: Labels = None, unseen: Unseen = None, design_epsilon: float | None = None,
     seed: int | None = None, time_limit: float | None = None, at_most: float | None = None,
 ) -> BundleDesign:
     """A bundle of mechanisms for any number of columns, ε-private about the secret for all answers of a row together.
@@ -82,11 +86,11 @@ def bundle(
     """
     designed_epsilon(epsilon)
     _check(assuming, asking, tables)
-    columns = Columns.of(source, secret, useful, missing=missing, bins=bins, rare=rare, labels=labels)
+    columns = Columns.of(source, secret, useful, missing=missing, bins=bins, rare=rare, labels=labels, unseen=unseen)
     layout = _layout(columns, weights, with_secret, tables)
     if at_most is not None and (assuming != "tables" or not epsilon <= at_most < math.inf):
         raise InputError(
-            f"at_most is for assuming='tables', a number of nats from ε = {epsilon:g} on, got {at_most!r}."
+            f"at_most is for assuming='tables', a number of nats from ε = {epsilon:g} on", value=at_most
         )
     budget = _budget(time_limit, assuming)
     if design_epsilon is not None:
@@ -101,7 +105,7 @@ def _budget(time_limit: float | None, assuming: str) -> Budget | None:
     if time_limit is None:
         return Budget.of_work(SEARCH.get(assuming, 0.0) * patience())
     if not 0 <= time_limit < math.inf:
-        raise InputError(f"time_limit must be a number of seconds, zero or more, got {time_limit!r}.")
+        raise InputError("time_limit must be a number of seconds, zero or more", value=time_limit)
     return Budget.of(time_limit) if time_limit else None
 
 
@@ -112,11 +116,11 @@ def _adapted(
     """A bundle that assumes nothing, for the tables that noisy counts show to be worth their rows."""
     if assuming != "nothing" or asking == "together" or layout.asked is not None or layout.order < 2:
         raise InputError(
-            "noisy counts choose among all tables of two columns, for parts that assume nothing and take turns: leave "
-            "out assuming, asking and tables."
+            "noisy counts choose among all tables of two columns, for parts that assume nothing and take turns",
+            next="Leave out assuming, asking and tables.",
         )
     if spent >= epsilon:
-        raise InputError(f"design_epsilon must be less than ε = {epsilon:g}, of which it is a part, got {spent:g}.")
+        raise InputError(f"design_epsilon must be less than ε = {epsilon:g}, of which it is a part", value=spent)
     found = adapted(columns, layout, spent, epsilon - spent, seed)
     made = _from_nothing(columns, found.layout, epsilon - spent, "auto", budget, found.joints)
     return replace(made, notes=(found.note, *made.notes))
@@ -128,15 +132,20 @@ def _designed(
 ) -> BundleDesign:
     if assuming in ("star", "tree"):
         if asking == "in turn":
-            raise InputError(f"a {assuming} model is for parts answered together; in turn no model is needed.")
+            raise InputError(
+                f"a {assuming} model is for parts answered together; in turn no model is needed",
+                next="Leave out asking or assuming.",
+            )
         made, parents, answers, error = tree_bundle(columns, layout, epsilon, assuming, confidence, origin)
-        return _finished(made, answers, error, None, {}, fit_of(columns, parents, assuming))
+        return _finished(columns, made, answers, error, None, {}, fit_of(columns, parents, assuming))
     if assuming == "tables":
         if asking == "together":
-            raise InputError("parts answered together need a model of how columns depend on each other: "
-                             "assuming='star' or 'tree', or 'nothing'.")
+            raise InputError(
+                "parts answered together need a model of how columns depend on each other",
+                next="Use assuming='star', 'tree' or 'nothing'.",
+            )
         made, plan = ball_bundle(columns, layout, epsilon, confidence, origin, budget, at_most)
-        return _finished(made, plan.answers, plan.error, plan.shares, {"in turn": plan.error}, None)
+        return _finished(columns, made, plan.answers, plan.error, plan.shares, {"in turn": plan.error}, None)
     return _from_nothing(columns, layout, epsilon, asking, budget)
 
 
@@ -147,11 +156,11 @@ def _check(assuming: str, asking: str, tables: Tables) -> None:
         raise unknown("a way of asking", asking, ASKING)
     if isinstance(tables, (int, str)) and tables not in (1, 2):
         raise InputError(
-            f"tables must be 1 or 2, the most columns of a table that is wanted, or a list of tables such as "
-            f"[('town', 'age'), 'sports'], got {tables!r}."
+            "tables must be 1 or 2, the most columns of a table that is wanted, or a list of tables such as "
+            "[('town', 'age'), 'sports']", value=tables,
         )
     if not isinstance(tables, int) and assuming in ("star", "tree"):
-        raise InputError(f"a {assuming} model asks about every column in every row: leave out the tables.")
+        raise InputError(f"a {assuming} model asks about every column in every row", next="Leave out the tables.")
 
 
 def _layout(columns: Columns, weights: Mapping[str, float] | None, with_secret: bool, tables: Tables) -> TurnLayout:
@@ -161,7 +170,10 @@ def _layout(columns: Columns, weights: Mapping[str, float] | None, with_secret: 
             raise unknown("a useful column", name, names)
     given = tuple(float((weights or {}).get(name, 1.0)) for name in names)
     if not all(math.isfinite(w) and w > 0 for w in given):
-        raise InputError("weights must be positive numbers; leave a column out if it does not matter.")
+        raise InputError(
+            "weights must be positive numbers", value=dict(weights or {}),
+            next="Leave a column out if it does not matter.",
+        )
     sizes = tuple(c.size for c in columns.useful)
     if isinstance(tables, int):
         return TurnLayout(columns.secret.size, sizes, given, with_secret, tables)
@@ -180,13 +192,14 @@ def _asked(columns: Columns, tables: Iterable[str | Sequence[str]]) -> tuple[tup
                 raise unknown("a secret or useful column", name, place)
         held = tuple(sorted({place[name] for name in names}))
         if not 1 <= len(names) <= 2 or len(held) != len(names):
-            raise InputError(f"a table has one column or two different ones, got {', '.join(names) or 'none'}.")
+            raise InputError("a table has one column or two different ones", value=names)
         out.append(held)
     left = [c.name for i, c in enumerate(columns.useful) if not any(i in t for t in out)]
-    if not out or left:
+    if not out:
+        raise InputError("tables lists no table", next="Leave it out for all tables of one and two columns.")
+    if left:
         raise InputError(
-            f"no table holds {listed(left)}: name it in one, or leave it out of the useful columns." if out else
-            "tables lists no table: leave it out for all tables of one and two columns."
+            f"no table holds {listed(left)}", next="Name it in one, or leave it out of the useful columns."
         )
     return tuple(dict.fromkeys(out))
 
@@ -200,7 +213,7 @@ def _from_nothing(
     tried = {name: plan for name, plan in ways.items() if asking in ("auto", name)}
     errors = {name: plan.error for name, plan in tried.items()}
     if not tried:
-        raise InputError("tables that are named are asked about in turn: leave out asking='together'.")
+        raise InputError("tables that are named are asked about in turn", next="Leave out asking='together'.")
     plan = tried[min(tried, key=lambda n: errors[n])]
 
     def claimed(spec: Spec, level: float = epsilon) -> Claim:
@@ -218,7 +231,7 @@ def _from_nothing(
         parts.append(unsealed(answer, claim, laws[answer.key]))
     origin = "unstated" if known is None else "noisy"
     made = Bundle(tuple(parts), columns.secret, turns_of(plan.shares), Promise(epsilon), origin)
-    return _finished(made, plan.answers, plan.error, plan.shares, errors, None)
+    return _finished(columns, made, plan.answers, plan.error, plan.shares, errors, None)
 
 
 def _of_specs(specs: Sequence[Spec], layout: TurnLayout, epsilon: float) -> BundlePlan:
@@ -228,25 +241,26 @@ def _of_specs(specs: Sequence[Spec], layout: TurnLayout, epsilon: float) -> Bund
 
 
 def _finished(
-    made: Bundle, answers: Sequence[PartAnswer], error: float, shares: Floats | None, compared: dict[str, float],
-    fit: ModelFit | None,
+    columns: Columns, made: Bundle, answers: Sequence[PartAnswer], error: float, shares: Floats | None,
+    compared: dict[str, float], fit: ModelFit | None,
 ) -> BundleDesign:
     certificate = certify_bundle(made)
     strength = {name: answer.epsilon for name, answer in zip(made.names, answers, strict=True)}
     parts = None if shares is None else dict(zip(made.names, map(float, shares), strict=True))
-    notes = [_said(made, compared)]
+    told = {name: math.sqrt(x) for name, x in compared.items()}
+    notes = [_said(made, told, columns.rows)]
     if fit is not None:
         notes.append(fit.sentence)
-    told = {name: math.sqrt(x) for name, x in compared.items()}
     return BundleDesign(made, certificate, strength, parts, math.sqrt(error), told, tuple(notes), fit)
 
 
-def _said(made: Bundle, compared: dict[str, float]) -> str:
+def _said(made: Bundle, errors: dict[str, float], rows: int) -> str:
     how = {
         "together": f"each row answers all {len(made.parts)} parts, ε is divided among them",
         "in turn": f"each row answers one of {len(made.parts)} parts, drawn at random, with all of ε",
     }[made.asks]
-    if not compared:
+    if not errors:
         return f"{how}."
-    roots = {name: math.sqrt(x) for name, x in compared.items()}
-    return f"{how} (expected error of a share, times √n: {named_errors(roots)})."
+    points = {name: 100 * Z95 * error / math.sqrt(rows) for name, error in errors.items()}
+    each = ", ".join(f"{name} {points[name]:.2g}" for name in sorted(points, key=lambda n: points[n]))
+    return f"{how} (expected ± of a share from {rows:,} rows, in points, on average over the tables: {each})."

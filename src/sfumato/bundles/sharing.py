@@ -254,9 +254,3 @@ def _best_at(prices: Mapping[tuple[int, ...], float], spec: Spec, layout: TurnLa
         return sum(price / answer.noise(e, layout.size) for e, price in held)
 
     return max(possible(*spec.shape(layout), round(epsilon, 9)), key=gain)
-
-
-def named_errors(errors: Mapping[str, float]) -> str:
-    """Compared plans in words, the best first."""
-    ranked = sorted(errors.items(), key=lambda item: item[1])
-    return ", ".join(f"{name} {value:.4g}" for name, value in ranked)

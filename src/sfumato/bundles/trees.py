@@ -1,9 +1,13 @@
-"""Trees: bundles that are private if the columns form a stated tree below the secret; a star is the flattest one."""
+"""Trees: bundles that are private if the columns form a stated tree below the secret; a star is the flattest one.
+
+The tree is the one that follows the rows best; how far the rows are from it is told, and never used as proof.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,11 +15,11 @@ from sfumato.alphabet import Alphabet, Floats
 from sfumato.bundles.answers import SECRET, Answer, best_answer
 from sfumato.bundles.calibration import STRONGEST, each_of, greatest_scale, nothing_useful, tree_part
 from sfumato.bundles.counting import Columns, uniform
-from sfumato.bundles.fitting import alphabet_of, best_tree
 from sfumato.bundles.sharing import Spec, TurnLayout, error_together, shares_of_epsilon
 from sfumato.certification.outward import log_up
 from sfumato.certification.rationals import about_input
 from sfumato.certification.together import level_below
+from sfumato.joint import Joint, entropy
 from sfumato.mechanism import Bundle, Promise
 from sfumato.uncertainty import Anything, RenyiBall, UncertaintySet
 
@@ -82,3 +86,126 @@ def _costs(bundle: Bundle, parents: Sequence[int]) -> Floats:
         return 1.0 if v < 0 else through[v] * up(parents[v])
 
     return np.array([up(v) for v in range(len(bundle.parts))])
+
+
+# --- the tree that follows the rows, and how far they are from it -----------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """An independence that the model asserts, and what the rows say: I(first; second | given) in nats, p of its
+    test."""
+
+    first: str
+    second: str
+    given: str
+    information: float
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFit:
+    """How well a model fits the rows it was designed from.
+
+    Each asserted independence is tested by G = 2n·I(first; second | given), about χ² with (|given|)(|first| −
+    1)(|second| − 1)
+    degrees of freedom if it holds. A small p says that the model is wrong; a large one does not say that it is right.
+    """
+
+    model: str
+    departures: tuple[Departure, ...]
+    rows: int
+
+    @property
+    def worst(self) -> Departure | None:
+        """The departure with the most information."""
+        return max(self.departures, key=lambda d: d.information, default=None)
+
+    @property
+    def p_value(self) -> float:
+        """Of the model as a whole: the least p times the number of tests (Bonferroni)."""
+        return min(1.0, len(self.departures) * min((d.p_value for d in self.departures), default=1.0))
+
+    @property
+    def sentence(self) -> str:
+        worst = self.worst
+        if worst is None:
+            return f"The {self.model} model asserts nothing that these columns could contradict."
+        verdict = "contradict" if self.p_value < 0.05 else "do not contradict"
+        return (
+            f"The rows {verdict} the {self.model} model (p = {self.p_value:.3g} over {len(self.departures)} tests); it "
+            f"neglects at most {worst.information:.3g} nats, between {worst.first} and {worst.second} given "
+            f"{worst.given}. This is a diagnosis and no proof: where the model fails, the promise is only that for any "
+            "distribution."
+        )
+
+
+def mutual(table: Floats) -> float:
+    """I(A; B) of a table."""
+    p = table / table.sum()
+    return max(0.0, entropy(p.sum(1)) + entropy(p.sum(0)) - entropy(p))
+
+
+def conditional(table: Floats) -> float:
+    """I(A; B | C) of a table [c, a, b]."""
+    n = table.sum()
+    return float(sum(part.sum() / n * mutual(part) for part in table if part.sum()))
+
+
+def alphabet_of(columns: Columns, node: int) -> Alphabet:
+    return columns.secret if node == SECRET else Alphabet.of(columns.useful[node])
+
+
+def best_tree(columns: Columns) -> tuple[int, ...]:
+    """The parent of each column in the tree with the greatest total mutual information, rooted at the secret.
+
+    The tree that is likeliest among all [Chow, Liu 1968], grown from the secret by Prim's rule.
+    """
+    nodes = [SECRET, *range(len(columns.useful))]
+    pairs = [(a, b) for i, a in enumerate(nodes) for b in nodes[i + 1:]]
+    tables = columns.tables([(alphabet_of(columns, a), alphabet_of(columns, b)) for a, b in pairs])
+    told = {pair: mutual(joint.p) for pair, joint in zip(pairs, tables, strict=True)}
+    parents: dict[int, int] = {}
+    reached = {SECRET}
+    while len(parents) < len(columns.useful):
+        edges = [(told[min(a, b), max(a, b)], a, b) for a in reached for b in nodes if b not in reached]
+        _, parent, child = max(edges, key=lambda e: e[0])
+        parents[child] = parent
+        reached.add(child)
+    return tuple(parents[c] for c in range(len(columns.useful)))
+
+
+def asserted(parents: Sequence[int]) -> list[tuple[int, int, int]]:
+    """(v, w, parent of v) for every w that is neither below v nor its parent: in a tree they are independent given
+    it."""
+    def above(v: int) -> list[int]:
+        return [] if v == SECRET else [parents[v], *above(parents[v])]
+
+    out, seen = [], set()
+    for v in range(len(parents)):
+        for w in (SECRET, *range(len(parents))):
+            key = (frozenset((v, w)), parents[v])
+            if w not in (v, parents[v]) and v not in above(w) and key not in seen:
+                seen.add(key)
+                out.append((v, w, parents[v]))
+    return out
+
+
+def fit_of(columns: Columns, parents: Sequence[int], model: str) -> ModelFit:
+    """Every independence that a tree (a star is one) asserts, tested on the rows."""
+    from scipy.special import chdtrc
+
+    tests = asserted(parents)
+    if not tests:
+        return ModelFit(model, (), columns.rows)
+    sides = [[alphabet_of(columns, x) for x in test] for test in tests]
+    joints: list[Joint] = columns.tables([(c, Alphabet((*a.columns, *b.columns))) for a, b, c in sides])
+    out = []
+    for (a, b, c), joint in zip(sides, joints, strict=True):
+        assert joint.counts is not None
+        table = joint.counts.reshape(c.size, a.size, b.size).astype(float)
+        lost, seen = conditional(table), int((table.sum((1, 2)) > 0).sum())
+        df = seen * (a.size - 1) * (b.size - 1)
+        p = float(chdtrc(df, 2 * columns.rows * lost)) if df else 1.0
+        out.append(Departure("+".join(a.names), "+".join(b.names), "+".join(c.names), lost, p))
+    return ModelFit(model, tuple(out), columns.rows)

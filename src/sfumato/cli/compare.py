@@ -13,7 +13,7 @@ import click
 from sfumato.cli.console import Screen, Ticking, columns, document, heading, pairs, spark, story, width
 from sfumato.cli.option_texts import Many, Names, joined
 from sfumato.cli.options import counting, json_option, read_as, reading, table_argument, table_source, wishes_of
-from sfumato.errors import listed
+from sfumato.errors import InputError, listed
 
 if TYPE_CHECKING:
     from sfumato.cli.option_texts import Options
@@ -27,8 +27,19 @@ NAMED = 3  # levels whose figures are listed in the first table
 WIDE = 100  # columns of text from which the second table has all of its own
 
 
+def _one_table(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """Why there is nothing to compare for many columns."""
+    if value is not None and value != "one":
+        raise InputError(
+            "methods are compared for one table of secret and useful columns; a bundle never builds it, and its parts "
+            "are chosen among all methods as it is designed",
+            next="See what a bundle will be worth with sfumato plan --columns bundle.",
+        )
+
+
 @click.command()
 @table_argument
+@click.option("--columns", hidden=True, expose_value=False, callback=_one_table)
 @click.option("--secret", type=Names(), multiple=True, required=True, help="The column(s) to protect.")
 @click.option("--useful", type=Names(), multiple=True,
               help="The columns to keep informative. Without it: as many as are worth something, the smallest first.")

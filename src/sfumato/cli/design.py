@@ -115,7 +115,7 @@ def plan(
         raise InputError("what the release will be worth is not known before its rows are counted.")
     made.keep()
     if as_json:
-        helps: list[Record] = [{"what": h.what, "times": h.times} for h in told.helps]
+        helps: list[Record] = [{"what": h.what, "times": h.times} for h in told.ways]
         parts: list[Record] = [
             {"table": p.name, "values": p.values, "points": p.points, "rows": p.rows} for p in told.parts
         ]
@@ -127,5 +127,7 @@ def plan(
     columns(["", "values", "a share, 19 times in 20", "worth unprotected rows"], rows, numbers=3)
     story(f"\nFor a column, on average, it is worth {told.share:.1%} of its rows" + (
         ": less than 1 %, so that a release needs --anyway." if told.little else "."))
-    for one in told.helps:
-        story(f"  {one.what}: errors {one.times:.2g} times as large")
+    if told.ways:
+        story("What would make the ± smaller:")
+    for one in told.ways:
+        story(f"  {one.what}: {one.times:.2g} times as large")

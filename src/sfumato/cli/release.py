@@ -199,11 +199,12 @@ def _written(
 ) -> None:
     """Notices first, then the release; what is said about it is worded before the first file gets its name."""
     from sfumato.cli.wording import release_document, release_lines
-    from sfumato.releasing.files import can_report
+    from sfumato.releasing.files import can_report, released_already
 
     assert session.plan is not None
     mechanism = session.plan.mechanism
-    for told in session.plan.notices(str(files.mechanism)):
+    again = released_already(session.source)
+    for told in (*(() if again is None else (again,)), *session.plan.notices(str(files.mechanism))):
         notice(told)
     if files.report is None and not can_report():
         session.listener.say("No report: it needs more packages (pip install sfumato). Whoever has them makes it from "

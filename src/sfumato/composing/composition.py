@@ -16,7 +16,7 @@ from sfumato.certification.certificate import unlisted
 from sfumato.certification.outward import log_up
 from sfumato.certification.rationals import power_product
 from sfumato.certification.together import about_record, anywhere, drawn_for
-from sfumato.composing.joining import joined, total_levels
+from sfumato.composing.joining import joined, shared_secret, total_levels
 from sfumato.decimals import at_most
 from sfumato.errors import InputError
 from sfumato.joint import Joint
@@ -70,7 +70,7 @@ class Composition:
     like work as they do for a single one.
     """
 
-    joint: Mechanism | None  # claims every finite level that its file can state; None with a bundle among the releases
+    joint: Mechanism | None  # claims every finite level that its file can state; None where levels are bounds only
     levels: tuple[Level, ...]
     releases: tuple[Mechanism | Bundle, ...]
 
@@ -79,8 +79,8 @@ class Composition:
         """All releases as one."""
         if self.joint is None:
             raise InputError(
-                "a bundle never builds the table of all its columns, so that it and other releases make no single "
-                "mechanism", next="Ask for the levels.",
+                "a bundle never builds the table of all its columns, and a secret with other labels in each release "
+                "has no one table: together they make no single mechanism", next="Ask for the levels.",
             )
         return self.joint
 
@@ -151,9 +151,11 @@ def compose(*mechanisms: Mechanism | Bundle, within: UncertaintySet | None = Non
 
     Inputs are shared and the noise is independent. Levels are exact, from integers, while the distinct joint outputs
     can be listed; beyond they are bounds (`certification.composed`). Levels are stated over the sets that the
-    mechanisms claim and over `within`, as far as those are about all the columns read. For LDP the sum of the levels is
-    a bound; under RLDP over a set and LIP it is not, because all releases look at the same useful values. Here each
-    release tells nothing, and two of them nearly everything (how much is only limited by the noise that sealing adds):
+    mechanisms claim and over `within`, as far as those are about all the columns read. With a bundle, or where the
+    secret has labels in one that another lacks, they are bounds about the labels that all know (`shared_secret`). For
+    LDP the sum of the levels is a bound; under RLDP over a set and LIP it is not, because all releases look at the same
+    useful values. Here each release tells nothing, and two of them nearly everything (how much is only limited by the
+    noise that sealing adds):
 
     >>> from sfumato import Joint, LIP, Tabular, seal
     >>> joint = Joint.from_counts([[0, 2, 0], [1, 0, 1]])  # S = 1 at the ends, S = 0 in the middle
@@ -162,9 +164,10 @@ def compose(*mechanisms: Mechanism | Bundle, within: UncertaintySet | None = Non
     >>> [round(compose(*[hint] * k).level("lip", Exactly(joint)), 3) for k in (1, 2)]
     [0.0, 18.022]
     """
-    single = tuple(m for m in mechanisms if isinstance(m, Mechanism))
+    secret = shared_secret(mechanisms)
+    single = tuple(m for m in mechanisms if isinstance(m, Mechanism) and m.secret == secret)
     if len(single) < len(mechanisms):
-        return _with_bundles(mechanisms, within)
+        return _bounded(mechanisms, secret, within)
     whole = joined(single)
     if within is not None:
         if within.joint.shape != (whole.secret.size, whole.useful.size):
@@ -177,16 +180,17 @@ def compose(*mechanisms: Mechanism | Bundle, within: UncertaintySet | None = Non
     return Composition(_claiming(whole, levels), levels, single)
 
 
-def _with_bundles(releases: tuple[Mechanism | Bundle, ...], within: UncertaintySet | None) -> Composition:
-    """Bounds of the whole where a bundle is among the releases: ratios for any distribution multiply, and about the
-    record too (`composing.totals`)."""
-    secrets = {m.secret for m in releases}
-    if within is not None or len(secrets) > 1:
+def _bounded(
+    releases: tuple[Mechanism | Bundle, ...], secret: Alphabet, within: UncertaintySet | None
+) -> Composition:
+    """Bounds of the whole where there is no one table of it: ratios for any distribution multiply, and about the record
+    too. Whatever two labels are, none of these ratios is larger for labels that all releases know than for all."""
+    if within is not None:
         raise InputError(
-            "a set is about one table of all columns, which a bundle never builds: leave out within." if within else
-            "these releases protect different secrets; a ledger adds up what cannot be composed."
+            "a set is about one table of all columns, which is not built for a bundle, nor for a secret whose labels "
+            "differ", next="Leave out within.",
         )
-    public = Anything(Joint.uniform(next(iter(secrets)), Alphabet(())))
+    public = Anything(Joint.uniform(secret, Alphabet(())))
     known = {id(m): (anywhere(m), about_record(m)) for m in {id(m): m for m in releases}.values()}
     levels = []
     for i, claim in enumerate((Claim("rldp", ROOM, public), Claim("ldp", ROOM))):

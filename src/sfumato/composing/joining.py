@@ -14,10 +14,15 @@ from sfumato.certification.outward import exp_range, log_up
 from sfumato.certification.rationals import about_anything, about_input, power_product
 from sfumato.certification.together import about_record, anywhere, bundle_certificate
 from sfumato.certification.witness import Attained
-from sfumato.errors import At, InputError
+from sfumato.errors import At, InputError, option
 from sfumato.mechanism import Bundle, Claim, Factor, Mechanism, Product
 from sfumato.mechanism.file_records import simple_record
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
+
+SAME_LABELS = (
+    f"Design them with the same labels ({option('--labels', 'labels=')}, {option('--bins', 'bins=')} with edges); a "
+    "ledger adds up what cannot be composed."
+)
 
 # --- mechanisms for the same rows as one mechanism over all the columns they read -------------------------------------
 
@@ -28,21 +33,8 @@ def joined(mechanisms: Sequence[Mechanism]) -> Mechanism:
     Columns are known by name; a column that two mechanisms read must have the same labels in both. Releases with the
     same weights are counted, not repeated, so that k releases of one mechanism cost multisets of outputs, not tuples.
     """
-    if not mechanisms:
-        raise InputError("give at least one mechanism to compose.")
     secret = mechanisms[0].secret
-    for m in mechanisms:
-        if not m.sealed:
-            raise InputError(
-                "only sealed mechanisms can be composed: weights must be integers", next="Call sf.seal first."
-            )
-        if m.secret != secret:
-            raise InputError(
-                f"these mechanisms protect different secrets: {', '.join(secret.names)} with {secret.size} labels and "
-                f"{', '.join(m.secret.names)} with {m.secret.size}",
-                next="Compose releases about one secret, with one set of labels; a ledger adds up what cannot be "
-                "composed.",
-            )
+    assert all(m.secret == secret for m in mechanisms)
     columns = _columns(mechanisms, secret)
     useful = Alphabet(tuple(columns.values()))
     rows = secret.size if any(m.law.rows > 1 for m in mechanisms) else 1
@@ -55,11 +47,50 @@ def joined(mechanisms: Sequence[Mechanism]) -> Mechanism:
     )
 
 
+def shared_secret(releases: Sequence[Mechanism | Bundle]) -> Alphabet:
+    """The secret of all releases, with the labels that all of them know.
+
+    Where some have labels that others lack, a row that went through all has one that all have, so the whole is about
+    these. It must be the same people that a label stands for in each: labels of bins that differ, and one that takes
+    others, stand for people whom another release tells apart, and of a ratio between these its promise says nothing.
+    """
+    if not releases:
+        raise InputError("there is nothing to compose", next="Give at least one mechanism.")
+    if not all(m.sealed for m in releases):
+        raise InputError("only sealed mechanisms can be composed: weights must be integers", next="Call sf.seal first.")
+    secrets = list(dict.fromkeys(m.secret for m in releases))
+    if len({s.names for s in secrets}) > 1:
+        names = " and ".join(dict.fromkeys(", ".join(s.names) for s in secrets))
+        raise InputError(
+            f"these mechanisms protect different secrets, {names}",
+            next="Compose releases about one secret; a ledger adds up what cannot be composed.",
+        )
+    return Alphabet(tuple(_known_to_all(each) for each in zip(*(s.columns for s in secrets), strict=True)))
+
+
+def _known_to_all(columns: Sequence[Column]) -> Column:
+    first = columns[0]
+    if all(c == first for c in columns):
+        return first
+    if any(c.cuts is not None or c.other is not None or c.dtype != first.dtype for c in columns):
+        raise InputError(
+            "is the secret of these mechanisms, and its labels do not stand for the same people in each: bins differ, "
+            "or one label takes values that another mechanism tells apart", where=At(first.name), next=SAME_LABELS,
+        )
+    labels = [x for x in first.labels if all(x in c.labels for c in columns)]
+    if len(labels) < 2:
+        raise InputError(
+            "is the secret of these mechanisms, which have no two of its labels in common: no table can have gone "
+            "through all of them", where=At(first.name), next=SAME_LABELS,
+        )
+    return replace(first, labels=tuple(labels))
+
+
 def _columns(mechanisms: Sequence[Mechanism], secret: Alphabet) -> dict[str, Column]:
     columns: dict[str, Column] = {}
     for column in (c for m in mechanisms for c in m.useful.columns):
         if column.name in secret.names:
-            raise InputError(f"{column.name!r} is the secret of one mechanism and a useful column of another.")
+            raise InputError("is the secret of one mechanism and a useful column of another", where=At(column.name))
         if columns.setdefault(column.name, column) != column:
             raise InputError(
                 "has different labels in two of the mechanisms, so it cannot be told which of them are the same",

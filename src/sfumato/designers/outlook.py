@@ -38,8 +38,10 @@ class ForeseenPart:
 
     @property
     def error(self) -> str:
-        """The ± in words: a share cannot be further off than everything."""
-        return f"± {self.points:.2g} points" if self.points < EVERYTHING else "cannot be estimated"
+        """The ± in words; a share cannot be further off than everything, and of some the mechanism tells nothing."""
+        if math.isinf(self.points):
+            return "not told, by however many rows"
+        return f"± {self.points:.2g} points" if self.points < EVERYTHING else f"± {self.points:.0f} points: no estimate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,14 @@ class Foreseen(Framed):
             ends = sorted(self.parts[-self.tables :], key=lambda p: p.points)
             out.append(f"{self.tables:,} tables of two columns: {ends[0].error} ({ends[0].name}) to {ends[-1].error} "
                        f"({ends[-1].name})")
-        told = ", ".join(f"{h.what} (± {h.times:.2g} times as large)" for h in self.helps)
+        told = ", ".join(f"{h.what} ({h.times:.2g} times as large)" for h in self.ways)
         worth = f"for a column, on average, worth {self.share:.1%} of {self.n:,} rows"
-        return [*out, worth, *([f"what would help most: {told}"] if told else [])]
+        return [*out, worth, *([f"what would make the ± smaller: {told}"] if told else [])]
+
+    @property
+    def ways(self) -> tuple[Help, ...]:
+        """What would help: nothing of these where nothing is told, however large the ± of others would be."""
+        return self.helps if any(math.isfinite(part.points) for part in self.parts) else ()
 
     def __repr__(self) -> str:
         return "\n  ".join([f"<Foreseen from {self.n:,} rows>", *self.lines])

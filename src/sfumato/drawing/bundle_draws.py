@@ -89,9 +89,9 @@ class BundleSampler:
         """Outputs for given words [word, row]."""
         rows = words.shape[1]
         if self.bundle.turns is None:
-            out = np.empty((rows, len(self.kernels)), np.int32)
+            out = np.empty((len(self.kernels), rows), np.int32).T  # the answers of a part lie side by side
             for i, own in enumerate(words):
-                out[:, i] = self._answers(i, codes, slice(None), own)
+                self.kernels[i](self._input(i, codes, slice(None)), own, out[:, i])
             return out
         out = np.empty((rows, 2), np.int32)
         out[:, 0] = self.bundle.drawn_turns(words[0])
@@ -122,11 +122,11 @@ class BundleSampler:
         return out
 
     def _input(self, part: int, codes: Codes, at: Turn) -> npt.NDArray[np.int32]:
-        columns = self.bundle.reading(self.bundle.parts[part])
-        total: npt.NDArray[np.int32] = np.zeros_like(next(iter(codes.values()))[at])
-        for column in columns:
+        first, *others = self.bundle.reading(self.bundle.parts[part])
+        total = codes[first.name][at]
+        for column in others:
             total = total * np.int32(column.size) + codes[column.name][at]
-        return np.asarray(total)
+        return total
 
 
 def words_of(bundle: Bundle) -> int:

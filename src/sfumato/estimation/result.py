@@ -208,23 +208,25 @@ class Estimate(Framed):
         return float(np.sqrt(self.variance.sum()))
 
 
-# --- every column and every two of them, for a spreadsheet ------------------------------------------------------------
-
-
 # --- what leaves an estimate: a tidy table for a spreadsheet, and records drawn from the estimated distribution -------
 
 
 HEAD = ("columns", "values", "share", "low", "high")
+DIGITS = 12  # of a share in a file: no reader sees another number than `sfumato estimate` tells
 
 
 def tidy(found: Estimate | BundleEstimate, level: float = 0.95) -> Iterator[Record]:
-    """One record for each cell of each table of one or two columns; the intervals of a table hold at once.
+    """One record for each cell of each table of one or two columns; the intervals of a table hold at once, those of a
+    bundle all at once, as its tables are margins of one distribution.
 
     Where the whole table is too large for tables of some of its columns, the secret and the useful variable alone.
     """
+    from sfumato.estimation.bundle_tables import BundleEstimate
+
+    together = found.intervals(level) if isinstance(found, BundleEstimate) else {}
     try:
         for table in found.tables:
-            low, high = table.interval(level)
+            low, high = together[table.names] if together else table.interval(level)
             for at in np.ndindex(*table.p.shape):
                 labels = [c.labels[i] for c, i in zip(table.columns, at, strict=True)]
                 yield _record(table.names, labels, float(table.p[at]), float(low[at]), float(high[at]))
@@ -242,7 +244,7 @@ def tidy_csv(found: Estimate | BundleEstimate | None, level: float = 0.95) -> st
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(HEAD)
     for row in tidy(found, level) if found is not None else ():
-        writer.writerow([guarded(x) if isinstance(x, str) else f"{x:.6g}" for x in row.values()])
+        writer.writerow([guarded(x) if isinstance(x, str) else f"{x:.{DIGITS}g}" for x in row.values()])
     return text.getvalue()
 
 

@@ -96,8 +96,9 @@ def planned_bundle(
         made = bundle(
             basis, list(wishes.secret), list(wishes.useful), wishes.epsilon, assuming=wishes.assuming,
             confidence=wishes.confidence, missing=wishes.missing, bins=wishes.bins, rare=wishes.rare, origin=origin,
-            labels=wishes.labels, tables=wishes.tables or 2, design_epsilon=_for_tables(wishes, whole, origin),
-            seed=seed, time_limit=wishes.time_limit, at_most=wishes.at_most if wishes.assuming == "tables" else None,
+            labels=wishes.labels, unseen=wishes.unseen, tables=wishes.tables or 2, seed=seed,
+            design_epsilon=_for_tables(wishes, whole, origin), time_limit=wishes.time_limit,
+            at_most=wishes.at_most if wishes.assuming == "tables" else None,
         )
     said = {name: rule for name, rule in (wishes.bins or {}).items() if name not in wishes.automatic}
     edges = [name for name, rule in said.items() if not isinstance(rule, (int, str))]

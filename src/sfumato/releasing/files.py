@@ -17,11 +17,13 @@ from sfumato.composing.composition import AS_GOOD_AS_KNOWN
 from sfumato.decimals import at_most
 from sfumato.drawing.manifest import manifest_path, mechanism_beside
 from sfumato.errors import WHOLE, OutputError, SfumatoError
+from sfumato.estimation.tally import manifest_beside
 from sfumato.mechanism import Bundle, Mechanism, load
 from sfumato.mechanism.bundle import any_record
+from sfumato.releasing.notices import Notice
 from sfumato.releasing.targets import Drafted, all_drafted, check_place
 from sfumato.releasing.writing import Made, is_folder, writer_for
-from sfumato.sources import Where
+from sfumato.sources import Source, Where
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,22 @@ def mechanism_bytes(mechanism: Mechanism | Bundle) -> bytes:
 
 
 LOOKED = 20  # mechanism files that are opened
+
+
+def released_already(source: Source) -> Notice | None:
+    """What to say of a table that is a release itself, by its manifest: the one beside it that fits its size, or that
+    which an Arrow table or a frame carries."""
+    try:
+        found = manifest_beside(source)
+    except SfumatoError:  # a manifest of another table, or none
+        return None
+    if found is None:
+        return None
+    return Notice("This table is a release already", (
+        f"By its manifest {source.name} holds answers of a mechanism ({found.mechanism[:12]}…), not what people said. "
+        "Noise on noise protects nobody more, and what is estimated from the new release are the answers in this one.",
+        "To publish it, nothing more is needed; for another release, give the table that it was made from.",
+    ))
 
 
 def earlier_releases(files: Files, mechanism: Mechanism | Bundle) -> tuple[str, ...]:

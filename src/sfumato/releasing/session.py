@@ -56,9 +56,9 @@ if TYPE_CHECKING:
     from sfumato.reporting.pages import ReportOptions
     from sfumato.sources.source import Frame, TableLike
 
-COUNTED = (
-    "the table was shuffled twice, to bring rows of equal kept columns together; with id= (columns that no two rows "
-    "share) rows are released where they are"
+SHUFFLED = (
+    "the table was shuffled, so that where a row stands tells nothing of it; with id= (columns that no two rows share) "
+    "rows are released where they are"
 )
 HALF = "What was written is not the whole table: discard it."
 
@@ -67,7 +67,7 @@ HALF = "What was written is not the whole table: discard it."
 class Release:
     """A released table: where it is, how many rows it has, its manifest, and what else came of it."""
 
-    path: Where
+    path: Where | str  # text: an address that Spark wrote to
     rows: int
     manifest: Manifest
     files: Mapping[str, Where] = field(default_factory=dict)  # everything that was written, by what it is
@@ -206,8 +206,8 @@ class Drawing:
             done = spark_release(self.flow.at(place), to, force=force)
             if to is None:
                 return done
-            counted = bool(self.flow.kept) and not self.flow.id
-            return Release(done.path, done.rows, done.manifest, notes=(COUNTED,) if counted else ())
+            shuffled = not self.flow.id and (bool(self.flow.kept) or isinstance(self.flow.mechanism, Bundle))
+            return Release(done.path, done.rows, done.manifest, notes=(SHUFFLED,) if shuffled else ())
 
     def _booked(self, target: Where | str | os.PathLike[str] | None) -> Booking:
         if self.account.ledger is None:

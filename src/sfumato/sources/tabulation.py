@@ -78,7 +78,7 @@ def tabulate(
             columns[name], codes[name] = _fixed(name, labels[name], held, unseen)
         else:
             columns[name], codes[name] = _coded(name, held, rows, rules.get(name), least, other)
-    columns = _catching(columns, unseen)
+    columns = catching(columns, unseen)
     s, u = (Alphabet.of(*(columns[n] for n in part)) for part in (secrets, usefuls))
     _check_size(s, u, limit, int(rows.sum()), opened.name)
     table = np.zeros(s.size * u.size, np.int64)
@@ -209,7 +209,7 @@ def _fixed(
     return column, np.array([place[x] for x in groups], np.int64)
 
 
-def _catching(columns: dict[str, Column], unseen: Unseen) -> dict[str, Column]:
+def catching(columns: dict[str, Column], unseen: Unseen) -> dict[str, Column]:
     """The columns with the label that takes unseen values, which must be one of theirs."""
     if unseen is None:
         return columns

@@ -198,7 +198,7 @@ def shown(levels: Levels, epsilon: float, made: Design, *, coarse: bool) -> Reco
                   "words": f"{told.n:,} protected rows are worth {told.share * told.n:,.0f} unprotected ones"},
         "columns": list(_columns(mechanism, joint, told)),
         "whole": told.parts[-1].error, "error": _points(told.parts[-1]),
-        "helps": [f"{h.what}: errors {h.times:.2g} times as large" for h in told.helps],
+        "helps": [f"{h.what}: errors {h.times:.2g} times as large" for h in told.ways],
         "promises": [f"{p.sentence[0].upper()}{p.sentence[1:]}." for p in promises(mechanism, made.certificate)],
         "notes": [spelled(x, shell=True) for x in (*found.notes, *made.notes)],
     }

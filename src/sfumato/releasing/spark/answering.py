@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from sfumato.alphabet import Ints
+from sfumato.alphabet import Array, Ints
 from sfumato.drawing.digests import Blocks, in_order
-from sfumato.drawing.sampling import ROWS_WORTH_NUMBA
 from sfumato.mechanism import Mechanism
 from sfumato.releasing.spark.exchange import Numbered
-from sfumato.releasing.spark.worker import BLOCK, Batches, Drawing, Job
+from sfumato.releasing.spark.worker import BLOCK, Batches, Drawing, Inputs, Job
 from sfumato.sources.spark_frames import WEIGHT
 
 
@@ -24,14 +22,13 @@ def draw(job: Job, batches: Batches) -> Batches:
         starts, sizes = (np.asarray(batch.column(n), np.int64) for n in ("start", "size"))
         codes = np.asarray(batch.column("x0"), np.int64)
         digests = own.placed.digests(None, codes[None])
-        if sizes.sum() >= ROWS_WORTH_NUMBA // 4:  # a worker draws several such batches, with numba in its memory
-            own.own.sampler.compile()
+        own.expect(int(sizes.sum()))
         for low, high in _stretches(sizes):
             which = np.repeat(np.arange(low, high), sizes[low:high])
             ends = np.cumsum(sizes[low:high])
             within = np.arange(len(which)) - np.repeat(ends - sizes[low:high], sizes[low:high])
             own.placed.settle(digests, starts[which] + within, which)
-            yield _tallied(job, own, own.own(codes[None, which]))
+            yield _tallied(job, own, own.own(Inputs(own.groups, codes[None, which])))
 
 
 def answer(job: Job, batches: Batches) -> Iterator[tuple[pa.RecordBatch, Blocks]]:
@@ -39,16 +36,28 @@ def answer(job: Job, batches: Batches) -> Iterator[tuple[pa.RecordBatch, Blocks]
     the name and the input, so it is the same in whichever task and as often as the row is computed."""
     own = Drawing(job)
     for batch in batches:
-        codes, names = own.codes(batch), own.named(batch)
-        labels = own.answers(own.placed.digests(names, codes), np.zeros(batch.num_rows, np.int64), codes)
+        labels, names = _answers(own, batch)
         yield _released(job, [batch.column(n) for n in job.names], labels), names
+
+
+def stand(job: Job, batches: Batches) -> Iterator[Numbered]:
+    """The same of rows that have a number in files, with where they are to stand."""
+    own = Drawing(job)
+    for batch in batches:
+        labels, _ = _answers(own, batch)
+        yield _standing(job, own, batch, labels)
+
+
+def _answers(own: Drawing, batch: pa.RecordBatch) -> tuple[list[pa.Array], Blocks]:
+    inputs, names = own.inputs(batch), own.named(batch)
+    return own.answers(own.placed.digests(names, inputs.words), np.zeros(batch.num_rows, np.int64), inputs), names
 
 
 def numbered(job: Job, batches: Batches) -> Iterator[Numbered]:
     """Rows with the digest of their place, m0 and m1, and input codes; the first word of the digest is their number."""
     own = Drawing(job)
     for batch in batches:
-        codes = own.codes(batch)
+        codes = own.inputs(batch).words
         digests = own.placed.digests(own.named(batch) if job.telling else None, codes)
         arrays = [*map(pa.array, (*digests.T, *codes)), *(batch.column(n) for n in job.names)]
         yield pa.RecordBatch.from_arrays(arrays, names=["m0", "m1", *job.codes, *job.names]), digests[:, 0]
@@ -63,10 +72,21 @@ def draw_rows(job: Job, tables: Iterator[pa.Table]) -> Iterator[Numbered]:
         for start in range(0, len(order), BLOCK):
             at, copy = order[start : start + BLOCK], copies[start : start + BLOCK]
             rows = table.take(pa.array(at)).combine_chunks().to_batches()[0]
-            labels = own.answers(digests[at], copy, np.stack([np.asarray(rows.column(n)) for n in job.codes]))
-            labels = [x.indices if pa.types.is_dictionary(x.type) else x for x in labels]  # words travel with the job
-            standing = own.standing(len(at))
-            yield _released(job, [rows.column(n) for n in job.names], labels, r=pa.array(standing)), standing
+            codes = np.stack([np.asarray(rows.column(n)) for n in job.codes])
+            yield _standing(job, own, rows, own.answers(digests[at], copy, Inputs(own.groups, codes)))
+
+
+def _standing(job: Job, own: Drawing, rows: pa.RecordBatch, labels: Sequence[pa.Array]) -> Numbered:
+    """Answers as numbers of words, which travel with the job, and where each row shall stand, r."""
+    told = [_narrow(x) if pa.types.is_dictionary(x.type) else x for x in labels]
+    standing = own.standing(rows.num_rows)
+    return _released(job, [rows.column(n) for n in job.names], told, r=pa.array(standing)), standing
+
+
+def _narrow(labels: pa.DictionaryArray) -> pa.Array:
+    """Numbers of words in as few bytes as hold them."""
+    kind = next(k for k in (pa.uint8(), pa.uint16(), pa.int32()) if len(labels.dictionary) <= 1 << k.bit_width)
+    return labels.indices.cast(kind)
 
 
 def ordered(job: Job, tables: Iterator[pa.Table]) -> Batches:
@@ -76,7 +96,9 @@ def ordered(job: Job, tables: Iterator[pa.Table]) -> Batches:
         order = pa.array(np.argsort(np.asarray(table.column("r"))))
         for batch in table.take(order).combine_chunks().to_batches():
             told = [(batch.column(f"y{i}"), own) for i, own in enumerate(words)]
-            labels = [x if own is None else pa.DictionaryArray.from_arrays(x, own) for x, own in told]
+            labels = [
+                x if own is None else pa.DictionaryArray.from_arrays(x.cast(pa.int32()), own) for x, own in told
+            ]
             yield _released(job, [batch.column(n) for n in job.names], labels)
 
 
@@ -85,7 +107,7 @@ def _released(job: Job, kept: Sequence[pa.Array], labels: Sequence[pa.Array], **
     return pa.RecordBatch.from_arrays([*kept, *labels, *more.values()], names=names)
 
 
-def _tallied(job: Job, own: Drawing, drawn: Any) -> pa.RecordBatch:
+def _tallied(job: Job, own: Drawing, drawn: Array) -> pa.RecordBatch:
     """Answers that came, with how often each did."""
     assert isinstance(own.made, Mechanism)
     if drawn.ndim == 1 and job.decode != "sample" and own.made.outputs < 1 << 31:  # one label for each output
@@ -97,7 +119,7 @@ def _tallied(job: Job, own: Drawing, drawn: Any) -> pa.RecordBatch:
     return table.rename_columns([*batch.schema.names, WEIGHT]).combine_chunks().to_batches()[0]
 
 
-def _counted(drawn: Any) -> tuple[Any, Any]:
+def _counted(drawn: Array) -> tuple[Ints, Ints]:
     counts = np.bincount(drawn)
     found = np.flatnonzero(counts)
     return found, counts[found]

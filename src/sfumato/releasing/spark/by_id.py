@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -34,20 +34,25 @@ from sfumato.releasing.spark.reading import Opened, answer_schema, job_of, looke
 from sfumato.releasing.spark.worker import Batches
 from sfumato.sources.spark_frames import column, map_in_arrow
 
+if TYPE_CHECKING:
+    from sfumato.sources.source import Frame
+
 TOLD = pa.schema([*PIECES, ("file", pa.string()), ("count", pa.int64()), ("names", pa.int64())])
+
+Write = Callable[[Batches], Batches]  # rows into a file, and what is told of it
 
 RANDOM = re.compile(r"\b(uuid|rand|randn|random|shuffle|monotonically_increasing_id|spark_partition_id)\(")
 MIXED = re.compile(r"^\W*Repartition \d+, true")  # by turns: where a row stood before does not matter
 MOVED = re.compile(r"^\W*(Sort|RepartitionByExpression|Aggregate|Window|Deduplicate|Distinct)\b")
 
 
-def answered(flow: Flow) -> Any:
+def answered(flow: Flow) -> Frame:
     """Released rows, lazily: columns k…, y…"""
     frame, opened = rows_of(flow)
     return map_in_arrow(frame, partial(_answer_plainly, job_of(flow), opened), answer_schema(flow))
 
 
-def written(flow: Flow, write: Callable[[Batches], Batches]) -> pa.Table:
+def written(flow: Flow, write: Write) -> pa.Table:
     """What `write` tells of the rows that every task wrote, once no two of all rows have one name. One pass."""
     frame, opened = rows_of(flow)
     parts = shuffle_parts(flow)
@@ -78,8 +83,8 @@ def _check(flow: Flow, found: pa.Table) -> None:
     total, names = _numbers(map_in_arrow(exchanged(whole, parts), _compare_all, TOLD).toArrow())
     if total != names:
         raise DataError(
-            f"{', '.join(flow.id)}: {total:,} rows have {names:,} names. Give id= columns that no two rows share, or "
-            "leave it out: then rows are counted."
+            f"{', '.join(flow.id)}: {total:,} rows have {names:,} names",
+            next="Give id= columns that no two rows share, or leave it out: then rows are moved by what they are.",
         )
 
 
@@ -112,7 +117,7 @@ def _tell_all(job: worker.Job, opened: Opened, parts: int, batches: Batches) -> 
     return exchange.cut(rows, parts)
 
 
-def _write_and_tell(job: worker.Job, opened: Opened, write: Any, parts: int, batches: Batches) -> Batches:
+def _write_and_tell(job: worker.Job, opened: Opened, write: Write, parts: int, batches: Batches) -> Batches:
     """In a worker: rows to answers, and these to a file; then the first halves of digests of names, in pieces.
 
     What was written goes to the first bucket: a task that is run again tells it to whom it told it before.
@@ -161,7 +166,7 @@ def _compare_all(batches: Batches) -> Batches:
         yield _told(count=[len(digests)], names=[distinct(digests)])
 
 
-def _told(**columns: Any) -> pa.RecordBatch:
+def _told(**columns: Sequence[object] | pa.Array) -> pa.RecordBatch:
     rows = len(next(iter(columns.values())))
     held = {f.name: columns.get(f.name, pa.nulls(rows, f.type)) for f in TOLD}
     return pa.record_batch(held, schema=TOLD)
@@ -174,7 +179,7 @@ def check_repeatable(flow: Flow) -> None:
     if found:
         raise InputError(
             f"the Spark data frame is drawn anew at each computation ({found[1]}): a repeated task would release other "
-            "rows with other noise. Write it to files first and release from these, or checkpoint it."
+            "rows with other noise", next="Write it to files first and release from these, or checkpoint it.",
         )
 
 
@@ -188,7 +193,7 @@ def check_order(flow: Flow) -> None:
         if moved or divided:
             raise InputError(
                 f"the Spark data frame is sorted, grouped or divided by {name!r}, and with id= rows stay where they "
-                "are, which would tell it. Mix it first (frame.repartition(n)), or leave id= out."
+                "are, which would tell it", next="Mix it first (frame.repartition(n)), or leave id= out.",
             )
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +22,7 @@ from sfumato.alphabet import Ints
 from sfumato.mechanism import Bundle
 from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark import answering, worker
-from sfumato.releasing.spark.reading import answer_keys, counted_first, encoded, job_of, shuffle_parts
+from sfumato.releasing.spark.reading import answer_keys, encoded, job_of, shuffle_parts
 from sfumato.releasing.spark.worker import Batches, Job
 from sfumato.sources.spark_frames import WEIGHT, map_in_arrow
 
@@ -55,12 +54,7 @@ def written(flow: Flow, writing: Writing, told: pa.Schema) -> pa.Table:
 
 def _inputs(flow: Flow) -> tuple[Ints, Ints]:
     """The distinct inputs with their numbers of rows, in ascending order."""
-    from pyspark.sql import functions as F
-
-    cells = encoded(flow)
-    if not counted_first(flow):
-        cells = cells.groupBy("x0").agg(F.sum(WEIGHT).alias(WEIGHT))
-    found = cells.toArrow()
+    found = encoded(flow).toArrow()
     codes, inverse = np.unique(np.asarray(found.column("x0"), np.int64), return_inverse=True)
     counts = np.zeros(len(codes), np.int64)
     np.add.at(counts, inverse, np.asarray(found.column(WEIGHT), np.int64))
@@ -106,7 +100,7 @@ def _write_shares(writing: Writing, totals: pa.Table, parts: int, batches: Batch
             yield from writing(iter(dealt.combine_chunks().to_batches()))
 
 
-def _summed(answers: Any, keys: list[str]) -> pa.Table:
+def _summed(answers: pa.Table, keys: list[str]) -> pa.Table:
     """Distinct answers with the sums of their counts, in the last column."""
     sums = answers.group_by(keys, use_threads=False).aggregate([(WEIGHT, "sum")])
     return sums.select([*keys, f"{WEIGHT}_sum"]).rename_columns([*keys, WEIGHT])

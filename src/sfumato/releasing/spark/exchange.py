@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.alphabet import Ints
+
+if TYPE_CHECKING:
+    from sfumato.sources.source import Frame
 
 PIECES = pa.schema([("bucket", pa.int64()), ("rows", pa.binary())])
 BUCKETS = 16  # of a part: a worker holds one of them at a time
@@ -25,7 +28,7 @@ Numbers = npt.NDArray[np.uint64]  # spread evenly over all words
 Numbered = tuple[pa.RecordBatch, Numbers]
 
 
-def exchanged(pieces: Any, parts: int) -> Any:
+def exchanged(pieces: Frame, parts: int) -> Frame:
     """The pieces where they belong, in the order of buckets."""
     from pyspark.sql import functions as F
 
@@ -33,12 +36,17 @@ def exchanged(pieces: Any, parts: int) -> Any:
     return moved.sortWithinPartitions("bucket")
 
 
-def cut(rows: Iterable[Numbered], parts: int) -> Iterator[pa.RecordBatch]:
-    """In a worker: rows, each with its number, as pieces of buckets."""
+def cut(rows: Iterable[Numbered], parts: int, *, wholly: bool = False) -> Iterator[pa.RecordBatch]:
+    """In a worker: rows, each with its number, as pieces of buckets.
+
+    A task that is run again must make the same pieces: rows that may come in another order are sorted `wholly`.
+    """
     buckets = parts * BUCKETS
+    kind: type = np.uint16 if buckets <= 1 << 16 else np.int64  # the former are sorted in one pass
     for table, numbers in _gathered(rows):
         bucket = ((numbers >> np.uint64(32)) * np.uint64(buckets) >> np.uint64(32)).astype(np.int64)
-        together = table.take(pa.array(np.argsort(numbers)))  # wholly: the same rows make the same pieces
+        order = np.argsort(numbers) if wholly else np.argsort(bucket.astype(kind), kind="stable")
+        together = table.take(pa.array(order))
         yield from _pieces(together.combine_chunks(), np.cumsum(np.bincount(bucket, minlength=buckets)))
 
 

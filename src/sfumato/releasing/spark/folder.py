@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlparse
 
 import numpy as np
@@ -28,29 +28,34 @@ from sfumato.errors import DataError, InputError, OutputError, option
 from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark import answering, by_id, by_place, driver
 from sfumato.releasing.spark.reading import output_names
+from sfumato.releasing.spark.worker import Batches
 from sfumato.releasing.writing import GROUP_ROWS
 from sfumato.sources.spark_frames import map_in_arrow, worker_errors
 
+if TYPE_CHECKING:
+    from sfumato.sources.source import Frame
+
 URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
+OTHERWISE = f"Choose another name, or replace it with {option('--force', 'force=True')}."
 WRITTEN = pa.schema([("file", pa.string()), ("rows", pa.int64())])
 
 
 class Written(NamedTuple):
     """What was written: where, how many rows, and their manifest."""
 
-    path: Any  # a URL stays text: a Path would lose one of its slashes
+    path: Path | str  # a URL stays text: a Path would lose one of its slashes
     rows: int
     manifest: Manifest
 
 
 def write_folder(
-    flow: Flow, counts: Callable[[], Any], rows: Callable[[], Any], to: str | os.PathLike[str], *, force: bool
+    flow: Flow, counts: Callable[[], Frame], rows: Callable[[], Frame], to: str | os.PathLike[str], *, force: bool
 ) -> Written:
     """Write counted answers out as rows under a path or a URL, and the manifest beside them."""
     text = os.fspath(to)
     suffix = Path(text).suffix.lower()
     if suffix not in ("", ".parquet"):
-        raise InputError(f"a Spark release is a folder of Parquet files; {text} must end in .parquet, not {suffix}.")
+        raise InputError("a Spark release is a folder of Parquet files; its name must end in .parquet", value=text)
     if URL.match(text) and not text.startswith("file://"):
         return _to_url(flow, rows(), text, force=force)
     target = Path(unquote(urlparse(text).path) if text.startswith("file://") else text).absolute()
@@ -59,29 +64,30 @@ def write_folder(
     return _to_path(flow, counts, target, force=force)
 
 
-def _check_target(target: Path, frame: Any, *, force: bool) -> None:
+def _check_target(target: Path, frame: Frame, *, force: bool) -> None:
     """Refuse to write over the input ever, over anything else without force, or into a missing folder."""
     inputs = [Path(unquote(urlparse(x).path)) for x in frame.inputFiles()] if target.exists() else []
     if any(target.resolve() in (x.resolve(), *x.resolve().parents) for x in inputs):
-        raise OutputError(f"{target} is the input. Choose another name for the output; nothing was released.")
+        next = "Choose another name for the output; nothing was released."
+        raise OutputError("is the input", next=next, where=target)
     if target.exists() and not force:
-        replacing = option("--force", "force=True")
-        raise OutputError(f"{target} exists. Choose another name, or replace it with {replacing}.")
+        raise OutputError("exists", next=OTHERWISE, where=target)
     if not target.parent.is_dir():
-        raise OutputError(f"the folder {target.parent} does not exist; create it first.")
+        raise OutputError("does not exist", next="Create the folder first.", where=target.parent)
 
 
-def _to_path(flow: Flow, counts: Callable[[], Any], target: Path, *, force: bool) -> Written:
+def _to_path(flow: Flow, counts: Callable[[], Frame], target: Path, *, force: bool) -> Written:
     with _hidden(target) as (staging, whole):
         told = _parts(flow, counts, partial(_write, str(staging), output_names(flow)))
         total = int(np.asarray(told.column(1)).sum())
         if not total:
-            raise DataError(f"{flow.source.name} has no rows: there is nothing to tabulate or release.")
+            raise DataError("has no rows: there is nothing to tabulate or release", where=flow.source.name)
         for at, name in enumerate(told.column("file").to_pylist()):
             if not (staging / name).exists():
                 raise OutputError(
-                    f"parts of {target} were written on other machines and cannot be seen from here. Give a folder "
-                    "that all machines share, or a URL such as hdfs:// or s3a://. Nothing was released."
+                    f"parts of {target} were written on other machines and cannot be seen from here",
+                    next="Give a folder that all machines share, or a URL such as hdfs:// or s3a://. Nothing was "
+                    "released.",
                 )
             os.rename(staging / name, whole / f"part-{at:05}.parquet")
         with drafts(manifest_path(target)) as (note,), as_output_error(target):
@@ -93,7 +99,7 @@ def _to_path(flow: Flow, counts: Callable[[], Any], target: Path, *, force: bool
     return Written(target, total, manifest)
 
 
-def _parts(flow: Flow, counts: Callable[[], Any], write: Callable[[Any], Any]) -> pa.Table:
+def _parts(flow: Flow, counts: Callable[[], Frame], write: partial[Batches]) -> pa.Table:
     """What the tasks that wrote the rows tell: answered where they are, moved by what they are, or counted."""
     if flow.id:
         return by_id.written(flow, partial(_write_part, write))
@@ -104,25 +110,25 @@ def _parts(flow: Flow, counts: Callable[[], Any], write: Callable[[Any], Any]) -
         counts(), write, WRITTEN).toArrow()
 
 
-def _write_part(write: Callable[[Any], Any], batches: Any) -> Any:
+def _write_part(write: partial[Batches], batches: Batches) -> Batches:
     """In a worker: rows into a file that every attempt of this task calls the same, and fills the same. What is told of
     it passes through a shuffle, and Spark fails a job whose shuffled rows are others when they are computed again."""
     from pyspark import TaskContext
 
     task = TaskContext.get()
-    assert task is not None and isinstance(write, partial)
+    assert task is not None
     for note in write(batches):
         staging, own = Path(write.args[0]), f"{task.partitionId()}.parquet"
         os.replace(staging / note.column("file")[0].as_py(), staging / own)
         yield note.set_column(0, "file", pa.array([own]))
 
 
-def _expand_and_write(write: Callable[[Any], Any], batches: Any) -> Any:
+def _expand_and_write(write: Callable[[Batches], Batches], batches: Batches) -> Batches:
     """In a worker: counted answers to rows, and these to a file."""
     return write(answering.expand(_as_codes(batches)))
 
 
-def _as_codes(batches: Any) -> Any:
+def _as_codes(batches: Batches) -> Batches:
     """The same batches with answers as dictionaries: repeated and written as numbers, as the local engine does."""
     for batch in batches:
         *answers, counts = batch.columns
@@ -161,7 +167,7 @@ def _publish(whole: Path, target: Path, *, force: bool) -> None:
         old.unlink(missing_ok=True)
 
 
-def _write(staging: str, names: list[tuple[str, str]], batches: Any) -> Iterator[pa.RecordBatch]:
+def _write(staging: str, names: list[tuple[str, str]], batches: Batches) -> Batches:
     """In a worker: rows into a file of this attempt's own, its name told only when it is safely on the disk."""
     from pyarrow import parquet
 
@@ -181,7 +187,7 @@ def _write(staging: str, names: list[tuple[str, str]], batches: Any) -> Iterator
         yield pa.record_batch({"file": [name], "rows": [rows]}, schema=WRITTEN)
 
 
-def _row_groups(batches: Any) -> Iterator[pa.Table]:
+def _row_groups(batches: Batches) -> Iterator[pa.Table]:
     """Batches gathered to row groups of GROUP_ROWS."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
@@ -193,7 +199,7 @@ def _row_groups(batches: Any) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting)
 
 
-def _to_url(flow: Flow, rows: Any, url: str, *, force: bool) -> Written:
+def _to_url(flow: Flow, rows: Frame, url: str, *, force: bool) -> Written:
     """By Spark's writer and committer; the manifest as one text file in a folder beside, by the same road."""
     from pyspark.errors import AnalysisException
 
@@ -204,8 +210,7 @@ def _to_url(flow: Flow, rows: Any, url: str, *, force: bool) -> Written:
     except AnalysisException as error:
         if "ALREADY_EXISTS" not in str(error.getCondition()):
             raise
-        replacing = option("--force", "force=True")
-        raise OutputError(f"{url} exists. Choose another name, or replace it with {replacing}.") from None
+        raise OutputError("exists", next=OTHERWISE, where=url) from None
     written = session.read.parquet(url).count()
     manifest = flow.manifest(written, engine="spark")
     note = session.createDataFrame([(manifest.encoded().decode(),)], "value string")

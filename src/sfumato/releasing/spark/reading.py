@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
 
 from sfumato.drawing.decoding import GUESS
 from sfumato.drawing.manifest import SPARK_KEY, Told
-from sfumato.errors import InputError
+from sfumato.errors import At, InputError
 from sfumato.mechanism.bundle import any_record
 from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark import worker
 from sfumato.releasing.spark.scanning import scan_of
 from sfumato.releasing.spark.worker import Batches
 from sfumato.sources.spark_frames import WEIGHT, column, grouped, map_in_arrow
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructField, StructType
+
+    from sfumato.sources.source import Frame
 
 Opened = Callable[[Batches], Batches]
 SPELLED = (
@@ -26,13 +31,13 @@ SPELLED = (
 )  # types whose values have one spelling in bytes
 
 
-def job_of(flow: Flow) -> worker.Job:
-    """What the workers must know of a release."""
+def job_of(flow: Flow, *, numbered: bool = False) -> worker.Job:
+    """What the workers must know of a release; `numbered` rows have a number in files."""
     record = msgspec.json.encode(any_record(flow.mechanism))
     guessed = any(c.role == "guess" for c in flow.decoder.columns)
     inputs = len(worker.coded_apart(flow.mechanism))
     decode, compared = GUESS if guessed else flow.decode, tuple(flow.compared)
-    return worker.Job(record, flow.stream.key, decode, len(flow.kept), len(flow.id), inputs, compared)
+    return worker.Job(record, flow.stream.key, decode, len(flow.kept), len(flow.id), inputs, compared, numbered)
 
 
 def looked_at(flow: Flow) -> list[str]:
@@ -40,19 +45,19 @@ def looked_at(flow: Flow) -> list[str]:
     return [*(flow.coded[c.name] for c in worker.reading(flow.mechanism)), *flow.compared.values()]
 
 
-def rows_of(flow: Flow) -> tuple[Any, Opened]:
+def rows_of(flow: Flow) -> tuple[Frame, Opened]:
     """A frame and what a worker does to get, from its batches, those of the rows: columns c… (looked at), k… (kept) and
     i… (names). Where the frame is nothing but files, workers read these themselves."""
     kept = _inner("k", flow.kept) | _inner("i", flow.id)
     return _opened(flow.source.cluster, _inner("c", looked_at(flow)), kept)
 
 
-def names_of(flow: Flow) -> tuple[Any, Opened]:
+def names_of(flow: Flow) -> tuple[Frame, Opened]:
     """The same for the names of rows alone."""
     return _opened(flow.source.cluster, {}, _inner("i", flow.id))
 
 
-def _opened(frame: Any, coded: dict[str, str], kept: dict[str, str]) -> tuple[Any, Opened]:
+def _opened(frame: Frame, coded: dict[str, str], kept: dict[str, str]) -> tuple[Frame, Opened]:
     scan = scan_of(frame, coded, kept)
     if scan is not None:
         parts = len(scan.shares)
@@ -65,19 +70,14 @@ def _inner(prefix: str, names: Sequence[str]) -> dict[str, str]:
     return {f"{prefix}{i}": name for i, name in enumerate(names)}
 
 
-def encoded(flow: Flow) -> Any:
+def encoded(flow: Flow) -> Frame:
     """The rows of a release that keeps nothing, as columns x0 (input code) and n (how often); a code may come twice."""
     schema = pa.schema([(name, pa.int64()) for name in (*job_of(flow).codes, WEIGHT)])
-    if counted_first(flow):
-        return map_in_arrow(grouped(flow.source.cluster, looked_at(flow)), partial(worker.encode, job_of(flow)), schema)
     frame, opened = rows_of(flow)
-    return map_in_arrow(frame, partial(worker.encode_opened, job_of(flow), opened), schema)
-
-
-def counted_first(flow: Flow) -> bool:
-    """Whether rows take few distinct values, so that Spark counts these before Python sees them."""
-    alphabets = (flow.mechanism.secret, flow.mechanism.useful)
-    return all(c.cuts is None for a in alphabets for c in a.columns)
+    columns = [c for a in (flow.mechanism.secret, flow.mechanism.useful) for c in a.columns]
+    if opened is iter and all(c.cuts is None for c in columns):  # few distinct values: Spark counts them first
+        frame = grouped(flow.source.cluster, looked_at(flow))
+    return map_in_arrow(frame, partial(worker.encode, job_of(flow), opened), schema)
 
 
 def check_kinds(flow: Flow) -> None:
@@ -85,12 +85,12 @@ def check_kinds(flow: Flow) -> None:
     for field in flow.source.cluster.select(*(column(n) for n in (*flow.kept, *flow.id))).schema.fields:
         if not _spelled(field.dataType):
             raise InputError(
-                f"column {field.name!r} of Spark type {field.dataType.typeName()} cannot be kept: its values have no "
-                "spelling to tell rows apart by. Cast it to text first."
+                f"of Spark type {field.dataType.typeName()} cannot be kept: its values have no spelling to tell rows "
+                "apart by", next="Cast it to text first.", where=At(field.name),
             )
 
 
-def _spelled(kind: Any) -> bool:
+def _spelled(kind: DataType) -> bool:
     inner = [getattr(kind, n) for n in ("elementType", "keyType", "valueType") if hasattr(kind, n)]
     inner += [f.dataType for f in getattr(kind, "fields", ())]
     return all(map(_spelled, inner)) if kind.typeName() in ("array", "map", "struct") else kind.typeName() in SPELLED
@@ -101,7 +101,7 @@ def shuffle_parts(flow: Flow) -> int:
     return int(flow.source.cluster.sparkSession.conf.get("spark.sql.shuffle.partitions"))
 
 
-def as_columns(flow: Flow, rows: Any) -> Any:
+def as_columns(flow: Flow, rows: Frame) -> Frame:
     """Released rows of columns k…, y… under the names and in the order of the release."""
     from pyspark.sql import functions as F
 
@@ -113,7 +113,7 @@ def as_columns(flow: Flow, rows: Any) -> Any:
     ))
 
 
-def kept_fields(flow: Flow) -> dict[str, Any]:
+def kept_fields(flow: Flow) -> dict[str, StructField]:
     """Kept columns by their internal names, with their fields in the source's schema."""
     fields = flow.source.cluster.select(*(column(name) for name in flow.kept)).schema.fields if flow.kept else []
     return {f"k{i}": field for i, field in enumerate(fields)}
@@ -124,7 +124,7 @@ def answer_keys(flow: Flow) -> list[str]:
     return [f"y{i}" for i in range(len(flow.decoder.columns))]
 
 
-def answer_schema(flow: Flow) -> Any:
+def answer_schema(flow: Flow) -> StructType:
     """Spark's schema of released rows inside: columns k…, y…"""
     from pyspark.sql.types import StringType, StructField, StructType
 

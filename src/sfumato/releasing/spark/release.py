@@ -16,21 +16,24 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from sfumato.releasing.flow import Flow
 from sfumato.releasing.spark import answering, by_id, by_place, worker
 from sfumato.releasing.spark.by_id import check_order, check_repeatable
-from sfumato.releasing.spark.folder import write_folder
+from sfumato.releasing.spark.folder import Written, write_folder
 from sfumato.releasing.spark.reading import answer_keys, as_columns, check_kinds, encoded, job_of, shuffle_parts
 from sfumato.sources.spark_frames import WEIGHT, clear_errors, map_in_arrow
+
+if TYPE_CHECKING:
+    from sfumato.sources.source import Frame
 
 PIECE = 1 << 16  # equal released rows that stay together
 
 
-def spark_release(flow: Flow, to: str | os.PathLike[str] | None, *, force: bool) -> Any:
+def spark_release(flow: Flow, to: str | os.PathLike[str] | None, *, force: bool) -> Frame | Written:
     """The released rows as a lazy Spark data frame, or written to a folder of Parquet files."""
     with clear_errors():
         if flow.kept or flow.id:
@@ -43,7 +46,7 @@ def spark_release(flow: Flow, to: str | os.PathLike[str] | None, *, force: bool)
         return write_folder(flow, lambda: _answers(flow), lambda: _rows(flow), to, force=force)
 
 
-def _answers(flow: Flow) -> Any:
+def _answers(flow: Flow) -> Frame:
     """Released values of a mechanism that keeps nothing, with how often they occur, spread over parts by what they are:
     columns y…, n."""
     from pyspark.sql import functions as F
@@ -59,7 +62,7 @@ def _answers(flow: Flow) -> Any:
     return drawn.sortWithinPartitions(*keys, "start").select(*keys, "size")
 
 
-def _pieces(cells: Any, rows: int, start: str, size: str) -> Any:
+def _pieces(cells: Frame, rows: int, start: str, size: str) -> Frame:
     """Counts cut into pieces of at most so many rows."""
     from pyspark.sql import functions as F
 
@@ -67,7 +70,7 @@ def _pieces(cells: Any, rows: int, start: str, size: str) -> Any:
     return cut.withColumn(size, F.least(F.lit(rows), F.col(WEIGHT) - F.col(start)))
 
 
-def _rows(flow: Flow) -> Any:
+def _rows(flow: Flow) -> Frame:
     """The released rows, lazily, with the source's names and types."""
     from pyspark.sql.types import StructType
 

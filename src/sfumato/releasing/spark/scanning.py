@@ -4,20 +4,28 @@ A frame is taken for its files only where nothing can come between: its optimise
 Spark's own reader, with columns chosen or renamed and nothing else, on paths that this machine sees, and every column
 that is used has in every file the type that Spark gives it, of those that both read alike. Everything else (filters,
 partition columns, cached frames, tables with a log, Spark Connect, dates and times, object stores) is read by Spark.
+
+In files a row has what it lacks in other frames: a number that every computation gives it again. A file that is not the
+one it was when the release began (its size, its time, its row groups) is refused, so no number ever changes its row.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
+import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import DataError
 from sfumato.sources.source import BATCH_ROWS
 from sfumato.sources.spark_frames import column
+
+if TYPE_CHECKING:
+    from sfumato.sources.source import Frame
 
 ALIKE = {
     "string": pa.string(), "boolean": pa.bool_(), "byte": pa.int8(), "short": pa.int16(), "integer": pa.int32(),
@@ -27,7 +35,18 @@ SHARE = 1 << 22  # rows that are worth a task of their own
 SPARK = "org.apache.spark.sql."
 READER = SPARK + "execution.datasources.parquet.ParquetFileFormat"
 LISTING = SPARK + "execution.datasources.InMemoryFileIndex"
-Group = tuple[str, int, int]  # a file, one of its row groups, and the rows of that
+NUMBER = "p"  # the column of the number of a row
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A row group of a file."""
+
+    file: str
+    index: int
+    rows: int
+    first: int  # the number of its first row among those of all files
+    stamp: tuple[int, int]  # size and time of the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,32 +59,45 @@ class Scan:
     text: tuple[str, ...]  # those that are read as dictionaries
 
     def read(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """In a worker: the rows of the shares of these numbers."""
+        """In a worker: the rows of the shares of these numbers, each with its own number among all."""
         for batch in numbers:
             for share in batch.column(0).to_pylist():
                 for group in self.shares[share]:
-                    yield from self._group(*group)
+                    yield from self._numbered(group)
 
-    def _group(self, file: str, group: int, size: int) -> Iterator[pa.RecordBatch]:
-        from pyarrow import parquet
-
-        stored = list(dict.fromkeys(self.columns.values()))
+    def _numbered(self, group: Group) -> Iterator[pa.RecordBatch]:
+        stored, first = list(dict.fromkeys(self.columns.values())), group.first
         try:
-            with parquet.ParquetFile(file, read_dictionary=list(self.text)) as opened:
-                if group >= opened.num_row_groups or opened.metadata.row_group(group).num_rows != size:
-                    raise DataError("a file of the Spark data frame is another than before; release it anew.")
-                for rows in opened.iter_batches(BATCH_ROWS, row_groups=[group], columns=stored, use_threads=False):
-                    held = {n: self._plain(n, rows.column(n)) for n in stored}
-                    yield pa.RecordBatch.from_arrays([held[n] for n in self.columns.values()], names=list(self.columns))
+            for rows in _batches(group, stored, self.text):
+                held = {n: self._plain(n, rows.column(n)) for n in stored}
+                number = pa.array(np.arange(first, first + len(rows)))
+                first += len(rows)
+                arrays = [*(held[n] for n in self.columns.values()), number]
+                yield pa.RecordBatch.from_arrays(arrays, names=[*self.columns, NUMBER])
         except (pa.ArrowInvalid, OSError):
-            raise DataError("a Parquet file of the Spark data frame could not be read to its end.") from None
+            raise DataError("a Parquet file of the Spark data frame could not be read to its end") from None
 
     def _plain(self, name: str, values: pa.Array) -> pa.Array:
         """Without the dictionary that the file's writer had in memory, unless it was asked for."""
         return values if name in self.text or values.type == self.kinds[name] else values.cast(self.kinds[name])
 
 
-def scan_of(frame: Any, coded: dict[str, str], kept: dict[str, str]) -> Scan | None:
+def _batches(group: Group, columns: list[str], text: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(group.file, read_dictionary=list(text)) as opened:
+        there = opened.metadata.row_group(group.index).num_rows if group.index < opened.num_row_groups else None
+        if there != group.rows or _stamp(group.file) != group.stamp:
+            raise DataError("a file of the Spark data frame is another than before", next="Release it anew.")
+        yield from opened.iter_batches(BATCH_ROWS, row_groups=[group.index], columns=columns, use_threads=False)
+
+
+def _stamp(file: str) -> tuple[int, int]:
+    found = os.stat(file)
+    return found.st_size, found.st_mtime_ns
+
+
+def scan_of(frame: Frame, coded: dict[str, str], kept: dict[str, str]) -> Scan | None:
     """The files behind a frame, with the columns to read of them as (name to give → name in the frame), if it is
     nothing but files."""
     used = list(dict.fromkeys([*coded.values(), *kept.values()]))
@@ -74,8 +106,9 @@ def scan_of(frame: Any, coded: dict[str, str], kept: dict[str, str]) -> Scan | N
     if found is None:
         return None
     files, stored = found
-    kinds = {stored[f.name]: ALIKE.get(f.dataType.typeName()) for f in chosen.schema.fields}
-    groups = _groups(files, kinds) if None not in kinds.values() else None
+    fields = {stored[f.name]: f.dataType.typeName() for f in chosen.schema.fields}
+    kinds = {name: ALIKE[kind] for name, kind in fields.items() if kind in ALIKE}
+    groups = _groups(files, kinds) if len(kinds) == len(fields) else None
     if not groups:
         return None
     untouched = {stored[n] for n in kept.values()}
@@ -114,20 +147,24 @@ def _attribute(expression: Any) -> str | None:
     return str(expression.name()) if kind == "AttributeReference" else None
 
 
-def _groups(files: Sequence[str], kinds: dict[str, Any]) -> list[Group] | None:
+def _groups(files: Sequence[str], kinds: dict[str, pa.DataType]) -> list[Group] | None:
     """All row groups, if every file has every column in the type it should have."""
     from pyarrow import parquet
 
     groups: list[Group] = []
-    for name in files:
+    first = 0
+    for name in sorted(files):  # so that numbers do not depend on how they are listed
         try:
+            stamp = _stamp(name)
             with parquet.ParquetFile(name) as file:
                 schema, held = file.schema_arrow, file.metadata
         except (pa.ArrowInvalid, OSError):
             return None
         if any(n not in schema.names or _value_type(schema.field(n).type) != kind for n, kind in kinds.items()):
             return None
-        groups += [(name, i, held.row_group(i).num_rows) for i in range(held.num_row_groups)]
+        for i in range(held.num_row_groups):
+            groups.append(Group(name, i, held.row_group(i).num_rows, first, stamp))
+            first += groups[-1].rows
     return groups
 
 
@@ -139,11 +176,9 @@ def _value_type(kind: pa.DataType) -> pa.DataType:
 
 def _shares(groups: Sequence[Group], workers: int) -> tuple[tuple[Group, ...], ...]:
     """Groups in as many runs of about as many rows as keep all workers busy alike."""
-    total = sum(rows for *_, rows in groups)
+    total = sum(group.rows for group in groups)
     wanted = workers * max(1, -(-total // (SHARE * workers)))
     shares: list[list[Group]] = [[] for _ in range(wanted)]
-    before = 0
     for group in groups:
-        shares[min(wanted - 1, before * wanted // max(total, 1))].append(group)
-        before += group[2]
+        shares[min(wanted - 1, group.first * wanted // max(total, 1))].append(group)
     return tuple(tuple(s) for s in shares if s)

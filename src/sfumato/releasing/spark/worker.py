@@ -8,25 +8,27 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.alphabet import Alphabet, Column, Ints
+from sfumato.alphabet import Alphabet, Array, Column, Ints
 from sfumato.drawing.bundle_draws import BundleSampler, words_of
 from sfumato.drawing.digests import Blocks, Digests, Placed
 from sfumato.drawing.randomness import Lane, Stream
-from sfumato.drawing.sampling import Sampler
+from sfumato.drawing.sampling import ROWS_WORTH_NUMBA, Sampler
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle import made_of
 from sfumato.mechanism.law import Words
 from sfumato.releasing.flow import decoding_of
+from sfumato.releasing.spark.scanning import NUMBER
 from sfumato.sources.spark_frames import WEIGHT, weights_of, worker_errors
 
 BLOCK = 1 << 18  # rows drawn or written at a time
 MOST_CODES = 1 << 62  # values of an input code
 Batches = Iterator[pa.RecordBatch]
+Codes = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class Job:
     named: int = 0  # and of columns i0, i1, … that name a row
     inputs: int = 1  # columns x0, x1, … that hold the code of a record: a bundle's may not fit into one
     compared: tuple[str, ...] = ()  # columns of a secret that is promised about and not read, after those that are
+    numbered: bool = False  # whether rows are told apart by their number in files
 
     @property
     def names(self) -> list[str]:
@@ -53,8 +56,8 @@ class Job:
 
     @property
     def telling(self) -> list[str]:
-        """The columns that tell a row from others of its input: its names, or what is kept."""
-        return [f"i{i}" for i in range(self.named)] or self.names
+        """The columns that tell a row from others of its input: its number in files, its names, or what is kept."""
+        return [NUMBER] if self.numbered else [f"i{i}" for i in range(self.named)] or self.names
 
 
 @functools.lru_cache(4)
@@ -77,37 +80,79 @@ def coded_apart(made: Mechanism | Bundle) -> list[Alphabet]:
     return [Alphabet.of(*group) for group in groups]
 
 
-def encode(job: Job, batches: Batches) -> Batches:
-    """Rows as input codes x0 with how often each occurs."""
+@dataclass(slots=True)
+class Inputs:
+    """Rows as codes: of each column that is read, and of all of them in few words [group, row]."""
+
+    groups: list[Alphabet]
+    words: Ints
+    each: dict[str, Codes] | None = None
+
+    @classmethod
+    def of(cls, groups: list[Alphabet], each: dict[str, Codes]) -> Inputs:
+        words = [_joined(group, each) for group in groups]
+        return cls(groups, words[0][None] if len(words) == 1 else np.stack(words), each)
+
+    @property
+    def columns(self) -> dict[str, Codes]:
+        """The codes of each column by its name."""
+        if self.each is None:
+            self.each = {}
+            for group, own in zip(self.groups, self.words, strict=True):
+                digits = np.unravel_index(own, [c.size for c in group.columns])
+                self.each |= {c.name: d.astype(np.int32) for c, d in zip(group.columns, digits, strict=True)}
+        return self.each
+
+
+def _joined(group: Alphabet, each: dict[str, Codes]) -> Ints:
+    first, *others = group.columns
+    total = each[first.name].astype(np.int64)
+    for column in others:
+        total *= column.size
+        total += each[column.name]
+    return total
+
+
+def encode(job: Job, opened: Callable[[Batches], Batches], batches: Batches) -> Batches:
+    """Rows as input codes x0 with how often each occurs: once for a task where codes are few, else for a batch."""
     groups = coded_apart(_made(job.mechanism))
-    for batch in batches:
-        [codes] = _codes(job, groups, batch)
-        found, inverse = np.unique(codes, return_inverse=True)
-        totals = np.zeros(len(found), np.int64)
-        np.add.at(totals, inverse, weights_of(batch))
-        yield pa.RecordBatch.from_arrays([pa.array(found, pa.int64()), pa.array(totals)], names=["x0", WEIGHT])
+    few = groups[0].size <= BLOCK
+    totals = np.zeros(groups[0].size if few else 0, np.int64)
+    for batch in opened(batches):
+        [codes], weights = inputs_of(job, groups, batch).words, weights_of(batch)
+        if few:
+            np.add.at(totals, codes, weights)
+        else:
+            yield _weighed(*_summed(codes, weights))
+    found = np.flatnonzero(totals)
+    yield _weighed(found, totals[found])
 
 
-def encode_opened(job: Job, opened: Callable[[Batches], Batches], batches: Batches) -> Batches:
-    """The same, of rows that are to be read first."""
-    return encode(job, opened(batches))
+def _summed(codes: Ints, weights: Ints) -> tuple[Ints, Ints]:
+    found, inverse = np.unique(codes, return_inverse=True)
+    totals = np.zeros(len(found), np.int64)
+    np.add.at(totals, inverse, weights)
+    return found, totals
 
 
-def _codes(job: Job, groups: list[Alphabet], batch: pa.RecordBatch) -> list[Any]:
+def _weighed(codes: Ints, totals: Ints) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array(codes, pa.int64()), pa.array(totals)], names=["x0", WEIGHT])
+
+
+def inputs_of(job: Job, groups: list[Alphabet], batch: pa.RecordBatch) -> Inputs:
     """The input codes of rows, from the columns c0, c1, … that are read. Whoever's secret has a label that the promise
     does not know is refused, read or not."""
-    names = [name for group in groups for name in group.names]
-    coded = pa.RecordBatch.from_arrays([batch.column(f"c{i}") for i in range(len(names))], names=names)
+    columns = [column for group in groups for column in group.columns]
     secret = {c.name: c for c in _made(job.mechanism).secret.columns}
     with worker_errors():
-        for i, name in enumerate(job.compared, len(names)):
+        for i, name in enumerate(job.compared, len(columns)):
             secret[name].encode(batch.column(f"c{i}"))
-        return [group.encode(coded) for group in groups]
+        return Inputs.of(groups, {c.name: c.encode(batch.column(f"c{i}")) for i, c in enumerate(columns)})
 
 
 @dataclass(slots=True)
 class _Drawn:
-    """A mechanism's draws at places, from its input codes [group, row]."""
+    """A mechanism's draws at places."""
 
     made: Mechanism
     placed: Placed
@@ -116,10 +161,10 @@ class _Drawn:
     def __post_init__(self) -> None:
         self.sampler = Sampler(self.made.law, self.placed)
 
-    def __call__(self, codes: Ints) -> Any:
+    def __call__(self, inputs: Inputs) -> Array:
         """Outputs of the rows of the present block."""
-        kind: Any = np.int64 if self.made.inputs > np.iinfo(np.int32).max else np.int32
-        return self.sampler.draw(codes[0].astype(kind), 0)
+        kind: type = np.int64 if self.made.inputs > np.iinfo(np.int32).max else np.int32
+        return self.sampler.draw(inputs.words[0].astype(kind), 0)
 
 
 @dataclass(slots=True)
@@ -130,12 +175,8 @@ class _DrawnBundle:
     placed: Placed
     sampler: BundleSampler
 
-    def __call__(self, codes: Ints) -> Any:
-        each: dict[str, Any] = {}
-        for group, own in zip(coded_apart(self.made), codes, strict=True):
-            digits = np.unravel_index(own, [c.size for c in group.columns])
-            each |= {c.name: d.astype(np.int32) for c, d in zip(group.columns, digits, strict=True)}
-        return self.sampler.drawn(each, self.placed.side_by_side())
+    def __call__(self, inputs: Inputs) -> Array:
+        return self.sampler.drawn(inputs.columns, self.placed.side_by_side())
 
 
 @functools.lru_cache(4)
@@ -146,12 +187,10 @@ def _sampler(data: bytes) -> BundleSampler:
     return BundleSampler(made, Stream.of())
 
 
-def _drawing(job: Job, made: Mechanism | Bundle) -> tuple[Any, Placed]:
+def _drawing(job: Job, made: Mechanism | Bundle) -> _Drawn | _DrawnBundle:
     if isinstance(made, Bundle):
-        placed = Placed(job.key, words_of(made))
-        return _DrawnBundle(made, placed, _sampler(job.mechanism)), placed
-    placed = Placed(job.key, made.law.words)
-    return _Drawn(made, placed), placed
+        return _DrawnBundle(made, Placed(job.key, words_of(made)), _sampler(job.mechanism))
+    return _Drawn(made, Placed(job.key, made.law.words))
 
 
 class Drawing:
@@ -159,30 +198,39 @@ class Drawing:
 
     def __init__(self, job: Job) -> None:
         self.job, self.made = job, _made(job.mechanism)
-        self.own, self.placed = _drawing(job, self.made)
+        self.own = _drawing(job, self.made)
+        self.placed = self.own.placed
         self.decoder = decoding_of(self.made, job.decode, self.placed)
         self.groups = coded_apart(self.made)
-        self.telling = Digests(job.key, "names")
+        self.telling = Digests(job.key, "numbers" if job.numbered else "names")
+        self.rows = 0
 
-    def codes(self, batch: pa.RecordBatch) -> Ints:
-        """Input codes [group, row]."""
-        return np.stack([np.asarray(c, np.int64) for c in _codes(self.job, self.groups, batch)])
+    def inputs(self, batch: pa.RecordBatch) -> Inputs:
+        """The input codes of rows."""
+        return inputs_of(self.job, self.groups, batch)
 
     def named(self, batch: pa.RecordBatch) -> Blocks:
         """The digests of what tells rows of one input apart."""
         return self.telling.of([batch.column(n) for n in self.job.telling])
 
-    def answers(self, digests: Blocks, copies: Ints, codes: Ints) -> list[pa.Array]:
+    def answers(self, digests: Blocks, copies: Ints, inputs: Inputs) -> list[pa.Array]:
         """The released columns of rows at these places."""
+        self.expect(len(copies))
         self.placed.settle(digests, copies)
-        return self.decoder.arrays(self.own(codes), 0)
+        return self.decoder.arrays(self.own(inputs), 0)
+
+    def expect(self, rows: int) -> None:
+        """Load numba once it pays: a worker has several tasks like this one, and numba in its memory for all."""
+        self.rows += rows
+        if self.rows >= ROWS_WORTH_NUMBA // 4:
+            self.own.sampler.compile()
 
     @property
     def words(self) -> list[pa.Array | None]:
         """Of each released column the texts that its answers are numbers of, if they are."""
-        codes = np.zeros((self.job.inputs, 0), np.int64)
-        nothing = self.answers(np.zeros((0, 2), np.uint64), np.zeros(0, np.int64), codes)
-        return [x.dictionary if pa.types.is_dictionary(x.type) else None for x in nothing]
+        nothing = Inputs(self.groups, np.zeros((self.job.inputs, 0), np.int64))
+        labels = self.answers(np.zeros((0, 2), np.uint64), np.zeros(0, np.int64), nothing)
+        return [x.dictionary if pa.types.is_dictionary(x.type) else None for x in labels]
 
     def standing(self, rows: int) -> Words:
         """Where these rows stand among all: a word that nothing else depends on."""
