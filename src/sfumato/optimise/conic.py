@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from sfumato.optimise.arrays import REPAIRED, Floats, Ints
-from sfumato.optimise.budget import FREE, Budget
+from sfumato.optimise.budget import FREE, Budget, spend
 
 Terms = Sequence[tuple[Ints, Floats]]  # variables with their factors: one linear expression for every entry
 Cone = Callable[[], object]
@@ -138,6 +138,24 @@ class ConicSolver:
             self.inner.update(A=data)
         answer = self.inner.solve()
         return ConicSolution(str(answer.status), np.array(answer.x), np.array(answer.z))
+
+
+def proximal(
+    rows: Floats, gains: Floats, centre: Floats, weight: Floats, bold: float, length: float = 1.0
+) -> tuple[Floats, float, Floats]:
+    """min w·y + T·r + Σ w(y − c)²/(2·bold) with r ≥ g_j − Σ w·v_j·y: y, r, and the multiplier of every row v_j."""
+    k, n = rows.shape
+    spend(100 + 2.4 * k)
+    spend(1, 0.6 * k * n**2 + 5 * n**3)
+    settings = clarabel.DefaultSettings()
+    settings.verbose, settings.tol_gap_rel, settings.tol_feas = False, 1e-6, 1e-7
+    quadratic = sparse.diags(np.append(weight / bold, 0.0)).tocsc()
+    matrix = sparse.csc_matrix(np.hstack([-rows * weight, -np.ones((k, 1))]))
+    linear = np.append(weight - weight * centre / bold, length)
+    cones = [clarabel.NonnegativeConeT(k)]
+    found = clarabel.DefaultSolver(quadratic, linear, matrix, -gains, cones, settings).solve()
+    x = np.array(found.x)
+    return x[:n], float(x[n]), np.array(found.z)
 
 
 def _joined(terms: Terms) -> tuple[Ints, Floats]:

@@ -28,16 +28,15 @@ from sfumato.optimise.product.blocks import Families, ProductMover, safe, two_le
 from sfumato.optimise.product.layout import Arrangement
 from sfumato.optimise.product.profiles import OutOfTime, capped, climbed, liked
 from sfumato.optimise.product.two_level import Profile
-from sfumato.optimise.search import CALM, FEWEST, SHARE, Move, Tangents, improve
+from sfumato.optimise.search import CALM, Move, Tangents, improve
 from sfumato.optimise.starts import merged
 
 LISTED = 600  # numbers in a row up to which rows are listed: the master is a dense programme with so many equations
-PRODUCT, FEW, PRICES, COARSE, OUTSIDE = 0.6, 0.15, 0.35, 0.6, 0.6  # of the time left: designs under profiles, with many
-# or few secrets, rows by price, coarser tables, cuts from outside
+PRODUCT, FEW, COARSE, OUTSIDE = 0.6, 0.15, 0.6, 0.6  # of the time left: designs under profiles, with many or few
+# secrets, coarser tables, cuts from outside
 SOON = 2  # turns that must gain something together, beside what another ε brought
 WORTH = 0.03  # relative gap at the last ε up to which it is likely that cuts from outside meet at the next
 GAP = 1e-4  # relative, between value and bound, at which neither is worked on any more
-MOVED = 0.5  # of the time left, where moves are cheap: before anything else
 SEEN = 0.7  # of the time: the table without secrets that never occur
 FEW_RAYS = 12_000  # where the work shall be small and the same on every machine
 SOON_RAYS = 600  # where all of them are listed before anything else: a few hundredths of a second
@@ -118,16 +117,6 @@ class Chain:
             return False
         return self.few and cells > 2 * len(self.seen) + 2 and not (self.at_most and cells <= NUMBERS)
 
-    @property
-    def cheap(self) -> bool:
-        """Whether a turn of moves from any start takes a small part of the time: then nothing else finds more, but for
-        rows of few numbers, which are met from outside."""
-        if self.quick or self.given or self.cone.free or self.cone.cap is not None:
-            return False
-        if self.bounding and len(self.coordinates.p) <= NUMBERS:
-            return False
-        return FEWEST * self.tangents.cost <= SHARE * self.budget.left
-
     def run(self, starts: Sequence[Floats], others: Sequence[Floats] = ()) -> InformativeRows:
         """Every stage while there is time; interrupting ends with the best so far."""
         self._stages(starts, others)
@@ -147,14 +136,9 @@ class Chain:
                     return
             if self.merges and self.carried is None:
                 self.attempt("coarser", self._coarser)
-            elif self.cheap and self.carried is None:
-                self.attempt("first moves", partial(self._moves, MOVED))
             if self.shared:
                 self.attempt("product", self._products)
             if not self.given:
-                if self.values and self.carried is None:
-                    share = FEW if self.few else PRICES
-                    self.attempt("prices", lambda: improve(self.master, [self._priced], self.budget.part(share)))
                 if self.at_most is not None:
                     self.attempt("spikes", self._spikes)
                 if self.bounding and self.carried is None:
@@ -283,7 +267,7 @@ class Chain:
         self.notes += below.notes
         self.pool(groups.spread(below.coordinates.full(below.master.used()[0])))
 
-    def _moves(self, share: float = 1.0) -> None:
+    def _moves(self) -> None:
         moves: list[Move] = [self.tangents]
         if self.cone.free and self.cone.cap is not None:
             free = FreeRows(self.cone.cap, self.coordinates.p)
@@ -291,7 +275,7 @@ class Chain:
         elif self.values and self.carried is None:
             moves = [self._priced, *moves]
         calm = CALM if self.carried is None and self.patient else SOON
-        improve(self.master, moves, self.budget.part(share), calm=calm)
+        improve(self.master, moves, self.budget, calm=calm)
 
     def _spikes(self) -> None:
         """Under a cap rows have one tall number or a few, and which is for no slope to find: rows that are tall on sets

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import clarabel
 import numpy as np
 from scipy import sparse
 
 from sfumato.optimise.arrays import Floats, xlogx
-from sfumato.optimise.budget import spend
 from sfumato.optimise.cone import Cone, Coordinates, repaired
+from sfumato.optimise.conic import proximal
 from sfumato.optimise.linear import DUAL, INFINITY, PRIMAL, LinearProgramme, Solution
 
 USED = 1e-10  # weight below which a row is not in use
@@ -17,6 +16,7 @@ BESIDE = 64  # rows that are mended for the last mixture although they are not i
 KEPT = 32  # rows kept for each coordinate: those that price out best
 BUNDLE, FEWEST = 3, 300  # of these, and rows at least, in the programme that finds prices
 FLAT = 1e-5  # entries of a row below this count as this where a slope is taken, so that zeros are not final
+RARE = 1e-9  # prices are scaled by p, which may be 0
 SERIOUS, TRUSTED = 0.1, 0.5  # shares of the promised fall of the bound at which prices are taken, and boldness grows
 BOLDER, SHYER, SHYEST = 2.0, 0.7, 0.02  # how boldness changes, and its least
 
@@ -90,7 +90,9 @@ class InformationAim:
         worth = self.gains - self.rows @ self.centre
         worth[self.theta > USED] = np.inf
         near = np.argsort(-worth)[: max(BUNDLE * len(self.p), FEWEST)]
-        self.prices, level, weight = _proximal(self.rows[near], self.gains[near], self.centre, self.p, self.bold)
+        scale = np.maximum(self.p, RARE)
+        y, level, weight = proximal(self.rows[near], self.gains[near], self.centre / scale, scale, self.bold)
+        self.prices = y * scale
         self.model = float(self.prices.sum() + level)
         active = np.flatnonzero(weight > 1e-6 * weight.max(initial=1e-300))
         return self.rows[near][active[np.argsort(-weight[active])[: len(self.p) + len(self.p) // 5 + 1]]]
@@ -139,19 +141,3 @@ def mixed_again(cone: Cone, master: InformationAim) -> InformationAim:
     last.add(repaired(cone, master.nearly_used()))
     last.solve()
     return last
-
-
-def _proximal(V: Floats, gains: Floats, centre: Floats, p: Floats, bold: float) -> tuple[Floats, float, Floats]:
-    """Prices, the greatest reduced gain, and the weight of each row at the optimum; scaled by p, which may be 0."""
-    k, n = V.shape
-    spend(300 + 12 * n, V.size)  # about a dozen steps of the interior method
-    scale = np.maximum(p, 1e-9)
-    settings = clarabel.DefaultSettings()
-    settings.verbose, settings.tol_gap_rel, settings.tol_feas = False, 1e-6, 1e-7
-    quadratic = sparse.diags(np.append(scale / bold, 0.0)).tocsc()
-    linear = np.append(scale - centre / bold, 1.0)
-    matrix = sparse.csc_matrix(np.hstack([-V * scale, -np.ones((k, 1))]))
-    solver = clarabel.DefaultSolver(quadratic, linear, matrix, -gains, [clarabel.NonnegativeConeT(k)], settings)
-    found = solver.solve()
-    x = np.array(found.x)
-    return x[:n] * scale, float(x[n]), np.array(found.z)

@@ -18,7 +18,8 @@ STEPS = (0.3, 1.0, 3.0)  # of the logarithms of rows that are perturbed
 STRANGERS = 0.5  # rows of no origin for each row in use: without them the search sticks
 FEWEST = 48  # rows that a turn begins from: in small tables most are strangers, and cost next to nothing
 CALM = 6  # turns of each move that must gain something together
-GAIN, TINY = 1e-4, 1e-6  # of the value: less does not count over all these turns, and in one turn
+GAIN = 1e-4  # of the value: less does not count over all these turns
+FAIR = 0.25  # of an equal part of the time, that every move has
 FIRST = 12  # rows that its first turn begins from, before it is known what a row costs
 SHARE = 0.2  # of the time left that one turn of a move may take, as far as its last turn foretells
 
@@ -84,22 +85,27 @@ class Tangents:
 @dataclass(eq=False)
 class _Trial:
     move: Move
-    wasted: float = 0.0  # seconds since it last gained
+    spent: float = 0.0  # seconds in all
+    rate: float = float("inf")  # what it gained in a second of late
+    calm: int = 0  # turns since it gained
 
 
 def improve(
     master: Master, moves: Sequence[Move], budget: Budget = FREE, *, calm: int = CALM, gain: float = GAIN
 ) -> float:
-    """The move that has wasted least time goes next, so that costly ones are tried rarely unless they gain.
+    """The move that gains most in a second goes next, but each has its fair part of the time: a cheap move that gains
+    a little each turn must not starve the one that would leave it behind.
 
-    It ends when `calm` turns of every move together gained next to nothing, or with the time. A move that has no more
-    rows is left out.
+    It ends when `calm` turns of every move gained next to nothing, or with the time. A move that has no more rows is
+    left out.
     """
-    trials, history = [_Trial(move) for move in moves], [master.solve()]
-    budget.tell("rows", history[0])
-    while trials and not budget.over:
-        trial = min(trials, key=lambda x: x.wasted)
-        started = budget.clock()
+    trials, value = [_Trial(move) for move in moves], master.solve()
+    budget.tell("rows", value)
+    while any(trial.calm < calm for trial in trials) and not budget.over:
+        least = min(trials, key=lambda x: x.spent)
+        starved = least.spent < FAIR * sum(x.spent for x in trials) / len(trials)
+        trial = least if starved else max(trials, key=lambda x: x.rate)
+        started, before = budget.clock(), value
         found = trial.move(master.steer(), budget)
         if not len(found):
             trials.remove(trial)
@@ -107,13 +113,11 @@ def improve(
         master.add(found)
         value = master.solve()
         master.learn()
-        trial.wasted = 0.0 if value > history[-1] + TINY * abs(value) else trial.wasted + budget.clock() - started
-        history.append(value)
+        took = budget.clock() - started
+        trial.spent, trial.rate = trial.spent + took, (value - before) / max(took, 1e-9)
+        trial.calm = trial.calm + 1 if value - before <= gain / calm * abs(value) else 0
         budget.tell("rows", value)
-        window = calm * len(trials)
-        if len(history) > window and value - history[-1 - window] <= gain * abs(value):
-            break
-    return history[-1]
+    return value
 
 
 def moved(cone: Cone, master: Master, budget: Budget = FREE, *, seed: int = 0, calm: int = CALM) -> float:

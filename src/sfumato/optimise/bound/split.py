@@ -17,6 +17,7 @@ EDGES = np.array([0.0, 0.02, 0.05, 0.125, 0.3, 0.65, 1.0])  # of log t in units 
 PRICES = (5, 6)  # steps of prices, T being taken anew between them
 ROUNDS, LAST = 3, 12  # of branch and bound at first, and at the prices that are kept
 REFINED = 2  # rounds for the tables of families
+WORTHLESS = 1e-3  # relative: what twice the rounds must gain
 NEAR = 1.18  # t up to which the blocks of s0 are those of t = 1, stretched
 WORTH = 3.0  # nats that the floor of the others, raised by 1, takes from a block at least
 WIDEST = 0.6  # shift of all prices at once: the bound is convex in it
@@ -87,6 +88,7 @@ class PriceFamilies:
         self.own: list[list[Floats]] = [[] for _ in split.tables]
         self.top = [float(height(table).max()) for table in split.tables]
         self.tight = np.zeros((len(split.tables), 2, count), dtype=bool)
+        self.effort = 1
 
     def run(self, budget: Budget) -> float:
         """The worst family's tables are made good, until it is good already or time is over.
@@ -99,14 +101,18 @@ class PriceFamilies:
             roofs = (count - 1,) if budget.over else range(1, count, 2)
             tables = {k: self._table(s, 1, k, 0, FREE) for k in roofs}
             self.own[s] = [tables[min(i for i in tables if i >= k)] for k in range(count)]
-        best = np.inf
+        best, last = np.inf, np.inf
         while True:
             value, (s0, k) = self.assembled()
             best = min(best, value)
             todo = [(int(s), 0, self._next(int(s), k)) for s in np.argsort(-split.shares) if not self.tight[s, 0, k]]
             todo += [] if self.tight[s0, 1, k] else [(s0, 1, k)]
-            if not todo or budget.over:
+            if budget.over or (not todo and best > last - WORTHLESS * abs(best)):
                 return best
+            if not todo:  # all as good as so many rounds make them: more of them
+                last, self.effort = best, 2 * self.effort
+                self.tight[:] = False
+                continue
             for s, kind, at in todo:
                 if not budget.over:
                     self._tighten(s, kind, at, budget)
@@ -127,7 +133,7 @@ class PriceFamilies:
 
     def _tighten(self, s: int, kind: int, k: int, budget: Budget) -> None:
         known = self.own[s] if kind else self.rest[s]
-        table = self._table(s, kind, k, REFINED if kind or k else LAST, budget)
+        table = self._table(s, kind, k, self.effort * (REFINED if kind or k else LAST), budget)
         strand = self.split.strands[s]
         if strand.block is not None and (kind, k) == (0, 0):
             strand.tree, self.top[s] = strand.found.items, min(self.top[s], float(height(table).max()))

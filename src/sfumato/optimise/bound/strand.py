@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import clarabel
 import numpy as np
-from scipy import sparse
 
 from sfumato.optimise.arrays import Floats, xlogx
 from sfumato.optimise.bound.pricing import Block, Items, Priced, Queries
 from sfumato.optimise.bound.slack import reach
 from sfumato.optimise.budget import FREE, Budget, spend
+from sfumato.optimise.conic import proximal
 from sfumato.optimise.linear import DUAL, INFINITY, LinearProgramme
 
 PAIRED = 24  # values up to which exchanges of two are tried
@@ -204,16 +203,9 @@ class BoundStrand:
     def _proximal(self, T: float, bold: float) -> tuple[Floats, float]:
         """min q·y + T·r + Σ q(y − c)²/(2·bold) over the blocks worth most at the centre c, and its model's value."""
         q, count = self.q, BUNDLE * len(self.q)
-        spend(300 + 12 * len(q), count * len(q))
         near = np.argsort(-(self.gain - self.blocks @ (q * self.y)))[:count]
-        settings = clarabel.DefaultSettings()
-        settings.verbose, settings.tol_gap_rel, settings.tol_feas = False, 1e-6, 1e-7
-        quadratic = sparse.diags(np.append(q / bold, 0.0)).tocsc()
-        matrix = sparse.csc_matrix(np.column_stack([-self.blocks[near] * q, -np.ones(len(near))]))
-        cone = [clarabel.NonnegativeConeT(len(near))]
-        linear = np.append(q - q * self.y / bold, T)
-        x = np.array(clarabel.DefaultSolver(quadratic, linear, matrix, -self.gain[near], cone, settings).solve().x)
-        return x[:-1], float(q @ x[:-1] + T * x[-1])
+        y, r, _ = proximal(self.blocks[near], self.gain[near], self.y, q, bold, T)
+        return y, float(q @ y + T * r)
 
 
 def height(table: Floats, tilt: float = 0.0) -> Floats:

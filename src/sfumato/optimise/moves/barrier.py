@@ -28,7 +28,7 @@ from sfumato.uncertainty import ChiSquareBall, RenyiBall
 
 COLD, HOT, HEATING = 50.0, 1e5, 8.0  # weight of the aim against the barrier: first, last, and its growth
 STEPS = 70  # of Newton's method, about 35 are needed
-WEIGHT = 65  # passes of a step over what it solves
+STEP, SOLVED, PAIRED = 90, 13, 1200  # what a step takes: passes of its own, and over the squares and the pairs of rows
 DECREMENT = 0.5  # of a step: below it the barrier problem is close enough to solved to be heated
 DOMAIN = 0.01  # weight of log(μ − v) and log(v − m), which keep steps inside the domain of the roots
 ZEROS = 0.1  # weight of log v: zeros are approached, not begun with
@@ -122,7 +122,8 @@ class Barrier:
         eliminated a pair adds a form of rank 4 to a diagonal, and the system is as large as the row.
         """
         n, K = x.v.shape[1], x.mu.shape[1]
-        spend(WEIGHT, x.v.size * (n + 4 * K))
+        spend(STEP)
+        spend(1, len(x.v) * (SOLVED * n**2 + PAIRED * K))
         a, d, l1, l2 = self.lengths(x)
         kappa = self.e.kappa
         phi, slopes, curves = self.e.phi(l1, l2, self.share, self.E)
@@ -262,7 +263,7 @@ class BallMover:
     @property
     def cost(self) -> float:
         n, rounds = len(self.p), 1 if self._count == len(self.cone.secrets) * (len(self.cone.secrets) - 1) else ROUNDS
-        return rounds * (STEPS / 2) * WEIGHT * NUMBER * n * (n + 4 * self._count)
+        return rounds * (STEPS / 2) * NUMBER * (SOLVED * n**2 + PAIRED * self._count)
 
     @property
     def _count(self) -> int:
