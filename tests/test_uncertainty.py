@@ -17,7 +17,7 @@ from sfumato.certification.certificate import proved
 from sfumato.certification.outward import exp_range, log_near, log_up, power
 from sfumato.errors import FileFormatError, InputError
 from sfumato.mechanism import Claim, Mechanism, Table
-from sfumato.uncertainty import tilting
+from sfumato.uncertainty import shifts, tilting
 from sfumato.uncertainty.power_tilting import divergence, divergence_at, greatest_mean, price
 
 ORDERS = (0.2, 0.5, 0.8, 1.0, 1.5, 2.0, 5.0)
@@ -520,3 +520,23 @@ def test_two_values_have_the_mean_in_closed_form_that_three_have_by_search(q, sp
     three = tilting.greatest_mean(np.array([[1.0, low, low]]), split, np.array([spread]))
     assert two.value[0] == pytest.approx(three.value[0], rel=1e-9)
     assert (np.array([q, 1 - q]) ** 2 / two.r[0]).sum() <= spread * (1 + 1e-9)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.0, 1e-5, 1e-3]))
+def test_worst_cases_lie_in_the_ball_however_loosely_they_are_found(seed, close):
+    rng = np.random.default_rng(seed)
+    S, U = rng.integers(2, 6), rng.integers(2, 8)
+    counts = rng.multinomial(rng.integers(200, 10**5), rng.dirichlet(np.full(S * U, rng.choice([0.3, 1.0, 5.0])))) + 1
+    ball = sf.ChiSquareBall(sf.Joint.from_counts(counts.reshape(S, U)))
+    p, s = ball.joint.p, rng.integers(S, size=6)
+    ps, other = p.sum(1), (s + 1) % S
+
+    pairs = ball.pairs(rng.random((6, U)), rng.random((6, U)), s, other, close)
+    roots = [np.sqrt(((p[x] / ps[x, None]) ** 2 / law).sum(1)) for x, law in ((s, pairs.first), (other, pairs.second))]
+    assert (ps[s] * (roots[0] - 1) + ps[other] * (roots[1] - 1) <= ball.slack * (1 + 1e-9)).all()
+
+    for search in (shifts.ROUGH, shifts.EXACT):
+        found = shifts.worst_shifts(ball, rng.random((6, U)), s, rng.random(6) < 0.5, search)
+        share = found.share[:, None]
+        away = (p[s] ** 2 / (share * found.given) + (p.sum(0) - p[s]) ** 2 / ((1 - share) * found.rest)).sum(1)
+        assert (away - 1 <= ball.radius * (1 + 1e-9)).all()

@@ -1,4 +1,5 @@
-"""Levels that rationals decide: for any distribution, at one distribution, over mixtures, over sets of inputs.
+"""Levels that rationals decide: for any distribution, at one distribution, over mixtures, over sets of inputs; and the
+only inexact arithmetic of the kernel, decimals rounded to the safe side, for logarithms and powers.
 
 Each function returns the worst ratio e^level as a rational (None: infinite); only I(S;Y) needs logarithms.
 """

@@ -1,4 +1,12 @@
-"""Proved levels of leakage from integer weights: maximal (α, β)-leakage, and I(S;Y) and SRLIP at one distribution."""
+"""Proved levels of leakage from integer weights: maximal (α, β)-leakage, and I(S;Y) and SRLIP at one distribution.
+
+(∞, 1) and β = ∞ are exact in rationals. For other orders every power is bounded outward. Where the definition asks for
+a supremum over priors (1 ≤ β < α < ∞, and the capacity) the proof is a law q on outputs for each x': by [004, (84)]
+
+    L_{α,β} ≤ max_{x'} max_x 1/(α−1) · log Σ_y Q_x^α q^{1−α/β} Q_x'^{α/β−α}      for any laws q,
+
+so floats may suggest q, and nothing about how they were found has to be believed.
+"""
 
 from __future__ import annotations
 
@@ -190,9 +198,6 @@ def _capacity(q: Exact) -> Proved:
         total = up_any(total + row)
     x = int(np.argmax(total))
     return Proved(max(0.0, float(total[x])), {"input": q.inputs[x]})
-
-
-# --- a proved upper bound of I(S;Y), for claims about the average case ------------------------------------------------
 
 
 # --- levels at one known distribution: I(S;Y), and SRLIP for whoever knows some of the columns ------------------------

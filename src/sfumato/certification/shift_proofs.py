@@ -10,8 +10,8 @@ with A₁ = Σ P̂√(μ₁ − r), A₂ = Σ P̂√(r − μ₂), one over the 
 below: A₂ of s), μ₁ ≥ r and μ₂ ≤ r on those cells. A row that reads X alone is the same for all secrets: others merge.
 Both are quartics in one variable that runs through an interval as π runs through P̂_s²/π + (1−P̂_s)²/(1−π) ≤ b. The
 interval is halved until on each piece some (μ₁, μ₂) makes the five Bernstein coefficients ≥ 0. Floats choose pieces
-and multipliers; A is rounded down; the coefficients are rationals. An empty secret has no least π: its last piece is
-unbounded, and the quartic is reversed there.
+and multipliers; A is rounded down; the coefficients are whole numbers. An empty secret has no least π: its last piece
+is unbounded, and the quartic is reversed there.
 """
 
 from __future__ import annotations
@@ -229,8 +229,8 @@ def _proved(cases: Cases, case: Ints, left: Floats, right: Floats, radius: float
 
 
 def _whole(numbers: tuple[Fraction, ...]) -> tuple[list[int], int]:
-    """Floats as whole numbers of one unit, a power of two."""
-    unit = max(x.denominator for x in numbers)
+    """Numbers as whole numbers of one unit: a power of two where they are floats."""
+    unit = math.lcm(*(x.denominator for x in numbers))
     return [x.numerator * (unit // x.denominator) for x in numbers], unit
 
 

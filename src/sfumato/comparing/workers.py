@@ -160,13 +160,11 @@ def _together(
                 open_tasks -= 1
                 yield answer
         waiting += reversed(closed)
-        yield from _here(within, own, options)
-        for worker in pool:
-            worker.given(waiting, most)
         while open_tasks:
             for one in _arrivals(pool, arrived, first, waiting, most):
                 open_tasks -= 1
                 yield one
+        yield from _here(within, own, options)
     finally:
         for one_worker in pool:
             one_worker.end()
@@ -179,8 +177,12 @@ def _arrivals(
     done: list[Answer] = []
     try:
         worker, answer = arrived.get(timeout=TICK)
-    except queue.Empty:
-        worker, answer = None, None
+    except queue.Empty:  # nothing has come that is not looked at yet: whoever is late is late
+        for late in [w for w in pool if time.monotonic() > w.deadline]:
+            why = f"it was ended after {most:.0f} s, three times the time limit and the start of a process"
+            done += [(task, Missing(*task, why), True) for task in late.left]
+            _replaced(pool, late, first, arrived).given(waiting, most)
+        return done
     if worker in pool:
         if isinstance(answer, (Point, Missing)):
             done.append((worker.answered(), answer, True))
@@ -188,10 +190,6 @@ def _arrivals(
             done += [_failed(task, answer) for task in worker.left]
             worker.left = []
         (_replaced(pool, worker, first, arrived) if answer is None else worker).given(waiting, most)
-    for late in [w for w in pool if time.monotonic() > w.deadline]:
-        why = f"it was ended after {most:.0f} s, three times the time limit and the start of a process"
-        done += [(task, Missing(*task, why), True) for task in late.left]
-        _replaced(pool, late, first, arrived).given(waiting, most)
     return done
 
 

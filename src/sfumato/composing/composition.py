@@ -150,7 +150,7 @@ def compose(*mechanisms: Mechanism | Bundle, within: UncertaintySet | None = Non
     """The joint mechanism of several releases of the same rows, and its proved level under every notion.
 
     Inputs are shared and the noise is independent. Levels are exact, from integers, while the distinct joint outputs
-    can be listed; beyond they are bounds (`certification.composed`). Levels are stated over the sets that the
+    can be listed; beyond they are bounds (`certification.together`). Levels are stated over the sets that the
     mechanisms claim and over `within`, as far as those are about all the columns read. With a bundle, or where the
     secret has labels in one that another lacks, they are bounds about the labels that all know (`shared_secret`). For
     LDP the sum of the levels is a bound; under RLDP over a set and LIP it is not, because all releases look at the same

@@ -17,7 +17,7 @@ from sfumato.designers.closed_forms import grr, oue, srr, sue
 from sfumato.designers.curves import NEXT, along, curve_seconds
 from sfumato.errors import InputError, SfumatoError
 from sfumato.mechanism import Blocks, Constant, Law, Mechanism, Table
-from sfumato.optimise.budget import Budget, Progress, patience
+from sfumato.optimise.budget import FREE, Budget, Progress, patience
 from sfumato.optimise.carrying import Carried
 from sfumato.optimise.cone import Coordinates, RatioCone, settled
 from sfumato.optimise.estimates.bound import least_error
@@ -80,8 +80,10 @@ def precise_along(
         found = searched_along(tasks[0].within, [x.epsilon for x in tasks], aim, tasks[0].reads, whole)
     if found is None:
         return along(tasks, lambda task, budget, known: _made(task, target, budget, known), seconds)
-    proof = PROOF * NEXT * seconds if bounded else 0.0
-    return (_drawn_up(x, target, y, Budget.of_work(proof)) for x, y in zip(tasks, found, strict=True))
+    proof = PROOF * NEXT * seconds
+    return (
+        _drawn_up(x, target, y, Budget.of_work(proof) if bounded else None) for x, y in zip(tasks, found, strict=True)
+    )
 
 
 def _aim(task: Task, target: Any) -> tuple[Goal, Any]:
@@ -91,14 +93,17 @@ def _aim(task: Task, target: Any) -> tuple[Goal, Any]:
     return goal(filled(task.within).joint, wanted, task.reads), wanted
 
 
-def _drawn_up(task: Task, target: Any, found: PreciseRows | None, budget: Budget) -> Draft:
-    """The draft of rows that were found, with what is proved about others within the time."""
+def _drawn_up(
+    task: Task, target: Any, found: PreciseRows | None, proof: Budget | None, search: Budget = FREE
+) -> Draft:
+    """The draft of rows that were found, with what is proved about others within the time, if that is asked for."""
     aim, wanted = _aim(task, target)
     details: dict[str, Any] = {"target": target if isinstance(target, str) else "given"}
-    provable = found is not None and len(aim.p) <= PROVABLE and not budget.over
-    least = max(aim.untouched, least_error(found, aim, budget)) if provable and found is not None else aim.untouched
-    rows = [] if found is None else [found.rows]
-    return _draft(task, aim, rows, least, task.joint.n or 1, wanted, budget, details, "of standard error")
+    least, rows = aim.untouched, [] if found is None else [found.rows]
+    if found is not None and proof is not None and len(aim.p) <= PROVABLE and not proof.over:
+        least = max(least, least_error(found, aim, proof))
+    n, asked = task.joint.n or 1, proof is not None
+    return _draft(task, aim, rows, least, n, wanted, search, details, "of standard error", asked=asked)
 
 
 def _made(task: Task, target: Any, budget: Budget, known: Carried | None) -> tuple[Draft, Carried | None]:
@@ -111,7 +116,7 @@ def _made(task: Task, target: Any, budget: Budget, known: Carried | None) -> tup
     if task.epsilon == 0:
         return _nothing(task, aim, {"target": target if isinstance(target, str) else "given"}), None
     found = _found(task, aim, budget.part(1 - PROOF) if len(aim.p) <= PROVABLE else budget, begun)
-    return _drawn_up(task, target, found, budget), _carried(task, [] if found is None else [found.rows])
+    return _drawn_up(task, target, found, budget, budget), _carried(task, [] if found is None else [found.rows])
 
 
 def _carried(task: Task, rows: Sequence[Floats]) -> Carried | None:
@@ -132,9 +137,10 @@ def _nothing(task: Task, aim: Goal, details: dict[str, Any]) -> Draft:
 
 def _draft(
     task: Task, aim: Goal, rows: Sequence[Floats], least: float, n: float, wanted: Any, budget: Budget,
-    details: dict[str, Any], unit: str,
+    details: dict[str, Any], unit: str, asked: bool = True,
 ) -> Draft:
-    """The best of the private rows that were found and of the protocols, by the error of the aim."""
+    """The best of the private rows that were found and of the protocols, by the error of the aim; whether a proof was
+    asked for."""
     laws: list[tuple[float, Law, str, str]] = []
     for q in rows:
         table = Table(_columns(task, q), task.rows)
@@ -146,7 +152,7 @@ def _draft(
     notes = [] if name == "precise" else [f"{name} of {of} has the least error found"]
     if budget.over:
         notes.append("stopped at the time limit: the best design so far")
-    if least <= aim.untouched < error * (1 - NEAR):
+    if asked and least <= aim.untouched < error * (1 - NEAR):
         notes.append("only the error of the untouched table is proved to be out of reach within the time")
     measured = aim if reads == task.reads else goal(filled(task.within).joint, "useful", "useful")
 

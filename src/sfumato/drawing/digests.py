@@ -181,11 +181,12 @@ def distinct(digests: Blocks) -> int:
 
 
 # --- the randomness of a record from a key and from what the record is, not from when it is reached -------------------
-# On a cluster a row has no number: files are listed, shuffles arrive and tasks are repeated in any order. What does
-# not change is the multiset of rows. So the words of a record are found by its place (m, j): a digest m of what tells
-# it from others (`digests`: kept columns or names, and its input), and its number j among the rows that agree in
-# these. Rows of one m are exchangeable, so it does not matter which of them is called the j-th: the released multiset
-# is a function of the key and of the multiset of rows, whatever is repeated, split or reordered on the way.
+# On a cluster a row has no number, unless it is read from files that do not change: files are listed, shuffles arrive
+# and tasks are repeated in any order. What does not change is the multiset of rows. So the words of a record are
+# found by its place (m, j): a digest m of what tells it from others (`digests`: its number in files, kept columns or
+# names, and its input), and its number j among the rows that agree in these. Rows of one m are exchangeable, so it
+# does not matter which of them is called the j-th: the released multiset is a function of the key and of the multiset
+# of rows, whatever is repeated, split or reordered on the way.
 #
 # Why it is private: no two rows share a place, so under one key no word is used twice. Words are a pseudorandom
 # function of the place, CBC-MAC with AES-128 over messages of two blocks, m and then (j, lane, block): for messages

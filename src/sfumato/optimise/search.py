@@ -104,7 +104,7 @@ def improve(
     while any(trial.calm < calm for trial in trials) and not budget.over:
         least = min(trials, key=lambda x: x.spent)
         starved = least.spent < FAIR * sum(x.spent for x in trials) / len(trials)
-        trial = least if starved else max(trials, key=lambda x: x.rate)
+        trial = least if starved else max(trials, key=lambda x: (x.calm < calm, x.rate))
         started, before = budget.clock(), value
         found = trial.move(master.steer(), budget)
         if not len(found):

@@ -144,9 +144,6 @@ def _tilt(p: npt.NDArray[np.float64], power: float) -> npt.NDArray[np.float64]:
     return np.asarray(tilted / tilted.sum())
 
 
-# --- how well any function of X is predicted in mean square from Y ----------------------------------------------------
-
-
 # --- dependence of two variables: maximal correlation, and total variation of posteriors ------------------------------
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from sfumato.certification.outward import log_up
 from sfumato.certification.together import anywhere, drawn_for
 from sfumato.composing.composition import AS_GOOD_AS_KNOWN
 from sfumato.decimals import at_most
@@ -147,15 +148,9 @@ def earlier_releases(files: Files, mechanism: Mechanism | Bundle) -> tuple[str, 
     if not found:
         return ()
     every = [mechanism, *(other for _, other in found)]
-    total = math.fsum(_level(m) for m in every) + drawn_for(every)[0]
+    total = math.fsum(log_up(anywhere(m).ratio) for m in every) + drawn_for(every)[0]
     names = ", ".join(name for name, _ in found)
     what = "together they tell it to whoever knows the other values" if total > AS_GOOD_AS_KNOWN else (
         f"together they tell at most {at_most(total, 4)} nats, whoever looks"
     )
-    more = " (sfumato compose)" if all(other.secret == mechanism.secret for _, other in found) else ""
-    return (f"about the same secret there is {names}: if these are the same people, {what}{more}",)
-
-
-def _level(mechanism: Mechanism | Bundle) -> float:
-    ratio = float(anywhere(mechanism).ratio)
-    return math.log(ratio) if ratio < math.inf else math.inf
+    return (f"about the same secret there is {names}: if these are the same people, {what} (sfumato compose)",)

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sfumato.reporting.heat import Heat
-
-if TYPE_CHECKING:
-    pass
 
 VAGUE = 0.9  # an interval of a share this wide says nothing
 LITTLE = 0.1  # of the rows: a release that is worth less is worth little, and the page says so

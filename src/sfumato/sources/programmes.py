@@ -81,9 +81,6 @@ def file_source(where: Where, said: Said | None = None, sheet: str | None = None
         raise InputError(f"could not be read: {error.strerror or 'the file is damaged'}", where=where) from None
 
 
-# --- .xlsx, .xls, .xlsb and .ods, read with calamine. Cells keep their types ------------------------------------------
-
-
 # --- files of other programmes: spreadsheets (calamine), Stata, SPSS and SAS with their labels (pyreadstat) -----------
 
 

@@ -192,9 +192,6 @@ def cards_of(source: Source, tell: Callable[[int], None]) -> dict[str, Card]:
     return dict(made)
 
 
-# --- what each column of a table is for, and how it is cut or grouped, as somebody chose it on the page ---------------
-
-
 # --- which column is what, as the page says it, and as a command or Python would --------------------------------------
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,9 +20,6 @@ from sfumato.uncertainty.tilting import (
     spread_of,
     worst_pairs,
 )
-
-if TYPE_CHECKING:
-    pass
 
 CALIBRATIONS = ("asymptotic", "bootstrap", "exact")
 DRAWS = 20_000  # tables drawn for a bootstrap

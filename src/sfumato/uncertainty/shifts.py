@@ -51,7 +51,7 @@ class Search:
 
 EXACT = Search(17, 24, GAP_CLOSE)
 CLOSE = Search(9, 15, 1e-6)  # to about 1e-8 of a ratio: the objective is flat at its top
-ROUGH = Search(7, 6, 1e-3, checks=False)  # any P it finds is in the ball: enough for a cut
+ROUGH = Search(7, 6, 1e-3, checks=False)  # any P it finds is in the ball, which is enough for a cut
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,8 +155,19 @@ def _by_newton(sides: _Sides, radius: float, close: float) -> tuple[Shifts, Bool
         spent = (P1 - pi) ** 2 / (pi * (1 - pi)) + P1**2 * t1.excess / pi + P2**2 * t2.excess / (1 - pi)
         constant = one.flat & two.flat & (u == w) & (u > 0)  # the same whatever P is
         settled = (settled & (np.abs(spent - radius) <= close * radius)) | constant
-        mixed = pi + (1 - pi) * w / u
-    return Shifts(np.where(sides.above, 1 / mixed, mixed), t1.law, t2.law, pi), settled
+        t = np.clip(radius / np.maximum(spent, 1e-300), 0.0, 1.0)  # Σ P̂²/P − 1 is convex: P̂ + t(P − P̂) is in the ball
+        share = P1 + t * (pi - P1)
+        u0, w0 = sign * (one.top - one.width * one.mean), -sign * (two.top - two.width * two.mean)
+        u, w = _towards(P1, u0, pi, u, t, share), _towards(P2, w0, 1 - pi, w, t, 1 - share)
+        first = _towards(P1[:, None], one.q, pi[:, None], t1.law, t[:, None], share[:, None])
+        rest = _towards(P2[:, None], two.q, 1 - pi[:, None], t2.law, t[:, None], 1 - share[:, None])
+        mixed = share + (1 - share) * w / u
+    return Shifts(np.where(sides.above, 1 / mixed, mixed), first, rest, share), settled
+
+
+def _towards(P: Floats, q: Floats, pi: Floats, law: Floats, t: Floats, share: Floats) -> Floats:
+    """The conditional of P̂ + t(P − P̂), or its mean, from those of both."""
+    return np.asarray((P * q + t * (pi * law - P * q)) / share)
 
 
 def _shift_step(

@@ -218,9 +218,13 @@ def _by_newton(
         end = side.tilt(y, slice(None))
         spent = (mass * end.excess / (np.sqrt(1 + end.excess) + 1)).reshape(2, n).sum(0)
         settled = (settled & (np.abs(spent - slack) <= enough * slack)) | (flat & (worth > 0).reshape(2, n).all(0))
+        # Laws lie in the ball: mixed with q by 1 − t, C − 1 is convex in t, and what is spent lies below its tangent.
+        slope = (mass * end.excess / (2 * np.sqrt(1 + end.excess))).reshape(2, n).sum(0)
+        t = np.tile(np.clip(1 - np.maximum(spent - slack, 0.0) / np.maximum(slope, 1e-300), 0.0, 1.0), 2)
     tau = side.top + side.width * end.x
-    value = side.top - side.width * end.drop
-    return Pairs(quotient(value[:n], -value[n:]), end.law[:n], end.law[n:], tau[:n], -tau[n:]), settled
+    value = side.top - side.width * (side.mean + t * (end.drop - side.mean))
+    law = side.q + t[:, None] * (end.law - side.q)
+    return Pairs(quotient(value[:n], -value[n:]), law[:n], law[n:], tau[:n], -tau[n:]), settled
 
 
 def _pair_step(t: Tilt, side: Side, at: Ints, mass: Floats, slack: float, k: int) -> Floats:

@@ -133,9 +133,6 @@ def _descend(q: Floats, mechanism: Mechanism, ball: ChiSquareBall, p: Floats) ->
     return best, at
 
 
-# --- at one distribution, or at the worst of a set --------------------------------------------------------------------
-
-
 # --- what one output is worth: expected loss, and how often the input is recovered ------------------------------------
 
 

@@ -1,11 +1,11 @@
 """The Spark engine: a release whose noise repeats with every recomputed, speculative or second run of a task.
 
-A release is a function of one secret key and of the multiset of rows: the noise of a row is found by its place
-(`placed`). So nothing depends on the order in which files are listed, shuffles arrive or tasks are retried, and two
-actions on one lazy result see the same noise. Rows with names are answered where they are (`by_id`), those that keep
-columns and those of bundles are moved by what they are (`by_place`). Where nothing is kept of one mechanism's inputs
-they are counted: how often does each input occur? Answers are counted again, and the counts are written out as rows,
-through the driver if they are few (`driver`), else as here.
+A release is a function of one secret key and of the multiset of rows, or of the files that rows are read from: the
+noise of a row is found by its place (`drawing.digests`). So nothing depends on the order in which files are listed,
+shuffles arrive or tasks are retried, and two actions on one lazy result see the same noise. Rows with names are
+answered where they are (`by_id`), those that keep columns and those of bundles are moved by what they are (`by_place`).
+Where nothing is kept of one mechanism's inputs they are counted: how often does each input occur? Answers are counted
+again, and the counts are written out as rows, through the driver if they are few (`driver`), else as here.
 
 The order of what comes out is a matter of privacy too. Rows that were grouped or sorted by their input would tell it by
 where they stand. After the draw everything is therefore regrouped by what is released and by nothing else: which part a

@@ -46,7 +46,7 @@ class Group:
     index: int
     rows: int
     first: int  # the number of its first row among those of all files
-    stamp: tuple[int, int]  # size and time of the file
+    stamp: tuple[int, ...]  # which file it is, and when it was changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +87,26 @@ def _batches(group: Group, columns: list[str], text: Sequence[str]) -> Iterator[
 
     with parquet.ParquetFile(group.file, read_dictionary=list(text)) as opened:
         there = opened.metadata.row_group(group.index).num_rows if group.index < opened.num_row_groups else None
-        if there != group.rows or _stamp(group.file) != group.stamp:
-            raise DataError("a file of the Spark data frame is another than before", next="Release it anew.")
+        if there != group.rows:
+            raise _other()
+        _check_same(group)
         yield from opened.iter_batches(BATCH_ROWS, row_groups=[group.index], columns=columns, use_threads=False)
+        _check_same(group)
 
 
-def _stamp(file: str) -> tuple[int, int]:
+def _check_same(group: Group) -> None:
+    if _stamp(group.file) != group.stamp:
+        raise _other()
+
+
+def _other() -> DataError:
+    return DataError("a file of the Spark data frame is another than before", next="Release it anew.")
+
+
+def _stamp(file: str) -> tuple[int, ...]:
+    """The time of the last change of anything is part of it: copies may bring size and time of writing along."""
     found = os.stat(file)
-    return found.st_size, found.st_mtime_ns
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def scan_of(frame: Frame, coded: dict[str, str], kept: dict[str, str]) -> Scan | None:
