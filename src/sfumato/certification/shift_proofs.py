@@ -42,6 +42,7 @@ DEEPEST = 26  # halvings of a piece before the proof is given up
 PIECES = 50_000  # pieces in all before the proof is given up
 PATIENCE = 3  # halvings before a piece that fails at its very middle ends the proof: its multipliers are good by then
 REACH = (-34.0, 14.0)  # log of (μ − max r) / (max r − min r) looked at
+GREATEST = 2.0**512  # of e^ε: beyond, floats cannot hold what the proof takes roots of
 GRID, ZOOMS, NARROW = 25, 28, 1.5  # ridges are narrow and slanted: windows follow them before they narrow
 NUMBERS = 8_000_000  # held at once
 ENOUGH = 1e-7  # of a step of Newton's method for the multipliers
@@ -53,7 +54,9 @@ def shifts_over_ball(
 ) -> Attained:
     """A ratio just below `target` if it bounds P(y|s)/P(y), for LIP its inverse too, over the ball, or the fallback."""
     contrasts = mechanism.law.contrasts()
-    if len(contrasts) != 1 or not isinstance(contrasts[0], Rows) or target <= 1 or joint.secret.size < 2:
+    if len(contrasts) != 1 or not isinstance(contrasts[0], Rows) or joint.secret.size < 2:
+        return fallback
+    if not 1 < target <= GREATEST:
         return fallback
     z = Fraction(target * (1 - 2.0**-49))
     values = np.asarray(contrasts[0].values, object)

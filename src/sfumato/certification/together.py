@@ -8,6 +8,7 @@ from dataclasses import replace
 from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 
+from sfumato.alphabet import Alphabet
 from sfumato.certification.certificate import PROVED, Certificate, certificate, check_confidence, proved, target_of
 from sfumato.certification.confirming import confirm
 from sfumato.certification.outward import log_up
@@ -149,29 +150,28 @@ def _of_row(bundle: Bundle, ratios: Sequence[Fraction | float]) -> Attained:
     return Attained(power_product((Attained(ratio, {}), 1) for ratio in ratios), {})
 
 
-def noises(made: Mechanism | Bundle) -> dict[str, Noise]:
-    """What was drawn of a table for a design, by the name of the draw: each is paid for once, wherever it is used.
-
-    Files without such names are told apart by the fingerprint of their counts, or where only labels were
-    drawn by their own checksums.
-    """
-    found: dict[str, Noise] = {}
-    for part in made.parts if isinstance(made, Bundle) else (made,):
-        joint = part.joint
-        if joint is None or joint.noise is None:
-            continue
-        own = joint.fingerprint if joint.noise.counts > 0 else f"{joint.fingerprint} {record_of(part).checksum}"
-        name = joint.noise.draw or own
-        if name not in found or found[name].epsilon < joint.noise.epsilon:
-            found[name] = joint.noise
-    return found
-
-
 def drawn_for(releases: Iterable[Mechanism | Bundle]) -> tuple[float, float]:
-    """ε_d and δ of everything that releases tell of a table with noise, each draw once: both add up (basic
-    composition of (ε, δ)-differential privacy)."""
-    drawn = {mark: noise for made in releases for mark, noise in noises(made).items()}.values()
-    return math.fsum(noise.epsilon for noise in drawn), math.fsum(noise.delta for noise in drawn)
+    """ε_d and δ of everything that releases tell of a table with noise: both add up (basic composition of (ε, δ)-
+    differential privacy).
+
+    Each draw is paid for once, wherever it is used. One draw cannot have made different counts of the same labels, so
+    such counts are draws of their own whatever name they bear; those without a name are told apart by the fingerprint
+    of their counts, or where only labels were drawn by their own checksums.
+    """
+    drawn: dict[str, dict[str, tuple[Alphabet, Alphabet, Noise]]] = {}
+    for part in (p for made in releases for p in (made.parts if isinstance(made, Bundle) else (made,))):
+        if (joint := part.joint) is not None and joint.noise is not None:
+            own = joint.fingerprint if joint.noise.counts > 0 else f"{joint.fingerprint} {record_of(part).checksum}"
+            known = drawn.setdefault(joint.noise.draw or own, {})
+            at = joint.fingerprint if joint.noise.counts > 0 else ""
+            if at not in known or known[at][2].epsilon < joint.noise.epsilon:
+                known[at] = joint.secret, joint.useful, joint.noise
+    paid: list[Noise] = []
+    for known in drawn.values():
+        once = len({(secret, useful) for secret, useful, _ in known.values()}) == len(known)
+        every = [noise for _, _, noise in known.values()]
+        paid += [max(every, key=lambda x: x.epsilon)] if once else every
+    return math.fsum(x.epsilon for x in paid), math.fsum(x.delta for x in paid)
 
 
 def _greatest(parts: Sequence[Mechanism]) -> tuple[float, Mechanism]:

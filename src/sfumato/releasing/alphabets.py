@@ -86,6 +86,9 @@ def learnt(
     heard = () if first is None else first.notes
     if not found:
         return Learnt(wishes, before, tuple(dict.fromkeys((*heard, *told))), place)
+    if wishes.epsilon == 0:
+        what = f"at ε = 0 nothing is told, not even the labels of {listed(list(found))}"
+        raise InputError(what, next="Give an ε above 0.")
     if not 0 < wishes.delta < 1:
         raise InputError(f"{option('--delta', 'delta')} must lie strictly between 0 and 1", value=wishes.delta)
     counts, rows = label_counts(source, list(found))

@@ -81,6 +81,12 @@ def planned_bundle(
             next=f"Give them ({binned(found[0], [20, 50])}), leave the column out, or ask for them exactly "
             f"({option('--design exact', 'design=exact')}).",
         )
+    if not told_all and (cut := [n for n, rule in unsaid(wishes).items() if isinstance(rule, list)]):
+        raise InputError(
+            f"a bundle tells whether values of {listed(cut)} are missing, and nobody said that this is public",
+            next=f"Say so ({option('--public-labels all', 'public=')}), or have missing values refused "
+            f"({option('--missing refuse', 'missing=refuse')}).",
+        )
     if not told_all and (open_yet := list(unsaid(wishes))):
         raise InputError(
             f"a bundle takes labels and edges as they are found, and nobody said that those of {listed(open_yet)} are "

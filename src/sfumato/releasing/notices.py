@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from sfumato.errors import listed, option
+from sfumato.errors import listed, option, spelled
 from sfumato.joint import SMALL, Joint
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.noise import SEEDED
@@ -63,6 +63,9 @@ class Notice:
 
     title: str
     paragraphs: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return spelled("\n".join((self.title, *self.paragraphs)))
 
 
 def notices_of(mechanism: Mechanism | Bundle, file: str, table: str) -> Iterator[Notice]:
