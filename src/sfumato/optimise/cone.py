@@ -204,7 +204,7 @@ class RatioCone:
     NEARLY = 1e-2  # of the split, for loose pairs: a pair near the worst is as good a cut
     DOUBT = 2e-2  # nats by which the screen may be off
     AT_ONCE = 4e6  # numbers in memory
-    SEARCHED, SCREENED = 600, 100  # passes over the values of all pairs, and over those of all secrets and splits
+    SEARCHED, SCREENED = 400, 100  # passes over the values of all pairs, and over those of all secrets and splits
 
     def __init__(
         self, within: UncertaintySet, epsilon: float, reads: str = "both", at_most: float | None = None, *,

@@ -107,7 +107,7 @@ class Barrier:
     def value(self, x: State, costs: Floats, heat: Floats) -> Floats:
         a, d, *_ = lengths = self.lengths(x)
         s, inside = self.slack(x, lengths)
-        spend(25, a.size + d.size)
+        spend(18, a.size + d.size)
         logs = np.log(np.where(inside[:, None], s, 1.0)).sum(1)
         logs += DOMAIN * np.log(np.where(inside[:, None, None], a * d, 1.0)).sum((1, 2))
         logs += ZEROS * np.log(np.where(inside[:, None], x.v, 1.0)).sum(1)
