@@ -49,9 +49,9 @@ def test_auto_shares_for_both_aims_and_says_what_it_took():
 
 
 def test_levels_that_are_searched_together_have_private_rows_each_and_gain():
+    from sfumato.optimise.all_levels import Level, Together, joinable
     from sfumato.optimise.budget import Budget
     from sfumato.optimise.master import InformationAim
-    from sfumato.optimise.together import Level, Together, joinable
 
     cones = [RatioCone(sf.ChiSquareBall(JOINT), e) for e in EPSILONS]
     levels = [Level(cone, InformationAim(cone.coordinates)) for cone in cones]

@@ -29,9 +29,9 @@ from sfumato.certification.outward import dot_down, down, float_range, rows_rang
 from sfumato.certification.witness import Attained
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism, Rows
-from sfumato.uncertainty import tilted
+from sfumato.uncertainty import multipliers
+from sfumato.uncertainty.multipliers import FURTHEST, LEAST, STEPS
 from sfumato.uncertainty.shifts import others
-from sfumato.uncertainty.tilted import FURTHEST, LEAST, STEPS
 
 if TYPE_CHECKING:
     from sfumato.alphabet import BigInts, Bools, Ints
@@ -287,7 +287,7 @@ def _by_newton(
     cases: Cases, case: Ints, point: Floats, b: float, z: float
 ) -> tuple[Floats, Floats, Bools]:
     """The quartic is concave in (μ₁, μ₂), a square of a sum of roots less a line. Where both of its slopes vanish, with
-    A = Σ q√(μ − r), B = Σ q/√(μ − r) of laws q, masses P and shares π₁, π₂ of the two sides (`uncertainty.tilted`):
+    A = Σ q√(μ − r), B = Σ q/√(μ − r) of laws q, masses P and shares π₁, π₂ of the two sides (`multipliers`):
 
         P₁²A₁B₁/π₁ + P₂²A₂B₂/π₂ = b,   B₁/B₂ = κP₂/P₁,   κ = θπ/√z(1−π) above, (1−π)/πφ below.
     """
@@ -302,7 +302,7 @@ def _by_newton(
         kappa = np.log(kappa * mass[n:] / mass[:n])
         high, low = cases.first.r[1][case], cases.second.r[0][case]
         values = np.concatenate([_widened(high, cells), _widened(-low, cells)])
-        side = tilted.Side.of(values, np.concatenate([_widened(x, cells, 0.0) for x in weights]) / mass[:, None])
+        side = multipliers.Side.of(values, np.concatenate([_widened(x, cells, 0.0) for x in weights]) / mass[:, None])
         bend = mass * mass / share
         room = b - bend[:n] - bend[n:]
         # for x far from all depths B ≈ 1/√(width·x) and C − 1 ≈ variance/4x², so that the first equation gives both

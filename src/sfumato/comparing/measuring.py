@@ -191,12 +191,11 @@ def _alone(
     options = {k: v for k, v in entrant.options.items() if k != "bounded"}  # along a curve alone
     if at_most is not None:
         options["at_most"] = at_most
-    if entrant.timed:
-        options["time_limit"] = _look(within, time_limit)
     if entrant.after in known:
-        del options["time_limit"]
         options |= HELP[method](epsilon, known[entrant.after], known[method])
         options["working"] = _look(within, time_limit, entrant.effort)
+    elif entrant.timed:
+        options["time_limit"] = _look(within, time_limit)
     return design(Exactly(within.joint) if entrant.known else within, epsilon, entrant.designer, **options)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import queue
@@ -69,7 +70,8 @@ class Running:
             self.left, self.seconds = tasks_of(strand), seconds
             self._wait()
             assert self.process.stdin is not None
-            send(self.process.stdin, strand)
+            with contextlib.suppress(OSError):  # it has ended: whoever reads its answers hears so
+                send(self.process.stdin, strand)
         return self
 
     def answered(self) -> Task:

@@ -107,7 +107,7 @@ def ballopt_along(tasks: Sequence[Task], *, gap: float = ALONG_GAP, working: flo
             reads=first.reads, starts=[listed_rows(x, [y.law for y in z]) for x, z in zip(tasks, closed, strict=True)],
         )
         if found is not None:
-            return (_completed(x, y, z, gap) for x, y, z in zip(tasks, found, closed, strict=True))
+            return (_completed(x, y, z, gap, PROOF * usual) for x, y, z in zip(tasks, found, closed, strict=True))
 
     def one(task: Task, budget: Budget, known: Carried | None) -> tuple[Draft, Carried | None]:
         draft = _drafted(task, "ballopt", task.within, gap, budget, None, False, carried=known, handed=True)
@@ -116,11 +116,11 @@ def ballopt_along(tasks: Sequence[Task], *, gap: float = ALONG_GAP, working: flo
     return along(tasks, one, usual)
 
 
-def _completed(task: Task, found: InformativeRows, closed: list[Draft], gap: float) -> Draft:
-    """Rows of a curve, or a closed form that keeps more, and the least of the bounds."""
+def _completed(task: Task, found: InformativeRows, closed: list[Draft], gap: float, seconds: float) -> Draft:
+    """Rows of a curve, or a closed form that keeps more, and the least of the bounds, worked on so long at most."""
     law, value, notes = _with_closed(task, closed, Table(found.rows, task.rows), found.value, found.notes)
     cut = found.bound < float("inf")  # then no other route says more in as much time
-    budget = Budget.of_work(0.0 if cut else PROOF * usual_seconds(task))
+    budget = Budget.of_work(0.0 if cut else seconds)
     limit = bound(task.joint.p, task.within, task.epsilon, value=value, gap=gap, budget=budget)
     return Draft(law, "ballopt", min(limit.value, found.bound, task.ceiling), tuple(notes),
                  {"stages": found.stages, "outside": found.bound, "bounds": limit.routes})

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.optimise.all_levels import Level, Together, joinable
 from sfumato.optimise.arrays import Floats
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.carrying import Carried
 from sfumato.optimise.informative import Chain, InformativeRows, Ordered
-from sfumato.optimise.together import Level, Together, joinable
 
 MOVES = 0.9  # of the time that is left: moves of all levels that were not met
 RAYS = 8_000  # of a cone that is cut at from outside, at most

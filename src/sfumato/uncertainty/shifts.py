@@ -6,8 +6,8 @@ that reads X alone is the same for all s', which merge: for given P(x|¬s) the c
 to P̂ (Cauchy–Schwarz). With √h₁ = P̂_s + α and √h₂ = 1 − P̂_s + β that leaves α, β ≥ 0 with α + β ≤ √(1+B) − 1; u and w
 are then extreme means, and π is an end of an interval.
 
-The multipliers of both means and π are found together by Newton's method (`tilted.Tilt`). The ratio need not have one
-summit alone, so that a coarse grid of (α, β) is asked as well; where it knows better, or Newton's method does not
+The multipliers of both means and π are found together by Newton's method (`multipliers.Tilt`). The ratio need not have
+one summit alone, so that a coarse grid of (α, β) is asked as well; where it knows better, or Newton's method does not
 settle, grids are narrowed until they do.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.uncertainty.chi_square import ChiSquareBall
-from sfumato.uncertainty.tilted import FURTHEST, LEAST, STEPS, Side, Tilt
+from sfumato.uncertainty.multipliers import FURTHEST, LEAST, STEPS, Side, Tilt
 from sfumato.uncertainty.tilting import GAP_CLOSE, greatest_mean
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.alphabet import Floats, Ints
+from sfumato.uncertainty.multipliers import CLOSE, FURTHEST, LEAST, STEPS, Side, Tilt
 from sfumato.uncertainty.sets import Pairs
 from sfumato.uncertainty.stated import quotient
-from sfumato.uncertainty.tilted import CLOSE, FURTHEST, LEAST, STEPS, Side, Tilt
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Real
@@ -189,7 +189,7 @@ def _by_newton(
     """Multipliers y of both sides with Σ P̂_s(√C_s − 1) = b and the same relative gain for the same share of it.
 
     The gain d log|mean|/db is width·√A/(P̂_s B√B·|mean|) up to a constant; its slope in y and that of the slack spent
-    are those of A, B, C (`tilted.Tilt`).
+    are those of A, B, C (`multipliers.Tilt`).
     """
     n, mass, enough = len(ps1), np.concatenate([ps1, ps2]), max(CLOSE, close)
     side = Side.of(np.concatenate([v1, -v2]), np.concatenate([q1, q2]))

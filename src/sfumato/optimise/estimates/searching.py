@@ -9,6 +9,7 @@ from typing import cast
 import numpy as np
 
 from sfumato.joint import Joint
+from sfumato.optimise.all_levels import Level, Together, joinable
 from sfumato.optimise.arrays import Bools, Floats
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import RatioCone, repaired
@@ -19,7 +20,6 @@ from sfumato.optimise.moves.barrier import EMPTY
 from sfumato.optimise.product.profiles import capped, liked
 from sfumato.optimise.product.two_level import BlockBall, Profile
 from sfumato.optimise.search import moved
-from sfumato.optimise.together import Level, Together, joinable
 from sfumato.uncertainty import ChiSquareBall, Exactly, RenyiBall, UncertaintySet
 
 BATCH = 16  # rows that are sought at once
@@ -82,7 +82,7 @@ def searched(
 def searched_along(
     within: UncertaintySet, epsilons: Sequence[float], goal: Goal, reads: str, budget: Budget
 ) -> list[PreciseRows] | None:
-    """The same at increasing ε in one search (`optimise.together`), each level begun with the rows of the one below,
+    """The same at increasing ε in one search (`optimise.all_levels`), each level begun with the rows of the one below,
     which are private here too; None where levels are not searched together, or the time is too short."""
     cones = [_cones(within, x, reads, None) for x in epsilons]
     if not all(joinable(x) for x, _ in cones):
