@@ -139,8 +139,8 @@ def _draft(
     task: Task, aim: Goal, rows: Sequence[Floats], least: float, n: float, wanted: Any, budget: Budget,
     details: dict[str, Any], unit: str, asked: bool = True,
 ) -> Draft:
-    """The best of the private rows that were found and of the protocols, by the error of the aim; whether a proof was
-    asked for."""
+    """The best of the private rows that were found and of the protocols, by the error of the aim; `asked` says
+    whether a proof that little more is possible was asked for."""
     laws: list[tuple[float, Law, str, str]] = []
     for q in rows:
         table = Table(_columns(task, q), task.rows)
