@@ -24,11 +24,10 @@ from tests.strategies import epsilons, joints, mechanisms
 import sfumato as sf
 from sfumato.cli import cli
 from sfumato.comparing import Comparison, Point, curve, measuring, workers
-from sfumato.comparing.cache import cache_folder
 from sfumato.comparing.measuring import covariance, precision, realised, untouched
-from sfumato.comparing.page import page
-from sfumato.comparing.pictures import Axes, ChartLine, chart, error_picture, kept_picture
-from sfumato.comparing.recommending import advice, recommended
+from sfumato.comparing.page import advice, error_picture, kept_picture, page, recommended
+from sfumato.comparing.pictures import Axes, ChartLine, chart
+from sfumato.comparing.results import cache_folder
 from sfumato.comparing.running import ENTRANTS, PLAIN, levels
 
 CLOSED = ["ir", "srr", "cr", "grr", "oue", "plain-grr", "plain-olh"]

@@ -49,13 +49,13 @@ def test_auto_shares_for_both_aims_and_says_what_it_took():
 
 
 def test_levels_that_are_searched_together_have_private_rows_each_and_gain():
-    from sfumato.optimise.all_levels import Level, Together, joinable
+    from sfumato.optimise.all_levels import OneLevel, Together, joinable
     from sfumato.optimise.budget import Budget
     from sfumato.optimise.master import InformationAim
 
     cones = [RatioCone(sf.ChiSquareBall(JOINT), e) for e in EPSILONS]
-    levels = [Level(cone, InformationAim(cone.coordinates)) for cone in cones]
-    levels[1].met = True  # it lends rows, and nothing is sought there
+    levels = [OneLevel(cone, InformationAim(cone.coordinates)) for cone in cones]
+    levels[1].enough = -np.inf  # it lends rows, and nothing is sought there
 
     assert all(map(joinable, cones))
     Together(levels).run(Budget.of_work(2.0), calm=1)

@@ -133,7 +133,7 @@ def _joint(
 
 
 def _advice(found: Comparison, at: float) -> list[Record]:
-    from sfumato.comparing.recommending import advice
+    from sfumato.comparing.page import advice
 
     return [{"aim": a.aim, "method": a.method, "epsilon": a.epsilon, "reason": a.reason} for a in advice(found.at(at))]
 
@@ -141,8 +141,7 @@ def _advice(found: Comparison, at: float) -> list[Record]:
 def _written(found: Comparison, at: float, out: Path) -> dict[str, Path]:
     """All files, or none."""
     from sfumato.atomic import as_output_error, write_all
-    from sfumato.comparing.page import page
-    from sfumato.comparing.pictures import error_picture, kept_picture
+    from sfumato.comparing.page import error_picture, kept_picture, page
 
     texts = {
         "compare.csv": found.csv(), "compare.json": json.dumps(found.document(), indent=1) + "\n",
@@ -157,7 +156,7 @@ def _written(found: Comparison, at: float, out: Path) -> dict[str, Path]:
 
 
 def _show(found: Comparison, at: float, files: dict[str, Path]) -> None:
-    from sfumato.comparing.recommending import advice
+    from sfumato.comparing.page import advice
 
     j = found.joint
     rows = "" if found.n is None else f"; errors are for {found.n:,} released rows"

@@ -1,4 +1,4 @@
-"""The page of a comparison: three methods recommended, two panels, and a table, in one file that needs no network."""
+"""What a comparison shows: which mechanism to take and why, two pictures, and a page in one file without network."""
 
 from __future__ import annotations
 
@@ -6,17 +6,167 @@ import base64
 import hashlib
 import json
 import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from sfumato.comparing.pictures import BOTTOM, COLOURS, HEIGHT, LEFT, RIGHT, WIDTH, error_picture, kept_picture
-from sfumato.comparing.recommending import advice, recommended
+from sfumato.comparing.pictures import BOTTOM, COLOURS, HEIGHT, LEFT, RIGHT, WIDTH, Axes, ChartLine, chart
 from sfumato.comparing.results import Comparison, Point
 from sfumato.comparing.running import ENTRANTS, PLAIN
+from sfumato.decimals import BITS, at_least, at_most, percent
 from sfumato.designers.sentences import METHODS
 
 BIT = math.log(2)
+
+# --- which mechanism to take, and why, in plain words -----------------------------------------------------------------
+
+
+CLOSE = 0.02  # figures that differ by less than this share of each other are as good as equal
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """For one aim at one ε: the method, and the reason."""
+
+    aim: str
+    method: str
+    epsilon: float
+    reason: str
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.aim}: {self.method}, {self.reason}."
+
+
+def comparable(points: Sequence[Point]) -> list[Point]:
+    """Those that promise ε about the secret over the whole set, by our own mechanisms."""
+    return [p for p in points if ENTRANTS[p.method].comparable and p.method not in PLAIN]
+
+
+def advice(points: Sequence[Point]) -> tuple[Advice, ...]:
+    """What to take at one ε for the most information, for the useful marginal and for the whole table.
+
+    Only mechanisms with the same promise are weighed against each other: others are shown, never recommended.
+    """
+    fair = comparable(points)
+    plain = [p for p in points if p.method in PLAIN]
+    told = [_informative(fair)] if any(p.kept for p in fair) else []
+    for of, aim in (("useful", "Best estimates of the useful columns"), ("joint", "Best estimates of the whole table")):
+        known = [p for p in fair if p.error(of) < float("inf")]
+        if known:
+            told.append(_precise(known, plain, of, aim))
+    return tuple(told)
+
+
+def recommended(points: Sequence[Point], most: int = 3) -> tuple[str, ...]:
+    """The methods of the advice, each once, and the next most informative ones up to three."""
+    named = [a.method for a in advice(points)]
+    rest = sorted(comparable(points), key=lambda p: -(p.kept or 0.0))
+    return tuple(dict.fromkeys([*named, *(p.method for p in rest)]))[:most]
+
+
+def _informative(fair: Sequence[Point]) -> Advice:
+    best = max(fair, key=lambda p: p.kept or 0.0)
+    rest = [p for p in fair if p.method != best.method and p.kept is not None]
+    share = f" ({percent(best.nmi, 1)})" if best.nmi is not None else ""
+    reason = f"it keeps {at_least((best.kept or 0) / BIT, BITS)} bits of a record{share}"
+    if best.bound is not None and best.kept:
+        near = best.bound - best.kept <= 1e-3 * best.bound
+        reason += ", which is proved to be the most of its kind" if near else (
+            f", and none of its kind keeps more than {at_most(best.bound / BIT, BITS)}"
+        )
+    if rest:
+        second = max(rest, key=lambda p: p.kept or 0.0)
+        near = (second.kept or 0.0) >= (1 - CLOSE) * (best.kept or 0.0)
+        how = "as good within 2 %" if near else "next"
+        reason += f"; {second.method} is {how} with {at_least((second.kept or 0) / BIT, BITS)}"
+    return Advice("Most bits", best.method, best.epsilon, reason)
+
+
+def _precise(known: Sequence[Point], plain: Sequence[Point], of: str, aim: str) -> Advice:
+    least = min(p.error(of) for p in known)
+    best = max((p for p in known if p.error(of) <= (1 + CLOSE) * least), key=lambda p: p.kept or 0.0)  # of equals
+    reason = f"its standard errors are {100 * best.error(of):.2g} points on average"
+    usual = [p for p in plain if p.error(of) < float("inf")]
+    if usual:
+        other = min(usual, key=lambda p: p.error(of))
+        name = other.method.removeprefix("plain-").upper()
+        reason += f" where {name} with ε-LDP of the record has {100 * other.error(of):.2g}"
+    return Advice(aim, best.method, best.epsilon, reason)
+
+
+# --- bits that are kept, and errors of estimates, against ε -----------------------------------------------------------
+# The recommended methods have one colour each, the same in every picture; all others are grey and stand back.
+
+
+SHOWN = 11  # grey curves at most, the best ones
+X = "ε about the secret, in nats"
+WHAT = {"useful": "the useful columns", "secret": "the secret", "joint": "the whole table"}
+
+Figure = Callable[[Point], float | None]
+
+
+def kept_picture(found: Comparison, at: float) -> str:
+    """Bits kept of a record against ε, with the ceiling of every mechanism."""
+    lines = [ChartLine("no mechanism above", _ceiling(found), True), *_curves(found, at, _kept_bits, largest=True)]
+    axes = Axes("Bits kept of a record, by method and level", X, "bits kept of a record")
+    return chart(axes, lines, _told(found, _kept_bits, "{:.2f} bits of a record kept", largest=True))
+
+
+def error_picture(found: Comparison, at: float, of: str = "useful") -> str:
+    """Standard error of a share against ε, in points and on a scale of ratios, with that of the untouched table."""
+    def points(p: Point) -> float | None:
+        return 100 * p.error(of) if math.isfinite(p.error(of)) else None
+
+    lines = _curves(found, at, points, largest=False)
+    if found.n is not None:
+        p = {"useful": found.joint.p_useful, "secret": found.joint.p_secret, "joint": found.joint.p}[of]
+        free = 100 * math.sqrt(float((p * (1 - p)).mean()) / found.n)
+        lines.insert(0, ChartLine("no privacy", tuple((e, free) for e in found.epsilons), True))
+    axes = Axes(f"Standard error of {WHAT[of]}, by method and level", X, f"error of {WHAT[of]}, in points", log_y=True)
+    return chart(axes, lines, _told(found, points, "a standard error of {:.2g} points", largest=False))
+
+
+def _kept_bits(p: Point) -> float | None:
+    return None if p.kept is None else p.kept / BIT
+
+
+def _curves(found: Comparison, at: float, figure: Figure, *, largest: bool) -> list[ChartLine]:
+    """Grey curves first, so that the coloured ones lie on top of them."""
+    chosen = recommended(found.at(at))
+    drawn = {n: tuple((p.epsilon, y) for p in found.of(n) if (y := figure(p)) is not None) for n in found.methods}
+    middle = {n: sorted(y for _, y in x)[len(x) // 2] for n, x in drawn.items() if x}
+    others = sorted((n for n in middle if n not in chosen), key=lambda n: -middle[n] if largest else middle[n])
+    grey = [ChartLine(_marked(n), drawn[n], other=True) for n in others[:SHOWN]]
+    return [*grey, *(ChartLine(n, drawn[n], colour=i) for i, n in enumerate(chosen) if n in middle)]
+
+
+def _marked(name: str) -> str:
+    return name if ENTRANTS[name].comparable else f"{name} *"
+
+
+def _ceiling(found: Comparison) -> tuple[tuple[float, float], ...]:
+    from sfumato.utility.ceilings import ceiling
+
+    return tuple((e, ceiling(found.joint, e) / BIT) for e in found.epsilons)
+
+
+def _told(found: Comparison, figure: Figure, text: str, *, largest: bool) -> str:
+    """The picture in words: the best comparable method at the ends of the grid."""
+    parts = []
+    for e in dict.fromkeys((found.epsilons[0], found.epsilons[-1])):
+        known = [(y, p.method) for p in found.at(e) if ENTRANTS[p.method].comparable and (y := figure(p)) is not None]
+        if known:
+            value, name = max(known) if largest else min(known)
+            parts.append(f"at ε = {e:g} {name} is best with {text.format(value)}")
+    return "; ".join(parts) + "." if parts else "No method has a design."
+
+
+# --- the page: methods recommended, two panels, and a table -----------------------------------------------------------
+
+
 SCALES = {
     "plain-grr": "Randomised response of the whole record, as it is used elsewhere: it promises more, and keeps less.",
     "plain-oue": "Unary encoding of the whole record, as it is used elsewhere: it promises more, and keeps less.",

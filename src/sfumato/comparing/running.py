@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sfumato.comparing.cache import FigureCache, Subject, cache_folder, digest, question
-from sfumato.comparing.results import Comparison, Missing, Point
+import numpy as np
+
+from sfumato.comparing.results import Comparison, FigureCache, Missing, Point, cache_folder, digest
 from sfumato.designers.registry import REGISTERED, SHARING, keywords_of
 from sfumato.errors import InputError, designed_epsilon, unknown
+from sfumato.joint import Joint
 
 # --- the levels of a comparison ---------------------------------------------------------------------------------------
 
@@ -98,7 +100,7 @@ _OWN = {
     "distortion": Entrant("distortion", informs=False), "hamming": Entrant("hamming", informs=False, comparable=False),
     "leakage": Entrant("leakage", informs=False, comparable=False),
     "lip": Entrant("lip", timed=True, comparable=False),
-    "pml": Entrant("pml", timed=True, comparable=False, after="ballopt", effort=0.16),
+    "pml": Entrant("pml", timed=True, comparable=False, after="ballopt", effort=0.08),
     "nr": Entrant("nr", known=True, timed=True, comparable=False),
     "srlip": Entrant("srlip", known=True, timed=True, comparable=False),
     "srlip-paper": Entrant("srlip-paper", known=True, comparable=False),
@@ -146,6 +148,75 @@ def entrants(names: Sequence[str] | None = None) -> tuple[str, ...]:
     if not names:
         raise InputError("there is no method to compare.")
     return tuple(name for name in (*_OWN, *REGISTERED) if name in names)
+
+
+# --- a joint and a set around it, named before anything heavy is loaded -----------------------------------------------
+
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subject:
+    """The joint, the set's description for the cache (None when it has none), and how the set is made."""
+
+    joint: Joint
+    described: dict[str, Any] | None
+    within: Callable[[], Any]
+
+
+def question(source: Any, secret: Any, useful: Any, confidence: float | None, counting: dict[str, Any]) -> Subject:
+    """From a set, a joint, or a table of people with the names of its columns."""
+    if hasattr(source, "worst") and hasattr(source, "joint"):
+        if confidence is not None or secret is not None or useful is not None or counting:
+            raise InputError("an uncertainty set says everything already; leave out confidence=, secret= and useful=.")
+        return Subject(source.joint, _described(source), lambda: source)
+    if isinstance(source, Joint):
+        if secret is not None or useful is not None or counting:
+            raise InputError("a Joint has its columns already; leave out secret= and useful=.")
+        return _ball(source, confidence)
+    if secret is None or useful is None:
+        raise InputError("say which columns of the table are compared: secret= and useful=.")
+    from sfumato.sources.tabulation import tabulate
+
+    path = os.fspath(source) if isinstance(source, os.PathLike) else source
+    return _ball(tabulate(path, secret, useful, **counting), confidence)
+
+
+def _ball(joint: Joint, confidence: float | None) -> Subject:
+    level = CONFIDENCE if confidence is None else confidence
+    if not 0 < level < 1:
+        raise InputError(f"confidence must lie strictly between 0 and 1, got {confidence!r}.")
+    if joint.n is None:
+        raise InputError(
+            "a comparison surrounds the counts with a confidence ball, but this joint does not say how many rows it "
+            "was counted from. Give a set instead, sf.Exactly(joint) or sf.ChiSquareBall(joint, radius=…)."
+        )
+
+    def within() -> Any:
+        from sfumato.uncertainty import ChiSquareBall
+
+        return ChiSquareBall(joint, confidence=level)
+
+    return Subject(joint, {"kind": "chi-square-ball", "confidence": level, "calibration": "asymptotic"}, within)
+
+
+def _described(within: Any) -> dict[str, Any] | None:
+    """The set's own numbers; None for sets made of functions, which are not cached."""
+    if within.kind == "chi-square-ball" and within.calibration == "asymptotic":
+        return {"kind": within.kind, "confidence": within.confidence, "calibration": within.calibration}
+    out: dict[str, Any] = {"kind": within.kind}
+    for name in getattr(type(within), "__slots__", ()) or vars(within):
+        value = getattr(within, name)
+        if isinstance(value, Joint):
+            out[name] = value.fingerprint
+        elif value is None or isinstance(value, (bool, int, float, str)):
+            out[name] = value
+        elif isinstance(value, np.ndarray):
+            out[name] = [str(value.shape), value.tobytes().hex()]
+        else:
+            return None
+    return out
 
 
 # --- compare: every applicable mechanism over a grid of ε, from the cache where it was seen before --------------------

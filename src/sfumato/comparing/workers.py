@@ -6,10 +6,12 @@ import contextlib
 import os
 import pickle
 import queue
+import signal
 import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,7 +47,7 @@ class Running:
         path = os.pathsep.join(p for p in sys.path if p)
         env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         process = subprocess.Popen(
-            [sys.executable, "-m", "sfumato.comparing.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [sys.executable, "-m", "sfumato.comparing.workers"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL, env=env,
         )
         running = cls(process, answers)
@@ -206,3 +208,40 @@ def _failed(task: Task, answer: Any) -> Answer:
         return task, Missing(*task, "its process ended without an answer (too little memory?)"), False
     name, where = answer
     return task, Missing(*task, f"a bug in sfumato: {name} at {where}"), False
+
+
+# --- the process: reads strands from stdin, writes points to stdout ---------------------------------------------------
+# One of its own rather than of multiprocessing: it never imports the caller's script again, and it can be ended at its
+# time limit without harm to the others.
+
+
+def main() -> None:
+    """Answer tasks until stdin ends. Ctrl-C is for the parent, which ends the workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    warnings.simplefilter("ignore")
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints must not come between the answers
+    from sfumato.comparing.measuring import measured
+
+    within, options = receive(sys.stdin.buffer)
+    while True:
+        try:
+            strand = receive(sys.stdin.buffer)
+        except EOFError:
+            return
+        try:
+            for point in measured(within, strand, **options):
+                send(out, point)
+        except Exception as error:  # the parent says that it is a bug; the text may quote values of private rows
+            send(out, (type(error).__name__, _place(error)))
+
+
+def _place(error: BaseException) -> str:
+    import traceback
+
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{os.path.basename(last.filename)}, line {last.lineno}"
+
+
+if __name__ == "__main__":
+    main()

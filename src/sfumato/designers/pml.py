@@ -74,12 +74,12 @@ def _over_ball(task: Task, budget: Budget, starts: Sequence[Mechanism]) -> Draft
     master = InformationAim(cone.coordinates)
     searched = joint.secret.size * len(cone.coordinates.p) ** 2 <= WORK
     if searched:
-        master.add(repaired(cone, _known(task, cone)))
+        master.add(repaired(cone, _known(task, cone), loose=True))
     begun = [cone.coordinates.taken(x) for x in listed_rows(task, [x.law for x in starts])] if searched else []
     if begun:
-        master.add(repaired(cone, np.concatenate(begun) + 1e-12))
+        master.add(repaired(cone, np.concatenate(begun) + 1e-12, loose=True))
     if master.solve() < task.joint.entropy * (1 - NOTHING):
-        if task.reads == "both":
+        if task.reads == "both" and not begun:
             master.add(_rows_unread(task, epsilon, budget.part(UNREAD if searched else ALONE)))
         if not begun:
             master.add(_rows_under_odds(task, epsilon, budget))

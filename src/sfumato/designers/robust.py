@@ -16,7 +16,7 @@ from sfumato.designers.ir import ir
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Law, Layout, Mechanism, Table
-from sfumato.optimise.along import informative_along
+from sfumato.optimise.all_levels import informative_along
 from sfumato.optimise.bound import bound
 from sfumato.optimise.budget import FREE, Budget, Progress
 from sfumato.optimise.carrying import Carried

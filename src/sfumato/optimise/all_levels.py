@@ -10,32 +10,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from sfumato.optimise.arrays import Floats, Ints
 from sfumato.optimise.budget import Budget
+from sfumato.optimise.carrying import Carried
 from sfumato.optimise.cone import MIXINGS, SPARE, RatioCone
+from sfumato.optimise.informative import Chain, InformativeRows, Ordered
 from sfumato.optimise.moves.barrier import BallMover, Barrier, smooth
 from sfumato.optimise.search import GAIN, Master, bases_of
 
-ROWS = 60  # that one level begins a turn from, at least
+ROWS = 40  # that one level begins a turn from, at least
 LENT = 8  # rows of each neighbour among them, at most
 LISTED = 12  # ordered pairs of secrets up to which rows are moved under all of them
-LAST = 0.2  # of the rows of a turn that need not have arrived
-CALM = 2  # turns without gain after which a level is left alone
+LAST = 0.5  # of the rows of a turn that need not have arrived: those follow a bent boundary, in steps of a hair's breadth
+CALM = 3  # turns without gain after which a level is left alone
+MOVES = 0.9  # of the time that is left: moves of all levels that were not met from outside
+RAYS = 8_000  # of a cone that is cut at from outside, at most
+EACH = 2.0  # times its even share of the time that is left, which a level may take to be met from outside
+CLOSER = 0.5  # of the gap: where cuts are few another round costs little
 Aim = TypeVar("Aim", bound=Master)
 
 
 @dataclass(eq=False)
-class Level(Generic[Aim]):
+class OneLevel(Generic[Aim]):
     """The promise at one ε, and the best mixture of its rows so far."""
 
     cone: RatioCone
     master: Aim
+    enough: float = np.inf  # value at which nothing more is sought, and rows are only lent to the neighbours
     calm: int = 0  # turns without gain
-    met: bool = False  # nothing is sought here any more: it lends its rows to its neighbours
     rows: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # from which its moves begin, and its neighbours'
 
 
@@ -48,7 +54,7 @@ def joinable(cone: RatioCone) -> bool:
 class Together(Generic[Aim]):
     """Turns of moves for several levels of the same table and set, in increasing order of ε."""
 
-    def __init__(self, levels: Sequence[Level[Aim]], seed: int = 0) -> None:
+    def __init__(self, levels: Sequence[OneLevel[Aim]], seed: int = 0) -> None:
         self.levels, self.mover = list(levels), BallMover(levels[0].cone)
         self.rng, self.turn = np.random.default_rng(seed), 0
         self.pairs = np.nonzero(~np.eye(len(levels[0].cone.secrets), dtype=bool))
@@ -57,8 +63,8 @@ class Together(Generic[Aim]):
         """Turns until no level gains, or with the time."""
         for level in self.levels:
             level.master.solve()
-            level.rows = level.master.used()[0] if level.met else level.master.steer()
-        live = [i for i, level in enumerate(self.levels) if not level.met]
+            level.rows = level.master.used()[0] if level.master.value >= level.enough else level.master.steer()
+        live = [i for i, level in enumerate(self.levels) if level.master.value < level.enough]
         while live and not budget.over:
             self._turn(live, budget)
             for i in live:
@@ -68,7 +74,7 @@ class Together(Generic[Aim]):
                 level.rows = level.master.steer()
                 level.calm = 0 if value > before + gain * abs(value) else level.calm + 1
                 budget.tell("rows", value)
-            live = [i for i in live if self.levels[i].calm < calm]
+            live = [i for i in live if self.levels[i].calm < calm and self.levels[i].master.value < self.levels[i].enough]
             self.turn += 1
 
     def _turn(self, live: list[int], budget: Budget) -> None:
@@ -120,3 +126,29 @@ class Together(Generic[Aim]):
             live, odds = live[over], odds[over, None] * (1 + SPARE) + 1e-12
             x[live] = (x[live] + odds) / (1 + odds)
         return x
+
+
+def informative_along(
+    within: Any, epsilons: Sequence[float], budget: Budget, *, reads: str, starts: Sequence[Sequence[Floats]],
+    gap: float,
+) -> list[InformativeRows] | None:
+    """Rows and bounds at increasing ε; None where levels are not searched together.
+
+    The largest ε is met from outside first: there little is curved, and its worst cases are cut at again at the next.
+    Levels that are not met are moved together; their bounds hold as they are.
+    """
+    own = Ordered.of(within, reads)
+    chains = [Chain(own.within, x, reads, budget, gap=CLOSER * gap, rays=RAYS) for x in epsilons]
+    if not all(joinable(x.cone) for x in chains) or (own.within.joint.p_secret <= 0).any():
+        return None
+    last: Carried | None = None
+    for i, (chain, rows) in enumerate(zip(reversed(chains), reversed(starts), strict=True)):
+        chain.pool(np.concatenate([own.there(start) for start in rows]))
+        chain.carried, chain.budget = last, budget.part(min(1.0, EACH / (len(chains) - i)))
+        chain.attempt("carried", chain.begin)
+        if last is None or last.near:
+            chain.attempt("outside", chain.outside)
+        last = chain.handed()
+    levels = [OneLevel(x.cone, x.master, enough=x.bound / (1 + gap)) for x in chains]
+    Together(levels).run(budget.part(MOVES))
+    return [own.back(x.finished()) for x in chains]

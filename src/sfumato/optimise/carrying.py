@@ -15,6 +15,7 @@ from sfumato.optimise.arrays import Floats
 from sfumato.optimise.cone import MIXINGS, SPARE, RatioCone, repaired, settled
 
 POWERS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)  # of the means of the secrets: nearer to each other, and further apart
+WORTH = 0.05  # relative gap up to which it is likely that cuts from outside meet at the next ε too
 INSIDE = 0.999  # of ε, that means alone may take: something is left to mix with
 
 
@@ -26,6 +27,11 @@ class Carried:
     normals: Floats  # of R₁·v_{s₁} − E·R₂·v_{s₂}
     E: float
     gap: float  # relative, between value and what was met from outside
+
+    @property
+    def near(self) -> bool:
+        """Whether cuts from outside are likely to meet at the next level: elsewhere other bounds say as much."""
+        return self.gap < WORTH
 
     def cuts(self, E: float) -> Floats:
         """The same worst cases at another level: s₁ ≠ s₂, so that the sign of a number says on which side it is."""

@@ -35,7 +35,6 @@ LISTED = 600  # numbers in a row up to which rows are listed: the master is a de
 PRODUCT, FEW, COARSE, OUTSIDE = 0.6, 0.15, 0.6, 0.6  # of the time left: designs under profiles, with many or few
 # secrets, coarser tables, cuts from outside
 SOON = 2  # turns that must gain something together, beside what another ε brought
-WORTH = 0.03  # relative gap at the last ε up to which it is likely that cuts from outside meet at the next
 GAP = 1e-4  # relative, between value and bound, at which neither is worked on any more
 SEEN = 0.7  # of the time: the table without secrets that never occur
 FEW_RAYS = 12_000  # where the work shall be small and the same on every machine
@@ -69,7 +68,7 @@ class Chain:
         profile: Profile | None = None, quick: bool = False, at_most: float | None = None, bounding: bool = True,
         carried: Carried | None = None, rays: int | None = None, patient: bool = True,
     ) -> None:
-        self.patient = patient  # whether many turns may pass without gain
+        self.patient = patient  # whether more than one turn may pass without gain
         self.rays = rays or (FEW_RAYS if quick else RAYS if gap < GAP else QUICK_RAYS)
         self.quick, self.at_most, self.bounding = quick, at_most, bounding  # the last: whether a bound is of any use
         self.within, self.epsilon, self.reads, self.gap, self.carried = within, epsilon, reads, gap, carried
@@ -157,7 +156,7 @@ class Chain:
         """Whether what comes from another ε suffices: its rows, and its worst cases from outside."""
         assert self.carried is not None
         self.attempt("carried", self.begin)
-        if self.carried.gap < WORTH:
+        if self.carried.near:
             self.attempt("outside", self.outside)
         return not self.apart
 
@@ -274,7 +273,7 @@ class Chain:
             moves = [lambda _, budget: free.rows(self.master.prices, budget)]
         elif self.values and self.carried is None:
             moves = [self._priced, *moves]
-        calm = CALM if self.carried is None and self.patient else SOON
+        calm = (CALM if self.carried is None else SOON) if self.patient else 1
         improve(self.master, moves, self.budget, calm=calm)
 
     def _spikes(self) -> None:

@@ -23,6 +23,7 @@ from sfumato.uncertainty.tilting import (
 
 CALIBRATIONS = ("asymptotic", "bootstrap", "exact")
 DRAWS = 20_000  # tables drawn for a bootstrap
+QUANTILE_STEPS = 60  # of Newton's method; four to eight settle it unless the tail is far out
 DRAWN_CELLS = 20_000_000  # at most, so that large tables take fewer draws
 
 
@@ -152,10 +153,29 @@ def _statistics(p: Floats, n: int, draws: int, seed: int) -> Floats:
     return np.concatenate(out)
 
 
-def _calibrated(joint: Joint, n: int, confidence: float, calibration: str, seed: int) -> float:
-    from scipy.special import chdtri
+def chi_square_quantile(k: int, tail: float) -> float:
+    """x with P(χ²_k > x) = tail, 0 < tail < 1, without scipy, which takes longer to load than everything else here.
 
-    asymptotic = float(chdtri(joint.p.size - 1, 1 - confidence)) / n
+    With h = x/2 and T_m = e^{−h}h^m/Γ(m+1) the tail is T_{k/2−1} + T_{k/2−2} + …, down to T_0 for even k, and to T_{1/2}
+    and erfc(√h) for odd k: all terms are positive, so that no digit is lost. Its logarithm is concave in r = √x, as that
+    of r's density is, with slope −r·T_{k/2−1}/tail: Newton's method cannot end below the root, and then only falls.
+    """
+    top, r = k / 2 - 1, math.sqrt(k)
+    ratios = np.arange(top, 0.25 + k % 2 / 2, -1.0)  # T_{m−1} = T_m·m/h
+    for _ in range(QUANTILE_STEPS):
+        h = r * r / 2
+        first = math.exp(top * math.log(h) - h - math.lgamma(top + 1))
+        terms = first * (1.0 + float(np.cumprod(ratios / h).sum())) if k > 1 else 0.0
+        over = terms + (math.erfc(math.sqrt(h)) if k % 2 else 0.0)
+        step = over / (r * first) * math.log(over / tail)
+        r += step
+        if abs(step) <= 1e-15 * r:
+            break
+    return r * r
+
+
+def _calibrated(joint: Joint, n: int, confidence: float, calibration: str, seed: int) -> float:
+    asymptotic = chi_square_quantile(joint.p.size - 1, 1 - confidence) / n
     if calibration == "asymptotic":
         return asymptotic
     if calibration == "exact":

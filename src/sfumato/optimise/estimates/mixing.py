@@ -212,8 +212,9 @@ class Estimates:
         return np.concatenate([rows, self.goal.coordinates.unit(turned)])
 
     def slopes(self, rows: Floats, floor: Floats) -> Floats:
-        """The tangent of vᵀMv at unit rows, less the prices."""
-        return np.asarray(2 * rows @ self.slope - self.prices)
+        """The tangent of vᵀMv at unit rows, less the prices; in parts of the error, as a barrier weighs it with others
+        of size one."""
+        return np.asarray((2 * rows @ self.slope - self.prices) / max(-self.value, 1e-300))
 
     def learn(self) -> None:
         """Duals of a smooth programme need no care: the next mixture brings its own."""

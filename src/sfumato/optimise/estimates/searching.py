@@ -9,9 +9,10 @@ from typing import cast
 import numpy as np
 
 from sfumato.joint import Joint
-from sfumato.optimise.all_levels import Level, Together, joinable
+from sfumato.optimise.all_levels import OneLevel, Together, joinable
 from sfumato.optimise.arrays import Bools, Floats
 from sfumato.optimise.budget import FREE, Budget
+from sfumato.optimise.carrying import Carried
 from sfumato.optimise.cone import RatioCone, repaired
 from sfumato.optimise.estimates.goal import Goal
 from sfumato.optimise.estimates.mixing import FINE, USED, Estimates
@@ -87,16 +88,17 @@ def searched_along(
     cones = [_cones(within, x, reads, None) for x in epsilons]
     if not all(joinable(x) for x, _ in cones):
         return None
-    levels: list[Level[Estimates]] = []
+    levels: list[OneLevel[Estimates]] = []
     working, profile = budget.part(1 - LAST), None
     for epsilon, (cone, _) in zip(epsilons, cones, strict=True):
         search = _Search(cone, epsilon, profile=profile)
         profile, master = search.liked, Estimates(goal, working)
-        if not search.begin(master, levels[-1].master.best[0] if levels else None):
+        known = Carried(levels[-1].master.used()[0], cone.coordinates.p[None][:0], levels[-1].cone.E, np.inf).rows_for(cone) if levels else None
+        if not search.begin(master, known):
             return None
         if search.movers:
             search.climb(master, working.part(CLIMB / len(epsilons)))
-        levels.append(Level(cone, master))
+        levels.append(OneLevel(cone, master))
     Together(levels).run(working, gain=GAIN)
     return [_settled(exact, x.master, budget) for x, (_, exact) in zip(levels, cones, strict=True)]
 

@@ -33,6 +33,7 @@ DECREMENT = 0.5  # of a step: below it the barrier problem is close enough to so
 DOMAIN = 0.01  # weight of log(μ − v) and log(v − m), which keep steps inside the domain of the roots
 ZEROS = 0.1  # weight of log v: zeros are approached, not begun with
 SEARCHES = 24  # halvings of a step
+NEARER = 0.05  # of a slack, that one step must leave: from a hair's breadth off the boundary each step only doubles it
 EMPTY = 1e-9  # mass given to a secret that never occurs, so that its conditional is free but its logarithm is not
 PAIRS, ALL = 2, 30  # pairs of secrets per secret that a row is solved under at once, or all where they are few; more
 # join as they are violated
@@ -80,31 +81,34 @@ class Barrier:
         self.e, self.s1, self.s2, self.E = mover, s1, s2, E  # pairs [y, k]; e^ε of each row [y, 1]
         self.at1, self.at2 = mover.cells[s1], mover.cells[s2]  # [y, k, u] → coordinate
         self.p1, self.p2 = mover.mass[s1], mover.mass[s2]  # 0 beyond a secret's cells
+        self.even = mover.even  # nothing lies beyond them
         self.share = mover.share[s1], mover.share[s2]
 
     def where(self, rows: Bools) -> Barrier:
         return Barrier(self.e, self.s1[rows], self.s2[rows], self.E[rows])
 
     def lengths(self, x: State) -> tuple[Floats, Floats, Floats, Floats]:
-        """μ − v₁ and v₂ − m [y, k, u], 1 beyond a secret's cells, and L₁, L₂."""
+        """μ − v₁ and v₂ − m [y, k, u], 1 beyond a secret's cells, and the terms of L₁ and L₂."""
         y = np.arange(len(x.v))[:, None, None]
-        a = np.where(self.p1 > 0, x.mu[:, :, None] - x.v[y, self.at1], 1.0)
-        d = np.where(self.p2 > 0, x.v[y, self.at2] - x.m[:, :, None], 1.0)
+        a, d = x.mu[:, :, None] - x.v[y, self.at1], x.v[y, self.at2] - x.m[:, :, None]
+        if not self.even:
+            a, d = np.where(self.p1 > 0, a, 1.0), np.where(self.p2 > 0, d, 1.0)
         with np.errstate(invalid="ignore"):
-            return a, d, (self.p1 * a**self.e.kappa).sum(2), (self.p2 * d**self.e.kappa).sum(2)
+            return a, d, self.p1 * a**self.e.kappa, self.p2 * d**self.e.kappa
 
     def slack(self, x: State, lengths: tuple[Floats, Floats, Floats, Floats] | None = None) -> tuple[Floats, Bools]:
         """Φ − μ + E·m of every constraint [y, j]; and whether a row is strictly inside."""
-        a, d, l1, l2 = self.lengths(x) if lengths is None else lengths
+        a, d, of1, of2 = self.lengths(x) if lengths is None else lengths
         fine = np.asarray((a > 0).all((1, 2)) & (d > 0).all((1, 2)) & (x.v > 0).all(1))
         if self.e.roofs is not None and x.z.size:
             fine &= self.e.roofs.inside(x.v, x.z)
         with np.errstate(invalid="ignore", divide="ignore"):
-            s = self.e.phi(l1, l2, self.share, self.E)[0] - np.tile(x.mu - self.E * x.m, self.e.kinds)
+            s = self.e.phi(of1.sum(2), of2.sum(2), self.share, self.E)[0] - np.tile(x.mu - self.E * x.m, self.e.kinds)
         s = np.where(fine[:, None], s, -1.0)
         return s, np.asarray(fine & (s > 0).all(1))
 
-    def value(self, x: State, costs: Floats, heat: Floats) -> Floats:
+    def value(self, x: State, costs: Floats, heat: Floats) -> tuple[Floats, Floats]:
+        """The aim with the barrier, −∞ outside; and the slack of every constraint."""
         a, d, *_ = lengths = self.lengths(x)
         s, inside = self.slack(x, lengths)
         spend(18, a.size + d.size)
@@ -113,7 +117,7 @@ class Barrier:
         logs += ZEROS * np.log(np.where(inside[:, None], x.v, 1.0)).sum(1)
         if self.e.roofs is not None:
             logs += self.e.roofs.value(x.v, x.z, inside)
-        return np.where(inside, heat * (costs * x.v).sum(1) + logs, -np.inf)
+        return np.where(inside, heat * (costs * x.v).sum(1) + logs, -np.inf), s
 
     def newton(self, x: State, costs: Floats, heat: Floats) -> tuple[Floats, Floats]:
         """The step that keeps the mass of each row, and its decrement.
@@ -124,12 +128,12 @@ class Barrier:
         n, K = x.v.shape[1], x.mu.shape[1]
         spend(STEP)
         spend(1, len(x.v) * (SOLVED * n**2 + PAIRED * K))
-        a, d, l1, l2 = self.lengths(x)
+        a, d, of1, of2 = self.lengths(x)
         kappa = self.e.kappa
-        phi, slopes, curves = self.e.phi(l1, l2, self.share, self.E)
+        phi, slopes, curves = self.e.phi(of1.sum(2), of2.sum(2), self.share, self.E)
         s = (phi - np.tile(x.mu - self.E * x.m, self.e.kinds)).reshape(len(phi), self.e.kinds, K)
         f1, f2, f11, f12, f22 = (f.reshape(s.shape) for f in (*slopes, *curves))
-        r1, r2 = kappa * self.p1 * a ** (kappa - 1), kappa * self.p2 * d ** (kappa - 1)
+        r1, r2 = kappa * of1 / a, kappa * of2 / d
         c1, c2 = np.where(self.p1 > 0, DOMAIN / a, 0.0), np.where(self.p2 > 0, DOMAIN / d, 0.0)
         w1, w2 = (f1 / s).sum(1)[..., None], (f2 / s).sum(1)[..., None]
         t1, t2 = w1 * (1 - kappa) * r1 / a + c1 / a, w2 * (1 - kappa) * r2 / d + c2 / d
@@ -190,6 +194,9 @@ class Barrier:
 
     def _scatter(self, out: Floats, at: Ints, values: Floats) -> None:
         """Values of a secret's cells to their coordinates; places beyond its cells hold 0 and add nothing."""
+        if self.even:
+            np.put_along_axis(out, at, values, 2)
+            return
         y, k = np.arange(out.shape[0])[:, None, None], np.arange(out.shape[1])[None, :, None]
         np.add.at(out, (y, k, at), values)
 
@@ -225,6 +232,7 @@ class BallMover:
         width = int((names >= 0).sum(1).max())
         names, mass = (np.take_along_axis(x, order, 1)[:, :width] for x in (names, mass))
         self.cells, self.mass = np.maximum(names, 0), np.where(names >= 0, mass, 0.0)
+        self.even = bool((self.mass > 0).all())  # all secrets have as many cells, so that no place is empty
 
     def phi(
         self, l1: Floats, l2: Floats, share: tuple[Floats, Floats], E: Floats
@@ -354,15 +362,15 @@ def _divided(forms: Floats, by: Floats) -> Floats:
 def _searched(
     barrier: Barrier, x: State, step: Floats, decrement: Floats, costs: Floats, heat: Floats
 ) -> tuple[State, Floats]:
-    """As far along the step as the barrier's value rises enough; 0 where it never does."""
+    """As far along the step as the barrier's value rises enough and the boundary is not near; 0 where it never does."""
     n = x.v.shape[1]
     with np.errstate(divide="ignore", invalid="ignore"):
         reach = np.where(step[:, :n] < 0, -x.v / step[:, :n], np.inf).min(1)
-    t, before = np.minimum(1.0, 0.95 * reach), barrier.value(x, costs, heat)
+    t, (before, room) = np.minimum(1.0, 0.95 * reach), barrier.value(x, costs, heat)
     enough = 1e-9 * np.abs(before)  # rounding of the value
     for _ in range(SEARCHES):
-        after = barrier.value(x.moved(step, t), costs, heat)
-        good = after >= before + 1e-4 * t * decrement - enough
+        after, left = barrier.value(x.moved(step, t), costs, heat)
+        good = (after >= before + 1e-4 * t * decrement - enough) & (left >= NEARER * room).all(1)
         if good.all():
             break
         t = np.where(good, t, t / 2)
