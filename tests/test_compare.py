@@ -260,7 +260,7 @@ def test_the_first_picture_comes_before_any_search_has_answered(monkeypatch):
 def test_methods_that_help_each_other_are_one_strand_and_the_others_none():
     tasks = [(m, e) for m in ("ballopt", "polyopt", "pml", "lip") for e in (0.5, 1.0)]
     both = (0.5, 1.0)
-    assert workers.strands_of(tasks)[0] == (("ballopt", both), ("polyopt", both), ("pml", both))
+    assert (("ballopt", both), ("pml", both)) in workers.strands_of(tasks)
     assert sorted(x for s in workers.strands_of(tasks) for x in workers.tasks_of(s)) == sorted(tasks)
     assert len(workers.strands_of([x for x in tasks if x[0] != "ballopt"])) == 6
 

@@ -5,7 +5,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import InputError
-from sfumato.optimise.carrying import Carried
+from sfumato.optimise.carrying import Carried, rows_for
 from sfumato.optimise.cone import RatioCone
 
 EPSILONS = (0.4, 1.0, 3.0)
@@ -72,7 +72,7 @@ def test_rows_of_one_level_become_private_rows_of_another():
     for epsilon in EPSILONS:
         cone = RatioCone(sf.ChiSquareBall(JOINT), epsilon)
 
-        found = Carried(rows, np.zeros((0, JOINT.p.size)), 1.0, 0.0).rows_for(cone)
+        found = rows_for(cone, rows)
 
         assert cone.cuts(found).greatest(len(found)).max() < 1e-6
         assert np.allclose(found @ cone.coordinates.p, 1.0)

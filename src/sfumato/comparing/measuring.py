@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -123,11 +124,11 @@ def realised(mechanism: Mechanism, joint: Joint, epsilon: float, draws: int = DR
 def _listed(mechanism: Mechanism, q: Floats, joint: Joint, given: Floats) -> Floats:
     v = q.reshape(len(q), mechanism.law.rows, mechanism.law.useful)
     v = v[:, present(joint.p_secret)] if mechanism.law.rows > 1 else np.repeat(v, given.shape[1], axis=1)
-    laws = np.einsum("ysu,dsu->dys", v, given)
-    top, bottom = laws.max(2), laws.min(2)
+    laws = [v[:, s] @ given[:, s].T for s in range(given.shape[1])]  # [y, draw] of each secret
+    top, bottom = np.maximum.reduce(laws), np.minimum.reduce(laws)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(top > 0, top / bottom, 1.0)
-    return np.asarray(np.log(ratio.max(1)))
+    return np.asarray(np.log(ratio.max(0)))
 
 
 def _level(mechanism: Mechanism, joint: Joint, given: Floats) -> float:
@@ -143,74 +144,69 @@ def _level(mechanism: Mechanism, joint: Joint, given: Floats) -> float:
 
 def measured(
     within: UncertaintySet, strand: Sequence[tuple[str, Sequence[float]]], *, n: int | None,
-    time_limit: float | None = None, at_most: float | None = None,
+    time_limit: float | None = None, at_most: float | None = None, beside: Sequence[str] = (),
 ) -> Iterator[Point | Missing]:
     """The designs of some methods, each at some ε, with their figures, or the reason why there is none; those of a
-    method that searches share their searches, and methods are helped by those before them."""
-    known: Made = {}
+    method that searches share their searches, and methods are helped by those before them. `beside` are the names of
+    all that are compared: what one of them bounds is not bounded again."""
+    asked = Asked(within, time_limit, at_most, frozenset(beside))
     for method, epsilons in strand:
-        known[method] = []
-        for epsilon, made in zip(epsilons, _made(within, epsilons, method, time_limit, at_most, known), strict=True):
+        asked.made[method] = []
+        for epsilon, made in zip(epsilons, _made(asked, epsilons, method), strict=True):
             if isinstance(made, Design):
-                known[method].append(made)
+                asked.made[method].append(made)
                 yield _figures(made, epsilon, method, ENTRANTS[method], n)
             else:
                 yield _olh(within.joint, epsilon, method, n) if made is None else Missing(method, epsilon, made)
 
 
-def _made(
-    within: UncertaintySet, epsilons: Sequence[float], method: str, time_limit: float | None, at_most: float | None,
-    known: Made,
-) -> Iterator[Design | str | None]:
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """What a strand is designed for, and what it has made so far."""
+
+    within: UncertaintySet
+    time_limit: float | None
+    at_most: float | None
+    beside: frozenset[str]
+    made: dict[str, list[Design]] = field(default_factory=dict)
+
+    def look(self, effort: float = 1.0) -> float:
+        """Seconds of one search: a part of what `auto` takes for estimates, as longer ones find digits that no picture
+        shows; the limit, where that is less."""
+        usual = max(LOOK * seconds_of(Task(self.within, 1.0)), LEAST)
+        return min(effort * usual, self.time_limit or math.inf)
+
+
+def _made(asked: Asked, epsilons: Sequence[float], method: str) -> Iterator[Design | str | None]:
     """Designs, or why there is none; None for what is a formula."""
     entrant = ENTRANTS[method]
     if entrant.shares and len(epsilons) > 1:
         try:
-            options = {**entrant.options, "working": _look(within, time_limit, entrant.effort)}
-            yield from designs(within, epsilons, entrant.designer, at_most=at_most, **options)
+            options = {**entrant.options, "working": asked.look(entrant.effort)}
+            yield from designs(asked.within, epsilons, entrant.designer, at_most=asked.at_most, **options)
             return
         except SfumatoError:  # at one of the levels: each is asked alone, so that the others are not lost
             pass
     for epsilon in epsilons:
         try:
-            yield None if entrant.designer == "olh" else _alone(within, epsilon, method, time_limit, at_most, known)
+            yield None if entrant.designer == "olh" else _alone(asked, epsilon, method)
         except SfumatoError as error:
             yield str(error)
 
 
-def _look(within: UncertaintySet, time_limit: float | None, effort: float = 1.0) -> float:
-    """Seconds of one search: a part of what `auto` takes for estimates, as longer ones find digits that no picture
-    shows; the limit, where that is less."""
-    return min(effort * max(LOOK * seconds_of(Task(within, 1.0)), LEAST), time_limit or math.inf)
-
-
-def _alone(
-    within: UncertaintySet, epsilon: float, method: str, time_limit: float | None, at_most: float | None, known: Made
-) -> Design:
+def _alone(asked: Asked, epsilon: float, method: str) -> Design:
     entrant = ENTRANTS[method]
     options = {k: v for k, v in entrant.options.items() if k != "bounded"}  # along a curve alone
-    if at_most is not None:
-        options["at_most"] = at_most
-    if entrant.after in known:
-        options |= HELP[method](epsilon, known[entrant.after], known[method])
-        options["working"] = _look(within, time_limit, entrant.effort)
+    if asked.at_most is not None:
+        options["at_most"] = asked.at_most
+    if entrant.after in asked.made:  # rows of all its levels, and of the last one here: then little is left to search
+        begun = (*asked.made[entrant.after], *asked.made[method][-1:])
+        options |= {"starts": [x.mechanism for x in begun], "working": asked.look(entrant.effort)}
+    elif entrant.within in asked.beside:
+        options |= {"limit": math.inf, "working": asked.look(entrant.effort)}
     elif entrant.timed:
-        options["time_limit"] = _look(within, time_limit)
-    return design(Exactly(within.joint) if entrant.known else within, epsilon, entrant.designer, **options)
-
-
-def _limited(epsilon: float, before: list[Design], own: list[Design]) -> dict[str, Any]:
-    """What no mechanism with the same promise exceeds is known already."""
-    return {"limit": min((x.bound for x in before if x.epsilon >= epsilon), default=None)}
-
-
-def _begun(epsilon: float, before: list[Design], own: list[Design]) -> dict[str, Any]:
-    """Rows of all levels of another promise, and of the last level of this one; then little is left to search."""
-    return {"starts": [x.mechanism for x in (*before, *own[-1:])]}
-
-
-Made = dict[str, list[Design]]
-HELP: dict[str, Callable[[float, list[Design], list[Design]], dict[str, Any]]] = {"polyopt": _limited, "pml": _begun}
+        options["time_limit"] = asked.look()
+    return design(Exactly(asked.within.joint) if entrant.known else asked.within, epsilon, entrant.designer, **options)
 
 
 def _figures(made: Design, epsilon: float, method: str, entrant: Entrant, n: int | None) -> Point:

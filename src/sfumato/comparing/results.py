@@ -1,4 +1,4 @@
-"""Results: one mechanism at one ε with all that a comparison says about it, many of them as a table, and their cache."""
+"""Results: one mechanism at one ε with all that a comparison says about it, many as a table, and their cache."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import math
 import os
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -75,6 +75,7 @@ class Entrant:
     timed: bool = False  # it takes a time limit
     comparable: bool = True  # it promises ε about the secret over the whole set
     after: str | None = None  # the method whose designs help this one's, where both are compared
+    within: str | None = None  # the method whose bounds hold for this one's designs too
     effort: float = 1.0  # of the seconds of a search: less where it is shared or helped, and nothing more is seen
 
     @property
@@ -90,10 +91,10 @@ class Entrant:
 
 _OWN = {
     "ballopt": Entrant("ballopt", {"gap": 4e-4}, timed=True),
-    "polyopt": Entrant("polyopt", timed=True, after="ballopt"),
-    "precise": Entrant("precise", {"bounded": False}, informs=False, timed=True, effort=0.6),
+    "polyopt": Entrant("polyopt", timed=True, within="ballopt"),
+    "precise": Entrant("precise", {"bounded": False}, informs=False, timed=True, effort=0.42),
     "precise-useful": Entrant(
-        "precise", {"target": "useful", "bounded": False}, informs=False, timed=True, effort=0.4),
+        "precise", {"target": "useful", "bounded": False}, informs=False, timed=True, effort=0.32),
     "ir": Entrant("ir"), "srr": Entrant("srr"), "cr": Entrant("cr"),
     "grr": Entrant("grr"), "oue": Entrant("oue"), "sue": Entrant("sue"),
     "ldp": Entrant("ldp", timed=True),
@@ -262,7 +263,7 @@ def compare(
     options = {"n": rows, "time_limit": time_limit, **({} if at_most is None else {"at_most": float(at_most)})}
 
     def gathered(found: Found, complete: bool) -> Comparison:
-        listed = [found[task] for task in tasks if task in found]
+        listed = [_limited(found[task], found) for task in tasks if task in found]
         return Comparison(
             asked.joint, rows, grid, tuple(p for p in listed if isinstance(p, Point)),
             tuple(p for p in listed if isinstance(p, Missing)), complete,
@@ -275,6 +276,15 @@ def compare(
             early(gathered(found, False))
 
     return gathered(*_answered(asked, tasks, options, _workers(workers), cache, tell))
+
+
+def _limited(point: Point | Missing, found: Found) -> Point | Missing:
+    """What no mechanism of a larger family exceeds at this ε, or at a larger one, this one does not."""
+    if isinstance(point, Missing) or point.bound is None or ENTRANTS[point.method].within is None:
+        return point
+    others = [x.bound for (name, e), x in found.items() if name == ENTRANTS[point.method].within and e >= point.epsilon
+              and isinstance(x, Point) and x.bound is not None]
+    return replace(point, bound=min([point.bound, *others]))
 
 
 def curve(
@@ -296,8 +306,8 @@ def _answered(
 ) -> tuple[Found, bool]:
     """Answers by task, and whether all of them came before somebody pressed Ctrl-C."""
     store = FigureCache(cache_folder() if cache and asked.described is not None else None)
-    beside = {name: [x for x in tasks if (x[0] == name and ENTRANTS[name].shares) or x[0] == ENTRANTS[name].after]
-              for name, _ in tasks}
+    beside = {name: [x for x in tasks if (x[0] == name and ENTRANTS[name].shares)
+                     or x[0] in (ENTRANTS[name].after, ENTRANTS[name].within)] for name, _ in tasks}
     common = {"joint": asked.joint.fingerprint, "set": asked.described, **options}
     key = {
         task: digest({**common, "entrant": repr(ENTRANTS[task[0]]), "method": task[0], "epsilon": task[1],
@@ -313,7 +323,8 @@ def _answered(
     left = [task for task in tasks if task not in found or task[0] in helping]
     from sfumato.comparing.workers import answers
 
-    coming = answers(asked.within(), left, workers, options)
+    names = tuple(dict.fromkeys(method for method, _ in tasks))
+    coming = answers(asked.within(), left, workers, {**options, "beside": names})
     try:
         for task, point, lasting in coming:
             found[task] = point

@@ -14,7 +14,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import IO, Any
 
 from sfumato.comparing.results import Missing, Point
 from sfumato.comparing.running import ENTRANTS
@@ -35,34 +35,50 @@ Answer = tuple[Task, Point | Missing, bool]  # the last: whether it may be kept 
 class Running:
     """A worker process and what it is doing."""
 
-    process: subprocess.Popen[bytes]
+    loader: subprocess.Popen[bytes]  # itself, or the one that it was divided from
+    tasks: IO[bytes]
+    results: IO[bytes]
     answers: queue.Queue[Any]
     left: list[Task] = field(default_factory=list)  # what it has not answered yet
     seconds: float | None = None  # for each of them
     deadline: float = field(default=float("inf"))
+    number: int | None = None  # of the process, while it runs
 
     @classmethod
-    def start(cls, first: bytes, answers: queue.Queue[Any]) -> Running:
-        """A process that loads itself while the others work; a thread brings its answers."""
+    def started(cls, first: bytes, answers: queue.Queue[Any], count: int) -> list[Running]:
+        """Processes that load themselves while the others work, and threads that bring their answers.
+
+        Loading takes most of a second of work: one process does it for all and then divides, where the system can.
+        """
+        if count > 1 and not hasattr(os, "fork"):
+            return [x for _ in range(count) for x in cls.started(first, answers, 1)]
         path = os.pathsep.join(p for p in sys.path if p)
         env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        process = subprocess.Popen(
-            [sys.executable, "-m", "sfumato.comparing.workers"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, env=env,
+        pipes = [(os.pipe(), os.pipe()) for _ in range(count - 1)]
+        theirs = [end for tasks, results in pipes for end in (tasks[0], results[1])]
+        loader = subprocess.Popen(
+            [sys.executable, "-m", "sfumato.comparing.workers", *map(str, theirs)], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env, pass_fds=theirs,
         )
-        running = cls(process, answers)
-        assert process.stdin is not None
-        process.stdin.write(len(first).to_bytes(8, "big") + first)
-        process.stdin.flush()
-        threading.Thread(target=running._bring, daemon=True).start()
-        return running
+        for end in theirs:
+            os.close(end)
+        assert loader.stdin is not None and loader.stdout is not None
+        loader.stdin.write(len(first).to_bytes(8, "big") + first)
+        loader.stdin.flush()
+        more = ((os.fdopen(tasks[1], "wb"), os.fdopen(results[0], "rb")) for tasks, results in pipes)
+        made = [cls(loader, *ends, answers) for ends in ((loader.stdin, loader.stdout), *more)]
+        for one in made:
+            threading.Thread(target=one._bring, daemon=True).start()
+        return made
 
     def _bring(self) -> None:
-        assert self.process.stdout is not None
         try:
+            self.number = receive(self.results)
             while True:
-                self.answers.put((self, receive(self.process.stdout)))
+                self.answers.put((self, receive(self.results)))
         except (EOFError, OSError, ValueError, pickle.UnpicklingError):
+            self.number = None
+            self.results.close()
             self.answers.put((self, None))
 
     def given(self, waiting: list[Strand], seconds: float | None) -> Running:
@@ -71,9 +87,8 @@ class Running:
             strand = waiting.pop()
             self.left, self.seconds = tasks_of(strand), seconds
             self._wait()
-            assert self.process.stdin is not None
             with contextlib.suppress(OSError):  # it has ended: whoever reads its answers hears so
-                send(self.process.stdin, strand)
+                send(self.tasks, strand)
         return self
 
     def answered(self) -> Task:
@@ -87,14 +102,15 @@ class Running:
         self.deadline = time.monotonic() + len(self.left) * self.seconds if known else float("inf")  # type: ignore[operator]
 
     def end(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                try:
-                    stream.close()
-                except OSError:
-                    continue
+        """It ends by itself when there are no more tasks, and is ended while it has one."""
+        with contextlib.suppress(OSError):
+            self.tasks.close()
+        if self.left and (self.number is None or self.number == self.loader.pid):
+            self.loader.kill()
+            self.loader.wait()
+        elif self.left and self.number is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.number, signal.SIGKILL)
 
 
 def answers(
@@ -108,7 +124,8 @@ def answers(
     own = [x for x in strands if x[0][0] in REGISTERED]  # others do not know who registered
     closed = [x for x in strands if ENTRANTS[x[0][0]].closed]
     there = sorted((x for x in strands if x not in own and x not in closed), key=lambda x: -len(tasks_of(x)))
-    first = _portable((within, options)) if workers > 1 and len(strands) > 1 and there else None
+    designers = sorted({ENTRANTS[m].designer for x in there for m, _ in x})
+    first = _portable((within, options, designers)) if workers > 1 and len(strands) > 1 and there else None
     if first is None:
         yield from _here(within, strands, options)
     else:
@@ -156,7 +173,7 @@ def _together(
     arrived: queue.Queue[Any] = queue.Queue()
     waiting, open_tasks = list(reversed(strands)), sum(len(tasks_of(x)) for x in (*strands, *closed))
     most = None if options["time_limit"] is None else GRACE * options["time_limit"] + START
-    pool = [Running.start(first, arrived).given(waiting, most) for _ in range(min(workers, len(strands)))]
+    pool = [x.given(waiting, most) for x in Running.started(first, arrived, min(workers, len(strands)))]
     try:
         began = time.process_time()
         while closed and time.process_time() < began + SOON:
@@ -172,6 +189,8 @@ def _together(
     finally:
         for one_worker in pool:
             one_worker.end()
+        for one_worker in pool:
+            one_worker.loader.wait()
 
 
 def _arrivals(
@@ -199,7 +218,7 @@ def _arrivals(
 
 def _replaced(pool: list[Running], worker: Running, first: bytes, arrived: queue.Queue[Any]) -> Running:
     worker.end()
-    pool[pool.index(worker)] = fresh = Running.start(first, arrived)
+    pool[pool.index(worker)], = fresh, = Running.started(first, arrived, 1)
     return fresh
 
 
@@ -210,23 +229,54 @@ def _failed(task: Task, answer: Any) -> Answer:
     return task, Missing(*task, f"a bug in sfumato: {name} at {where}"), False
 
 
-# --- the process: reads strands from stdin, writes points to stdout ---------------------------------------------------
+# --- the process: reads strands, writes points ---------------------------------------------------
 # One of its own rather than of multiprocessing: it never imports the caller's script again, and it can be ended at its
 # time limit without harm to the others.
 
 
 def main() -> None:
-    """Answer tasks until stdin ends. Ctrl-C is for the parent, which ends the workers."""
+    """Load, divide into as many processes as there are pairs of pipes, and answer. Ctrl-C is for the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.simplefilter("ignore")
-    out = os.fdopen(os.dup(1), "wb")
+    ends = list(map(int, sys.argv[1:]))
+    pipes = [(sys.stdin.buffer, os.fdopen(os.dup(1), "wb"))]
+    pipes += [(os.fdopen(x, "rb"), os.fdopen(y, "wb")) for x, y in zip(ends[::2], ends[1::2], strict=True)]
     os.dup2(2, 1)  # what a library prints must not come between the answers
+    within, options, designers = receive(pipes[0][0])
+    _loaded(designers)
+    mine, children = pipes[0], list[int]()
+    for other in pipes[1:]:
+        if (child := os.fork()) == 0:
+            mine, children = other, []
+            break
+        children.append(child)
+    for stream in (x for pair in pipes if pair is not mine for x in pair):
+        stream.close()  # else nobody would hear that the process at the other end has ended
+    _serve(*mine, within, options)
+    for child in children:
+        os.waitpid(child, 0)
+    os._exit(0)
+
+
+def _loaded(designers: Sequence[str]) -> None:
+    """What designing will ask for: before dividing it is loaded once."""
+    from sfumato.comparing import measuring  # noqa: F401
+    from sfumato.designers.choose import designer
+
+    for name in designers:
+        designer(name)
+    if "precise" in designers:
+        import scipy.optimize  # noqa: F401
+
+
+def _serve(tasks: IO[bytes], out: IO[bytes], within: UncertaintySet, options: dict[str, Any]) -> None:
+    """Answer tasks until there are no more."""
     from sfumato.comparing.measuring import measured
 
-    within, options = receive(sys.stdin.buffer)
+    send(out, os.getpid())
     while True:
         try:
-            strand = receive(sys.stdin.buffer)
+            strand = receive(tasks)
         except EOFError:
             return
         try:

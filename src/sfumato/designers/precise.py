@@ -14,7 +14,7 @@ from sfumato.certification import seal
 from sfumato.designers.aiming import seconds_of
 from sfumato.designers.base import RELATIVE, Draft, Task
 from sfumato.designers.closed_forms import grr, oue, srr, sue
-from sfumato.designers.curves import NEXT, along, curve_seconds
+from sfumato.designers.curves import along, curve_seconds
 from sfumato.errors import InputError, SfumatoError
 from sfumato.mechanism import Blocks, Constant, Law, Mechanism, Table
 from sfumato.optimise.budget import FREE, Budget, Progress, patience
@@ -37,6 +37,8 @@ BESIDE = 1e-5  # weight of the whole table beside another target, so that all of
 SECONDS = 26.0  # of search, when no time_limit is given
 SHARE = 0.85  # of the time limit: the rest is for sealing and certifying
 PROOF = 0.2  # of the search, for the proof that little more is possible
+CURVE_PROOF, HALF = 0.1, 0.5  # of a curve, for proofs, and of what is left of that for each level, the smallest ε
+# first, where the untouched table says least: a proof needs a while before it says anything
 PROVABLE = 60  # numbers to estimate beyond which branch and bound proves nothing within minutes: no time is spent on it
 NEAR = 1e-3  # of the error: a design this close to the untouched table needs no other bound
 FIRST = 0.4  # of the time, for the whole table, where each part shall be estimated well
@@ -75,14 +77,15 @@ def precise_along(
         _check(task)
     found = None
     if len(tasks) > 1 and not each and tasks[0].epsilon > 0 and tasks[0].at_most is None:
-        whole = Budget.of_work(curve_seconds(len(tasks), seconds) * (1 - PROOF if bounded else 1.0))
+        whole = Budget.of_work(curve_seconds(len(tasks), seconds) * (1 - CURVE_PROOF if bounded else 1.0))
         aim = _beside(tasks[0], _aim(tasks[0], target)[0])
         found = searched_along(tasks[0].within, [x.epsilon for x in tasks], aim, tasks[0].reads, whole)
     if found is None:
         return along(tasks, lambda task, budget, known: _made(task, target, budget, known), seconds)
-    proof = PROOF * NEXT * seconds
+    proof = Budget.of_work(CURVE_PROOF * curve_seconds(len(tasks), seconds))
     return (
-        _drawn_up(x, target, y, Budget.of_work(proof) if bounded else None) for x, y in zip(tasks, found, strict=True)
+        _drawn_up(x, target, y, Budget.of_work(HALF * proof.left) if bounded else None)
+        for x, y in zip(tasks, found, strict=True)
     )
 
 

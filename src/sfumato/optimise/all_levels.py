@@ -16,16 +16,16 @@ import numpy as np
 
 from sfumato.optimise.arrays import Floats, Ints
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.carrying import Carried
+from sfumato.optimise.carrying import Carried, rows_for
 from sfumato.optimise.cone import MIXINGS, SPARE, RatioCone
 from sfumato.optimise.informative import Chain, InformativeRows, Ordered
 from sfumato.optimise.moves.barrier import BallMover, Barrier, smooth
 from sfumato.optimise.search import GAIN, Master, bases_of
 
-ROWS = 40  # that one level begins a turn from, at least
+ROWS = 60  # that one level begins a turn from, at least
 LENT = 8  # rows of each neighbour among them, at most
 LISTED = 12  # ordered pairs of secrets up to which rows are moved under all of them
-LAST = 0.5  # of the rows of a turn that need not have arrived: those follow a bent boundary, in steps of a hair's breadth
+LAST = 0.35  # of the rows of a turn that need not have arrived: the last ones follow a bent boundary, in small steps
 CALM = 3  # turns without gain after which a level is left alone
 MOVES = 0.9  # of the time that is left: moves of all levels that were not met from outside
 RAYS = 8_000  # of a cone that is cut at from outside, at most
@@ -44,6 +44,10 @@ class OneLevel(Generic[Aim]):
     calm: int = 0  # turns without gain
     rows: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # from which its moves begin, and its neighbours'
 
+    @property
+    def met(self) -> bool:
+        return self.master.value >= self.enough
+
 
 def joinable(cone: RatioCone) -> bool:
     """Whether levels of this set can be searched together: balls whose boundary is smooth, few secrets, no cap."""
@@ -54,8 +58,8 @@ def joinable(cone: RatioCone) -> bool:
 class Together(Generic[Aim]):
     """Turns of moves for several levels of the same table and set, in increasing order of ε."""
 
-    def __init__(self, levels: Sequence[OneLevel[Aim]], seed: int = 0) -> None:
-        self.levels, self.mover = list(levels), BallMover(levels[0].cone)
+    def __init__(self, levels: Sequence[OneLevel[Aim]], last: float = LAST, seed: int = 0) -> None:
+        self.levels, self.mover, self.last = list(levels), BallMover(levels[0].cone), last
         self.rng, self.turn = np.random.default_rng(seed), 0
         self.pairs = np.nonzero(~np.eye(len(levels[0].cone.secrets), dtype=bool))
 
@@ -63,19 +67,33 @@ class Together(Generic[Aim]):
         """Turns until no level gains, or with the time."""
         for level in self.levels:
             level.master.solve()
-            level.rows = level.master.used()[0] if level.master.value >= level.enough else level.master.steer()
-        live = [i for i, level in enumerate(self.levels) if level.master.value < level.enough]
+            level.rows = level.master.used()[0] if level.met else level.master.steer()
+        live, exchanged = [i for i, level in enumerate(self.levels) if not level.met], False
         while live and not budget.over:
             self._turn(live, budget)
-            for i in live:
-                level = self.levels[i]
-                before, value = level.master.value, level.master.solve()
-                level.master.learn()
-                level.rows = level.master.steer()
-                level.calm = 0 if value > before + gain * abs(value) else level.calm + 1
-                budget.tell("rows", value)
-            live = [i for i in live if self.levels[i].calm < calm and self.levels[i].master.value < self.levels[i].enough]
+            live = [i for i in live if self._judged(i, gain, budget) < calm and not self.levels[i].met]
             self.turn += 1
+            if not live and not exchanged and not budget.over:
+                live, exchanged = self._exchanged(gain, budget), True
+
+    def _judged(self, i: int, gain: float, budget: Budget) -> int:
+        """Mix anew; turns since that was worth something."""
+        level = self.levels[i]
+        before, value = level.master.value, level.master.solve()
+        level.master.learn()
+        level.rows = level.master.steer()
+        level.calm = 0 if value > before + gain * abs(value) else level.calm + 1
+        budget.tell("rows", value)
+        return level.calm
+
+    def _exchanged(self, gain: float, budget: Budget) -> list[int]:
+        """Levels that gain something by the rows of their neighbours, as their own ε allows them: these go on."""
+        out = []
+        for i in reversed([i for i, level in enumerate(self.levels) if not level.met]):
+            near = [self.levels[j].master.used()[0] for j in (i - 1, i + 1) if 0 <= j < len(self.levels)]
+            self.levels[i].master.add(rows_for(self.levels[i].cone, np.concatenate(near)))
+            out += [i] if self._judged(i, gain, budget) == 0 and not self.levels[i].met else []
+        return out[::-1]
 
     def _turn(self, live: list[int], budget: Budget) -> None:
         """New rows for the levels that are still gaining."""
@@ -99,7 +117,7 @@ class Together(Generic[Aim]):
         s1, s2 = (np.broadcast_to(x, (len(starts), len(x))) for x in self.pairs)
         barrier = Barrier(self.mover, s1, s2, E[:, None])
         inside, costs = self.private(starts, E), slopes(starts, every)
-        found = self.private(self.mover.solved(barrier, inside, costs, slopes, every, budget, LAST), E)
+        found = self.private(self.mover.solved(barrier, inside, costs, slopes, every, budget, self.last), E)
         rest = self.private(found.max(1, keepdims=True) - found + 1e-12, E)  # each with a row makes a constant
         for i, x, y in zip(live, np.split(found, ends), np.split(rest, ends), strict=True):
             self.levels[i].master.add(np.concatenate([x, y]))

@@ -15,7 +15,7 @@ from sfumato.optimise.arrays import Floats
 from sfumato.optimise.cone import MIXINGS, SPARE, RatioCone, repaired, settled
 
 POWERS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)  # of the means of the secrets: nearer to each other, and further apart
-WORTH = 0.05  # relative gap up to which it is likely that cuts from outside meet at the next ε too
+WORTH = 0.1  # relative gap up to which it is likely that cuts from outside meet at the next ε too
 INSIDE = 0.999  # of ε, that means alone may take: something is left to mix with
 
 
@@ -37,12 +37,14 @@ class Carried:
         """The same worst cases at another level: s₁ ≠ s₂, so that the sign of a number says on which side it is."""
         return np.where(self.normals < 0.0, self.normals * (E / self.E), self.normals)
 
-    def rows_for(self, cone: RatioCone) -> Floats:
-        """Private rows of another level: each as steep as may be, and with its means nearer or further apart."""
-        plain = settled(cone, self.rows)
-        if cone.reads != "both" or cone.cap is not None:
-            return plain
-        return np.concatenate([plain, _spread(cone, cone.coordinates.unit(self.rows))])
+
+def rows_for(cone: RatioCone, rows: Floats) -> Floats:
+    """Private rows of a level from those of another: each as steep as may be, and with its means nearer or further
+    apart."""
+    plain = settled(cone, rows)
+    if cone.reads != "both" or cone.cap is not None:
+        return plain
+    return np.concatenate([plain, _spread(cone, cone.coordinates.unit(rows))])
 
 
 def _spread(cone: RatioCone, rows: Floats) -> Floats:

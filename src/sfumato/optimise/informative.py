@@ -18,7 +18,7 @@ from sfumato.joint import Joint
 from sfumato.optimise.anywhere import FreeRows
 from sfumato.optimise.arrays import Floats, Ints, canonical, xlogx
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.carrying import Carried
+from sfumato.optimise.carrying import Carried, rows_for
 from sfumato.optimise.cone import MARGIN, Coordinates, RatioCone, repaired, settled
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
 from sfumato.optimise.master import InformationAim, last_rows, mixed_again
@@ -163,7 +163,7 @@ class Chain:
     def begin(self) -> None:
         """Rows of another ε join the pool."""
         if self.carried is not None:
-            self.master.add(self.carried.rows_for(self.cone))
+            self.master.add(rows_for(self.cone, self.carried.rows))
 
     def handed(self) -> Carried:
         """What another ε may begin with."""

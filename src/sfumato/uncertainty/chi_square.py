@@ -156,9 +156,10 @@ def _statistics(p: Floats, n: int, draws: int, seed: int) -> Floats:
 def chi_square_quantile(k: int, tail: float) -> float:
     """x with P(χ²_k > x) = tail, 0 < tail < 1, without scipy, which takes longer to load than everything else here.
 
-    With h = x/2 and T_m = e^{−h}h^m/Γ(m+1) the tail is T_{k/2−1} + T_{k/2−2} + …, down to T_0 for even k, and to T_{1/2}
-    and erfc(√h) for odd k: all terms are positive, so that no digit is lost. Its logarithm is concave in r = √x, as that
-    of r's density is, with slope −r·T_{k/2−1}/tail: Newton's method cannot end below the root, and then only falls.
+    With h = x/2 and T_m = e^{−h}h^m/Γ(m+1) the tail is T_{k/2−1} + T_{k/2−2} + …, down to T_0 for even k, and to
+    T_{1/2} and erfc(√h) for odd k: all terms are positive, so that no digit is lost. Its logarithm is concave in
+    r = √x, as that of r's density is, with slope −r·T_{k/2−1}/tail: Newton's method cannot end below the root, and then
+    only falls.
     """
     top, r = k / 2 - 1, math.sqrt(k)
     ratios = np.arange(top, 0.25 + k % 2 / 2, -1.0)  # T_{m−1} = T_m·m/h

@@ -12,7 +12,7 @@ from sfumato.joint import Joint
 from sfumato.optimise.all_levels import OneLevel, Together, joinable
 from sfumato.optimise.arrays import Bools, Floats
 from sfumato.optimise.budget import FREE, Budget
-from sfumato.optimise.carrying import Carried
+from sfumato.optimise.carrying import rows_for
 from sfumato.optimise.cone import RatioCone, repaired
 from sfumato.optimise.estimates.goal import Goal
 from sfumato.optimise.estimates.mixing import FINE, USED, Estimates
@@ -35,6 +35,9 @@ ROOM = 1e9  # every inequality is asked for, however far from binding
 AFTER = 0.1  # of the time, for the last mixture, besides what making its rows private will take
 SEARCH = 0.6  # of the time, at least, for the search itself
 CLIMB, LAST = 0.2, 0.15  # of the time of a curve: blocks at all levels, and the last mixtures
+REACHED = 2e-4  # of the error of the untouched table, which no release is below: nothing more is sought
+CARRIED = 2.0  # rows for each coordinate that a level leaves to the next
+LATE = 0.55  # of the rows of a turn, that need not have arrived: tangents turn with the row, and the next turn goes on
 GAIN = 3e-4  # of the error: a turn of moves that gains less does not count in a curve
 TIMED = 8  # rows on which that is measured
 
@@ -83,8 +86,8 @@ def searched(
 def searched_along(
     within: UncertaintySet, epsilons: Sequence[float], goal: Goal, reads: str, budget: Budget
 ) -> list[PreciseRows] | None:
-    """The same at increasing ε in one search (`optimise.all_levels`), each level begun with the rows of the one below,
-    which are private here too; None where levels are not searched together, or the time is too short."""
+    """The same at increasing ε in one search (`optimise.all_levels`), each level begun with the rows of the one below
+    as this one allows them (`optimise.carrying`); None where levels are not searched together, or time is too short."""
     cones = [_cones(within, x, reads, None) for x in epsilons]
     if not all(joinable(x) for x, _ in cones):
         return None
@@ -93,13 +96,14 @@ def searched_along(
     for epsilon, (cone, _) in zip(epsilons, cones, strict=True):
         search = _Search(cone, epsilon, profile=profile)
         profile, master = search.liked, Estimates(goal, working)
-        known = Carried(levels[-1].master.used()[0], cone.coordinates.p[None][:0], levels[-1].cone.E, np.inf).rows_for(cone) if levels else None
-        if not search.begin(master, known):
+        rows, theta = levels[-1].master.used() if levels else (np.zeros((0, len(cone.coordinates.p))), np.zeros(0))
+        heaviest = np.argsort(-theta, kind="stable")[: int(CARRIED * len(cone.coordinates.p))]
+        if not search.begin(master, rows_for(cone, rows[heaviest]) if levels else None):
             return None
         if search.movers:
             search.climb(master, working.part(CLIMB / len(epsilons)))
-        levels.append(OneLevel(cone, master))
-    Together(levels).run(working, gain=GAIN)
+        levels.append(OneLevel(cone, master, enough=-(1 + REACHED) * goal.untouched))
+    Together(levels, LATE).run(working, gain=GAIN)
     return [_settled(exact, x.master, budget) for x, (_, exact) in zip(levels, cones, strict=True)]
 
 
