@@ -79,7 +79,8 @@ class Plan:
         if told is not None and told.little and not anyway and self.mechanism.method not in NEAR:
             raise InputError(
                 f"the release would be worth {told.share:.2%} of its {told.n:,} rows to whoever estimates from it",
-                next="See what would help (sfumato plan), or release it all the same (--anyway).",
+                next="A larger ε, more rows, fewer columns or coarser ones would help (sfumato plan says how much); "
+                "--anyway releases it all the same.",
             )
 
     def notices(self, file: str = "the mechanism file") -> tuple[Notice, ...]:
