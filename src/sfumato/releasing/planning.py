@@ -35,7 +35,7 @@ NEAR = ("distortion", "hamming", "leakage")  # methods that keep rows near
 NEARNESS = ("distance", "values", "outputs")  # options of the method distortion
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Plan:
     """A mechanism for a table, where it comes from, and the rows that are left to release with it."""
 
@@ -49,6 +49,11 @@ class Plan:
     table: str = ""  # the name of the table it was designed for
     rows: int | None = None  # that were counted
     kept: tuple[Kept, ...] = ()  # what was drawn of the table, and where it is to be kept
+
+    def __repr__(self) -> str:
+        rows = f", {self.rows:,} rows counted" if self.rows else ""
+        lines = [repr(self.mechanism), *([] if self.certificate is None else [repr(self.certificate)]), *self.notes]
+        return "\n  ".join([f"<Plan for {self.table or self.source.name}{rows}>", *lines])
 
     def foreseen(self) -> Foreseen | None:
         """What estimates from the release will be worth, by what the mechanism file tells anybody; None where there is
