@@ -392,14 +392,20 @@ def _without_empty(
     within: Any, seen: Any, epsilon: float, budget: Budget, starts: Sequence[Floats], profile: Profile | None,
     at_most: float | None,
 ) -> Floats:
-    """Rows for the secrets that occur, the others answering as if they did not know: a start for the whole table."""
+    """Rows for the secrets that occur, with what those that do not may answer: a start for the whole table.
+
+    The latter share one number of each row, of no mass. It may lie in an interval, and both ends go into the pool: the
+    master takes of each as much as makes the numbers of all rows sum to 1.
+    """
     joint, (S, U) = within.joint, within.joint.shape
     smaller = within.around(Joint.from_probabilities(joint.p[seen], n=joint.n))
     some = [x.reshape(-1, S, U)[:, seen].reshape(len(x), -1) for x in starts]
     found = Chain(smaller, epsilon, "both", budget, profile=profile, at_most=at_most, bounding=False).run(some)
+    cone = RatioCone(within, epsilon, "both", at_most, closely=True)
     out = np.repeat((found.rows @ joint.p[seen].ravel())[:, None], S * U, axis=1).reshape(-1, S, U)
     out[:, seen] = found.rows.reshape(len(found.rows), -1, U)
-    return np.asarray(out.reshape(len(out), -1))
+    x = cone.coordinates.unit(cone.coordinates.taken(out.reshape(len(out), -1)))
+    return cone.coordinates.full(repaired(cone, cone.with_empty(x)))
 
 
 def listable(within: Any, reads: str, budget: Budget) -> bool:
