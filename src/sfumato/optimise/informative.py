@@ -46,6 +46,7 @@ MANY = 4  # cells for each pair of secrets from which coarser tables are begun w
 PRICED = 3  # profiles under which rows are made by price at a time
 LIKED = 0.3  # the same: to find a profile by a relaxation
 SCAN, SCANNED = 0.6, 14  # profiles whose designs are compared: of the time for them, and at most
+DIGITS = 12  # of starts: sums over labels in another order differ after these, and a search magnifies it
 FLAT = 0.05  # of E − 1: the drop of a profile that is compared with the one that a relaxation likes
 
 
@@ -345,8 +346,8 @@ def most_informative(
     The table is put into an order of its own first, so that the answer does not depend on the order of its labels.
     """
     own = Ordered.of(within, reads)
-    within, first = own.within, [own.there(x) for x in starts]
-    first = [x[np.lexsort(x.round(12).T)] for x in first]
+    within, first = own.within, [own.there(x).round(DIGITS) for x in starts]
+    first = [x[np.lexsort(x.T)] for x in first]
     seen = within.joint.p_secret > 0
     if reads == "both" and 1 < seen.sum() < len(seen) and hasattr(within, "around") and carried is None:
         first.append(_without_empty(within, seen, epsilon, budget.part(SEEN), first, profile, at_most))
