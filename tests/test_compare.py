@@ -291,6 +291,20 @@ def test_processes_give_the_same_figures_and_a_late_design_is_ended(monkeypatch)
     assert [m.method for m in late.missing] == ["srlip-paper"] and "ended after" in late.missing[0].why
 
 
+def test_ctrl_c_ends_every_process_whatever_it_does(monkeypatch):
+    begun, started = [], workers.Running.started
+
+    def stop(done, of, what):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(workers.Running, "started", lambda *args: begun.extend(x := started(*args)) or x)
+    options = {"methods": ["precise", "ballopt", "lip", "grr"], "cache": False, "workers": 2, "progress": stop}
+    part = sf.compare(JOINT, epsilon=[1.0, 2.0], **options)
+
+    assert not part.complete and len(part.points) == 1 and len(begun) == 2
+    assert len({x.loader for x in begun}) == 1 and begun[0].loader.poll() is not None
+
+
 @pytest.mark.parametrize("options, words", [
     ({"methods": ["gr"]}, "Did you mean 'grr'"), ({"methods": ["auto"]}, "leave it out"), ({"n": 0}, "rows to release"),
     ({"time_limit": -1}, "time_limit"), ({"workers": 0}, "processes"), ({"confidence": 2.0}, "confidence"),

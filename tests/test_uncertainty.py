@@ -18,6 +18,7 @@ from sfumato.certification.outward import exp_range, log_near, log_up, power
 from sfumato.errors import FileFormatError, InputError
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.uncertainty import shifts, tilting
+from sfumato.uncertainty.chi_square import chi_square_quantile
 from sfumato.uncertainty.power_tilting import divergence, divergence_at, greatest_mean, price
 
 ORDERS = (0.2, 0.5, 0.8, 1.0, 1.5, 2.0, 5.0)
@@ -437,6 +438,14 @@ def covered(truth, n, draws, seed, **options):
 
 
 UNEVEN = np.array([[0.5, 0.2, 0.1], [0.15, 0.03, 0.01], [0.005, 0.003, 0.002]])
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 9, 10, 101, 10_000])
+def test_the_quantile_of_chi_square_is_that_of_another_route(k):
+    from scipy.special import chdtri
+
+    for tail in (0.9, 0.5, 0.05, 0.01, 1e-6):
+        assert chi_square_quantile(k, tail) == pytest.approx(chdtri(k, tail), rel=3e-13)
 
 
 def test_few_rows_cover_less_than_the_asymptotic_radius_says_and_other_radii_repair_it():
