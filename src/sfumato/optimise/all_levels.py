@@ -22,7 +22,8 @@ from sfumato.optimise.informative import Chain, InformativeRows, Ordered
 from sfumato.optimise.moves.barrier import BallMover, Barrier, smooth
 from sfumato.optimise.search import GAIN, Master, bases_of
 
-ROWS = 60  # that one level begins a turn from, at least
+ROWS = 80  # that one level begins a turn from, at least, where there is much to gain: most are strangers
+MUCH = 5e-3  # of the value
 LENT = 8  # rows of each neighbour among them, at most
 LISTED = 12  # ordered pairs of secrets up to which rows are moved under all of them
 LAST = 0.35  # of the rows of a turn that need not have arrived: the last ones follow a bent boundary, in small steps
@@ -48,6 +49,11 @@ class OneLevel(Generic[Aim]):
     def met(self) -> bool:
         return self.master.value >= self.enough
 
+    @property
+    def far(self) -> bool:
+        """Whether there may be much to gain."""
+        return self.enough - self.master.value > MUCH * abs(self.master.value)
+
 
 def joinable(cone: RatioCone) -> bool:
     """Whether levels of this set can be searched together: balls whose boundary is smooth, few secrets, no cap."""
@@ -58,8 +64,10 @@ def joinable(cone: RatioCone) -> bool:
 class Together(Generic[Aim]):
     """Turns of moves for several levels of the same table and set, in increasing order of ε."""
 
-    def __init__(self, levels: Sequence[OneLevel[Aim]], last: float = LAST, seed: int = 0) -> None:
-        self.levels, self.mover, self.last = list(levels), BallMover(levels[0].cone), last
+    def __init__(
+        self, levels: Sequence[OneLevel[Aim]], rows: int = ROWS, last: float = LAST, seed: int = 0
+    ) -> None:
+        self.levels, self.mover, self.rows, self.last = list(levels), BallMover(levels[0].cone), rows, last
         self.rng, self.turn = np.random.default_rng(seed), 0
         self.pairs = np.nonzero(~np.eye(len(levels[0].cone.secrets), dtype=bool))
 
@@ -101,7 +109,7 @@ class Together(Generic[Aim]):
         for i in live:
             near = [self._lent(j) for j in (i - 1, i + 1) if 0 <= j < len(self.levels)]
             own = np.concatenate([self.levels[i].rows, *near])
-            begun.append(bases_of(own, self.mover.p, self.turn + 1, self.rng, ROWS))
+            begun.append(bases_of(own, self.mover.p, self.turn + 1, self.rng, self.rows if self.levels[i].far else 0))
         ends = np.cumsum([len(bases) for bases, _ in begun])[:-1]
         starts, floors = (np.concatenate([x[k] for x in begun]) for k in (0, 1))
         owner = np.searchsorted(ends, np.arange(len(starts)), side="right")

@@ -37,6 +37,7 @@ SEARCH = 0.6  # of the time, at least, for the search itself
 CLIMB, LAST = 0.2, 0.15  # of the time of a curve: blocks at all levels, and the last mixtures
 REACHED = 2e-4  # of the error of the untouched table, which no release is below: nothing more is sought
 CARRIED = 2.0  # rows for each coordinate that a level leaves to the next
+FROM = 40  # rows that a turn of moves begins from in a curve, at least
 LATE = 0.55  # of the rows of a turn, that need not have arrived: tangents turn with the row, and the next turn goes on
 GAIN = 3e-4  # of the error: a turn of moves that gains less does not count in a curve
 TIMED = 8  # rows on which that is measured
@@ -103,7 +104,7 @@ def searched_along(
         if search.movers:
             search.climb(master, working.part(CLIMB / len(epsilons)))
         levels.append(OneLevel(cone, master, enough=-(1 + REACHED) * goal.untouched))
-    Together(levels, LATE).run(working, gain=GAIN)
+    Together(levels, FROM, LATE).run(working, gain=GAIN)
     return [_settled(exact, x.master, budget) for x, (_, exact) in zip(levels, cones, strict=True)]
 
 
