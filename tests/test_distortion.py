@@ -18,10 +18,9 @@ from sfumato.designers.distances import letters, measured
 from sfumato.designers.distortion import problem_of
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.loss.cones import solve_by_cones
-from sfumato.optimise.loss.cuts import solve_by_cuts
-from sfumato.optimise.loss.least import ConeFamily, solve_by_active_cones
-from sfumato.optimise.loss.mending import mended
-from sfumato.optimise.loss.problem import LossProblem
+from sfumato.optimise.loss.cutting import solve_by_cuts
+from sfumato.optimise.loss.least_loss import ConeFamily, solve_by_active_cones
+from sfumato.optimise.loss.problem import LossProblem, mended
 from sfumato.optimise.loss.ratios import PairBall, all_pairs, exactly_at, on_grid, worst_per_output
 
 FOUR = [(a, b) for a in (False, True) for b in (False, True)]

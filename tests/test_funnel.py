@@ -16,13 +16,12 @@ import sfumato as sf
 from sfumato.certification import certificate
 from sfumato.certification.shift_proofs import _not_negative, shifts_over_ball
 from sfumato.certification.witness import Attained
-from sfumato.designers.srlip import joint_design
+from sfumato.designers.funnel import joint_design
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Claim
 from sfumato.optimise.arrays import xlogx
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.funnel.lattice import kernel, reduced
-from sfumato.optimise.funnel.peak import Slice
+from sfumato.optimise.funnel.envelope import Slice
 from sfumato.optimise.funnel.posteriors import (
     best_ldp,
     best_lip,
@@ -33,6 +32,7 @@ from sfumato.optimise.funnel.posteriors import (
     lip_rows,
 )
 from sfumato.optimise.funnel.products import best_product, paper_product, product, sequential
+from sfumato.optimise.funnel.secrecy import kernel, reduced
 from sfumato.privacy.beliefs import product_level
 from sfumato.uncertainty.shifts import worst_shifts
 from sfumato.utility.information import binned, unary_information

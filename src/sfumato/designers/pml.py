@@ -16,8 +16,7 @@ from sfumato.mechanism import Constant, Mechanism, Table
 from sfumato.optimise.belief_cone import BeliefCone
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import Coordinates, RatioCone, repaired
-from sfumato.optimise.funnel.posteriors import best_pml
-from sfumato.optimise.funnel.raised import response_bound, telling_rows
+from sfumato.optimise.funnel.posteriors import best_pml, response_bound, telling_rows
 from sfumato.optimise.master import InformationAim, mixed_again
 from sfumato.optimise.search import moved
 

@@ -10,7 +10,7 @@ from sfumato.bundles import bundle
 from sfumato.bundles.plans import worth
 from sfumato.bundles.sharing import TurnLayout
 from sfumato.designers import design
-from sfumato.designers.outlook import worth_of_one
+from sfumato.designers.aiming import worth_of_one
 from sfumato.errors import InputError, binned, listed, option
 from sfumato.joint import Joint
 from sfumato.optimise.budget import heard_by

@@ -13,14 +13,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sfumato.alphabet import Alphabet, Column, find_column, spelled
-from sfumato.designers.aiming import Closed
+from sfumato.designers.aiming import LITTLE, Closed
 from sfumato.designers.base import Task
-from sfumato.designers.outlook import LITTLE
 from sfumato.designers.splitting import split
 from sfumato.errors import DataError, InputError, binned, grouped, listed, option
 from sfumato.joint import Joint
 from sfumato.noise import LABELS
-from sfumato.optimise.estimates.closed import untouched_errors
+from sfumato.optimise.estimates.goal import untouched_errors
 from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source
 from sfumato.sources.arrow import as_labels

@@ -25,8 +25,8 @@ from sfumato.sources.source import kept_columns
 from sfumato.sources.tabulation import tabulate
 
 if TYPE_CHECKING:
+    from sfumato.designers.aiming import Foreseen
     from sfumato.designers.base import Design
-    from sfumato.designers.outlook import Foreseen
     from sfumato.sources.source import TableLike
 
 MANY = 100  # labels; when half of the rows have one of their own, the column is no category
@@ -61,7 +61,7 @@ class Plan:
             return None if not n else prospects(made, n)
         if made.joint is None or not (n := self.rows or self.source.rows or made.joint.n):
             return None
-        from sfumato.designers.outlook import foreseen
+        from sfumato.designers.aiming import foreseen
 
         return foreseen(made, n=n)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.decimals import BITS, at_most
-from sfumato.designers.sentences import METHODS
+from sfumato.designers.choose import METHODS
 from sfumato.reporting.figures import Facts, PromiseFigures
 
 WITHIN = {

@@ -10,7 +10,7 @@ from scipy.special import chdtri
 
 from sfumato.designers import Design, design
 from sfumato.designers.base import Task
-from sfumato.designers.ir import total_variation
+from sfumato.designers.splitting import total_variation
 from sfumato.privacy import LDP, RLDP
 from sfumato.reproduce.drawing import apart, verdict, write_csv
 from sfumato.reproduce.robust_tables import BALL, ESTIMATE, LOG2, TRUTH

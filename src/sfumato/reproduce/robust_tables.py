@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.designers import Design, design
 from sfumato.designers.base import Task
 from sfumato.designers.closed_forms import grr, srr
-from sfumato.designers.ir import ir
+from sfumato.designers.splitting import ir
 from sfumato.joint import Joint
 from sfumato.reproduce.drawing import lines, verdict, write_csv
 from sfumato.uncertainty import ChiSquareBall

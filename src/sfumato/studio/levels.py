@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from sfumato.alphabet import MISSING, Column, Floats
 from sfumato.certification import promises
 from sfumato.decimals import in_a_hundred, level, near, percent
-from sfumato.designers.outlook import EVERYTHING, Z95, Foreseen, ForeseenPart, foreseen
-from sfumato.designers.sentences import METHODS
+from sfumato.designers.aiming import EVERYTHING, Z95, Foreseen, ForeseenPart, foreseen
+from sfumato.designers.choose import METHODS
 from sfumato.errors import InputError, SfumatoError, listed, spelled
 from sfumato.estimation.estimates import foreseen as inverted
 from sfumato.estimation.functionals import summed

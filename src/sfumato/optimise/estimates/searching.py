@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -13,9 +13,9 @@ from sfumato.optimise.all_levels import Level, Together, joinable
 from sfumato.optimise.arrays import Bools, Floats
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import RatioCone, repaired
+from sfumato.optimise.estimates.first_rows import BlockMover, KnownSets, of_cells, of_values, steep
 from sfumato.optimise.estimates.goal import Goal
-from sfumato.optimise.estimates.mixing import FINE, USED, Estimates
-from sfumato.optimise.estimates.starts import BlockMover, KnownSets, of_cells, of_values, steep
+from sfumato.optimise.estimates.mixing import FINE, USED, Estimates, PreciseRows
 from sfumato.optimise.moves.barrier import EMPTY
 from sfumato.optimise.product.profiles import capped, liked
 from sfumato.optimise.product.two_level import BlockBall, Profile
@@ -36,16 +36,6 @@ SEARCH = 0.6  # of the time, at least, for the search itself
 CLIMB, LAST = 0.2, 0.15  # of the time of a curve: blocks at all levels, and the last mixtures
 GAIN = 3e-4  # of the error: a turn of moves that gains less does not count in a curve
 TIMED = 8  # rows on which that is measured
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PreciseRows:
-    """Private rows Q[y, i] over the coordinates, their error, and the master with its prices."""
-
-    rows: Floats
-    error: float
-    master: Estimates
-    cone: RatioCone
 
 
 def filled(within: UncertaintySet) -> UncertaintySet:

@@ -20,7 +20,6 @@ import numpy as np
 from sfumato.optimise.arrays import REPAIRED, Bools, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.conic import ConicProgramme, ConicSolution
-from sfumato.optimise.loss.mending import mended
 from sfumato.optimise.loss.problem import (
     LeastLoss,
     LossProblem,
@@ -29,6 +28,7 @@ from sfumato.optimise.loss.problem import (
     into_ball,
     into_pairs,
     lagrangian,
+    mended,
 )
 from sfumato.optimise.loss.ratios import PairIndex, all_pairs
 from sfumato.uncertainty.tilting import spread_of

@@ -1,4 +1,4 @@
-"""Least ε for a Hamming budget, exactly, for any set of sources [003; errata 003].
+"""Sets of source distributions, and the least ε for a Hamming budget over them, exactly [003; errata 003].
 
 e^{ε*} = min { 1 + (M − 1 − ΣD_j)/min_i D_i : D ∈ [0,1]^M, P·D ≤ budget for all P, ΣD ≤ M − 1 }, D_i = 1 − Q(i|i).
 With z = D/min D and τ = 1/min D it is linear: min 1 + (M−1)τ − Σz, z ≥ 1, z ≤ τ, P·z ≤ budget·τ, Σz ≤ (M−1)τ.
@@ -7,14 +7,59 @@ With z = D/min D and τ = 1/min D it is linear: min 1 + (M−1)τ − Σz, z ≥
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
 
+from sfumato.errors import InputError
 from sfumato.optimise.arrays import Floats
 from sfumato.optimise.linear import INFINITY, LinearProgramme
-from sfumato.optimise.loss.sources import CUTTING_ROUNDS, Sources
+from sfumato.optimise.loss.ratios import support
+
+# --- sets of source distributions, known by the largest value of a linear function over them --------------------------
+
+
+CUTTING_ROUNDS = 200  # of members that enter because they are violated: one for each that matters, a few as a rule
+WHOLE = 1e-9  # by which a given distribution may miss 1: files carry decimal digits
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sources:
+    """A closed set of distributions, seen through the largest value of a linear function."""
+
+    members: Floats  # [k, M], some to start with
+    worst: Callable[[Floats], tuple[float, Floats]]
+    """c ↦ max ⟨c, P⟩ (an upper bound of it, for sets where it is computed) and a P that attains it."""
+
+    def __post_init__(self) -> None:
+        p = self.members
+        if p.ndim != 2 or p.size == 0:
+            raise InputError("the source set is empty: give at least one distribution.")
+        if not np.all(np.isfinite(p)) or (p < 0.0).any() or np.abs(p.sum(axis=1) - 1.0).max() > WHOLE:
+            raise InputError("sources must be distributions: nonnegative rows that sum to 1.")
+
+    @property
+    def size(self) -> int:
+        """M, the number of letters."""
+        return int(self.members.shape[1])
+
+    @staticmethod
+    def listed(p: Floats) -> Sources:
+        """Finitely many distributions (or their convex hull: the same thing here [003, Lemma 2])."""
+
+        def worst(c: Floats) -> tuple[float, Floats]:
+            values = p @ c
+            return float(values.max()), p[int(np.argmax(values))]
+
+        return Sources(p, worst)
+
+    @staticmethod
+    def chi_square(p: Floats, radius: float) -> Sources:
+        """The χ² ball of the given radius around p."""
+        return Sources(p[None, :], lambda c: support(c, p, radius))
+
 
 CLOSE = 1e-11  # of a share: gap, or violation of a source constraint, that ends the cutting planes
 OVERDRAWN = 1e-12  # of a share: what a constant law may miss the budget by
