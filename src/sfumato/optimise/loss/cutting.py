@@ -9,7 +9,7 @@ from sfumato.optimise.arrays import DUST, MARGIN, Floats
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.linear import INFINITY, LinearProgramme, Solution
 from sfumato.optimise.loss.problem import LeastLoss, LossProblem, PairCuts, constant, mended, merge_ghosts, priced
-from sfumato.optimise.loss.ratios import NEAR, all_pairs, at_angle, exactly_at, on_grid
+from sfumato.optimise.loss.ratios import all_pairs, all_worst
 from sfumato.optimise.repair import goal, lifted
 
 
@@ -146,29 +146,16 @@ def _loss(problem: LossProblem, q: Floats) -> float:
 
 
 PATIENCE = 6  # rounds a cut may be slack before it is dropped
-EXACT = 1e-3  # relative gap below which the oracle is asked for exact maximisers
 VIOLATION = 1e-8  # relative excess of a ratio below which a pair is not cut again
 INWARD = 0.5  # where the oracle looks, two rounds in three, between the best nearly private point and the LP optimum
 
 
-def violated(problem: LossProblem, q: Floats, exact: bool = False) -> tuple[PairCuts, Floats]:
-    """A constraint that Q breaks for every pair that breaks one, and the excess N − e^ε M of every output.
-
-    Splits come from a parabola through the grid (members of F all the same, and within 1e-4 of the worst) unless
-    `exact` asks for the true maximum.
-    """
-    ball, wide, e = problem.ball, problem.expand(q), float(np.exp(problem.epsilon))
-    rough = on_grid(ball, wide, e)
-    y, s1, s2 = np.nonzero(rough.ratio > e * (1.0 - (NEAR / 2 if exact else NEAR / 25)))
-    at = rough.angle[y, s1, s2]
-    worst = exactly_at(ball, wide, y, s1, s2) if exact else at_angle(ball, wide, y, s1, s2, at)
+def violated(problem: LossProblem, q: Floats) -> tuple[PairCuts, Floats]:
+    """A constraint that Q breaks for every pair that breaks one, and the excess N − e^ε M of every output."""
+    wide, e = problem.expand(q), float(np.exp(problem.epsilon))
+    worst = all_worst(problem.ball, wide)
     worst = worst[np.flatnonzero(worst.ratio > e * (1.0 + VIOLATION))]
-    cuts = PairCuts(worst.y, worst.s1, worst.s2, worst.r1, worst.r2)
-    first = np.einsum("ku,ku->k", cuts.r1, wide[cuts.y, cuts.s1])
-    second = np.einsum("ku,ku->k", cuts.r2, wide[cuts.y, cuts.s2])
-    excess = np.zeros(problem.outputs)
-    np.maximum.at(excess, cuts.y, first - e * second)
-    return cuts, excess
+    return PairCuts(worst.y, worst.s1, worst.s2, worst.r1, worst.r2), worst.excess(wide, e)
 
 
 class CuttingProgramme(FloorProgramme):
@@ -239,11 +226,11 @@ class CuttingSearch:
             self.master.cut(start)
         self.inner, self.guess = np.zeros((0, 0)), np.inf  # a nearly private point, not yet mended
         self.best, self.value, self.low, self.tried = np.zeros((0, 0)), np.inf, -np.inf, np.inf
-        self.rounds, self.exact = 0, False
+        self.rounds = 0
 
     def begin(self, known: LeastLoss) -> None:
-        """Go on from what is known; its digits are good, so every maximiser is asked for exactly."""
-        self.inner, self.guess, self.exact = known.q, known.value, True
+        """Go on from what is known."""
+        self.inner, self.guess = known.q, known.value
         self.best, self.value, self.low = known.q, known.value, known.bound
         if self.robust and known.source is not None:
             self.master.source(known.source)
@@ -263,7 +250,7 @@ class CuttingSearch:
             look = inward * q + (1.0 - inward) * self.inner if inward < 1.0 else q
             add = np.zeros(problem.outputs)
             if problem.ball.radius > 0.0:
-                cuts, excess = violated(problem, look, self.exact)
+                cuts, excess = violated(problem, look)
                 self.master.cut(cuts)
                 fresh += len(cuts)
                 add = excess / rise
@@ -285,12 +272,6 @@ class CuttingSearch:
         if reached < self.value:
             self.best, self.value = q, reached
 
-    def sharpen(self) -> None:
-        """Close to the end guesses must be true: forget the rough one and ask for exact maximisers."""
-        if not self.exact and self.guess - self.low < EXACT * abs(self.guess):
-            self.exact, self.inner = True, mended(self.problem, self.inner)
-            self.guess = self.problem.distortion(self.inner)[0]
-
 
 def solve_by_cuts(
     problem: LossProblem, *, tolerance: float = 1e-6, budget: Budget = FREE, start: PairCuts | None = None,
@@ -308,7 +289,6 @@ def solve_by_cuts(
         search.rounds += 1
         q = search.relaxed()
         late = budget.over
-        search.sharpen()
         stuck = search.separate(q) == 0 and not search.robust
         close = search.guess - search.low <= tolerance * max(abs(search.guess), scale)
         if close or late or stuck or search.guess < 0.5 * search.tried or search.rounds == 1:

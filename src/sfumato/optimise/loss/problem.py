@@ -15,7 +15,7 @@ from scipy import sparse
 
 from sfumato.errors import InputError
 from sfumato.optimise.arrays import GHOST, MARGIN, Floats, Ints
-from sfumato.optimise.loss.ratios import PairBall, PairIndex, all_pairs, on_grid, support, worst_per_output
+from sfumato.optimise.loss.ratios import PairBall, PairIndex, all_pairs, all_worst, support
 from sfumato.optimise.repair import goal, lifted, mixed
 
 SHARES = (0.0, *(4.0**-k for k in range(26, -1, -1)))  # of P̂ to mix in, until a point is inside the ball
@@ -229,25 +229,10 @@ def merge_ghosts(problem: LossProblem, q: Floats) -> Floats:
     return np.asarray(q)
 
 
-def _means(ball: PairBall, q: Floats) -> Floats:
-    """P̂(y|s), or the largest entry where P̂_s = 0: a cap of M over F."""
-    mean = np.einsum("ysu,su->ys", q, ball.conditional)
-    return np.asarray(np.where(ball.marginal > 0.0, mean, q.max(axis=2)))
-
-
-def _excess(ball: PairBall, q: Floats, e: float) -> Floats:
-    """max over pairs of N − e·M for every output: at P̂, or on the grid of splits."""
-    if ball.radius <= 0.0:
-        mean = np.einsum("ysu,su->ys", q, ball.conditional)[:, ball.marginal > 0.0]
-        return np.asarray(mean.max(axis=1) - e * mean.min(axis=1))
-    return on_grid(ball, q, e).excess
-
-
 def mended(problem: LossProblem, q: Floats) -> Floats:
     """Q mixed with as little of a constant law as brings the worst ratio in floats below e^ε by a margin.
 
-    What an output exceeds is read off the grid, or from N ≤ ρM over F: x ≤ (ρ − e)M ≤ (ρ − e) max_s P̂(y|s). A first
-    trace of the constant law is added unseen, because a check costs more than the trace.
+    A first trace of it is added unseen over a ball, because a check costs more than the trace.
     """
     ball = problem.ball
     q = merge_ghosts(problem, q)
@@ -259,13 +244,7 @@ def mended(problem: LossProblem, q: Floats) -> Floats:
 
     def excess(q: Floats) -> Floats:
         wide = problem.expand(q)
-        ratio = worst_per_output(ball, wide)
-        if not (ratio > e).any():
-            return np.zeros(len(q))
-        grid = np.maximum(_excess(ball, wide, e), 0.0)
-        rest = np.maximum(np.where(np.isfinite(ratio), ratio - e, 0.0), 0.0)
-        need = np.where(grid > 0.03 * rest * wide.max(axis=(1, 2)), grid, _means(ball, wide).max(axis=1) * rest)
-        return np.where(ratio > e, np.maximum(need, np.finfo(float).tiny), 0.0)
+        return all_worst(ball, wide).excess(wide, e)
 
     found = lifted(mixed(q, TRACE * q.max(axis=1)) if ball.radius > 0.0 else q, excess, e - 1.0)
     return constant(problem) if found is None else found
