@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sfumato.optimise.arrays import SUMMED, Floats, Ints, xlogx
+from sfumato.optimise.arrays import SUMMED, Floats, Ints, log_or_minus_infinity, xlogx
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.funnel.envelope import envelope
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
@@ -62,30 +62,12 @@ def independence_rows(p: Floats) -> Floats:
 
 def lip_rows(p: Floats, epsilon: float) -> Floats:
     """Rows A with A v ≤ 0 iff e^{−ε} ≤ g_s·v ≤ e^ε for every s (Σv = 1) [001, (15)]: a + 2c inequalities."""
-    g = likelihood(p)
-    return np.concatenate([g - np.exp(epsilon), np.exp(-epsilon) - g])
+    return np.concatenate([pml_rows(p, epsilon), math.exp(-epsilon) - likelihood(p)])
 
 
 def pml_rows(p: Floats, epsilon: float) -> Floats:
     """Rows A with A v ≤ 0 iff g_s·v ≤ e^ε for every s (Σv = 1): the upper half of LIP."""
     return likelihood(p) - math.exp(epsilon)
-
-
-def pml_level(matrix: Floats, p: Floats) -> float:
-    """max over y, s of log P(y|s)/P(y); outputs and secrets that never occur do not count."""
-    live = p[p.sum(axis=1) > 0.0]
-    given, q = matrix @ (live / live.sum(axis=1, keepdims=True)).T, matrix @ live.sum(axis=0)
-    return float(np.log(given[q > 0.0].max(axis=1) / q[q > 0.0]).max(initial=0.0))
-
-
-def lip_level(matrix: Floats, p: Floats) -> float:
-    """max over y, s of |log P(y|s)/P(y)|; outputs and secrets that never occur do not count."""
-    secret = p.sum(axis=1)
-    joint = matrix @ p.T
-    q = joint.sum(axis=1)
-    ratio = joint[q > 0.0][:, secret > 0.0] / np.outer(q[q > 0.0], secret[secret > 0.0])
-    with np.errstate(divide="ignore"):
-        return float(np.abs(np.log(ratio)).max(initial=0.0))
 
 
 def ldp_rows(p: Floats, epsilon: float) -> Floats:
@@ -96,37 +78,39 @@ def ldp_rows(p: Floats, epsilon: float) -> Floats:
     """
     g = likelihood(p)
     one = np.ones((len(g), 1))
-    return np.concatenate([np.hstack([g, -np.exp(epsilon) * one]), np.hstack([-g, one])])
+    return np.concatenate([np.hstack([g, -math.exp(epsilon) * one]), np.hstack([-g, one])])
 
 
-def ldp_level(matrix: Floats, p: Floats) -> float:
-    """max over y, s, s' of log P(y|s)/P(y|s'); outputs and secrets that never occur do not count."""
+def _logs(matrix: Floats, p: Floats) -> tuple[Floats, Floats]:
+    """log P(y|s) [y, s] and log P(y) of outputs and secrets that occur."""
     live = p[p.sum(axis=1) > 0.0]
-    given = matrix @ (live / live.sum(axis=1, keepdims=True)).T
-    given = given[given.max(axis=1) > 0.0]
-    with np.errstate(divide="ignore"):
-        return float((np.log(given.max(axis=1)) - np.log(given.min(axis=1))).max(initial=0.0))
+    given, q = matrix @ (live / live.sum(axis=1, keepdims=True)).T, matrix @ live.sum(axis=0)
+    return log_or_minus_infinity(given[q > 0.0]), np.log(q[q > 0.0, None])
 
 
 def best_lip(p: Floats, epsilon: float, budget: Budget = FREE, *, gap: float = 1e-6) -> Funnel:
     """The mechanism Q[y, x] with the largest I(X;Y) such that e^{−ε} ≤ P(y|s)/P(y) ≤ e^ε at p."""
-    p = p / p.sum()
-    found = optimum(p.sum(axis=0), lip_rows(p, epsilon), budget, gap=gap)
-    return repaired(found, p.sum(axis=0), epsilon, lambda q: lip_level(q, p))
+    return _best(p, epsilon, lip_rows, lambda given, q: np.abs(given - q), budget, gap)
 
 
 def best_pml(p: Floats, epsilon: float, budget: Budget = FREE, *, gap: float = 1e-6) -> Funnel:
     """The mechanism Q[y, x] with the largest I(X;Y) such that P(y|s) ≤ e^ε P(y) at p."""
-    p = p / p.sum()
-    found = optimum(p.sum(axis=0), pml_rows(p, epsilon), budget, gap=gap)
-    return repaired(found, p.sum(axis=0), epsilon, lambda q: pml_level(q, p))
+    return _best(p, epsilon, pml_rows, lambda given, q: given - q, budget, gap)
 
 
 def best_ldp(p: Floats, epsilon: float, budget: Budget = FREE, *, gap: float = 1e-6) -> Funnel:
     """The mechanism Q[y, x] with the largest I(X;Y) such that P(y|s) ≤ e^ε P(y|s') at p."""
+    return _best(p, epsilon, ldp_rows, lambda given, _: np.ptp(given, axis=1), budget, gap, extra=1)
+
+
+def _best(
+    p: Floats, epsilon: float, rows: Callable[[Floats, float], Floats], level: Callable[[Floats, Floats], Floats],
+    budget: Budget, gap: float, extra: int = 0,
+) -> Funnel:
+    """The optimum under the rows of a promise, repaired until the level of `_logs` is below ε."""
     p = p / p.sum()
-    found = optimum(p.sum(axis=0), ldp_rows(p, epsilon), budget, extra=1, gap=gap)
-    return repaired(found, p.sum(axis=0), epsilon, lambda q: ldp_level(q, p))
+    found = optimum(p.sum(axis=0), rows(p, epsilon), budget, extra=extra, gap=gap)
+    return repaired(found, p.sum(axis=0), epsilon, lambda q: float(level(*_logs(q, p)).max(initial=0.0)))
 
 
 def mechanism(weights: Floats, points: Floats, p: Floats) -> Floats:
