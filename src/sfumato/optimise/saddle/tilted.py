@@ -9,14 +9,12 @@ capacity when τ = 1. Every formula below is written so that it stays accurate a
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import LinAlgError, LinAlgWarning, cho_factor, cho_solve, lu_factor, lu_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from sfumato.optimise.arrays import TINY, Floats, Ints, log_or_minus_infinity, log_sum_exp
+from sfumato.optimise.arrays import TINY, Floats, log_or_minus_infinity, log_sum_exp
 
 NEAR_ONE = 1.01  # below this order, powers are taken as 1 + expm1 to keep digits that 1/(α−1) would magnify
 
@@ -62,12 +60,11 @@ class SaddleProblem:
             self.log_reference = np.log(reference)
             self.log_weight += (1 - orders.beta) * self.log_reference
 
-    def best_output(self, p: Floats) -> tuple[Floats, Floats, float]:
-        """The q that attains the inner minimum for p [004, (89)], the means v = Σ p A, and log Σ w v^θ."""
+    def best_output(self, p: Floats) -> tuple[Floats, Floats]:
+        """The q that attains the inner minimum for p [004, (89)], and the means v = Σ p A."""
         means = np.maximum(self.powers @ p, TINY)
         logs = self.log_weight + self.orders.theta * np.log(means)
-        total = float(log_sum_exp(logs))
-        return np.exp(logs - total), means, total
+        return np.exp(logs - log_sum_exp(logs)), means
 
     def divergences(self, q: Floats) -> Floats:
         """D_x = 1/(α−1) log Σ_y Q_yx^α (q^τ c^{1−τ})^{1−α}: the largest bounds V* from above, whatever q is."""
@@ -91,20 +88,12 @@ class SaddleProblem:
             return float(np.log1p(p @ np.expm1((alpha - 1) * divergences)) / (alpha - 1))
         return float(log_sum_exp(log_or_minus_infinity(p) + (alpha - 1) * divergences) / (alpha - 1))
 
-    def slopes(self, q: Floats, means: Floats, total: float) -> tuple[Floats, float]:
-        """Excess e_x = (r_x − 1)/(α−1), the gradient of the value up to a constant, with max D − V."""
-        alpha = self.orders.alpha
-        r = self.powers.T @ (q / means)
-        gap = np.log(max(float(r.max()), TINY)) / (alpha - 1)
-        return (r - 1) / (alpha - 1), gap
-
     def excess(self, p: Floats) -> tuple[Floats, Floats, Floats, float]:
         """Gradient e (Σ p e = 0), best q, means v, and the certified gap at p."""
-        q, means, total = self.best_output(p)
-        alpha = self.orders.alpha
+        (q, means), alpha = self.best_output(p), self.orders.alpha
         if alpha >= NEAR_ONE:
-            e, gap = self.slopes(q, means, total)
-            return e, q, means, gap
+            r = self.powers.T @ (q / means)
+            return (r - 1) / (alpha - 1), q, means, float(np.log(max(float(r.max()), TINY)) / (alpha - 1))
         d = self.divergences(q)
         shifted = d - self.value(p, d)
         e = shifted if alpha == 1 else np.expm1((alpha - 1) * shifted) / (alpha - 1)
@@ -188,16 +177,14 @@ def moved(orders: Orders, p: Floats, e: Floats) -> Floats:
     return np.asarray(grown / grown.sum(axis=-1, keepdims=True))
 
 
-# --- the largest saddle value over all reference columns of a channel -------------------------------------------------
+# --- the largest saddle value over all reference columns of a channel: many concave problems, most of them skipped ----
 # All references climb together by multiplicative steps (two matrix products a round). A reference leaves as soon as its
-# upper bound falls below the best lower bound. Newton's method finishes the most promising one; its curvature then
-# serves one Newton step for all the others at once, which usually proves that they cannot win.
+# upper bound falls below the best lower bound. Newton's method finishes the most promising ones.
 
 
 CROWD_ROUNDS = 24  # multiplicative rounds before Newton takes over: about the cost of two Newton solves at 100 × 100
 CHECK_EVERY = 4
-SHARED_STEPS = 3
-SUPPORT = 1e-7  # inputs below this weight stay put in a shared step
+FIRST_STEPS = 3  # near α = 1, where references climb one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,80 +196,16 @@ class WorstReference:
     crowd: Floats  # [reference, x]
 
 
-class _Crowd(Protocol):
-    """Every reference column's p, looked at together."""
-
-    def look(self, who: Ints, p: Floats) -> tuple[Floats, Floats, Floats]:
-        """Values, upper bounds and excesses e[reference, x] of the chosen references at p[reference, x]."""
-
-
-class _Products:
-    """All references by matrix products, for orders where (r − 1)/(α−1) keeps its digits."""
-
-    def __init__(self, channel: Floats, orders: Orders) -> None:
-        top = channel.max(axis=1)
-        self.orders = orders
-        self.powers = (channel / top[:, None]) ** orders.alpha
-        self.log_weight = orders.beta * np.log(top) + (1 - orders.beta) * np.log(channel.T)
-
-    def look(self, who: Ints, p: Floats) -> tuple[Floats, Floats, Floats]:
-        means = np.maximum(p @ self.powers.T, TINY)
-        logs = self.log_weight[who] + self.orders.theta * np.log(means)
-        total = log_sum_exp(logs)
-        r = (np.exp(logs - total[:, None]) / means) @ self.powers
-        scale = self.orders.alpha - 1
-        value = total / (self.orders.theta * scale)
-        noise = 1e-14 * (1 + 1 / scale)
-        upper = value + np.log(np.maximum(r.max(axis=1), 1.0)) / scale + noise
-        return value, upper, (r - 1) / scale
-
-
-class _Careful:
-    """The same near α = 1, one reference at a time by the formulas of SaddleProblem."""
-
-    def __init__(self, channel: Floats, orders: Orders) -> None:
-        self.problems = [SaddleProblem(channel, orders, column) for column in channel.T]
-
-    def look(self, who: Ints, p: Floats) -> tuple[Floats, Floats, Floats]:
-        e = np.empty_like(p)
-        value, upper = np.empty(who.size), np.empty(who.size)
-        for i, x in enumerate(who):
-            e[i] = self.problems[x].excess(p[i])[0]
-            saddle = self.problems[x].saddle(p[i], 0)
-            value[i], upper[i] = saddle.value, saddle.bound
-        return value, upper, e
-
-
 def worst_reference(channel: Floats, orders: Orders, gap: float, start: Floats | None = None) -> WorstReference:
-    """max over x' of the saddle value with c = Q(·|x'), 0 < τ < 1. The channel must be positive."""
+    """max over x' of the saddle value with c = Q(·|x'), 0 < τ < 1. The channel must be positive.
+
+    Newton on the reference with the largest bound, until no bound exceeds the best value.
+    """
     n = channel.shape[1]
     p = np.full((n, n), 1 / n) if start is None else 0.999 * start + 0.001 / n
-    if orders.alpha < NEAR_ONE:
-        careful = _Careful(channel, orders)
-        p = np.array([ascend(problem, row, 3) for problem, row in zip(careful.problems, p, strict=True)])
-        return _finish(channel, orders, gap, p, careful.look(np.arange(n), p)[1], careful)
-    crowd = _Products(channel, orders)
-    alive: Ints = np.arange(n)
-    upper = np.full(n, np.inf)
-    best = -np.inf
-    for turn in range(CROWD_ROUNDS):
-        value, upper[alive], e = crowd.look(alive, p[alive])
-        best = max(best, float(value.max()))
-        stay = (upper[alive] > best + gap / 2) | (value >= best)
-        if stay.sum() <= 1:
-            break
-        if turn % CHECK_EVERY == 0:
-            alive, e = alive[stay], e[stay]
-        p[alive] = moved(orders, p[alive], e)
-    return _finish(channel, orders, gap, p, upper, crowd)
-
-
-def _finish(channel: Floats, orders: Orders, gap: float, p: Floats, upper: Floats, crowd: _Crowd) -> WorstReference:
-    """Newton on the reference with the largest bound, a shared step for the rest, until no bound exceeds the best."""
-    n = upper.size
+    upper = _climbed_together(channel, orders, gap, p)
     champion: Saddle | None = None
-    who, shared = 0, False
-    solved = np.zeros(n, dtype=bool)
+    who, solved = 0, np.zeros(n, dtype=bool)
     while not solved.all():
         open_bounds = np.where(solved, -np.inf, upper)
         x = int(np.argmax(open_bounds))
@@ -291,37 +214,38 @@ def _finish(channel: Floats, orders: Orders, gap: float, p: Floats, upper: Float
         found = climb(SaddleProblem(channel, orders, channel[:, x]), p[x], gap / 4)
         p[x], upper[x], solved[x] = found.p, found.bound, True
         if champion is None or found.value > champion.value:
-            champion, who, shared = found, x, False
-        rest = np.flatnonzero(~solved & (upper > champion.value + gap / 2))
-        if rest.size > 2 and not shared:
-            shared = True
-            _share(SaddleProblem(channel, orders, channel[:, who]), champion.p, crowd, rest, p, upper)
+            champion, who = found, x
     assert champion is not None
-    bound = max(champion.value, float(upper.max()))
-    return WorstReference(Saddle(champion.value, bound, champion.p, champion.q, champion.steps), who, p)
+    return WorstReference(replace(champion, bound=max(champion.value, float(upper.max()))), who, p)
 
 
-def _share(problem: SaddleProblem, centre: Floats, crowd: _Crowd, rest: Ints, p: Floats, upper: Floats) -> None:
-    """Newton steps for all of `rest` with the champion's curvature, from its p; bounds that fall are kept, in place."""
-    live = np.flatnonzero(centre > SUPPORT)
-    k = live.size
-    e, q, means, _ = problem.excess(centre)
-    system = np.ones((k + 1, k + 1))
-    system[:k, :k] = problem.curvature(e, q, means)[np.ix_(live, live)] + 1e-13 * np.eye(k)
-    system[k, k] = 0
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", LinAlgWarning)
-            factors = lu_factor(system, check_finite=False)
-    except (LinAlgError, LinAlgWarning):  # a singular curvature has no step to share
-        return
-    trial = np.repeat(centre[None, :], rest.size, axis=0)
-    for _ in range(SHARED_STEPS):
-        right = np.zeros((k + 1, rest.size))
-        right[:k] = crowd.look(rest, trial)[2][:, live].T
-        trial[:, live] += lu_solve(factors, right, check_finite=False)[:k].T
-        trial = np.maximum(trial, 1e-25)
-        trial /= trial.sum(axis=1, keepdims=True)
-        bounds = crowd.look(rest, trial)[1]
-        better = bounds < upper[rest]
-        upper[rest[better]], p[rest[better]] = bounds[better], trial[better]
+def _climbed_together(channel: Floats, orders: Orders, gap: float, p: Floats) -> Floats:
+    """Upper bounds of all references after a few steps of p[reference, x], which is moved in place.
+
+    Near α = 1 (r − 1)/(α−1) loses its digits in products, and each reference climbs by the formulas of SaddleProblem.
+    """
+    upper, best, alive = np.full(len(p), np.inf), -np.inf, np.arange(len(p))
+    if orders.alpha < NEAR_ONE:
+        for x, column in enumerate(channel.T):
+            problem = SaddleProblem(channel, orders, column)
+            p[x] = ascend(problem, p[x], FIRST_STEPS)
+            upper[x] = problem.saddle(p[x], 0).bound
+        return upper
+    top, scale = channel.max(axis=1), orders.alpha - 1
+    powers = (channel / top[:, None]) ** orders.alpha
+    log_weight = orders.beta * np.log(top) + (1 - orders.beta) * np.log(channel.T)
+    for turn in range(CROWD_ROUNDS):
+        means = np.maximum(p[alive] @ powers.T, TINY)
+        logs = log_weight[alive] + orders.theta * np.log(means)
+        total = log_sum_exp(logs)
+        r = (np.exp(logs - total[:, None]) / means) @ powers
+        value = total / (orders.theta * scale)
+        upper[alive] = value + np.log(np.maximum(r.max(axis=1), 1.0)) / scale + 1e-14 * (1 + 1 / scale)
+        best = max(best, float(value.max()))
+        stay = (upper[alive] > best + gap / 2) | (value >= best)
+        if stay.sum() <= 1:
+            break
+        if turn % CHECK_EVERY == 0:
+            alive, r = alive[stay], r[stay]
+        p[alive] = moved(orders, p[alive], (r - 1) / scale)
+    return upper
