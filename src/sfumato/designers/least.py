@@ -19,7 +19,7 @@ from sfumato.errors import InputError
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.optimise.loss.hamming import Sources, class_of, least_epsilon_hamming, least_hamming
 from sfumato.optimise.loss.least_loss import losses
-from sfumato.optimise.loss.least_told import least_epsilon_for, mutual_leakage
+from sfumato.optimise.loss.least_told import bisected, least_epsilon_for, mutual_leakage
 from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
 from sfumato.utility import expected_distortion
 
@@ -223,27 +223,15 @@ def _dual(
     """Bisection between an ε that is reached and one that is proved to be too small."""
     tolerance = float(options.pop("tolerance", TOLERANCE))
     asked = {"distance": distance, "values": values, "outputs": outputs, **options}
-    best = design(within, 0.0, "distortion", **asked)
-    if best.value <= budget:
-        return _told(best, 0.0, budget)
-    low, high, made = 0.0, 1.0, None
-    while made is None or high - low > tolerance * max(high, 1e-3):
-        middle = high if made is None else 0.5 * (low + high)
-        tried = design(within, middle, "distortion", **asked)
-        if tried.value <= budget:
-            made, high = tried, middle
-        elif tried.bound > budget or made is None:
-            low, high = (middle, high) if tried.bound > budget else (low, high)
-            high = 2.0 * high if made is None else high
-        else:
-            break  # the budget lies inside the proved gap: as close as the solver gets
-        if made is None and high > HIGHEST:
-            return LeastEpsilon(math.inf, low, None, tried.value, budget)
-    return _told(made, low, budget)
 
+    def tried(epsilon: float) -> tuple[float, float, Design]:
+        made = design(within, epsilon, "distortion", **asked)
+        return made.value, made.bound, made
 
-def _told(made: Design, bound: float, budget: float) -> LeastEpsilon:
-    return LeastEpsilon(made.epsilon, bound, made.mechanism, made.value, budget, made.certificate)
+    low, made = bisected(tried, budget, tolerance, HIGHEST)
+    if made is None:
+        return LeastEpsilon(math.inf, low, None, tried(HIGHEST)[0], budget)
+    return LeastEpsilon(made.epsilon, low, made.mechanism, made.value, budget, made.certificate)
 
 
 def least_leakage(

@@ -22,8 +22,7 @@ from sfumato.optimise.budget import FREE, Budget, Progress
 from sfumato.optimise.carrying import Carried
 from sfumato.optimise.cone import Coordinates
 from sfumato.optimise.informative import GAP, LISTED, InformativeRows, listable, most_informative, widest
-from sfumato.optimise.product.arrangement import Arrangement
-from sfumato.optimise.product.profiles import capped
+from sfumato.optimise.product.profiles import Arrangement, capped
 from sfumato.optimise.product.two_level import Profile
 from sfumato.optimise.starts import Simplices, best_at_a_point
 from sfumato.uncertainty import ChiSquareBall, Custom, RenyiBall

@@ -7,7 +7,9 @@ a saddle point with a certified gap [003, §III-A].
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,6 +21,8 @@ from sfumato.optimise.loss.hamming import CUTTING_ROUNDS, Sources
 from sfumato.optimise.repair import lifted
 
 SETTLED = 1e-10  # relative gap at which a linear programme is settled
+SMALLEST = 1e-3  # nats: below it ε is found to this part of the tolerance
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,26 +88,44 @@ def least_epsilon_for(
     members = sources.members
     if distance.ndim != 2 or distance.shape[0] != sources.size or not np.all(np.isfinite(distance)):
         raise InputError(f"distance must be a finite matrix with {sources.size} rows, got {distance.shape}.")
-    value, low_value, q, members = least_distortion(sources, distance, 0.0, members, budget)
-    if value <= budget:
-        return LeastLevel(0.0, 0.0, q, value)
-    low, high, best = 0.0, 1.0, None
-    while high - low > tolerance * max(1.0, high):
-        middle = 0.5 * (low + high) if best is not None else high
-        value, low_value, q, members = least_distortion(sources, distance, middle, members, budget)
-        if value <= budget:
-            high, best = middle, LeastLevel(middle, low, q, value)
-        elif low_value > budget:
-            low = middle
-            if best is None:
-                if high >= ceiling:
-                    raise InputError(f"no mechanism below ε = {ceiling} meets the budget {budget}.")
-                high = min(2.0 * high, ceiling)
-        else:
-            break
+
+    def tried(epsilon: float) -> tuple[float, float, LeastLevel]:
+        nonlocal members
+        value, low, q, members = least_distortion(sources, distance, epsilon, members, budget)
+        return value, low, LeastLevel(epsilon, 0.0, q, value)
+
+    low, best = bisected(tried, budget, tolerance, ceiling)
     if best is None:
         raise InputError(f"no mechanism below ε = {ceiling} meets the budget {budget}.")
-    return LeastLevel(best.epsilon, low, best.q, best.distortion)
+    return replace(best, bound=low)
+
+
+def bisected(
+    tried: Callable[[float], tuple[float, float, Found]], budget: float, tolerance: float, highest: float
+) -> tuple[float, Found | None]:
+    """The greatest ε found that is proved to be too small for a budget, and what meets it at the least ε found.
+
+    tried(ε) is a loss that is reached, one that is proved to be out of reach, and what reaches it; the budget may lie
+    between the two, which is as close as a solver gets.
+    """
+    value, _, found = tried(0.0)
+    if value <= budget:
+        return 0.0, found
+    low, high, made = 0.0, 1.0, None
+    while made is None or high - low > tolerance * max(high, SMALLEST):
+        middle = high if made is None else 0.5 * (low + high)
+        value, bound, found = tried(middle)
+        if value <= budget:
+            made, high = found, middle
+        elif bound > budget:
+            low = middle
+        elif made is not None:
+            break
+        if made is None:
+            if high >= highest:
+                break
+            high = min(2.0 * high, highest)
+    return low, made
 
 
 # ----------------------------------------------------------------------------------------------------------------------

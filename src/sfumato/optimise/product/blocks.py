@@ -13,9 +13,8 @@ from scipy import sparse
 from sfumato.optimise.arrays import Floats, Ints, greatest_gap, xlogx
 from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.linear import DUAL, INFINITY, PRIMAL, LinearProgramme
-from sfumato.optimise.product.arrangement import Arrangement, level
 from sfumato.optimise.product.groups import Groups
-from sfumato.optimise.product.profiles import relaxed, windows
+from sfumato.optimise.product.profiles import Arrangement, level, relaxed, windows
 from sfumato.optimise.product.two_level import LISTED, NODES, BlockBall, Heights, Profile, TwoLevel, bend
 
 # --- a programme for each secret, max Σ θ_h g(h) with Σ θ_h h = 1 and Σ θ_h = T, tied by T alone ----------------------

@@ -1,9 +1,4 @@
-"""Which profile, which T, which sets: a relaxation that costs no linear programme (ours).
-
-A two-level block of mass w has gain g(w) and mean z(w) under q whatever its set, so with the column sums asked for on
-average only, the best mixture of total T has the value T·env(1/T), env the upper concave envelope of the points (z, g).
-That bounds G_s(T) and is nearly attained where many sets have the mass it asks for.
-"""
+"""Arrangements of atoms on a common interval, levelled; and which profile, T and sets they are made under (ours)."""
 
 from __future__ import annotations
 
@@ -14,11 +9,141 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sfumato.optimise.arrays import Floats, xlogx
+from sfumato.optimise.arrays import Floats, Ints, xlogx
 from sfumato.optimise.budget import FREE, Budget, spend
 from sfumato.optimise.product.two_level import BlockBall, Heights, Profile, bend
 
-# --- which profile, which T, which sets: a relaxation that costs no linear programme (ours) ---------------------------
+# Cuts closer than this share of T are one cut: LP lengths carry about 1e-12 of noise.
+SNAP = 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrangement:
+    """A mechanism as intervals: output y is a cell of the common refinement of |S| partitions of [0, T].
+
+    Q(dt | s, u) = heights[s][i, u] dt for t in the i-th interval of secret s, so Σ_i lengths[s][i]·heights[s][i, u]
+    = 1.
+    Numbers kept: about |S||U|² instead of |Y||S||U| (ours).
+    """
+
+    total: float
+    lengths: tuple[Floats, ...]  # per secret [i]
+    heights: tuple[Floats, ...]  # per secret [i, u]
+
+    def reordered(self, orders: list[Ints]) -> Arrangement:
+        """The same atoms in another order: same column sums, other rows."""
+        return Arrangement(
+            self.total,
+            tuple(w[o] for w, o in zip(self.lengths, orders, strict=True)),
+            tuple(h[o] for h, o in zip(self.heights, orders, strict=True)),
+        )
+
+    def cells(self) -> tuple[Floats, Ints]:
+        """Lengths of the common refinement and, per cell and secret, the index of the atom there."""
+        ends = [np.cumsum(w) for w in self.lengths]
+        ends = [e * (self.total / e[-1]) for e in ends]
+        cuts = np.unique(np.concatenate([[0.0, self.total], *ends]))
+        # One cut per cluster of (numerically) equal cuts.
+        apart = np.concatenate([[True], np.diff(cuts) > SNAP * self.total])
+        cuts = cuts[apart]
+        cuts[-1] = self.total
+        middle = (cuts[1:] + cuts[:-1]) / 2
+        index = np.stack([np.minimum(np.searchsorted(e, middle), len(e) - 1) for e in ends], axis=1)
+        return np.diff(cuts), index
+
+    def rows(self) -> Floats:
+        """Q[y, s·|U| + u]; at most Σ_s (atoms of s − 1) + 1 rows."""
+        length, index = self.cells()
+        blocks = [h[index[:, s]] for s, h in enumerate(self.heights)]
+        rows = length[:, None] * np.concatenate(blocks, axis=1)
+        lost = rows.sum(axis=0) <= 0  # atoms too short to be told apart carried all of a column
+        rows[:, lost] = length[:, None]
+        return np.asarray(rows / rows.sum(axis=0))
+
+    def _gain(self, p: Floats) -> float:
+        atoms = zip(self.lengths, self.heights, p, strict=True)
+        return sum(float(w @ (xlogx(h) @ row)) for w, h, row in atoms)
+
+    def if_level(self, p: Floats) -> float:
+        """What I(X;Y) would be if the atoms could be ordered so that the total height is level."""
+        return self._gain(p) + float(np.log(self.total))
+
+    def value(self, p: Floats) -> float:
+        """I(X;Y) in nats without building the rows."""
+        length, index = self.cells()
+        z = np.zeros(len(length))
+        for s, h in enumerate(self.heights):
+            z += (h @ p[s])[index[:, s]]
+        return self._gain(p) - float(length @ xlogx(z))
+
+
+# --- order the atoms of every secret so that the total height Σ_s z_s is as level as possible -------------------------
+
+
+CELLS = 4096  # of [0, T], on which the total is kept: a secret costs its own atoms only
+MANY, FEWER = 200, 32  # secrets above which one pass is level enough, and the orders that are then tried for each
+EXCHANGED = 300  # exchanges of two atoms that are looked at together
+
+
+def level(layout: Arrangement, p: Floats, *, passes: int = 4, trials: int = 400, seed: int = 0) -> Arrangement:
+    """Reorder atoms to raise −∫φ(Σ_s z_s), by coordinate descent on ∫(Σ_s z_s)².
+
+    With the others fixed, ∫(rest + z_s)² depends on the order of s only through Σ_i z_i ∫_{interval i} rest, because
+    ∫ z_s² does not; so many orders are scored at once from the running integral of the rest (ours).
+    Keeps the pass with the best true value.
+    """
+    rng, z = np.random.default_rng(seed), [h @ p[s] for s, h in enumerate(layout.heights)]
+    many, knots = len(z) > MANY, np.linspace(0.0, layout.total, CELLS + 1)
+    spread = [float(w @ (x - w @ x / layout.total) ** 2) for w, x in zip(layout.lengths, z, strict=True)]
+    orders: list[Ints] = [np.argsort(x) for x in z]
+
+    def shown(s: int) -> Floats:
+        ends, middle = np.cumsum(layout.lengths[s][orders[s]]), (knots[1:] + knots[:-1]) / 2
+        return np.asarray(z[s][orders[s]][np.minimum(np.searchsorted(ends, middle), len(ends) - 1)])
+
+    total, best, best_value = np.full(CELLS, sum(float(x[0]) for x in z if len(x) == 1)), layout, -np.inf
+    for turn in range(1 if many else passes):
+        for s in (int(s) for s in np.argsort(-np.array(spread)) if len(z[s]) > 1):
+            total = total - shown(s) if turn else total
+            integral = np.append(0.0, np.cumsum(total)) * (layout.total / CELLS)
+
+            def score(tries: Ints, w: Floats = layout.lengths[s], z: Floats = z[s], at: Floats = integral) -> Floats:
+                spend(10, tries.size)
+                below = np.interp(np.cumsum(w[tries], axis=1), knots, at)
+                return np.asarray((z[tries] * np.diff(below, axis=1, prepend=0.0)).sum(axis=1))
+
+            tries = np.argsort(rng.random((FEWER if many else trials, len(z[s]))), axis=1)
+            tries = np.vstack([orders[s], np.argsort(z[s]), np.argsort(-z[s]), tries])
+            orders[s] = tries[int(np.argmin(score(tries)))]
+            orders[s] = orders[s] if many else _exchanged(orders[s], score, rng)
+            total = total + shown(s)
+        candidate = layout.reordered(orders)
+        if many:
+            return candidate
+        best_value = max(best_value, best.value(p))
+        if (value := candidate.value(p)) > best_value + 1e-12:
+            best, best_value = candidate, value
+        elif turn:
+            break
+    return best
+
+
+def _exchanged(order: Ints, score: Callable[[Ints], Floats], rng: np.random.Generator) -> Ints:
+    """The order after the best exchanges of two places, one after another."""
+    k, (i, j) = len(order), np.triu_indices(len(order), 1)
+    for _ in range(2 * k if k <= 24 else 6):
+        near, rows = np.repeat(order[None], len(i), axis=0), np.arange(len(i))
+        near[rows, i], near[rows, j] = order[j], order[i]
+        near = near if len(near) <= EXCHANGED else near[rng.choice(len(near), EXCHANGED, replace=False)]
+        found = score(np.vstack([order, near]))
+        best = int(np.argmin(found))
+        if best == 0 or found[best] > found[0] - 1e-15:
+            break
+        order = near[best - 1]
+    return order
+
+
+# --- which profile, which T, which sets: a relaxation that costs no linear programme ----------------------------------
 # A two-level block of mass w has gain g(w) and mean z(w) under q whatever its set, so with the column sums asked for
 # on average only, the best mixture of total T has the value T·env(1/T), env the upper concave envelope of the points
 # (z, g). That bounds G_s(T) and is nearly attained where many sets have the mass it asks for.
