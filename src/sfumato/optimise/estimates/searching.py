@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import cast
@@ -65,7 +66,8 @@ def searched(
     if search.movers:
         search.climb(master, working)
     if not working.over:
-        moved(cone, master, working)
+        with contextlib.suppress(np.linalg.LinAlgError):  # a move that fails adds nothing: what was found is kept
+            moved(cone, master, working)
     return _settled(exact, master, budget)
 
 

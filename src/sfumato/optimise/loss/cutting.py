@@ -8,8 +8,17 @@ from scipy import sparse
 from sfumato.optimise.arrays import DUST, MARGIN, Floats
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.linear import INFINITY, LinearProgramme, Solution
-from sfumato.optimise.loss.problem import LeastLoss, LossProblem, PairCuts, constant, mended, merge_ghosts, priced
-from sfumato.optimise.loss.ratios import all_pairs, all_worst
+from sfumato.optimise.loss.problem import (
+    LeastLoss,
+    LossProblem,
+    PairCuts,
+    all_pairs,
+    all_worst,
+    constant,
+    mended,
+    merge_ghosts,
+    priced,
+)
 from sfumato.optimise.repair import goal, lifted
 
 
@@ -155,7 +164,7 @@ def violated(problem: LossProblem, q: Floats) -> tuple[PairCuts, Floats]:
     wide, e = problem.expand(q), float(np.exp(problem.epsilon))
     worst = all_worst(problem.ball, wide)
     worst = worst[np.flatnonzero(worst.ratio > e * (1.0 + VIOLATION))]
-    return PairCuts(worst.y, worst.s1, worst.s2, worst.r1, worst.r2), worst.excess(wide, e)
+    return worst, worst.excess(wide, e)
 
 
 class CuttingProgramme(FloorProgramme):

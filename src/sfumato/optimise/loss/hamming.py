@@ -16,7 +16,7 @@ from scipy import sparse
 from sfumato.errors import InputError
 from sfumato.optimise.arrays import Floats
 from sfumato.optimise.linear import INFINITY, LinearProgramme
-from sfumato.optimise.loss.ratios import support
+from sfumato.optimise.loss.problem import support
 
 # --- sets of source distributions, known by the largest value of a linear function over them --------------------------
 
