@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from sfumato.alphabet import Floats
+from sfumato.alphabet import Floats, Ints
 from sfumato.designers.base import Draft, Task
 from sfumato.errors import InputError
 from sfumato.mechanism import Cells, Conditional, Constant, Law, Table, Unary
@@ -26,11 +26,11 @@ from sfumato.uncertainty.sets import UncertaintySet
 # --- how much each may tell -------------------------------------------------------------------------------------------
 
 
-def least_quotient(top: Any, bottom: Any) -> float:
+def least_quotient(top: ArrayLike, bottom: ArrayLike) -> float:
     """min top / bottom over positive bottoms; ∞ when there are none."""
-    top, bottom = np.broadcast_arrays(np.asarray(top, float), np.asarray(bottom, float))
-    positive = bottom > 0
-    return float((top[positive] / bottom[positive]).min()) if positive.any() else math.inf
+    above, below = np.broadcast_arrays(np.asarray(top, float), np.asarray(bottom, float))
+    positive = below > 0
+    return float((above[positive] / below[positive]).min()) if positive.any() else math.inf
 
 
 def single_value(within: UncertaintySet, epsilon: float) -> float:
@@ -38,7 +38,7 @@ def single_value(within: UncertaintySet, epsilon: float) -> float:
     return float(single_values(within, epsilon, within.spikes()))
 
 
-def single_values(within: UncertaintySet, epsilon: Any, spikes: tuple[Floats, Floats]) -> Floats:
+def single_values(within: UncertaintySet, epsilon: ArrayLike, spikes: tuple[Floats, Floats]) -> Floats:
     """`single_value` at many levels, given the least and greatest P(u|s) over the set."""
     secrets, level = compared(within), np.asarray(epsilon, float)
     if len(secrets) < 2:
@@ -62,7 +62,7 @@ def single_cell(task: Task) -> float:
     return least_quotient(rise, task.within.spikes()[1][secrets])
 
 
-def lip_value(task: Task, offset: Any = 1.0) -> float:
+def lip_value(task: Task, offset: ArrayLike = 1.0) -> float:
     """t for ε-LIP of rows offset_u + t·1{u = u₀}, read from U alone [001, root finding replaced].
 
     (c + t·p(u|s)) / (c + t·p(u)) ≤ E and its inverse, for every s and u.
@@ -92,7 +92,7 @@ def subsets(task: Task) -> float:
     return least_quotient(rise, gathered) if gathered else math.inf
 
 
-def _subsets_lip(task: Task, secrets: Any, E: float) -> float:
+def _subsets_lip(task: Task, secrets: Ints, E: float) -> float:
     ps = task.joint.p_secret
     q = task.joint.useful_given_secret
     if task.reads == "both":

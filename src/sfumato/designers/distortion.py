@@ -36,7 +36,7 @@ ENGINES = ("auto", "cones", "cuts")
 TIME_LIMIT = 60.0  # seconds, unless another is asked for
 APART = 1e-3  # of the range of values: chosen outputs closer than this are one
 CHOOSING = 2  # rounds in which chosen outputs are moved to where they are cheapest
-NAMES = {(False, False): "NUNP", (True, False): "NURP", (False, True): "RUNP", (True, True): "RURP"}
+FOUR = {(False, False): "NUNP", (True, False): "NURP", (False, True): "RUNP", (True, True): "RURP"}
 
 
 def distortion(
@@ -113,7 +113,7 @@ def _drafted(
     ]
     if chosen:
         notes.append("outputs were moved to where they are cheapest; the bound is for these outputs")
-    details = {"problem": NAMES[robust], "engine": answer.engine, "distance": measure.matrix, "points": measure.points}
+    details = {"problem": FOUR[robust], "engine": answer.engine, "distance": measure.matrix, "points": measure.points}
     return Draft(
         Table(q, task.rows), "distortion", answer.bound, tuple(notes), details, score=loss, answers=measure.answers,
         task=narrowed, unit="of distance",

@@ -183,16 +183,22 @@ def _over_ball(task: Task, method: str, cone: Cone, outer: Cone, known: Known, t
         moved(cone, master, budget.part(PROVING))
         bound = min(bound, known(task.joint.p, task.epsilon, budget).bound)
         note += "; cuts from outside did not meet it in the time"
-    rows, weights = mixed_again(cone, master).used()
-    matrix = weights[:, None] * rows
-    return Draft(Table(matrix / matrix.sum(axis=0), 1), method, bound, (note,), fine=True)
+    return Draft(law_of_rows(mixed_again(cone, master), task), method, bound, (note,), fine=True)
+
+
+def law_of_rows(master: InformationAim, task: Task) -> Table:
+    """The mixture of private rows as a matrix."""
+    rows, weights = master.used()
+    full = master.coordinates.full(rows * weights[:, None])
+    full = full[:, : task.joint.useful.size] if task.reads == "useful" else full
+    return Table(full / full.sum(0), task.rows)
 
 
 # --- several attributes, private also against those who know some of them; and the paper's own design -----------------
 
 
 LISTABLE = 12  # values of x up to which all rays of the joint design are listed; beyond, side channels make many facets
-LARGEST = 64  # values of x up to which a joint design is tried when none is asked for
+TRIED = 64  # values of x up to which a joint design is tried when none is asked for
 SECONDS = 60.0  # for both designs, unless another limit is given
 LEAST_SECONDS = 0.5  # that the joint design has when it is asked for, whatever the product took
 JOINT_SECONDS = 0.6  # given to the joint design when nothing is said: the product design is then still under a second
@@ -216,7 +222,7 @@ def srlip(
     budget = Budget.of(SECONDS if time_limit is None else time_limit)
     parts = best_product(p, task.epsilon, product_level, starts=starts, budget=budget)
     matrix, value, bound, notes = whole(parts.mechanisms), parts.value, task.joint.entropy_useful, []
-    if joint or (joint is None and task.joint.useful.size <= LARGEST):
+    if joint or (joint is None and task.joint.useful.size <= TRIED):
         quick = time_limit is None and joint is None
         left = Budget.of(JOINT_SECONDS if quick else max(LEAST_SECONDS, budget.left))
         direct = joint_design(p, task.epsilon, left, gap=gap)

@@ -14,7 +14,7 @@ from sfumato.certification import Certificate, certificate, seal
 from sfumato.designers.base import Design, Draft, Task
 from sfumato.designers.choose import design
 from sfumato.designers.distances import Distance, measured
-from sfumato.designers.distortion import NAMES, problem_of, unit_of
+from sfumato.designers.distortion import FOUR, problem_of, unit_of
 from sfumato.errors import InputError
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.optimise.loss.hamming import Sources, class_of, least_epsilon_hamming, least_hamming
@@ -294,4 +294,4 @@ def tradeoff(
     answers = losses(base, points[::-1].tolist(), tolerance=tolerance)
     found = [(answer.value * scale, answer.bound * scale) for answer in answers]
     value, bound = np.array(found[::-1]).T
-    return Tradeoff(points, np.minimum.accumulate(value), np.maximum.accumulate(bound[::-1])[::-1], NAMES[robust])
+    return Tradeoff(points, np.minimum.accumulate(value), np.maximum.accumulate(bound[::-1])[::-1], FOUR[robust])

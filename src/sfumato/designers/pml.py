@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers.base import Draft, Task, listed_rows
-from sfumato.designers.funnel import perfect, robust_or_known
+from sfumato.designers.base import LARGEST, Draft, Task, listed_rows
+from sfumato.designers.funnel import law_of_rows, perfect, robust_or_known
 from sfumato.errors import InputError
 from sfumato.mechanism import Constant, Mechanism, Table
 from sfumato.optimise.belief_cone import BeliefCone
@@ -20,7 +20,6 @@ from sfumato.optimise.master import InformationAim, mixed_again
 from sfumato.optimise.search import moved
 
 SECONDS = 30.0  # of a design, where nobody says
-LARGEST = 12.0  # nats up to which rows are searched; a design for less keeps the promise of more
 WORK = 20_000  # |S|·cells² up to which the worst cases of rows are searched, about a second each time
 ALONE = 0.8  # share of the time for rows that do not read the secret, where no others are moved
 NOTHING = 1e-9  # of the entropy: so little is missing where everything can be told
@@ -61,7 +60,7 @@ def pml(
     master.add(cone.coordinates.taken(telling_rows(task.joint.p, cone.E)))
     master.solve()
     note = "the optimum at the design distribution"
-    return Draft(_law(master, task), "pml", _limit(task, budget), (note,), fine=True)
+    return Draft(law_of_rows(master, task), "pml", _limit(task, budget), (note,), fine=True)
 
 
 def _over_ball(task: Task, budget: Budget, starts: Sequence[Mechanism]) -> Draft:
@@ -69,14 +68,14 @@ def _over_ball(task: Task, budget: Budget, starts: Sequence[Mechanism]) -> Draft
     epsilon, joint = min(task.epsilon, LARGEST), task.joint
     cone = BeliefCone(task.within, epsilon, task.reads, at_most=task.at_most)
     master = InformationAim(cone.coordinates)
-    notes = ("stopped at the time limit: the best design so far",)
+    notes: tuple[str, ...]
     if joint.secret.size * len(cone.coordinates.p) ** 2 <= WORK:
         master.add(repaired(cone, _known(task, cone)))
         if begun := [cone.coordinates.taken(x) for x in listed_rows(task, [x.law for x in starts])]:
             master.add(repaired(cone, np.concatenate(begun) + 1e-12))
         if master.solve() < task.joint.entropy * (1 - NOTHING):
             moved(cone, master, budget)
-        notes = notes if budget.over else ()
+        notes = ("stopped at the time limit: the best design so far",) if budget.over else ()
     else:
         unread = BeliefCone(task.within, epsilon, "useful", at_most=task.at_most)
         alone = InformationAim(unread.coordinates)
@@ -85,7 +84,7 @@ def _over_ball(task: Task, budget: Budget, starts: Sequence[Mechanism]) -> Draft
         master.add(cone.coordinates.taken(unread.coordinates.full(alone.used()[0])))
         master.solve()
         notes = (f"{joint.p.size:,} cells are too many to move rows: the best that does not read the secret",)
-    return Draft(_law(mixed_again(cone, master), task), "pml", _limit(task, budget), notes)
+    return Draft(law_of_rows(mixed_again(cone, master), task), "pml", _limit(task, budget), notes)
 
 
 def _known(task: Task, cone: BeliefCone) -> Floats:
@@ -97,14 +96,6 @@ def _known(task: Task, cone: BeliefCone) -> Floats:
     master.add(cone.coordinates.taken(telling_rows(task.joint.p, cone.E)))
     master.solve()
     return np.concatenate([master.used()[0], truth])
-
-
-def _law(master: InformationAim, task: Task) -> Table:
-    """The mixture as a matrix."""
-    rows, weights = master.used()
-    full = master.coordinates.full(rows * weights[:, None])
-    full = full[:, : task.joint.useful.size] if task.reads == "useful" else full
-    return Table(full / full.sum(0), task.rows)
 
 
 def _limit(task: Task, budget: Budget) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -104,17 +103,6 @@ def steep(sets: Bools) -> Floats:
 NODES, MASSES = 17, 257  # of a profile, and of the table of heights
 PASSES = 6  # over the secrets
 SETTLED = 1e-9  # of the score: a pass that gains no more is the last
-
-
-@dataclass(frozen=True, slots=True)
-class KnownSets:
-    """A known distribution as a ball without budget: every mass is what it is."""
-
-    budget: float = 0.0
-
-    def masses(self, w: Floats, share: float, spent: Floats) -> tuple[Floats, Floats]:
-        known = np.broadcast_to(w, np.broadcast_shapes(np.shape(w), np.shape(spent)))
-        return known, known
 
 
 class BlockMover:

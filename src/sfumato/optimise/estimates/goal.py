@@ -13,7 +13,7 @@ from sfumato.errors import InputError, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Cells, Law, Unary
 from sfumato.mechanism.law import scale
-from sfumato.optimise.arrays import Bools, Floats
+from sfumato.optimise.arrays import Bools, Floats, Ints
 from sfumato.optimise.cone import Coordinates
 
 TARGETS = ("joint", "useful", "secret")
@@ -113,7 +113,7 @@ def mean_of(goals: Mapping[str, Goal], best: Mapping[str, float]) -> Goal:
     return Goal(first.coordinates, np.asarray(sum(parts)) if parts else first.cost)
 
 
-def _named(target: str, at: Any, shape: tuple[int, int], reads: str) -> Floats:
+def _named(target: str, at: Ints, shape: tuple[int, int], reads: str) -> Floats:
     name = "joint" if target == "table" else target
     if name not in TARGETS:
         raise unknown("a target", target, (*TARGETS, "each"))
@@ -127,7 +127,7 @@ def _named(target: str, at: Any, shape: tuple[int, int], reads: str) -> Floats:
     return np.asarray(sums.T @ sums / len(sums))
 
 
-def _given(target: Any, at: Any, shape: tuple[int, int], reads: str) -> Floats:
+def _given(target: Any, at: Ints, shape: tuple[int, int], reads: str) -> Floats:
     try:
         weights = np.asarray(target, float)
     except (TypeError, ValueError):

@@ -14,13 +14,14 @@ from sfumato.optimise.all_levels import Level, Together, joinable
 from sfumato.optimise.arrays import Bools, Floats
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import RatioCone, repaired
-from sfumato.optimise.estimates.first_rows import BlockMover, KnownSets, of_cells, of_values, steep
+from sfumato.optimise.estimates.first_rows import BlockMover, of_cells, of_values, steep
 from sfumato.optimise.estimates.goal import Goal
 from sfumato.optimise.estimates.mixing import FINE, USED, Estimates, PreciseRows
 from sfumato.optimise.moves.barrier import EMPTY
 from sfumato.optimise.product.profiles import capped, liked
 from sfumato.optimise.product.two_level import BlockBall, Profile
 from sfumato.optimise.search import moved
+from sfumato.optimise.starts import Known
 from sfumato.uncertainty import ChiSquareBall, Exactly, RenyiBall, UncertaintySet
 
 BATCH = 16  # rows that are sought at once
@@ -129,7 +130,7 @@ class _Search:
         within = cone.within
         ball = cast(BlockBall, within) if isinstance(within, (ChiSquareBall, RenyiBall)) else None
         if isinstance(within, Exactly) or (ball is not None and ball.budget == 0):
-            ball = cast(BlockBall, KnownSets())
+            ball = Known()
         self.movers: list[BlockMover] = []
         if ball is not None and cone.reads == "both":
             p = within.joint.p

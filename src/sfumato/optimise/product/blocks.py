@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 from scipy import sparse
@@ -15,7 +14,7 @@ from sfumato.optimise.budget import Budget, spend
 from sfumato.optimise.linear import DUAL, INFINITY, PRIMAL, LinearProgramme
 from sfumato.optimise.product.groups import Groups
 from sfumato.optimise.product.profiles import Arrangement, level, relaxed, windows
-from sfumato.optimise.product.two_level import LISTED, NODES, BlockBall, Heights, Profile, TwoLevel, bend
+from sfumato.optimise.product.two_level import LISTED, NODES, BlockBall, Heights, Profile, TwoLevel, bend, possible
 
 # --- a programme for each secret, max Σ θ_h g(h) with Σ θ_h h = 1 and Σ θ_h = T, tied by T alone ----------------------
 
@@ -25,42 +24,17 @@ USED = 1e-10  # area below which an atom is dropped
 CLOSE, GRID = 1e-4, 4001  # of T: steps smaller than this end the search for it; places it is looked for at
 
 
-class Family(Protocol):
-    """The blocks of one secret: some to start from, and more by price."""
-
-    @property
-    def ends(self) -> Floats:
-        """Two constants [h, u] that keep every T feasible."""
-
-    def start(self) -> Floats:
-        """Blocks [h, u], the ends first."""
-
-    def gain(self, blocks: Floats) -> Floats:
-        """g(h) = Σ_u q_u φ(h_u)."""
-
-    def price(self, y: Floats, y0: float, tolerance: float) -> Floats:
-        """Blocks with g(h) − y·h − y₀ above the tolerance; none where none is found."""
-
-
 class Strand:
     """One secret's programme: its columns so far and its last solution; before the first, a mixture of constants."""
 
     lp: LinearProgramme | None = None
 
-    def __init__(self, family: Family, total: float) -> None:
+    def __init__(self, family: TwoLevel, total: float) -> None:
         self.family, self.blocks = family, family.ends
         low, high = self.blocks[:, 0]
         share = float(np.clip((1.0 - total * low) / max(high - low, 1e-300), 0.0, total))
         self.theta, self.gains = np.array([total - share, share]), family.gain(self.blocks)
         self.dual, self.value = np.zeros(self.blocks.shape[1] + 1), float(self.gains @ self.theta)
-
-    def _begin(self, total: float) -> None:
-        first, k = self.family.start(), self.blocks.shape[1]
-        self.lp = LinearProgramme(np.zeros(0), np.zeros(0), np.zeros(0), maximise=True, warm=True)
-        self.lp.add(sparse.csr_matrix((k + 1, 0)), np.append(np.ones(k), total), np.append(np.ones(k), total))
-        self.blocks, self.gains, self.theta = np.zeros((0, k)), np.zeros(0), np.zeros(0)
-        self._add(first)
-        self._strategy = DUAL
 
     def _add(self, blocks: Floats) -> None:
         assert self.lp is not None
@@ -73,11 +47,15 @@ class Strand:
 
     def at(self, total: float) -> None:
         """Another T, or the first one."""
+        k = self.blocks.shape[1]
         if self.lp is None:
-            self._begin(total)
+            self.lp = LinearProgramme(np.zeros(0), np.zeros(0), np.zeros(0), maximise=True, warm=True)
+            self.lp.equal(sparse.csr_matrix((k + 1, 0)), np.append(np.ones(k), total))
+            self.blocks, self.gains, self.theta = np.zeros((0, k)), np.zeros(0), np.zeros(0)
+            self._add(self.family.start())
         else:
-            self.lp.h.changeRowBounds(self.blocks.shape[1], total, total)
-            self._strategy = DUAL
+            self.lp.h.changeRowBounds(k, total, total)
+        self._strategy = DUAL
 
     def solve(self) -> None:
         assert self.lp is not None
@@ -113,7 +91,7 @@ class Strand:
 
 
 def decoupled(
-    families: Sequence[Family], shares: Floats, total: float, low: float, high: float, budget: Budget, *,
+    families: Sequence[TwoLevel], shares: Floats, total: float, low: float, high: float, budget: Budget, *,
     tolerance: float = 1e-5, rounds: int = 30, steps: int = 8, each: float = 0.0,
 ) -> Arrangement:
     """max over T of log T + Σ_s P̂_s G_s(T): each solution is a line over ΣG, the next T maximises log T under them.
@@ -179,7 +157,7 @@ class Families:
         self.low, self.high = 1 / E, 1 / (1 + profile.drop)
         laws, secrets = p / self.shares[:, None], np.arange(len(p))
         measures = [ball.measure(s) if hasattr(ball, "measure") else laws[s] for s in secrets]
-        masses = [bend(129) if self.wide else TwoLevel.masses(*x) for x in zip(laws, measures, strict=True)]
+        masses = [bend(129) if self.wide else possible(*x) for x in zip(laws, measures, strict=True)]
         heights = Heights.several(ball, secrets, self.shares, E, profile, 17 if self.wide else NODES, masses)
         envelopes, self.total, _ = relaxed(heights, self.shares, self.low, self.high)
         rng, few = np.random.default_rng(0), p.shape[1] <= LISTED

@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.optimise.arrays import Floats, Ints, xlogx
 from sfumato.optimise.budget import FREE, Budget, spend
-from sfumato.optimise.product.two_level import BlockBall, Heights, Profile, bend
+from sfumato.optimise.product.two_level import BlockBall, Heights, Profile, possible
 
 # Cuts closer than this share of T are one cut: LP lengths carry about 1e-12 of noise.
 SNAP = 1e-12
@@ -150,7 +150,7 @@ def _exchanged(order: Ints, score: Callable[[Ints], Floats], rng: np.random.Gene
 
 
 SAMPLE = 24  # secrets, spread over the range of shares, on which profiles are compared
-COARSE = 65  # masses in the relaxation
+FEW, COARSE = 6, 65  # values up to which all masses are in the relaxation; else so many
 DROPS = (0.0, 0.05, 0.12, 0.25, 0.45, 0.7, 0.9)  # of E − 1: the first profiles tried
 STRIDE, TRIES, FINE = 0.5, 30, 1e-5  # of the simplex method: first step in logits, profiles at most, nats
 ROUGH = 17  # shares of the budget at which corridors are kept in the relaxation
@@ -200,13 +200,6 @@ def relaxed(heights: list[Heights], shares: Floats, low: float, high: float) -> 
     spend(15, len(heights) * len(total))
     value = np.log(total) + sum(x * env.value(total) for x, env in zip(shares, envelopes, strict=True))
     return envelopes, float(total[int(np.argmax(value))]), float(np.max(value))
-
-
-def possible(q: Floats) -> Floats:
-    """The masses that sets of values can have, or a grid where they are many."""
-    if len(q) > math.log2(COARSE):
-        return bend(COARSE)
-    return np.unique(((np.arange(1 << len(q))[:, None] >> np.arange(len(q)) & 1) @ q).clip(0.0, 1.0).round(12))
 
 
 def capped(epsilon: float, at_most: float | None, lift: float = 0.5) -> Profile:
@@ -289,7 +282,8 @@ class _Relaxation:
         self.least = 0.0 if at_most is None else math.exp(epsilon - at_most) * (1 - 1e-9)
         order = np.argsort(shares)
         self.chosen = order[np.unique(np.linspace(0, len(shares) - 1, min(SAMPLE, len(shares))).round().astype(int))]
-        self.some, self.grids = shares[self.chosen], [possible(p[s] / shares[s]) for s in self.chosen]
+        self.some, laws = shares[self.chosen], p[self.chosen] / shares[self.chosen, None]
+        self.grids = [possible(q, q, FEW, COARSE) for q in laws]
 
     def __call__(self, x: Profile) -> float:
         if x.drop >= 0.99 * (self.E - 1) or not self.least <= x.floor <= 1 + 1e-9:
