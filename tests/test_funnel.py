@@ -110,11 +110,11 @@ def test_columns_agree_with_rays(seed, epsilon):
 
 def test_an_empty_node_is_dropped_only_on_a_farkas_certificate():
     piece = Slice(np.array([[1.0, -1.0, 0.0]]))  # v₀ ≤ v₁
-    none = piece.best(np.ones(3), np.array([0.6, 0.0, 0.0]), np.array([1.0, 0.3, 1.0]))
-    assert none.point is None and none.bound == -np.inf
+    none, bound = piece.best(np.ones(3), np.array([0.6, 0.0, 0.0]), np.array([1.0, 0.3, 1.0]))
+    assert none is None and bound == -np.inf
     piece._empty = lambda low, high: False  # the ray is not believed: the bound without rows stands
-    wide = piece.best(np.array([2.0, 1.0, 0.5]), np.array([0.6, 0.0, 0.0]), np.array([1.0, 0.3, 1.0]))
-    assert wide.point is None and wide.bound >= 2.0
+    none, bound = piece.best(np.array([2.0, 1.0, 0.5]), np.array([0.6, 0.0, 0.0]), np.array([1.0, 0.3, 1.0]))
+    assert none is None and bound >= 2.0
 
 
 @settings(max_examples=15)

@@ -184,7 +184,7 @@ def least_epsilon(
     if isinstance(distance, str) and distance == "hamming" and outputs is None:
         budget = _budget(budget, share=True)
         found = least_epsilon_hamming(within, budget)
-        if math.isinf(found.epsilon):
+        if math.isinf(found.value):
             return LeastEpsilon(math.inf, math.inf, None, 0.0, budget, sources=within)
         return _sealed(found.q, found.bound, measure, within, useful, budget)
     return _general(within, measure, useful, _budget(budget, share=False))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +10,7 @@ from scipy.special import xlogy
 
 from sfumato.optimise.arrays import DUST, TIDY, UNIT, Floats
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.linear import CoverProgramme, LinearProgramme
+from sfumato.optimise.linear import Cover, CoverProgramme, LinearProgramme
 
 CHORD_ROUNDING = 1e-13  # the sum of at most a few hundred offsets of chords, each below one
 LEVELS = (0.0, 0.12, 0.25, 0.4, 0.6, 1.0)  # sizes of the largest coordinate by which the polytope is first cut up
@@ -33,8 +32,8 @@ class Slice:
         self.lp.equal(np.concatenate([np.ones(self.size), np.zeros(extra)])[None], 1.0)
         self.lp.at_most(rows)
 
-    def best(self, cost: Floats, low: Floats, high: Floats) -> SliceMaximum:
-        """A maximiser v and an upper bound of cost·v by weak duality, whatever the solver's status is.
+    def best(self, cost: Floats, low: Floats, high: Floats) -> tuple[Floats | None, float]:
+        """A maximiser v, if there is one, and an upper bound of cost·v by weak duality, whatever the solver's status.
 
         Any prices ≥ 0 of the rows give a bound, so the solver is trusted for none of it. A slice that it calls empty is
         dropped only if its ray is a Farkas certificate; else the bound without rows stands and there is no point.
@@ -44,9 +43,9 @@ class Slice:
         solution = self.lp.solve()
         if solution.infeasible:
             without = self.bound(cost, np.zeros(len(self.rows)), low, high)
-            return SliceMaximum(None, -np.inf if self._empty(low, high) else without)
+            return None, -np.inf if self._empty(low, high) else without
         price = np.maximum(0.0, solution.row_dual[1:])
-        return SliceMaximum(solution.x[: self.size], self.bound(cost, price, low, high))
+        return solution.x[: self.size], self.bound(cost, price, low, high)
 
     def bound(self, cost: Floats, price: Floats, low: Floats, high: Floats) -> float:
         """max cost·v ≤ max (cost − price·A)·v over the box and Σv = 1, plus what floating point may have lost.
@@ -85,23 +84,6 @@ def knapsack(cost: Floats, low: Floats, high: Floats) -> float:
     return float(cost @ low + cost[order] @ fill)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SliceMaximum:
-    """A maximiser, if the solver found one, and a proved bound (−∞: proved empty)."""
-
-    point: Floats | None
-    bound: float
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Peak:
-    """Points with f(v) − λ·v > 0 found on the way, the best value, and a proved bound on all of them."""
-
-    points: Floats
-    value: float
-    bound: float
-
-
 def chords(low: Floats, high: Floats) -> tuple[Floats, Floats]:
     """Slope and offset of the chord of v log v on [l, u], which lies above it; the tangent where l = u."""
     f_low, f_high = xlogy(low, low), xlogy(high, high)
@@ -126,11 +108,13 @@ def _by_largest(high: Floats) -> list[tuple[Floats, Floats]]:
     return boxes
 
 
-def peak(piece: Slice, prices: Floats, high: Floats, *, goal: float, budget: Budget, enough: int = 10**9) -> Peak:
+def peak(
+    piece: Slice, prices: Floats, high: Floats, *, goal: float, budget: Budget, enough: int
+) -> tuple[Floats, float]:
     """Branch on the coordinate whose chord is furthest above, best bound first, until bound ≤ goal or time is up.
 
     v log v ≤ its chord on [l, u], so every node is a linear programme whose dual bounds the node. `high` must hold over
-    the whole slice. Points that improve are collected: they are columns for the master.
+    the whole slice. Returns points that improve, which are columns for the master, and a proved bound on all of them.
     """
     found: list[Floats] = []
     best, tick = -np.inf, 0
@@ -139,10 +123,10 @@ def peak(piece: Slice, prices: Floats, high: Floats, *, goal: float, budget: Bud
     def visit(low: Floats, top: Floats) -> None:
         nonlocal best, tick
         slope, offset = chords(low, top)
-        answer = piece.best(slope - prices, low, top)
-        bound = answer.bound + float(offset.sum()) + CHORD_ROUNDING
-        point = (low + top) / 2 if answer.point is None else np.clip(answer.point, 0.0, 1.0)
-        if answer.point is not None:
+        met, bound = piece.best(slope - prices, low, top)
+        bound += float(offset.sum()) + CHORD_ROUNDING
+        point = (low + top) / 2 if met is None else np.clip(met, 0.0, 1.0)
+        if met is not None:
             value = float(xlogy(point, point).sum() - prices @ point)
             best = max(best, value)
             if value > max(goal, IMPROVING):
@@ -167,7 +151,7 @@ def peak(piece: Slice, prices: Floats, high: Floats, *, goal: float, budget: Bud
             (above if side == 0 else below)[x] = split
             visit(below, np.minimum(above, 1.0 - (below.sum() - below)))
     bound = max(-heap[0][0] if heap else -np.inf, goal if np.isfinite(goal) else -np.inf, best)
-    return Peak(np.array(found).reshape(-1, piece.size), best, bound)
+    return np.array(found).reshape(-1, piece.size), bound
 
 
 # --- columns by search, until the peak proves that there are no more --------------------------------------------------
@@ -179,17 +163,7 @@ FLOORS = (1e-2, 1e-4)  # of coordinates whose logarithm is taken, so that zeros 
 POLISHED = 64  # points of a proof that are climbed from
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ConcaveEnvelope:
-    """A mixture of points of the polytope with the given mean, its value Σ α f(v), and a proved bound."""
-
-    weights: Floats
-    points: Floats
-    value: float
-    bound: float
-
-
-def envelope(mean: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap: float = 1e-6) -> ConcaveEnvelope:
+def envelope(mean: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap: float = 1e-6) -> Cover:
     """max Σ_y α_y f(v_y), f(v) = Σ v log v, over mixtures Σ α_y v_y = mean of points of {v ≥ 0, Σv = 1, A v ≤ 0}.
 
     For any prices λ and any δ ≥ max f(v) − λ·v over the polytope, λ·mean + δ is a bound (Σ mean = 1). Local search
@@ -198,26 +172,26 @@ def envelope(mean: Floats, rows: Floats, budget: Budget, *, extra: int = 0, gap:
     piece, random = Slice(rows, extra), np.random.default_rng(0)
     size = len(mean)
     corners = [piece.best(unit, np.zeros(size), np.ones(size)) for unit in np.eye(size)]
-    high = np.minimum(1.0, np.array([corner.bound for corner in corners]))
+    high = np.minimum(1.0, np.array([bound for _, bound in corners]))
     master = CoverProgramme(mean)
-    first = np.array([mean] + [_tidy(corner.point) for corner in corners if corner.point is not None])
+    first = np.array([mean] + [_tidy(point) for point, _ in corners if point is not None])
     master.offer(first, xlogy(first, first).sum(axis=1))
     bound = float(mean @ np.log(high)) + CHORD_ROUNDING  # the chord on [0, u] alone
     weights, prices, _ = master.solve()
     while True:
         fresh = _searched(piece, prices, master.points, weights, random, budget.part(SEARCHING))
         if len(fresh) == 0:
-            found = peak(piece, prices, high, goal=gap, budget=budget, enough=4 * size)
+            better, top = peak(piece, prices, high, goal=gap, budget=budget, enough=4 * size)
             lost = (size + 4) * UNIT * float(np.abs(prices) @ mean)
-            bound = min(bound, float(prices @ mean) + lost + max(0.0, found.bound))
-            fresh = _polished(piece, prices, found.points)
+            bound = min(bound, float(prices @ mean) + lost + max(0.0, top))
+            fresh = _polished(piece, prices, better)
         if len(fresh) == 0 or budget.over:
             break
         master.offer(fresh, xlogy(fresh, fresh).sum(axis=1))
         weights, prices, _ = master.solve()
     alpha, points = master.mixture(weights)
     value = float(xlogy(points, points).sum(axis=1) @ alpha)
-    return ConcaveEnvelope(alpha, points, value, max(bound, value))
+    return Cover(alpha, points, value, prices, max(bound, value))
 
 
 def _tidy(point: Floats) -> Floats:
@@ -230,10 +204,10 @@ def _climbed(piece: Slice, prices: Floats, point: Floats, floor: float) -> Float
     full = np.ones(piece.size)
     value = -np.inf
     for _ in range(CLIMBS):
-        answer = piece.best(np.log(np.maximum(point, floor)) - prices, np.zeros(piece.size), full)
-        if answer.point is None:
+        met, _ = piece.best(np.log(np.maximum(point, floor)) - prices, np.zeros(piece.size), full)
+        if met is None:
             break
-        other = _tidy(answer.point)
+        other = _tidy(met)
         reached = float(xlogy(other, other).sum() - prices @ other)
         if reached <= value + DUST:
             break

@@ -6,7 +6,6 @@ short basis of their lattice and the one of them that is nearest to a target.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 from math import gcd
@@ -15,7 +14,7 @@ import numpy as np
 
 from sfumato.optimise.arrays import DUST, TINY, Floats, xlogx
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.funnel.posteriors import enumerated, independence_rows, information, lip_rows, mechanism
+from sfumato.optimise.funnel.posteriors import Funnel, enumerated, independence_rows, information, lip_rows, mechanism
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays
 from sfumato.optimise.linear import CoverProgramme
 
@@ -25,16 +24,6 @@ NOTHING = 1e-13  # nats: a posterior that leaks less leaks nothing
 START = 1e-9  # weight of a posterior from which ascent starts
 WORTHWHILE = 1e-8  # reduced worth above which a posterior is offered
 ASCENT = (1e-4, 0.3, 1e-10)  # floor of a start, its disturbance in logits, and the share below which a value is dropped
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MutualFunnel:
-    """Q[y, x] with I(X;Y) = value and I(S;Y) = leakage ≤ M; the bound is min{H(X), M + H(X|S)}."""
-
-    matrix: Floats
-    value: float
-    bound: float
-    leakage: float
 
 
 def leaked(points: Floats, g: Floats, secret: Floats) -> Floats:
@@ -65,11 +54,12 @@ def _rate(p: Floats, one: frozenset[int], two: frozenset[int]) -> float:
     return gain / max(-loss, TINY) if loss < 0 else -gain / max(loss, TINY)
 
 
-def best_mutual(p: Floats, leakage: float, budget: Budget) -> MutualFunnel:
+def best_mutual(p: Floats, leakage: float, budget: Budget) -> Funnel:
     """A mechanism with high I(X;Y) and I(S;Y) ≤ leakage: the best mixture of posteriors, improved by local ascent.
 
     In posterior form both sides are linear in the masses α_y, so for given posteriors the best mechanism is an LP;
-    greedy merging and the worst-case designs supply the first posteriors, ascent on f(v) − β·D(v) − λ·v the next.
+    greedy merging and the worst-case designs supply the first posteriors, ascent on f(v) − β·D(v) − λ·v the next. The
+    bound is min{H(X), M + H(X|S)}.
     """
     p = p / p.sum()
     column, secret = p.sum(axis=0), p.sum(axis=1)
@@ -100,7 +90,7 @@ def best_mutual(p: Floats, leakage: float, budget: Budget) -> MutualFunnel:
     matrix = mechanism(weights[used], spread, column)
     between = float(xlogx(secret).sum() - xlogx(p).sum())
     bound = min(-float(xlogx(x).sum()), leakage + between)
-    return MutualFunnel(matrix, information(matrix, column), bound, _secret_information(matrix, p))
+    return Funnel(matrix, information(matrix, column), bound, "local ascent")
 
 
 def _worst_case_posteriors(p: Floats, x: Floats) -> Floats:
@@ -114,10 +104,6 @@ def _worst_case_posteriors(p: Floats, x: Floats) -> Floats:
             continue
     posteriors = np.concatenate([*designs, x[None, :]])
     return np.asarray(posteriors / posteriors.sum(axis=1, keepdims=True))
-
-
-def _secret_information(matrix: Floats, p: Floats) -> float:
-    return information(matrix @ (p / p.sum(axis=1, keepdims=True)).T, p.sum(axis=1))
 
 
 def _ascended(

@@ -68,13 +68,13 @@ BLENDS = (0.0, *(4.0**k * 1e-16 for k in range(20)))  # traces of prices whose s
 
 
 @dataclass(frozen=True, slots=True)
-class LeastHammingLevel:
-    """Least ε, the mechanism Q[y, x] that attains it, its levels D_i, and a proved lower bound."""
+class HammingResponse:
+    """The least ε for a budget, or the least worst-case loss at a level; who attains it, and a proved lower bound."""
 
-    epsilon: float
+    value: float
     bound: float
     q: Floats
-    levels: Floats
+    levels: Floats  # D_i
 
 
 def attaining(levels: Floats, epsilon: float) -> Floats:
@@ -136,14 +136,14 @@ def _bound_at(members: Floats, prices: Floats, budget: float) -> float:
     return float(np.max(value, where=slope >= 0.0, initial=1.0))
 
 
-def least_epsilon_hamming(sources: Sources, budget: float) -> LeastHammingLevel:
+def least_epsilon_hamming(sources: Sources, budget: float) -> HammingResponse:
     """ε* and a mechanism, for any set of sources: the linear program above, with sources added as they are violated."""
     m = sources.size
     if budget <= 0.0:
-        return LeastHammingLevel(float("inf"), float("inf"), np.eye(m), np.zeros(m))
+        return HammingResponse(float("inf"), float("inf"), np.eye(m), np.zeros(m))
     free = least_hamming(sources, 0.0)  # constant laws: those that give one letter always are at the programme's edge
     if free.value <= budget + OVERDRAWN:
-        return LeastHammingLevel(0.0, 0.0, free.q, free.levels)
+        return HammingResponse(0.0, 0.0, free.q, free.levels)
     decided = free.bound > budget + OVERDRAWN  # else nothing above 0 is proved
     lp = LinearProgramme(np.append(-np.ones(m), m - 1.0), np.ones(m + 1), np.full(m + 1, INFINITY))
     lp.at_most(sparse.hstack([sparse.eye(m), -np.ones((m, 1))]))
@@ -166,20 +166,10 @@ def least_epsilon_hamming(sources: Sources, budget: float) -> LeastHammingLevel:
     if decided and proved < e * (1.0 - 1e-10):
         proved = max(proved, _bound(members, prices, budget))
     epsilon = float(np.log(e))
-    return LeastHammingLevel(epsilon, float(min(np.log(proved), epsilon)), attaining(levels, epsilon), levels)
+    return HammingResponse(epsilon, float(min(np.log(proved), epsilon)), attaining(levels, epsilon), levels)
 
 
-@dataclass(frozen=True, slots=True)
-class LeastHammingLoss:
-    """Least worst-case Hamming loss at a level, the mechanism that attains it, and a proved lower bound."""
-
-    value: float
-    bound: float
-    q: Floats
-    levels: Floats
-
-
-def least_hamming(sources: Sources, epsilon: float) -> LeastHammingLoss:
+def least_hamming(sources: Sources, epsilon: float) -> HammingResponse:
     """The same program read the other way: min max_P P·D with (e^ε − 1)·min D + ΣD ≥ M − 1, D ∈ [0, 1]^M."""
     m, rise = sources.size, float(np.expm1(epsilon))
     lp = LinearProgramme(np.eye(m + 2)[-1], np.zeros(m + 2), np.append(np.ones(m + 1), INFINITY))  # D, min D, loss
@@ -199,7 +189,7 @@ def least_hamming(sources: Sources, epsilon: float) -> LeastHammingLoss:
             break
         fresh = p[None, :]
     q = attaining(levels, epsilon)
-    return LeastHammingLoss(float(sources.worst(1.0 - np.diag(q))[0]), low, q, levels)
+    return HammingResponse(float(sources.worst(1.0 - np.diag(q))[0]), low, q, levels)
 
 
 def _loss_bound(p: Floats, rise: float) -> float:

@@ -48,10 +48,6 @@ class LeastLeakingDistortion:
     levels: tuple[float, ...]  # certified upper bounds on each leakage, in the order of the limits
     status: str
 
-    @property
-    def gap(self) -> float:
-        return (self.value - self.bound) / max(abs(self.value), 1e-12)
-
 
 Level = Callable[[LeakageLimit, Floats], float]  # a certified upper bound of the leakage that a limit is about
 
@@ -86,9 +82,8 @@ def least_distortion(
     value, channel, levels = inside(answer.x)
     bound = max(answer.bound, float(cost.min(axis=0).sum()))
     if value - bound > LOOSE * max(abs(value), 1e-3):
-        sharper = sharpened(programme, answer.x, value, bound, budget.part(1.0, SHARPENING))
-        bound = sharper.bound
-        value, channel, levels = min((value, channel, levels), inside(sharper.vertex), key=lambda found: found[0])
+        bound, vertex = sharpened(programme, answer.x, value, bound, budget.part(1.0, SHARPENING))
+        value, channel, levels = min((value, channel, levels), inside(vertex), key=lambda found: found[0])
     return LeastLeakingDistortion(channel, value, bound, levels, answer.status)
 
 

@@ -148,10 +148,9 @@ class Lagrangian:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HomogeneousSolution:
-    """The solver's point, its objective, and the bound recomputed from repaired multipliers."""
+    """The solver's point, and the bound recomputed from repaired multipliers."""
 
     x: Floats
-    value: float
     bound: float
     status: str
 
@@ -181,8 +180,7 @@ def solve(programme: HomogeneousProgramme, budget: Budget) -> HomogeneousSolutio
         found.less(multiplier * part.limit)
         for variables, slopes in _tangents(part, z, first) if multiplier > 0 else ():
             found.add(variables, multiplier * slopes)
-    x = answer.x[: programme.size]
-    return HomogeneousSolution(x, float(cost @ x), found.least(programme), answer.status)
+    return HomogeneousSolution(answer.x[: programme.size], found.least(programme), answer.status)
 
 
 def _put_cones(part: Sum, t: Ints, conic: ConicProgramme) -> Ints:
@@ -251,18 +249,11 @@ def _cut(programme: HomogeneousProgramme, index: int, x: Floats, steepest: float
     return TangentCut(index, names, slopes, scale)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Sharpened:
-    """A better bound, and the last vertex of the relaxation: nearly feasible, often better than the cone's point."""
-
-    bound: float
-    vertex: Floats
-
-
 def sharpened(
     programme: HomogeneousProgramme, inside: Floats, value: float, bound: float, budget: Budget
-) -> Sharpened:
-    """Rounds of tangents, taken ever nearer to the vertices of the relaxation."""
+) -> tuple[float, Floats]:
+    """Rounds of tangents, taken ever nearer to the vertices of the relaxation: a better bound, and the last vertex,
+    nearly feasible and often better than the cone's point."""
     steepest, step, end = STEEPEST
     relaxation, point, last = TangentRelaxation(programme), inside, inside
     for turn in range(TANGENT_ROUNDS):
@@ -275,7 +266,7 @@ def sharpened(
         share = max(LEAST_SHARE, 0.5 ** (turn + 1))
         steepest = min(end, steepest + step)
         point = (1 - share) * vertex + share * inside
-    return Sharpened(bound, last)
+    return bound, last
 
 
 class TangentRelaxation:
