@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from sfumato.atomic import check_target, write_all
 from sfumato.decimals import BITS, at_most, share_at_most
-from sfumato.designers.outlook import Z95
+from sfumato.designers.aiming import Z95
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism
