@@ -101,31 +101,35 @@ def level(layout: Arrangement, p: Floats, *, passes: int = 4, trials: int = 400,
         ends, middle = np.cumsum(layout.lengths[s][orders[s]]), (knots[1:] + knots[:-1]) / 2
         return np.asarray(z[s][orders[s]][np.minimum(np.searchsorted(ends, middle), len(ends) - 1)])
 
-    total, best, best_value = np.full(CELLS, sum(float(x[0]) for x in z if len(x) == 1)), layout, -np.inf
+    best, total = layout, np.full(CELLS, sum(float(x[0]) for x in z if len(x) == 1))
     for turn in range(1 if many else passes):
         for s in (int(s) for s in np.argsort(-np.array(spread)) if len(z[s]) > 1):
             total = total - shown(s) if turn else total
-            integral = np.append(0.0, np.cumsum(total)) * (layout.total / CELLS)
-
-            def score(tries: Ints, w: Floats = layout.lengths[s], z: Floats = z[s], at: Floats = integral) -> Floats:
-                spend(10, tries.size)
-                below = np.interp(np.cumsum(w[tries], axis=1), knots, at)
-                return np.asarray((z[tries] * np.diff(below, axis=1, prepend=0.0)).sum(axis=1))
-
-            tries = np.argsort(rng.random((FEWER if many else trials, len(z[s]))), axis=1)
-            tries = np.vstack([orders[s], np.argsort(z[s]), np.argsort(-z[s]), tries])
-            orders[s] = tries[int(np.argmin(score(tries)))]
-            orders[s] = orders[s] if many else _exchanged(orders[s], score, rng)
+            rest = np.append(0.0, np.cumsum(total)) * (layout.total / CELLS)
+            orders[s] = _best_order(layout.lengths[s], z[s], orders[s], knots, rest, 0 if many else trials, rng)
             total = total + shown(s)
         candidate = layout.reordered(orders)
-        if many:
-            return candidate
-        best_value = max(best_value, best.value(p))
-        if (value := candidate.value(p)) > best_value + 1e-12:
-            best, best_value = candidate, value
+        if many or candidate.value(p) > best.value(p) + 1e-12:
+            best = candidate
         elif turn:
             break
     return best
+
+
+def _best_order(
+    w: Floats, z: Floats, old: Ints, knots: Floats, rest: Floats, trials: int, rng: np.random.Generator
+) -> Ints:
+    """The order with the least Σ_i z_i ∫_{interval i} rest of some, after exchanges; without trials, of fewer alone."""
+
+    def score(tries: Ints) -> Floats:
+        spend(10, tries.size)
+        below = np.interp(np.cumsum(w[tries], axis=1), knots, rest)
+        return np.asarray((z[tries] * np.diff(below, axis=1, prepend=0.0)).sum(axis=1))
+
+    tries = np.argsort(rng.random((trials or FEWER, len(z))), axis=1)
+    tries = np.vstack([old, np.argsort(z), np.argsort(-z), tries])
+    best = tries[int(np.argmin(score(tries)))]
+    return _exchanged(best, score, rng) if trials else best
 
 
 def _exchanged(order: Ints, score: Callable[[Ints], Floats], rng: np.random.Generator) -> Ints:

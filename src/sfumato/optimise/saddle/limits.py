@@ -21,6 +21,7 @@ from sfumato.optimise.arrays import DUST, GHOST, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.funnel.posteriors import as_matrix, conditional_gain, information
 from sfumato.optimise.linear import INFINITY, best_cover
+from sfumato.optimise.product.two_level import subsets
 from sfumato.optimise.repair import blended, goal, least_share
 from sfumato.optimise.saddle.programme import EntropySum, HomogeneousProgramme, PowerSum, sharpened, solve
 
@@ -251,8 +252,7 @@ def _subsets(size: int) -> Floats:
     """Indicators of all nonempty subsets, a row each; the last is the whole set, a constant row."""
     if size > MOST_INPUTS:
         raise InputError(f"subsets are listed up to {MOST_INPUTS} inputs, got {size}.")
-    numbers = np.arange(1, 2**size)
-    return ((numbers[:, None] >> np.arange(size)) & 1).astype(np.float64)
+    return np.concatenate([subsets(size), np.ones((1, size))])
 
 
 def _mixture(
