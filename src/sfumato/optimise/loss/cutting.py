@@ -22,6 +22,9 @@ from sfumato.optimise.loss.problem import (
 from sfumato.optimise.repair import goal, lifted
 
 
+# --- bounded ratios with a floor under every output -------------------------------------------------------------------
+
+
 class FloorProgramme:
     """The LP over Q[y, x], floors m_y and the loss D, with m_y ≤ mean_k·Q(y|·) ≤ e m_y for the rows of mean[k, x].
 
@@ -63,7 +66,7 @@ class FloorProgramme:
         return float((cost + (up - down) @ self.mean).min(axis=0).sum() + floors)
 
 
-# --- one linear programme ---------------------------------------------------------------------------------------------
+# --- whatever the distribution is: one linear programme ---------------------------------------------------------------
 # P(y|s1) ≤ e^ε P(y|s2) for every distribution means Q(y|s1,u) ≤ e^ε Q(y|s2,u') for all u, u' and s1 ≠ s2 [000, Prop.
 # 3]: with T_{ys} ≥ Q(y|s,·) ≥ B_{ys} that is T_{ys1} ≤ e^ε B_{ys2}. Rows of the same secret stay free, as in SRR.
 

@@ -61,6 +61,9 @@ class Sources:
         return Sources(p[None, :], lambda c: support(c, p, radius))
 
 
+# --- the least ε for a Hamming budget, the least loss at a level, and the class of a set of sources -------------------
+
+
 CLOSE = 1e-11  # of a share: gap, or violation of a source constraint, that ends the cutting planes
 OVERDRAWN = 1e-12  # of a share: what a constant law may miss the budget by
 SEPARATED = 1e-10  # distance from the hull above which the uniform law lies outside

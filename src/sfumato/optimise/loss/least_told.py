@@ -21,7 +21,7 @@ from sfumato.optimise.loss.hamming import CUTTING_ROUNDS, Sources
 from sfumato.optimise.repair import lifted
 
 SETTLED = 1e-10  # relative gap at which a linear programme is settled
-SMALLEST = 1e-3  # nats: below it ε is found to this part of the tolerance
+SMALLEST = 1e-3  # nats: the tolerance is relative to ε, and to this where ε is smaller
 Found = TypeVar("Found")
 
 

@@ -13,17 +13,15 @@ from sfumato.optimise.arrays import Floats, Ints, xlogx
 from sfumato.optimise.budget import FREE, Budget, spend
 from sfumato.optimise.product.two_level import BlockBall, Heights, Profile, possible
 
-# Cuts closer than this share of T are one cut: LP lengths carry about 1e-12 of noise.
-SNAP = 1e-12
+SNAP = 1e-12  # of T: cuts closer than this are one, as LP lengths carry about as much noise
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrangement:
     """A mechanism as intervals: output y is a cell of the common refinement of |S| partitions of [0, T].
 
-    Q(dt | s, u) = heights[s][i, u] dt for t in the i-th interval of secret s, so Σ_i lengths[s][i]·heights[s][i, u]
-    = 1.
-    Numbers kept: about |S||U|² instead of |Y||S||U| (ours).
+    Q(dt | s, u) = heights[s][i, u] dt for t in the i-th interval of secret s, so Σ_i lengths[s][i]·heights[s][i, u] is
+    1. Numbers kept: about |S||U|² instead of |Y||S||U| (ours).
     """
 
     total: float
@@ -43,7 +41,6 @@ class Arrangement:
         ends = [np.cumsum(w) for w in self.lengths]
         ends = [e * (self.total / e[-1]) for e in ends]
         cuts = np.unique(np.concatenate([[0.0, self.total], *ends]))
-        # One cut per cluster of (numerically) equal cuts.
         apart = np.concatenate([[True], np.diff(cuts) > SNAP * self.total])
         cuts = cuts[apart]
         cuts[-1] = self.total
