@@ -21,7 +21,6 @@ from sfumato.optimise.loss.problem import (
 )
 from sfumato.optimise.repair import goal, lifted
 
-
 # --- bounded ratios with a floor under every output -------------------------------------------------------------------
 
 
