@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
+import importlib.resources
 import io
 import sys
 from pathlib import Path
@@ -237,11 +237,12 @@ def _list(figures: dict[str, str]) -> None:
     if not sys.stdout.isatty():
         click.echo("\n".join(figures))
         return
-    pairs([(name, _title(module)) for name, module in figures.items()])
+    pairs([(name, _title(home)) for name, home in figures.items()])
 
 
-def _title(module: str) -> str:
-    """The first line of a module's docstring, read without running it."""
-    found = importlib.util.find_spec(module)
-    text = Path(found.origin).read_text("utf-8") if found is not None and found.origin else ""
-    return (ast.get_docstring(ast.parse(text)) or "").split("\n")[0]
+def _title(home: str) -> str:
+    """The first line of a function's docstring, read without running its module."""
+    module, _, function = home.partition(":")
+    text = importlib.resources.files("sfumato.reproduce").joinpath(f"{module}.py").read_text("utf-8")
+    made = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == function)
+    return (ast.get_docstring(made) or "").split("\n")[0]

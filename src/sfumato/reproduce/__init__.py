@@ -22,7 +22,7 @@ FIGURES: dict[str, str] = {
     "000-fig3": "robust_figures:fig3",
     "000-fig4": "robust_figures:fig4",
     "000-fig5": "robust_figures:fig5",
-    "000-tab2": "robust_tables:tab2",
+    "000-tab2": "robust_examples:tab2",
     "001-fig3": "funnel_figures:fig3",
     "001-fig4": "funnel_figures:fig4",
     "001-fig5": "funnel_figures:fig5",

@@ -20,9 +20,6 @@ from sfumato.reporting.heat import order_picture
 from sfumato.reproduce.drawing import Line, lines, verdict, write_csv
 from sfumato.uncertainty import Exactly
 
-# --- 001 Figure 3: time and I(X;Y) of optimal ε-LDP and ε-LIP mechanisms, c = 2, a = 5, ten random tables -------------
-
-
 EPSILONS_3 = (0.5, 1.0, 1.5, 2.0)
 PRINTED_3 = {"ldp": 133.0, "lip": 0.0206}  # mean seconds at ε = 0.5 [001, §VIII-A]
 
@@ -69,10 +66,6 @@ def fig3(out: Path, *, full: bool) -> str:
     return verdict("001-fig3", claims, text, remark)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# 001 Figure 4: LIP against SRLIP for three attributes, c = 2, 3 × 3 × 4 values; the paper's product and ours.
-
-
 SIZES_4 = (3, 3, 4)
 METHODS_4 = ("lip", "srlip", "srlip-paper")
 
@@ -108,10 +101,6 @@ def fig4(out: Path, *, full: bool) -> str:
         f"{sum(r[0] == 'srlip-paper' for r in rows)} tables"
     )
     return verdict("001-fig4", {"LIP ≥ SRLIP ≥ the paper's": ordered, "ours within ε": kept}, text, remark)
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# 001 Figure 5: Opt-LIP, CR, GRR and OUE on Adult, S ∈ {marital-status, occupation}, three X, LIP as the notion.
 
 
 CASES_5 = [(s, x) for s in ("marital-status", "occupation") for x in ("education", "relationship", "sex")]
@@ -153,10 +142,6 @@ def fig5(out: Path, *, full: bool) -> str:
         f"occupation cases unfinished, OUE infeasible at a = 16; both are here); Opt-LIP ≥ GRR and OUE: {best}"
     )
     return verdict("001-fig5", {"optimal LIP is best": best, "solved": gaps <= 1e-4}, text, remark)
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# 001 Figure 6: GRR against CR on synthetic tables from the Jeffreys prior, I(X;Y)/H(X) for several a and c.
 
 
 EPSILONS_6 = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
@@ -201,10 +186,6 @@ def fig6(out: Path, *, full: bool) -> str:
     return verdict("001-fig6", {"CR gains as a grows": rising}, text, remark)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# 001 Figure 7: the difference in α of CR and GRR explains the difference in utility, a = c = 5, 100 tables.
-
-
 EPSILONS_7 = (0.5, 1.0, 1.5)  # three panels; the text gives their correlations without naming ε
 PRINTED_7 = (0.9815, 0.9889, 0.9731)
 
@@ -232,9 +213,6 @@ def fig7(out: Path, *, full: bool) -> str:
         f"(printed {', '.join(map(str, PRINTED_7))}, ε not stated)"
     )
     return verdict("001-fig7", {"correlations above 0.9": min(found) > 0.9}, text, remark)
-
-
-# --- 001 Figure 8: α of GRR and CR against ε on Adult, for the panels 5(b) and 5(d) -----------------------------------
 
 
 CASES_8 = (("occupation", "education"), ("occupation", "relationship"))  # 5(b) and 5(d) when panels run by X, then S
@@ -273,9 +251,6 @@ def fig8(out: Path, *, full: bool) -> str:
     opposite = told[0][1] > 0.5 > told[1][1]
     claims = {"the panels are opposite": opposite, "α grows": monotone}
     return verdict("001-fig8", claims, f"{text}; α grows with ε: {monotone}", remark)
-
-
-# --- [004, Fig. 1]: where the known measures lie in the plane of orders, with values for a mechanism ------------------
 
 
 EXAMPLE = [[0.6, 0.2, 0.1], [0.3, 0.5, 0.2], [0.1, 0.3, 0.7]]  # the paper's figure has no numbers; any channel will do

@@ -125,24 +125,14 @@ def both_leakages(name: str, sources: Floats, budgets: Floats, title: str, folde
     return verdict(name, {"mutual information stays below ε": below}, text, remark)
 
 
-# --- [003, Fig. 4]: the least ε for a Hamming budget, for sources of the three classes with M = 6 ---------------------
-
-
 def fig4(out: Path, *, full: bool = False) -> str:
     """[003, Fig. 4]: the least ε for a Hamming budget, for sources of the three classes with M = 6."""
     return leakage_curves("003-fig4", SIX, out, 199 if full else 49)
 
 
-# --- [003, Fig. 5]: the least ε for a Hamming budget, for sources of the three classes with M = 10 --------------------
-
-
 def fig5(out: Path, *, full: bool = False) -> str:
     """[003, Fig. 5]: the least ε for a Hamming budget, for sources of the three classes with M = 10."""
     return leakage_curves("003-fig5", TEN, out, 199 if full else 49)
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# [003, Fig. 6]: DP and mutual-information leakage of a Class I set with M = 10 (the uniform law is the worst).
 
 
 def fig6(out: Path, *, full: bool = False) -> str:
@@ -151,16 +141,10 @@ def fig6(out: Path, *, full: bool = False) -> str:
     return both_leakages("003-fig6", np.full((1, 10), 0.1), np.linspace(0.02, 0.92, points), "Class I, M = 10", out)
 
 
-# --- [003, Fig. 7]: DP and mutual-information leakage of the Class II set of Table II ---------------------------------
-
-
 def fig7(out: Path, *, full: bool = False) -> str:
     """[003, Fig. 7]: DP and mutual-information leakage of the Class II set of Table II."""
     points = 45 if full else 15
     return both_leakages("003-fig7", TEN, np.linspace(0.02, 0.72, points), "Class II, M = 10", out)
-
-
-# --- [002, Fig. 2]: realised privacy and distortion of the four problems at the true distribution ---------------------
 
 
 SECRETS, USEFUL, EPSILON = 3, 5, 0.5
