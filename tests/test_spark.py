@@ -164,7 +164,7 @@ def test_where_a_row_stands_is_told_by_a_word_of_its_own_where_columns_are_kept(
 
 def bundled(table, names, seed, bundle, name=lambda row: None) -> Counter:
     """The released multiset of a bundle by the definition, row by row."""
-    from sfumato.drawing.bundle_draws import words_of
+    from sfumato.drawing.sampling import words_of
     from sfumato.mechanism.bundle import answer_labels
 
     key, seen, out = Stream.of(seed).key, Counter(), Counter()

@@ -77,7 +77,6 @@ def estimate(
     """
     from sfumato.estimation import estimate as estimated
     from sfumato.mechanism import Bundle
-    from sfumato.releasing.subsets import watched
 
     if not 0 < confidence < 1:
         raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
@@ -90,7 +89,7 @@ def estimate(
     if isinstance(law, Bundle):
         return _estimate_bundle(source, law, confidence, method, decode, most, csv_file, force, as_json, wanted)
     with progress(f"estimating from {source.name}", source.expected, rows=True) as tell:
-        found = estimated(watched(source, tell), law, method=method, decode=decode)
+        found = estimated(source.watched(tell), law, method=method, decode=decode)
         names, rows = _cells(found, confidence)
         told = _numbers(found, confidence, values)
     if csv_file is not None:

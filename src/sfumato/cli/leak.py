@@ -89,10 +89,10 @@ def leak(
 
 
 def _joint(table: Path, mechanism: Mechanism, read: Options) -> Joint:
-    from sfumato.releasing.subsets import counted
     from sfumato.sources import open_source
+    from sfumato.sources.tabulation import counted
 
-    return counted(open_source(table, **read), mechanism, {})
+    return counted(open_source(table, **read), mechanism.secret, mechanism.useful, {})
 
 
 def _draw(drawn: LeakageMap, picture: Path, mechanism: Mechanism, force: bool) -> None:

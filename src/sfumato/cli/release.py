@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from sfumato.frames import Datum
     from sfumato.releasing import Session, Wishes
     from sfumato.releasing.files import Files
-    from sfumato.releasing.flow import DrawOptions
-    from sfumato.releasing.ledger_place import Account
+    from sfumato.releasing.flow import Account, DrawOptions
     from sfumato.sources import Where
 
 NOT_ATOMIC = (
@@ -233,7 +232,7 @@ def _account(
     memoise: str | None, person: str | None, planned: bool = False,
 ) -> Account:
     """The place in the ledger that was asked for, if any."""
-    from sfumato.releasing.ledger_place import Account
+    from sfumato.releasing.flow import Account
 
     if all(x is None for x in (ledger, people, budget, memoise, person)) and not same_values:
         return Account()

@@ -18,6 +18,7 @@ from sfumato.certification.together import bundle_certificate, drawn_for
 from sfumato.composing import total_levels
 from sfumato.decimals import SHORT, near
 from sfumato.decimals import level as limit
+from sfumato.drawing.randomness import Memo
 from sfumato.errors import BudgetError, InputError, checked_epsilon
 from sfumato.ledgers.booking import Evidence, Reserved, counted, evidence, named, same_inputs
 from sfumato.ledgers.entries import (
@@ -43,7 +44,6 @@ from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle import any_record, made_of
 from sfumato.mechanism.records_of_people import memory_key
 from sfumato.processes import may_be_running, this_process
-from sfumato.releasing.ledger_place import Memo
 
 if TYPE_CHECKING:
     from sfumato.releasing.flow import Flow

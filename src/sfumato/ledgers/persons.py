@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.alphabet import Column, find_column
+from sfumato.drawing.randomness import names_of
 from sfumato.errors import At, DataError, InputError
-from sfumato.releasing.ledger_place import names_of
+from sfumato.releasing.flow import reading
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Array, Ints
@@ -123,8 +124,7 @@ def seen(key: bytes, flow: Flow, person: str | None = None, *, checksum: str | N
                 f"this machine; {flow.source.name} cannot", next="Write it to a file first.",
             )
         return Seen()
-    m = flow.mechanism
-    columns = [*(m.secret.columns if m.reads == "both" else ()), *m.useful.columns]
+    columns = list(reading(flow.mechanism))
     if person is None:
         return Seen(_unbound(key, flow, columns))
     find_column(person, flow.source.columns, flow.source.name)

@@ -1,10 +1,15 @@
-"""Flow: rows from a source through a mechanism whose claim has been proved here, in batches, to whoever takes them."""
+"""Flow: rows from a source through a mechanism whose claim has been proved here, in batches, to whoever takes them.
+
+The proof and the place of a release in a ledger stand below.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,24 +18,30 @@ import pyarrow as pa
 from sfumato.alphabet import Alphabet, Column, find_column
 from sfumato.certification import Certificate
 from sfumato.certification.certificate import certify_any
-from sfumato.drawing.bundle_draws import BundleSampler, decoder_of
-from sfumato.drawing.decoding import GUESS, Decoder, TextCodes, decoder
+from sfumato.drawing.decoding import GUESS, Decoder, decoder
 from sfumato.drawing.manifest import METADATA_KEY, NO_IMPRINT, Imprint, Manifest, OutputColumn, manifest_of
-from sfumato.drawing.randomness import Stream, WordSource
-from sfumato.drawing.sampling import Sampler
+from sfumato.drawing.randomness import Memo, Stream
+from sfumato.drawing.sampling import BundleSampler, Draws, Sampler
 from sfumato.errors import ClaimError, InputError, option
 from sfumato.mechanism import Bundle, Mechanism
-from sfumato.releasing.ledger_place import Booking, Memo
-from sfumato.releasing.threads import ahead, in_order
+from sfumato.processes import ahead, in_order
 from sfumato.sources import RowSource, Source
 from sfumato.sources.source import kept_columns
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Array
+    from sfumato.drawing.compiled import TextCodes
+    from sfumato.frames import Record
+    from sfumato.sources.places import Where
 
 Names = str | Sequence[str] | None
 Progress = Callable[[int], None]  # told the number of rows drawn so far
-Codes = npt.NDArray[np.int32]
+C = TypeVar("C")
+
+
+def reading(made: Mechanism | Bundle) -> tuple[Column, ...]:
+    """The columns that are read, in the order of the input code."""
+    return (*(made.secret.columns if made.reads == "both" else ()), *made.useful.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +67,7 @@ class Flow:
     coded: dict[str, str]  # a column of the mechanism → the source's name for it
     private: tuple[str, ...]  # the source's names for secret and useful columns, read or not
     kept: tuple[str, ...]
-    sampler: Any  # a Sampler of codes, or the BundleSampler of codes by column
+    sampler: Sampler | BundleSampler
     decoder: Decoder
     order: tuple[int, ...]  # of the output columns, as the source has them
     stream: Stream
@@ -83,8 +94,8 @@ class Flow:
         source.check_reading({*coded.values(), *compared.values()})
         kept = kept_columns(options.keep, source, [*private[0].values(), *private[1].values()])
         told = "symbols" if options.decode == GUESS else options.decode  # guesses stand beside what is estimated from
-        sampler: Any = BundleSampler(made, stream) if isinstance(made, Bundle) else Sampler(made.law, stream)
-        decoding = decoding_of(made, options.decode, stream)
+        sampler = BundleSampler(made, stream) if isinstance(made, Bundle) else Sampler(made.law, stream)
+        decoding = decoder(made, options.decode, stream)
         names = [c.name for c in decoding.columns]
         clash = set(names) & set(kept)
         if clash:
@@ -139,34 +150,38 @@ class Flow:
         for column in self.mechanism.secret.columns:  # a promise about other labels than these says nothing of these
             if column.name in self.compared:
                 self._column_codes(column, batch.column(self.compared[column.name]), first_row)
-        codes = self._codes(batch, first_row)
-        if self.memo is None:
-            drawn = self.sampler.draw(codes, first_row)
-        else:
-            words = self.sampler.remembered(self.memo, batch.column(self.memo.column), codes, first_row)
-            drawn = self.sampler.drawn(codes, words)
+        drawn = self._drawn(batch, first_row)
         arrays = self.decoder.arrays(drawn, first_row)
         arrays += [batch.column(name) for name in self.kept]
         names = [c.name for c in self.columns]
         return pa.RecordBatch.from_arrays([arrays[i] for i in self.order], names=names)
 
-    def _codes(self, batch: pa.RecordBatch, first_row: int) -> Array | dict[str, Array]:
-        """Input codes x = s·|U| + u, narrow where they fit; of a bundle, the codes of each column."""
-        made, both = self.mechanism, self.mechanism.reads == "both"
-        columns = (*(made.secret.columns if both else ()), *made.useful.columns)
+    def _drawn(self, batch: pa.RecordBatch, first_row: int) -> Array:
+        """Answers to input codes x = s·|U| + u, narrow where they fit; of a bundle, to the codes of each column."""
+        made, columns = self.mechanism, reading(self.mechanism)
         each = {c.name: self._column_codes(c, batch.column(self.coded[c.name]), first_row) for c in columns}
         if isinstance(made, Bundle):
-            return {name: codes.astype(np.int32, copy=False) for name, codes in each.items()}
+            assert isinstance(self.sampler, BundleSampler)
+            return self._answers(self.sampler, each, batch, first_row)
+        assert isinstance(self.sampler, Sampler)
         kind = np.int64 if made.inputs > np.iinfo(np.int32).max else np.int32
         total: Array = each[columns[0].name].astype(kind, copy=False)
         for column in columns[1:]:
             total = total * kind(column.size) + each[column.name]
-        return total
+        return self._answers(self.sampler, total, batch, first_row)
+
+    def _answers(self, sampler: Draws[C], codes: C, batch: pa.RecordBatch, first_row: int) -> Array:
+        """Drawn, or remembered."""
+        if self.memo is None:
+            return sampler.draw(codes, first_row)
+        return sampler.drawn(codes, sampler.remembered(self.memo, batch.column(self.memo.column), codes, first_row))
 
     def _column_codes(self, column: Column, values: pa.Array, first_row: int) -> npt.NDArray[np.int32]:
         """Codes of one column, by the compiled way for plain text once numba is there."""
         if self.sampler.compiled and values.type == pa.string():
             if column.name not in self.text:
+                from sfumato.drawing.compiled import TextCodes
+
                 self.text[column.name] = TextCodes(column)
             codes = self.text[column.name].encode(values)
             if codes is not None:
@@ -188,11 +203,6 @@ class Flow:
             engine="local, compiled" if compiled else engine, size=size,
             randomness=self.stream.description, entry=self.entry, imprint=self.imprint,
         )
-
-
-def decoding_of(made: Mechanism | Bundle, decode: str, stream: WordSource) -> Decoder:
-    """How answers are written."""
-    return decoder_of(made, decode) if isinstance(made, Bundle) else decoder(made, decode, stream)
 
 
 def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -246,3 +256,67 @@ class Checked:
             raise ClaimError("this mechanism claims no privacy, so nothing was released", next=f"{OTHERWISE}.")
         proof = None if self.mechanism.claim is None else certify_any(self.mechanism)
         object.__setattr__(self, "certificate", proof)
+
+
+# --- the place of a release in a ledger: reserved before a row is drawn, settled when the files are named -------------
+# Ledgers live in a folder of their own; a release only knows what it needs of one.
+
+
+class Booking:
+    """The place of a release in a ledger; here there is none. Leaving it without an error means: it was delivered."""
+
+    memo: Memo | None = None  # how answers are remembered, if they are
+
+    @property
+    def token(self) -> str | None:
+        """A random name of the release, which its manifest bears."""
+        return None
+
+    @property
+    def account(self) -> Record | None:
+        """What the ledger says about these people with this release, for whoever asked."""
+        return None
+
+    def ready(self, rows: int | None) -> None:
+        """Everything is written; from here on the files may get their names."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Say what became of it."""
+
+
+class Book(Protocol):
+    """A ledger, as far as a release knows it."""
+
+    def booking(
+        self, flow: Flow, target: Where | str | os.PathLike[str] | None, *, people: str | None, budget: float | None,
+        same_values: bool, memoise: str | None, person: str | None,
+    ) -> Booking:
+        """Reserve a place for the release, or refuse it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Where a release is entered, and under which conditions; nowhere without a ledger."""
+
+    ledger: Book | None = None
+    people: str | None = None
+    budget: float | None = None
+    same_values: bool = False
+    memoise: str | None = None
+    person: str | None = None
+
+    def booking(self, flow: Flow, target: Where | str | os.PathLike[str] | None) -> Booking:
+        """The place of a release in the ledger, if there is one."""
+        if self.ledger is not None:
+            return self.ledger.booking(
+                flow, target, people=self.people, budget=self.budget, same_values=self.same_values,
+                memoise=self.memoise, person=self.person,
+            )
+        if any(x is not None for x in (self.people, self.budget, self.memoise, self.person)):
+            raise InputError("people, budget, memoise and person need a ledger: ledger=sf.Ledger('people.ledger').")
+        return Booking()

@@ -15,10 +15,9 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism, load, save_counts
 from sfumato.optimise.budget import heard_by
 from sfumato.releasing.alphabets import Learnt, learnt, unsaid
-from sfumato.releasing.basis import Basis, Kept, basis_of, exact_basis
+from sfumato.releasing.basis import Basis, Kept, basis_of, divided, exact_basis
 from sfumato.releasing.columns import Choice, as_bundle, chosen, coarser, cut, has_rival
 from sfumato.releasing.notices import Listener, Notice, Silent, learned, notices_of
-from sfumato.releasing.subsets import split, watched
 from sfumato.releasing.wishes import EVERY, Wishes, numbered
 from sfumato.sources import Source, Where, located, open_source
 from sfumato.sources.source import kept_columns
@@ -135,7 +134,7 @@ def planned(
     else:
         basis = rest = source.settled(source.columns)  # several passes are made
     if fraction is not None:
-        (basis, rest), origin = split(basis, fraction, seed), "split"
+        (basis, rest), origin = divided(basis, fraction, seed), "split"
     for name in wishes.public:
         if name != EVERY:
             find_column(name, basis.columns, basis.name)
@@ -239,7 +238,7 @@ def tabulated(source: Source, wishes: Wishes, *, listener: Listener) -> Joint:
     """The counts of the columns wished for, with what looks odd in them said."""
     with listener.step(f"counting {source.name}", source.expected, rows=True) as tell:
         joint = tabulate(
-            watched(source, tell), list(wishes.secret), list(wishes.useful), missing=wishes.missing, bins=wishes.bins,
+            source.watched(tell), list(wishes.secret), list(wishes.useful), missing=wishes.missing, bins=wishes.bins,
             rare=wishes.rare, unseen=wishes.unseen, labels=wishes.labels,
         )
     for column in (*joint.secret.columns, *joint.useful.columns):

@@ -32,18 +32,19 @@ from sfumato.drawing.sampling import ROWS_WORTH_NUMBA
 from sfumato.errors import DataError, InputError, OutputError, SfumatoError
 from sfumato.estimation import estimate, tidy_csv
 from sfumato.mechanism import Bundle, known
+from sfumato.processes import Beside
+from sfumato.releasing.basis import counting_within
 from sfumato.releasing.files import Files, earlier_releases, mechanism_bytes
-from sfumato.releasing.flow import Checked, DrawOptions, Flow, Progress
-from sfumato.releasing.ledger_place import Account, Booking
+from sfumato.releasing.flow import Account, Booking, Checked, DrawOptions, Flow, Progress
 from sfumato.releasing.notices import Listener, Silent
 from sfumato.releasing.planning import Plan, given, planned
-from sfumato.releasing.subsets import counted, counted_tables, counting_within
 from sfumato.releasing.targets import Drafted
-from sfumato.releasing.threads import Beside
 from sfumato.releasing.wishes import Wishes
 from sfumato.releasing.writing import Through, output, stream_writer
 from sfumato.reporting import private_report, public_report
+from sfumato.reporting.bundle_figures import counted_tables
 from sfumato.sources import Source, Where, open_source
+from sfumato.sources.tabulation import counted
 
 if TYPE_CHECKING:
     from sfumato.estimation.bundle_tables import BundleEstimate
@@ -256,7 +257,7 @@ class Drawing:
         source, coded = self.flow.source, self.flow.coded
         if isinstance(mechanism, Bundle):
             return counted_tables(source, mechanism, coded)
-        return counted(source, mechanism, coded)
+        return counted(source, mechanism.secret, mechanism.useful, coded)
 
     def _documents(self, files: Files, done: Release) -> Iterator[tuple[str, bytes]]:
         """The other files, by name."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from fractions import Fraction
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.alphabet import Alphabet, Floats
+from sfumato.bundles.counting import joint_codes
 from sfumato.certification.together import about_record, drawn_for
 from sfumato.decimals import in_a_hundred
 from sfumato.errors import InputError
@@ -33,6 +35,7 @@ from sfumato.reporting.figures import (
     Value,
     Worth,
 )
+from sfumato.sources import Source
 
 if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate
@@ -204,3 +207,18 @@ def _seal(bundle: Bundle, certificate: Certificate | None) -> Seal | None:
     bits = max(part.law.bits or 0 for part in bundle.parts)
     basis = "" if certificate is None else certificate.basis
     return Seal(record_of(bundle).checksum, None, bits, bundle.claim.sentence, basis, ())
+
+
+def counted_tables(source: Source, bundle: Bundle, names: Mapping[str, str]) -> Truth:
+    """The true table of every column of a bundle and of every two, as shares, in one pass."""
+    columns = list({c.name: c for part in bundle.parts for c in bundle.reading(part)}.values())
+    groups = [*((c,) for c in columns), *combinations(columns, 2)]
+    totals = [np.zeros(math.prod(c.size for c in group), np.int64) for group in groups]
+    row = 0
+    for batch in source.batches([names.get(c.name, c.name) for c in columns]):
+        codes = {c.name: c.encode(batch.column(names.get(c.name, c.name)), first_row=row) for c in columns}
+        row += batch.num_rows
+        for total, group in zip(totals, groups, strict=True):
+            total += np.bincount(joint_codes(group, codes, batch.num_rows), minlength=len(total))
+    found = {tuple(c.name for c in group): total / row for group, total in zip(groups, totals, strict=True)}
+    return {key: p.reshape([c.size for c in group]) for (key, p), group in zip(found.items(), groups, strict=True)}

@@ -130,6 +130,17 @@ class Source:
                 f"({' '.join(dict.fromkeys(x.saying for x in found))}).", where=self.name,
             )
 
+    def watched(self, tell: Callable[[int], None]) -> Source:
+        """The same source, telling how many rows have been read in each pass."""
+        def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
+            rows = 0
+            for batch in self.read(coded, kept):
+                rows += batch.num_rows
+                tell(rows)
+                yield batch
+
+        return replace(self, read=read)
+
     def verbatim(self) -> Source:
         """The same rows with nothing but empty fields missing, as released tables are read."""
         return replace(self, reading=VERBATIM)

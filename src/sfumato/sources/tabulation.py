@@ -252,3 +252,14 @@ def arranged(labels: list[str], dtype: str) -> list[str]:
     if dtype == "weekday":
         return sorted(labels, key=WEEKDAYS.index)
     return sorted(labels, key=float) if dtype == "number" else sorted(labels)
+
+
+def counted(source: Source, secret: Alphabet, useful: Alphabet, names: Mapping[str, str]) -> Joint:
+    """The table of counts under given alphabets; `names` gives the source's column names, where they are others."""
+    whole = Alphabet(secret.columns + useful.columns)
+    wanted, totals, row = [names.get(n, n) for n in whole.names], np.zeros(whole.size, np.int64), 0
+    for batch in source.batches(wanted):
+        codes = whole.encode(batch.select(wanted).rename_columns(list(whole.names)), first_row=row)
+        totals += np.bincount(codes, minlength=len(totals))
+        row += batch.num_rows
+    return Joint.from_counts(totals.reshape(secret.size, useful.size), secret, useful)

@@ -17,12 +17,10 @@ from sfumato.ledgers.booking import account_text
 from sfumato.releasing.alphabets import learnt
 from sfumato.releasing.columns import cut, size_of, useful_columns
 from sfumato.releasing.files import Files
-from sfumato.releasing.flow import DrawOptions
-from sfumato.releasing.ledger_place import Account
+from sfumato.releasing.flow import Account, DrawOptions
 from sfumato.releasing.notices import Total, small_cells
 from sfumato.releasing.planning import Counted, tabulated
 from sfumato.releasing.session import Session
-from sfumato.releasing.subsets import watched
 from sfumato.releasing.wishes import usual_cap
 from sfumato.sources import Source, open_source
 from sfumato.sources.dialect import reading_of
@@ -150,7 +148,7 @@ class Desk:
             return None
         assert self.table is not None
         with Heard(self.tell).step("looking at kept columns", rows=True) as told:
-            return guessed_from(watched(self._source(), told), self.table.wishes, roles.keep)
+            return guessed_from(self._source().watched(told), self.table.wishes, roles.keep)
 
     def _counted(self, roles: Roles, epsilon: float) -> Counted:
         """The table of counts, with what looks odd in it. What is told of its labels is found out once."""
@@ -237,7 +235,7 @@ class Desk:
         if source is None or not verdict["holds"]:
             return {"verdict": verdict, "estimate": None, "name": self.analysis.given.mechanism.name}
         with Heard(self.tell).step(f"estimating from {source.name}", source.expected, rows=True) as told:
-            found = self.analysis.estimated(watched(source, told), decode or None)
+            found = self.analysis.estimated(source.watched(told), decode or None)
         return {"verdict": verdict, "estimate": found, "name": source.name}
 
     def ask(self, kind: str, names: list[str]) -> Record:

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.atomic import check_target, publish_all
-from sfumato.drawing import bundle_draws as bundled
 from sfumato.drawing.decoding import decoder
 from sfumato.drawing.manifest import OutputColumn, manifest_of, manifest_path
 from sfumato.drawing.randomness import Stream
@@ -175,10 +174,7 @@ def drawn_of(counts: dict[str, int], mechanism: Mechanism | Bundle) -> Array:
 
 def table_of(counts: dict[str, int], mechanism: Mechanism | Bundle) -> tuple[pa.Table, list[OutputColumn]]:
     """The answers as a released table, with what its columns are."""
-    if isinstance(mechanism, Bundle):
-        made = bundled.decoder_of(mechanism, "symbols")
-    else:
-        made = decoder(mechanism, "symbols", Stream.of())
+    made = decoder(mechanism, "symbols", Stream.of())
     arrays = made.arrays(drawn_of(counts, mechanism), 0)
     return pa.table(arrays, names=[c.name for c in made.columns]), list(made.columns)
 

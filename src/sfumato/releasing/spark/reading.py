@@ -13,7 +13,7 @@ from sfumato.drawing.decoding import GUESS
 from sfumato.drawing.manifest import SPARK_KEY, Told
 from sfumato.errors import At, InputError
 from sfumato.mechanism.bundle import any_record
-from sfumato.releasing.flow import Flow
+from sfumato.releasing.flow import Flow, reading
 from sfumato.releasing.spark import worker
 from sfumato.releasing.spark.scanning import scan_of
 from sfumato.releasing.spark.worker import Batches
@@ -42,7 +42,7 @@ def job_of(flow: Flow, *, numbered: bool = False) -> worker.Job:
 
 def looked_at(flow: Flow) -> list[str]:
     """The columns that workers look at: those of the input code in its order, then those that are only compared."""
-    return [*(flow.coded[c.name] for c in worker.reading(flow.mechanism)), *flow.compared.values()]
+    return [*(flow.coded[c.name] for c in reading(flow.mechanism)), *flow.compared.values()]
 
 
 def rows_of(flow: Flow) -> tuple[Frame, Opened]:

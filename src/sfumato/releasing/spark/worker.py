@@ -14,14 +14,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.alphabet import Alphabet, Array, Column, Ints
-from sfumato.drawing.bundle_draws import BundleSampler, words_of
+from sfumato.drawing.decoding import decoder
 from sfumato.drawing.digests import Blocks, Digests, Placed
 from sfumato.drawing.randomness import Lane, Stream
-from sfumato.drawing.sampling import ROWS_WORTH_NUMBA, Sampler
+from sfumato.drawing.sampling import ROWS_WORTH_NUMBA, BundleSampler, Sampler, words_of
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle import made_of
 from sfumato.mechanism.law import Words
-from sfumato.releasing.flow import decoding_of
+from sfumato.releasing.flow import reading
 from sfumato.releasing.spark.scanning import NUMBER
 from sfumato.sources.spark_frames import WEIGHT, weights_of, worker_errors
 
@@ -63,11 +63,6 @@ class Job:
 @functools.lru_cache(4)
 def _made(data: bytes) -> Mechanism | Bundle:
     return made_of(data)
-
-
-def reading(made: Mechanism | Bundle) -> tuple[Column, ...]:
-    """The columns that are read, in the order of the input code."""
-    return (*(made.secret.columns if made.reads == "both" else ()), *made.useful.columns)
 
 
 def coded_apart(made: Mechanism | Bundle) -> list[Alphabet]:
@@ -200,7 +195,7 @@ class Drawing:
         self.job, self.made = job, _made(job.mechanism)
         self.own = _drawing(job, self.made)
         self.placed = self.own.placed
-        self.decoder = decoding_of(self.made, job.decode, self.placed)
+        self.decoder = decoder(self.made, job.decode, self.placed)
         self.groups = coded_apart(self.made)
         self.telling = Digests(job.key, "numbers" if job.numbered else "names")
         self.rows = 0
