@@ -122,7 +122,7 @@ def test_rows_are_drawn_by_flows_and_flows_are_made_of_checked_mechanisms_in_the
     assert calls("Checked") == calls("Flow.of") == {"releasing/session.py"}
     assert calls("Flow") == set()
     assert calls("Sampler") == {
-        "releasing/flow.py", "releasing/spark/worker.py", "auditing/audits.py"
+        "releasing/flow.py", "releasing/spark/tasks.py", "auditing/audits.py"
     }  # and by attacks, on rows that they make up themselves
 
 

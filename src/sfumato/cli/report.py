@@ -127,13 +127,11 @@ def synthesise(
     Example:
       sfumato synthesise released.csv --rows 10000 --out synthetic.csv
     """
-    from sfumato.atomic import publish_all
     from sfumato.cli.estimate import mechanism_of
     from sfumato.estimation import estimate
     from sfumato.estimation.result import NOTE
     from sfumato.mechanism.bundle import any_record
     from sfumato.releasing.files import Files
-    from sfumato.releasing.writing import output
 
     law = mechanism_of(released, mechanism)
     files = Files.beside(out, mechanism=False, report=False)
@@ -145,11 +143,5 @@ def synthesise(
         "format": "sfumato/synthetic", "version": 1, "rows": rows, "columns": table.column_names,
         "estimated_from": found.n, "mechanism": any_record(law).checksum, "note": NOTE,
     }
-    with files.drafts() as made:
-        with output(files.writer, made["table"].open, made["table"].target) as write:
-            for batch in table.to_batches():
-                write(batch)
-        made["table"].settle()
-        made["manifest"].fill((json.dumps(told, indent=1, ensure_ascii=False) + "\n").encode())
-        publish_all(list(made.values()), replace=force)
+    files.publish(table, lambda size: (json.dumps(told, indent=1, ensure_ascii=False) + "\n").encode(), force=force)
     story(f"{rows:,} synthetic records with {', '.join(table.column_names)}: {out}. {NOTE}")

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import pyarrow as pa
 
 from sfumato.alphabet import find_column
-from sfumato.atomic import as_output_error, publish_all
+from sfumato.atomic import Drafted, as_output_error, publish_all
 from sfumato.certification import Certificate
 from sfumato.drawing.manifest import Manifest
 from sfumato.drawing.sampling import ROWS_WORTH_NUMBA
@@ -38,7 +38,6 @@ from sfumato.releasing.files import Files, earlier_releases, mechanism_bytes
 from sfumato.releasing.flow import Account, Booking, Checked, DrawOptions, Flow, Progress
 from sfumato.releasing.notices import Listener, Silent
 from sfumato.releasing.planning import Plan, given, planned
-from sfumato.releasing.targets import Drafted
 from sfumato.releasing.wishes import Wishes
 from sfumato.releasing.writing import Through, output, stream_writer
 from sfumato.reporting import private_report, public_report
@@ -200,7 +199,7 @@ class Drawing:
 
     def on_its_cluster(self, to: str | os.PathLike[str] | None, *, force: bool = False) -> Frame:
         """The rows of a Spark frame, released where they are: into a lazy frame, or into a folder."""
-        from sfumato.releasing.spark.release import spark_release
+        from sfumato.releasing.spark.spark_release import spark_release
 
         with self._booked(to) as place:
             place.ready(None)  # from here on the cluster may name files: what fails now must be settled by a person

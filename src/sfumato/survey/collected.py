@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sfumato.atomic import check_target, publish_all
+from sfumato.atomic import check_target
 from sfumato.drawing.decoding import decoder
-from sfumato.drawing.manifest import OutputColumn, manifest_of, manifest_path
+from sfumato.drawing.manifest import OutputColumn, manifest_of, mechanism_beside
 from sfumato.drawing.randomness import Stream
 from sfumato.errors import FileFormatError, InputError, OutputError
 from sfumato.mechanism import Bundle, Mechanism
-from sfumato.releasing.targets import all_drafted
-from sfumato.releasing.writing import output, writer_for
+from sfumato.releasing.files import Files
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Array, Floats, Label
@@ -184,20 +183,16 @@ def export(counts: dict[str, int], mechanism: Mechanism | Bundle, to: Path, *, f
     if not counts:
         raise InputError("no answers have arrived yet: there is nothing to export.")
     table, columns = table_of(counts, mechanism)
-    note = manifest_path(to)
     check_target(to, None, force=force)
-    mechanism.save(to.with_name(f"{note.name.removesuffix('.manifest.json')}.mechanism.json"), force=force)
-    with all_drafted([note, to], folder=None) as (told, draft):
-        with output(writer_for(to, ()), draft.open, to) as write:
-            for batch in table.to_batches():
-                write(batch)
-        draft.settle()
-        described = manifest_of(
+    mechanism.save(Path(str(mechanism_beside(to))), force=force)
+
+    def described(size: int) -> bytes:
+        return manifest_of(
             mechanism, rows=table.num_rows, columns=columns, decode="symbols", engine=ENGINE, randomness=RANDOMNESS,
-            size=draft.size,
-        )
-        told.fill(described.encoded())
-        publish_all([told, draft], replace=force)
+            size=size,
+        ).encoded()
+
+    Files.beside(to, mechanism=False, report=False).publish(table, described, force=force)
     return to
 
 
