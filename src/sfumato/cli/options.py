@@ -168,7 +168,7 @@ def table_source(where: Where, form: str | None = None, **read: Any) -> Source:
     counts, na = read.get("counts"), read.get("na")
     if form != "arrow":
         said = Said(read.get("delimiter"), read.get("encoding"), na, read.get("decimal"), read.get("dates"))
-        comes = stream_source(sys.stdin.buffer, {"csv": ",", "tsv": "\t"}[form or "csv"], said=said)
+        comes = stream_source(sys.stdin.buffer, {"csv": ",", "tsv": "\t"}[form or "csv"], said)
         return open_source(comes, counts=counts)
     try:
         opened = open_source(pa.ipc.open_stream(sys.stdin.buffer), na=na, counts=counts)

@@ -15,9 +15,8 @@ import pyarrow.compute as pc
 from sfumato.atomic import as_output_error
 from sfumato.errors import At, InputError, Spot
 from sfumato.releasing.csv_text import CsvText, check_steering
-from sfumato.sources.parquet import NULL_PARTITION
-from sfumato.sources.places import Where
-from sfumato.sources.programmes import DELIMITERS, packing_of, suffix_of
+from sfumato.sources.file_formats import NULL_PARTITION
+from sfumato.sources.places import DELIMITERS, Where, packing_of, suffix_of
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from sfumato.errors import At, DataError
 from sfumato.sources.dialect import COMMENT, ENCODING, SPOKEN, Dialect, Said, dialect_of
-from sfumato.sources.places import Where
+from sfumato.sources.places import Where, opened, size_of
 from sfumato.sources.source import Source
 
 if TYPE_CHECKING:
@@ -28,37 +28,33 @@ BLOCK_BYTES = 1 << 20  # of a file read at a time
 ELSE = f"Say which encoding it has ({ENCODING}), or convert it to UTF-8."
 
 
-def csv_source(
-    name: str, opened: Callable[[], BinaryIO], delimiter: str, *, packing: str | None = None, path: Where | None = None,
-    size: int | None = None, said: Said | None = None,
-) -> Source:
-    """A file of delimited text that can be opened again and again."""
-    meter = Meter(size)
+def csv_source(where: Where, delimiter: str, packing: str | None, said: Said) -> Source:
+    """A file of delimited text, packed or not, that can be opened again and again."""
+    meter = Meter(size_of(where))
 
     def unpacked() -> BinaryIO:
-        meter.raw = raw = opened()
+        meter.raw = raw = opened(where)
         found: BinaryIO = raw if packing is None else pa.CompressedInputStream(raw, packing)
         return found
 
     with unpacked() as stream:
-        dialect, _ = dialect_of(stream, name, delimiter, said or Said())
-    table = Text(name, dialect)
+        dialect, _ = dialect_of(stream, where.name, delimiter, said)
+    table = Text(where.name, dialect)
 
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
         try:
             stream = unpacked()
         except OSError:
-            raise DataError("could not be opened again: was it moved?", where=name) from None
+            raise DataError("could not be opened again: was it moved?", where=where.name) from None
         for batch in table.batches(stream, [*coded, *kept]):
             meter.advance()
             yield batch
 
-    share = None if size is None else lambda: meter.share
-    return Source(name, table.names, read, path, share=share, reading=dialect.reading)
+    return Source(where.name, table.names, read, where, share=lambda: meter.share, reading=dialect.reading)
 
 
 def stream_source(
-    stream: BinaryIO, delimiter: str = ",", name: str = "standard input", said: Said | None = None
+    stream: BinaryIO, delimiter: str, said: Said | None = None, name: str = "standard input"
 ) -> Source:
     """Delimited text that comes once, through a pipe."""
     dialect, head = dialect_of(stream, name, delimiter, said or Said())
@@ -74,7 +70,7 @@ def stream_source(
 class Meter:
     """How much of a file has been read, packed or not."""
 
-    size: int | None
+    size: int
     raw: pa.NativeFile = None
     share: float = 0.0
 

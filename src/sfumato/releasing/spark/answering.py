@@ -15,7 +15,7 @@ from sfumato.alphabet import Array, Ints
 from sfumato.drawing.digests import Blocks, in_order
 from sfumato.mechanism import Mechanism
 from sfumato.releasing.spark.tasks import BLOCK, Batches, Inputs, Job, PlacedDraws
-from sfumato.sources.spark_frames import WEIGHT
+from sfumato.sources.data_frames import WEIGHT
 
 if TYPE_CHECKING:
     from sfumato.sources.source import Frame

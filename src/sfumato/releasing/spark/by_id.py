@@ -32,7 +32,7 @@ from sfumato.releasing.spark import answering
 from sfumato.releasing.spark.answering import BUCKETS, HELD_ROWS, PIECES, exchanged
 from sfumato.releasing.spark.reading import Opened, RowsRead, answer_schema, job_of, looked_at, rows_of, shuffle_parts
 from sfumato.releasing.spark.tasks import Batches, Job, PlacedDraws
-from sfumato.sources.spark_frames import column, map_in_arrow
+from sfumato.sources.data_frames import column, map_in_arrow
 
 if TYPE_CHECKING:
     from sfumato.sources.source import Frame

@@ -28,7 +28,7 @@ from sfumato.releasing.spark.reading import (
     shuffle_parts,
 )
 from sfumato.releasing.spark.tasks import Batches, Job
-from sfumato.sources.spark_frames import WEIGHT, map_in_arrow
+from sfumato.sources.data_frames import WEIGHT, map_in_arrow
 
 if TYPE_CHECKING:
     from sfumato.sources.source import Frame

@@ -19,8 +19,8 @@ from sfumato.errors import At, DataError, InputError
 from sfumato.mechanism.bundle import any_record
 from sfumato.releasing.flow import Flow, reading
 from sfumato.releasing.spark.tasks import NUMBER, Batches, Job, coded_apart, encode
+from sfumato.sources.data_frames import WEIGHT, column, grouped, map_in_arrow
 from sfumato.sources.source import BATCH_ROWS
-from sfumato.sources.spark_frames import WEIGHT, column, grouped, map_in_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructField, StructType

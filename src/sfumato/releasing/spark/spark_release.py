@@ -34,7 +34,7 @@ from sfumato.releasing.spark.by_id import check_order, check_repeatable
 from sfumato.releasing.spark.reading import as_columns, check_kinds, output_names
 from sfumato.releasing.spark.tasks import Batches
 from sfumato.releasing.writing import GROUP_ROWS
-from sfumato.sources.spark_frames import clear_errors, worker_errors
+from sfumato.sources.data_frames import clear_errors, worker_errors
 
 if TYPE_CHECKING:
     from sfumato.sources.source import Frame

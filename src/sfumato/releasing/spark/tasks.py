@@ -22,7 +22,7 @@ from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle import made_of
 from sfumato.mechanism.law import Words
 from sfumato.releasing.flow import reading
-from sfumato.sources.spark_frames import WEIGHT, weights_of, worker_errors
+from sfumato.sources.data_frames import WEIGHT, weights_of, worker_errors
 
 BLOCK = 1 << 18  # rows drawn or written at a time
 MOST_CODES = 1 << 62  # values of an input code
