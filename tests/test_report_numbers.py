@@ -15,7 +15,7 @@ from tests.strategies import joints
 
 import sfumato as sf
 from sfumato import datasets
-from sfumato.cli.app import cli
+from sfumato.cli import cli
 from sfumato.mechanism import Claim, Layout, Mechanism, load
 from sfumato.privacy.measures import listed, seen_from_secret
 from sfumato.reporting import facts_of, page, public_report

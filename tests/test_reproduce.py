@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 import sfumato as sf
 from sfumato import reproduce as folder
-from sfumato.cli.app import cli
+from sfumato.cli import cli
 from sfumato.reproduce import FIGURES, reproduce, robust_examples, robust_figures
 from sfumato.reproduce.robust_examples import ROBUST, draw, kept, made
 

@@ -22,7 +22,7 @@ from pyarrow import csv
 
 import sfumato as sf
 from sfumato.alphabet import find_column
-from sfumato.cli.app import cli
+from sfumato.cli import cli
 from sfumato.decimals import at_least, at_most
 from sfumato.designers import aiming
 from sfumato.designers.aiming import AIM, AIMS

@@ -12,8 +12,17 @@ import click
 
 from sfumato.alphabet import MISSING
 from sfumato.cli.console import columns, document, drawing, heading, progress, span, story, width
-from sfumato.cli.option_texts import Location, Names
-from sfumato.cli.options import force_option, format_option, json_option, table_source, values_option
+from sfumato.cli.options import (
+    Location,
+    Names,
+    decode_option,
+    force_option,
+    format_option,
+    json_option,
+    mechanism_option,
+    table_source,
+    values_option,
+)
 from sfumato.decimals import near, percent
 from sfumato.errors import InputError
 
@@ -43,13 +52,11 @@ class CellRow(NamedTuple):
 
 @click.command()
 @click.argument("released", type=Location())
-@click.option("--mechanism", type=Location(), metavar="FILE",
-              help="The mechanism file of the release.  [default: the one beside RELEASED]")
+@mechanism_option
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="Of all intervals together.")
 @click.option("--method", type=click.Choice(["auto", "inverse", "em"]), default="auto", show_default=True,
               help="Unbiased inversion, or the maximum of the likelihood.")
-@click.option("--decode", type=click.Choice(["symbols", "likely", "sample"]),
-              help="How the rows were written, when there is no manifest beside them.")
+@decode_option
 @click.option("--rows", "most", type=click.IntRange(1), default=30, show_default=True,
               help="Rows to show of each table.")
 @click.option("--table", "wanted", type=Names(), multiple=True, metavar="A,B", help="Show the table of these columns "

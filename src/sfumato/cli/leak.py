@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sfumato.cli.console import columns, document, heading, pairs, progress, story, width
-from sfumato.cli.option_texts import Location
-from sfumato.cli.options import force_option, json_option, read_as, reading
+from sfumato.cli.options import Location, force_option, json_option, read_as, reading
 from sfumato.decimals import BITS, SHORT, at_least, at_most, near
 from sfumato.errors import ClaimError, InputError
 
 if TYPE_CHECKING:
     from sfumato.auditing.audits import Audit
-    from sfumato.cli.option_texts import Options
+    from sfumato.cli.options import Options
     from sfumato.frames import Record
     from sfumato.joint import Joint
     from sfumato.mechanism import Mechanism

@@ -10,27 +10,27 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sfumato.alphabet import find_column
+from sfumato.cli import Grouped
 from sfumato.cli.console import Screen, notice, show_answer, story
-from sfumato.cli.option_texts import Location, Many, Names, joined
 from sfumato.cli.options import (
-    Grouped,
-    bundling,
-    counting,
-    designing,
+    Location,
+    Many,
+    Names,
     force_option,
-    format_option,
     is_pipe,
+    joined,
     json_option,
     read_as,
-    reading,
     table_argument,
     table_source,
+    useful_option,
     wishes_of,
+    wishing,
 )
 from sfumato.errors import InputError, listed
 
 if TYPE_CHECKING:
-    from sfumato.cli.option_texts import Options
+    from sfumato.cli.options import Options
     from sfumato.frames import Datum
     from sfumato.releasing import Session, Wishes
     from sfumato.releasing.files import Files
@@ -57,15 +57,11 @@ LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise", "perso
 @click.option("--out", required=True, type=Location(), metavar="FILE",
               help="The released table: .csv, .tsv (also packed: .csv.gz, .csv.zst, .csv.bz2), .parquet, or a name "
               "without suffix for a folder of Parquet files; here or at an address (s3://…); '-' for a pipe.")
-@click.option("--useful", type=Names(), multiple=True,
-              help="The columns to keep informative. Without it: as many as are worth something, the smallest first.")
+@useful_option
 @click.option("--keep", type=Names(), multiple=True, help="Columns to pass through untouched; they are not protected.")
 @click.option("--partition", type=Names(), multiple=True,
               help="Write a folder of Parquet files, divided by these columns of the released table.")
-@designing
-@counting
-@bundling
-@reading
+@wishing
 @click.option("--design-from", type=Location(), metavar="FILE",
               help="Design from this reference table, so that no private row enters the mechanism file.")
 @click.option("--split", type=float, metavar="FRACTION",
@@ -82,7 +78,6 @@ LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise", "perso
               help="Where the public report goes.  [default: beside the table]")
 @click.option("--private-report", type=click.Path(path_type=Path), metavar="FILE",
               help="Also write a report that compares with the true table. Not for publication.")
-@format_option
 @click.option("--people", metavar="NAME", help="Whose data these are: the release is entered in the ledger under it.")
 @click.option("--budget", type=float, metavar="EPSILON",
               help="Refuse if all releases about these people together would exceed it.")

@@ -17,7 +17,7 @@ from sfumato.cli.options import force_option, json_option
 from sfumato.errors import DataError, InputError
 
 if TYPE_CHECKING:
-    from sfumato.cli.option_texts import Options
+    from sfumato.cli.options import Options
     from sfumato.frames import Record
     from sfumato.mechanism import Bundle, Mechanism
     from sfumato.survey.asking import Survey

@@ -123,8 +123,7 @@ def planned(
     fraction: float | None = None, origin: str = "private", seed: int | None = None, listener: Listener,
 ) -> Plan:
     """Choose columns, count, design, seal and certify."""
-    for line in source.said:
-        listener.say(f"{source.name}: {line}.")
+    say_of(source, listener)
     kept_columns(keep, source, (*wishes.secret, *wishes.useful))
     basis, rest = source, source
     if reference is not None:
@@ -219,9 +218,18 @@ def _misses(file: str, made: Mechanism | Bundle, column: str, source: Source, na
     )
 
 
-def joint_of(basis: Source, wishes: Wishes, *, listener: Listener) -> Joint:
+def joint_of(source: Source, wishes: Wishes, listener: Listener) -> Joint:
     """The exact counts of the columns wished for, or chosen."""
+    say_of(source, listener)
+    basis = source.settled(source.columns)  # several passes are made
+    wishes = cut(basis, wishes, ())
     return tabulated(basis, _chosen(basis, wishes, listener=listener)[0], listener=listener)
+
+
+def say_of(source: Source, listener: Listener) -> None:
+    """What was found out about a file."""
+    for line in source.said:
+        listener.say(f"{source.name}: {line}.")
 
 
 def _chosen(

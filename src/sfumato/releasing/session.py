@@ -37,7 +37,7 @@ from sfumato.releasing.basis import counting_within
 from sfumato.releasing.files import Files, earlier_releases, mechanism_bytes
 from sfumato.releasing.flow import Account, Booking, Checked, DrawOptions, Flow, Progress
 from sfumato.releasing.notices import Listener, Silent
-from sfumato.releasing.planning import Plan, given, planned
+from sfumato.releasing.planning import Plan, given, planned, say_of
 from sfumato.releasing.wishes import Wishes
 from sfumato.releasing.writing import Through, output, stream_writer
 from sfumato.reporting import private_report, public_report
@@ -104,8 +104,7 @@ class Session:
 
     def load(self, path: Where | str, secret: Sequence[str] = (), useful: Sequence[str] = ()) -> Session:
         """A mechanism from its file instead; `secret` and `useful` are the table's names, where they differ."""
-        for line in self.source.said:
-            self.listener.say(f"{self.source.name}: {line}.")
+        say_of(self.source, self.listener)
         return replace(self, plan=given(self.source, path, secret, useful))
 
     def use(self, mechanism: object) -> Session:
