@@ -222,8 +222,9 @@ def compare(
         )
     files = {} if out is None or not found.points else _saved(found, here, out)
     if as_json:
-        told = [{"aim": a.aim, "method": a.method, "epsilon": a.epsilon, "reason": a.reason}
-                for a in advice(found.at(here))]
+        told: list[Record] = [
+            {"aim": a.aim, "method": a.method, "epsilon": a.epsilon, "reason": a.reason} for a in advice(found.at(here))
+        ]
         document({**found.document(), "advice": told, "files": files})
     else:
         _show_compared(found, here, files)
