@@ -96,7 +96,7 @@ def _joint(table: Path, mechanism: Mechanism, read: Options) -> Joint:
 
 def _draw(drawn: LeakageMap, picture: Path, mechanism: Mechanism, force: bool) -> None:
     from sfumato.atomic import write_all
-    from sfumato.reporting.heat import order_picture
+    from sfumato.reproduce.drawing import order_picture
 
     kind = picture.suffix.lower().lstrip(".")
     if kind not in ("png", "svg", "pdf"):

@@ -26,7 +26,7 @@ from sfumato.reporting.attack import (
     worst_belief,
 )
 from sfumato.reporting.attack import worth_of as glanced_worth
-from sfumato.reporting.curve import curve_of, precision_of
+from sfumato.reporting.drawn_figures import curve_of, heat_of, precision_of
 from sfumato.reporting.figures import (
     Attack,
     Cost,
@@ -44,7 +44,6 @@ from sfumato.reporting.figures import (
     SideFigures,
     Value,
 )
-from sfumato.reporting.heat import heat_of
 from sfumato.uncertainty import Anything
 from sfumato.utility import ceiling, mutual_information
 

@@ -16,8 +16,7 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Tabular
 from sfumato.privacy.overview import LeakageMap, map_of
-from sfumato.reporting.heat import order_picture
-from sfumato.reproduce.drawing import Line, lines, verdict, write_csv
+from sfumato.reproduce.drawing import Line, lines, order_picture, verdict, write_csv
 from sfumato.uncertainty import Exactly
 
 EPSILONS_3 = (0.5, 1.0, 1.5, 2.0)

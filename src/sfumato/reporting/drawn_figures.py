@@ -1,4 +1,4 @@
-"""What estimates will be worth before any row is seen, and what other levels of the promise would cost."""
+"""Figures that are drawn: what estimates will be worth and other levels would cost, and a mechanism as a few cells."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato.alphabet import Floats
+from sfumato.alphabet import Floats, Ints
 from sfumato.designers.base import Draft, Task
 from sfumato.designers.choose import designer
 from sfumato.errors import LARGEST_EPSILON, InputError
 from sfumato.estimation.estimates import foreseen
 from sfumato.estimation.inversion import Inversion
 from sfumato.joint import Joint
-from sfumato.mechanism import Mechanism
+from sfumato.mechanism import Mechanism, Unary
+from sfumato.mechanism.law import scale
+from sfumato.mechanism.mechanism import mean_law
 from sfumato.reporting.attack import PRIORS, bounded, worst_belief
-from sfumato.reporting.figures import Curve, PrecisionFigures, Series, Suspect
+from sfumato.reporting.figures import Curve, Heat, PrecisionFigures, Series, Suspect
 from sfumato.uncertainty import Exactly
 from sfumato.utility import ceiling, mutual_information
 
@@ -168,3 +170,87 @@ def _best(
         except InputError:
             continue  # this method has no calibration for this set or notion
     return max(tried, key=lambda pair: pair[1]) if tried else None
+
+
+# --- a mechanism as a few cells to look at ----------------------------------------------------------------------------
+
+
+SHOWN_CELLS = 24  # rows and columns of the picture
+
+
+def heat_of(mechanism: Mechanism) -> Heat:
+    """Q(y|x) for the likeliest inputs and outputs, with what is left of each column in a row of its own."""
+    columns = _likeliest_inputs(mechanism)
+    names = tuple(_input_text(mechanism, int(x)) for x in columns)
+    shares = () if mechanism.joint is None else tuple(mechanism.input_law(mechanism.joint)[columns].tolist())
+    law = mechanism.law
+    if isinstance(law, Unary):
+        on, off = float(law.on) / scale(law.bits), float(law.off) / scale(law.bits)
+        values = np.where(np.eye(len(columns), dtype=bool), on, off)
+        seen = tuple(off + (on - off) * x for x in shares)
+        what = "the probability that the bit of a value (rows) is 1 for each input (columns)"
+        return Heat(names, names, _nested(values), mechanism.inputs, None, what, False, shares, seen)
+    rows, mean = _shown_outputs(mechanism, columns)
+    values = np.stack([np.asarray(law.row(int(y)), float).ravel()[columns] for y in rows]) / scale(law.bits)
+    if law.meaning == "symbol":
+        order = np.lexsort((-values.max(1), values.argmax(1)))  # symbols have no order of their own: near a diagonal
+        rows, values = rows[order], values[order]
+    labels = _output_texts(mechanism, rows)
+    seen = () if mean is None else tuple(mean[rows].tolist())
+    if len(rows) < mechanism.outputs:
+        values = np.vstack([values, np.maximum(0.0, 1 - values.sum(0))])
+        labels.append(f"the other {mechanism.outputs - len(rows):,}")
+        seen = (*seen, max(0.0, 1 - sum(seen))) if seen else ()
+    return Heat(
+        tuple(labels), names, _nested(values), mechanism.inputs, mechanism.outputs,
+        "the probability of each output (rows) for each input (columns)", len(rows) < mechanism.outputs, shares, seen,
+    )
+
+
+def _nested(values: Floats) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(float(x) for x in row) for row in values)
+
+
+def _likeliest_inputs(mechanism: Mechanism) -> Ints:
+    if mechanism.inputs <= SHOWN_CELLS:
+        return np.arange(mechanism.inputs)
+    if mechanism.joint is None:
+        return np.arange(SHOWN_CELLS)
+    p = mechanism.input_law(mechanism.joint)
+    return np.sort(np.argsort(-p, kind="stable")[:SHOWN_CELLS])
+
+
+def _shown_outputs(mechanism: Mechanism, columns: Ints) -> tuple[Ints, Floats | None]:
+    """The outputs of the picture, and P(y) of all of them."""
+    mean = None if mechanism.joint is None else mean_law(mechanism, mechanism.joint)
+    if mechanism.outputs <= SHOWN_CELLS:
+        return np.arange(mechanism.outputs), mean
+    if mechanism.law.meaning in ("cell", "useful") and mechanism.outputs == mechanism.inputs:
+        return columns, mean
+    return np.arange(SHOWN_CELLS) if mean is None else np.sort(np.argsort(-mean, kind="stable")[:SHOWN_CELLS]), mean
+
+
+def _input_text(mechanism: Mechanism, x: int) -> str:
+    s, u = divmod(x, mechanism.useful.size)
+    useful = mechanism.useful.text(u)
+    return f"{mechanism.secret.text(s)} · {useful}" if mechanism.reads == "both" else useful
+
+
+def _output_texts(mechanism: Mechanism, rows: Ints) -> list[str]:
+    """Outputs by what they stand for: a cell, a value, or the input that a symbol most often comes from."""
+    if mechanism.law.meaning == "useful":
+        return [mechanism.useful.text(int(y)) for y in rows]
+    if mechanism.law.meaning != "symbol":
+        return [_input_text(mechanism, int(y)) for y in rows]
+    names = [str(mechanism.symbols.labels[int(y)]) for y in rows]
+    if mechanism.joint is None or not all(name == f"y{y}" for name, y in zip(names, rows, strict=True)):
+        return names  # nothing is known of where they come from, or they have names of their own
+    p = mechanism.input_law(mechanism.joint)
+    return [f"{stands_for(mechanism, np.asarray(mechanism.law.row(int(y)), float).ravel() * p)} ({name})"
+            for y, name in zip(rows, names, strict=True)]
+
+
+def stands_for(mechanism: Mechanism, weights: Floats) -> str:
+    """The input that an output most often comes from, with how often, by the weights Q(y|x) p(x)."""
+    best = int(weights.argmax())
+    return f"{_input_text(mechanism, best)} {100 * weights[best] / weights.sum():.0f} %"
