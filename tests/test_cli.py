@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from sfumato.releasing.subsets import split
+from sfumato.releasing.basis import divided as split
 
 import sfumato as sf
 from sfumato.cli import COMMANDS, EXIT_CODES, cli
