@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from sfumato.releasing.basis import divided as split
 
 import sfumato as sf
 from sfumato.cli import COMMANDS, EXIT_CODES, cli
 from sfumato.mechanism import Claim
+from sfumato.releasing.basis import divided as split
 from sfumato.sources import open_source
 
 FAST = ["--notion", "ldp", "--method", "srr", "--public-labels", "all"]  # proved without a ball: quick where the design does not matter

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from sfumato.releasing import Release
 
 
-# --- lines for people, a document for programs ------------------------------------------------------------------------
-
-
 SHOWN = ("table", "tables", "mechanism", "manifest", "report", "private_report")  # the order in which files are listed
 Lines = list[tuple[str, str]]
 
@@ -133,9 +130,6 @@ def mechanism_document(mechanism: Mechanism | Bundle, certificate: Certificate |
             "noise": None if noise is None else asdict(noise),
         },
     }
-
-
-# --- what is said about them, and their tables ------------------------------------------------------------------------
 
 
 SHOWN_TABLES = 12  # two-way tables that are printed; --csv has all

@@ -19,12 +19,12 @@ from sfumato.mechanism.table import whole_weights
 if TYPE_CHECKING:
     from sfumato.mechanism.law import Weight, Words
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The posterior of a law of cells, whatever the size of the table: four regions, never a |Y| × |X| matrix.
-
 
 class CellsPosterior:
-    """P(s, u | s', u') ∝ n(s, u) times one of four weights: truth, same secret, same useful, neither."""
+    """P(s, u | s', u') ∝ n(s, u) times one of four weights: truth, same secret, same useful, neither.
+
+    Four regions, whatever the size of the table: never a |Y| × |X| matrix.
+    """
 
     def __init__(self, four: tuple[float, ...], counts: Ints) -> None:
         top = max(four)
@@ -129,9 +129,6 @@ def _best_other(table: Floats, axis: int) -> tuple[Floats, Ints]:
     place = np.indices(table.shape)[axis]
     at = np.where(place == first, second, first)
     return np.take_along_axis(table, at, axis), at
-
-
-# --- the input behind an output, as the likeliest or as a draw, under the design distribution -------------------------
 
 
 LISTED = 4_000_000  # the most entries of a posterior that is listed as [y, x]

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from sfumato.sources.places import Where
 
 
-# --- what lies on the disk of a release that did not say how it ended -------------------------------------------------
-
-
 class Evidence(enum.Enum):
     """What can be told."""
 
@@ -134,9 +131,6 @@ def _known(entry: Entry) -> dict[str, str]:
     if entry.fingerprints is None or entry.who is None:
         return {}
     return {column: f"{entry.key} {mark}" for column, mark in entry.fingerprints.items()}
-
-
-# --- a reserved place in a ledger, while the release is under way -----------------------------------------------------
 
 
 @dataclass(slots=True)

@@ -19,9 +19,6 @@ import numpy as np
 from sfumato.errors import FileFormatError, InputError, OutputError
 from sfumato.ledgers.persons import Marks, Persons, spellings
 
-# --- one release in a ledger ------------------------------------------------------------------------------------------
-
-
 RESERVED, DELIVERED, VOID = "reserved", "delivered", "void"
 REMARKS = "; "  # what divides them in a note
 CHANGED = "the answers are remembered and values may have changed, so that a changed answer shows the change"

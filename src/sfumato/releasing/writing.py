@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from pyarrow.parquet import ParquetWriter
 
 
-# --- batches of a released table as Parquet or CSV, into one file or into a folder of them ----------------------------
-
-
 GROUP_ROWS = 1 << 20  # rows of a Parquet row group
 GROUP_BYTES = 1 << 26  # and the most bytes it holds before it is written
 Open: TypeAlias = "Callable[[str], NativeFile]"  # the name of a file in a folder ('': the only one) → its stream

@@ -23,14 +23,6 @@ if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate
     from sfumato.drawing.manifest import Manifest
 
-
-# ----------------------------------------------------------------------------------------------------------------------
-# What a level means for somebody who believes something, and what one released row tells about the secret.
-
-
-# --- what a level of privacy means for somebody who believes something ------------------------------------------------
-
-
 PRIORS = (0.01, 0.1, 0.25, 0.5, 0.75)
 UNBOUNDED = ("mi", "leakage")  # averages and sums over outputs bound no single belief
 
@@ -152,11 +144,6 @@ def leaks_of(joint: Joint, seen: Floats) -> tuple[Leak, ...]:
         Leak(line.name, meaning, line.at_joint.value, line.worst.value, line.unit)
         for line, meaning in found if line.at_joint is not None
     )
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# The four answers of the first screen. What can an attacker learn, what can analysts, what is it worth, and
-# what is public now.
 
 
 def guessers_of(mechanism: Mechanism, joint: Joint | None, certificate: Certificate | None) -> tuple[Guesser, ...]:

@@ -22,9 +22,6 @@ from sfumato.reporting.figures import Curve, Heat, PrecisionFigures, Series, Sus
 from sfumato.uncertainty import Exactly
 from sfumato.utility import ceiling, mutual_information
 
-# --- how exact the shares are that an analyst can estimate, before any row is seen ------------------------------------
-
-
 LISTED = 400_000  # outputs × inputs up to which a law without a closed form is inverted for this
 
 

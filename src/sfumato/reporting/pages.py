@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from sfumato.estimation.bundle_tables import BundleEstimate
     from sfumato.estimation.result import Estimate
 
-# --- report files, written whole or not at all ------------------------------------------------------------------------
-
-
 def private_path(path: str | os.PathLike[str]) -> Path:
     """Where the private report lies: released.report.html → released.private-report.html.
 
@@ -71,9 +68,6 @@ def write_reports(
         check_target(target, None, force=force)
     write_all({target: text.encode() for target, text in pages.items()}, replace=force)
     return tuple(pages)
-
-
-# --- facts into one HTML file that needs nothing else -----------------------------------------------------------------
 
 
 FEW = 6  # values of a column on the first screen

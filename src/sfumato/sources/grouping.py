@@ -13,9 +13,6 @@ from sfumato.errors import AS_CATEGORY, At, DataError, InputError, binned
 from sfumato.sources import Source
 from sfumato.sources.arrow import as_labels, encode_column, numbers_of
 
-# --- the edges that cut a numeric column into bins --------------------------------------------------------------------
-
-
 FEW = 20  # distinct numbers up to which each stays a label of its own
 BINS = 5  # that numbers are cut into when nobody says how
 MOST_DIGITS = 17  # of a float
@@ -134,9 +131,6 @@ def _value_counts_there(source: Source, name: str) -> tuple[Floats, Ints]:
     assert source.sums is not None
     found = source.sums([name], part, pa.schema([("x", pa.float64()), ("n", pa.int64())]), few=True).sort_by("x")
     return np.asarray(found.column("x")), np.asarray(found.column("n"))
-
-
-# --- the distinct combinations of some columns of a source, with how often each occurs --------------------------------
 
 
 MOST_LABELS = 100_000  # distinct values in one column; more is almost surely a mistake

@@ -192,9 +192,6 @@ def cards_of(source: Source, tell: Callable[[int], None]) -> dict[str, Card]:
     return dict(made)
 
 
-# --- which column is what, as the page says it, and as a command or Python would --------------------------------------
-
-
 ROLES = ("secret", "useful", "keep", "out")
 Bins = dict[str, int | str | list[float]]
 
@@ -248,9 +245,6 @@ def _least(least: object) -> float:
     if not isinstance(least, (int, float)) or isinstance(least, bool):
         raise InputError("rare must be a number of rows, or a fraction below 1", value=least)
     return float(least)
-
-
-# --- the command and the lines of Python that do the same as the page did ---------------------------------------------
 
 
 def command(table: str, roles: Roles, design: Asked, out: str, more: Asked) -> str:

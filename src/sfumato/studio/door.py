@@ -111,9 +111,6 @@ class Door:
         return True
 
 
-# --- files of the page by their names in a list, files of a release, and JSON -----------------------------------------
-
-
 ASSETS = (
     "studio.css", "main.js", "dom.js", "talk.js", "charts.js", "table.js", "columns.js", "editor.js", "level.js",
     "release.js", "analyse.js", "d3.min.js", "plot.umd.min.js",

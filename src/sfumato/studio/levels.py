@@ -131,10 +131,6 @@ def of_before(ledger: Path | None) -> Light:
                  "One more about the same people adds to it.")
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Designs for one table at every ε of a slider, from noisy counts that are drawn once; and what each shows.
-
-
 SHOWN = 12  # values of a column whose intervals are drawn
 
 

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from sfumato.composing import Waves
 
 
-# --- what a survey asks, from a small file, from a mechanism, or from words on the command line -----------------------
-
-
 class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A question with the labels that an answer chooses from; `shown` are the texts beside the choices."""
 
@@ -93,9 +90,6 @@ def questions_of(columns: Sequence[Column], secret: Sequence[str]) -> tuple[Ques
 
 def alphabet_of(questions: Sequence[Question]) -> Alphabet:
     return Alphabet(tuple(q.column for q in questions))
-
-
-# --- questions, the mechanism that answers them, and the page on which people do --------------------------------------
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,8 @@
-"""The intake: a small server that can only ever see randomised answers, and its page of running estimates."""
+"""The intake: a small server that can only ever see randomised answers, and its page of running estimates.
+
+It acknowledges an answer when it is on the disk, and keeps no log of requests. Addresses are held in memory for a
+minute, to slow down whoever sends too much, and are never written.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +35,6 @@ if TYPE_CHECKING:
     from sfumato.frames import Record
 
 
-# --- a table for each question, with intervals as bars ----------------------------------------------------------------
-
-
 def estimates_page(n: int, tables: list[Record]) -> str:
     """The HTML of what can be said so far."""
     script, style = _text("estimates.js"), _text("estimates.css")
@@ -52,12 +53,6 @@ def _template() -> Template:
     from jinja2 import Environment, StrictUndefined
 
     return Environment(autoescape=True, undefined=StrictUndefined).from_string(_text("estimates.html"))
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# A small server that can only ever see randomised answers, and acknowledges one when it is on the disk
-# It keeps no log of requests. Addresses are held in memory for a minute, to slow down whoever sends too much, and are
-# never written.
 
 
 BATCH = 1000  # answers of one transaction: more would keep those who wait too long

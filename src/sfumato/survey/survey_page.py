@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from sfumato.frames import Record
     from sfumato.survey.asking import Survey
 
-# --- the words of a page, in English unless a file says otherwise -----------------------------------------------------
-
-
 HOME = "languages"  # folder of languages that come with the package
 
 
