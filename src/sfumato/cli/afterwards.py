@@ -47,9 +47,8 @@ def report(
       sfumato report m.json --out m.html
     """
     from sfumato.atomic import check_target
-    from sfumato.certification import certificate
-    from sfumato.certification.together import bundle_certificate
-    from sfumato.mechanism import Bundle, load
+    from sfumato.cli.inspect import proved
+    from sfumato.mechanism import load
     from sfumato.reporting import write_reports
 
     if not 0 < confidence < 1:
@@ -58,10 +57,7 @@ def report(
     for given in (file, released):
         check_target(out, given, force=force)
     with progress("certifying the mechanism"):
-        if mechanism.claim is None:
-            proof = None
-        else:
-            proof = bundle_certificate(mechanism) if isinstance(mechanism, Bundle) else certificate(mechanism)
+        proof = None if mechanism.claim is None else proved(mechanism)
     found, manifest = (None, None) if released is None else _read(released, mechanism)
     with progress("writing the report"):
         write_reports(

@@ -158,21 +158,15 @@ def _estimate_bundle(
 
 def mechanism_of(released: Where, mechanism: Where | None) -> Mechanism | Bundle:
     """The mechanism of a release: in the file named, or in the one beside it."""
+    from sfumato.drawing.manifest import mechanism_beside
     from sfumato.mechanism import load
 
-    found: Mechanism | Bundle = load(_mechanism_beside(released) if mechanism is None else mechanism)
-    return found
-
-
-def _mechanism_beside(released: Where) -> Where:
-    from sfumato.drawing.manifest import mechanism_beside
-
-    path = mechanism_beside(released)
-    if isinstance(released, Path) and not released.exists():
+    path = mechanism_beside(released) if mechanism is None else mechanism
+    if mechanism is None and isinstance(released, Path) and not released.exists():
         raise InputError("could not be read: No such file or directory", where=released)
-    if not path.exists():
+    if mechanism is None and not path.exists():
         raise InputError(f"there is no mechanism file beside {released} ({path})", next="Name it with --mechanism.")
-    return path
+    return load(path)
 
 
 def _cells(found: Estimate, confidence: float) -> tuple[list[str], list[CellRow]]:
@@ -303,9 +297,11 @@ def _document(
     def side(marginal: Marginal) -> Record:
         low, high = marginal.interval(confidence)
         labels = [list(marginal.alphabet.label(i)) for i in range(marginal.p.size)]
-        keys = ("values", "estimate", "low", "high")
-        cells = zip(labels, marginal.p.tolist(), low.tolist(), high.tolist(), strict=True)
-        return {"columns": list(marginal.alphabet.names), "cells": [_record(keys, c) for c in cells]}
+        cells: list[Record] = [
+            {"values": values, "estimate": p, "low": a, "high": b} for values, p, a, b in
+            zip(labels, marginal.p.tolist(), low.tolist(), high.tolist(), strict=True)
+        ]
+        return {"columns": list(marginal.alphabet.names), "cells": cells}
 
     return {
         "n": found.n, "method": found.method, "decode": found.decode, "confidence": confidence,
@@ -318,10 +314,6 @@ def _document(
         ],
         "files": {} if csv_file is None else {"csv": csv_file},
     }
-
-
-def _record(keys: Sequence[str], values: Sequence[Datum]) -> Record:
-    return dict(zip(keys, values, strict=True))
 
 
 def _numbers_document(told: Numbers | None) -> Record | None:

@@ -202,7 +202,7 @@ def serve(mechanism: Path, store: Path | None, page: Path | None, host: str, por
         from sfumato.survey.intake import serve as run
     except ImportError:
         raise InputError("the intake needs starlette and uvicorn", next="Run pip install 'sfumato[collect]'.") from None
-    page = _page_beside(mechanism) if page is None else page
+    page = mechanism.with_name(f"{_stem(mechanism)}.html") if page is None else page
     content = page.read_bytes() if page.is_file() else None
     with _opened(mechanism, store) as (made, opened):
         pairs([("page", f"http://{host}:{port}/" if content else "none: answers are posted to /answer"),
@@ -293,7 +293,3 @@ def _stem(mechanism: Path) -> str:
 
 def _store(mechanism: Path, store: Path | None) -> Path:
     return mechanism.with_name(f"{_stem(mechanism)}.answers.sqlite") if store is None else store
-
-
-def _page_beside(mechanism: Path) -> Path:
-    return mechanism.with_name(f"{_stem(mechanism)}.html")

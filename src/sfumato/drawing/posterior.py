@@ -59,7 +59,7 @@ class CellsPosterior:
         mass = rows * np.array(self.four)[:, None]
         mass[:, mass.sum(0) <= 0] = rows[:, mass.sum(0) <= 0]  # an output that cannot occur: the prior
         ends = np.cumsum(mass, axis=0)
-        at = (words >> np.uint64(11)).astype(float) * 2.0**-53 * ends[-1]
+        at = unit(words) * ends[-1]
         region = (at < ends).argmax(0)
         each = np.arange(len(s))
         share = (at - (ends - mass)[region, each]) / mass[region, each]
@@ -158,8 +158,13 @@ def posterior_draw(mechanism: Mechanism, stream: WordSource) -> Turn:
         stream.words(first_row, out, lane=Lane.DECODE())
         return out
 
+    def inverted(weights: Floats, first_row: int) -> Ints:
+        """The index at which the running sum of each row passes a word's share of the total."""
+        ends = np.cumsum(weights, axis=1)
+        return np.asarray((ends > (unit(words(first_row, len(weights))) * ends[:, -1])[:, None]).argmax(1))
+
     if isinstance(law, Unary):
-        return _by_sets(law, p, lambda w, first_row: _inverse(w, unit(words(first_row, len(w)))))
+        return _by_sets(law, p, inverted)
     listed = _listed(mechanism)
     if listed is None:
         cells = _cells_posterior(mechanism)
@@ -240,7 +245,3 @@ def _by_sets(law: Unary, p: Floats, choose: Callable[[Floats, int], Ints]) -> Tu
     return turn
 
 
-def _inverse(weights: Floats, at: Floats) -> Ints:
-    """The index at which the running sum of each row passes at · total."""
-    ends = np.cumsum(weights, axis=1)
-    return np.asarray((ends > (at * ends[:, -1])[:, None]).argmax(1))

@@ -92,7 +92,8 @@ class Flow:
         for name in (*coded.values(), *compared.values()):
             find_column(name, source.columns, source.name)
         source.check_reading({*coded.values(), *compared.values()})
-        kept = kept_columns(options.keep, source, [*private[0].values(), *private[1].values()])
+        own = (*private[0].values(), *private[1].values())
+        kept = kept_columns(options.keep, source, own)
         told = "symbols" if options.decode == GUESS else options.decode  # guesses stand beside what is estimated from
         sampler = BundleSampler(made, stream) if isinstance(made, Bundle) else Sampler(made.law, stream)
         decoding = decoder(made, options.decode, stream)
@@ -100,9 +101,9 @@ class Flow:
         clash = set(names) & set(kept)
         if clash:
             raise InputError(f"{min(clash)!r} cannot be kept: the output has a column of that name already.")
-        places = [_position(source, coded.get(n, n)) for n in (*names, *kept)]
+        at = {name: i for i, name in enumerate(source.columns)}
+        places = [at.get(coded.get(n, n), -1) for n in (*names, *kept)]
         order = tuple(sorted(range(len(places)), key=lambda i: places[i]))
-        own = (*private[0].values(), *private[1].values())
         listed = {x for c in (*made.secret.columns, *made.useful.columns) for x in c.labels if x is not None}
         meant = replace(source.reading, na=tuple(x for x in source.reading.na if x not in listed))
         source = replace(source, reading=meant) if meant.na != source.reading.na else source  # a label is no gap
@@ -129,6 +130,12 @@ class Flow:
     def columns(self) -> list[OutputColumn]:
         found = [*self.decoder.columns, *(OutputColumn(name, "kept") for name in self.kept)]
         return [found[i] for i in self.order]
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Columns of the table that are not in the release; what is secret is not left out by mistake."""
+        used = {*self.coded.values(), *self.kept, *self.private}
+        return tuple(name for name in self.source.columns if name not in used)
 
     def batches(self, progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
         """Released batches in order; reading, drawing and what the caller does with them overlap."""
@@ -223,10 +230,6 @@ def _named(alphabet: Alphabet, given: Names, role: str) -> dict[str, str]:
             f"got {len(names)}."
         )
     return dict(zip(alphabet.names, names, strict=True))
-
-
-def _position(source: Source, name: str) -> int:
-    return source.columns.index(name) if name in source.columns else -1
 
 
 # --- the one place where the claim of a mechanism is proved before a row goes through it ------------------------------

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from sfumato.estimation.result import Estimate
     from sfumato.frames import Datum
     from sfumato.joint import Joint
-    from sfumato.mechanism import Mechanism
     from sfumato.releasing.notices import Total
     from sfumato.reporting.bundle_figures import Truth
     from sfumato.reporting.pages import ReportOptions
@@ -159,7 +158,7 @@ class Drawing:
                 manifest = flow.manifest(rows, made["table"].size)
             done = Release(
                 files.table, rows, manifest, files.written, flow.checked.certificate, found,
-                (*self.plan.notes, *uncounted, *notes), self._left_out(), place.account,
+                (*self.plan.notes, *uncounted, *notes), flow.left_out, place.account,
             )
             made["manifest"].fill(manifest.encoded())
             for name, content in self._documents(files, done):
@@ -228,7 +227,7 @@ class Drawing:
         counting = Beside(partial(_estimate, flow)) if estimating else None
         rows = 0
         with (
-            counting_within(self.plan.part), counting or contextlib.nullcontext(_ignored) as count,
+            counting_within(self.plan.part), counting or contextlib.nullcontext(lambda batch: None) as count,
             self._step() as tell, output(files.writer, draft.open, draft.target) as write,
         ):
             for batch in flow.batches(tell):
@@ -247,15 +246,11 @@ class Drawing:
             return rows, None, (f"no estimate was made: {error or 'it needs too much memory'}",)
         return rows, found, tuple(getattr(found, "notes", ()))
 
-    def _left_out(self) -> tuple[str, ...]:
-        used = {*self.flow.coded.values(), *self.flow.kept, *self.flow.private}  # what is secret is not left by mistake
-        return tuple(name for name in self.flow.source.columns if name not in used)
-
-    def _truth(self, mechanism: Mechanism | Bundle) -> Joint | Truth:
-        source, coded = self.flow.source, self.flow.coded
-        if isinstance(mechanism, Bundle):
-            return counted_tables(source, mechanism, coded)
-        return counted(source, mechanism.secret, mechanism.useful, coded)
+    def _truth(self) -> Joint | Truth:
+        source, made, coded = self.flow.source, self.flow.mechanism, self.flow.coded
+        if isinstance(made, Bundle):
+            return counted_tables(source, made, coded)
+        return counted(source, made.secret, made.useful, coded)
 
     def _documents(self, files: Files, done: Release) -> Iterator[tuple[str, bytes]]:
         """The other files, by name."""
@@ -273,13 +268,8 @@ class Drawing:
             yield "report", page.encode()
         if files.private_report is not None:
             with self.listener.step("comparing with the true table"):
-                truth = self._truth(mechanism)
-                page = private_report(mechanism, proof, done.estimate, truth, **named)
+                page = private_report(mechanism, proof, done.estimate, self._truth(), **named)
             yield "private_report", page.encode()
-
-
-def _ignored(batch: pa.RecordBatch) -> None:
-    return None
 
 
 def _estimate(flow: Flow, batches: Iterator[pa.RecordBatch]) -> Estimate | BundleEstimate:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
+from sfumato.decimals import percent
 from sfumato.designers.base import Draft, Task
 from sfumato.designers.choose import designer
 from sfumato.errors import LARGEST_EPSILON, InputError
@@ -93,7 +94,7 @@ def curve_of(
         return ceiling(joint, epsilon, reads=mechanism.reads, notion=claim.notion) / BIT
 
     priors = [(f"{p:.0%}", p) for p in PRIORS]
-    priors += [(f"{s.label}: {_percent(s.before)}, its share in the design data", s.before) for s in suspects[:NAMED]]
+    priors += [(f"{s.label}: {percent(s.before, 1)}, its share in the design data", s.before) for s in suspects[:NAMED]]
     return Curve(
         stops, stops.index(claim.epsilon), whole / BIT, tuple(limit(x) for x in stops),
         tuple((float(x), limit(float(x))) for x in ends), _series(mechanism, joint, stops, n, (kept, error)),
@@ -102,10 +103,6 @@ def curve_of(
         tuple(tuple(worst_belief(p, x, claim.notion) for x in stops) for _, p in priors)
         if bounded(claim.notion) else (),
     )
-
-
-def _percent(x: float) -> str:
-    return f"{100 * x:.1f} %"
 
 
 def _stops(epsilon: float) -> tuple[float, ...]:
@@ -178,7 +175,7 @@ SHOWN_CELLS = 24  # rows and columns of the picture
 def heat_of(mechanism: Mechanism) -> Heat:
     """Q(y|x) for the likeliest inputs and outputs, with what is left of each column in a row of its own."""
     columns = _likeliest_inputs(mechanism)
-    names = tuple(_input_text(mechanism, int(x)) for x in columns)
+    names = tuple(mechanism.input_text(int(x)) for x in columns)
     shares = () if mechanism.joint is None else tuple(mechanism.input_law(mechanism.joint)[columns].tolist())
     law = mechanism.law
     if isinstance(law, Unary):
@@ -227,18 +224,12 @@ def _shown_outputs(mechanism: Mechanism, columns: Ints) -> tuple[Ints, Floats | 
     return np.arange(SHOWN_CELLS) if mean is None else np.sort(np.argsort(-mean, kind="stable")[:SHOWN_CELLS]), mean
 
 
-def _input_text(mechanism: Mechanism, x: int) -> str:
-    s, u = divmod(x, mechanism.useful.size)
-    useful = mechanism.useful.text(u)
-    return f"{mechanism.secret.text(s)} · {useful}" if mechanism.reads == "both" else useful
-
-
 def _output_texts(mechanism: Mechanism, rows: Ints) -> list[str]:
     """Outputs by what they stand for: a cell, a value, or the input that a symbol most often comes from."""
     if mechanism.law.meaning == "useful":
         return [mechanism.useful.text(int(y)) for y in rows]
     if mechanism.law.meaning != "symbol":
-        return [_input_text(mechanism, int(y)) for y in rows]
+        return [mechanism.input_text(int(y)) for y in rows]
     names = [str(mechanism.symbols.labels[int(y)]) for y in rows]
     if mechanism.joint is None or not all(name == f"y{y}" for name, y in zip(names, rows, strict=True)):
         return names  # nothing is known of where they come from, or they have names of their own
@@ -250,4 +241,4 @@ def _output_texts(mechanism: Mechanism, rows: Ints) -> list[str]:
 def stands_for(mechanism: Mechanism, weights: Floats) -> str:
     """The input that an output most often comes from, with how often, by the weights Q(y|x) p(x)."""
     best = int(weights.argmax())
-    return f"{_input_text(mechanism, best)} {100 * weights[best] / weights.sum():.0f} %"
+    return f"{mechanism.input_text(best)} {percent(weights[best] / weights.sum(), 0)}"

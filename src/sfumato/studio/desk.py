@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sfumato.decimals import near
 from sfumato.drawing.decoding import GUESS
 from sfumato.drawing.manifest import Imprint
 from sfumato.errors import InputError, spelled
@@ -36,8 +38,6 @@ if TYPE_CHECKING:
 
 Tell = Callable[..., None]
 ANY = 1.0  # a level, where only columns are asked about
-
-
 TWO = ("yes", "no")  # labels of a secret of which none were told
 
 
@@ -113,12 +113,11 @@ class Desk:
         for name in (*roles.secret, *roles.useful):
             groups[name] = self.cards[name].groups(bins.get(name), rare.get(name))
             sizes.append(self._size(name, roles))
-        cells = 1
-        for size in sizes:
-            cells *= size
+        cells = math.prod(sizes)
         rows = next(iter(self.cards.values())).rows
         return {"groups": groups, "cells": f"{' × '.join(map(str, sizes))} = {cells:,} cells",
-                "each": f"about {_few(rows / cells)} rows in each"}
+                "each": f"about {rows / cells:,.0f} rows in each" if rows >= 10 * cells else
+                f"about {near(rows / cells, 2)} rows in each"}
 
     def _size(self, name: str, roles: Roles) -> int:
         card, wishes = self.cards[name], roles.wishes(ANY)
@@ -268,11 +267,6 @@ class Desk:
         if self.source is None:
             raise InputError("open a table first.")
         return self.source
-
-
-def _few(x: float) -> str:
-    """A mean number of rows, with as many digits as it has meaning."""
-    return f"{x:,.0f}" if x >= 10 else f"{x:.2g}"
 
 
 def _public(more: Asked) -> Record:
