@@ -7,7 +7,7 @@ import json
 import math
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 @json_option
 def design(
     table: Where, secret: Many, useful: Many, out: Path, budget: float | None, origin: str, form: str | None,
-    force: bool, as_json: bool, **wishes: Any,
+    force: bool, as_json: bool, **wishes: object,
 ) -> None:
     """Design a mechanism from TABLE, certify it and save it.
 
@@ -104,7 +104,8 @@ def design(
 @wishing
 @json_option
 def plan(
-    table: Where, secret: Many, useful: Many, design_from: Where | None, form: str | None, as_json: bool, **wishes: Any
+    table: Where, secret: Many, useful: Many, design_from: Where | None, form: str | None, as_json: bool,
+    **wishes: object,
 ) -> None:
     """Say what estimates from a release of TABLE will be worth: errors, rows, and what would help. Noisy counts, where
     they are drawn for it, are kept beside TABLE for the release.
@@ -144,8 +145,8 @@ def plan(
 
 
 RARELY = 10.0  # times what writing the page took, until it is written again before all is there
-NAMED = 3  # levels whose figures are listed in the first table
-WIDE = 100  # columns of text from which the second table has all of its own
+NAMED_LEVELS = 3  # levels whose figures are listed in the first table
+WIDE_WINDOW = 100  # columns of text from which the second table has all of its own
 
 
 def _one_table(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
@@ -183,7 +184,7 @@ def _one_table(ctx: click.Context, parameter: click.Parameter, value: str | None
 def compare(
     table: Path, secret: Many, useful: Many, epsilon: str, points: int, methods: Many, at: float | None,
     rows: int | None, confidence: float, at_most: float | None, time_limit: float, workers: int | None, no_cache: bool,
-    out: Path | None, as_json: bool, **rules: Any,
+    out: Path | None, as_json: bool, **rules: object,
 ) -> int | None:
     """Compare every mechanism on TABLE over a range of ε: what it keeps, and how well one can estimate from it.
 
@@ -322,7 +323,7 @@ def _kept(found: Comparison) -> None:
 def _kept_rows(found: Comparison) -> tuple[list[str], list[list[str]]]:
     """The heads and lines of that table."""
     grid = found.epsilons
-    named = list(dict.fromkeys((grid[0], grid[len(grid) // 2], grid[-1])))[:NAMED]
+    named = list(dict.fromkeys((grid[0], grid[len(grid) // 2], grid[-1])))[:NAMED_LEVELS]
     rows = []
     for name, shown in _ordered(found).items():
         by = {p.epsilon: p.nmi for p in found.of(name)}
@@ -338,7 +339,7 @@ def _kept_rows(found: Comparison) -> tuple[list[str], list[list[str]]]:
 
 def _errors(found: Comparison, at: float) -> None:
     """Standard errors and realised levels at one ε."""
-    wide = width() >= WIDE
+    wide = width() >= WIDE_WINDOW
     heading(f"\nStandard errors of estimates, and levels at resampled truths, at ε = {at:.3g}")
     rows = []
     by = {p.method: p for p in found.at(at)}

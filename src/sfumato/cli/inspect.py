@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sfumato.mechanism.mechanism import Answer
 
 LIKELIEST = 3  # original cells named for an output
-LABELS = 12  # of a column that are listed
+LISTED_LABELS = 12  # of a column that are listed
 SOURCES = {
     "private": "the private table itself", "reference": "reference data", "split": "a part of the private table",
     "noisy": "the private table with noise", "public": "none",
@@ -82,8 +82,8 @@ def _column_record(c: Column) -> Record:
 
 
 def _column(c: Column) -> str:
-    labels = [MISSING if x is None else x for x in c.labels[:LABELS]]
-    return f"{c.name}, {c.size:,} values: {', '.join(labels)}{', …' if c.size > LABELS else ''}"
+    labels = [MISSING if x is None else x for x in c.labels[:LISTED_LABELS]]
+    return f"{c.name}, {c.size:,} values: {', '.join(labels)}{', …' if c.size > LISTED_LABELS else ''}"
 
 
 def _law(m: Mechanism) -> str:

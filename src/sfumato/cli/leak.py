@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -48,7 +48,7 @@ REASONS = 70  # columns of text from which the inequalities between measures com
 @json_option
 def leak(
     file: Path, table: Path | None, picture: Path | None, points: int, everything: bool, force: bool, as_json: bool,
-    **read: Any,
+    **read: object,
 ) -> None:
     """Measure what the mechanism in FILE leaks: every measure, at the data's distribution and at the worst one.
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sfumato.sources.places import Where
 
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 R = TypeVar("R")
 Options = dict[str, Any]  # as click hands them over, by name
 Many = Sequence[tuple[str, ...]]  # names of an option that may be repeated

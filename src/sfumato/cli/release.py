@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -101,7 +101,7 @@ def release(
     design_from: Where | None, split: float | None, mechanism: Where | None, decode: str, report: Path | None,
     private_report: Path | None, form: str | None, people: str | None, budget: float | None, ledger: Path | None,
     same_values: bool, memoise: str | None, person: str | None, raw_cells: bool, publisher: str | None,
-    seed: int | None, force: bool, as_json: bool, anyway: bool, **design: Any,
+    seed: int | None, force: bool, as_json: bool, anyway: bool, **design: object,
 ) -> None:
     """Release TABLE with the secret protected: count, design, certify, randomise, estimate, report.
 

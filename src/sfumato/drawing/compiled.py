@@ -198,8 +198,8 @@ def place_labels(label_words, label_sizes, slots, shift, factors):
     return True
 
 
-MOST_LABELS = 4096
-MOST_BYTES = 64  # of a label
+HASHED_LABELS = 4096
+HASHED_BYTES = 64  # of a label
 SEEDS = 1000  # hashes that are tried until no two labels share a slot
 
 
@@ -210,7 +210,7 @@ class TextCodes:
         self.ready = False
         labels = [(x or "").encode() for x in column.labels if x is not None]
         longest = max(map(len, labels), default=0)
-        if column.cuts is not None or not 0 < len(labels) <= MOST_LABELS or not longest <= MOST_BYTES or b"" in labels:
+        if column.cuts is not None or not 0 < len(labels) <= HASHED_LABELS or longest > HASHED_BYTES or b"" in labels:
             return
         self.place = np.array([i for i, x in enumerate(column.labels) if x is not None], np.int32)
         width = -(-longest // 8)

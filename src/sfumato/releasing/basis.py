@@ -25,7 +25,7 @@ from sfumato.sources import Source
 from sfumato.uncertainty import Anything, ChiSquareBall, UncertaintySet, covering
 
 UNLIKELY = 1e-9
-SHARE = 0.25  # of ε for the counts, where noisy ones are asked for by name and no ε_d is
+SHARE_OF_COUNTS = 0.25  # of ε for the counts, where noisy ones are asked for by name and no ε_d is
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +119,7 @@ def _spent(joint: Joint, wishes: Wishes, paid: float) -> tuple[float, str]:
     assert joint.n is not None
     chosen = split(joint.n, *joint.shape, wishes.epsilon - paid, wishes.at_most or wishes.epsilon)
     if wishes.design == "noisy" and chosen.counts == 0:
-        spent = round(SHARE * (wishes.epsilon - paid), 6)
+        spent = round(SHARE_OF_COUNTS * (wishes.epsilon - paid), 6)
         return spent, f"ε_d = {spent:g} of {wishes.epsilon:g} goes to noisy counts"
     return chosen.counts, chosen.why
 

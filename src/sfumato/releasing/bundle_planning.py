@@ -15,7 +15,7 @@ from sfumato.errors import InputError, binned, listed, option
 from sfumato.joint import Joint
 from sfumato.optimise.budget import heard_by
 from sfumato.releasing.alphabets import unsaid
-from sfumato.releasing.basis import SHARE
+from sfumato.releasing.basis import SHARE_OF_COUNTS
 from sfumato.releasing.columns import chosen
 from sfumato.releasing.notices import Listener, learned
 from sfumato.releasing.planning import Plan
@@ -120,4 +120,4 @@ def _for_tables(wishes: Wishes, whole: bool, origin: str) -> float | None:
     """The part of ε for noisy counts by which a bundle chooses its tables, where they are asked for."""
     if wishes.design != "noisy" or not whole or origin != "private":
         return None
-    return round(SHARE * wishes.epsilon, 6) if wishes.design_epsilon is None else wishes.design_epsilon
+    return round(SHARE_OF_COUNTS * wishes.epsilon, 6) if wishes.design_epsilon is None else wishes.design_epsilon

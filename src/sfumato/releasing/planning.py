@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from sfumato.designers.outlook import Foreseen
     from sfumato.sources.source import TableLike
 
-MANY = 100  # labels; when half of the rows have one of their own, the column is no category
+MANY_LABELS = 100  # labels; when half of the rows have one of their own, the column is no category
 BUNDLE = option("--columns bundle", "columns='bundle'")
 NEAR = ("distortion", "hamming", "leakage")  # methods that keep rows near
 NEARNESS = ("distance", "values", "outputs")  # options of the method distortion
@@ -250,7 +250,7 @@ def tabulated(source: Source, wishes: Wishes, *, listener: Listener) -> Joint:
             rare=wishes.rare, unseen=wishes.unseen, labels=wishes.labels,
         )
     for column in (*joint.secret.columns, *joint.useful.columns):
-        if column.size >= MANY and 2 * column.size > (joint.n or 0):
+        if column.size >= MANY_LABELS and 2 * column.size > (joint.n or 0):
             raise InputError(
                 f"has {column.size:,} distinct values in {joint.n:,} rows: is it a number or an identifier?",
                 next=f"{coarser(column.name, column.labels)}, or leave it out.", where=At(column.name),
@@ -301,7 +301,7 @@ def _reached(made: Design, wishes: Wishes) -> tuple[str, ...]:
     return (texts[made.unit],) if made.unit in texts else ()
 
 
-def _near(joint: Joint, wishes: Wishes) -> dict[str, Any]:
+def _near(joint: Joint, wishes: Wishes) -> dict[str, object]:
     """The options of the method distortion, which auto takes when one of them is given; others have none of them."""
     asked = any(getattr(wishes, name) is not None for name in NEARNESS)
     if wishes.method not in ("distortion", "auto") and asked:

@@ -21,6 +21,8 @@ from sfumato.mechanism import Bundle
 from sfumato.mechanism.bundle import record_of
 from sfumato.reporting.attack import PRIORS, imprint_of, most_guessed, worst_belief
 from sfumato.reporting.figures import (
+    ROWS,
+    SHOWN,
     DesignData,
     Facts,
     Glance,
@@ -41,9 +43,7 @@ if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate
     from sfumato.drawing.manifest import Manifest
 
-SHOWN = 40  # values of a table that are listed
 PAIRS = 60  # tables of two columns that are listed
-ROWS = 10_000  # rows that errors are told for when nothing was released
 Truth = Mapping[tuple[str, ...], Floats]  # the true tables, by their columns
 
 

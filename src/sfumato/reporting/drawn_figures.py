@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
-from sfumato.decimals import percent
+from sfumato.decimals import BIT, percent
 from sfumato.designers.base import Draft, Task
 from sfumato.designers.choose import designer
 from sfumato.errors import LARGEST_EPSILON, InputError
@@ -23,7 +23,7 @@ from sfumato.reporting.figures import Curve, Heat, PrecisionFigures, Series, Sus
 from sfumato.uncertainty import Exactly
 from sfumato.utility import ceiling, mutual_information
 
-LISTED = 400_000  # outputs × inputs up to which a law without a closed form is inverted for this
+LISTED_LAW = 400_000  # outputs × inputs up to which a law without a closed form is inverted for this
 
 
 def errors_of(mechanism: Mechanism, joint: Joint, n: int, decode: str = "symbols") -> tuple[float | None, ...]:
@@ -33,7 +33,7 @@ def errors_of(mechanism: Mechanism, joint: Joint, n: int, decode: str = "symbols
     released. ∞ where the rows do not fix the shares, however many there are; None where the law is too large to tell.
     """
     closed = mechanism.law.kind in ("cells", "constant", "unary")
-    if not closed and mechanism.outputs * mechanism.inputs > LISTED:
+    if not closed and mechanism.outputs * mechanism.inputs > LISTED_LAW:
         return (None, None)
     whole = foreseen(mechanism, joint, n, decode)
     if whole is None:
@@ -67,16 +67,15 @@ def _plain(p: Floats, n: int) -> float:
 # can draw the same curve.
 
 
-BIT = math.log(2)
-STOPS = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0)
-POINTS = 61  # of the line of the limit
+CURVE_STOPS = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0)
+CURVE_POINTS = 61  # of the line of the limit
 FEW_CELLS = 10  # cells up to which the optimum is designed at every stop: about 0.07 s each
 SOME_CELLS = 300  # cells up to which ir and cr are calibrated at every stop: about 0.05 s each
-MANY_CELLS = 200_000  # beyond which closed forms are left out
+CURVE_CELLS = 200_000  # beyond which closed forms are left out
 CLOSED = ("grr", "srr", "ir", "cr")  # the information of sue and oue takes too long to sum at every stop
 OPTIMISED = ("ballopt", "polyopt", "nr")
 SEARCHED = ("ballopt", "polyopt")  # by work, not by time: the same curve on every machine
-NAMED = 4  # values of the secret whose shares are offered as beliefs
+NAMED_VALUES = 4  # values of the secret whose shares are offered as beliefs
 
 
 def curve_of(
@@ -87,14 +86,15 @@ def curve_of(
     if claim is None or claim.notion == "leakage":
         return None
     stops = _stops(claim.epsilon)
-    ends = np.linspace(0, stops[-1], POINTS)
+    ends = np.linspace(0, stops[-1], CURVE_POINTS)
     whole = joint.entropy if mechanism.reads == "both" else joint.entropy_useful
 
     def limit(epsilon: float) -> float:
         return ceiling(joint, epsilon, reads=mechanism.reads, notion=claim.notion) / BIT
 
     priors = [(f"{p:.0%}", p) for p in PRIORS]
-    priors += [(f"{s.label}: {percent(s.before, 1)}, its share in the design data", s.before) for s in suspects[:NAMED]]
+    priors += [(f"{s.label}: {percent(s.before, 1)}, its share in the design data", s.before)
+               for s in suspects[:NAMED_VALUES]]
     return Curve(
         stops, stops.index(claim.epsilon), whole / BIT, tuple(limit(x) for x in stops),
         tuple((float(x), limit(float(x))) for x in ends), _series(mechanism, joint, stops, n, (kept, error)),
@@ -107,8 +107,8 @@ def curve_of(
 
 def _stops(epsilon: float) -> tuple[float, ...]:
     """Levels to look at, with the promised one among them and room above it."""
-    more = tuple(epsilon * x for x in (1.5, 2.0) if STOPS[-1] < epsilon * x <= LARGEST_EPSILON)
-    return tuple(sorted({*STOPS, epsilon, *more}))
+    more = tuple(epsilon * x for x in (1.5, 2.0) if CURVE_STOPS[-1] < epsilon * x <= LARGEST_EPSILON)
+    return tuple(sorted({*CURVE_STOPS, epsilon, *more}))
 
 
 def _series(
@@ -116,7 +116,7 @@ def _series(
 ) -> tuple[Series, ...]:
     claim, method = mechanism.claim, mechanism.method
     assert claim is not None
-    if claim.notion not in ("rldp", "ldp", "lip") or joint.p.size > MANY_CELLS or len(joint.p_secret.nonzero()[0]) < 2:
+    if claim.notion not in ("rldp", "ldp", "lip") or joint.p.size > CURVE_CELLS or len(joint.p_secret.nonzero()[0]) < 2:
         return ()
     cells, both = joint.p.size, mechanism.reads == "both"
     quick = method in CLOSED and (cells <= SOME_CELLS or method in ("grr", "srr"))

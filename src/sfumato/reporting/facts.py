@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from sfumato.certification import promises
-from sfumato.decimals import at_most
+from sfumato.decimals import BIT, at_most
 from sfumato.decimals import level as limit
 from sfumato.errors import InputError
 from sfumato.estimation import Estimate, Marginal, numbers
@@ -28,6 +28,8 @@ from sfumato.reporting.attack import (
 from sfumato.reporting.attack import worth_of as glanced_worth
 from sfumato.reporting.drawn_figures import curve_of, heat_of, precision_of
 from sfumato.reporting.figures import (
+    ROWS,
+    SHOWN,
     Attack,
     Cost,
     Curve,
@@ -53,10 +55,7 @@ if TYPE_CHECKING:
     from sfumato.drawing.manifest import Manifest
     from sfumato.frames import Datum
 
-BIT = math.log(2)
-SHOWN = 40  # values of a marginal that are listed
 CELLS = 24  # cells of the table that are listed
-ROWS = 10_000  # rows that errors are told for when nothing was released and the design data have no number
 
 
 def _bits(nats: float) -> float:

@@ -70,7 +70,7 @@ def write_reports(
     return tuple(pages)
 
 
-FEW = 6  # values of a column on the first screen
+FEW_SHOWN = 6  # values of a column on the first screen
 UNLIMITED = 1000.0  # a change of the odds by more than this limits nothing that anybody would notice
 
 
@@ -104,7 +104,7 @@ def page(found: Facts) -> str:
     script = _text("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return str(_template().render(
-        f=found, w=words(found), vague=VAGUE, few=FEW, data=_data(found), script=script, style=_text("page.css"),
+        f=found, w=words(found), vague=VAGUE, few=FEW_SHOWN, data=_data(found), script=script, style=_text("page.css"),
         script_hash=f"sha256-{digest}"
     ))
 

@@ -33,8 +33,8 @@ CENSUS = (
 )
 Shape = tuple[int, int]
 SHAPES = ((2, 5), (5, 2), (15, 16), (42, 6))
-ROWS = 32_561
-SMALL = 10  # cells of the shapes for which the paper could run PolyOpt and NR
+ROWS_DRAWN = 32_561
+SMALL_CELLS = 10  # cells of the shapes for which the paper could run PolyOpt and NR
 
 CLOSED = ("srr", "ir", "ir (tight)", "grr")
 SEARCHED = ("polyopt", "ballopt", "nr")
@@ -88,7 +88,7 @@ def draw(shape: tuple[int, int], index: int, beta: float = 0.05) -> Draw:
     rng = np.random.default_rng([8, *shape, index])
     p = rng.dirichlet(np.full(shape[0] * shape[1], 0.5))
     p = np.maximum(p, 1e-300)
-    joint = Joint.from_counts(rng.multinomial(ROWS, p / p.sum()).reshape(shape))
+    joint = Joint.from_counts(rng.multinomial(ROWS_DRAWN, p / p.sum()).reshape(shape))
     return Draw(Joint.from_probabilities((p / p.sum()).reshape(shape)), ChiSquareBall(joint, confidence=1 - beta))
 
 
@@ -97,7 +97,7 @@ def titled(shape: tuple[int, int]) -> str:
 
 
 def small(shape: tuple[int, int]) -> bool:
-    return shape[0] * shape[1] <= SMALL
+    return shape[0] * shape[1] <= SMALL_CELLS
 
 
 def _beside(path: Path, found: Mapping[str, float], **others: Mapping[str, float]) -> None:
@@ -273,10 +273,10 @@ def ex5(out: Path, *, full: bool) -> str:
     )
 
 
-EPSILON = 1.5
+TABLE_EPSILON = 1.5
 BETAS = (0.1, 0.01, 0.001)
-RUNS = 100  # of the paper
-SECONDS = 8.0  # for each search on a large table, unless full
+TABLE_RUNS = 100  # of the paper
+TABLE_SECONDS = 8.0  # for each search on a large table, unless full
 NAMES = ("srr", "polyopt", "ir", "ir (tight)", "ballopt")
 PRINTED: dict[tuple[int, int], dict[str, tuple[float, float, float]]] = {
     (2, 5): {"srr": (0.231,) * 3, "polyopt": (0.727, 0.723, 0.719), "ir": (0.512, 0.501, 0.492)},
@@ -294,7 +294,7 @@ def tab2(
     out: Path, *, full: bool, draws: int | None = None, large: int | None = None, shapes: tuple[Shape, ...] = SHAPES
 ) -> str:
     """000 Table 2: mean NMI for three significance levels β at ε = 1.5, with polyopt and ballopt at every size."""
-    many, few = draws or (RUNS if full else 30), large or (RUNS if full else 1)
+    many, few = draws or (TABLE_RUNS if full else 30), large or (TABLE_RUNS if full else 1)
     values: dict[tuple[Shape, str, float], list[float]] = {}
     for shape in shapes:
         for name in NAMES:
@@ -303,13 +303,13 @@ def tab2(
             for i in range(few if searched else many):
                 one = draw(shape, i)
                 for beta in betas:
-                    limit = SECONDS if searched and not full else None
-                    values.setdefault((shape, name, beta), []).append(kept(name, one.at(beta), EPSILON, limit)[0])
+                    limit = TABLE_SECONDS if searched and not full else None
+                    values.setdefault((shape, name, beta), []).append(kept(name, one.at(beta), TABLE_EPSILON, limit)[0])
     rows, off = [], []
     for (shape, name, beta), x in values.items():
         average, deviation = float(np.mean(x)), float(np.std(x, ddof=1)) if len(x) > 1 else math.nan
         printed = PRINTED[shape].get(name, (math.nan,) * 3)[BETAS.index(beta)]
-        error = deviation * math.sqrt(1 / len(x) + 1 / RUNS)  # of the difference of two means
+        error = deviation * math.sqrt(1 / len(x) + 1 / TABLE_RUNS)  # of the difference of two means
         near = abs(average - printed) <= SIGMAS * error + ROUNDED
         rows.append((*shape, name, beta, average, deviation / math.sqrt(len(x)), len(x), printed, near))
         if not math.isnan(printed) and not near and not math.isnan(error):

@@ -180,7 +180,7 @@ def _finite(value: Datum) -> Datum:
 
 
 PREFIX = "sfumato-studio-"
-LONGEST = 200  # letters of a file's name
+LONGEST_NAME = 200  # letters of a file's name
 WATCH = "import shutil, sys; sys.stdin.buffer.read(); shutil.rmtree(sys.argv[1], ignore_errors=True)"
 
 
@@ -252,7 +252,7 @@ def checked_name(name: str) -> str:
     ('people.csv', 'people.csv')
     """
     bare = PurePath(name.replace("\\", "/")).name
-    if bare in ("", ".", "..") or len(bare) > LONGEST or not bare.isprintable():
+    if bare in ("", ".", "..") or len(bare) > LONGEST_NAME or not bare.isprintable():
         raise InputError("this is no name of a file", next="Use letters, digits, dots and dashes, 200 at most.")
     return bare
 

@@ -55,7 +55,7 @@ def _template() -> Template:
     return Environment(autoescape=True, undefined=StrictUndefined).from_string(_text("estimates.html"))
 
 
-BATCH = 1000  # answers of one transaction: more would keep those who wait too long
+AT_ONCE = 1000  # answers of one transaction: more would keep those who wait too long
 SLOW = 10.0  # seconds in which a short body must have arrived
 MINUTE = 60.0
 FRESH = 5.0  # seconds for which estimates are shown before they are made again
@@ -100,7 +100,7 @@ class Intake:
         """Until cancelled: whatever waits, in one transaction."""
         while True:
             await self.arrived.wait()
-            batch, self.waiting = self.waiting[:BATCH], self.waiting[BATCH:]
+            batch, self.waiting = self.waiting[:AT_ONCE], self.waiting[AT_ONCE:]
             if not self.waiting:
                 self.arrived.clear()
             await self._written(batch)

@@ -121,8 +121,8 @@ def _words(text: str, where: str) -> Language:
 # --- one HTML file that needs nothing else, whose policy lets it speak to the collector alone -------------------------
 
 
-FEW = 8  # choices that are shown one below the other; more are a list to open
-LARGEST = 300_000  # bytes of a page that phones load without waiting
+FEW_CHOICES = 8  # choices that are shown one below the other; more are a list to open
+LARGEST_PAGE = 300_000  # bytes of a page that phones load without waiting
 LAWS = ("cells", "table", "constant", "conditional", "layout", "blocks", "unary")
 
 
@@ -136,12 +136,12 @@ def page_of(survey: Survey, words: Language, collector: str | None = None) -> st
     script = "\n".join(_scripts())
     style = _text("page.css")
     out = str(_template().render(
-        s=survey, w=words, few=FEW, style=style, script=script, data=_data(survey, words, collector),
+        s=survey, w=words, few=FEW_CHOICES, style=style, script=script, data=_data(survey, words, collector),
         policy=policy_of(script, style, collector),
     ))
-    if len(out.encode()) > LARGEST:
+    if len(out.encode()) > LARGEST_PAGE:
         raise InputError(
-            f"the page has {len(out.encode()):,} bytes, more than the {LARGEST:,} that phones load without waiting",
+            f"the page has {len(out.encode()):,} bytes, more than {LARGEST_PAGE:,}, which phones load without waiting",
             next="Use fewer labels, or ask questions apart.",
         )
     return out

@@ -156,7 +156,7 @@ def _as_codes(batches: Batches) -> Batches:
 # the sums of answers alone, so where a row stands tells nothing of the inputs.
 
 
-FEW = 1 << 12  # inputs, and outputs: what all tasks send to the driver stays small
+FEW_VALUES = 1 << 12  # inputs, and outputs: what all tasks send to the driver stays small
 SHARE = 1 << 20  # rows that are worth a task of their own
 
 
@@ -165,7 +165,7 @@ def few(flow: Flow) -> bool:
     mechanism = flow.mechanism
     if isinstance(mechanism, Bundle):
         return False
-    return bool(mechanism.law.meaning != "subset" and max(mechanism.inputs, mechanism.outputs) <= FEW)
+    return bool(mechanism.law.meaning != "subset" and max(mechanism.inputs, mechanism.outputs) <= FEW_VALUES)
 
 
 def _dealt_out(flow: Flow, write: Write, told: pa.Schema) -> pa.Table:
