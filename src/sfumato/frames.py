@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
+from sfumato.decimals import near
 from sfumato.errors import InputError, Named, unknown
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def tabled(records: Iterable[Mapping[str, Datum]]) -> str:
 
 
 def _shown(value: Datum) -> str:
-    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    return "" if value is None else near(value) if isinstance(value, float) else str(value)
 
 
 # --- pictures of results with matplotlib, which is loaded when one is asked for ---------------------------------------

@@ -53,16 +53,10 @@ class Choice:
     @property
     def sentence(self) -> str:
         """What was chosen, by what, and what was not."""
-        by = "by the numbers of rows and of different values and by ε"
-        left = "; ".join(f"{listed(names)} {why}" for why, names in self._why().items())
+        by, kinds = "by the numbers of rows and of different values and by ε", dict.fromkeys(self.left_out.values())
+        left = "; ".join(f"{listed([n for n, x in self.left_out.items() if x == why])} {why}" for why in kinds)
         return f"Useful columns, chosen {by}: {listed(self.useful)} (others: {USEFUL})." + (
             f" Left out: {left}." if left else "")
-
-    def _why(self) -> dict[str, list[str]]:
-        out: dict[str, list[str]] = {}
-        for name, why in self.left_out.items():
-            out.setdefault(why, []).append(name)
-        return out
 
 
 def cut(basis: Source, wishes: Wishes, keep: Sequence[str], *, exact: bool = True) -> Wishes:

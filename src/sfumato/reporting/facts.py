@@ -3,6 +3,7 @@ nothing here opens the private table."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import TYPE_CHECKING
 
@@ -89,18 +90,13 @@ def _text(value: Datum) -> str:
     return " · ".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
 
 
-def kept_bits(mechanism: Mechanism, joint: Joint) -> float | None:
-    try:
-        return _bits(mutual_information(mechanism, joint))
-    except InputError:
-        return None
-
-
 def cost_of(mechanism: Mechanism, joint: Joint) -> Cost:
     """I(X;Y), H(X) and the ceiling H(U|S) + min{H(S), κ − 1 − log κ}; ε-LIP implies 2ε between two secrets."""
     whole = _bits(joint.entropy if mechanism.reads == "both" else joint.entropy_useful)
-    kept, claim = kept_bits(mechanism, joint), mechanism.claim
-    limit = None
+    kept = limit = None
+    with contextlib.suppress(InputError):  # too large to tell
+        kept = _bits(mutual_information(mechanism, joint))
+    claim = mechanism.claim
     if claim is not None and claim.notion != "leakage":
         limit = _bits(ceiling(joint, claim.epsilon, reads=mechanism.reads, notion=claim.notion))
     share = None if kept is None or whole <= 0 else kept / whole

@@ -54,7 +54,8 @@ def fig2(
                 ))
     header = ("secret", "useful", "epsilon", "method", "nmi", "bound", "ceiling", "certified", "seconds")
     write_csv(out / "000-fig2.csv", header, rows)
-    panels = {panel: {m: _line(nmi, panel, m) for m in METHODS} for panel in map(" × ".join, pairs)}
+    at = {panel: sorted({e for p, _, e in nmi if p == panel}) for panel in map(" × ".join, pairs)}
+    panels = {panel: {m: (es, [nmi[panel, m, e] for e in es]) for m in METHODS} for panel, es in at.items()}
     remark = lines(out / "000-fig2.svg", [(t, "ε", "NMI", s) for t, s in panels.items()])
     told = ", ".join(
         f"{panel} " + " / ".join(f"{nmi[panel, m, 1.5]:.4f}" for m in ("polyopt", "ballopt", "nr")) for panel in panels
@@ -102,11 +103,6 @@ def claims(nmi: Values) -> tuple[dict[str, bool], dict[str, bool]]:
         "ballopt at least polyopt": all(x["ballopt"] >= x["polyopt"] - 1e-6 for x in at.values()),
     }
     return theirs, ours
-
-
-def _line(nmi: Values, panel: str, method: str) -> tuple[list[float], list[float]]:
-    at = sorted(e for p, m, e in nmi if p == panel and m == method)
-    return at, [nmi[panel, method, e] for e in at]
 
 
 # Figure 3. The paper shows no numbers; the verdict holds the statements of §8.2 against ours.

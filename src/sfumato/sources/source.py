@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 BATCH_ROWS = 1 << 17  # large enough to forget the cost of a call, small enough to keep memory flat
 Reader = Callable[[Sequence[str], Sequence[str]], Iterable[pa.RecordBatch]]
 Metadata = Mapping[bytes, bytes]
+DATASET = ("pyarrow._dataset", "Dataset")  # known by its name: its module is loaded by whoever has one
 Part = Callable[[pa.RecordBatch, Ints], pa.Table]  # (rows, how often each occurs) → keys and their weights
 Frame: TypeAlias = Any  # of a library that is not imported for it: pandas, Polars, Spark
 
@@ -266,11 +267,6 @@ def _dataset_source(dataset: Dataset) -> Source:
     return Source("the Arrow dataset", tuple(dataset.schema.names), read, back=back, metadata=metadata)
 
 
-def _stream_source(stream: ArrowStream) -> Source:
-    """Whatever exports Arrow's C stream; it is taken as one that can be read once."""
-    return _reader_source(pa.RecordBatchReader.from_stream(stream), f"the {type(stream).__name__}")
-
-
 def _found_in(module: str, name: str) -> Callable[[Frame], Source]:
     """A function of a module that knows sources already: it is loaded when it is needed."""
     return lambda source: getattr(importlib.import_module(f"sfumato.sources.{module}"), name)(source)
@@ -280,18 +276,15 @@ def _of_package(*names: str) -> Callable[[object], bool]:
     return lambda source: any(k.__module__.split(".")[0].lstrip("_") in names for k in type(source).mro())
 
 
-def _is_dataset(source: object) -> bool:
-    return any(k.__module__ == "pyarrow._dataset" and k.__name__ == "Dataset" for k in type(source).mro())
-
-
 OPENERS: tuple[tuple[Callable[[object], bool], Callable[[Frame], Source]], ...] = (
     (lambda x: isinstance(x, Source), lambda source: source),
     (lambda x: isinstance(x, pa.Table), table_source),
     (lambda x: isinstance(x, pa.RecordBatch), _batch_source),
     (lambda x: isinstance(x, pa.RecordBatchReader), _reader_source),
-    (_is_dataset, _dataset_source),
+    (lambda x: any((k.__module__, k.__name__) == DATASET for k in type(x).mro()), _dataset_source),
     (_of_package("pyspark"), _found_in("data_frames", "spark_source")),
     (_of_package("duckdb"), _found_in("data_frames", "relation_source")),
     (_of_package("pandas", "polars", "modin", "cudf"), _found_in("data_frames", "frame_source")),
-    (lambda x: hasattr(x, "__arrow_c_stream__"), _stream_source),
+    (lambda x: hasattr(x, "__arrow_c_stream__"),  # taken as one that can be read once
+     lambda x: _reader_source(pa.RecordBatchReader.from_stream(x), f"the {type(x).__name__}")),
 )

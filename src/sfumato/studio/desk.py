@@ -208,7 +208,8 @@ class Desk:
         files.check([plan.source.path], force=bool(more.get("force")))
         account = _account(more)
         said = self.said(choice, epsilon, Path(out).name, more, table)
-        public = self.said(choice, epsilon, Path(out).name, _public(more), Path(table).name)
+        told = {k: v for k, v in more.items() if k not in ("people", "ledger", "force", "publisher")}  # to readers
+        public = self.said(choice, epsilon, Path(out).name, told, Path(table).name)
         imprint = Imprint(more.get("publisher") or None, public["command"])
         session = Session(plan.source, plan, Heard(self.tell))
         drawing = session.check(DrawOptions(GUESS, roles.keep, imprint=imprint), account)
@@ -267,11 +268,6 @@ class Desk:
         if self.source is None:
             raise InputError("open a table first.")
         return self.source
-
-
-def _public(more: Asked) -> Record:
-    """What a reader of the manifest may know of the options: nothing that is for the publisher alone."""
-    return {k: v for k, v in more.items() if k not in ("people", "ledger", "force", "publisher")}
 
 
 def _account(more: Asked) -> Account:

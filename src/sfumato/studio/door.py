@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -264,13 +263,8 @@ def room(folder: Path) -> int:
 
 def sweep() -> None:
     """Remove folders of servers that have ended, where their watchers ended too."""
-    for folder in _left():
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _left() -> Iterator[Path]:
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         number, _, rest = folder.name.removeprefix(PREFIX).partition("-")
         process = f"{socket.gethostname()}:{number}:{rest.rpartition('-')[0]}"
         if number.isdigit() and folder.stat().st_uid == os.getuid() and may_be_running(process) is False:
-            yield folder
+            shutil.rmtree(folder, ignore_errors=True)

@@ -83,11 +83,6 @@ def asked(text: str) -> Question:
     return Question(name.strip(), tuple(x.strip() for x in labels.split(",")))
 
 
-def questions_of(columns: Sequence[Column], secret: Sequence[str]) -> tuple[Question, ...]:
-    """The questions that fill a mechanism's columns."""
-    return tuple(Question(c.name, c.labels, sensitive=c.name in secret) for c in columns)
-
-
 def alphabet_of(questions: Sequence[Question]) -> Alphabet:
     return Alphabet(tuple(q.column for q in questions))
 
@@ -148,8 +143,9 @@ class Survey:
     def of_mechanism(cls, mechanism: object, *, title: str = "Survey", introduction: str = "") -> Survey:
         """The survey that fills a mechanism's columns."""
         made = known(mechanism)
-        columns = {c.name: c for part in parts_of(made) for c in part.reading}
-        return cls(questions_of(tuple(columns.values()), made.secret.names), made, title, introduction)
+        columns = {c.name: c.labels for part in parts_of(made) for c in part.reading}
+        asked = (Question(name, labels, sensitive=name in made.secret.names) for name, labels in columns.items())
+        return cls(tuple(asked), made, title, introduction)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], **wished: Any) -> Survey:
