@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -126,7 +127,7 @@ def release(
     from sfumato.drawing.manifest import Imprint
     from sfumato.releasing import Session
     from sfumato.releasing.files import Files
-    from sfumato.releasing.flow import DrawOptions
+    from sfumato.releasing.flow import Account, DrawOptions
 
     read = read_as(design)
     if design_from is not None and split is not None:
@@ -146,9 +147,8 @@ def release(
         partition=joined(partition), raw_cells=raw_cells, tables=True,
     )
     files.check([p for p in (table, design_from, mechanism) if p is not None and p.exists()], force=force)
-    account = _account(
-        table, ledger, people, budget, same_values, memoise, person, planned=design["releases"] is not None
-    )
+    asked = Account(None, people, budget, same_values, memoise, person)
+    account = _account(table, asked, ledger, planned=design["releases"] is not None)
     if wishes is None:
         session = session.load(out_of(mechanism), joined(secret), joined(useful))
     else:
@@ -222,26 +222,21 @@ def _stream(session: Session, options: DrawOptions, form: str | None, raw_cells:
         story("Seeded: not for release, whoever knows the seed can undo the randomness.", err=True)
 
 
-def _account(
-    table: Where, ledger: Path | None, people: str | None, budget: float | None, same_values: bool,
-    memoise: str | None, person: str | None, planned: bool = False,
-) -> Account:
-    """The place in the ledger that was asked for, if any."""
+def _account(table: Where, asked: Account, ledger: Path | None, *, planned: bool) -> Account:
+    """The place in the ledger that was asked for, if any; no ledger counts the budget of planned releases."""
     from sfumato.releasing.flow import Account
 
-    if all(x is None for x in (ledger, people, budget, memoise, person)) and not same_values:
+    if ledger is None and (replace(asked, budget=None) if planned else asked) == Account():
         return Account()
-    if planned and all(x is None for x in (ledger, people, memoise, person)) and not same_values:
-        return Account()  # the budget is that of planned releases, which no ledger counts
     if ledger is None:
         if not isinstance(table, Path):
             raise click.UsageError("the ledger of a table in a store has no place beside it: say --ledger FILE.")
         ledger = table.with_name("sfumato.ledger")
-    if not people:
+    if not asked.people:
         raise InputError("say whose data these are (--people NAME), so that the ledger can tell them from others.")
     from sfumato.ledgers import Ledger
 
-    return Account(Ledger(ledger), people, budget, same_values, memoise, person)
+    return replace(asked, ledger=Ledger(ledger))
 
 
 def _check_pipes(ctx: click.Context, comes: bool, goes: bool) -> None:

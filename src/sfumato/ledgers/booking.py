@@ -23,7 +23,7 @@ from sfumato.sources.places import whole_size
 
 if TYPE_CHECKING:
     from sfumato.frames import Record
-    from sfumato.sources.places import Where
+    from sfumato.releasing.flow import Target
 
 
 class Evidence(enum.Enum):
@@ -52,7 +52,7 @@ def evidence(entry: Entry) -> Evidence:
     return Evidence.DELIVERED if manifest.entry == entry.token and whole else Evidence.UNKNOWN
 
 
-def named(target: Where | str | os.PathLike[str] | None) -> str | None:
+def named(target: Target) -> str | None:
     """How the ledger writes down where a release goes: a whole path, or the address in a store."""
     if target is None:
         return None

@@ -62,7 +62,7 @@ def spellings(name: str, known: Iterable[str]) -> list[str]:
     return [other for other in known if folded(other) == folded(name)]
 
 
-def account(name: str, known: Iterable[str]) -> str:
+def account_name(name: str, known: Iterable[str]) -> str:
     """The name under which a release is entered: the first spelling of it, or a new one that looks like no other."""
     own, known = tidy(name), list(known)
     if same := spellings(own, known):

@@ -26,17 +26,18 @@ from sfumato.errors import ClaimError, InputError, option
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.processes import ahead, in_order
 from sfumato.sources import RowSource, Source
+from sfumato.sources.places import Where
 from sfumato.sources.source import kept_columns
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Array
     from sfumato.drawing.compiled import TextCodes
     from sfumato.frames import Record
-    from sfumato.sources.places import Where
 
 Names = str | Sequence[str] | None
 Progress = Callable[[int], None]  # told the number of rows drawn so far
 C = TypeVar("C")
+Target = Where | str | os.PathLike[str] | None  # where rows go; None: to a program
 
 
 def reading(made: Mechanism | Bundle) -> tuple[Column, ...]:
@@ -295,10 +296,7 @@ class Booking:
 class Book(Protocol):
     """A ledger, as far as a release knows it."""
 
-    def booking(
-        self, flow: Flow, target: Where | str | os.PathLike[str] | None, *, people: str | None, budget: float | None,
-        same_values: bool, memoise: str | None, person: str | None,
-    ) -> Booking:
+    def booking(self, flow: Flow, target: Target, account: Account) -> Booking:
         """Reserve a place for the release, or refuse it."""
 
 
@@ -313,13 +311,10 @@ class Account:
     memoise: str | None = None
     person: str | None = None
 
-    def booking(self, flow: Flow, target: Where | str | os.PathLike[str] | None) -> Booking:
+    def booking(self, flow: Flow, target: Target) -> Booking:
         """The place of a release in the ledger, if there is one."""
         if self.ledger is not None:
-            return self.ledger.booking(
-                flow, target, people=self.people, budget=self.budget, same_values=self.same_values,
-                memoise=self.memoise, person=self.person,
-            )
+            return self.ledger.booking(flow, target, self)
         if any(x is not None for x in (self.people, self.budget, self.memoise, self.person)):
             raise InputError("people, budget, memoise and person need a ledger: ledger=sf.Ledger('people.ledger').")
         return Booking()

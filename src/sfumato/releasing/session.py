@@ -35,7 +35,7 @@ from sfumato.mechanism import Bundle, known
 from sfumato.processes import Beside
 from sfumato.releasing.basis import counting_within
 from sfumato.releasing.files import Files, earlier_releases, mechanism_bytes
-from sfumato.releasing.flow import Account, Booking, Checked, DrawOptions, Flow, Progress
+from sfumato.releasing.flow import Account, Booking, Checked, DrawOptions, Flow, Progress, Target
 from sfumato.releasing.notices import Listener, Silent
 from sfumato.releasing.planning import Plan, given, planned, say_of
 from sfumato.releasing.wishes import Wishes
@@ -207,10 +207,9 @@ class Drawing:
             shuffled = not self.flow.id and (bool(self.flow.kept) or isinstance(self.flow.mechanism, Bundle))
             return Release(done.path, done.rows, done.manifest, notes=(SHUFFLED,) if shuffled else ())
 
-    def _booked(self, target: Where | str | os.PathLike[str] | None) -> Booking:
-        if self.account.ledger is None:
-            return self.account.booking(self.flow, target)
-        with self.listener.step("looking into the ledger"):
+    def _booked(self, target: Target) -> Booking:
+        ledger = self.account.ledger is not None
+        with self.listener.step("looking into the ledger") if ledger else contextlib.nullcontext():
             return self.account.booking(self.flow, target)
 
     def _step(self) -> contextlib.AbstractContextManager[Progress]:

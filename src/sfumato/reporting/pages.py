@@ -77,23 +77,19 @@ UNLIMITED = 1000.0  # a change of the odds by more than this limits nothing that
 
 def public_report(
     mechanism: Mechanism | Bundle, certificate: Certificate | None, released: Estimate | BundleEstimate | None = None,
-    *, manifest: Manifest | None = None, title: str | None = None, level: float = 0.95,
-    file: str = "released.mechanism.json",
+    **options: Unpack[ReportOptions],
 ) -> str:
     """The page for everyone: nothing in it was computed from private rows beyond the mechanism file and the
     released rows, because it is given nothing else."""
-    told = {"manifest": manifest, "title": title, "level": level, "file": file}
-    return page(_facts(mechanism)(mechanism, certificate, released, **told))
+    return page(_facts(mechanism)(mechanism, certificate, released, **options))
 
 
 def private_report(
     mechanism: Mechanism | Bundle, certificate: Certificate | None, released: Estimate | BundleEstimate | None,
-    truth: Joint | Truth, *, manifest: Manifest | None = None, title: str | None = None, level: float = 0.95,
-    file: str = "released.mechanism.json",
+    truth: Joint | Truth, **options: Unpack[ReportOptions],
 ) -> str:
     """The page for those who may see the true table: the public one, and the comparison with the truth."""
-    told = {"manifest": manifest, "title": title, "level": level, "file": file}
-    return page(_facts(mechanism)(mechanism, certificate, released, truth=truth, **told))
+    return page(_facts(mechanism)(mechanism, certificate, released, truth=truth, **options))
 
 
 def _facts(mechanism: Mechanism | Bundle) -> Callable[..., Facts]:
