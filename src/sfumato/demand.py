@@ -52,7 +52,5 @@ def on_demand(package: str, homes: Mapping[str, str]) -> None:
     'sfumato.privacy.ldp'
     """
     module = sys.modules[package]
-    module.__dict__["_homes"] = {
-        name: package + home if home.startswith(".") else home for name, home in homes.items()
-    }
+    module.__dict__["_homes"] = {name: package + home if home.startswith(".") else home for name, home in homes.items()}
     module.__class__ = _OnDemand

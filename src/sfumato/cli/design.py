@@ -118,9 +118,7 @@ def plan(
 
     read = read_as(wishes)
     wished = wishes_of(joined(secret), joined(useful), wishes, private=design_from is None)
-    made = planned(
-        table_source(table, form, **read), wished, reference=design_from, listener=Screen(quiet=as_json)
-    )
+    made = planned(table_source(table, form, **read), wished, reference=design_from, listener=Screen(quiet=as_json))
     told = made.foreseen()
     if told is None:
         raise InputError("what the release will be worth is not known before its rows are counted.")
@@ -145,7 +143,6 @@ def plan(
 
 
 RARELY = 10.0  # times what writing the page took, until it is written again before all is there
-NAMED_LEVELS = 3  # levels whose figures are listed in the first table
 WIDE_WINDOW = 100  # columns of text from which the second table has all of its own
 
 
@@ -276,7 +273,11 @@ def _show_compared(found: Comparison, at: float, files: dict[str, Path]) -> None
     story(f"{listed(j.secret.names)} is secret, {listed(j.useful.names)} useful: "
           f"{j.shape[0]} × {j.shape[1]} cells{rows}.")
     if found.points:
-        _kept(found)
+        heading("\nKept of a record (information as a share of the whole)")
+        names, lines = _kept_rows(found)
+        columns(names, lines, numbers=len(names) - 2)
+        if any(shown.endswith("*") for shown in _ordered(found).values()):
+            story("* another promise: about the whole record, on average, or at the counts alone. Not weighed below.")
         _errors(found, at)
         heading(f"\nAdvice at ε = {at:.3g}")
         pairs([(a.aim, f"{a.method}: {a.reason}") for a in advice(found.at(at))])
@@ -311,19 +312,10 @@ def _ordered(found: Comparison) -> dict[str, str]:
     return {name: name + ("" if ENTRANTS[name].comparable and name not in PLAIN else " *") for name in names}
 
 
-def _kept(found: Comparison) -> None:
-    """What is kept: a curve in a line for each method, with figures at the ends and in the middle."""
-    heading("\nKept of a record (information as a share of the whole)")
-    names, rows = _kept_rows(found)
-    columns(names, rows, numbers=len(names) - 2)
-    if any(shown.endswith("*") for shown in _ordered(found).values()):
-        story("* another promise: about the whole record, on average, or at the counts alone. Not weighed below.")
-
-
 def _kept_rows(found: Comparison) -> tuple[list[str], list[list[str]]]:
-    """The heads and lines of that table."""
+    """What is kept: a curve in a line for each method, with figures at the ends and in the middle."""
     grid = found.epsilons
-    named = list(dict.fromkeys((grid[0], grid[len(grid) // 2], grid[-1])))[:NAMED_LEVELS]
+    named = list(dict.fromkeys((grid[0], grid[len(grid) // 2], grid[-1])))
     rows = []
     for name, shown in _ordered(found).items():
         by = {p.epsilon: p.nmi for p in found.of(name)}

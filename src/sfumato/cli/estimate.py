@@ -120,8 +120,8 @@ def estimate(
     elif len(names) > 1:
         story("\nAll columns together: --joint; two of them: --table A,B.")
     if not found.identifiable:
-        story("\nFigures in brackets cannot be identified from the released rows: there the estimate follows "
-              "the design distribution, and only the interval is known.")
+        story("\nFigures in brackets cannot be identified from the released rows: there the estimate follows the "
+              "design distribution, and only the interval is known.")
     for note in found.notes:
         story(f"Note: {note}")
     if csv_file is not None:

@@ -146,9 +146,7 @@ def survey(
     story(f"\nCollect answers with: sfumato collect serve {mechanism}")
 
 
-def _survey(
-    file: Path | None, asked: tuple[str, ...], epsilon: float | None, wave: str, wished: Options
-) -> Survey:
+def _survey(file: Path | None, asked: tuple[str, ...], epsilon: float | None, wave: str, wished: Options) -> Survey:
     from sfumato.survey import Survey
     from sfumato.survey import asked as question_of
 

@@ -150,9 +150,7 @@ def unsaid(wishes: Wishes) -> dict[str, BinWish | None]:
     return out
 
 
-def _priced(
-    wishes: Wishes, found: Mapping[str, BinWish | None], rows: int, share: float
-) -> dict[str, Fraction]:
+def _priced(wishes: Wishes, found: Mapping[str, BinWish | None], rows: int, share: float) -> dict[str, Fraction]:
     """The ε of each column: with it a hundredth of the people is enough for a label, or is how far an edge is off. All
     are lowered alike where they would take more than a share of the whole."""
     each = max(1, sum(not isinstance(rule, (int, list)) for rule in found.values()))

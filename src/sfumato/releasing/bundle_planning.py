@@ -95,9 +95,7 @@ def planned_bundle(
             f"{option('--bins', 'bins=')} with edges), or ask for them exactly "
             f"({option('--design exact', 'design=exact')}).",
         )
-    listener.say(
-        f"A bundle of mechanisms for {listed(wishes.useful)} ({ONE} for a single table)."
-    )
+    listener.say(f"A bundle of mechanisms for {listed(wishes.useful)} ({ONE} for a single table).")
     with listener.search(f"designing for {len(wishes.useful)} columns") as heard, heard_by(heard):
         made = bundle(
             basis, list(wishes.secret), list(wishes.useful), wishes.epsilon, assuming=wishes.assuming,

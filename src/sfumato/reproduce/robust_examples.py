@@ -28,9 +28,7 @@ BALL = ChiSquareBall(ESTIMATE, confidence=0.95)
 LOG2 = math.log(2)
 
 # Section 8: panels (a)–(d), |S| × |U|.
-CENSUS = (
-    ("sex", "race"), ("race", "sex"), ("occupation", "education"), ("native-country", "relationship"),
-)
+CENSUS = (("sex", "race"), ("race", "sex"), ("occupation", "education"), ("native-country", "relationship"))
 Shape = tuple[int, int]
 SHAPES = ((2, 5), (5, 2), (15, 16), (42, 6))
 ROWS_DRAWN = 32_561
@@ -324,18 +322,14 @@ def tab2(
     def row(name: str) -> str:
         return ", ".join(f"{mean[s, name, 0.1]:.3f}" for s in shapes)
 
-    told = [
-        (r[4], r[5], r[7]) for r in rows if r[2] == "polyopt" and r[3] == 0.1 and not math.isnan(r[5] + r[7])
-    ]
+    told = [(r[4], r[5], r[7]) for r in rows if r[2] == "polyopt" and r[3] == 0.1 and not math.isnan(r[5] + r[7])]
     beside = ", ".join(f"{x:.4f} ± {e:.4f} (printed {y:.3f})" for x, e, y in told)
     claims = {
         "polyopt within its standard error of the print": all(abs(x - y) <= e + ROUNDED for x, e, y in told),
         "srr as printed": not any(m == "srr" for s, m in off if (s, m) not in ERRATA),
         "ir as printed or corrected": not any(m == "ir" for s, m in off if (s, m) not in ERRATA),
     }
-    ours = {
-        "ballopt at least polyopt": all(mean[s, "ballopt", 0.1] >= mean[s, "polyopt", 0.1] - 1e-6 for s in shapes)
-    }
+    ours = {"ballopt at least polyopt": all(mean[s, "ballopt", 0.1] >= mean[s, "polyopt", 0.1] - 1e-6 for s in shapes)}
     text = (
         f"β = 0.1, shapes {', '.join(f'{s[0]} × {s[1]}' for s in shapes)}: srr {row('srr')}; polyopt {row('polyopt')}"
         f"{', with standard errors ' + beside if told else ''}; ballopt {row('ballopt')}; ir {row('ir')}; "

@@ -268,9 +268,7 @@ def fig5(
                 rows.append((*shape, name, i, found.value, truth, (found.value - truth) / found.value, 1 - share))
     header = ("secrets", "useful", "method", "draw", "at the estimate", "at the truth", "difference", "of NMI")
     write_csv(out / "000-fig5.csv", header, rows)
-    panels = {
-        titled(s): {m: [r[6] for r in rows if r[:3] == (*s, m)] for m in METHODS} for s in shapes
-    }
+    panels = {titled(s): {m: [r[6] for r in rows if r[:3] == (*s, m)] for m in METHODS} for s in shapes}
     remark = boxes(out / "000-fig5.svg", panels, "(I_P̂ − I_P*) / I_P̂")
     theirs = [(abs(r[6]), abs(r[7])) for r in rows if r[2] in THEIRS]
     within = float(np.mean([x < LIMIT for x, _ in theirs]))

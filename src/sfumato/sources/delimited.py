@@ -56,9 +56,7 @@ def csv_source(where: Where, delimiter: str, packing: str | None, said: Said) ->
     return Source(where.name, table.names, read, where, share=lambda: meter.share, reading=dialect.reading)
 
 
-def stream_source(
-    stream: BinaryIO, delimiter: str, said: Said | None = None, name: str = "standard input"
-) -> Source:
+def stream_source(stream: BinaryIO, delimiter: str, said: Said | None = None, name: str = "standard input") -> Source:
     """Delimited text that comes once, through a pipe."""
     dialect, head = dialect_of(stream, name, delimiter, said or Said())
     table, whole = Text(name, dialect), Joined(head, stream)

@@ -201,9 +201,7 @@ def _merged(parts: list[pa.Table], names: list[str]) -> pa.Table:
     return out.rename_columns([*held, "n"])
 
 
-def _labels(
-    values: pa.Array, name: str, rule: Floats | str | None, refuse: bool, first_row: int
-) -> pa.Array:
+def _labels(values: pa.Array, name: str, rule: Floats | str | None, refuse: bool, first_row: int) -> pa.Array:
     """The batch's labels as text with null for missing; bin numbers for a binned column."""
     if rule is None:
         out = _blank_as_null(values, name)

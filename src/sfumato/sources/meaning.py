@@ -38,9 +38,7 @@ _NUMBERS = {style: re.compile(look) for style, look in NUMBERS.items()}
 _DATES = {order: re.compile(look) for order, look in DATES.items()}
 Style = tuple[str, str]
 BY_MARK: dict[str, Style] = {".": ("," + GAPS, "."), ",": ("." + GAPS, ",")}  # of decimals, where it is said
-NUMBERS |= {
-    style: rf"[+-]?(\d{{1,3}}([{style[0]}]\d{{3}})+|\d+)([{mark}]\d+)?" for mark, style in BY_MARK.items()
-}
+NUMBERS |= {style: rf"[+-]?(\d{{1,3}}([{style[0]}]\d{{3}})+|\d+)([{mark}]\d+)?" for mark, style in BY_MARK.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -223,9 +223,7 @@ def table_source(table: pa.Table, name: str = "the table") -> Source:
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterable[pa.RecordBatch]:
         return table.select([*coded, *kept]).to_batches(max_chunksize=BATCH_ROWS)  # type: ignore[no-any-return]
 
-    return Source(
-        name, tuple(table.column_names), read, metadata=table.schema.metadata or {}, rows=table.num_rows
-    )
+    return Source(name, tuple(table.column_names), read, metadata=table.schema.metadata or {}, rows=table.num_rows)
 
 
 def _batch_source(batch: pa.RecordBatch) -> Source:

@@ -195,9 +195,7 @@ def _check_fixed(labels: Mapping[str, Sequence[object] | Column], bins: Mapping[
         raise InputError(f"has {LABELS}, so it can have neither {BINS} nor {RARE} as well", where=At(twice[0]))
 
 
-def _fixed(
-    name: str, labels: Sequence[object] | Column, groups: list[Label], unseen: Unseen
-) -> tuple[Column, Ints]:
+def _fixed(name: str, labels: Sequence[object] | Column, groups: list[Label], unseen: Unseen) -> tuple[Column, Ints]:
     """The column with the labels that were given, and the code of each group."""
     if isinstance(labels, Column):
         binned = labels.cuts is not None

@@ -183,9 +183,7 @@ class Desk:
         made = self.designs[epsilon] = levels.design(epsilon, Heard(self.tell), coarse=True)
         return shown(levels, epsilon, made, coarse=True)
 
-    def said(
-        self, choice: Asked, epsilon: float, out: str, more: Asked, table: str
-    ) -> dict[str, str]:
+    def said(self, choice: Asked, epsilon: float, out: str, more: Asked, table: str) -> dict[str, str]:
         """The command and the Python lines of a release."""
         roles, levels = Roles.of(choice, self._source().columns), self._levels()
         design = design_of(levels.basis(epsilon), levels.at(epsilon))
@@ -197,10 +195,7 @@ class Desk:
         told = plan.notices()
         return [{"title": n.title, "paragraphs": [spelled(p, shell=True) for p in n.paragraphs]} for n in told]
 
-    def release(
-        self, choice: Asked, epsilon: float, made: bytes | None, out: str, more: Asked,
-        table: str,
-    ) -> Record:
+    def release(self, choice: Asked, epsilon: float, made: bytes | None, out: str, more: Asked, table: str) -> Record:
         """Release the rows into files, as the command line does: checked, drawn, estimated, reported; all or none."""
         roles, plan = Roles.of(choice, self._source().columns), self._plan(epsilon, made)
         plan.check_worth(plan.foreseen(), anyway=bool(more.get("anyway")))

@@ -108,9 +108,7 @@ def ordered(job: Job, tables: Iterator[pa.Table]) -> Batches:
         order = pa.array(np.argsort(np.asarray(table.column("r"))))
         for batch in table.take(order).combine_chunks().to_batches():
             told = [(batch.column(f"y{i}"), own) for i, own in enumerate(words)]
-            labels = [
-                x if own is None else pa.DictionaryArray.from_arrays(x.cast(pa.int32()), own) for x, own in told
-            ]
+            labels = [x if own is None else pa.DictionaryArray.from_arrays(x.cast(pa.int32()), own) for x, own in told]
             yield _released(job, [batch.column(n) for n in job.names], labels)
 
 
