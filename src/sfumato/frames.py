@@ -30,7 +30,21 @@ class Arrayed(Protocol):
 
 Datum: TypeAlias = "bool | int | float | str | Named | Arrayed | Sequence[Datum] | Mapping[str, Datum] | None"
 Record: TypeAlias = "dict[str, Datum]"  # a row of a table, or a document that programs read
+INFINITIES = {math.inf: "inf", -math.inf: "-inf"}  # as JSON has them, which knows none
 SHOWN_RECORDS = 60  # records in a notebook
+
+
+def as_json(value: Datum, infinities: Mapping[float, str] = INFINITIES) -> Datum:
+    """Values as JSON has them: NaN is null, and infinity where it has no name; paths are text, and arrays lists."""
+    if isinstance(value, dict):
+        return {str(k): as_json(v, infinities) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [as_json(v, infinities) for v in value]
+    if hasattr(value, "with_name"):  # a path, of this machine or of a store
+        return str(value)
+    if isinstance(value, Arrayed):
+        return as_json(value.tolist(), infinities)
+    return value if not isinstance(value, float) or math.isfinite(value) else infinities.get(value)
 
 
 class Framed:

@@ -1,4 +1,4 @@
-"""Work beside other work: messages between processes, whether one still runs, and threads that overlap in order."""
+"""Work beside other work: messages between processes, whether one still runs, sockets, and threads in order."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any, Generic, TypeVar
+
+from sfumato.errors import InputError
 
 
 def send(stream: IO[bytes], value: object) -> None:
@@ -50,6 +52,16 @@ def may_be_running(process: str) -> bool | None:
     except PermissionError:
         return True
     return True
+
+
+def listening(port: int | None, host: str = "127.0.0.1") -> socket.socket:
+    """A socket, of this machine alone unless another address is given; at a port of the system's choice if none is."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port or 0), family=family, backlog=2048)
+    except OSError as error:
+        what = f"cannot listen on {host}, port {port}: {error.strerror}"
+        raise InputError(what, next="Choose another --port.") from None
 
 
 def _began(number: int) -> str:

@@ -15,7 +15,7 @@ from sfumato.cli.plain import ALONE, named, paragraph, window
 from sfumato.cli.plain import table as plain_table
 from sfumato.decimals import BITS, at_most, near
 from sfumato.errors import spelled
-from sfumato.frames import Arrayed
+from sfumato.frames import as_json
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from sfumato.frames import Datum, Record
+    from sfumato.frames import Record
     from sfumato.optimise.budget import Heard
     from sfumato.releasing.notices import Notice, Tell, Total
 
@@ -320,20 +320,7 @@ def show_answer(told: Answer) -> None:
 
 def document(content: Record) -> None:
     """One JSON document on stdout; what cannot be printed is written as JSON's escapes."""
-    text = json.dumps(_plain(content), ensure_ascii=False, indent=1, allow_nan=False)
+    text = json.dumps(as_json(content), ensure_ascii=False, indent=1, allow_nan=False)
     print("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
 
 
-def _plain(value: Datum) -> Datum:
-    """Values as JSON has them: NaN is null, infinity the string 'inf', paths and array scalars as text and numbers."""
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    if hasattr(value, "with_name"):  # a path, of this machine or of a store
-        return str(value)
-    if isinstance(value, Arrayed):
-        return _plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else "inf" if value > 0 else "-inf"
-    return value

@@ -154,7 +154,8 @@ def studio(table: Path | None, port: int | None, no_browser: bool, ledger: Path 
       sfumato studio people.csv
     """
     try:
-        from sfumato.studio.server import Studio, listening, serve
+        from sfumato.processes import listening
+        from sfumato.studio.server import Studio, serve
     except ImportError:
         raise InputError("the studio needs starlette and uvicorn", next="Run pip install 'sfumato[studio]'.") from None
     if table is not None and not table.exists():

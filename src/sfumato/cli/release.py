@@ -141,7 +141,8 @@ def release(
     renamed = (None, None) if wishes is not None else (joined(secret) or None, joined(useful) or None)
     options = DrawOptions(decode, joined(keep), *renamed, seed, Imprint(publisher, command_line(ctx)))
     if is_pipe(out):
-        return _stream(session.load(out_of(mechanism), joined(secret), joined(useful)), options, form, raw_cells)
+        assert mechanism is not None  # a pipe has no place for a design
+        return _stream(session.load(mechanism, joined(secret), joined(useful)), options, form, raw_cells)
     files = Files.beside(
         out, mechanism=mechanism is None, report=True if report is None else report, private_report=private_report,
         partition=joined(partition), raw_cells=raw_cells, tables=True,
@@ -149,9 +150,9 @@ def release(
     files.check([p for p in (table, design_from, mechanism) if p is not None and p.exists()], force=force)
     asked = Account(None, people, budget, same_values, memoise, person)
     account = _account(table, asked, ledger, planned=design["releases"] is not None)
-    if wishes is None:
-        session = session.load(out_of(mechanism), joined(secret), joined(useful))
-    else:
+    if mechanism is not None:
+        session = session.load(mechanism, joined(secret), joined(useful))
+    elif wishes is not None:
         session = session.design(wishes, keep=joined(keep), reference=design_from, split=split, seed=seed)
         session.foresee(anyway=anyway)
     _written(session, files, options, account, force, as_json)
@@ -180,12 +181,6 @@ def _told(value: Datum) -> str:
     if isinstance(value, (tuple, list)):
         return ",".join(_told(x) for x in value)
     return value.name if isinstance(value, (Path, Place)) else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def out_of(mechanism: Where | None) -> Where:
-    """The file that there must be where nothing is designed."""
-    assert mechanism is not None
-    return mechanism
 
 
 def _written(

@@ -198,11 +198,7 @@ class Flow:
 
     def returned(self, progress: Progress | None = None) -> RowSource:
         """The released rows for whoever asked for them, with their manifest."""
-
-        def described(rows: int | None) -> dict[bytes, bytes]:
-            return {METADATA_KEY: self.manifest(rows).encoded()}
-
-        return RowSource(self.batches(progress), self.kept, described)
+        return RowSource(self.batches(progress), self.kept, lambda rows: {METADATA_KEY: self.manifest(rows).encoded()})
 
     def manifest(self, rows: int | None, size: int | None = None, engine: str = "local") -> Manifest:
         compiled = engine == "local" and self.sampler.compiled

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import mimetypes
 import os
 import secrets
@@ -26,6 +25,7 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 
 from sfumato.atomic import NO_UNNAMED, UNNAMED
 from sfumato.errors import InputError
+from sfumato.frames import as_json
 from sfumato.processes import may_be_running, this_process
 
 if TYPE_CHECKING:
@@ -157,18 +157,9 @@ def text(name: str) -> str:
     return place.joinpath(name).read_text("utf-8")
 
 
-def as_json(value: Datum) -> str:
-    """One line of JSON."""
-    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def _finite(value: Datum) -> Datum:
-    """JSON has no infinity: what is without limit is null, and the words beside it say so."""
-    if isinstance(value, dict):
-        return {str(k): _finite(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(v) for v in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def as_line(value: Datum) -> str:
+    """One line of JSON; what is without limit is null, and the words beside it say so."""
+    return json.dumps(as_json(value, {}), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 # --- a private folder for what is uploaded and written, which is gone when the server is, however it ends -------------

@@ -134,7 +134,7 @@ class Studio:
                     while not self.ending:
                         try:
                             message = await asyncio.wait_for(queue.get(), BEAT)
-                            yield f"data: {door.as_json(message)}\n\n"
+                            yield f"data: {door.as_line(message)}\n\n"
                         except TimeoutError:
                             yield ": alive\n\n"
             finally:
@@ -273,16 +273,6 @@ POSTS: dict[str, Post] = {  # what a page asks of its visit
     "say": Visit.say, "release": Visit.release, "ask": _ask, "stop": lambda visit, given: visit.stop(),
     "analyse": lambda visit, given: visit.analyse(own=bool(given.get("own")), decode=given.get("decode")),
 }
-
-
-def listening(port: int | None) -> socket.socket:
-    """A socket of this machine alone, at a port of the system's choice unless one is given."""
-    try:
-        return socket.create_server(("127.0.0.1", port or 0), backlog=128)
-    except OSError as error:
-        raise InputError(
-            f"cannot listen on 127.0.0.1, port {port}: {error.strerror}", next="Choose another --port."
-        ) from None
 
 
 def serve(studio: Studio, link: socket.socket, ready: Callable[[str], None]) -> None:

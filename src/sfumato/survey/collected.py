@@ -19,6 +19,7 @@ from sfumato.drawing.decoding import decoder
 from sfumato.drawing.manifest import OutputColumn, manifest_of, mechanism_beside
 from sfumato.drawing.randomness import Stream
 from sfumato.errors import FileFormatError, InputError, OutputError
+from sfumato.ledgers.entries import writing
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.releasing.files import Files
 
@@ -92,14 +93,8 @@ class Store:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self.turn:
-            self.db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                self.db.execute("ROLLBACK")
-                raise
-            self.db.execute("COMMIT")
+        with self.turn, writing(self.db):
+            yield
 
     @property
     def invited(self) -> bool:

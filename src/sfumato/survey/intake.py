@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-import socket
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -23,8 +22,9 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from sfumato.alphabet import MISSING
-from sfumato.errors import InputError, SfumatoError
+from sfumato.errors import SfumatoError
 from sfumato.mechanism import Bundle, Mechanism
+from sfumato.processes import listening
 from sfumato.survey import Form, MalformedAnswer
 from sfumato.survey.collected import TAKEN, UNINVITED, USED, Store, one_way
 from sfumato.survey.survey_page import policy_of
@@ -203,15 +203,8 @@ def serve(collector: Collector, *, host: str = "127.0.0.1", port: int = 8765) ->
     """Run until interrupted. Behind a reverse proxy on this machine the addresses that it forwards are believed."""
     import uvicorn
 
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listening = socket.create_server((host, port), family=family, backlog=2048)
-    except OSError as error:
-        raise InputError(
-            f"cannot listen on {host}, port {port}: {error.strerror}", next="Choose another --port."
-        ) from None
     config = uvicorn.Config(
         collector.app(), host=host, port=port, access_log=False, log_level="warning", server_header=False,
         timeout_keep_alive=15, limit_concurrency=2000, h11_max_incomplete_event_size=16_384,
     )
-    uvicorn.Server(config).run(sockets=[listening])
+    uvicorn.Server(config).run(sockets=[listening(port, host)])
