@@ -22,7 +22,6 @@ from sfumato.mechanism.bundle import record_of
 from sfumato.reporting.attack import PRIORS, imprint_of, most_guessed, worst_belief
 from sfumato.reporting.figures import (
     ROWS,
-    SHOWN,
     DesignData,
     Facts,
     Glance,
@@ -34,7 +33,6 @@ from sfumato.reporting.figures import (
     RowFigures,
     Seal,
     SideFigures,
-    Value,
     Worth,
 )
 from sfumato.sources import Source
@@ -176,20 +174,9 @@ def _dependence(p: Floats) -> float:
 
 
 def _side(bundle: Bundle, table: TableEstimate, level: float, truth: Truth | None) -> SideFigures:
-    low, high = (x.ravel() for x in table.interval(level))
-    p, known = table.p.ravel(), None if truth is None else truth[table.names].ravel()
-    order = sorted(range(p.size), key=lambda i: -float(p[i]))
-    cells = Alphabet(table.columns)
-    texts = [cells.text(i) for i in range(cells.size)]
-    values = tuple(
-        Value(texts[i], float(p[i]), float(low[i]), float(high[i]), None if known is None else float(known[i]))
-        for i in order[:SHOWN]
-    )
-    compared = (None, None) if known is None else (
-        float(np.abs(p - known).sum() / 2), bool(((low <= known) & (known <= high)).all())
-    )
     role = "secret" if set(table.names) <= set(bundle.secret.names) else "useful"
-    return SideFigures(" × ".join(table.names), role, table.identified, values, p.size - len(values), *compared)
+    known, text = None if truth is None else truth[table.names], Alphabet(table.columns).text
+    return SideFigures.of(" × ".join(table.names), role, table.identified, text, table.p, table.interval(level), known)
 
 
 def _private(found: BundleEstimate, truth: Truth, level: float) -> Private:

@@ -30,7 +30,6 @@ from sfumato.reporting.attack import worth_of as glanced_worth
 from sfumato.reporting.drawn_figures import curve_of, heat_of, precision_of
 from sfumato.reporting.figures import (
     ROWS,
-    SHOWN,
     Attack,
     Cost,
     Curve,
@@ -45,7 +44,6 @@ from sfumato.reporting.figures import (
     RowFigures,
     Seal,
     SideFigures,
-    Value,
 )
 from sfumato.uncertainty import Anything
 from sfumato.utility import ceiling, mutual_information
@@ -116,44 +114,20 @@ def design_data(mechanism: Mechanism, joint: Joint) -> DesignData:
 
 
 def side_of(marginal: Marginal, role: str, level: float, truth: Floats | None = None) -> SideFigures:
-    low, high = marginal.interval(level)
-    order = sorted(range(marginal.p.size), key=lambda i: -float(marginal.p[i]))
-    values = tuple(
-        Value(marginal.alphabet.text(i), float(marginal.p[i]), float(low[i]), float(high[i]),
-              None if truth is None else float(truth[i]))
-        for i in order[:SHOWN]
+    known, text = marginal.identified, marginal.alphabet.text
+    return SideFigures.of(
+        ", ".join(marginal.alphabet.names), role, known, text, marginal.p, marginal.interval(level), truth
     )
-    distance = covered = None
-    if truth is not None:
-        distance = float(abs(marginal.p - truth).sum() / 2)
-        covered = bool(((low <= truth) & (truth <= high)).all())
-    name = ", ".join(marginal.alphabet.names)
-    return SideFigures(name, role, marginal.identified, values, len(order) - len(values), distance, covered)
 
 
-def cells_of(found: Estimate, level: float, truth: Joint | None = None) -> SideFigures | None:
-    """The table of secret by useful values, the largest cells first."""
-    if found.secret is None or found.p.ndim != 2:
-        return None
-    m, (low, high) = found.mechanism, found.interval(level)
-    order = sorted(range(found.p.size), key=lambda x: -float(found.p.ravel()[x]))
-    values = tuple(
-        Value(m.input_text(x), float(found.p.ravel()[x]), float(low.ravel()[x]), float(high.ravel()[x]),
-              None if truth is None else float(truth.p.ravel()[x]))
-        for x in order[:CELLS]
-    )
+def cells_of(found: Estimate, level: float, truth: Joint | None = None) -> SideFigures:
+    """The table of all that is read, the largest cells first."""
+    m = found.mechanism
     name = f"{', '.join(m.secret.names)} by {', '.join(m.useful.names)}"
-    known = bool(found.identifiable.cells.all())
-    return SideFigures(name, "cells", known, values, len(order) - len(values), *_compared(found, level, truth))
-
-
-def _compared(found: Estimate, level: float, truth: Joint | None) -> tuple[float | None, bool | None]:
-    """Total variation of the table from the truth, and whether every cell's interval holds it."""
-    if truth is None:
-        return None, None
-    p = truth.p if found.mechanism.reads == "both" else truth.p_useful
-    low, high = found.interval(level)
-    return float(abs(found.p - p).sum() / 2), bool(((low <= p) & (p <= high)).all())
+    known, true = bool(found.identifiable.cells.all()), None
+    if truth is not None:
+        true = truth.p if m.reads == "both" else truth.p_useful
+    return SideFigures.of(name, "cells", known, m.input_text, found.p, found.interval(level), true, CELLS)
 
 
 def numbers_of(found: Estimate, level: float) -> tuple[Number, ...]:
@@ -176,15 +150,16 @@ def rows_of(found: Estimate, level: float, truth: Joint | None = None) -> RowFig
     ]
     sides.append(side_of(found.useful, "useful", level, None if truth is None else truth.p_useful))
     return RowFigures(
-        found.n, found.decode, found.method, level, tuple(sides), found.notes, cells_of(found, level, truth),
+        found.n, found.decode, found.method, level, tuple(sides), found.notes,
+        None if found.secret is None or found.p.ndim != 2 else cells_of(found, level, truth),
         numbers_of(found, level),
     )
 
 
 def private_part(mechanism: Mechanism, truth: Joint, found: Estimate | None, level: float) -> Private:
-    cost = cost_of(mechanism, truth)
-    distance, covered = (None, None) if found is None else _compared(found, level, truth)
-    return Private(truth.n, cost.kept, cost.whole, distance, covered)
+    cost, cells = cost_of(mechanism, truth), None if found is None else cells_of(found, level, truth)
+    compared = (None, None) if cells is None else (cells.distance, cells.covered)
+    return Private(truth.n, cost.kept, cost.whole, *compared)
 
 
 def seal_of(mechanism: Mechanism, certificate: Certificate | None) -> Seal | None:

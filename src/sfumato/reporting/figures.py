@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+
+import numpy as np
+
+from sfumato.alphabet import Floats
 
 SHOWN = 40  # values of a variable that are listed
 ROWS = 10_000  # that errors are told for when nothing was released and the design data have no number
@@ -203,6 +208,23 @@ class SideFigures:
     left_out: int
     distance: float | None = None  # total variation from the truth
     covered: bool | None = None  # whether every interval holds the truth
+
+    @classmethod
+    def of(
+        cls, name: str, role: str, identified: bool, text: Callable[[int], str], p: Floats,
+        interval: tuple[Floats, Floats], truth: Floats | None, most: int = SHOWN,
+    ) -> SideFigures:
+        """Estimates with their intervals, the largest first, beside the truth where it is given."""
+        p, low, high = (x.ravel() for x in (p, *interval))
+        true = None if truth is None else truth.ravel()
+        values = tuple(
+            Value(text(i), float(p[i]), float(low[i]), float(high[i]), None if true is None else float(true[i]))
+            for i in sorted(range(p.size), key=lambda i: -float(p[i]))[:most]
+        )
+        compared = (None, None) if true is None else (
+            float(np.abs(p - true).sum() / 2), bool(((low <= true) & (true <= high)).all())
+        )
+        return cls(name, role, identified, values, p.size - len(values), *compared)
 
     @property
     def vague(self) -> bool:

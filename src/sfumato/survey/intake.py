@@ -12,8 +12,6 @@ import secrets
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
@@ -27,32 +25,19 @@ from sfumato.mechanism import Bundle, Mechanism
 from sfumato.processes import listening
 from sfumato.survey import Form, MalformedAnswer
 from sfumato.survey.collected import TAKEN, UNINVITED, USED, Store, one_way
-from sfumato.survey.survey_page import policy_of
+from sfumato.survey.survey_page import part_of, policy_of, template
 
 if TYPE_CHECKING:
-    from jinja2 import Template
 
     from sfumato.frames import Record
 
 
 def estimates_page(n: int, tables: list[Record]) -> str:
     """The HTML of what can be said so far."""
-    script, style = _text("estimates.js"), _text("estimates.css")
-    return str(_template().render(
+    script, style = part_of("estimates.js"), part_of("estimates.css")
+    return str(template("estimates.html").render(
         n=f"{n:,}", tables=tables, missing=MISSING, script=script, style=style, policy=policy_of(script, style, None)
     ))
-
-
-@cache
-def _text(name: str) -> str:
-    return files(__package__).joinpath(name).read_text("utf-8")
-
-
-@cache
-def _template() -> Template:
-    from jinja2 import Environment, StrictUndefined
-
-    return Environment(autoescape=True, undefined=StrictUndefined).from_string(_text("estimates.html"))
 
 
 AT_ONCE = 1000  # answers of one transaction: more would keep those who wait too long

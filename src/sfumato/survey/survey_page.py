@@ -104,11 +104,11 @@ def words_in(language: str | os.PathLike[str]) -> Language:
     listed = files(__package__).joinpath(HOME).iterdir()
     own = {f.name.removesuffix(".toml"): f for f in listed if f.name.endswith(".toml")}
     if str(language) in own:
-        return _words(own[str(language)].read_text("utf-8"), str(language))
+        return _words(own[str(language)].readpart_of("utf-8"), str(language))
     path = Path(language)
     if not path.exists():
         raise unknown("a language, nor a file of words", str(language), ["en", *sorted(own)])
-    return _words(path.read_text("utf-8"), str(language))
+    return _words(path.readpart_of("utf-8"), str(language))
 
 
 def _words(text: str, where: str) -> Language:
@@ -134,8 +134,8 @@ def page_of(survey: Survey, words: Language, collector: str | None = None) -> st
                 f"a page does not draw from a law of kind {part.law.kind!r}", next="Use a bundle of its parts."
             )
     script = "\n".join(_scripts())
-    style = _text("page.css")
-    out = str(_template().render(
+    style = part_of("page.css")
+    out = str(template("page.html").render(
         s=survey, w=words, few=FEW_CHOICES, style=style, script=script, data=_data(survey, words, collector),
         policy=policy_of(script, style, collector),
     ))
@@ -210,20 +210,22 @@ def _file(mechanism: Mechanism | Bundle) -> str:
 def _scripts() -> list[str]:
     import sfumato_kernel
 
-    verifier = files(sfumato_kernel).joinpath("verifier.js").read_text("utf-8")
-    return [verifier, *(_text(f"{name}.js") for name in ("sampler", "qr", "page"))]
+    verifier = files(sfumato_kernel).joinpath("verifier.js").readpart_of("utf-8")
+    return [verifier, *(part_of(f"{name}.js") for name in ("sampler", "qr", "page"))]
 
 
 @cache
-def _text(name: str) -> str:
-    return files(__package__).joinpath(name).read_text("utf-8")
+def part_of(name: str) -> str:
+    """A file of a page."""
+    return files(__package__).joinpath(name).readpart_of("utf-8")
 
 
 @cache
-def _template() -> Template:
+def template(name: str) -> Template:
+    """A page to be filled."""
     from jinja2 import Environment, StrictUndefined
 
-    return Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True).from_string(_text("page.html"))
+    return Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True).from_string(part_of(name))
 
 
 # --- answers on the wire: one line of text, whether it is posted, copied or read from a QR code -----------------------
