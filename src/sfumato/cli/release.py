@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sfumato.alphabet import find_column
 from sfumato.cli import Grouped
 from sfumato.cli.console import Screen, notice, show_answer, story
 from sfumato.cli.options import (
@@ -136,8 +135,6 @@ def release(
     wishes = _wishes(ctx, joined(secret), joined(useful), mechanism, {**design, "planned": budget}, private)
     _check_pipes(ctx, is_pipe(table), is_pipe(out))
     session = Session.open(table_source(table, form, **read), Screen(quiet=as_json))
-    for name in joined(keep):
-        find_column(name, session.source.columns, session.source.name)
     renamed = (None, None) if wishes is not None else (joined(secret) or None, joined(useful) or None)
     options = DrawOptions(decode, joined(keep), *renamed, seed, Imprint(publisher, command_line(ctx)))
     if is_pipe(out):

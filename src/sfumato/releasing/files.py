@@ -29,7 +29,7 @@ from sfumato.certification.outward import log_up
 from sfumato.certification.together import anywhere, drawn_for
 from sfumato.composing.composition import AS_GOOD_AS_KNOWN
 from sfumato.decimals import at_most
-from sfumato.drawing.manifest import manifest_path, mechanism_beside
+from sfumato.drawing.manifest import manifest_path
 from sfumato.errors import WHOLE, OutputError, SfumatoError
 from sfumato.estimation.tally import manifest_beside
 from sfumato.mechanism import Bundle, Mechanism, load
@@ -68,7 +68,7 @@ class Files:
         stem = manifest.name.removesuffix(".manifest.json")
         usual = table.with_name(f"{stem}.report.html") if report and can_report() else None
         page = usual if isinstance(report, bool) else report
-        own = mechanism_beside(table) if mechanism else None
+        own = table.with_name(f"{stem}.mechanism.json") if mechanism else None
         figures = table.with_name(f"{stem}.tables.csv") if tables else None
         return cls(table, manifest, own, page, private_report, partition, raw_cells, figures)
 
@@ -119,7 +119,6 @@ class Files:
             with output(self.writer, made["table"].open, made["table"].target) as write:
                 for batch in table.to_batches():
                     write(batch)
-            made["table"].settle()
             made["manifest"].fill(described(made["table"].size))
             publish_all(list(made.values()), replace=force)
 

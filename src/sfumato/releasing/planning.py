@@ -234,7 +234,7 @@ def joint_of(source: Source, wishes: Wishes, listener: Listener) -> Joint:
 
 def say_of(source: Source, listener: Listener) -> None:
     """What was found out about a file."""
-    for line in source.said:
+    for line in source.reading.said:
         listener.say(f"{source.name}: {line}.")
 
 

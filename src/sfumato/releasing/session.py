@@ -154,7 +154,6 @@ class Drawing:
         with place, files.drafts() as made:
             rows, found, notes = self._consumed(flow, files, made["table"], estimating)
             with as_output_error(files.table):
-                made["table"].settle()
                 manifest = flow.manifest(rows, made["table"].size)
             done = Release(
                 files.table, rows, manifest, files.written, flow.checked.certificate, found,

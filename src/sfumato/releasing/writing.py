@@ -187,9 +187,9 @@ def is_folder(target: Where, partition: Sequence[str] = ()) -> bool:
 
 def writer_for(target: Where, partition: Sequence[str] = (), *, raw: bool = False) -> Made:
     """How to write a target, by its suffix; CSV with cells as they are if `raw`."""
-    if is_folder(target, partition):
-        return lambda opened, schema: PartitionedOutput(opened, schema, tuple(partition))
     suffix = suffix_of(target)
+    if partition or not suffix:
+        return lambda opened, schema: PartitionedOutput(opened, schema, tuple(partition))
     if suffix not in (".parquet", *DELIMITERS):
         known = ", ".join(sorted([".parquet", *DELIMITERS]))
         raise InputError(

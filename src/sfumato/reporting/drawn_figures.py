@@ -174,7 +174,8 @@ SHOWN_CELLS = 24  # rows and columns of the picture
 
 def heat_of(mechanism: Mechanism) -> Heat:
     """Q(y|x) for the likeliest inputs and outputs, with what is left of each column in a row of its own."""
-    columns = _likeliest_inputs(mechanism)
+    inputs, outputs = mechanism.inputs, mechanism.outputs
+    columns = _likeliest_inputs(mechanism, inputs)
     names = tuple(mechanism.input_text(int(x)) for x in columns)
     shares = () if mechanism.joint is None else tuple(mechanism.input_law(mechanism.joint)[columns].tolist())
     law = mechanism.law
@@ -183,21 +184,21 @@ def heat_of(mechanism: Mechanism) -> Heat:
         values = np.where(np.eye(len(columns), dtype=bool), on, off)
         seen = tuple(off + (on - off) * x for x in shares)
         what = "the probability that the bit of a value (rows) is 1 for each input (columns)"
-        return Heat(names, names, _nested(values), mechanism.inputs, None, what, False, shares, seen)
-    rows, mean = _shown_outputs(mechanism, columns)
+        return Heat(names, names, _nested(values), inputs, None, what, False, shares, seen)
+    rows, mean = _shown_outputs(mechanism, columns, inputs, outputs)
     values = np.stack([np.asarray(law.row(int(y)), float).ravel()[columns] for y in rows]) / scale(law.bits)
     if law.meaning == "symbol":
         order = np.lexsort((-values.max(1), values.argmax(1)))  # symbols have no order of their own: near a diagonal
         rows, values = rows[order], values[order]
     labels = _output_texts(mechanism, rows)
     seen = () if mean is None else tuple(mean[rows].tolist())
-    if len(rows) < mechanism.outputs:
+    if len(rows) < outputs:
         values = np.vstack([values, np.maximum(0.0, 1 - values.sum(0))])
-        labels.append(f"the other {mechanism.outputs - len(rows):,}")
+        labels.append(f"the other {outputs - len(rows):,}")
         seen = (*seen, max(0.0, 1 - sum(seen))) if seen else ()
     return Heat(
-        tuple(labels), names, _nested(values), mechanism.inputs, mechanism.outputs,
-        "the probability of each output (rows) for each input (columns)", len(rows) < mechanism.outputs, shares, seen,
+        tuple(labels), names, _nested(values), inputs, outputs,
+        "the probability of each output (rows) for each input (columns)", len(rows) < outputs, shares, seen,
     )
 
 
@@ -205,21 +206,21 @@ def _nested(values: Floats) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(float(x) for x in row) for row in values)
 
 
-def _likeliest_inputs(mechanism: Mechanism) -> Ints:
-    if mechanism.inputs <= SHOWN_CELLS:
-        return np.arange(mechanism.inputs)
+def _likeliest_inputs(mechanism: Mechanism, inputs: int) -> Ints:
+    if inputs <= SHOWN_CELLS:
+        return np.arange(inputs)
     if mechanism.joint is None:
         return np.arange(SHOWN_CELLS)
     p = mechanism.input_law(mechanism.joint)
     return np.sort(np.argsort(-p, kind="stable")[:SHOWN_CELLS])
 
 
-def _shown_outputs(mechanism: Mechanism, columns: Ints) -> tuple[Ints, Floats | None]:
+def _shown_outputs(mechanism: Mechanism, columns: Ints, inputs: int, outputs: int) -> tuple[Ints, Floats | None]:
     """The outputs of the picture, and P(y) of all of them."""
     mean = None if mechanism.joint is None else mean_law(mechanism, mechanism.joint)
-    if mechanism.outputs <= SHOWN_CELLS:
-        return np.arange(mechanism.outputs), mean
-    if mechanism.law.meaning in ("cell", "useful") and mechanism.outputs == mechanism.inputs:
+    if outputs <= SHOWN_CELLS:
+        return np.arange(outputs), mean
+    if mechanism.law.meaning in ("cell", "useful") and outputs == inputs:
         return columns, mean
     return np.arange(SHOWN_CELLS) if mean is None else np.sort(np.argsort(-mean, kind="stable")[:SHOWN_CELLS]), mean
 
