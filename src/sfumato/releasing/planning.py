@@ -10,6 +10,7 @@ from sfumato.alphabet import find_column
 from sfumato.certification import Certificate
 from sfumato.decimals import BITS, SHORT, at_least, at_most
 from sfumato.designers.base import RELATIVE
+from sfumato.designers.outlook import Foreseen, foreseen
 from sfumato.errors import At, InputError, listed, option, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism, load, save_counts
@@ -25,7 +26,6 @@ from sfumato.sources.tabulation import tabulate
 
 if TYPE_CHECKING:
     from sfumato.designers.base import Design
-    from sfumato.designers.outlook import Foreseen
     from sfumato.sources.source import TableLike
 
 MANY_LABELS = 100  # labels; when half of the rows have one of their own, the column is no category
@@ -65,8 +65,6 @@ class Plan:
             return None if not n else prospects(made, n)
         if made.joint is None or not (n := self.rows or self.source.rows or made.joint.n):
             return None
-        from sfumato.designers.outlook import foreseen
-
         return foreseen(made, n=n)
 
     def keep(self) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlsplit
 
+import pyarrow as pa
+
 from sfumato.errors import InputError
 
 if TYPE_CHECKING:
@@ -82,7 +84,6 @@ def located(where: str | os.PathLike[str] | Place) -> Where:
 
 def _addressed(text: str, scheme: str) -> Place:
     """An address of another machine. Its user, password and options are never repeated in a message."""
-    import pyarrow as pa
     from pyarrow import fs
 
     try:
@@ -130,8 +131,6 @@ def whole_size(where: Where) -> int:
 
 def opened(where: Where) -> NativeFile:
     """The file, for reading at any position."""
-    import pyarrow as pa
-
     if isinstance(where, Path):
         return pa.OSFile(str(where), "rb")
     return where.filesystem.open_input_file(where.path)

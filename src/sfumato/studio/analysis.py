@@ -21,6 +21,7 @@ from sfumato.errors import InputError, SfumatoError, listed
 from sfumato.estimation import Estimate, estimate
 from sfumato.estimation.result import NOTE
 from sfumato.mechanism import Bundle, load
+from sfumato.releasing.writing import output, writer_for
 from sfumato.sources import Source, open_source
 
 if TYPE_CHECKING:
@@ -143,12 +144,9 @@ class Analysis:
 
     def synthetic(self, rows: int, to: Path) -> Path:
         """Synthetic records in a file."""
-        from sfumato.releasing.writing import output, writer_for
-
         found = self._found()
         if not 0 < rows <= MOST_RECORDS:
             raise InputError(f"the number of records must be a whole number from 1 to {MOST_RECORDS:,}", value=rows)
-
         with output(writer_for(to), lambda name: pa.OSFile(str(to), "wb"), to) as write:
             for batch in found.synthesise(rows).to_batches():
                 write(batch)

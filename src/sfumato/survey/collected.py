@@ -19,6 +19,7 @@ from sfumato.drawing.decoding import decoder
 from sfumato.drawing.manifest import OutputColumn, manifest_of, mechanism_beside
 from sfumato.drawing.randomness import Stream
 from sfumato.errors import FileFormatError, InputError, OutputError
+from sfumato.estimation import estimate
 from sfumato.ledgers.entries import writing
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.releasing.files import Files
@@ -197,8 +198,6 @@ def one_way(counts: dict[str, int], mechanism: Mechanism | Bundle, level: float 
     A mechanism that answers with one value is looked at as a bundle of one part, whose tables of single columns are
     estimated one by one; one that answers with a set tells the table of all its inputs.
     """
-    from sfumato.estimation import estimate
-
     if isinstance(mechanism, Mechanism) and mechanism.law.words == 1:
         mechanism = Bundle((mechanism,), mechanism.secret)
     table, _ = table_of(counts, mechanism)

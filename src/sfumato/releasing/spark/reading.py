@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlparse
 import msgspec
 import numpy as np
 import pyarrow as pa
+from pyarrow import parquet
 
 from sfumato.drawing.decoding import GUESS
 from sfumato.drawing.manifest import SPARK_KEY, Told
@@ -224,8 +225,6 @@ class Scan:
 
 
 def _batches(group: Group, columns: list[str], text: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    from pyarrow import parquet
-
     with parquet.ParquetFile(group.file, read_dictionary=list(text)) as opened:
         there = opened.metadata.row_group(group.index).num_rows if group.index < opened.num_row_groups else None
         if there != group.rows:
@@ -302,8 +301,6 @@ def _attribute(expression: Frame) -> str | None:
 
 def _groups(files: Sequence[str], kinds: dict[str, pa.DataType]) -> list[Group] | None:
     """All row groups, if every file has every column in the type it should have."""
-    from pyarrow import parquet
-
     groups: list[Group] = []
     first = 0
     for name in sorted(files):  # so that numbers do not depend on how they are listed

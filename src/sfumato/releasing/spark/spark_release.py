@@ -24,6 +24,7 @@ from urllib.parse import unquote, urlparse
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import parquet
 
 from sfumato.atomic import ELSEWHERE, OTHERWISE, FileDraft, FolderDraft, as_output_error, drafts
 from sfumato.drawing.manifest import Manifest, manifest_path
@@ -129,8 +130,6 @@ def _write_part(write: partial[Batches], batches: Batches) -> Batches:
 
 def _write(staging: str, names: list[tuple[str, str]], batches: Batches) -> Batches:
     """In a worker: rows into a file of this attempt's own, its name told only when it is safely on the disk."""
-    from pyarrow import parquet
-
     name, writer, rows = f"{secrets.token_hex(16)}.parquet", None, 0
     path = Path(staging, name)
     with worker_errors(), as_output_error(Path(staging)):
