@@ -104,11 +104,11 @@ def words_in(language: str | os.PathLike[str]) -> Language:
     listed = files(__package__).joinpath(HOME).iterdir()
     own = {f.name.removesuffix(".toml"): f for f in listed if f.name.endswith(".toml")}
     if str(language) in own:
-        return _words(own[str(language)].readpart_of("utf-8"), str(language))
+        return _words(own[str(language)].read_text("utf-8"), str(language))
     path = Path(language)
     if not path.exists():
         raise unknown("a language, nor a file of words", str(language), ["en", *sorted(own)])
-    return _words(path.readpart_of("utf-8"), str(language))
+    return _words(path.read_text("utf-8"), str(language))
 
 
 def _words(text: str, where: str) -> Language:
@@ -210,14 +210,14 @@ def _file(mechanism: Mechanism | Bundle) -> str:
 def _scripts() -> list[str]:
     import sfumato_kernel
 
-    verifier = files(sfumato_kernel).joinpath("verifier.js").readpart_of("utf-8")
+    verifier = files(sfumato_kernel).joinpath("verifier.js").read_text("utf-8")
     return [verifier, *(part_of(f"{name}.js") for name in ("sampler", "qr", "page"))]
 
 
 @cache
 def part_of(name: str) -> str:
     """A file of a page."""
-    return files(__package__).joinpath(name).readpart_of("utf-8")
+    return files(__package__).joinpath(name).read_text("utf-8")
 
 
 @cache
