@@ -77,6 +77,7 @@ def _began(number: int) -> str:
 
 T = TypeVar("T")
 R = TypeVar("R")
+DEPTH, WORKERS = 3, 2  # items that wait for another thread, and threads that share work
 
 
 class _Mark(enum.Enum):
@@ -89,12 +90,12 @@ class _Mark(enum.Enum):
 _END, _STOP = _Mark
 
 
-def ahead(items: Iterable[T], depth: int = 3) -> Iterator[T]:
-    """The same items, fetched by a thread of their own, at most `depth` before they are needed.
+def ahead(items: Iterable[T]) -> Iterator[T]:
+    """The same items, fetched by a thread of their own, a few before they are needed.
 
     Closing the iterator stops the thread; an error of the source is raised where the item would have been.
     """
-    box: queue.Queue[tuple[T | _Mark, BaseException | None]] = queue.Queue(depth)
+    box: queue.Queue[tuple[T | _Mark, BaseException | None]] = queue.Queue(DEPTH)
     stop = threading.Event()
 
     def put(item: tuple[T | _Mark, BaseException | None]) -> bool:
@@ -137,7 +138,7 @@ class Beside(Generic[T, R]):
     not stop the passing; an error of the passing is `Stopped` to the work. The thread does not keep a process alive.
     """
 
-    def __init__(self, work: Callable[[Iterator[T]], R], depth: int = 3) -> None:
+    def __init__(self, work: Callable[[Iterator[T]], R], depth: int = DEPTH) -> None:
         self.box: queue.Queue[T | _Mark] = queue.Queue(depth)
         self.over = False
         self.future: Future[R] = Future()
@@ -174,14 +175,14 @@ class Stopped(Exception):
     """The items did not all pass."""
 
 
-def in_order(work: Callable[[T], R], items: Iterable[T], workers: int = 2) -> Iterator[R]:
+def in_order(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     """work(item) for every item, done by a few threads, given back in order."""
-    with ThreadPoolExecutor(workers, thread_name_prefix="sfumato draw") as pool:
+    with ThreadPoolExecutor(WORKERS, thread_name_prefix="sfumato draw") as pool:
         waiting: deque[Future[R]] = deque()
         try:
             for item in items:
                 waiting.append(pool.submit(work, item))
-                if len(waiting) > workers:
+                if len(waiting) > WORKERS:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()

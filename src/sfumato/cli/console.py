@@ -147,7 +147,7 @@ ROOM = 76  # columns of text from which a table has room for a plot
 BLOCKS = "▁▂▃▄▅▆▇█"
 
 
-def spark(values: Sequence[float | None], low: float = 0.0, high: float | None = None) -> str:
+def spark(values: Sequence[float | None], high: float | None = None) -> str:
     """A curve in one line of text; a dot where there is no value.
 
     >>> spark([0, 1, None, 2])
@@ -155,8 +155,8 @@ def spark(values: Sequence[float | None], low: float = 0.0, high: float | None =
     """
     known = [v for v in values if v is not None and math.isfinite(v)]
     top = max(known, default=1.0) if high is None else high
-    span = top - low if top > low else 1.0
-    place = [None if v is None or not math.isfinite(v) else min(max((v - low) / span, 0.0), 1.0) for v in values]
+    span = top if top > 0 else 1.0
+    place = [None if v is None or not math.isfinite(v) else min(max(v / span, 0.0), 1.0) for v in values]
     return "".join("·" if x is None else BLOCKS[round(x * (len(BLOCKS) - 1))] for x in place)
 
 

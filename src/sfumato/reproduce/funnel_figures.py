@@ -153,12 +153,11 @@ def jeffreys(c: int, a: int, seed: int) -> Joint:
     return Joint.from_probabilities(p / p.sum())
 
 
-def kept_by(joint: Joint, epsilon: float, method: str) -> tuple[float, float]:
-    """I(X;Y)/H(X) and α of GRR or CR calibrated to ε-LIP."""
-    reads = "both" if method == "cr" else "useful"
-    made = design(Exactly(joint), epsilon, method, notion="lip", reads=reads)
+def calibrated(joint: Joint, epsilon: float, method: str) -> tuple[float, float]:
+    """I(X;Y) and α of GRR or CR calibrated to ε-LIP."""
+    made = design(Exactly(joint), epsilon, method, notion="lip", reads="both" if method == "cr" else "useful")
     assert made.information is not None
-    return made.information.useful / joint.entropy_useful, float(made.details["strength"])
+    return made.information.useful, float(made.details["strength"])
 
 
 def fig6(out: Path, *, full: bool) -> str:
@@ -171,7 +170,7 @@ def fig6(out: Path, *, full: bool) -> str:
         for method in ("grr", "cr"):
             means = []
             for epsilon in EPSILONS_6:
-                values = [kept_by(joint, epsilon, method)[0] for joint in joints]
+                values = [calibrated(joint, epsilon, method)[0] / joint.entropy_useful for joint in joints]
                 rows.append((a, c, method, epsilon, np.mean(values), np.std(values)))
                 means.append(float(np.mean(values)))
             series[method] = (EPSILONS_6, means)
@@ -197,7 +196,8 @@ def fig7(out: Path, *, full: bool) -> str:
         alpha, gain = [], []
         for k in range(count):
             joint = jeffreys(5, 5, k)
-            (u_cr, a_cr), (u_grr, a_grr) = kept_by(joint, epsilon, "cr"), kept_by(joint, epsilon, "grr")
+            (u_cr, a_cr), (u_grr, a_grr) = (calibrated(joint, epsilon, method) for method in ("cr", "grr"))
+            u_cr, u_grr = u_cr / joint.entropy_useful, u_grr / joint.entropy_useful
             if math.isfinite(a_cr) and math.isfinite(a_grr):
                 alpha.append(a_cr - a_grr)
                 gain.append(u_cr - u_grr)
@@ -227,12 +227,10 @@ def fig8(out: Path, *, full: bool) -> str:
         for method in ("grr", "cr"):
             alphas = []
             for epsilon in epsilons:
-                reads = "both" if method == "cr" else "useful"
-                made = design(Exactly(joint), epsilon, method, notion="lip", reads=reads)
-                assert made.information is not None
-                alphas.append(float(made.details["strength"]))
-                kept[method].append(made.information.useful)
-                rows.append((secret, useful, method, epsilon, alphas[-1], kept[method][-1]))
+                value, alpha = calibrated(joint, epsilon, method)
+                alphas.append(alpha)
+                kept[method].append(value)
+                rows.append((secret, useful, method, epsilon, alpha, value))
             series[method] = (epsilons, alphas)
         whole: dict[str, Line] = dict(series)
         panels.append((f"{secret}, {useful}", "ε (LIP)", "α", whole))

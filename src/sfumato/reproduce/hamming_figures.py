@@ -21,9 +21,6 @@ from sfumato.uncertainty import ChiSquareBall
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# --- the source sets of paper 003, its printed formula for Class II, and curves over the distortion -------------------
-
-
 SIX = np.array([[0.7, 0.15, 0.06, 0.04, 0.03, 0.02]])  # Table I
 TEN = np.array([  # Table II: the segment between the two
     [0.3, 0.2, 0.15, 0.08, 0.07, 0.06, 0.05, 0.04, 0.03, 0.02],
@@ -99,9 +96,6 @@ def leakage_curves(name: str, base: Floats, folder: Path, points: int) -> str:
 def _ordered(curves: dict[str, list[float]]) -> bool:
     chain = [np.array(curves[k]) for k in ("Class II", "Class III:a", "Class III:b", "Class III:c", "Class I")]
     return all(bool((a <= b + 1e-9).all()) for a, b in itertools.pairwise(chain))
-
-
-# --- dP leakage against mutual-information leakage over the distortion: what [003, Fig. 6 and 7] share ----------------
 
 
 def both_leakages(name: str, sources: Floats, budgets: Floats, title: str, folder: Path) -> str:

@@ -288,11 +288,9 @@ SIGMAS = 3.0  # both means are of finitely many draws
 ROUNDED = 0.0005  # what printing three digits hides
 
 
-def tab2(
-    out: Path, *, full: bool, draws: int | None = None, large: int | None = None, shapes: tuple[Shape, ...] = SHAPES
-) -> str:
+def tab2(out: Path, *, full: bool, draws: int | None = None, shapes: tuple[Shape, ...] = SHAPES) -> str:
     """000 Table 2: mean NMI for three significance levels β at ε = 1.5, with polyopt and ballopt at every size."""
-    many, few = draws or (TABLE_RUNS if full else 30), large or (TABLE_RUNS if full else 1)
+    many, few = draws or (TABLE_RUNS if full else 30), (TABLE_RUNS if full else 1)
     values: dict[tuple[Shape, str, float], list[float]] = {}
     for shape in shapes:
         for name in NAMES:

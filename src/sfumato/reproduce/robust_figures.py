@@ -113,11 +113,11 @@ SECONDS_3 = 8.0  # for each search on a large table, unless full
 
 
 def fig3(
-    out: Path, *, full: bool, draws: int | None = None, large: int | None = None, shapes: tuple[Shape, ...] = SHAPES,
+    out: Path, *, full: bool, draws: int | None = None, shapes: tuple[Shape, ...] = SHAPES,
     epsilons: tuple[float, ...] = (),
 ) -> str:
     """000 Figure 3: mean NMI on synthetic tables from the Jeffreys prior, n = 32,561, every method at every size."""
-    count = {True: draws or (RUNS_3 if full else 10), False: large or (RUNS_3 if full else 1)}  # by small(shape)
+    count = {True: draws or (RUNS_3 if full else 10), False: (RUNS_3 if full else 1)}  # by small(shape)
     rows = []
     for shape in shapes:
         for epsilon in epsilons or (FULL_3 if full else QUICK_3 if small(shape) else QUICK_LARGE_3):
@@ -183,11 +183,11 @@ class RealisedLevel(NamedTuple):
 
 
 def fig4(
-    out: Path, *, full: bool, draws: int | None = None, large: int | None = None, shapes: tuple[Shape, ...] = SHAPES,
+    out: Path, *, full: bool, draws: int | None = None, shapes: tuple[Shape, ...] = SHAPES,
     epsilons: tuple[float, ...] = (),
 ) -> str:
     """000 Figure 4: the level that mechanisms reach under the truth P*, on synthetic tables."""
-    count = {True: draws or (500 if full else 50), False: large or (20 if full else 1)}  # by small(shape)
+    count = {True: draws or (500 if full else 50), False: (20 if full else 1)}  # by small(shape)
     rows: list[RealisedLevel] = []
     for shape in shapes:
         for i in range(count[small(shape)]):
@@ -252,11 +252,9 @@ THEIRS = ("srr", "ir", "polyopt")
 LIMIT = 0.03
 
 
-def fig5(
-    out: Path, *, full: bool, draws: int | None = None, large: int | None = None, shapes: tuple[Shape, ...] = SHAPES
-) -> str:
+def fig5(out: Path, *, full: bool, draws: int | None = None, shapes: tuple[Shape, ...] = SHAPES) -> str:
     """000 Figure 5: how far the estimate misjudges utility, at ε = 1.5 on synthetic tables."""
-    many, few = draws or (RUNS_5 if full else 40), large or (RUNS_5 if full else 2)
+    many, few = draws or (RUNS_5 if full else 40), (RUNS_5 if full else 2)
     rows = []
     for shape in shapes:
         for name in METHODS:

@@ -273,9 +273,9 @@ def column(name: str) -> SparkColumn:
     return F.col("`" + name.replace("`", "``") + "`")
 
 
-def plain_columns(names: Sequence[str], prefix: str = "c") -> list[SparkColumn]:
+def plain_columns(names: Sequence[str]) -> list[SparkColumn]:
     """Columns under names of our own, c0, c1, …: no dots, no clash, no letter case."""
-    return [column(name).alias(f"{prefix}{i}") for i, name in enumerate(names)]
+    return [column(name).alias(f"c{i}") for i, name in enumerate(names)]
 
 
 def grouped(frame: Frame, names: Sequence[str]) -> Frame:

@@ -27,6 +27,7 @@ from sfumato.sources.source import Source
 if TYPE_CHECKING:
     from pyarrow.csv import InvalidRow
 
+STDIN = "standard input"
 BLOCK_BYTES = 1 << 20  # of a file read at a time
 ELSE = f"Say which encoding it has ({ENCODING}), or convert it to UTF-8."
 
@@ -56,15 +57,15 @@ def csv_source(where: Where, delimiter: str, packing: str | None, said: Said) ->
     return Source(where.name, table.names, read, where, share=lambda: meter.share, reading=dialect.reading)
 
 
-def stream_source(stream: BinaryIO, delimiter: str, said: Said | None = None, name: str = "standard input") -> Source:
+def stream_source(stream: BinaryIO, delimiter: str = ",", said: Said | None = None) -> Source:
     """Delimited text that comes once, through a pipe."""
-    dialect, head = dialect_of(stream, name, delimiter, said or Said())
-    table, whole = Text(name, dialect), Joined(head, stream)
+    dialect, head = dialect_of(stream, STDIN, delimiter, said or Said())
+    table, whole = Text(STDIN, dialect), Joined(head, stream)
 
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
         return table.batches(pa.PythonFile(whole, "r"), [*coded, *kept])
 
-    return Source(name, table.names, read, once=True, reading=dialect.reading)
+    return Source(STDIN, table.names, read, once=True, reading=dialect.reading)
 
 
 @dataclass(slots=True)
