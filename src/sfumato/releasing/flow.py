@@ -232,7 +232,7 @@ def _named(alphabet: Alphabet, given: Names, role: str) -> dict[str, str]:
 # --- the one place where the claim of a mechanism is proved before a row goes through it ------------------------------
 
 
-OTHERWISE = option(
+CLAIM_IT = option(
     "Ask its author for one that does",
     "Give it a claim that can be certified, or pass allow_unclaimed=True if no promise is needed",
 )
@@ -253,7 +253,7 @@ class Checked:
         if not self.mechanism.sealed:
             raise InputError("only a sealed mechanism can release rows; design() and seal() return sealed ones.")
         if self.mechanism.claim is None and not self.allow_unclaimed:
-            raise ClaimError("this mechanism claims no privacy, so nothing was released", next=f"{OTHERWISE}.")
+            raise ClaimError("this mechanism claims no privacy, so nothing was released", next=f"{CLAIM_IT}.")
         proof = None if self.mechanism.claim is None else certify_any(self.mechanism)
         object.__setattr__(self, "certificate", proof)
 

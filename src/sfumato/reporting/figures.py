@@ -13,43 +13,8 @@ from sfumato.alphabet import Floats
 SHOWN = 40  # values of a variable that are listed
 ROWS = 10_000  # that errors are told for when nothing was released and the design data have no number
 VAGUE = 0.9  # an interval of a share this wide says nothing
-
-
-SHADES = 10  # steps of colour
-
-
-@dataclass(frozen=True)
-class Heat:
-    """values[output][input] with labels; `inputs` and `outputs` say how many there are in truth."""
-
-    row_labels: tuple[str, ...]
-    column_labels: tuple[str, ...]
-    values: tuple[tuple[float, ...], ...]
-    inputs: int
-    outputs: int | None  # None: too many to count in figures
-    what: str
-    rest: bool = False  # the last row adds up the outputs that are not shown
-    shares: tuple[float, ...] = ()  # p(x) of the inputs under the design distribution, when there is one
-    seen: tuple[float, ...] = ()  # P(y) of the outputs under it
-
-    @property
-    def most(self) -> float:
-        """The greatest value among the outputs that are shown."""
-        rows = self.values[:-1] if self.rest else self.values
-        return max(max(row) for row in rows)
-
-    @cached_property
-    def shades(self) -> tuple[tuple[int, ...], ...]:
-        """Steps of colour, even in probability: the last is the greatest value shown."""
-        top = self.most or 1.0
-        return tuple(tuple(min(SHADES - 1, round((SHADES - 1) * x / top)) for x in row) for row in self.values)
-
-    @property
-    def sampled(self) -> bool:
-        return self.inputs > len(self.column_labels)
-
-
 LITTLE = 0.1  # of the rows: a release that is worth less is worth little, and the page says so
+SHADES = 10  # steps of colour
 
 
 @dataclass(frozen=True)
@@ -158,6 +123,37 @@ class Curve:
     n: int  # rows the errors are for
     priors: tuple[tuple[str, float], ...]
     beliefs: tuple[tuple[float, ...], ...]  # [prior][stop]: the greatest belief after a released row
+
+
+@dataclass(frozen=True)
+class Heat:
+    """values[output][input] with labels; `inputs` and `outputs` say how many there are in truth."""
+
+    row_labels: tuple[str, ...]
+    column_labels: tuple[str, ...]
+    values: tuple[tuple[float, ...], ...]
+    inputs: int
+    outputs: int | None  # None: too many to count in figures
+    what: str
+    rest: bool = False  # the last row adds up the outputs that are not shown
+    shares: tuple[float, ...] = ()  # p(x) of the inputs under the design distribution, when there is one
+    seen: tuple[float, ...] = ()  # P(y) of the outputs under it
+
+    @property
+    def most(self) -> float:
+        """The greatest value among the outputs that are shown."""
+        rows = self.values[:-1] if self.rest else self.values
+        return max(max(row) for row in rows)
+
+    @cached_property
+    def shades(self) -> tuple[tuple[int, ...], ...]:
+        """Steps of colour, even in probability: the last is the greatest value shown."""
+        top = self.most or 1.0
+        return tuple(tuple(min(SHADES - 1, round((SHADES - 1) * x / top)) for x in row) for row in self.values)
+
+    @property
+    def sampled(self) -> bool:
+        return self.inputs > len(self.column_labels)
 
 
 @dataclass(frozen=True)
