@@ -123,17 +123,16 @@ def columns(names: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int
     rights = [len(names) - numbers - plots <= i < len(names) - plots for i in range(len(names))]
     cells = [[printable(cell) for cell in row] for row in rows]
     if not _plainly(lambda width: plain_table([*map(printable, names)], cells, rights, width), wide=True):
-        show(_table(names, rows, numbers, plots, rights), wide=True)
+        show(_table(names, rows, rights), wide=True)
 
 
-def _table(names: Sequence[str], rows: Sequence[Sequence[str]], numbers: int, plots: int, rights: list[bool]) -> Table:
+def _table(names: Sequence[str], rows: Sequence[Sequence[str]], rights: Sequence[bool]) -> Table:
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for i, name in enumerate(names):
-        right = rights[i]
-        whole = i >= len(names) - numbers - plots
+    for i, (name, right) in enumerate(zip(names, rights, strict=True)):
+        whole = any(rights[: i + 1])  # numbers and what is drawn of them are not broken over lines
         longest = max((len(word) for cell in (name, *(row[i] for row in rows)) for word in cell.split()), default=1)
         table.add_column(written(name), justify="right" if right else "left", no_wrap=whole, overflow="fold",
                          min_width=None if whole else min(longest, WORD))
@@ -304,7 +303,7 @@ class Ticking:
             from rich.console import Group
 
             rights = [i >= len(names) - numbers for i in range(len(names))]
-            self.live.update(Group(_table(names, rows, numbers, 0, rights), self.bar[0]))
+            self.live.update(Group(_table(names, rows, rights), self.bar[0]))
 
 
 Answer: TypeAlias = "Record | Sequence[tuple[str, str]]"  # what a command found, for programs or for people

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -115,8 +116,10 @@ def estimate(
     _show_numbers(found, told)
     for some in wanted:
         _show_table(found.table(*some), confidence, most)
-    if joint:
-        _show_cells(names, rows, most)
+    if joint and len(names) > 1:
+        texts = ([MISSING if x is None else x for x in row.labels] for row in rows)
+        cells = ((text, x.estimate, x.low, x.high, x.error is not None) for text, x in zip(texts, rows, strict=True))
+        _listed(names, names, cells, most)
     elif len(names) > 1:
         story("\nAll columns together: --joint; two of them: --table A,B.")
     if not found.identifiable:
@@ -186,30 +189,32 @@ def _cells(found: Estimate, confidence: float) -> tuple[list[str], list[CellRow]
     return [c.name for c in m.reading], rows
 
 
+Shown = tuple[Sequence[str], float, float, float, bool]  # labels, estimate, low, high, whether the rows tell it
+
+
+def _listed(names: Sequence[str], heads: Sequence[str], cells: Iterable[Shown], most: int) -> None:
+    """Shares with their intervals, the largest first."""
+    order = sorted(cells, key=lambda cell: -cell[1])
+    heading("\n" + " × ".join(names))
+    rows = [[*texts, percent(p) if known else f"({percent(p)})", percent(low), percent(high)]
+            for texts, p, low, high, known in order[:most]]
+    _table(list(heads), rows, [(low, p, high) for _, p, low, high, _ in order[:most]])
+    if len(order) > most:
+        story(f"… and {len(order) - most:,} more (--rows, --csv)")
+
+
 def _show_side(side: Marginal, confidence: float, most: int) -> None:
-    low, high = side.interval(confidence)
-    order = sorted(range(side.p.size), key=lambda i: -side.p[i])
-    known = side.inversion.identified
-    rows = [
-        [side.alphabet.text(i), _figure(side.p[i], bool(known[i])), percent(low[i]), percent(high[i])]
-        for i in order[:most]
-    ]
-    heading("\n" + ", ".join(side.alphabet.names))
-    _table(["value"], rows, [(low[i], side.p[i], high[i]) for i in order[:most]])
-    _rest(len(order) - most)
+    texts = ([side.alphabet.text(i)] for i in range(side.p.size))
+    cells = zip(texts, side.p, *side.interval(confidence), side.inversion.identified, strict=True)
+    _listed([", ".join(side.alphabet.names)], ["value"], cells, most)
 
 
 def _show_table(table: TableEstimate, confidence: float, most: int) -> None:
-    """A table of some columns, the largest shares first; of two or more, with the shares within the last columns."""
+    """A table of some columns; of two, also the shares of the first within the second."""
     low, high = (x.ravel() for x in table.interval(confidence))
-    p, records = table.p.ravel(), list(table.records(confidence))
-    order = sorted(range(p.size), key=lambda i: -p[i])[:most]
     names = list(table.names)
-    heading("\n" + " × ".join(names))
-    rows = [[*(str(records[i][n]) for n in names), _figure(p[i], table.identified), percent(low[i]), percent(high[i])]
-            for i in order]
-    _table(names, rows, [(low[i], p[i], high[i]) for i in order])
-    _rest(p.size - most)
+    texts = ([str(record[n]) for n in names] for record in table.records(confidence))
+    _listed(names, names, zip(texts, table.p.ravel(), low, high, repeat(table.identified)), most)
     if len(names) == 2 and table.identified:
         within = table.shares(names[1], confidence, together=True)
         heading(f"\n{names[0]} within {names[1]}")
@@ -241,20 +246,6 @@ def _show_numbers(found: Estimate, told: Numbers | None) -> None:
     columns(["", "estimate", "from", "to"], rows, numbers=3)
 
 
-def _show_cells(names: list[str], rows: list[CellRow], most: int) -> None:
-    if len(names) < 2:
-        return
-    order = sorted(rows, key=lambda row: -row.estimate)[:most]
-    heading("\n" + " × ".join(names))
-    shown = [
-        [*(MISSING if x is None else x for x in row.labels), _figure(row.estimate, row.error is not None),
-         percent(row.low), percent(row.high)]
-        for row in order
-    ]
-    _table(names, shown, [(row.low, row.estimate, row.high) for row in order])
-    _rest(len(rows) - most)
-
-
 LEAST = 20  # cells of a drawn interval; beyond it takes what the window has left
 
 
@@ -269,15 +260,6 @@ def _table(names: list[str], rows: list[list[str]], spans: list[tuple[float, flo
     cells = max(LEAST, width(wide=True) - sum(taken))
     drawn = [[*row, span(*three, top, cells)] for row, three in zip(rows, spans, strict=True)]
     columns([*heads, f"0 to {percent(top)}"], drawn, numbers=3, plots=1)
-
-
-def _figure(p: float, known: bool) -> str:
-    return percent(p) if known else f"({percent(p)})"
-
-
-def _rest(left: int) -> None:
-    if left > 0:
-        story(f"… and {left:,} more (--rows, --csv)")
 
 
 def _write_csv(path: Path, table: tuple[Sequence[str], Sequence[Sequence[Datum]]], force: bool) -> None:
