@@ -101,7 +101,7 @@ class Words:
 
 def way(method: str) -> str:
     """How a method answers."""
-    return METHODS.get(method, "A table of probabilities, one row for each output and one column for each input.")
+    return METHODS.get(method, UNNAMED)
 
 
 def words(f: Facts) -> Words:
