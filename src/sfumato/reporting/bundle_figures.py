@@ -19,7 +19,7 @@ from sfumato.estimation import BundleEstimate, TableEstimate
 from sfumato.estimation.bundle_tables import expected_estimate
 from sfumato.mechanism import Bundle
 from sfumato.mechanism.bundle import record_of
-from sfumato.reporting.attack import PRIORS, imprint_of, most_guessed, worst_belief
+from sfumato.reporting.attack import imprint_of, most_guessed, promised
 from sfumato.reporting.figures import (
     ROWS,
     DesignData,
@@ -72,18 +72,10 @@ def _log(ratio: Fraction | float) -> float:
 
 
 def _promise(bundle: Bundle, certificate: Certificate | None) -> PromiseFigures | None:
-    claim = bundle.claim
-    if claim is None:
+    if bundle.claim is None:
         return None
-    level = claim.epsilon if certificate is None else float(certificate.level)
-    elsewhere = {} if certificate is None else certificate.elsewhere
-    within = {"nothing": "anything"}.get(claim.assuming, f"bundle of {claim.assuming}")
-    return PromiseFigures(
-        claim.notion, within, claim.epsilon, math.exp(claim.epsilon), level,
-        certificate is not None and certificate.holds, bundle.confidence,
-        tuple((b, worst_belief(b, claim.epsilon, claim.notion)) for b in PRIORS),
-        tuple((where, float(x), math.exp(min(float(x), 700.0))) for where, x in elsewhere.items()), (), claim.title,
-    )
+    within = {"nothing": "anything"}.get(bundle.claim.assuming, f"bundle of {bundle.claim.assuming}")
+    return promised(bundle.claim, within, certificate, bundle.confidence)
 
 
 def _design(bundle: Bundle) -> DesignData:

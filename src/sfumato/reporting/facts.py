@@ -4,7 +4,6 @@ nothing here opens the private table."""
 from __future__ import annotations
 
 import contextlib
-import math
 from typing import TYPE_CHECKING
 
 from sfumato.certification import promises
@@ -17,14 +16,12 @@ from sfumato.mechanism import Mechanism
 from sfumato.mechanism.file import record_of
 from sfumato.privacy import LDP
 from sfumato.reporting.attack import (
-    PRIORS,
     attack_of,
-    bounded,
     guessers_of,
     imprint_of,
     leaks_of,
     outputs_by_secret,
-    worst_belief,
+    promised,
 )
 from sfumato.reporting.attack import worth_of as glanced_worth
 from sfumato.reporting.drawn_figures import curve_of, heat_of, precision_of
@@ -65,23 +62,13 @@ def promise_of(mechanism: Mechanism, certificate: Certificate | None) -> Promise
     claim = mechanism.claim
     if claim is None:
         return None
-    level = claim.epsilon if certificate is None else float(certificate.level)
-    elsewhere = {} if certificate is None else certificate.elsewhere
     witness = {} if certificate is None else certificate.witness
-    return PromiseFigures(
-        claim.notion, "everything" if claim.within is None else claim.within.kind, claim.epsilon,
-        math.exp(claim.epsilon), level, certificate is not None and certificate.holds,
-        getattr(claim.within, "confidence", None),
-        tuple((b, worst_belief(b, claim.epsilon, claim.notion)) for b in PRIORS) if bounded(claim.notion) else (),
-        tuple((where, float(x), _exp(float(x))) for where, x in elsewhere.items()),
-        tuple((str(k), _text(v)) for k, v in witness.items()), claim.title,
+    return promised(
+        claim, "everything" if claim.within is None else claim.within.kind, certificate,
+        getattr(claim.within, "confidence", None), tuple((str(k), _text(v)) for k, v in witness.items()),
         tuple(f"{told.sentence[0].upper()}{told.sentence[1:]}." for told in promises(mechanism, certificate)),
         next((c.epsilon for c in claim.also if c.notion == "rldp" and isinstance(c.within, Anything)), None),
     )
-
-
-def _exp(x: float) -> float:
-    return math.exp(x) if x < 700 else math.inf
 
 
 def _text(value: Datum) -> str:
