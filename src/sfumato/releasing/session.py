@@ -88,7 +88,8 @@ class Session:
     @classmethod
     def open(cls, table: TableLike, listener: Listener | None = None) -> Session:
         """Whatever holds rows; none is read yet."""
-        return cls(open_source(table), listener=listener or Silent())
+        source = table if isinstance(table, Source) else open_source(table)
+        return cls(source, listener=listener or Silent())
 
     def design(
         self, wishes: Wishes, *, keep: Sequence[str] = (), reference: TableLike | None = None,

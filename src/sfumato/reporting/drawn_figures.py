@@ -190,7 +190,8 @@ def heat_of(mechanism: Mechanism) -> Heat:
     if law.meaning == "symbol":
         order = np.lexsort((-values.max(1), values.argmax(1)))  # symbols have no order of their own: near a diagonal
         rows, values = rows[order], values[order]
-    labels = _output_texts(mechanism, rows)
+    cells = law.meaning == "cell" and np.array_equal(rows, columns)  # outputs are inputs, and have their names
+    labels = list(names) if cells else _output_texts(mechanism, rows)
     seen = () if mean is None else tuple(mean[rows].tolist())
     if len(rows) < outputs:
         values = np.vstack([values, np.maximum(0.0, 1 - values.sum(0))])

@@ -186,7 +186,7 @@ def level(x: float, digits: int = BITS) -> str:
 
 def factor(x: float) -> str:
     """A factor that is a limit; one that lets everything through is not spelled out."""
-    return "practically unlimited" if x > UNLIMITED else f"×\u00a0{at_most(x, 3)}"
+    return "practically unlimited" if x > UNLIMITED else f"×\u00a0{level(x, 3)}"
 
 
 def number(x: float | None, digits: int = 3) -> str:
