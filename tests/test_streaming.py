@@ -25,10 +25,10 @@ from pyarrow import fs
 
 import sfumato as sf
 from sfumato.alphabet import Alphabet, Column
+from sfumato.atomic import FolderDraft
 from sfumato.cli import cli
 from sfumato.mechanism import Cells, Claim, Mechanism
 from sfumato.releasing import read_manifest, writing
-from sfumato.releasing.targets import FolderDraft
 from sfumato.sources import delimited, open_source
 
 SECRET, USEFUL = Alphabet.of(Column.of("ill", ["no", "yes"])), Alphabet.of(Column.of("town", ["A", "B", "C"]))

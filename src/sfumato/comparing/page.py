@@ -16,7 +16,7 @@ from sfumato.comparing.pictures import BOTTOM, COLOURS, HEIGHT, LEFT, RIGHT, WID
 from sfumato.comparing.results import Comparison, Point
 from sfumato.comparing.running import ENTRANTS, PLAIN
 from sfumato.decimals import BITS, at_least, at_most, percent
-from sfumato.designers.sentences import METHODS
+from sfumato.designers.choose import METHODS
 
 BIT = math.log(2)
 

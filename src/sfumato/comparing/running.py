@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.comparing.results import Comparison, FigureCache, Missing, Point, cache_folder, digest
-from sfumato.designers.registry import REGISTERED, SHARING, keywords_of
+from sfumato.designers.base import REGISTERED, SHARING, keywords_of
 from sfumato.errors import InputError, designed_epsilon, unknown
 from sfumato.joint import Joint
 
