@@ -12,8 +12,8 @@ from tests.strategies import boundary_points, joints, mechanisms, random_layout,
 
 import sfumato as sf
 from sfumato.certification import certificate
-from sfumato.certification.certificate import proved
 from sfumato.certification.outward import dot_down, down, log_up, up
+from sfumato.certification.proving import proved
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato_kernel.verdict import verify

@@ -26,7 +26,7 @@ from tests.mechanism_files import LAWS, NOTIONS, PAIRS
 import sfumato as sf
 import sfumato_kernel as kernel
 from sfumato.certification import certificate
-from sfumato.certification.certificate import _OVER
+from sfumato.certification.proving import _OVER
 from sfumato.errors import SfumatoError
 from sfumato.mechanism import Mechanism, mechanism
 from sfumato.mechanism.file import record_of

@@ -13,8 +13,8 @@ from scipy.optimize import minimize
 from tests.strategies import joints, mechanisms, realised, sealed
 
 import sfumato as sf
-from sfumato.certification.certificate import proved
 from sfumato.certification.outward import exp_range, log_near, log_up, power
+from sfumato.certification.proving import proved
 from sfumato.errors import FileFormatError, InputError
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.uncertainty import shifts, tilting

@@ -11,9 +11,9 @@ from sfumato.alphabet import Alphabet
 from sfumato.bundles.answers import Answer, best_answer
 from sfumato.bundles.sharing import PartAnswer
 from sfumato.certification import certificate, seal
+from sfumato.certification.certificate import MARGINS
 from sfumato.certification.outward import log_up
 from sfumato.certification.rationals import about_input
-from sfumato.certification.sealing import MARGINS
 from sfumato.certification.together import bundle_certificate
 from sfumato.mechanism import Bundle, Claim, Law, Mechanism
 from sfumato.privacy import RLDP, level

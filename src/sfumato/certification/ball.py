@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.certification.outward import dot_down, down, down_any, float_range, up, up_any
-from sfumato.certification.witness import Attained
+from sfumato.certification.rationals import Attained
 from sfumato.joint import Joint
 from sfumato.mechanism import Atoms
-from sfumato.uncertainty.sets import Pairs
-from sfumato.uncertainty.stated import best_pairs
-from sfumato.uncertainty.tilting import balanced, greatest_mean, spread_of, worst_pairs
+from sfumato.uncertainty.chi_square import balanced, worst_pairs
+from sfumato.uncertainty.sets import Pairs, best_pairs
+from sfumato.uncertainty.tilting import greatest_mean, spread_of
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Index
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 NEWTON = 12
 LOOSE = 1e-9  # a bound this far above what floats reach gets a second dual point
+GRID, COARSE = 512, 64  # shares of the slack at which curves are compared, and for levels that nothing depends on
 Range = tuple[Floats, Floats]  # below and above
 
 
@@ -37,17 +38,18 @@ Range = tuple[Floats, Floats]  # below and above
 class ProvedBall:
     """The ball's data as floats below and above the exact rationals."""
 
-    p: tuple[Floats, Floats]  # P̂(s, u)
-    ps: tuple[Floats, Floats]  # P̂(s)
+    p: Range  # P̂(s, u)
+    ps: Range  # P̂(s)
     slack: tuple[float, float]  # √(1+B) − 1
-    rest: tuple[Floats, Floats]  # P̂(s) − P̂(s, u)
+    rest: Range  # P̂(s) − P̂(s, u)
+    steps: int = GRID  # shares of the slack at which atoms are compared
 
     @classmethod
-    def around(cls, joint: Joint, radius: float) -> Self:
+    def around(cls, joint: Joint, radius: float, steps: int = GRID) -> ProvedBall:
         p, ps, rest = enclosed(joint)
         root = np.sqrt(down_any(1 + radius)), np.sqrt(up_any(1 + radius))
         slack = max(0.0, float(down_any(down_any(root[0]) - 1))), float(up_any(up_any(root[1]) - 1))
-        return cls(p, ps, (slack if radius > 0 else (0.0, 0.0)), rest)
+        return cls(p, ps, (slack if radius > 0 else (0.0, 0.0)), rest, steps)
 
     def alone(self, side: Side, *, greatest: bool) -> Floats:
         return mean_bound(side, self.slack[1], greatest=greatest)
@@ -55,26 +57,50 @@ class ProvedBall:
     def pairs(self, first: Side, second: Side) -> Floats:
         return best_pair_bound(first, second, self.slack)
 
+    def masses(self) -> tuple[Floats, Floats]:
+        """Proved bounds of the least and greatest P(u|s) over the ball, from [000, Lemma 1] with outward rounding.
+
+        With t = P̂_s + b the least is 2p²/(t(X + √·))-like in the joint's own scale: L = 2q²/(X + √·), q = p/P̂_s,
+        C = (1 + b/P̂_s)², X = C + 2q − 1, √· = √((C − 1)(C − (2q − 1)²)); the greatest is 1 minus that of the rest.
+        """
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            q_low = np.minimum(down(self.p[0] / self.ps[1][:, None]), 1.0)
+            q_high = np.minimum(up(self.p[1] / self.ps[0][:, None]), 1.0)
+            ratio = up(self.slack[1] / self.ps[0])[:, None]
+            c = up(up(1 + ratio) ** 2)
+
+        def least(low: Floats, high: Floats) -> Floats:
+            # L grows with q and falls with C: the lower end of q and the upper end of C bound it from below.
+            x = up_any(up_any(c + 2 * low) - 1)
+            inner = up(up(c - 1) * up(np.maximum(c - down((2 * low - 1) ** 2 * (1 - 2.0**-50)), 0)))
+            out = down(down(2 * down(low * low)) / up(x + up(np.sqrt(inner))))
+            return np.where(np.isfinite(c) & (self.ps[1][:, None] > 0), np.nan_to_num(out, nan=0.0), 0.0)
+
+        return least(q_low, q_high), np.minimum(up(1 - least(down(np.maximum(1 - q_high, 0)), 1 - q_low)), 1.0)
+
+    def atoms(self, c: Atoms) -> Attained:
+        return over_atoms(c, self, self.steps)
+
 
 def enclosed(joint: Joint) -> tuple[Range, Range, Range]:
-    """P̂(s, u), P̂(s) and P̂(s) − P̂(s, u) as floats below and above the exact rationals; zeros stay zeros."""
+    """P̂(s, u), P̂(s) and P̂(s) − P̂(s, u) as floats below and above the exact rationals."""
     exact, total = joint.weights()
-    low, high = float_range(total)
-
-    def ends(weights: Weights) -> tuple[Floats, Floats]:
-        below, above = float_range(weights)
-        return down(below / high), np.where(weights == 0, 0.0, up(above / low))
-
     sums = exact.sum(1)
-    return ends(exact), ends(sums), ends(sums[:, None] - exact)
+    return shares(exact, total), shares(sums, total), shares(sums[:, None] - exact, total)
+
+
+def shares(weights: Weights, total: int) -> Range:
+    """weights / total, below and above; zeros stay zeros."""
+    (low, high), (below, above) = float_range(total), float_range(weights)
+    return down(below / high), np.where(weights == 0, 0.0, up(above / low))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
     """One secret's part of many rows: P̂ of its cells, P̂ of the secret, and the values, each below and above."""
-    p: tuple[Floats, Floats]  # [i, k]
-    ps: tuple[Floats, Floats]  # [i]
-    v: tuple[Floats, Floats]  # [i, k]
+    p: Range  # [i, k]
+    ps: Range  # [i]
+    v: Range  # [i, k]
 
     @property
     def q(self) -> Floats:
@@ -209,8 +235,6 @@ def best_pair_bound(first: Side, second: Side, slack: tuple[float, float]) -> Fl
 
 
 NODES = 33  # shares of the slack at which floats look for a dual point; those between are interpolated
-GRID = 512  # shares of the slack at which the curves are compared
-COARSE = 64  # shares for levels that nothing depends on
 CHUNK = 512  # atoms at a time
 ALIKE = 1e-7  # values closer than this, relative to the greatest, are taken as one
 

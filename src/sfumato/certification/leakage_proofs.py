@@ -20,8 +20,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.certification.outward import down, float_range, log_above, log_below, log_sum_above, log_up, up, up_any
-from sfumato.certification.rationals import CANDIDATES, about_input, ratio_of
-from sfumato.certification.witness import Attained
+from sfumato.certification.rationals import CANDIDATES, Attained, about_input, ratio_of
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism, Rows

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
-from sfumato.certification.ball import COARSE, GRID, Dual, ProvedBall, Side, joined, over_atoms
+from sfumato.certification.ball import Dual, ProvedBall, Side, joined
 from sfumato.certification.outward import down, float_range, rows_range, up, up_any
-from sfumato.certification.witness import Attained
-from sfumato.joint import Joint
+from sfumato.certification.rationals import Attained
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
 
 if TYPE_CHECKING:
@@ -64,38 +63,12 @@ class PairBounds(Protocol):
         """A bound of the worst ratio between any two atoms of different secrets."""
 
 
-class ChiSquareBounds(ProvedBall):
-    """The χ² ball."""
-
-    steps: ClassVar[int] = GRID  # at which atoms are compared
-
-    def masses(self) -> tuple[Floats, Floats]:
-        return mass_bounds(self)
-
-    def atoms(self, c: Atoms) -> Attained:
-        return over_atoms(c, self, self.steps)
-
-
-class CoarseBounds(ChiSquareBounds):
-    """The χ² ball, for levels that nothing depends on."""
-
-    steps = COARSE
-
-
-def over_ball(
-    mechanism: Mechanism, joint: Joint, radius: float, target: float = math.inf, coarse: bool = False
-) -> Attained:
-    """A proved upper bound of max P(y|s₁) / P(y|s₂) over outputs, pairs of secrets and the ball.
+def over_bounds(mechanism: Mechanism, ball: PairBounds, target: float = math.inf) -> Attained:
+    """A proved upper bound of max P(y|s₁) / P(y|s₂) over outputs, pairs of secrets and a ball that has bounds.
 
     It is close to the maximum unless there are more than PATIENCE pairs to look at and what one secret alone allows
     already proves the target ratio.
     """
-    kind = CoarseBounds if coarse else ChiSquareBounds
-    return over_bounds(mechanism, kind.around(joint, radius), target)
-
-
-def over_bounds(mechanism: Mechanism, ball: PairBounds, target: float = math.inf) -> Attained:
-    """A proved upper bound of the worst ratio over any ball that has bounds."""
     best = Attained(1.0, {})
     if len(ball.ps[0]) < 2:
         return best
@@ -178,28 +151,6 @@ def _mix_up(base: Floats, peak: Floats, r: Floats) -> Floats:
 
 def _mix_down(base: Floats, peak: Floats, r: Floats) -> Floats:
     return np.maximum(down(down(base * down(np.maximum(1 - r, 0))) + down(peak * r)), np.minimum(base, peak))
-
-
-def mass_bounds(ball: ProvedBall) -> tuple[Floats, Floats]:
-    """Proved bounds of the least and greatest P(u|s) over the ball, from [000, Lemma 1] with outward rounding.
-
-    With t = P̂_s + b the least is 2p²/(t(X + √·))-like in the joint's own scale: L = 2q²/(X + √·), q = p/P̂_s,
-    C = (1 + b/P̂_s)², X = C + 2q − 1, √· = √((C − 1)(C − (2q − 1)²)); the greatest is 1 minus that of the rest.
-    """
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        q_low = np.minimum(down(ball.p[0] / ball.ps[1][:, None]), 1.0)
-        q_high = np.minimum(up(ball.p[1] / ball.ps[0][:, None]), 1.0)
-        ratio = up(ball.slack[1] / ball.ps[0])[:, None]
-        c = up(up(1 + ratio) ** 2)
-
-    def least(low: Floats, high: Floats) -> Floats:
-        # L grows with q and falls with C: the lower end of q and the upper end of C bound it from below.
-        x = up_any(up_any(c + 2 * low) - 1)
-        inner = up(up(c - 1) * up(np.maximum(c - down((2 * low - 1) ** 2 * (1 - 2.0**-50)), 0)))
-        out = down(down(2 * down(low * low)) / up(x + up(np.sqrt(inner))))
-        return np.where(np.isfinite(c) & (ball.ps[1][:, None] > 0), np.nan_to_num(out, nan=0.0), 0.0)
-
-    return least(q_low, q_high), np.minimum(up(1 - least(down(np.maximum(1 - q_high, 0)), 1 - q_low)), 1.0)
 
 
 def _subsets(c: Subsets, ball: PairBounds, found: float, target: float) -> Attained:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.alphabet import Alphabet
-from sfumato.certification.witness import Attained
 from sfumato.joint import Joint
 from sfumato.mechanism import Atoms, Factor, Mechanism, Product, Rows, Spikes, Subsets
 from sfumato.mechanism.subset_laws import best_subset
@@ -24,6 +23,11 @@ from sfumato.mechanism.subset_laws import best_subset
 if TYPE_CHECKING:
     from sfumato.alphabet import BigInts, Floats
     from sfumato.mechanism.law import Weight, Weights
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    pass
 
 
 LARGEST = 1000  # bits of a ratio that is told from an infinite one
@@ -220,3 +224,14 @@ def _subset_ratio(first: list[Fraction], second: list[Fraction], low: Fraction, 
             return max(ratio, Fraction(1))
         chosen = better
     raise ArithmeticError("Dinkelbach's iteration did not settle")
+
+
+@dataclass(frozen=True, slots=True)
+class Attained:
+    """An upper bound of the worst ratio, with the output and the secrets behind it (as codes)."""
+
+    ratio: Fraction | float
+    where: dict[str, int]
+
+    def or_worse(self, other: Attained) -> Attained:
+        return other if other.ratio > self.ratio else self

@@ -24,11 +24,11 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.certification.ball import Side, enclosed
 from sfumato.certification.outward import down, down_any, exp_range, float_range, log_near, power, up, up_any
-from sfumato.certification.witness import Attained
+from sfumato.certification.rationals import Attained
 from sfumato.joint import Joint
 from sfumato.mechanism import Atoms
 from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, worst_pairs
-from sfumato.uncertainty.stated import best_pairs
+from sfumato.uncertainty.sets import best_pairs
 
 NEAR_ONE = 2.0**-14
 STEPS = (1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-6, 1e-4)  # how far above the ratio found a proof is tried

@@ -17,27 +17,28 @@ is unbounded, and the quartic is reversed there.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.certification.ball import ProvedBall, Side, mean_bound
-from sfumato.certification.outward import dot_down, down, float_range, rows_range, up
-from sfumato.certification.witness import Attained
+from sfumato.certification.ball import ProvedBall, Side, mean_bound, shares
+from sfumato.certification.outward import dot_down, down, rows_range, up
+from sfumato.certification.rationals import Attained
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism, Rows
-from sfumato.uncertainty import multipliers
-from sfumato.uncertainty.multipliers import FURTHEST, LEAST, STEPS
 from sfumato.uncertainty.shifts import others
+from sfumato.uncertainty.tilting import Depths, newton
 
 if TYPE_CHECKING:
     from sfumato.alphabet import BigInts, Bools, Ints
     from sfumato.mechanism.law import Weights
 
 
+Number = TypeVar("Number", int, Floats)  # whole, or floats for many at once
 DEEPEST = 26  # halvings of a piece before the proof is given up
 PIECES = 50_000  # pieces in all before the proof is given up
 PATIENCE = 3  # halvings before a piece that fails at its very middle ends the proof: its multipliers are good by then
@@ -102,7 +103,7 @@ def _open_cases(values: Weights, joint: Joint, radius: float, z: Fraction, above
         (spread(ball.p[0]), spread(ball.p[1])),
         (np.broadcast_to(ball.ps[0], (y, c)).ravel(), np.broadcast_to(ball.ps[1], (y, c)).ravel()), own,
     )
-    mass, one = _shares(weights.ravel(), total), np.ones(y)
+    mass, one = shares(weights.ravel(), total), np.ones(y)
     flat = (y, mass[0].size)
     everyone = Side(
         (np.broadcast_to(mass[0], flat), np.broadcast_to(mass[1], flat)), (one, up(one)),
@@ -120,15 +121,8 @@ def _open_cases(values: Weights, joint: Joint, radius: float, z: Fraction, above
 def _rest(r: tuple[Floats, Floats], exact: BigInts, total: int, s: Ints) -> Half:
     """The secrets other than s: one after the other, or merged where rows do not tell them apart."""
     if r[0].shape[1] == 1:
-        return Half((r[0][:, 0], r[1][:, 0]), _shares(exact.sum(0) - exact, total)[0][s])
-    return Half((others(r[0], s), others(r[1], s)), others(_shares(exact, total)[0], s))
-
-
-def _shares(weights: BigInts, total: int) -> tuple[Floats, Floats]:
-    """weights / total, below and above."""
-    t_low, t_high = float_range(total)
-    low, high = float_range(weights)
-    return down(low / t_high), np.where(weights == 0, 0.0, up(high / t_low))
+        return Half((r[0][:, 0], r[1][:, 0]), shares(exact.sum(0) - exact, total)[0][s])
+    return Half((others(r[0], s), others(r[1], s)), others(shares(exact, total)[0], s))
 
 
 def _covered(cases: Cases, joint: Joint, radius: float, z: Fraction) -> bool:
@@ -221,7 +215,7 @@ def _proved(cases: Cases, case: Ints, left: Floats, right: Floats, radius: float
     root = Fraction(float(down(down(np.sqrt(float(down(float(z))))))))  # a lower bound of √z
     known = 1 + Fraction(radius), z, root
     quartic = _above if cases.above else _below
-    rough = np.stack(np.broadcast_arrays(*quartic(a1, a2, mu, m, np.array([float(x) for x in known]), 1.0)))
+    rough = np.stack(np.broadcast_arrays(*quartic(a1, a2, mu, m, [np.array(float(x)) for x in known], np.ones(()))))
     powers = point ** np.arange(5)[:, None]
     hopeless = (rough * powers).sum(0) < -1e-12 * (np.abs(rough) * powers).sum(0)  # floats suffice to give up
     out = np.zeros(len(case), bool)
@@ -237,7 +231,7 @@ def _whole(numbers: tuple[Fraction, ...]) -> tuple[list[int], int]:
     return [x.numerator * (unit // x.denominator) for x in numbers], unit
 
 
-def _above(a1: Any, a2: Any, mu: Any, m: Any, known: Any, one: Any) -> list[Any]:
+def _above(a1: Number, a2: Number, mu: Number, m: Number, known: Sequence[Number], one: Number) -> list[Number]:
     """Coefficients of (θ²+z)(A₁θ+√zA₂)² − b[(μ₁−zμ₂)θ² − z(z−1)μ₂], from the constant up, in floats or, times one⁵, in
     whole numbers of a unit; known are b, z and √z."""
     b, z, root = known
@@ -247,15 +241,12 @@ def _above(a1: Any, a2: Any, mu: Any, m: Any, known: Any, one: Any) -> list[Any]
             (a2**2 + z * a1**2 * one) * one - b * (mu * one - z * m) * one**2, cross * one**2, a1**2 * one**3]
 
 
-def _below(a1: Any, a2: Any, mu: Any, m: Any, known: Any, one: Any) -> list[Any]:
+def _below(a1: Number, a2: Number, mu: Number, m: Number, known: Sequence[Number], one: Number) -> list[Number]:
     """Coefficients of (1+φ²)(A₁+φA₂)² − b[μ₁(1+φ²−z) − zφ²μ₂], from the constant up, in the same way, times one⁴."""
     b, z, _ = known
     cross = 2 * a1 * a2 * one**2
     return [a1**2 * one**2 + b * mu * (z - one) * one, cross,
             (a1**2 + a2**2) * one**2 - b * (mu * one - z * m) * one, cross, a2**2 * one**2]
-
-
-_BINOMIAL = [[1], [1, 1], [1, 2, 1], [1, 3, 3, 1], [1, 4, 6, 4, 1]]
 
 
 def _not_negative(quartic: list[int], left: float, right: float) -> bool:
@@ -269,10 +260,10 @@ def _not_negative(quartic: list[int], left: float, right: float) -> bool:
         quartic, left, right = quartic[::-1], 0.0, float(np.nextafter(1 / left, np.inf))
     (start, end), unit = _whole((Fraction(left), Fraction(right)))
     moved = [
-        (end - start) ** i * sum(_BINOMIAL[n][i] * quartic[n] * start ** (n - i) * unit ** (4 - n) for n in range(i, 5))
+        (end - start) ** i * sum(math.comb(n, i) * quartic[n] * start ** (n - i) * unit ** (4 - n) for n in range(i, 5))
         for i in range(5)
     ]
-    return all(sum(_BINOMIAL[j][i] * (12 // _BINOMIAL[4][i]) * moved[i] for i in range(j + 1)) >= 0 for j in range(5))
+    return all(sum(math.comb(j, i) * (12 // math.comb(4, i)) * moved[i] for i in range(j + 1)) >= 0 for j in range(5))
 
 
 def _multipliers(cases: Cases, case: Ints, point: Floats, b: float, z: float) -> tuple[Floats, Floats]:
@@ -287,7 +278,7 @@ def _by_newton(
     cases: Cases, case: Ints, point: Floats, b: float, z: float
 ) -> tuple[Floats, Floats, Bools]:
     """The quartic is concave in (μ₁, μ₂), a square of a sum of roots less a line. Where both of its slopes vanish, with
-    A = Σ q√(μ − r), B = Σ q/√(μ − r) of laws q, masses P and shares π₁, π₂ of the two sides (`multipliers`):
+    A = Σ q√(μ − r), B = Σ q/√(μ − r) of laws q, masses P and shares π₁, π₂ of the two sides (`tilting.Tilt`):
 
         P₁²A₁B₁/π₁ + P₂²A₂B₂/π₂ = b,   B₁/B₂ = κP₂/P₁,   κ = θπ/√z(1−π) above, (1−π)/πφ below.
     """
@@ -302,7 +293,7 @@ def _by_newton(
         kappa = np.log(kappa * mass[n:] / mass[:n])
         high, low = cases.first.r[1][case], cases.second.r[0][case]
         values = np.concatenate([_widened(high, cells), _widened(-low, cells)])
-        side = multipliers.Side.of(values, np.concatenate([_widened(x, cells, 0.0) for x in weights]) / mass[:, None])
+        side = Depths.of(values, np.concatenate([_widened(x, cells, 0.0) for x in weights]) / mass[:, None])
         bend = mass * mass / share
         room = b - bend[:n] - bend[n:]
         # for x far from all depths B ≈ 1/√(width·x) and C − 1 ≈ variance/4x², so that the first equation gives both
@@ -310,24 +301,19 @@ def _by_newton(
         spread = (bend[:n] * side.variance[:n] / lean**2 + bend[n:] * side.variance[n:]) / (4 * room)
         y = 0.5 * np.log(np.concatenate([spread * lean**2, spread]))
         usual = np.isfinite(y) & side.tilts & np.tile(room > NOTHING * (b - 1), 2)
-        live, settled = np.flatnonzero(usual[:n] & usual[n:]), np.zeros(n, dtype=np.bool_)
         y = np.where(usual, y, 0.0)
-        for _ in range(STEPS if len(live) else 0):
-            both, k = np.concatenate([live, live + n]), len(live)
-            found = side.tilt(y[both], both)
-            spent, turn = bend[both] * found.excess, -found.x * found.D / (2 * found.B)
-            total, height = spent[:k] + spent[k:], np.log(found.B) - 0.5 * np.log(side.width[both])
-            off, apart = np.log(total / room[live]), height[:k] - height[k:] - kappa[live]
-            slope = spent * found.steep / np.tile(total, 2)
-            det = -slope[:k] * turn[k:] - slope[k:] * turn[:k]
-            step = np.concatenate([slope[k:] * apart + turn[k:] * off, turn[:k] * off - slope[:k] * apart])
-            step /= np.tile(det, 2)
-            y[both] = np.clip(y[both] + np.clip(np.nan_to_num(step), -FURTHEST, FURTHEST), LEAST, -LEAST)
-            done = np.maximum(np.abs(step[:k]), np.abs(step[k:])) <= ENOUGH
-            settled[live[done]] = True
-            live = live[~done & (y[live] > LEAST) & (y[live + n] > LEAST)]
-            if not len(live):
-                break
+
+        def step(live: Ints, at: Floats) -> Floats:
+            both = np.concatenate([live, live + n])
+            found = side.tilt(at.ravel(), both)
+            spent, turn = bend[both] * found.excess, (-found.x * found.D / (2 * found.B)).reshape(2, -1)
+            height = (np.log(found.B) - 0.5 * np.log(side.width[both])).reshape(2, -1)
+            total, slope = spent.reshape(2, -1).sum(0), (spent * found.steep).reshape(2, -1)
+            off, apart, slope = np.log(total / room[live]), height[0] - height[1] - kappa[live], slope / total
+            det = -slope[0] * turn[1] - slope[1] * turn[0]
+            return np.asarray(np.stack([slope[1] * apart + turn[1] * off, turn[0] * off - slope[0] * apart]) / det)
+
+        settled = newton(step, y.reshape(2, n), np.flatnonzero(usual[:n] & usual[n:]), ENOUGH)
         tau = side.top + side.width * np.exp(y)
     return tau[:n], -tau[n:], settled
 

@@ -10,12 +10,12 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.certification.outward import down, down_any, rows_range, up, up_any
-from sfumato.certification.witness import Attained
+from sfumato.certification.rationals import Attained
 from sfumato.errors import InputError
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
 from sfumato.privacy.rldp import subset_bound
 from sfumato.uncertainty.polytope import Polytope, segment_ends, stationary
-from sfumato.uncertainty.stated import Custom, best_pairs
+from sfumato.uncertainty.sets import Custom, best_pairs
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Bools, Ints
@@ -88,7 +88,7 @@ STEPS = (0.0, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-7, 1e-5)
 FIRST, CHUNK = 16, 256
 
 
-def over_vertices(mechanism: Mechanism, within: Polytope, target: float = math.inf) -> Attained:
+def over_vertices(mechanism: Mechanism, within: Polytope) -> Attained:
     """A proved upper bound of the worst ratio over the polytope."""
     if within.vertices is None:
         raise InputError("levels over a polytope given by inequalities cannot be proved yet", next="List its vertices.")

@@ -9,11 +9,10 @@ from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 
 from sfumato.alphabet import Alphabet
-from sfumato.certification.certificate import PROVED, Certificate, certificate, check_confidence, proved, target_of
-from sfumato.certification.confirming import confirm
+from sfumato.certification.certificate import PROVED, Certificate, DeferredLevel, certificate
 from sfumato.certification.outward import log_up
-from sfumato.certification.rationals import about_anything, about_input, alone, power_product
-from sfumato.certification.witness import Attained, DeferredLevel
+from sfumato.certification.proving import check_confidence, confirm, proved, target_of
+from sfumato.certification.rationals import Attained, about_anything, about_input, alone, power_product
 from sfumato.errors import ClaimError, InputError
 from sfumato.joint import Noise
 from sfumato.mechanism import Bundle, Law, Mechanism, Product, Unary

@@ -12,8 +12,8 @@ import msgspec
 
 from sfumato.alphabet import Alphabet
 from sfumato.certification import Certificate, certificate
-from sfumato.certification.certificate import unlisted
 from sfumato.certification.outward import log_up
+from sfumato.certification.proving import unlisted
 from sfumato.certification.rationals import power_product
 from sfumato.certification.together import about_record, anywhere, drawn_for
 from sfumato.composing.joining import joined, shared_secret, total_levels

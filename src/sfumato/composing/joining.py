@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from sfumato.alphabet import Alphabet, Column
-from sfumato.certification.certificate import proved
 from sfumato.certification.outward import exp_range, log_up
-from sfumato.certification.rationals import about_anything, about_input, power_product
+from sfumato.certification.proving import proved
+from sfumato.certification.rationals import Attained, about_anything, about_input, power_product
 from sfumato.certification.together import about_record, anywhere, bundle_certificate
-from sfumato.certification.witness import Attained
 from sfumato.errors import At, InputError, option
 from sfumato.mechanism import Bundle, Claim, Factor, Mechanism, Product
 from sfumato.mechanism.file_records import simple_record

@@ -19,8 +19,8 @@ import numpy as np
 
 from sfumato.alphabet import Alphabet
 from sfumato.certification import certificate, seal
+from sfumato.certification.certificate import MARGINS
 from sfumato.certification.outward import log_up
-from sfumato.certification.sealing import MARGINS
 from sfumato.errors import ClaimError, InputError, designed_epsilon, unknown
 from sfumato.mechanism import Cells, Claim, Law, Mechanism, Unary
 from sfumato.mechanism.file import record_of

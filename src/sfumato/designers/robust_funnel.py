@@ -17,8 +17,8 @@ from sfumato.optimise.budget import Budget
 from sfumato.optimise.funnel.posteriors import LISTING_ALLOWANCE, as_matrix, best_rows, conditional_gain
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays
 from sfumato.uncertainty import ChiSquareBall
+from sfumato.uncertainty.chi_square import worst_pairs
 from sfumato.uncertainty.shifts import worst_shifts
-from sfumato.uncertainty.tilting import worst_pairs
 
 MARGIN = 2e-6  # designs stop this far (relative) below e^ε, so that the proof by duality goes through
 STOP = 1e-6  # relative violation at which cutting stops and mixing takes over

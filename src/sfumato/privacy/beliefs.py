@@ -17,8 +17,8 @@ from sfumato.mechanism import Mechanism
 from sfumato.privacy.ldp import LDP
 from sfumato.privacy.measures import Measure, Reading, live
 from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
+from sfumato.uncertainty.sets import quotient
 from sfumato.uncertainty.shifts import worst_shifts
-from sfumato.uncertainty.stated import quotient
 
 # --- local information privacy, how far the posterior of the secret can move from its prior ---------------------------
 

@@ -14,7 +14,7 @@ from sfumato.alphabet import Floats
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
 from sfumato.privacy.measures import Reading, Witness
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
-from sfumato.uncertainty.stated import best_pairs, quotient
+from sfumato.uncertainty.sets import best_pairs, quotient
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Bools, Ints

@@ -1,25 +1,36 @@
-"""ChiSquareBall: every distribution a χ² test would not reject."""
+"""ChiSquareBall: every distribution a χ² test would not reject, and the worst pairs of conditionals in it."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError, unknown
 from sfumato.joint import Joint, checked_joint
-from sfumato.uncertainty.sets import Extreme, Pairs, Worst
+from sfumato.uncertainty.sets import Extreme, FromPairs, Pairs, quotient
 from sfumato.uncertainty.tilting import (
+    CLOSE,
     GAP_CLOSE,
+    LEAST,
     SPLIT_CLOSE,
+    Depths,
+    Mean,
+    Sides,
+    Tilt,
+    best_split,
     greatest_mean,
+    inner,
     mass_range,
+    newton,
     spread_of,
-    worst_pairs,
 )
+
+if TYPE_CHECKING:
+    from sfumato.alphabet import Bools
 
 CALIBRATIONS = ("asymptotic", "bootstrap", "exact")
 DRAWS = 20_000  # tables drawn for a bootstrap
@@ -27,7 +38,7 @@ DRAWN_CELLS = 20_000_000  # at most, so that large tables take fewer draws
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ChiSquareBall:
+class ChiSquareBall(FromPairs):
     """F = {P : Σ (P̂ − P)² / P ≤ B}, the confidence set of the χ² test [000, (9), corrected; 002, (2)].
 
     calibration says how B follows from the confidence:
@@ -115,22 +126,9 @@ class ChiSquareBall:
     def spikes(self) -> tuple[Floats, Floats]:
         return mass_range(self.joint.useful_given_secret, self.spread()[:, None])
 
-    def ranges(self, rows: Floats) -> tuple[Floats, Floats]:
-        q, spread = self.joint.useful_given_secret, self.spread()
-        shape = np.broadcast_shapes(rows.shape, q.shape)
-        v, q, c = np.broadcast_to(rows, shape), np.broadcast_to(q, shape), np.broadcast_to(spread, shape[:-1])
-        return -greatest_mean(-v, q, c).value, greatest_mean(v, q, c).value
-
     def ranges_of(self, values: Floats, s: Ints) -> tuple[Floats, Floats]:
         q, c = self.joint.useful_given_secret[s], self.spread()[s]
         return -greatest_mean(-values, q, c).value, greatest_mean(values, q, c).value
-
-    def worst(self, row: Floats, s1: int, s2: int) -> Worst:
-        pair = self.pairs(row[None, s1], row[None, s2], np.array([s1]), np.array([s2]))
-        return Worst(float(pair.ratio[0]), pair.first[0], pair.second[0])
-
-    def ratios(self, first: Floats, second: Floats, s1: Ints, s2: Ints) -> Floats:
-        return self.pairs(first, second, s1, s2).ratio
 
     def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = SPLIT_CLOSE) -> Pairs:
         q, ps = self.joint.useful_given_secret, self.joint.p_secret
@@ -166,3 +164,128 @@ def _calibrated(joint: Joint, n: int, confidence: float, calibration: str, seed:
     rank = min(1.0, confidence + 3 * math.sqrt(confidence * (1 - confidence) / draws))
     found = [float(np.quantile(_statistics(p, n, draws, seed), rank, method="higher")) for p in (joint.p, smooth)]
     return max(asymptotic, *found)
+
+
+# --- the worst pair of conditionals, which share the slack: P̂_{s₁}(√C₁ − 1) + P̂_{s₂}(√C₂ − 1) ≤ b [002, Thm 3] --------
+
+
+SETTING = 60  # halvings for a multiplier that its own side does not determine
+
+
+def worst_pairs(
+    v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2: Floats, slack: float, close: float = SPLIT_CLOSE
+) -> Pairs:
+    """max (R₁·v₁)/(R₂·v₂) over two conditionals that share the slack, for many pairs at once.
+
+    Both multipliers by Newton's method; pairs where that does not settle (an end of the split, a greatest value without
+    mass) by a search over the split: the ratio is quasi-concave in it, so that wherever neither side is leant to is the
+    optimum.
+    """
+    found, settled = _by_newton(v1, q1, ps1, v2, q2, ps2, slack, close)
+    if len(left := np.flatnonzero(~settled)):
+        sides = _sides(v1[left], q1[left], ps1[left], v2[left], q2[left], ps2[left], slack)
+        slow = best_split(sides, len(left), close=close)
+        for mine, theirs in zip(found.arrays, slow.arrays, strict=True):
+            mine[left] = theirs
+    return found
+
+
+def _by_newton(
+    v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2: Floats, slack: float, close: float
+) -> tuple[Pairs, Bools]:
+    """Multipliers y of both sides with Σ P̂_s(√C_s − 1) = b and the same relative gain for the same share of it.
+
+    The gain d log|mean|/db is width·√A/(P̂_s B√B·|mean|) up to a constant; its slope in y and that of the slack spent
+    are those of A, B, C (`tilting.Tilt`).
+    """
+    n, mass, enough = len(ps1), np.concatenate([ps1, ps2]), max(CLOSE, close)
+    side = Depths.of(np.concatenate([v1, -v2]), np.concatenate([q1, q2]))
+    worth = mass * np.abs(side.top - side.width * side.mean) / side.width
+
+    def step(live: Ints, y: Floats) -> Floats:
+        both = np.concatenate([live, live + n])
+        return _pair_step(side.tilt(y.ravel(), both), side, both, mass[both], slack).reshape(2, -1)
+
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        pull = mass * side.variance / worth**2  # what each side takes of little slack
+        share = np.minimum(pull / (pull + np.roll(pull, n)), 1.0)
+        part = slack * share / mass
+        y = side.first(part * (2 + part))  # C − 1
+        other = np.roll(y, n) + np.log(worth / np.roll(worth, n))  # where a constant has as much to gain
+        y, flat = np.where(side.flat, other, y), side.flat[:n] & side.flat[n:]
+        usual = np.isfinite(y) & side.tilts & (slack > 0)
+        settled = newton(step, y.reshape(2, n), np.flatnonzero(usual[:n] & usual[n:] & ~flat), enough)
+        y = np.where(np.tile(flat, 2), LEAST, np.where(usual, y, 0.0))
+        end = side.tilt(y, slice(None))
+        spent = (mass * end.excess / (np.sqrt(1 + end.excess) + 1)).reshape(2, n).sum(0)
+        settled = (settled & (np.abs(spent - slack) <= enough * slack)) | (flat & (worth > 0).reshape(2, n).all(0))
+        # Laws lie in the ball: mixed with q by 1 − t, C − 1 is convex in t, and what is spent lies below its tangent.
+        slope = (mass * end.excess / (2 * np.sqrt(1 + end.excess))).reshape(2, n).sum(0)
+        t = np.tile(np.clip(1 - np.maximum(spent - slack, 0.0) / np.maximum(slope, 1e-300), 0.0, 1.0), 2)
+    tau = side.top + side.width * end.x
+    value = side.top - side.width * (side.mean + t * (end.drop - side.mean))
+    law = side.q + t[:, None] * (end.law - side.q)
+    return Pairs(quotient(value[:n], -value[n:]), law[:n], law[n:], tau[:n], -tau[n:]), settled
+
+
+def _pair_step(t: Tilt, side: Depths, at: Ints, mass: Floats, slack: float) -> Floats:
+    """One step in both multipliers: a system of two equations for each pair."""
+    k, width, root, grown = len(at) // 2, side.width[at], np.sqrt(1 + t.excess), t.grown
+    value = side.top[at] - width * t.drop
+    spent, more = mass * t.excess / (root + 1), mass * grown / (2 * root)
+    lean = np.log(width * np.sqrt(t.A / t.B) / (t.B * mass * np.abs(value)))
+    turn = t.x * (0.25 * t.B / t.A + 0.75 * t.D / t.B) - width * grown / (t.B * t.B * value)
+    total = spent[:k] + spent[k:]
+    off, apart = np.log(total / slack), lean[:k] - lean[k:]
+    a, b, c, d = more[:k] / total, more[k:] / total, turn[:k], -turn[k:]
+    det = a * d - b * c
+    return np.concatenate([(b * apart - d * off) / det, (c * off - a * apart) / det])
+
+
+def _sides(v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2: Floats, slack: float) -> Sides:
+    """Both sides at any split of the slack, in one search, and the logarithm of the quotient of their gains."""
+    n, values, centre = len(ps1), np.concatenate([v1, -v2]), np.concatenate([q1, q2])
+    mass = np.concatenate([ps1, ps2])
+
+    def sides(w: Floats, at: Ints) -> tuple[Mean, Mean, Floats]:
+        k, both = len(at), np.concatenate([at, at + n])
+        part = slack / (1 + np.exp(np.concatenate([-w, w])))
+        found = greatest_mean(values[both], centre[both], spread_of(part, mass[both]))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = np.log(found.slope * (1 + part / mass[both]) / mass[both] / np.abs(found.value))
+            lean = np.nan_to_num(slope[:k] - slope[k:], nan=0.0, posinf=1e3, neginf=-1e3)
+        return found.at(slice(k)), found.at(slice(k, None)), lean
+
+    return sides
+
+
+def balanced(found: Pairs, v1: Floats, p1: Floats, v2: Floats, p2: Floats) -> tuple[Floats, Floats]:
+    """(μ, m) with l₁²/h₁³ = ratio·l₂²/h₂³, the condition under which the dual point of a pair is tight.
+
+    Inside the split it holds already. At an end one side has no use for slack (a secret that always has one value,
+    say): its multiplier is not determined by its own ball, may lie anywhere beyond its values, and is set to match the
+    other. p1, p2 are P̂(s, u).
+    """
+
+    def size(p: Floats, r: Floats) -> Floats:
+        return np.asarray(np.sqrt(np.divide(p * p, r, out=np.zeros_like(p), where=r > 0).sum(-1)))
+
+    def length(p: Floats, depth: Floats) -> Floats:
+        return inner(p, np.sqrt(np.maximum(depth, 0.0)))
+
+    h1, h2 = size(p1, found.first), size(p2, found.second)
+    l1, l2 = length(p1, found.mu[:, None] - v1), length(p2, v2 - found.m[:, None])
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        scale = np.sqrt(found.ratio * (h1 / h2) ** 3)
+        want1, want2 = (np.nan_to_num(x, nan=0.0, posinf=0.0) for x in (scale * l2, l1 / scale))
+    idle = h1 - p1.sum(-1) < h2 - p2.sum(-1)  # the first side has less of the slack
+    mu, m = found.mu.copy(), found.m.copy()
+    for want, of, p, v, sign, out in ((want1, idle, p1, v1, 1.0, mu), (want2, ~idle, p2, -v2, -1.0, m)):
+        i = np.flatnonzero(of & (want > 0) & (p.sum(-1) > 0))
+        low, high = v[i].max(-1), v[i].max(-1) + (want[i] / np.maximum(p[i].sum(-1), 1e-300)) ** 2
+        for _ in range(SETTING if i.size else 0):
+            middle = (low + high) / 2
+            over = length(p[i], middle[:, None] - v[i]) > want[i]
+            low, high = np.where(over, low, middle), np.where(over, middle, high)
+        out[i] = sign * high
+    return mu, m

@@ -14,7 +14,7 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint, Noise, checked_joint
 from sfumato.noise import projected
 from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, price, worst_pairs
-from sfumato.uncertainty.sets import Extreme, Pairs, Worst
+from sfumato.uncertainty.sets import Extreme, FromPairs, Pairs
 from sfumato.uncertainty.tilting import SPLIT_CLOSE
 
 # --- every distribution within a Rényi divergence of the estimate -----------------------------------------------------
@@ -24,7 +24,7 @@ LISTED = 12  # useful values up to which the subsets behind rad_s are listed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RenyiBall:
+class RenyiBall(FromPairs):
     """F = {P : D_α(P̂‖P) ≤ B} for an order 0 < α < ∞ [000, (8)]; α = 1 is the Kullback–Leibler divergence.
 
     α = 2 with B = log(1 + r) is ChiSquareBall with radius r. The conditionals of two secrets share the radius exactly:
@@ -113,23 +113,9 @@ class RenyiBall:
             return np.asarray(2 * (self._masses(mass, limit[:, None])[1] - mass).max(1)) if k > 1 else np.zeros(len(q))
         return np.asarray(np.minimum(2.0, np.sqrt(2 * limit / min(1.0, self.alpha))))
 
-    def ranges(self, rows: Floats) -> tuple[Floats, Floats]:
-        q, limit = self.joint.useful_given_secret, self.radius_of()
-        shape = np.broadcast_shapes(rows.shape, q.shape)
-        return self._ranges(np.broadcast_to(rows, shape), np.broadcast_to(q, shape), np.broadcast_to(limit, shape[:-1]))
-
     def ranges_of(self, values: Floats, s: Ints) -> tuple[Floats, Floats]:
-        return self._ranges(values, self.joint.useful_given_secret[s], self.radius_of()[s])
-
-    def _ranges(self, v: Floats, q: Floats, limit: Floats) -> tuple[Floats, Floats]:
-        return -greatest_mean(-v, q, limit, self.alpha).value, greatest_mean(v, q, limit, self.alpha).value
-
-    def worst(self, row: Floats, s1: int, s2: int) -> Worst:
-        pair = self.pairs(row[None, s1], row[None, s2], np.array([s1]), np.array([s2]))
-        return Worst(float(pair.ratio[0]), pair.first[0], pair.second[0])
-
-    def ratios(self, first: Floats, second: Floats, s1: Ints, s2: Ints) -> Floats:
-        return self.pairs(first, second, s1, s2).ratio
+        q, limit = self.joint.useful_given_secret[s], self.radius_of()[s]
+        return -greatest_mean(-values, q, limit, self.alpha).value, greatest_mean(values, q, limit, self.alpha).value
 
     def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = SPLIT_CLOSE) -> Pairs:
         q, ps = self.joint.useful_given_secret, self.joint.p_secret

@@ -1,8 +1,11 @@
-"""Worst conditionals in a χ² ball: one secret alone, and two that share the slack.
+"""Conditionals tilted as far as a χ² ball lets them, by their multipliers; and the split of what two of them share.
 
-Given s, the conditional R of U lies in {R : Σ q²/R ≤ C}, q = P̂(·|s). Two conditionals share the slack b of the ball:
-P̂_{s₁}(√C₁ − 1) + P̂_{s₂}(√C₂ − 1) ≤ b [002, Thm 3]. Everything here is in floats and vectorised over many rows; the last
-axis is the alphabet.
+Given s, the conditional R of U lies in {R : Σ q²/R ≤ C}, q = P̂(·|s), and the one of greatest mean is R ∝ q/√(τ − v)
+(`greatest_mean`). As a function of y = log x, x = (τ − max v)/width, everything that Newton's method asks of it has a
+closed form: with d = (max v − v)/width, r = √(d + x), A = Σ q r, B = Σ q/r and D = Σ q/r³ it spends C = AB, its law is
+q/(rB), and as A' = B/2, B' = −D/2 in x, C' = (B² − AD)/2 and mean' = width·C'/B². So where several conditionals share a
+budget, all multipliers are found at once (`newton`), in a handful of steps, instead of a search within a search.
+Everything here is in floats and vectorised over many rows; the last axis is the alphabet.
 """
 
 from __future__ import annotations
@@ -12,19 +15,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.alphabet import Floats, Ints
-from sfumato.uncertainty.multipliers import CLOSE, FURTHEST, LEAST, STEPS, Side, Tilt
-from sfumato.uncertainty.sets import Pairs
-from sfumato.uncertainty.stated import quotient
+from sfumato.uncertainty.sets import Pairs, quotient
 
 if TYPE_CHECKING:
-    from sfumato.alphabet import Real
+    from sfumato.alphabet import Bools, Real
 
-NEWTON = 40  # steps for a multiplier; Newton needs about six, the bisection behind it more
+STEPS = 25  # of Newton's method; about six are needed, and what has not settled is left to a slower search
+CLOSE = 1e-7  # of a step, at least: the method is quadratic, so what is left is lost in rounding
+FURTHEST = 2.0  # in y, of one step
+STEEPEST, FLATTEST = -2.2, -1e-3  # of log(C − 1) in y: it lies between −2 and 0, rounding aside
+LEAST = -60.0  # of y: beyond, the greatest value itself takes mass, which no multiplier says
+GAP_STEPS = 40  # for one multiplier; Newton needs about six, the bisection behind it more
 GAP_CLOSE = 1e-8  # of a step: Newton is quadratic, so the next one would be lost in rounding
-SETTING = 60  # halvings for a multiplier that its own side does not determine
 LEAST_GAP = -75.0  # log of the least τ − max v looked at, in units of the width
 SPLIT_STEPS = 60  # for the split of the slack; the secant needs about five
 SPLIT_SLOPE, SPLIT_FLAT = -0.5, 1e-3  # of the lean in the log-odds: at first, and where it is too flat to be followed
@@ -55,6 +59,104 @@ def mass_range(q: Floats, spread: Floats) -> tuple[Floats, Floats]:
     low, high = least(q), 1 - least(1 - q)
     exact = c == 1
     return np.where(wide, 0.0, np.where(exact, q, low)), np.where(wide, 1.0, np.where(exact, q, high))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tilt:
+    """Laws at their multipliers."""
+
+    depth: Floats
+    part: Floats  # q/r
+    x: Floats
+    A: Floats
+    B: Floats
+    D: Floats
+    excess: Floats  # C − 1, without cancellation
+
+    @classmethod
+    def at(cls, depth: Floats, q: Floats, y: Floats) -> Tilt:
+        x, root_x = np.exp(y), np.exp(y / 2)
+        square = depth + x[:, None]
+        root = np.sqrt(square)
+        rise, part = depth / (root + root_x[:, None]), q / root  # r − √x
+        mean = np.einsum("iu,iu->i", q, rise)
+        A = root_x + mean
+        excess = np.maximum(np.einsum("iu,iu->i", part, (rise - mean[:, None]) ** 2) / A, 1e-300)
+        return cls(depth, part, x, A, part.sum(1), (part / square).sum(1), excess)
+
+    @property
+    def law(self) -> Floats:
+        return self.part / self.B[:, None]
+
+    @property
+    def drop(self) -> Floats:
+        """max v − mean, in units of the width."""
+        return np.asarray(np.einsum("iu,iu->i", self.part, self.depth) / self.B)
+
+    @property
+    def steep(self) -> Floats:
+        """Slope of log(C − 1) in y."""
+        return np.clip(self.x * (self.B * self.B - self.A * self.D) / (2 * self.excess), STEEPEST, FLATTEST)
+
+    @property
+    def grown(self) -> Floats:
+        """Slope of C in y."""
+        return self.excess * self.steep
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Depths:
+    """Values of many conditionals below their greatest, in units of their width; and a first multiplier for a C − 1."""
+
+    top: Floats
+    width: Floats
+    depth: Floats
+    q: Floats
+    mean: Floats  # of the depth under q, and its variance
+    variance: Floats
+    flat: Bools  # whether all values are the same: it spends nothing, whatever its multiplier is
+
+    @classmethod
+    def of(cls, v: Floats, q: Floats) -> Depths:
+        top = v.max(1)
+        depth = top[:, None] - v
+        width = depth.max(1)
+        flat = width <= 0
+        width = np.where(flat, 1.0, width)
+        depth = depth / width[:, None]
+        mean = np.einsum("iu,iu->i", q, depth)
+        return cls(top, width, depth, q, mean, np.einsum("iu,iu->i", q, (depth - mean[:, None]) ** 2), flat)
+
+    @property
+    def tilts(self) -> Bools:
+        """Those that Newton's method can tilt: it knows nothing of mass that goes where q has none."""
+        return np.asarray(self.flat | (self.variance > 0))
+
+    def first(self, excess: Floats) -> Floats:
+        """log x from C − 1 ≈ variance/4(x + mean)², which is exact for little slack."""
+        far = np.sqrt(self.variance / (4 * np.maximum(excess, 1e-300)))
+        return np.asarray(np.log(np.maximum(np.maximum(far - self.mean, 0.1 * far), 1e-20)))
+
+    def tilt(self, y: Floats, at: Ints | Bools | slice) -> Tilt:
+        return Tilt.at(self.depth[at], self.q[at], y)
+
+
+def newton(step: Callable[[Ints, Floats], Floats], y: Floats, live: Ints, close: float | Floats) -> Bools:
+    """Newton's method for many systems at once, y[variable, system], in place; and where it has settled.
+
+    A system is given up where its step is no number, or where a multiplier has run to where it says nothing.
+    """
+    settled = np.zeros(y.shape[1], dtype=np.bool_)
+    for _ in range(STEPS):
+        if not len(live):
+            break
+        moved = step(live, y[:, live])
+        fits = np.asarray(np.isfinite(moved).all(0))
+        y[:, live] = np.clip(y[:, live] + np.clip(np.where(fits, moved, 0.0), -FURTHEST, FURTHEST), LEAST, -LEAST)
+        done = fits & (np.abs(moved) <= close).all(0)
+        settled[live[done]] = True
+        live = live[fits & ~done & (y[:, live] > LEAST).all(0)]
+    return settled
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,21 +226,13 @@ def gap_for(
     d, w, wanted = depth[live], q[live], np.log(np.maximum(c[live] - 1, 1e-300))
     low, high = np.full(live.shape, LEAST_GAP), most[live]
     y = np.minimum(high - 0.5, 0.0) if start is None else np.clip(start.ravel()[live], low, high)
-    for _ in range(NEWTON):
+    for _ in range(GAP_STEPS):
         if not live.size:
             break
-        x, root_x = np.exp(y), np.exp(y / 2)[:, None]
-        square = d + x[:, None]
-        root = np.sqrt(square)
-        rise = d / (root + root_x)  # r − √x
-        part = w / root
-        mean = np.einsum("iu,iu->i", w, rise)
-        whole = root_x[:, 0] + mean
-        excess = np.maximum(np.einsum("iu,iu->i", part, (rise - mean[:, None]) ** 2) / whole, 1e-300)
-        slope = x * (part.sum(-1) ** 2 - whole * (part / square).sum(-1)) / (2 * excess)
-        off = np.log(excess) - wanted
+        found = Tilt.at(d, w, y)
+        off = np.log(found.excess) - wanted
         low, high = np.where(off > 0, y, low), np.where(off > 0, high, y)
-        step = y - off / np.minimum(slope, -1e-3)
+        step = y - off / found.steep
         inside = (step >= low) & (step <= high)
         before, y = y, np.where(inside, step, (low + high) / 2)
         done = (inside & (np.abs(y - before) <= close)) | (high - low <= 1e-14)
@@ -165,99 +259,6 @@ def _gap_of_two(q: Floats, c: Floats) -> Floats:
 Sides = Callable[[Floats, Ints], tuple[Mean, Mean, Floats]]
 
 
-def worst_pairs(
-    v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2: Floats, slack: float, close: float = SPLIT_CLOSE
-) -> Pairs:
-    """max (R₁·v₁)/(R₂·v₂) over two conditionals that share the slack, for many pairs at once.
-
-    Both multipliers by Newton's method; pairs where that does not settle (an end of the split, a greatest value without
-    mass) by a search over the split: the ratio is quasi-concave in it, so that wherever neither side is leant to is the
-    optimum.
-    """
-    found, settled = _by_newton(v1, q1, ps1, v2, q2, ps2, slack, close)
-    if len(left := np.flatnonzero(~settled)):
-        sides = _sides(v1[left], q1[left], ps1[left], v2[left], q2[left], ps2[left], slack)
-        slow = best_split(sides, len(left), close=close)
-        for mine, theirs in zip(found.arrays, slow.arrays, strict=True):
-            mine[left] = theirs
-    return found
-
-
-def _by_newton(
-    v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2: Floats, slack: float, close: float
-) -> tuple[Pairs, npt.NDArray[np.bool_]]:
-    """Multipliers y of both sides with Σ P̂_s(√C_s − 1) = b and the same relative gain for the same share of it.
-
-    The gain d log|mean|/db is width·√A/(P̂_s B√B·|mean|) up to a constant; its slope in y and that of the slack spent
-    are those of A, B, C (`multipliers.Tilt`).
-    """
-    n, mass, enough = len(ps1), np.concatenate([ps1, ps2]), max(CLOSE, close)
-    side = Side.of(np.concatenate([v1, -v2]), np.concatenate([q1, q2]))
-    worth = mass * np.abs(side.top - side.width * side.mean) / side.width
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        pull = mass * side.variance / worth**2  # what each side takes of little slack
-        share = np.minimum(pull / (pull + np.roll(pull, n)), 1.0)
-        part = slack * share / mass
-        y = side.first(part * (2 + part))  # C − 1
-        other = np.roll(y, n) + np.log(worth / np.roll(worth, n))  # where a constant has as much to gain
-        y, flat = np.where(side.flat, other, y), side.flat[:n] & side.flat[n:]
-        usual = np.isfinite(y) & side.tilts & (slack > 0)
-        live = np.flatnonzero(usual[:n] & usual[n:] & ~flat)
-        settled = np.zeros(n, dtype=np.bool_)
-        for _ in range(STEPS if len(live) else 0):
-            both, k = np.concatenate([live, live + n]), len(live)
-            step = _pair_step(side.tilt(y[both], both), side, both, mass[both], slack, k)
-            y[both] = np.clip(y[both] + np.clip(np.nan_to_num(step), -FURTHEST, FURTHEST), LEAST, None)
-            size = np.maximum(np.abs(step[:k]), np.abs(step[k:]))
-            done = size <= enough
-            settled[live[done]] = True
-            live = live[~done & (y[live] > LEAST) & (y[live + n] > LEAST)]
-            if not len(live):
-                break
-        y = np.where(np.tile(flat, 2), LEAST, np.where(usual, y, 0.0))
-        end = side.tilt(y, slice(None))
-        spent = (mass * end.excess / (np.sqrt(1 + end.excess) + 1)).reshape(2, n).sum(0)
-        settled = (settled & (np.abs(spent - slack) <= enough * slack)) | (flat & (worth > 0).reshape(2, n).all(0))
-        # Laws lie in the ball: mixed with q by 1 − t, C − 1 is convex in t, and what is spent lies below its tangent.
-        slope = (mass * end.excess / (2 * np.sqrt(1 + end.excess))).reshape(2, n).sum(0)
-        t = np.tile(np.clip(1 - np.maximum(spent - slack, 0.0) / np.maximum(slope, 1e-300), 0.0, 1.0), 2)
-    tau = side.top + side.width * end.x
-    value = side.top - side.width * (side.mean + t * (end.drop - side.mean))
-    law = side.q + t[:, None] * (end.law - side.q)
-    return Pairs(quotient(value[:n], -value[n:]), law[:n], law[n:], tau[:n], -tau[n:]), settled
-
-
-def _pair_step(t: Tilt, side: Side, at: Ints, mass: Floats, slack: float, k: int) -> Floats:
-    """One step in both multipliers: a system of two equations for each pair."""
-    width, root = side.width[at], np.sqrt(1 + t.excess)
-    value = side.top[at] - width * t.drop
-    spent, more = mass * t.excess / (root + 1), mass * t.grown / (2 * root)
-    lean = np.log(width * np.sqrt(t.A / t.B) / (t.B * mass * np.abs(value)))
-    turn = t.x * (0.25 * t.B / t.A + 0.75 * t.D / t.B) - width * t.grown / (t.B * t.B * value)
-    total = spent[:k] + spent[k:]
-    off, apart = np.log(total / slack), lean[:k] - lean[k:]
-    a, b, c, d = more[:k] / total, more[k:] / total, turn[:k], -turn[k:]
-    det = a * d - b * c
-    return np.concatenate([(b * apart - d * off) / det, (c * off - a * apart) / det])
-
-
-def _sides(v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2: Floats, slack: float) -> Sides:
-    """Both sides at any split of the slack, in one search, and the logarithm of the quotient of their gains."""
-    n, values, centre = len(ps1), np.concatenate([v1, -v2]), np.concatenate([q1, q2])
-    mass = np.concatenate([ps1, ps2])
-
-    def sides(w: Floats, at: Ints) -> tuple[Mean, Mean, Floats]:
-        k, both = len(at), np.concatenate([at, at + n])
-        part = slack / (1 + np.exp(np.concatenate([-w, w])))
-        found = greatest_mean(values[both], centre[both], spread_of(part, mass[both]))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            slope = np.log(found.slope * (1 + part / mass[both]) / mass[both] / np.abs(found.value))
-            lean = np.nan_to_num(slope[:k] - slope[k:], nan=0.0, posinf=1e3, neginf=-1e3)
-        return found.at(slice(k)), found.at(slice(k, None)), lean
-
-    return sides
-
-
 def best_split(sides: Sides, count: int, extra: Iterable[float] = (), close: float = SPLIT_CLOSE) -> Pairs:
     """The best split of a budget between two sides; sides(w, at) gives both at log-odds w and which way to lean.
 
@@ -280,7 +281,7 @@ def best_split(sides: Sides, count: int, extra: Iterable[float] = (), close: flo
     return best
 
 
-def _settled(sides: Sides, count: int, close: float) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def _settled(sides: Sides, count: int, close: float) -> tuple[Floats, Bools]:
     """Log-odds where neither side is leant to, by a secant kept inside a bracket; and where that is sure.
 
     Each side grows as the root of its share while the slack is small, so the first slope is −1/2. An exact zero may
@@ -308,35 +309,3 @@ def _settled(sides: Sides, count: int, close: float) -> tuple[Floats, npt.NDArra
         live, keep = live[~done], np.flatnonzero(~done)
         low, high, w, before, lean, slope = (x[keep] for x in (low, high, w, before, lean, slope))
     return out, clean
-
-
-def balanced(found: Pairs, v1: Floats, p1: Floats, v2: Floats, p2: Floats) -> tuple[Floats, Floats]:
-    """(μ, m) with l₁²/h₁³ = ratio·l₂²/h₂³, the condition under which the dual point of a pair is tight.
-
-    Inside the split it holds already. At an end one side has no use for slack (a secret that always has one value,
-    say): its multiplier is not determined by its own ball, may lie anywhere beyond its values, and is set to match the
-    other. p1, p2 are P̂(s, u).
-    """
-
-    def size(p: Floats, r: Floats) -> Floats:
-        return np.asarray(np.sqrt(np.divide(p * p, r, out=np.zeros_like(p), where=r > 0).sum(-1)))
-
-    def length(p: Floats, depth: Floats) -> Floats:
-        return inner(p, np.sqrt(np.maximum(depth, 0.0)))
-
-    h1, h2 = size(p1, found.first), size(p2, found.second)
-    l1, l2 = length(p1, found.mu[:, None] - v1), length(p2, v2 - found.m[:, None])
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        scale = np.sqrt(found.ratio * (h1 / h2) ** 3)
-        want1, want2 = (np.nan_to_num(x, nan=0.0, posinf=0.0) for x in (scale * l2, l1 / scale))
-    idle = h1 - p1.sum(-1) < h2 - p2.sum(-1)  # the first side has less of the slack
-    mu, m = found.mu.copy(), found.m.copy()
-    for want, of, p, v, sign, out in ((want1, idle, p1, v1, 1.0, mu), (want2, ~idle, p2, -v2, -1.0, m)):
-        i = np.flatnonzero(of & (want > 0) & (p.sum(-1) > 0))
-        low, high = v[i].max(-1), v[i].max(-1) + (want[i] / np.maximum(p[i].sum(-1), 1e-300)) ** 2
-        for _ in range(SETTING if i.size else 0):
-            middle = (low + high) / 2
-            over = length(p[i], middle[:, None] - v[i]) > want[i]
-            low, high = np.where(over, low, middle), np.where(over, middle, high)
-        out[i] = sign * high
-    return mu, m
