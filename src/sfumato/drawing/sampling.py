@@ -14,10 +14,9 @@ import numpy.typing as npt
 from sfumato.alphabet import Array, Ints
 from sfumato.drawing.randomness import Lane, WordSource
 from sfumato.mechanism.cells import Cells, Constant
-from sfumato.mechanism.interval_layout import Layout
 from sfumato.mechanism.law import Law, Words
 from sfumato.mechanism.subset_laws import Blocks
-from sfumato.mechanism.table import Table
+from sfumato.mechanism.table import Layout, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa

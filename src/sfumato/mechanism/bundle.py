@@ -16,16 +16,9 @@ from sfumato.decimals import at_most
 from sfumato.errors import FileFormatError, InputError, SfumatoError, checked_epsilon, unknown
 from sfumato.mechanism.file import FORMAT as PART_FORMAT
 from sfumato.mechanism.file import VERSIONS as PART_VERSIONS
-from sfumato.mechanism.file import (
-    ColumnRecord,
-    MechanismRecord,
-    _alphabet,
-    _columns,
-    _Head,
-    checksum,
-    mechanism_of,
-)
+from sfumato.mechanism.file import MechanismRecord, _Head, checksum, mechanism_of
 from sfumato.mechanism.file import record_of as part_record
+from sfumato.mechanism.file_records import ColumnRecord, _alphabet, _columns
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato.mechanism.records_of_people import joint_code, record_codes
 

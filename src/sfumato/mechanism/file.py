@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from sfumato.alphabet import Alphabet, Column
 from sfumato.atomic import check_target, write_all
-from sfumato.errors import At, FileFormatError, InputError, SfumatoError
-from sfumato.joint import Joint, Noise
+from sfumato.errors import FileFormatError, InputError, SfumatoError
+from sfumato.joint import Joint
 from sfumato.mechanism.file_records import ClaimRecord, LawRecord, claim_of, claim_record, law_of, law_record
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato_kernel import admitted, documents
@@ -24,44 +23,20 @@ from sfumato_kernel import admitted, documents
 if TYPE_CHECKING:
     from sfumato.mechanism import Bundle
     from sfumato.sources.places import Place
+from sfumato.mechanism.file_records import (
+    ColumnRecord,
+    DesignRecord,
+    NoiseRecord,
+    _alphabet,
+    _column,
+    _column_of,
+    _columns,
+    _noise,
+    _noise_record,
+)
 
 MANIFEST = "sfumato/manifest"
 FORMAT, VERSIONS = "sfumato/mechanism", (1, 2)  # a file that says nothing new is written as the older version
-
-
-class ColumnRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """One column: its name, its labels in code order (null: missing) and how raw values reach them."""
-
-    name: str
-    labels: list[str | None]
-    other: str | None = None
-    cuts: list[float] | None = None
-    dtype: str = "string"
-
-
-class NoiseRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """What was paid for what is told here of a table: ε_d about a record, the part of it that the counts took (0 where
-    there are none, and only labels and edges were found), δ of the labels, and the coverage that was simulated for the
-    set around them; draw names the draw, so that it is paid for once. New in version 2."""
-
-    epsilon: float
-    rows: int
-    counts: float
-    sampler: str
-    delta: float = 0.0
-    coverage: float | None = None
-    draw: str = ""
-
-
-class DesignRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """The design distribution: counts[s][u], or probabilities with the number of rows behind them."""
-
-    source: str
-    counts: list[list[int]] | None = None
-    probabilities: list[list[float]] | None = None
-    n: int | None = None
-    fingerprint: str | None = None
-    noise: NoiseRecord | None = None
 
 
 class MechanismRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
@@ -84,28 +59,6 @@ def checksum(record: msgspec.Struct) -> str:
     """SHA-256 over the document with an empty checksum, keys in file order."""
     bare = msgspec.structs.replace(record, checksum="")
     return "sha256:" + hashlib.sha256(msgspec.json.encode(bare)).hexdigest()
-
-
-def _columns(alphabet: Alphabet) -> list[ColumnRecord]:
-    return [_column(c) for c in alphabet.columns]
-
-
-def _column(c: Column) -> ColumnRecord:
-    for i, label in enumerate((c.name, *c.labels)):
-        if label is not None and documents.CONTROL.search(label):
-            what = "its name" if i == 0 else f"label {i}"
-            raise InputError(
-                f"has control characters in {what}, which no file may hold", next="Clean it first.", where=At(c.name)
-            )
-    return ColumnRecord(c.name, list(c.labels), c.other, None if c.cuts is None else list(c.cuts), c.dtype)
-
-
-def _alphabet(columns: list[ColumnRecord]) -> Alphabet:
-    return Alphabet(tuple(_column_of(c) for c in columns))
-
-
-def _column_of(c: ColumnRecord) -> Column:
-    return Column(c.name, tuple(c.labels), c.other, None if c.cuts is None else tuple(c.cuts), c.dtype)
 
 
 def record_of(mechanism: Mechanism) -> MechanismRecord:
@@ -132,23 +85,6 @@ def record_of(mechanism: Mechanism) -> MechanismRecord:
         design, None if mechanism.answers is None else _column(mechanism.answers),
     )
     return msgspec.structs.replace(record, checksum=checksum(record))
-
-
-def _noise_record(noise: Noise | None) -> NoiseRecord | None:
-    if noise is None:
-        return None
-    return NoiseRecord(noise.epsilon, noise.rows, noise.counts, noise.sampler, noise.delta, noise.coverage, noise.draw)
-
-
-def _noise(record: NoiseRecord | None, counted: bool) -> Noise | None:
-    if record is None:
-        return None
-    fits = 0 <= record.counts <= record.epsilon > 0 and (record.counts > 0) == counted
-    if not (fits and 0 <= record.delta < 1 and record.rows > 0):
-        raise FileFormatError("the noise of the design counts is described by numbers that no noise has.")
-    return Noise(
-        record.epsilon, record.rows, record.delta, record.counts, record.coverage, record.sampler, record.draw
-    )
 
 
 def mechanism_of(record: MechanismRecord) -> Mechanism:
@@ -287,3 +223,64 @@ def _decoded(data: bytes, path: str | os.PathLike[str] | Place) -> Mechanism:
         raise
     except (SfumatoError, ValueError, OverflowError) as error:
         raise FileFormatError(f"does not describe a mechanism: {error}", where=path) from None
+
+
+FORMAT, VERSION = "sfumato/counts", 1
+
+
+class CountsRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """Noisy counts with their labels and what they cost."""
+
+    format: str
+    version: int
+    secret: list[ColumnRecord]
+    useful: list[ColumnRecord]
+    counts: list[list[int]] | None  # None: only labels and edges were paid for
+    noise: NoiseRecord
+    checksum: str = ""
+
+
+def save_counts(joint: Joint, path: str | os.PathLike[str], *, force: bool = False) -> Path:
+    """Write noisy counts, to be used again by every design for this table; they may be shown to anybody."""
+    if joint.noise is None or (joint.counts is None) != (joint.noise.counts == 0):
+        raise InputError("only noisy counts are kept in such a file; exact ones stay with the table.")
+    noise = _noise_record(replace(joint.noise, coverage=None))
+    assert noise is not None
+    record = CountsRecord(
+        FORMAT, VERSION, _columns(joint.secret), _columns(joint.useful),
+        None if joint.counts is None else joint.counts.tolist(), noise,
+    )
+    record = msgspec.structs.replace(record, checksum=checksum(record))
+    target = Path(path)
+    check_target(target, None, force=force)
+    write_all({target: msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"}, replace=force)
+    return target
+
+
+def load_counts(path: str | os.PathLike[str]) -> Joint:
+    """The noisy counts in a file."""
+    return counts_of(read_counts(path), path)
+
+
+def read_counts(path: str | os.PathLike[str]) -> CountsRecord:
+    try:
+        record = msgspec.json.decode(Path(path).read_bytes(), type=CountsRecord)
+    except OSError as error:
+        raise InputError(f"the noisy counts {path} could not be read: {error.strerror}.") from None
+    except msgspec.DecodeError as error:
+        raise FileFormatError(f"is not a file of noisy counts: {error}", where=path) from None
+    if record.format != FORMAT or record.version != VERSION or record.checksum != checksum(record):
+        raise FileFormatError("is of another version, or was changed after it was written", where=path)
+    return record
+
+
+def counts_of(record: CountsRecord, path: str | os.PathLike[str]) -> Joint:
+    try:
+        secret, useful = _alphabet(record.secret), _alphabet(record.useful)
+        joint = Joint.uniform(secret, useful) if record.counts is None else Joint.from_counts(
+            record.counts, secret, useful)
+        return replace(joint, noise=_noise(record.noise, record.counts is not None))
+    except FileFormatError:
+        raise
+    except (SfumatoError, ValueError, OverflowError) as error:
+        raise FileFormatError(f"does not describe noisy counts: {error}", where=path) from None

@@ -13,12 +13,11 @@ from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
-from sfumato.mechanism.cells import Cells, Constant
-from sfumato.mechanism.interval_layout import Layout
+from sfumato.mechanism.cells import Cells, Conditional, Constant
 from sfumato.mechanism.law import MATRIX_CELLS, scale
 from sfumato.mechanism.product import UNLISTED, Product
 from sfumato.mechanism.subset_laws import Blocks, Unary
-from sfumato.mechanism.table import Conditional, Table
+from sfumato.mechanism.table import Layout, Table
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Ints, Real
