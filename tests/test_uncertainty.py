@@ -17,7 +17,7 @@ from sfumato.certification.outward import exp_range, log_near, log_up, power
 from sfumato.certification.proving import proved
 from sfumato.errors import FileFormatError, InputError
 from sfumato.mechanism import Claim, Mechanism, Table
-from sfumato.uncertainty import shifts, tilting
+from sfumato.uncertainty import chi_square, shifts
 from sfumato.uncertainty.power_tilting import divergence, divergence_at, greatest_mean, price
 
 ORDERS = (0.2, 0.5, 0.8, 1.0, 1.5, 2.0, 5.0)
@@ -515,9 +515,9 @@ def test_a_secret_that_is_never_answered_so_makes_the_ratio_infinite():
 @given(st.floats(0.01, 0.99), st.floats(1.0001, 9.0), st.floats(0.0, 1.0))
 def test_two_values_have_the_mean_in_closed_form_that_three_have_by_search(q, spread, low):
     """A value cut in two is another alphabet with the same extremes: one way is a formula, the other Newton's method."""
-    two = tilting.greatest_mean(np.array([[1.0, low]]), np.array([[q, 1 - q]]), np.array([spread]))
+    two = chi_square.greatest_mean(np.array([[1.0, low]]), np.array([[q, 1 - q]]), np.array([spread]))
     split = np.array([[q, (1 - q) / 3, (1 - q) / 1.5]])
-    three = tilting.greatest_mean(np.array([[1.0, low, low]]), split, np.array([spread]))
+    three = chi_square.greatest_mean(np.array([[1.0, low, low]]), split, np.array([spread]))
     assert two.value[0] == pytest.approx(three.value[0], rel=1e-9)
     assert (np.array([q, 1 - q]) ** 2 / two.r[0]).sum() <= spread * (1 + 1e-9)
 

@@ -12,9 +12,8 @@ from sfumato.certification.outward import dot_down, down, down_any, float_range,
 from sfumato.certification.rationals import Attained
 from sfumato.joint import Joint
 from sfumato.mechanism import Atoms
-from sfumato.uncertainty.chi_square import balanced, worst_pairs
+from sfumato.uncertainty.chi_square import balanced, greatest_mean, spread_of, worst_pairs
 from sfumato.uncertainty.sets import Pairs, best_pairs
-from sfumato.uncertainty.tilting import greatest_mean, spread_of
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Index

@@ -1,4 +1,5 @@
-"""Cells: answer with a cell of the table, as GRR, SRR and IR do; Constant: an output that ignores the input."""
+"""Answers that are cells or useful values: Cells, as GRR, SRR and IR give; Constant, which ignores the input; and
+Conditional, which keeps U or redraws it as if S were another secret."""
 
 from __future__ import annotations
 
@@ -23,6 +24,7 @@ from sfumato.mechanism.law import (
     present,
     scale,
     stacked,
+    whole_weights,
 )
 
 if TYPE_CHECKING:
@@ -237,6 +239,9 @@ class Constant:
 
     def matrix(self) -> Floats | None:
         return stacked(self)
+
+
+# --- conditional reporting, a law that keeps U or redraws it as if S were another secret ------------------------------
 
 
 CONDITIONAL_BITS = 62

@@ -225,7 +225,10 @@ def _decoded(data: bytes, path: str | os.PathLike[str] | Place) -> Mechanism:
         raise FileFormatError(f"does not describe a mechanism: {error}", where=path) from None
 
 
-FORMAT, VERSION = "sfumato/counts", 1
+# --- what was drawn of a table, labels and noisy counts: kept, because another draw would cost once more --------------
+
+
+COUNTS_FORMAT, COUNTS_VERSION = "sfumato/counts", 1
 
 
 class CountsRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
@@ -247,7 +250,7 @@ def save_counts(joint: Joint, path: str | os.PathLike[str], *, force: bool = Fal
     noise = _noise_record(replace(joint.noise, coverage=None))
     assert noise is not None
     record = CountsRecord(
-        FORMAT, VERSION, _columns(joint.secret), _columns(joint.useful),
+        COUNTS_FORMAT, COUNTS_VERSION, _columns(joint.secret), _columns(joint.useful),
         None if joint.counts is None else joint.counts.tolist(), noise,
     )
     record = msgspec.structs.replace(record, checksum=checksum(record))
@@ -269,7 +272,7 @@ def read_counts(path: str | os.PathLike[str]) -> CountsRecord:
         raise InputError(f"the noisy counts {path} could not be read: {error.strerror}.") from None
     except msgspec.DecodeError as error:
         raise FileFormatError(f"is not a file of noisy counts: {error}", where=path) from None
-    if record.format != FORMAT or record.version != VERSION or record.checksum != checksum(record):
+    if (record.format, record.version) != (COUNTS_FORMAT, COUNTS_VERSION) or record.checksum != checksum(record):
         raise FileFormatError("is of another version, or was changed after it was written", where=path)
     return record
 

@@ -10,13 +10,20 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
+
+if TYPE_CHECKING:
+    from sfumato.mechanism.law import Weight
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sfumato.mechanism.law import Weight
 
 Words = npt.NDArray[np.uint64]
 Weights = npt.NDArray[Any]  # floats that sum to 1, or int64 that sum to 2^bits
@@ -181,3 +188,12 @@ def told_apart(law: Law) -> tuple[Hashable, ...]:
     """What tells a law from others: its kind and its numbers where they are few, else which object it is."""
     found = tuple(getattr(law, f.name) for f in fields(law))  # type: ignore[arg-type]  # every law is a dataclass
     return (law.kind, *found) if all(isinstance(x, int | str | None) for x in found) else (id(law),)
+
+
+def whole_weights(q: Floats, bits: int) -> Ints:
+    """Integers near 2^bits·q whose columns sum to 2^bits; what rounding leaves goes to the largest weights."""
+    floor = np.floor(np.ldexp(q / q.sum(0), bits)).astype(np.int64)
+    left = 2**bits - floor.sum(0, dtype=object)
+    at = np.argmax(floor, 0), np.arange(q.shape[1])
+    floor[at] += left.astype(np.int64)
+    return np.asarray(floor)

@@ -1,4 +1,4 @@
-"""Table: any law, listed as weights[y, x]; Conditional: keeps U or redraws it as if S were another secret."""
+"""Laws that list their weights: Table, any of them, as weights[y, x]; Layout, per-secret atoms on a common interval."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ from sfumato.mechanism.law import (
 
 if TYPE_CHECKING:
     from sfumato.mechanism.law import Weight
+from sfumato.mechanism.law import whole_weights
 
 ALIAS_BITS = 48  # of a threshold; the output that shares its bucket takes the other 16 bits of a table entry
 GHOST = 2.0**-40  # an output less likely than this for every input is merged: its ratios are rounding noise
@@ -147,15 +148,6 @@ def merged(q: Floats, *, keep: bool = False) -> Floats:
     return np.asarray(kept)
 
 
-def whole_weights(q: Floats, bits: int) -> Ints:
-    """Integers near 2^bits·q whose columns sum to 2^bits; what rounding leaves goes to the largest weights."""
-    floor = np.floor(np.ldexp(q / q.sum(0), bits)).astype(np.int64)
-    left = 2**bits - floor.sum(0, dtype=object)
-    at = np.argmax(floor, 0), np.arange(q.shape[1])
-    floor[at] += left.astype(np.int64)
-    return np.asarray(floor)
-
-
 def alias_column(weights: list[int], bucket_bits: int, threshold_bits: int) -> list[int]:
     """Walker's alias table in integers: bucket i keeps i below its threshold and gives the rest to one partner."""
     size, room = 1 << bucket_bits, 1 << threshold_bits
@@ -174,7 +166,7 @@ def alias_column(weights: list[int], bucket_bits: int, threshold_bits: int) -> l
     return entries
 
 
-# --- conditional reporting, a law that keeps U or redraws it as if S were another secret ------------------------------
+# --- per-secret atoms on a common interval, for designs too large to list as a matrix ---------------------------------
 
 
 LAYOUT_BITS = 62

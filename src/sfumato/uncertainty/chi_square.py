@@ -11,30 +11,17 @@ import numpy as np
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError, unknown
 from sfumato.joint import Joint, checked_joint
-from sfumato.uncertainty.sets import Extreme, FromPairs, Pairs, quotient
-from sfumato.uncertainty.tilting import (
-    CLOSE,
-    GAP_CLOSE,
-    LEAST,
-    SPLIT_CLOSE,
-    Depths,
-    Mean,
-    Sides,
-    Tilt,
-    best_split,
-    greatest_mean,
-    inner,
-    mass_range,
-    newton,
-    spread_of,
-)
+from sfumato.uncertainty.sets import Extreme, FromPairs, Pairs
+from sfumato.uncertainty.tilting import LEAST_GAP, SPLIT_CLOSE, Mean, Sides, Tilt, best_split, by_newton, inner
 
 if TYPE_CHECKING:
-    from sfumato.alphabet import Bools
+    from sfumato.alphabet import Real
 
 CALIBRATIONS = ("asymptotic", "bootstrap", "exact")
 DRAWS = 20_000  # tables drawn for a bootstrap
 DRAWN_CELLS = 20_000_000  # at most, so that large tables take fewer draws
+GAP_STEPS = 40  # for one multiplier; Newton needs about six, the bisection behind it more
+GAP_CLOSE = 1e-8  # of a step: Newton is quadratic, so the next one would be lost in rounding
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,6 +153,109 @@ def _calibrated(joint: Joint, n: int, confidence: float, calibration: str, seed:
     return max(asymptotic, *found)
 
 
+# --- the worst conditional of one secret alone: R in {R : Σ q²/R ≤ C} ------------------------------------------------
+
+
+def spread_of(slack: Real, mass: Real) -> Floats:
+    """C = (1 + slack/P̂_s)² for a share of the slack; ∞ for an empty secret as soon as there is any slack."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(slack > 0, (1 + slack / mass) ** 2, 1.0))
+
+
+def mass_range(q: Floats, spread: Floats) -> tuple[Floats, Floats]:
+    """Least and greatest R(H) over {R : Σ q²/R ≤ C} for a set H with q(H) = q [000, Lemma 1, corrected].
+
+    L = 2q²/(X + √·), X = C + 2q − 1, √· = √((C − 1)(C − (2q − 1)²)): no cancellation, and right for q = 0.
+    """
+    q, spread = np.broadcast_arrays(np.asarray(q, float), np.asarray(spread, float))
+    wide = ~np.isfinite(spread)
+    c = np.where(wide, 2.0, spread)
+
+    def least(mass: Floats) -> Floats:
+        x = c + 2 * mass - 1
+        return np.asarray(2 * mass**2 / np.maximum(x + np.sqrt((c - 1) * (c - (2 * mass - 1) ** 2)), 1e-300))
+
+    low, high = least(q), 1 - least(1 - q)
+    exact = c == 1
+    return np.where(wide, 0.0, np.where(exact, q, low)), np.where(wide, 1.0, np.where(exact, q, high))
+
+
+def greatest_mean(
+    v: Floats, q: Floats, spread: Floats, start: Floats | None = None, close: float = GAP_CLOSE
+) -> Mean:
+    """max R·v over {R in the simplex : Σ q²/R ≤ C}, for many at once; the last axis is the alphabet.
+
+    The dual is min_{τ ≥ max v} τ − (Σ q√(τ−v))²/C; at its minimum R ∝ q/√(τ−v), and if that still leaves
+    mass at τ = max v it goes to a cell with q = 0 where v is greatest. The slope in C is (Σ q√(τ−v))²/C².
+    """
+    top = v.max(-1)
+    depth = top[..., None] - v
+    width = np.where(depth.max(-1) > 0, depth.max(-1), 1.0)
+    depth = depth / width[..., None]
+    c = np.where(np.isfinite(spread), spread, 1e30)
+    gap = gap_for(depth, q, c, start, close)
+    root = np.sqrt(depth + gap[..., None])
+    length = inner(q, root)
+    r = q / root * (length / c)[..., None]
+    rest = np.maximum(1 - r.sum(-1), 0.0)  # zero up to rounding unless τ stopped at max v
+    corner = np.eye(v.shape[-1])[np.argmax(v, -1)]
+    r = r + rest[..., None] * corner
+    r = r / r.sum(-1, keepdims=True)
+    r = np.where(np.isfinite(spread)[..., None], r, corner)
+    r = np.where(((spread <= 1) | (depth.max(-1) == 0))[..., None], q, r)
+    return Mean(inner(r, v), r, top + width * gap, np.asarray(width * (length / c) ** 2), np.log(gap))
+
+
+def gap_for(
+    depth: Floats, q: Floats, c: Floats, start: Floats | None = None, close: float = GAP_CLOSE
+) -> Floats:
+    """x = τ − max v, in units of the width, with (Σ q√(d+x))·(Σ q/√(d+x)) = C, or the least x if that is below C.
+
+    With r = √(d+x) and A = Σ q r the left side less 1 is Σ q (r − A)²/r / A, which loses no digits near 1. Its
+    logarithm is nearly linear in log x, so Newton's method on it, kept inside a bracket, settles in about six steps.
+    """
+    shape, depth, q, c = c.shape, depth.reshape(-1, depth.shape[-1]), q.reshape(-1, q.shape[-1]), c.ravel()
+    least = np.sqrt(depth + np.exp(LEAST_GAP))
+    stuck = (q * least).sum(-1) * (q / least).sum(-1) <= c  # even τ = max v leaves slack, or v is constant
+    most = np.log1p(2 / np.maximum(c**2 - 1, 1e-25)) + 1e-9
+    out = np.where(stuck, LEAST_GAP, most)  # no room at all: τ is as far as it goes
+    live = np.flatnonzero(~stuck & (c > 1 + 1e-15))
+    if depth.shape[-1] == 2:
+        out[live] = _gap_of_two(q[live], c[live])
+        return np.exp(out).reshape(shape)
+    d, w, wanted = depth[live], q[live], np.log(np.maximum(c[live] - 1, 1e-300))
+    low, high = np.full(live.shape, LEAST_GAP), most[live]
+    y = np.minimum(high - 0.5, 0.0) if start is None else np.clip(start.ravel()[live], low, high)
+    for _ in range(GAP_STEPS):
+        if not live.size:
+            break
+        found = Tilt.at(d, w, y)
+        off = np.log(found.excess) - wanted
+        low, high = np.where(off > 0, y, low), np.where(off > 0, high, y)
+        step = y - off / found.steep
+        inside = (step >= low) & (step <= high)
+        before, y = y, np.where(inside, step, (low + high) / 2)
+        done = (inside & (np.abs(y - before) <= close)) | (high - low <= 1e-14)
+        out[live] = y
+        if 4 * np.count_nonzero(done) >= len(live):
+            keep = np.flatnonzero(~done)
+            live, d, w = live[keep], d[keep], w[keep]
+            wanted, low, high, y = wanted[keep], low[keep], high[keep], y[keep]
+    return np.exp(out).reshape(shape)
+
+
+def _gap_of_two(q: Floats, c: Floats) -> Floats:
+    """log x of `gap_for` for two values, depths 0 and 1, in closed form.
+
+    With ρ = √(x/(1+x)) the condition is q₀q₁(ρ + 1/ρ − 2) = C − 1, that is (1 − ρ)² = a²ρ, a² = (C − 1)/(q₀q₁); its
+    root below 1 is ρ = (2/(a + √(a²+4)))², and x = ρ²/(1 − ρ²) with 1 − ρ = a√ρ: no cancellation.
+    """
+    a = np.sqrt((c - 1) / (q[:, 0] * q[:, 1]))
+    root = 2 / (a + np.sqrt(a * a + 4))
+    rho = root * root
+    return np.asarray(np.log(rho * rho / (a * root * (1 + rho))))
+
+
 # --- the worst pair of conditionals, which share the slack: P̂_{s₁}(√C₁ − 1) + P̂_{s₂}(√C₂ − 1) ≤ b [002, Thm 3] --------
 
 
@@ -181,65 +271,13 @@ def worst_pairs(
     mass) by a search over the split: the ratio is quasi-concave in it, so that wherever neither side is leant to is the
     optimum.
     """
-    found, settled = _by_newton(v1, q1, ps1, v2, q2, ps2, slack, close)
+    found, settled = by_newton(v1, q1, ps1, v2, q2, ps2, slack, close)
     if len(left := np.flatnonzero(~settled)):
         sides = _sides(v1[left], q1[left], ps1[left], v2[left], q2[left], ps2[left], slack)
         slow = best_split(sides, len(left), close=close)
         for mine, theirs in zip(found.arrays, slow.arrays, strict=True):
             mine[left] = theirs
     return found
-
-
-def _by_newton(
-    v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2: Floats, slack: float, close: float
-) -> tuple[Pairs, Bools]:
-    """Multipliers y of both sides with Σ P̂_s(√C_s − 1) = b and the same relative gain for the same share of it.
-
-    The gain d log|mean|/db is width·√A/(P̂_s B√B·|mean|) up to a constant; its slope in y and that of the slack spent
-    are those of A, B, C (`tilting.Tilt`).
-    """
-    n, mass, enough = len(ps1), np.concatenate([ps1, ps2]), max(CLOSE, close)
-    side = Depths.of(np.concatenate([v1, -v2]), np.concatenate([q1, q2]))
-    worth = mass * np.abs(side.top - side.width * side.mean) / side.width
-
-    def step(live: Ints, y: Floats) -> Floats:
-        both = np.concatenate([live, live + n])
-        return _pair_step(side.tilt(y.ravel(), both), side, both, mass[both], slack).reshape(2, -1)
-
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        pull = mass * side.variance / worth**2  # what each side takes of little slack
-        share = np.minimum(pull / (pull + np.roll(pull, n)), 1.0)
-        part = slack * share / mass
-        y = side.first(part * (2 + part))  # C − 1
-        other = np.roll(y, n) + np.log(worth / np.roll(worth, n))  # where a constant has as much to gain
-        y, flat = np.where(side.flat, other, y), side.flat[:n] & side.flat[n:]
-        usual = np.isfinite(y) & side.tilts & (slack > 0)
-        settled = newton(step, y.reshape(2, n), np.flatnonzero(usual[:n] & usual[n:] & ~flat), enough)
-        y = np.where(np.tile(flat, 2), LEAST, np.where(usual, y, 0.0))
-        end = side.tilt(y, slice(None))
-        spent = (mass * end.excess / (np.sqrt(1 + end.excess) + 1)).reshape(2, n).sum(0)
-        settled = (settled & (np.abs(spent - slack) <= enough * slack)) | (flat & (worth > 0).reshape(2, n).all(0))
-        # Laws lie in the ball: mixed with q by 1 − t, C − 1 is convex in t, and what is spent lies below its tangent.
-        slope = (mass * end.excess / (2 * np.sqrt(1 + end.excess))).reshape(2, n).sum(0)
-        t = np.tile(np.clip(1 - np.maximum(spent - slack, 0.0) / np.maximum(slope, 1e-300), 0.0, 1.0), 2)
-    tau = side.top + side.width * end.x
-    value = side.top - side.width * (side.mean + t * (end.drop - side.mean))
-    law = side.q + t[:, None] * (end.law - side.q)
-    return Pairs(quotient(value[:n], -value[n:]), law[:n], law[n:], tau[:n], -tau[n:]), settled
-
-
-def _pair_step(t: Tilt, side: Depths, at: Ints, mass: Floats, slack: float) -> Floats:
-    """One step in both multipliers: a system of two equations for each pair."""
-    k, width, root, grown = len(at) // 2, side.width[at], np.sqrt(1 + t.excess), t.grown
-    value = side.top[at] - width * t.drop
-    spent, more = mass * t.excess / (root + 1), mass * grown / (2 * root)
-    lean = np.log(width * np.sqrt(t.A / t.B) / (t.B * mass * np.abs(value)))
-    turn = t.x * (0.25 * t.B / t.A + 0.75 * t.D / t.B) - width * grown / (t.B * t.B * value)
-    total = spent[:k] + spent[k:]
-    off, apart = np.log(total / slack), lean[:k] - lean[k:]
-    a, b, c, d = more[:k] / total, more[k:] / total, turn[:k], -turn[k:]
-    det = a * d - b * c
-    return np.concatenate([(b * apart - d * off) / det, (c * off - a * apart) / det])
 
 
 def _sides(v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2: Floats, slack: float) -> Sides:

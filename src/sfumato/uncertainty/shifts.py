@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.uncertainty.chi_square import ChiSquareBall
-from sfumato.uncertainty.tilting import GAP_CLOSE, Depths, Tilt, greatest_mean, newton
+from sfumato.uncertainty.chi_square import GAP_CLOSE, ChiSquareBall, greatest_mean
+from sfumato.uncertainty.tilting import Depths, Tilt, newton
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Array, Bools, Ints

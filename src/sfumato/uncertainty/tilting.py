@@ -1,11 +1,11 @@
-"""Conditionals tilted as far as a χ² ball lets them, by their multipliers; and the split of what two of them share.
+"""Conditionals tilted by their multipliers, as far as a ball lets them, and what two of them share.
 
-Given s, the conditional R of U lies in {R : Σ q²/R ≤ C}, q = P̂(·|s), and the one of greatest mean is R ∝ q/√(τ − v)
-(`greatest_mean`). As a function of y = log x, x = (τ − max v)/width, everything that Newton's method asks of it has a
-closed form: with d = (max v − v)/width, r = √(d + x), A = Σ q r, B = Σ q/r and D = Σ q/r³ it spends C = AB, its law is
-q/(rB), and as A' = B/2, B' = −D/2 in x, C' = (B² − AD)/2 and mean' = width·C'/B². So where several conditionals share a
-budget, all multipliers are found at once (`newton`), in a handful of steps, instead of a search within a search.
-Everything here is in floats and vectorised over many rows; the last axis is the alphabet.
+Given s, the conditional R of U in a χ² ball lies in {R : Σ q²/R ≤ C}, q = P̂(·|s); the one of greatest mean is
+R ∝ q/√(τ − v). As a function of y = log x, x = (τ − max v)/width, it has all that Newton's method asks of it in closed
+form: with d = (max v − v)/width, r = √(d + x), A = Σ q r, B = Σ q/r and D = Σ q/r³ it spends C = AB, its law is q/(rB),
+and as A' = B/2, B' = −D/2 in x, C' = (B² − AD)/2 and mean' = width·C'/B². So where several conditionals share a budget
+all multipliers are found at once (`newton`), in a handful of steps, instead of a search within a search. Everything
+here is in floats and vectorised over many rows; the last axis is the alphabet.
 """
 
 from __future__ import annotations
@@ -20,15 +20,13 @@ from sfumato.alphabet import Floats, Ints
 from sfumato.uncertainty.sets import Pairs, quotient
 
 if TYPE_CHECKING:
-    from sfumato.alphabet import Bools, Real
+    from sfumato.alphabet import Bools
 
 STEPS = 25  # of Newton's method; about six are needed, and what has not settled is left to a slower search
 CLOSE = 1e-7  # of a step, at least: the method is quadratic, so what is left is lost in rounding
 FURTHEST = 2.0  # in y, of one step
 STEEPEST, FLATTEST = -2.2, -1e-3  # of log(C − 1) in y: it lies between −2 and 0, rounding aside
 LEAST = -60.0  # of y: beyond, the greatest value itself takes mass, which no multiplier says
-GAP_STEPS = 40  # for one multiplier; Newton needs about six, the bisection behind it more
-GAP_CLOSE = 1e-8  # of a step: Newton is quadratic, so the next one would be lost in rounding
 LEAST_GAP = -75.0  # log of the least τ − max v looked at, in units of the width
 SPLIT_STEPS = 60  # for the split of the slack; the secant needs about five
 SPLIT_SLOPE, SPLIT_FLAT = -0.5, 1e-3  # of the lean in the log-odds: at first, and where it is too flat to be followed
@@ -37,28 +35,18 @@ SPLIT_END = 36.0  # log-odds of the split at which a share counts as nothing
 SPLIT_CLOSE = 1e-5  # a slope this small, and one more step of the secant: the ratio is flat there, exact to about 1e-12
 
 
-def spread_of(slack: Real, mass: Real) -> Floats:
-    """C = (1 + slack/P̂_s)² for a share of the slack; ∞ for an empty secret as soon as there is any slack."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(slack > 0, (1 + slack / mass) ** 2, 1.0))
+@dataclass(frozen=True, slots=True, eq=False)
+class Priced:
+    """Laws at their multipliers as pairs that share a budget see them; slopes are in y."""
 
-
-def mass_range(q: Floats, spread: Floats) -> tuple[Floats, Floats]:
-    """Least and greatest R(H) over {R : Σ q²/R ≤ C} for a set H with q(H) = q [000, Lemma 1, corrected].
-
-    L = 2q²/(X + √·), X = C + 2q − 1, √· = √((C − 1)(C − (2q − 1)²)): no cancellation, and right for q = 0.
-    """
-    q, spread = np.broadcast_arrays(np.asarray(q, float), np.asarray(spread, float))
-    wide = ~np.isfinite(spread)
-    c = np.where(wide, 2.0, spread)
-
-    def least(mass: Floats) -> Floats:
-        x = c + 2 * mass - 1
-        return np.asarray(2 * mass**2 / np.maximum(x + np.sqrt((c - 1) * (c - (2 * mass - 1) ** 2)), 1e-300))
-
-    low, high = least(q), 1 - least(1 - q)
-    exact = c == 1
-    return np.where(wide, 0.0, np.where(exact, q, low)), np.where(wide, 1.0, np.where(exact, q, high))
+    x: Floats
+    law: Floats
+    drop: Floats  # max v − mean, in units of the width
+    price: Floats  # what it spends of the budget, for each unit of the secret's mass
+    dearer: Floats  # slope of the price
+    lean: Floats  # log of d mean/d price, in units of the width, up to a constant
+    turn: Floats  # slope of that
+    moved: Floats  # slope of the mean, in units of the width
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,10 +91,18 @@ class Tilt:
         """Slope of C in y."""
         return self.excess * self.steep
 
+    @classmethod
+    def priced(cls, depth: Floats, q: Floats, y: Floats) -> Priced:
+        """The price is √C − 1."""
+        t, root = (found := cls.at(depth, q, y)), np.sqrt(1 + found.excess)
+        grown, lean = t.grown, np.log(np.sqrt(t.A / t.B) / t.B)
+        turn = t.x * (0.25 * t.B / t.A + 0.75 * t.D / t.B)
+        return Priced(t.x, t.law, t.drop, t.excess / (root + 1), grown / (2 * root), lean, turn, grown / (t.B * t.B))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Depths:
-    """Values of many conditionals below their greatest, in units of their width; and a first multiplier for a C − 1."""
+    """Values of many conditionals below their greatest, in units of their width; and first multipliers for a price."""
 
     top: Floats
     width: Floats
@@ -159,6 +155,50 @@ def newton(step: Callable[[Ints, Floats], Floats], y: Floats, live: Ints, close:
     return settled
 
 
+def by_newton(
+    v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2: Floats, budget: float, close: float,
+    priced: Callable[[Floats, Floats, Floats], Priced] = Tilt.priced,
+) -> tuple[Pairs, Bools]:
+    """The greatest (R₁·v₁)/(R₂·v₂) of pairs that share a budget, Σ P̂_s·price ≤ b, and where it was found.
+
+    Multipliers y of both sides that spend all of it, and have the same relative gain d log|mean|/db for a share of it.
+    """
+    n, mass, enough = len(ps1), np.concatenate([ps1, ps2]), max(CLOSE, close)
+    side = Depths.of(np.concatenate([v1, -v2]), np.concatenate([q1, q2]))
+    worth = mass * np.abs(side.top - side.width * side.mean) / side.width
+
+    def step(live: Ints, y: Floats) -> Floats:
+        """A system of two equations for each pair."""
+        both = np.concatenate([live, live + n])
+        t, width, own = priced(side.depth[both], side.q[both], y.ravel()), side.width[both], mass[both]
+        value = side.top[both] - width * t.drop
+        spent, more = ((own * x).reshape(2, -1) for x in (t.price, t.dearer))
+        lean = (np.log(width / (own * np.abs(value))) + t.lean).reshape(2, -1)
+        turn = (t.turn - width * t.moved / value).reshape(2, -1)
+        total = spent.sum(0)
+        off, apart = np.log(total / budget), lean[0] - lean[1]
+        (a, b), c, d = more / total, turn[0], -turn[1]
+        return np.asarray(np.stack([b * apart - d * off, c * off - a * apart]) / (a * d - b * c))
+
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        pull = mass * side.variance / worth**2  # what each side takes of a little
+        part = budget * np.minimum(pull / (pull + np.roll(pull, n)), 1.0) / mass
+        y = side.first(part * (2 + part))  # C − 1, four times as much as the divergence is
+        other = np.roll(y, n) + np.log(worth / np.roll(worth, n))  # where a constant has as much to gain
+        y, flat = np.where(side.flat, other, y), side.flat[:n] & side.flat[n:]
+        usual = np.isfinite(y) & side.tilts & (budget > 0)
+        settled = newton(step, y.reshape(2, n), np.flatnonzero(usual[:n] & usual[n:] & ~flat), enough)
+        end = priced(side.depth, side.q, np.where(np.tile(flat, 2), LEAST, np.where(usual, y, 0.0)))
+        spent = (mass * end.price).reshape(2, n).sum(0)
+        settled = (settled & (np.abs(spent - budget) <= enough * budget)) | (flat & (worth > 0).reshape(2, n).all(0))
+        # Prices are convex in R and nothing at q: mixed with q by 1 − t, a law spends at most t of what it did.
+        t = np.tile(np.clip(budget / np.maximum(spent, 1e-300), 0.0, 1.0), 2)
+    tau = side.top + side.width * end.x
+    value = side.top - side.width * (side.mean + t * (end.drop - side.mean))
+    law = side.q + t[:, None] * (end.law - side.q)
+    return Pairs(quotient(value[:n], -value[n:]), law[:n], law[n:], tau[:n], -tau[n:]), settled
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Mean:
     """max R·v with a maximiser R, the multiplier τ that proves it, and how fast the maximum grows with C."""
@@ -175,85 +215,9 @@ class Mean:
         return Mean(self.value[some], self.r[some], self.tau[some], self.slope[some], self.gap[some])
 
 
-def greatest_mean(
-    v: Floats, q: Floats, spread: Floats, start: Floats | None = None, close: float = GAP_CLOSE
-) -> Mean:
-    """max R·v over {R in the simplex : Σ q²/R ≤ C}, for many at once; the last axis is the alphabet.
-
-    The dual is min_{τ ≥ max v} τ − (Σ q√(τ−v))²/C; at its minimum R ∝ q/√(τ−v), and if that still leaves
-    mass at τ = max v it goes to a cell with q = 0 where v is greatest. The slope in C is (Σ q√(τ−v))²/C².
-    """
-    top = v.max(-1)
-    depth = top[..., None] - v
-    width = np.where(depth.max(-1) > 0, depth.max(-1), 1.0)
-    depth = depth / width[..., None]
-    c = np.where(np.isfinite(spread), spread, 1e30)
-    gap = gap_for(depth, q, c, start, close)
-    root = np.sqrt(depth + gap[..., None])
-    length = inner(q, root)
-    r = q / root * (length / c)[..., None]
-    rest = np.maximum(1 - r.sum(-1), 0.0)  # zero up to rounding unless τ stopped at max v
-    corner = np.eye(v.shape[-1])[np.argmax(v, -1)]
-    r = r + rest[..., None] * corner
-    r = r / r.sum(-1, keepdims=True)
-    r = np.where(np.isfinite(spread)[..., None], r, corner)
-    r = np.where(((spread <= 1) | (depth.max(-1) == 0))[..., None], q, r)
-    return Mean(inner(r, v), r, top + width * gap, np.asarray(width * (length / c) ** 2), np.log(gap))
-
-
 def inner(a: Floats, b: Floats) -> Floats:
     """Σ a·b over the last axis."""
     return np.asarray(np.einsum("...k,...k->...", a, b))
-
-
-def gap_for(
-    depth: Floats, q: Floats, c: Floats, start: Floats | None = None, close: float = GAP_CLOSE
-) -> Floats:
-    """x = τ − max v, in units of the width, with (Σ q√(d+x))·(Σ q/√(d+x)) = C, or the least x if that is below C.
-
-    With r = √(d+x) and A = Σ q r the left side less 1 is Σ q (r − A)²/r / A, which loses no digits near 1. Its
-    logarithm is nearly linear in log x, so Newton's method on it, kept inside a bracket, settles in about six steps.
-    """
-    shape, depth, q, c = c.shape, depth.reshape(-1, depth.shape[-1]), q.reshape(-1, q.shape[-1]), c.ravel()
-    least = np.sqrt(depth + np.exp(LEAST_GAP))
-    stuck = (q * least).sum(-1) * (q / least).sum(-1) <= c  # even τ = max v leaves slack, or v is constant
-    most = np.log1p(2 / np.maximum(c**2 - 1, 1e-25)) + 1e-9
-    out = np.where(stuck, LEAST_GAP, most)  # no room at all: τ is as far as it goes
-    live = np.flatnonzero(~stuck & (c > 1 + 1e-15))
-    if depth.shape[-1] == 2:
-        out[live] = _gap_of_two(q[live], c[live])
-        return np.exp(out).reshape(shape)
-    d, w, wanted = depth[live], q[live], np.log(np.maximum(c[live] - 1, 1e-300))
-    low, high = np.full(live.shape, LEAST_GAP), most[live]
-    y = np.minimum(high - 0.5, 0.0) if start is None else np.clip(start.ravel()[live], low, high)
-    for _ in range(GAP_STEPS):
-        if not live.size:
-            break
-        found = Tilt.at(d, w, y)
-        off = np.log(found.excess) - wanted
-        low, high = np.where(off > 0, y, low), np.where(off > 0, high, y)
-        step = y - off / found.steep
-        inside = (step >= low) & (step <= high)
-        before, y = y, np.where(inside, step, (low + high) / 2)
-        done = (inside & (np.abs(y - before) <= close)) | (high - low <= 1e-14)
-        out[live] = y
-        if 4 * np.count_nonzero(done) >= len(live):
-            keep = np.flatnonzero(~done)
-            live, d, w = live[keep], d[keep], w[keep]
-            wanted, low, high, y = wanted[keep], low[keep], high[keep], y[keep]
-    return np.exp(out).reshape(shape)
-
-
-def _gap_of_two(q: Floats, c: Floats) -> Floats:
-    """log x of `gap_for` for two values, depths 0 and 1, in closed form.
-
-    With ρ = √(x/(1+x)) the condition is q₀q₁(ρ + 1/ρ − 2) = C − 1, that is (1 − ρ)² = a²ρ, a² = (C − 1)/(q₀q₁); its
-    root below 1 is ρ = (2/(a + √(a²+4)))², and x = ρ²/(1 − ρ²) with 1 − ρ = a√ρ: no cancellation.
-    """
-    a = np.sqrt((c - 1) / (q[:, 0] * q[:, 1]))
-    root = 2 / (a + np.sqrt(a * a + 4))
-    rho = root * root
-    return np.asarray(np.log(rho * rho / (a * root * (1 + rho))))
 
 
 Sides = Callable[[Floats, Ints], tuple[Mean, Mean, Floats]]

@@ -12,7 +12,7 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
-from sfumato.uncertainty.tilting import greatest_mean, mass_range
+from sfumato.uncertainty.chi_square import greatest_mean, mass_range
 from sfumato.utility.information import xlogx
 
 # --- no mechanism that is ε-private at P̂ can release more ------------------------------------------------------------

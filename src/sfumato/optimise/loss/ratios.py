@@ -12,9 +12,8 @@ from functools import cached_property
 import numpy as np
 
 from sfumato.optimise.arrays import Floats, Ints
-from sfumato.uncertainty.chi_square import worst_pairs
+from sfumato.uncertainty.chi_square import greatest_mean, spread_of, worst_pairs
 from sfumato.uncertainty.sets import quotient
-from sfumato.uncertainty.tilting import greatest_mean, spread_of
 
 GRID = 8
 NEAR = 0.05  # a grid of eight understates a ratio by a few hundredths at most; pairs so close to the best are searched
