@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -22,7 +23,8 @@ from sfumato.uncertainty import UncertaintySet
 STRONGEST = 12.0  # nats about a part's own columns, beyond which an answer is the truth for all purposes
 STEPS = 18
 SPLITS = 20  # of ε between the secret and the useful values
-CLOSE = 0.005  # relative room that is left to the answer
+KINDS = 24  # parameters at which the best kind of answer is asked for
+CLOSE = 0.002  # relative room that is left to the answer, or to its level
 SEALED = 2.0**-28  # the margin that rounding needs where no claim has to be met by a part of its own
 
 
@@ -56,31 +58,41 @@ def sealed_part(answer: PartAnswer, claim: Claim) -> Mechanism:
 
 
 def strongest(within: UncertaintySet, epsilon: float, most: float = STRONGEST) -> Answer:
-    """The answer that does not read the secret with the greatest parameter, `most` at most, whose level about the
-    secret over the set is ε, by chords and halving on floats.
+    """The answer that does not read the secret and tells most, of those whose level about the secret over the set is ε.
 
-    Sealing proves it afterwards, so a slip of the search costs a little strength and no privacy.
+    Of each kind (single values, blocks of an order, sets of a size) that is the best at some parameter up to `most` the
+    greatest parameter is looked for, on floats: sealing proves it afterwards, so a slip of the search costs a little
+    strength and no privacy.
     """
-    joint = within.joint
-    notion = RLDP(within)
+    k = within.joint.useful.size
+    if not 0 < epsilon < most:
+        return best_answer(1, k, min(epsilon, most) if epsilon else 0.0)
+    best = [best_answer(1, k, round(float(e), 9)) for e in np.geomspace(epsilon, most, KINDS)]
+    found, e = [], epsilon
+    for kind in {(a.order, a.chosen): a for a in best}.values():
+        found.append(_greatest(kind, within, epsilon, most, e))
+        e = found[-1].epsilon
+    return min(found, key=lambda a: a.moment(k, secret=False))
 
-    def told(answer: Answer) -> float:
-        return level(Mechanism(answer.law(), joint.secret, joint.useful, "useful"), notion)
 
-    if epsilon >= most:
-        return best_answer(1, joint.useful.size, epsilon)
-    # At ε about its own columns an answer is ε-private for every distribution, so the search starts there.
-    low, high = (epsilon, -epsilon), (most, told(best_answer(1, joint.useful.size, most)) - epsilon)
-    if high[1] <= 0:
-        return best_answer(1, joint.useful.size, most)
-    for step in range(STEPS):
-        if high[0] - low[0] <= CLOSE * high[0]:
+def _greatest(answer: Answer, within: UncertaintySet, epsilon: float, most: float, e: float) -> Answer:
+    """An answer of this kind with the greatest parameter, by chords of log level over log e, nearly a straight line.
+
+    At ε about its own columns it is ε-private for every distribution, so no less is looked for.
+    """
+    joint, notion, low, high, slope, before = within.joint, RLDP(within), epsilon, most, 1.0, (0.0, 0.0)
+    for _ in range(STEPS):
+        made = Mechanism(replace(answer, epsilon=e).law(), joint.secret, joint.useful, "useful")
+        found = max(level(made, notion), 1e-12)
+        low, high = (e, high) if found <= epsilon * (1 - 1e-9) else (low, e)
+        if high - low <= CLOSE * high or (low == e and (e == most or found >= epsilon * (1 - CLOSE))):
             break
-        chord = (low[0] * high[1] - high[0] * low[1]) / (high[1] - low[1])
-        middle = round(chord if step % 3 else (low[0] + high[0]) / 2, 9)
-        over = told(best_answer(1, joint.useful.size, middle)) - epsilon * (1 - 1e-9)
-        low, high = ((middle, over), high) if over <= 0 else (low, (middle, over))
-    return best_answer(1, joint.useful.size, low[0])
+        here = math.log(e), math.log(found)
+        if before != (0.0, 0.0) and here[0] != before[0]:
+            slope = max((here[1] - before[1]) / (here[0] - before[0]), 0.1)
+        before, ahead = here, e * (epsilon * (1 - CLOSE / 2) / found) ** (1 / slope)
+        e = round(min(ahead, most) if low < ahead and (ahead < high or high == most) else math.sqrt(low * high), 9)
+    return replace(answer, epsilon=low)
 
 
 def side_by_side(within: UncertaintySet, epsilon: float, at_most: float | None = None) -> list[Law]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -27,12 +27,12 @@ from sfumato.mechanism.file_records import (
     ColumnRecord,
     DesignRecord,
     NoiseRecord,
-    _alphabet,
-    _column,
-    _column_of,
-    _columns,
-    _noise,
-    _noise_record,
+    alphabet_of,
+    column_of,
+    column_record,
+    column_records,
+    noise_of,
+    noise_record,
 )
 
 MANIFEST = "sfumato/manifest"
@@ -75,21 +75,23 @@ def record_of(mechanism: Mechanism) -> MechanismRecord:
         counted = joint.counts is not None
         design = DesignRecord(
             mechanism.source, joint.counts.tolist() if joint.counts is not None else None,
-            None if counted else joint.p.tolist(), joint.n, joint.fingerprint, _noise_record(joint.noise),
+            None if counted else joint.p.tolist(), joint.n, joint.fingerprint, noise_record(joint.noise),
         )
     record = MechanismRecord(
         FORMAT, VERSIONS[0 if design is None or design.noise is None else 1], mechanism.method, mechanism.reads,
-        _columns(mechanism.secret), _columns(mechanism.useful),
+        column_records(mechanism.secret), column_records(mechanism.useful),
         law_record(mechanism.law),
         None if claim is None else claim_record(claim),
-        design, None if mechanism.answers is None else _column(mechanism.answers),
+        design, None if mechanism.answers is None else column_record(mechanism.answers),
     )
     return msgspec.structs.replace(record, checksum=checksum(record))
 
 
 def mechanism_of(record: MechanismRecord) -> Mechanism:
     """The mechanism a file's content describes; every part is checked again on the way in."""
-    secret, useful = _alphabet(record.secret), _alphabet(record.useful)
+    if record.version == VERSIONS[0] and record.design is not None and record.design.noise is not None:
+        raise FileFormatError("a file of version 1 knows no noise of design counts.")
+    secret, useful = alphabet_of(record.secret), alphabet_of(record.useful)
     law = law_of(record.law, secret.size if record.reads == "both" else 1, tuple(c.size for c in useful.columns))
     joint = None
     if record.design is not None:
@@ -99,10 +101,10 @@ def mechanism_of(record: MechanismRecord) -> Mechanism:
         elif d.probabilities is not None:
             joint = Joint.from_probabilities(d.probabilities, secret, useful, d.n)
         if joint is not None and d.noise is not None:
-            joint = replace(joint, noise=_noise(d.noise, d.counts is not None))
+            joint = replace(joint, noise=noise_of(d.noise, d.counts is not None))
     claim = None if record.claim is None else claim_of(record.claim, joint)
     source = record.design.source if record.design is not None else "unstated"
-    answers = None if record.answers is None else _column_of(record.answers)
+    answers = None if record.answers is None else column_of(record.answers)
     return Mechanism(law, secret, useful, record.reads, record.method, claim, joint, source, answers)
 
 
@@ -126,8 +128,9 @@ def save_record(record: msgspec.Struct, path: str | os.PathLike[str], *, force: 
     return target
 
 
-class _Head(msgspec.Struct):
+class Head(msgspec.Struct):
     format: str
+    version: int = 0
 
 
 def load(path: str | os.PathLike[str] | Place) -> Mechanism | Bundle:
@@ -139,7 +142,7 @@ def load(path: str | os.PathLike[str] | Place) -> Mechanism | Bundle:
     with _as_format_error(path):
         documents.parsed(data)  # within the limits of size, depth and digits
     try:
-        kind = msgspec.json.decode(data, type=_Head).format
+        kind = msgspec.json.decode(data, type=Head).format
     except msgspec.DecodeError:
         kind = FORMAT  # what is wrong with it is said by the reader of mechanisms
     if kind == MANIFEST:
@@ -150,7 +153,8 @@ def load(path: str | os.PathLike[str] | Place) -> Mechanism | Bundle:
         )
     from sfumato.mechanism import bundle
 
-    made = bundle.decoded(data, path) if kind == bundle.FORMAT else _decoded(data, path)
+    made = bundle.decoded(data, path) if kind == bundle.FORMAT else decoded(
+        data, path, MechanismRecord, FORMAT, VERSIONS, mechanism_of)
     with _as_format_error(path):
         admitted(data)
     return made
@@ -200,29 +204,40 @@ def _content(path: str | os.PathLike[str] | Place) -> bytes:
         return bytes(file.read())
 
 
-def _decoded(data: bytes, path: str | os.PathLike[str] | Place) -> Mechanism:
+Record = TypeVar("Record", bound=msgspec.Struct)
+Made = TypeVar("Made")
+
+
+def decoded(
+    data: bytes, path: str | os.PathLike[str] | Place, kind: type[Record], form: str, versions: Sequence[int],
+    made: Callable[[Record], Made],
+) -> Made:
+    """What the bytes of a file describe, after format, checksums and weights were checked.
+
+    Checksums are those of the bytes, as the kernel takes them: 1 for 1.0 is the same number, if whoever wrote it so has
+    sealed it so. What is known of the content by its own checksum (`record_of`) does not depend on the spelling.
+    """
+    what = form.removeprefix("sfumato/").replace("counts", "counts table")
     try:
-        record = msgspec.json.decode(data, type=MechanismRecord)
+        head, record = msgspec.json.decode(data, type=Head), msgspec.json.decode(data, type=kind)
     except msgspec.DecodeError as error:
-        raise FileFormatError(f"is not a mechanism file: {error}", where=path) from None
-    if record.format != FORMAT or record.version not in VERSIONS:
+        raise FileFormatError(f"is not a {what} file: {error}", where=path) from None
+    if head.format != form or head.version not in versions:
         raise FileFormatError(
-            f"has format {record.format!r} version {record.version}; this version of sfumato reads {FORMAT!r} "
-            f"versions {VERSIONS[0]} to {VERSIONS[-1]}", where=path,
+            f"has format {head.format!r} version {head.version}; this version of sfumato reads {form!r} "
+            f"versions {versions[0]} to {versions[-1]}", where=path,
         )
-    if record.version == VERSIONS[0] and record.design is not None and record.design.noise is not None:
-        raise FileFormatError("has version 1, which knows no noise of design counts", where=path)
-    if record.checksum != checksum(record):
+    if not documents.sealed(data, what == "bundle"):
         raise FileFormatError(
             "was changed after it was written: the checksum does not match",
             next="Ask its author for the original; do not release with this one.", where=path,
         )
     try:
-        return mechanism_of(record)
+        return made(record)
     except FileFormatError:
         raise
     except (SfumatoError, ValueError, OverflowError) as error:
-        raise FileFormatError(f"does not describe a mechanism: {error}", where=path) from None
+        raise FileFormatError(f"does not describe a {what}: {error}", where=path) from None
 
 
 # --- what was drawn of a table, labels and noisy counts: kept, because another draw would cost once more --------------
@@ -247,10 +262,10 @@ def save_counts(joint: Joint, path: str | os.PathLike[str], *, force: bool = Fal
     """Write noisy counts, to be used again by every design for this table; they may be shown to anybody."""
     if joint.noise is None or (joint.counts is None) != (joint.noise.counts == 0):
         raise InputError("only noisy counts are kept in such a file; exact ones stay with the table.")
-    noise = _noise_record(replace(joint.noise, coverage=None))
+    noise = noise_record(replace(joint.noise, coverage=None))
     assert noise is not None
     record = CountsRecord(
-        COUNTS_FORMAT, COUNTS_VERSION, _columns(joint.secret), _columns(joint.useful),
+        COUNTS_FORMAT, COUNTS_VERSION, column_records(joint.secret), column_records(joint.useful),
         None if joint.counts is None else joint.counts.tolist(), noise,
     )
     record = msgspec.structs.replace(record, checksum=checksum(record))
@@ -262,28 +277,15 @@ def save_counts(joint: Joint, path: str | os.PathLike[str], *, force: bool = Fal
 
 def load_counts(path: str | os.PathLike[str]) -> Joint:
     """The noisy counts in a file."""
-    return counts_of(read_counts(path), path)
-
-
-def read_counts(path: str | os.PathLike[str]) -> CountsRecord:
     try:
-        record = msgspec.json.decode(Path(path).read_bytes(), type=CountsRecord)
+        data = Path(path).read_bytes()
     except OSError as error:
         raise InputError(f"the noisy counts {path} could not be read: {error.strerror}.") from None
-    except msgspec.DecodeError as error:
-        raise FileFormatError(f"is not a file of noisy counts: {error}", where=path) from None
-    if (record.format, record.version) != (COUNTS_FORMAT, COUNTS_VERSION) or record.checksum != checksum(record):
-        raise FileFormatError("is of another version, or was changed after it was written", where=path)
-    return record
+    return decoded(data, path, CountsRecord, COUNTS_FORMAT, (COUNTS_VERSION,), counts_of)
 
 
-def counts_of(record: CountsRecord, path: str | os.PathLike[str]) -> Joint:
-    try:
-        secret, useful = _alphabet(record.secret), _alphabet(record.useful)
-        joint = Joint.uniform(secret, useful) if record.counts is None else Joint.from_counts(
-            record.counts, secret, useful)
-        return replace(joint, noise=_noise(record.noise, record.counts is not None))
-    except FileFormatError:
-        raise
-    except (SfumatoError, ValueError, OverflowError) as error:
-        raise FileFormatError(f"does not describe noisy counts: {error}", where=path) from None
+def counts_of(record: CountsRecord) -> Joint:
+    """The table of a file's content."""
+    secret, useful = alphabet_of(record.secret), alphabet_of(record.useful)
+    joint = Joint.uniform(secret, useful) if record.counts is None else Joint.from_counts(record.counts, secret, useful)
+    return replace(joint, noise=noise_of(record.noise, record.counts is not None))

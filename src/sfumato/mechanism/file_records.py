@@ -307,11 +307,11 @@ class DesignRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=Tru
     noise: NoiseRecord | None = None
 
 
-def _columns(alphabet: Alphabet) -> list[ColumnRecord]:
-    return [_column(c) for c in alphabet.columns]
+def column_records(alphabet: Alphabet) -> list[ColumnRecord]:
+    return [column_record(c) for c in alphabet.columns]
 
 
-def _column(c: Column) -> ColumnRecord:
+def column_record(c: Column) -> ColumnRecord:
     for i, label in enumerate((c.name, *c.labels)):
         if label is not None and documents.CONTROL.search(label):
             what = "its name" if i == 0 else f"label {i}"
@@ -321,21 +321,21 @@ def _column(c: Column) -> ColumnRecord:
     return ColumnRecord(c.name, list(c.labels), c.other, None if c.cuts is None else list(c.cuts), c.dtype)
 
 
-def _alphabet(columns: list[ColumnRecord]) -> Alphabet:
-    return Alphabet(tuple(_column_of(c) for c in columns))
+def alphabet_of(columns: list[ColumnRecord]) -> Alphabet:
+    return Alphabet(tuple(column_of(c) for c in columns))
 
 
-def _column_of(c: ColumnRecord) -> Column:
+def column_of(c: ColumnRecord) -> Column:
     return Column(c.name, tuple(c.labels), c.other, None if c.cuts is None else tuple(c.cuts), c.dtype)
 
 
-def _noise_record(noise: Noise | None) -> NoiseRecord | None:
+def noise_record(noise: Noise | None) -> NoiseRecord | None:
     if noise is None:
         return None
     return NoiseRecord(noise.epsilon, noise.rows, noise.counts, noise.sampler, noise.delta, noise.coverage, noise.draw)
 
 
-def _noise(record: NoiseRecord | None, counted: bool) -> Noise | None:
+def noise_of(record: NoiseRecord | None, counted: bool) -> Noise | None:
     if record is None:
         return None
     fits = 0 <= record.counts <= record.epsilon > 0 and (record.counts > 0) == counted

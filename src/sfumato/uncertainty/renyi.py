@@ -114,8 +114,14 @@ class RenyiBall(FromPairs):
         return np.asarray(np.minimum(2.0, np.sqrt(2 * limit / min(1.0, self.alpha))))
 
     def ranges_of(self, values: Floats, s: Ints) -> tuple[Floats, Floats]:
-        q, limit = self.joint.useful_given_secret[s], self.radius_of()[s]
-        return -greatest_mean(-values, q, limit, self.alpha).value, greatest_mean(values, q, limit, self.alpha).value
+        limit = self.radius_of()[s]
+        v, q = _few_cells(values, self.joint.useful_given_secret[s])
+        return -greatest_mean(-v, q, limit, self.alpha).value, greatest_mean(v, q, limit, self.alpha).value
+
+    def ratios(self, first: Floats, second: Floats, s1: Ints, s2: Ints) -> Floats:
+        q, ps, n = self.joint.useful_given_secret, self.joint.p_secret, len(s1)
+        v, w = _few_cells(np.concatenate([first, second]), q[np.concatenate([s1, s2])])
+        return worst_pairs(v[:n], w[:n], ps[s1], v[n:], w[n:], ps[s2], self.budget, self.alpha).ratio
 
     def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = SPLIT_CLOSE) -> Pairs:
         q, ps = self.joint.useful_given_secret, self.joint.p_secret
@@ -135,6 +141,16 @@ class RenyiBall(FromPairs):
     def support(self, c: Floats) -> Extreme:
         best = greatest_mean(c.reshape(1, -1), self.joint.p.reshape(1, -1), np.array([self.radius]), self.alpha)
         return Extreme(float(best.value[0]), best.r[0].reshape(c.shape))
+
+
+def _few_cells(v: Floats, q: Floats) -> tuple[Floats, Floats]:
+    """Rows of two values each as rows of two cells: within a value the worst R is in proportion to q."""
+    top, low = v.max(-1, keepdims=True), v.min(-1, keepdims=True)
+    inside = v == top
+    if v.shape[-1] <= 2 or not np.all(inside | (v == low)):
+        return v, q
+    mass = np.where(inside, q, 0.0).sum(-1)
+    return np.concatenate([top, low], -1), np.stack([mass, np.where(inside, 0.0, q).sum(-1)], -1)
 
 
 def _finite_sample(joint: Joint, alpha: float, confidence: float) -> float:
