@@ -31,7 +31,8 @@ from sfumato.errors import SfumatoError
 from sfumato.mechanism import Mechanism, mechanism
 from sfumato.mechanism.file import record_of
 from sfumato.mechanism.file_records import LawRecord
-from sfumato_kernel import bundles, exact, laws, verdict
+from sfumato_kernel import exact, laws, verdict
+from sfumato_kernel import verdict as bundles
 from sfumato_kernel.exact import level
 
 DOCUMENTS = mechanism_files.documents()

@@ -96,7 +96,7 @@ def sealed(data: bytes, bundle: bool = False) -> bool:
 
 def _is_sealed(compact: bytes) -> bool:
     seal = SEAL.search(compact)
-    return bool(seal) and seal[1].decode() == "sha256:" + hashlib.sha256(SEAL.sub(b"}", compact)).hexdigest()
+    return seal is not None and seal[1].decode() == "sha256:" + hashlib.sha256(SEAL.sub(b"}", compact)).hexdigest()
 
 
 def check(x: object, shape: Any, at: str) -> Any:

@@ -12,10 +12,9 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Dec
 from fractions import Fraction
 
 from sfumato_kernel.documents import Beyond
-from sfumato_kernel.laws import Law, Masses, Ratio, Row, quotient, worse
+from sfumato_kernel.laws import Law, Ratio, Row, Table, quotient, worse
 
 WORK = 2_000_000  # values looked at before a proof is given up: some seconds
-Table = list[Masses]  # P̂(s, u) in whole numbers, in proportion
 
 
 def within(work: int, what: str) -> None:

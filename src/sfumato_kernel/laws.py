@@ -23,6 +23,9 @@ MOST_BLOCKS = 20_000
 PRIMES = (2, 3, 5, 7, 11, 13)
 Ratio = Fraction | None  # None: infinite
 Masses = dict[int, int]  # of useful values given a secret, in whole numbers, without those that are 0
+Table = list[Masses]  # P̂(s, u) in whole numbers, in proportion
+NEARLY = Fraction(1, 10**9)  # of a sum, or of a radius: as much as the floats that it was computed with may be off
+SMALLEST = 1e-150  # of a probability that is not 0
 Expansion = tuple[int, Iterable[int], Iterator["Row"]]  # of a law: |Y|, what the weights of inputs sum to, its rows
 
 
@@ -294,3 +297,19 @@ def worse(a: Ratio, b: Ratio) -> Ratio:
 def quotient(top: int, bottom: int) -> Ratio:
     """top / bottom; 0/0 tells nothing and counts as 1."""
     return Fraction(top, bottom) if bottom else Fraction(1) if not top else None
+
+
+def whole_table(p: list[list[float]], secrets: int, useful: int) -> Table:
+    """A distribution in doubles as the whole numbers it is in proportion to."""
+    rational = [[Fraction(x) for x in row] for row in p]
+    off = sum((sum(row, Fraction(0)) for row in rational), Fraction(-1))
+    if abs(off) > NEARLY or any(0 < x < SMALLEST for row in p for x in row):
+        bad("the probabilities of a distribution do not sum to 1, or are nearly 0")
+    scale = math.lcm(*(x.denominator for row in rational for x in row))
+    return masses_of([[int(x * scale) for x in row] for row in rational], secrets, useful)
+
+
+def masses_of(rows: list[list[int]], secrets: int, useful: int) -> Table:
+    if len(rows) != secrets or any(len(row) != useful for row in rows):
+        bad(f"a distribution of the file is no table of {secrets} × {useful}")
+    return [{u: n for u, n in enumerate(row) if n} for row in rows]

@@ -6,8 +6,8 @@ from decimal import Decimal
 from fractions import Fraction
 
 from sfumato_kernel.documents import Beyond
-from sfumato_kernel.exact import DOWN, INFINITE, UP, ZERO, Table, exp, log, near, root, scaled, solved
-from sfumato_kernel.laws import Law
+from sfumato_kernel.exact import DOWN, INFINITE, UP, ZERO, exp, log, near, root, scaled, solved
+from sfumato_kernel.laws import Law, Table
 
 # --- maximal (α, β)-leakage of exact channels, bounded in nats with every power rounded outward -----------------------
 # Where the definition asks for a supremum over priors any laws q on outputs are a proof [004, (84)]:

@@ -8,14 +8,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sfumato.alphabet import Floats
-from sfumato.bundles.adapting import adapted
 from sfumato.bundles.answers import SECRET
-from sfumato.bundles.balls import ball_bundle
-from sfumato.bundles.calibration import sealed_part, unsealed
-from sfumato.bundles.counting import Columns, uniform
+from sfumato.bundles.counting import Columns, adapted
 from sfumato.bundles.plans import BundlePlan, plans, turns_of, useful_of
 from sfumato.bundles.sharing import PartAnswer, Spec, TurnLayout, answered
-from sfumato.bundles.tailored import tailored
+from sfumato.bundles.tailored import ball_bundle, sealed_part, tailored, unsealed
 from sfumato.bundles.trees import ModelFit, fit_of, tree_bundle
 from sfumato.certification import Certificate
 from sfumato.certification.together import certify_bundle
@@ -217,7 +214,7 @@ def _from_nothing(
     plan = tried[min(tried, key=lambda n: errors[n])]
 
     def claimed(spec: Spec, level: float = epsilon) -> Claim:
-        joint = uniform(columns.secret, useful_of(columns, spec)) if known is None else known[spec]
+        joint = Joint.uniform(columns.secret, useful_of(columns, spec)) if known is None else known[spec]
         return Claim("rldp", level, Anything(joint))
 
     if budget is not None and plan.shares is not None and 0 < epsilon <= LARGEST:

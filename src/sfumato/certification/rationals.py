@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -23,12 +24,6 @@ from sfumato.mechanism.subset_laws import best_subset
 if TYPE_CHECKING:
     from sfumato.alphabet import BigInts, Floats
     from sfumato.mechanism.law import Weight, Weights
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    pass
-
 
 LARGEST = 1000  # bits of a ratio that is told from an infinite one
 HUGE = Fraction(2) ** LARGEST

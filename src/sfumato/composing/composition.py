@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -195,8 +194,8 @@ def _bounded(
     levels = []
     for i, claim in enumerate((Claim("rldp", ROOM, public), Claim("ldp", ROOM))):
         found = [known[id(m)][i] for m in releases]
-        each = tuple(_log(x.ratio) for x in found)
-        levels.append(Level(claim, _log(power_product((x, 1) for x in found)), each, False))
+        each = tuple(log_up(x.ratio) for x in found)
+        levels.append(Level(claim, log_up(power_product((x, 1) for x in found)), each, False))
     resting = [m for m in releases if isinstance(m, Bundle) and m.claim is not None and m.claim.assuming != "nothing"]
     if resting:
         own = total_levels([[m] for m in releases], "rldp")[0].level
@@ -204,10 +203,6 @@ def _bounded(
         told = "RLDP as one of the bundles assumes, and for every distribution of the others"
         levels.insert(0, Level(replace(sets[0], epsilon=ROOM), own, levels[0].each, False, told))
     return Composition(None, tuple(levels), releases)
-
-
-def _log(ratio: Fraction | float) -> float:
-    return math.inf if ratio == math.inf else log_up(ratio)
 
 
 def _levels(whole: Mechanism, releases: tuple[Mechanism, ...], within: UncertaintySet | None) -> Iterator[Level]:

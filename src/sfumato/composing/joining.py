@@ -175,7 +175,7 @@ def _total(secret: Alphabet, groups: Sequence[Sequence[Mechanism | Bundle]], not
     rest = power_product((about_record(m), 1) for m in outside)
     ratio = power_product([(found, 1), (Attained(rest, {}), 1)])
     alone = len(wholes) - 1 + len(outside)
-    return Total(secret, math.inf if ratio == math.inf else log_up(ratio), sum(map(len, groups)) - alone, alone)
+    return Total(secret, log_up(ratio), sum(map(len, groups)) - alone, alone)
 
 
 def _wholes(own: list[Mechanism]) -> list[Mechanism]:

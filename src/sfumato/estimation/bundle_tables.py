@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.alphabet import Column, Floats, Ints
-from sfumato.bundles.outlook import helps
+from sfumato.bundles.plans import helps
 from sfumato.designers.outlook import Z95, Foreseen, ForeseenPart
 from sfumato.errors import InputError, unknown
 from sfumato.estimation.graph import GraphModel, agreeing, by_noise, fitted, refitted

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from sfumato.alphabet import Floats, Ints
+from sfumato.alphabet import Floats, Ints, read_only
 from sfumato.errors import InputError
 from sfumato.mechanism.law import (
     Contrast,
@@ -25,14 +25,6 @@ from sfumato.mechanism.law import (
     scale,
     stacked,
     whole_weights,
-)
-
-if TYPE_CHECKING:
-    from sfumato.mechanism.law import Weight
-from typing import TYPE_CHECKING
-
-from sfumato.alphabet import read_only
-from sfumato.mechanism.law import (
     worst_row,
 )
 

@@ -16,24 +16,29 @@ import msgspec
 from sfumato.atomic import check_target, write_all
 from sfumato.errors import FileFormatError, InputError, SfumatoError
 from sfumato.joint import Joint
-from sfumato.mechanism.file_records import ClaimRecord, LawRecord, claim_of, claim_record, law_of, law_record
+from sfumato.mechanism.file_records import (
+    ClaimRecord,
+    ColumnRecord,
+    DesignRecord,
+    LawRecord,
+    NoiseRecord,
+    alphabet_of,
+    claim_of,
+    claim_record,
+    column_of,
+    column_record,
+    column_records,
+    law_of,
+    law_record,
+    noise_of,
+    noise_record,
+)
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato_kernel import admitted, documents
 
 if TYPE_CHECKING:
     from sfumato.mechanism import Bundle
     from sfumato.sources.places import Place
-from sfumato.mechanism.file_records import (
-    ColumnRecord,
-    DesignRecord,
-    NoiseRecord,
-    alphabet_of,
-    column_of,
-    column_record,
-    column_records,
-    noise_of,
-    noise_record,
-)
 
 MANIFEST = "sfumato/manifest"
 FORMAT, VERSIONS = "sfumato/mechanism", (1, 2)  # a file that says nothing new is written as the older version

@@ -10,20 +10,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
-
-if TYPE_CHECKING:
-    from sfumato.mechanism.law import Weight
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from sfumato.mechanism.law import Weight
 
 Words = npt.NDArray[np.uint64]
 Weights = npt.NDArray[Any]  # floats that sum to 1, or int64 that sum to 2^bits

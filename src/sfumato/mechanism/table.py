@@ -7,12 +7,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.alphabet import Floats, Ints, read_only
 from sfumato.errors import InputError
 from sfumato.mechanism.law import (
     MATRIX_CELLS,
+    MOST_BITS,
+    Atoms,
     Contrast,
+    Law,
     Rows,
     Weights,
     Words,
@@ -21,24 +25,12 @@ from sfumato.mechanism.law import (
     mask,
     present,
     scale,
+    whole_weights,
     worst_row,
 )
 
 if TYPE_CHECKING:
     from sfumato.mechanism.law import Weight
-from typing import TYPE_CHECKING
-
-import numpy.typing as npt
-
-from sfumato.mechanism.law import (
-    MOST_BITS,
-    Atoms,
-    Law,
-)
-
-if TYPE_CHECKING:
-    from sfumato.mechanism.law import Weight
-from sfumato.mechanism.law import whole_weights
 
 ALIAS_BITS = 48  # of a threshold; the output that shares its bucket takes the other 16 bits of a table entry
 GHOST = 2.0**-40  # an output less likely than this for every input is merged: its ratios are rounding noise

@@ -211,7 +211,7 @@ def worst_pairs(
         return _by_split(v1, q1, ps1, v2, q2, ps2, budget, alpha, close)
     found, settled = by_newton(v1, q1, ps1, v2, q2, ps2, budget, close, _kullback_priced)
     if len(left := np.flatnonzero(~settled)):
-        rest = (x[left] for x in (v1, q1, ps1, v2, q2, ps2))
+        rest = v1[left], q1[left], ps1[left], v2[left], q2[left], ps2[left]
         for mine, theirs in zip(found.arrays, _by_split(*rest, budget, alpha, close).arrays, strict=True):
             mine[left] = theirs
     return found
