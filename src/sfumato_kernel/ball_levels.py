@@ -46,7 +46,7 @@ Groups = list[tuple[int, int]]  # (value, mass) of a row given a secret
 Cells = list[tuple[float, float]]  # (distance from the greatest or least value in some unit, mass)
 
 
-class Dual(NamedTuple):
+class DualPoint(NamedTuple):
     """A dual point of one side, and ln N, rounded to where it proves less (Σ P̂ ln gap at α = 1)."""
 
     point: Decimal
@@ -133,7 +133,7 @@ class Ball:
 
     # What decimals prove.
 
-    def dual(self, groups: Groups, sign: int, distance: float) -> Dual:
+    def dual(self, groups: Groups, sign: int, distance: float) -> DualPoint:
         point = UP.add(Decimal(max(sign * v for v, _ in groups)), Decimal(max(distance, 0.0)))
         total = ZERO
         for v, m in groups:
@@ -142,7 +142,7 @@ class Ball:
                 own = power(gap, self.kappa, self.way) if self.kappa else log(gap, DOWN)
                 total = self.way.add(total, self.way.multiply(Decimal(m), own))
         norm = log(total, self.way) if self.kappa and total.is_finite() else total
-        return Dual(point if sign > 0 else minus(point), norm)
+        return DualPoint(point if sign > 0 else minus(point), norm)
 
     def gain(self, norm: Decimal, mass: int, spent: Decimal) -> Decimal:
         """At or below (N/x)^{1/κ} for x = mass ± spent."""
@@ -151,7 +151,7 @@ class Ball:
             return ZERO
         return exp(scaled(self.way.subtract(norm, log(x, other(self.way))), 1 / self.kappa, DOWN), DOWN)
 
-    def both(self, one: Dual, two: Dual, first: int, second: int, ratio: Fraction) -> Decimal:
+    def both(self, one: DualPoint, two: DualPoint, first: int, second: int, ratio: Fraction) -> Decimal:
         """At or below Φ(λ), for α ≥ ½."""
         way, lift = self.way, self.logs.get(ratio) or self.logs.setdefault(ratio, log(ratio, DOWN))
         if not self.kappa:
@@ -203,7 +203,7 @@ class Ball:
         """For α < ½: shares of the budget in intervals, halved until each is proved at both of its ends."""
         most = min(self.spent, Decimal(sizes[0]))
         least = max(ZERO, DOWN.subtract(self.spent, Decimal(sizes[1])))
-        known: dict[tuple[Decimal, Decimal], tuple[Dual, Dual]] = {}
+        known: dict[tuple[Decimal, Decimal], tuple[DualPoint, DualPoint]] = {}
 
         def holds(z: Fraction, left: Decimal = least, right: Decimal = most, depth: int = 0) -> bool:
             self.intervals += 1
@@ -221,7 +221,7 @@ class Ball:
 
         return raised(floor, holds) if least < most else None
 
-    def _at_share(self, one: Dual, two: Dual, sizes: tuple[int, int], ratio: Fraction, e: Decimal) -> bool:
+    def _at_share(self, one: DualPoint, two: DualPoint, sizes: tuple[int, int], ratio: Fraction, e: Decimal) -> bool:
         gains = self.gain(one.norm, sizes[0], e), self.gain(two.norm, sizes[1], UP.subtract(self.spent, e))
         own = DOWN.add(_times(ratio, two.point), _times(ratio, gains[1]))
         return DOWN.add(own, gains[0]) >= one.point

@@ -10,7 +10,7 @@ from sfumato_kernel import documents, exact
 from sfumato_kernel.ball_levels import Ball, check_radius, extremes, over_ball
 from sfumato_kernel.documents import Beyond, Document, Unproved, bad
 from sfumato_kernel.exact import UP, everywhere, exp_below, level, log, over_sets, power_product
-from sfumato_kernel.laws import SUBSETS, Law, Part, Ratio, Row, Table, checked, masses_of, whole_table, worse
+from sfumato_kernel.laws import SUBSETS, ExactLaw, Part, Ratio, Row, Table, checked, masses_of, whole_table, worse
 from sfumato_kernel.leaks import channel, leakage, lip_over_ball
 
 SEARCHED = 1e-5  # nats: a claim of leakage that is missed by less, where laws are searched, is left undecided
@@ -20,11 +20,11 @@ Claim = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Mechanism:
+class Admitted:
     """A law with what its file says about it; `table` is the design distribution in whole numbers."""
 
     document: Document
-    law: Law
+    law: ExactLaw
     secrets: int
     table: Table | None
 
@@ -39,11 +39,11 @@ class Mechanism:
 
 
 @dataclass(frozen=True)
-class Bundle:
+class AdmittedBundle:
     """Several mechanisms for one row under one promise about the secret, P(y|s) ≤ e^ε P(y|s') for all answers y."""
 
     document: Document
-    parts: list[Mechanism]
+    parts: list[Admitted]
     parents: list[int]  # for each part the part it hangs from; −1 for the secret
 
 
@@ -53,7 +53,7 @@ class Verdict(NamedTuple):
     proved: list[str]
 
 
-def admitted(data: bytes) -> Mechanism | Bundle:
+def admitted(data: bytes) -> Admitted | AdmittedBundle:
     """The mechanism or the bundle in the bytes, if every field is within what is stated and every sum is right."""
     document = documents.document(data)
     return bundled(document) if document["format"] == "sfumato/bundle" else mechanism(document)
@@ -64,10 +64,10 @@ def verify(data: bytes) -> Verdict:
     return judged(admitted(data))
 
 
-def judged(found: Mechanism | Bundle) -> Verdict:
+def judged(found: Admitted | AdmittedBundle) -> Verdict:
     """Prove every claim of what was admitted."""
     try:
-        if isinstance(found, Bundle):
+        if isinstance(found, AdmittedBundle):
             return Verdict(proved_bundle(found))
         if not found.claims:
             raise Unproved("the file claims nothing")
@@ -76,7 +76,7 @@ def judged(found: Mechanism | Bundle) -> Verdict:
         raise Beyond(f"numbers this far apart leave no proof to be found ({error})") from None
 
 
-def mechanism(document: Document) -> Mechanism:
+def mechanism(document: Document) -> Admitted:
     """A checked document as a mechanism."""
     secret, useful = document["secret"], document["useful"]
     if len({c["name"] for c in (*secret, *useful)}) < len(secret) + len(useful):
@@ -88,7 +88,7 @@ def mechanism(document: Document) -> Mechanism:
         symbols = law.kind in ("layout", "blocks") or law.numbers.get("meaning") == "symbol"
         if not symbols or len(answers["labels"]) != law.outputs:
             bad("the names of the outputs are not those of this law")
-    found = Mechanism(document, law, secrets, _design(document["design"], secrets, law.useful))
+    found = Admitted(document, law, secrets, _design(document["design"], secrets, law.useful))
     noise = document["design"] and document["design"]["noise"]
     counted = bool(noise) and document["design"]["counts"] is not None
     if noise and (document["version"] < 2 or not 0 <= noise["counts"] <= noise["epsilon"] > 0 or noise["delta"] == 1
@@ -117,7 +117,7 @@ def _design(design: Document | None, secrets: int, useful: int) -> Table | None:
     return masses_of(counts, secrets, useful)
 
 
-def _check_claim(m: Mechanism, claim: Claim) -> None:
+def _check_claim(m: Admitted, claim: Claim) -> None:
     """Whether the claim is one that can be made: its notion, its set, its orders, its confidence."""
     notion, within = claim["notion"], claim["within"]
     if [claim["alpha"] is None, claim["beta"] is None] != [notion != "leakage"] * 2:
@@ -142,7 +142,7 @@ def _check_claim(m: Mechanism, claim: Claim) -> None:
                      m.secrets * m.law.useful, m.document["design"]["counts"])
 
 
-def proved(m: Mechanism, claim: Claim) -> str:
+def proved(m: Admitted, claim: Claim) -> str:
     """A sentence for a claim that was proved; else Unproved, or Beyond."""
     notion, epsilon, within = claim["notion"], claim["epsilon"], claim["within"]
     target = exp_below(epsilon)
@@ -165,7 +165,7 @@ def _set(within: Document) -> str:
     return f"{within['kind']}{radius}{sure}"
 
 
-def nats(m: Mechanism, claim: Claim) -> Fraction | None:
+def nats(m: Admitted, claim: Claim) -> Fraction | None:
     """At or above a leakage, or I(S;Y)."""
     if claim["notion"] == "leakage":
         return leakage(channel(m.law, m.table if claim["within"] else None), claim["alpha"], claim["beta"])
@@ -175,7 +175,7 @@ def nats(m: Mechanism, claim: Claim) -> Fraction | None:
     return None if worst is None else Fraction(log(worst, UP)) if worst > 1 else Fraction(0)
 
 
-def bound(law: Law, table: Table | None, notion: str, within: Document | None, floor: Fraction) -> Ratio:
+def bound(law: ExactLaw, table: Table | None, notion: str, within: Document | None, floor: Fraction) -> Ratio:
     """A ratio, at least `floor` or exact, that bounds the worst one of a notion over a set."""
     if within is None or table is None:
         return everywhere(law, apart=False)
@@ -215,7 +215,7 @@ def least(a: Ratio, b: Ratio) -> Ratio:
     return b if a is None else a if b is None else min(a, b)
 
 
-def _some_together(law: Law, table: Table, notion: str, within: Document, floor: Fraction) -> Ratio:
+def _some_together(law: ExactLaw, table: Table, notion: str, within: Document, floor: Fraction) -> Ratio:
     """Releases too many to list: some of them proved together, the others at their worst for any distribution.
 
     P(y_A, y_R|s) / P(y_A, y_R|s') ≤ P(y_A|s) / P(y_A|s') · max_u Q_R / min_u' Q_R, whatever the set; for lip, pml and
@@ -244,7 +244,7 @@ def _some_together(law: Law, table: Table, notion: str, within: Document, floor:
     return best
 
 
-def over_two_levels(ratio: Fraction, m: Mechanism, within: Document) -> Ratio:
+def over_two_levels(ratio: Fraction, m: Admitted, within: Document) -> Ratio:
     """A bound of what passes of any law with rows within `ratio` of constant: its extreme rows have two levels."""
     kind, k, one = within["kind"], m.law.useful, Fraction(1)
     if m.table is None or kind in ("anything", "custom"):
@@ -261,7 +261,7 @@ def over_two_levels(ratio: Fraction, m: Mechanism, within: Document) -> Ratio:
 # --- bundles: ratios of answers that are independent given the record multiply; which, depends on what is assumed -----
 
 
-def bundled(document: Document) -> Bundle:
+def bundled(document: Document) -> AdmittedBundle:
     """A checked document as a bundle."""
     secret, turns, promise = document["secret"], document["turns"], document["promise"]
     assuming, parts = promise["assuming"] if promise else "nothing", [mechanism(part) for part in document["parts"]]
@@ -285,10 +285,10 @@ def bundled(document: Document) -> Bundle:
         bad(f"a promise that assumes {assuming!r} is not for parts answered this way")
     if assuming != "tree" and any(p.document["secret"] != secret for p in parts):
         bad("every part must be about the bundle's secret; only in a tree it hangs from another part")
-    return Bundle(document, parts, _parents(parts, secret))
+    return AdmittedBundle(document, parts, _parents(parts, secret))
 
 
-def _parents(parts: list[Mechanism], secret: list[Document]) -> list[int]:
+def _parents(parts: list[Admitted], secret: list[Document]) -> list[int]:
     homes = {str(p.document["useful"]): i for i, p in reversed(list(enumerate(parts)))} | {str(secret): -1}
     out = [homes.get(str(p.document["secret"]), len(parts)) for p in parts]
     if len(parts) in out:
@@ -299,7 +299,7 @@ def _parents(parts: list[Mechanism], secret: list[Document]) -> list[int]:
     return out if max(roots) < 0 else bad("the parts hang from each other in a circle")
 
 
-def proved_bundle(bundle: Bundle) -> list[str]:
+def proved_bundle(bundle: AdmittedBundle) -> list[str]:
     """Sentences for a promise that was proved, and for what its parts claim."""
     promise, turns = bundle.document["promise"], bundle.document["turns"]
     if promise is None:
@@ -328,14 +328,14 @@ def _all(ratios: list[Ratio], turns: list[int] | None) -> Ratio:
     return worst
 
 
-def _over_its_set(part: Mechanism, floor: Fraction) -> Ratio:
+def _over_its_set(part: Admitted, floor: Fraction) -> Ratio:
     claim = part.document["claim"]
     if claim is None or claim["within"] is None:
         bad("a part does not say in which set of distributions its table lies")
     return bound(part.law, part.table, "rldp", claim["within"], floor)
 
 
-def _below(bundle: Bundle, at: int) -> Ratio:
+def _below(bundle: AdmittedBundle, at: int) -> Ratio:
     """All answers in the subtree of a part, about what the part hangs from.
 
     Σ_u p(u|a) Q(y|u) Π m_c(u): Q·Πm_c varies with u by at most its ratio about the input times those of the children,

@@ -215,7 +215,7 @@ def confirm(made: Mechanism | Bundle) -> bool:
         check_coverage(part)
     try:
         found = kernel.admitted(msgspec.json.encode(any_record(made)))
-        for own in [found] if isinstance(found, kernel.verdict.Mechanism) else found.parts:
+        for own in [found] if isinstance(found, kernel.verdict.Admitted) else found.parts:
             if not all(_quick(own, claim) for claim in own.claims):
                 return False
         kernel.judged(found)
@@ -240,7 +240,7 @@ def check_coverage(mechanism: Mechanism) -> None:
         )
 
 
-def _quick(part: kernel.verdict.Mechanism, claim: kernel.verdict.Claim) -> bool:
+def _quick(part: kernel.verdict.Admitted, claim: kernel.verdict.Claim) -> bool:
     """Whether the kernel's proof of a claim takes well under a second."""
     law = part.law
     if law.kind == "product":

@@ -13,7 +13,7 @@ from sfumato.certification.outward import down, down_any, rows_range, up, up_any
 from sfumato.certification.rationals import Attained
 from sfumato.errors import InputError
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
-from sfumato.privacy.rldp import subset_bound
+from sfumato.privacy.ldp import subset_bound
 from sfumato.uncertainty.polytope import Polytope, segment_ends, stationary
 from sfumato.uncertainty.sets import Custom, best_pairs
 

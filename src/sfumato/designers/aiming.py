@@ -20,7 +20,7 @@ from sfumato.errors import ClaimError, InputError, unknown
 from sfumato.mechanism import Mechanism
 from sfumato.optimise.budget import patience
 from sfumato.optimise.estimates.closed import closed_errors, untouched_errors
-from sfumato.privacy.rldp import compared
+from sfumato.privacy.ldp import compared
 
 AIMS = ("estimates", "information", "either", "closed")  # either is estimates; closed are those that need no search
 AIM = "estimates"  # what `auto` aims at when nobody says, in Python and on the command line

@@ -15,7 +15,7 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.designers.base import Task
 from sfumato.optimise.arrays import greatest_gap
-from sfumato.privacy.rldp import compared
+from sfumato.privacy.ldp import compared
 from sfumato.uncertainty import Anything, ChiSquareBall
 from sfumato.uncertainty.sets import UncertaintySet
 

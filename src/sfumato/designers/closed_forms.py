@@ -12,7 +12,7 @@ from sfumato.designers.calibration import least_quotient, lip_value, single_cell
 from sfumato.errors import InputError
 from sfumato.mechanism import Cells, Conditional, Constant, Law, Table, Unary
 from sfumato.mechanism.law import MATRIX_CELLS
-from sfumato.privacy.rldp import compared
+from sfumato.privacy.ldp import compared
 
 # --- generalised randomised response, the truth or any other value with equal chance ----------------------------------
 

@@ -16,7 +16,7 @@ from sfumato.optimise.budget import Budget
 from sfumato.optimise.saddle.limits import LeakageLimit, LeastLeakingDistortion, least_distortion
 from sfumato.optimise.saddle.mutual import under_ldp, under_maximal_leakage
 from sfumato.privacy.alpha_beta import Leakage
-from sfumato.privacy.gain import MaximalLeakage
+from sfumato.privacy.beliefs import MaximalLeakage
 from sfumato.privacy.ldp import LDP
 from sfumato.uncertainty import Exactly
 from sfumato.utility import information

@@ -31,7 +31,7 @@ from sfumato.optimise.estimates.searching import (
     searched_along,
 )
 from sfumato.optimise.estimates.starts import fitting
-from sfumato.privacy.rldp import compared
+from sfumato.privacy.ldp import compared
 
 BESIDE = 1e-5  # weight of the whole table beside another target, so that all of it stays identified
 SECONDS = 26.0  # of search, when no time_limit is given

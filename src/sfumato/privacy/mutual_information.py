@@ -13,7 +13,7 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.optimise.arrays import log_or_minus_infinity, log_sum_exp
 from sfumato.privacy.alpha_beta import Leakage
-from sfumato.privacy.gain import BayesLeakage, MaximalLeakage
+from sfumato.privacy.beliefs import BayesLeakage, MaximalLeakage
 from sfumato.privacy.measures import GAP, Measure, Reading, live
 
 # --- shannon's mutual information, and the capacity as its worst case -------------------------------------------------
@@ -24,11 +24,8 @@ class Shannon(Measure):
     """I(X;Y) = Σ p_x D(Q_x ‖ Qp); the worst prior gives the capacity, certified by max_x D(Q_x ‖ q) for a law q."""
 
     gap: float = GAP
+    title: ClassVar[str] = "mutual information"
     about: Joint | None = field(default=None, kw_only=True)
-
-    @property
-    def name(self) -> str:
-        return "mutual information"
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         if prior is None:
@@ -159,11 +156,8 @@ class MaximalCorrelation(Measure):
     """
 
     unit: ClassVar[str] = ""
+    title: ClassVar[str] = "maximal correlation"
     about: Joint | None = field(default=None, kw_only=True)
-
-    @property
-    def name(self) -> str:
-        return "maximal correlation"
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         seen = live(channel, prior)
@@ -235,11 +229,8 @@ class TotalVariation(Measure):
     is concave on the simplex and 2 max(Dp) − pᵀDp bounds it at any p. Two equal points attain half the largest D.
     """
     unit: ClassVar[str] = ""
+    title: ClassVar[str] = "total variation"
     about: Joint | None = field(default=None, kw_only=True)
-
-    @property
-    def name(self) -> str:
-        return "total variation"
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         seen = live(channel, prior)
@@ -265,11 +256,8 @@ class Contraction(Measure):
     """Dobrushin's coefficient max_{x,x'} TV(Q_x, Q_x'): the best advantage in telling two inputs apart."""
 
     unit: ClassVar[str] = ""
+    title: ClassVar[str] = "largest total variation"
     about: Joint | None = field(default=None, kw_only=True)
-
-    @property
-    def name(self) -> str:
-        return "largest total variation"
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         seen = live(channel, prior)
