@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -177,7 +177,7 @@ def merged_groups(layout: TurnLayout, epsilon: float, most_cells: int) -> tuple[
 
 def _mergeable(groups: Sequence[Spec], layout: TurnLayout, most_cells: int) -> list[tuple[int, int]]:
     """The pair with the smallest product of each pair of sizes: other pairs of the same sizes and weights are alike."""
-    found: dict[Any, tuple[int, int]] = {}
+    found: dict[object, tuple[int, int]] = {}
     for a, b in combinations(range(len(groups)), 2):
         columns = (*groups[a].columns, *groups[b].columns)
         if math.prod(layout.sizes[c] for c in columns) <= most_cells:

@@ -24,7 +24,7 @@ from sfumato.certification.outward import log_up
 from sfumato.errors import ClaimError, InputError, designed_epsilon, unknown
 from sfumato.mechanism import Cells, Claim, Law, Mechanism, Unary
 from sfumato.mechanism.file import record_of
-from sfumato.mechanism.records_of_people import joint_code, memory_key, record_codes, remembered
+from sfumato.mechanism.law import joint_code, memory_key, record_codes, remembered
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Labels

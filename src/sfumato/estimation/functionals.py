@@ -12,8 +12,14 @@ import numpy as np
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
-from sfumato.estimation.intervals import DRAWS, correlated
-from sfumato.estimation.inversion import COVARIANCE_CELLS, BitsInversion, DenseInversion, Inversion, Mask
+from sfumato.estimation.inversion import (
+    COVARIANCE_CELLS,
+    BitsInversion,
+    DenseInversion,
+    Inversion,
+    Mask,
+    largest,
+)
 from sfumato.estimation.models import CellsInversion, forward
 from sfumato.frames import Framed
 
@@ -90,8 +96,7 @@ class SummedInversion:
         raise InputError("ask for the table of the column itself.")
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Figures that follow from an estimated table, with intervals: linear ones, ratios, and sums of transformed ones.
+# --- figures that follow from an estimated table, with intervals: linear ones, ratios, and sums of transformed ones ---
 
 
 NOTHING = 1e-14  # of a variance: what rounding leaves of a figure that does not vary
@@ -160,9 +165,7 @@ class Linear:
         live = np.isfinite(own) & (own > NOTHING * max(float(np.nanmax(own, initial=0.0)), 1e-300))
         if not live.any():
             return one
-        draws = np.abs(correlated(cov[np.ix_(live, live)], DRAWS)).max(1)
-        doubt = 2 * np.sqrt(level * (1 - level) / DRAWS)  # of the simulation: err on the wide side
-        return max(one, float(np.quantile(draws, min(level + doubt, 1 - (1 - level) / 2))))
+        return max(one, largest(cov[np.ix_(live, live)], level))
 
     def widened(self, z: float) -> Floats:
         """The covariance with what Wilson's interval adds for z (see `simultaneous`): seldom seen figures get width."""

@@ -11,8 +11,7 @@ import numpy as np
 from sfumato.alphabet import MISSING, Column, Floats
 from sfumato.errors import InputError
 from sfumato.estimation.functionals import Figures, Linear, summed
-from sfumato.estimation.intervals import DRAWS, correlated
-from sfumato.estimation.inversion import on_simplex
+from sfumato.estimation.inversion import largest, on_simplex
 from sfumato.estimation.result import Estimate, Marginal
 from sfumato.estimation.tables import TableEstimate
 
@@ -104,10 +103,7 @@ def _functionals(side: Marginal, weights: Floats, level: float) -> list[Figure]:
         raw, cov = weights @ inversion.raw, weights @ inversion.covariance() @ weights.T
         sd = np.sqrt(np.maximum(np.diag(cov), 0.0))
         seen = sd > 0
-        z = 0.0
-        if seen.any():
-            draws = np.abs(correlated(cov[np.ix_(seen, seen)], DRAWS)).max(1)
-            z = float(np.quantile(draws, min(level + 2 * np.sqrt(level * (1 - level) / DRAWS), 1 - (1 - level) / 2)))
+        z = largest(cov[np.ix_(seen, seen)], level) if seen.any() else 0.0
         half = z * np.sqrt(sd**2 + z**2 / 2 * (weights @ inversion.jump) ** 2)
         low, high = np.clip(raw - half, 0, 1), np.clip(raw + half, 0, 1)
     ends = zip(shown, np.minimum(low, shown), np.maximum(high, shown), strict=True)

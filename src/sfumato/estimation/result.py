@@ -17,8 +17,7 @@ import pyarrow as pa
 from sfumato.alphabet import MISSING, Alphabet, Column, Floats
 from sfumato.errors import InputError, unknown
 from sfumato.estimation.functionals import summed
-from sfumato.estimation.intervals import Bounds, Identifiable, simultaneous
-from sfumato.estimation.inversion import COVARIANCE_CELLS, Inversion, on_simplex
+from sfumato.estimation.inversion import COVARIANCE_CELLS, Inversion, on_simplex, simultaneous
 from sfumato.estimation.scores import sums
 from sfumato.estimation.tables import TableEstimate
 from sfumato.frames import Framed, tabled, titled
@@ -26,11 +25,11 @@ from sfumato.mechanism import Mechanism
 from sfumato.sources.delimited import guarded
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from matplotlib.axes import Axes
 
     from sfumato.alphabet import Label
     from sfumato.estimation.bundle_tables import BundleEstimate
+    from sfumato.estimation.estimates import Bounds, Identifiable
     from sfumato.estimation.numbers import Regression
     from sfumato.frames import Record
 
@@ -269,8 +268,6 @@ def synthesise(found: Estimate, rows: int, *, seed: int | None = None) -> pa.Tab
 
     It sees the estimate alone, which was made from released rows: nothing more is told about anybody.
     """
-    import pyarrow as pa
-
     whole_number(rows)
     p = on_simplex(found.p).ravel()
     codes = np.random.default_rng(seed).choice(p.size, rows, p=p / p.sum())

@@ -18,8 +18,8 @@ from sfumato.mechanism import file
 from sfumato.mechanism.file import Head, MechanismRecord, checksum, mechanism_of
 from sfumato.mechanism.file import record_of as part_record
 from sfumato.mechanism.file_records import ColumnRecord, alphabet_of, column_records
+from sfumato.mechanism.law import joint_code, record_codes
 from sfumato.mechanism.mechanism import Mechanism
-from sfumato.mechanism.records_of_people import joint_code, record_codes
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Ints, Label

@@ -84,7 +84,7 @@ on_demand(__name__, {
     "MaximalCorrelation": ".mutual_information", "MaximalLeakage": ".beliefs", "Measure": ".measures",
     "PML": ".beliefs", "PointwiseLeakage": ".beliefs", "RLDP": ".ldp", "Reading": ".measures", "RenyiLDP": ".ldp",
     "SRLIP": ".beliefs", "Shannon": ".mutual_information", "Sibson": ".mutual_information",
-    "TiltedLeakage": ".alpha_beta", "TotalVariation": ".mutual_information", "Witness": ".measures", "WorstInputLeakage": ".alpha_beta",
-    "about_one_person": ".overview", "apart": ".measures", "lattice": ".overview", "leakage_map": ".overview",
-    "together": ".measures",
+    "TiltedLeakage": ".alpha_beta", "TotalVariation": ".mutual_information", "Witness": ".measures",
+    "WorstInputLeakage": ".alpha_beta", "about_one_person": ".overview", "apart": ".measures",
+    "lattice": ".overview", "leakage_map": ".overview", "together": ".measures",
 })

@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import At, DataError, InputError
-from sfumato.mechanism.law import Words
-from sfumato.mechanism.records_of_people import memory_key, remembered
+from sfumato.mechanism.law import Words, memory_key, remembered
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Array
