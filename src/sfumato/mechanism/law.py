@@ -263,7 +263,7 @@ def joint_code(codes: Sequence[tuple[Ints, int]]) -> Ints:
     return total
 
 
-# --- random words that a secret key and a record determine, so that the same question gets the same answer -------------
+# --- random words that a secret key and a record determine, so that the same question gets the same answer ------------
 
 
 LEAST_KEY = 16  # bytes
