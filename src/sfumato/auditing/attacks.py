@@ -15,8 +15,6 @@ from sfumato.mechanism import Claim
 from sfumato.privacy import Leakage
 from sfumato.privacy.measures import as_channel
 
-# --- exact binomial confidence bounds (Clopper–Pearson) ---------------------------------------------------------------
-
 
 def at_least(successes: npt.ArrayLike, trials: npt.ArrayLike, risk: float) -> Floats:
     """A lower bound on the success probability that fails with probability at most `risk`."""
@@ -139,9 +137,6 @@ def _moved(k: Ints, n: Ints, sign: int) -> Floats:
     )
 
 
-# --- a lower bound on leakage by guessing the secret, or a function of the input, from each output --------------------
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Guessing:
     """With probability ≥ 1 − risk the gain in guessing is at least `leakage` nats.
@@ -184,9 +179,6 @@ def _merged(counts: Ints, function: Ints | None) -> Ints:
     merged = np.zeros((counts.shape[0], int(np.max(function)) + 1), dtype=np.int64)
     np.add.at(merged.T, np.asarray(function), counts.T)
     return merged
-
-
-# --- does a black box answer as its mechanism file says? Exact tests of every cell ------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,10 +37,6 @@ if TYPE_CHECKING:
 
     from sfumato.sources.source import TableLike
 
-
-# --- inputs and the outputs that came back, from a black box or from a released table beside its truth ----------------
-
-
 Box = Callable[[Ints], npt.ArrayLike]  # codes of inputs, one per record → codes of outputs, one per record
 LISTED_CELLS = 4_000_000  # the largest table of outputs by inputs that is counted
 
@@ -148,9 +144,6 @@ def _codes(table: pa.Table, alphabet: Alphabet) -> Ints:
         parts.append(np.asarray(alphabet.encode(batch, first_row=row), np.int64))
         row += batch.num_rows
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
-
-
-# --- audit: a promise tested by anyone, with a stated risk of crying wolf ---------------------------------------------
 
 
 RECORDS = 1_000_000

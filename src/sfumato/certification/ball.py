@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -114,17 +115,16 @@ def mean_bound(side: Side, slack: float, *, greatest: bool) -> Floats:
 
     μ − (Σ P̂√(μ − v))² / (P̂_s + b)² bounds it from above, m + (Σ P̂√(v − m))² / (P̂_s + b)² from below.
     """
-    sign = 1.0 if greatest else -1.0
-    spread = spread_of(slack, side.ps[1])
-    tau = sign * greatest_mean(sign * side.v[1 if greatest else 0], side.q, spread).tau
-    room = up(side.ps[1] + slack)
-    if greatest:
-        tau = np.maximum(tau, side.v[1].max(-1))
-        lengths = dot_down(side.p[0], down(np.sqrt(down(np.maximum(tau[:, None] - side.v[1], 0)))))
-        return np.asarray(np.minimum(up_any(tau - down(down(lengths / room) ** 2)), side.v[1].max(-1)))
-    tau = np.minimum(tau, side.v[0].min(-1))
-    lengths = dot_down(side.p[0], down(np.sqrt(down(np.maximum(side.v[0] - tau[:, None], 0)))))
-    return np.asarray(np.maximum(down_any(tau + down(down(lengths / room) ** 2)), side.v[0].min(-1)))
+    sign, v = (1.0, side.v[1]) if greatest else (-1.0, -side.v[0])  # the least is the greatest of −v
+    edge = v.max(-1)
+    tau = np.maximum(greatest_mean(v, side.q, spread_of(slack, side.ps[1])).tau, edge)
+    gain = down(down(_length(side.p[0], tau[:, None] - v) / up(side.ps[1] + slack)) ** 2)
+    return np.asarray(sign * np.minimum(up_any(tau - gain), edge))
+
+
+def _length(p: Floats, gaps: Floats) -> Floats:
+    """Σ p√gap, from below."""
+    return dot_down(p, down(np.sqrt(down(np.maximum(gaps, 0)))))
 
 
 def two_thirds_down(length: Floats) -> Floats:
@@ -149,14 +149,12 @@ class Dual:
     @classmethod
     def above(cls, side: Side, mu: Floats) -> Dual:
         mu = np.maximum(mu, side.v[1].max(-1))
-        gaps = down(np.sqrt(down(np.maximum(mu[:, None] - side.v[1], 0))))
-        return cls(mu, two_thirds_down(dot_down(side.p[0], gaps)), side.ps)
+        return cls(mu, two_thirds_down(_length(side.p[0], mu[:, None] - side.v[1])), side.ps)
 
     @classmethod
     def below(cls, side: Side, m: Floats) -> Dual:
         m = np.minimum(m, side.v[0].min(-1))
-        gaps = down(np.sqrt(down(np.maximum(side.v[0] - m[:, None], 0))))
-        return cls(m, two_thirds_down(dot_down(side.p[0], gaps)), side.ps)
+        return cls(m, two_thirds_down(_length(side.p[0], side.v[0] - m[:, None])), side.ps)
 
     @classmethod
     def suggested(cls, side: Side, slack: float, *, greatest: bool) -> Dual:
@@ -241,22 +239,39 @@ ALIKE = 1e-7  # values closer than this, relative to the greatest, are taken as 
 def over_atoms(c: Atoms, ball: ProvedBall, grid_size: int = GRID) -> Attained:
     """A proved bound of the worst ratio between any two atoms of different secrets."""
     b = ball.slack[1]
-    grid = b * np.sin(np.linspace(0, np.pi / 2, grid_size + 1)) ** 2
-    grid[-1] = b
-    spent, left = grid[1:], np.minimum(up(np.maximum(b - grid[:-1], 0)), up(b))
-    secrets = len(ball.ps[0])
-    top, low = np.zeros((secrets, grid_size)), np.full((secrets, grid_size), np.inf)
+
+    def both(side: Side, spent: Floats, left: Floats) -> tuple[Floats, Floats]:
+        side = levels(side)
+        return curves(side, spent, b, greatest=True), curves(side, left, b, greatest=False)
+
+    return by_curves(c, ball.p, ball.ps, split_grid(b, grid_size), both)
+
+
+def split_grid(total: float, count: int) -> tuple[Floats, Floats]:
+    """Shares of a budget for one side, dense at both ends, and for each what the one before leaves for the other."""
+    grid = total * np.sin(np.linspace(0, np.pi / 2, count + 1)) ** 2
+    grid[-1] = total
+    return grid[1:], np.minimum(up(np.maximum(total - grid[:-1], 0)), up(total))
+
+
+def by_curves(
+    c: Atoms, p: Range, ps: Range, split: tuple[Floats, Floats],
+    both: Callable[[Side, Floats, Floats], tuple[Floats, Floats]],
+) -> Attained:
+    """The bound from `both` curves of each atom, of the greatest and of the least mean at each share."""
+    shape = len(ps[0]), len(split[0])
+    top, low = np.zeros(shape), np.full(shape, np.inf)
     for start in range(0, len(c.secret), CHUNK):
         part = slice(start, start + CHUNK)
         s = c.secret[part]
-        side = Side((ball.p[0][s], ball.p[1][s]), (ball.ps[0][s], ball.ps[1][s]), float_range(c.heights[part]))
-        side = levels(side)
-        np.maximum.at(top, s, curves(side, spent, b, greatest=True))
-        np.minimum.at(low, s, curves(side, left, b, greatest=False))
+        side = Side((p[0][s], p[1][s]), (ps[0][s], ps[1][s]), float_range(c.heights[part]))
+        most, least = both(side, *split)
+        np.maximum.at(top, s, most)
+        np.minimum.at(low, s, least)
     ratios = up(best_pairs(top, low))
     k = int(np.argmax(ratios))
-    first, second = int(np.argmax(top[:, k])), int(np.argmin(low[:, k]))
-    return Attained(max(1.0, float(ratios[k])), {"first": first, "second": second})
+    where = {"first": int(np.argmax(top[:, k])), "second": int(np.argmin(low[:, k]))}
+    return Attained(max(1.0, float(ratios[k])) if not np.isnan(ratios[k]) else np.inf, where)
 
 
 def levels(side: Side) -> Side:

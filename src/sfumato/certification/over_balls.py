@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
-from sfumato.certification.ball import Dual, ProvedBall, Side, joined
+from sfumato.certification.ball import Dual, ProvedBall, Range, Side, joined
 from sfumato.certification.outward import down, float_range, rows_range, up, up_any
 from sfumato.certification.rationals import Attained
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
+from sfumato.mechanism.subset_laws import subsets_of
 
 if TYPE_CHECKING:
     from sfumato.mechanism.law import Weight, Weights
@@ -36,19 +37,14 @@ Duals = list[tuple[Dual, Dual]]  # per share of the slack: dual points above and
 
 
 class PairBounds(Protocol):
-    """What a ball must prove; the rest follows from it."""
+    """What a ball must prove; the rest follows from it. Numbers come from below and from above."""
 
     @property
-    def p(self) -> tuple[Floats, Floats]:
-        """P̂(s, u), below and above."""
-
+    def p(self) -> Range: ...  # P̂(s, u)
     @property
-    def ps(self) -> tuple[Floats, Floats]:
-        """P̂(s)."""
-
+    def ps(self) -> Range: ...  # P̂(s)
     @property
-    def rest(self) -> tuple[Floats, Floats]:
-        """P̂(s) − P̂(s, u)."""
+    def rest(self) -> Range: ...  # P̂(s) − P̂(s, u)
 
     def alone(self, side: Side, *, greatest: bool) -> Floats:
         """Bounds of the greatest (or least) mean of each row of a side, over the ball."""
@@ -56,7 +52,7 @@ class PairBounds(Protocol):
     def pairs(self, first: Side, second: Side) -> Floats:
         """Bounds of the worst ratio of each pair of rows, over the ball."""
 
-    def masses(self) -> tuple[Floats, Floats]:
+    def masses(self) -> Range:
         """Bounds of the least and the greatest P(u|s)."""
 
     def atoms(self, c: Atoms) -> Attained:
@@ -72,7 +68,7 @@ def over_bounds(mechanism: Mechanism, ball: PairBounds, target: float = math.inf
     best = Attained(1.0, {})
     if len(ball.ps[0]) < 2:
         return best
-    masses: tuple[Floats, Floats] | None = None
+    masses: Range | None = None
     for contrast in mechanism.law.contrasts():
         match contrast:
             case Rows():
@@ -119,12 +115,12 @@ def _rows(values: Weights, ball: PairBounds, found: float, target: float) -> Att
     return _pairs(top, bottom, sides, ball, found, target, "output", duals if isinstance(ball, ProvedBall) else None)
 
 
-def _spikes(c: Spikes, ball: PairBounds, masses: tuple[Floats, Floats], found: float, target: float) -> Attained:
+def _spikes(c: Spikes, ball: PairBounds, masses: Range, found: float, target: float) -> Attained:
     """Rows that are constant but for one useful value u₀: two cells, u₀ and the rest, tell everything."""
     shape = ball.p[0].shape
     least, most = masses
 
-    def ends(base: Weight, peak: Weight) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+    def ends(base: Weight, peak: Weight) -> tuple[Range, Range]:
         spread = [float_range(np.asarray(x, object)) for x in (base, peak)]
         return tuple(tuple(np.broadcast_to(e, shape) for e in x) for x in spread)  # type: ignore[return-value]
 
@@ -157,8 +153,7 @@ def _subsets(c: Subsets, ball: PairBounds, found: float, target: float) -> Attai
     """Two-level rows over every subset of the useful values."""
     k = ball.p[0].shape[1]
     if k <= LISTED:
-        members = ((np.arange(2**k)[:, None] >> np.arange(k)) & 1).astype(bool)
-        values = np.where(members, np.array(int(c.high), object), np.array(int(c.low), object))[:, None, :]
+        values = np.where(subsets_of(k), np.array(int(c.high), object), np.array(int(c.low), object))[:, None, :]
         return _rows(values, ball, found, target)
     least, most = ball.masses()
     low, high = Attained(1.0, {}), float(up_any(float(c.high) / float(c.low))) if c.low else math.inf

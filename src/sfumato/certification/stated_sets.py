@@ -13,6 +13,7 @@ from sfumato.certification.outward import down, down_any, rows_range, up, up_any
 from sfumato.certification.rationals import Attained
 from sfumato.errors import InputError
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
+from sfumato.mechanism.subset_laws import subsets_of
 from sfumato.privacy.ldp import subset_bound
 from sfumato.uncertainty.polytope import Polytope, segment_ends, stationary
 from sfumato.uncertainty.sets import Custom, best_pairs
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
     from sfumato.alphabet import Bools, Ints
     from sfumato.mechanism.law import Weight, Weights
     from sfumato.uncertainty.polytope import Ends
-
-
-# --- as true as the statement -----------------------------------------------------------------------------------------
-
 
 SPARE = 1 + 1e-12  # for turning integers into floats and back; the ranges themselves are taken as given
 
@@ -56,8 +53,7 @@ def over_ranges(mechanism: Mechanism, within: Custom) -> Attained:
                 np.minimum.at(bottom[:, 0], c.secret, low)
                 best = best.or_worse(Attained(float(best_pairs(top, bottom).max()) * SPARE, {}))
             case Subsets() as c if u <= LISTED:
-                members = ((np.arange(2**u)[:, None] >> np.arange(u)) & 1).astype(bool)
-                rows = np.where(members, float(c.high), float(c.low))[:, None, :]
+                rows = np.where(subsets_of(u), float(c.high), float(c.low))[:, None, :]
                 best = best.or_worse(_worst(within, rows, rows))
             case Subsets() as c:
                 best = best.or_worse(Attained(subset_bound(within, float(c.low), float(c.high)) * SPARE, {}))
@@ -65,9 +61,9 @@ def over_ranges(mechanism: Mechanism, within: Custom) -> Attained:
 
 
 def _peaks(base: Weight, peak: Weight, s: int, u: int) -> Weights:
-    at = np.eye(u, dtype=bool)[:, None, :]
-    spread = [np.broadcast_to(np.asarray(x, float), (s, u)).T[:, :, None] for x in (base, peak)]
-    return np.where(at, spread[1], spread[0])
+    """The rows of a spike at each u₀, [u₀, s, u]."""
+    spread = [np.broadcast_to(np.asarray(x, object), (s, u)).T[:, :, None] for x in (base, peak)]
+    return np.where(np.eye(u, dtype=bool)[:, None, :], spread[1], spread[0])
 
 
 def _worst(within: Custom, first: Weights, second: Weights) -> Attained:
@@ -102,14 +98,8 @@ def over_vertices(mechanism: Mechanism, within: Polytope) -> Attained:
                 values = np.broadcast_to(contrast.values, (len(contrast.values), s, u))
                 best = best.or_worse(_compared(values, values, secrets, within, best, "output"))
             case Spikes():
-                at = np.eye(u, dtype=bool)[:, None, :]  # [u₀, 1, u]
-
-                def rows(base: Weight, peak: Weight, at: Weight = at) -> Weight:
-                    spread = [np.broadcast_to(np.asarray(x, object), (s, u)).T[:, :, None] for x in (base, peak)]
-                    return np.where(at, spread[1], spread[0])
-
-                first = rows(contrast.base_first, contrast.peak_first)
-                second = rows(contrast.base_second, contrast.peak_second)
+                first = _peaks(contrast.base_first, contrast.peak_first, s, u)
+                second = _peaks(contrast.base_second, contrast.peak_second, s, u)
                 best = best.or_worse(_compared(first, second, secrets, within, best, "useful"))
             case Atoms():
                 best = best.or_worse(_atoms(contrast, secrets, within))
@@ -241,8 +231,7 @@ def _subsets(c: Subsets, secrets: Ints, within: Polytope, best: Attained) -> Att
     k = within.joint.useful.size
     if k > LISTED:
         return Attained(float(up_any(float(c.high) / float(c.low))) if c.low else math.inf, {})
-    members = ((np.arange(2**k)[:, None] >> np.arange(k)) & 1).astype(bool)
-    values = np.where(members, np.array(int(c.high), object), np.array(int(c.low), object))[:, None, :]
+    values = np.where(subsets_of(k), np.array(int(c.high), object), np.array(int(c.low), object))[:, None, :]
     rows = np.broadcast_to(values, (len(values), *within.joint.shape))
     found = _compared(rows, rows, secrets, within, best, "output")
     return Attained(found.ratio, {k: v for k, v in found.where.items() if k != "output"})

@@ -23,8 +23,6 @@ SAME_LABELS = (
     "ledger adds up what cannot be composed."
 )
 
-# --- mechanisms for the same rows as one mechanism over all the columns they read -------------------------------------
-
 
 def joined(mechanisms: Sequence[Mechanism]) -> Mechanism:
     """The joint mechanism: it reads every column that one of them reads, and releases all their outputs.

@@ -77,9 +77,6 @@ def most_likely(forward: Apply, adjoint: Apply, f: Floats, n: int, start: Floats
     return Fit(kept, gap, count)
 
 
-# --- the linear estimate from n rows that follow a joint, before any row is released ----------------------------------
-
-
 def foreseen(mechanism: Mechanism, joint: Joint, n: int, decode: str = "symbols") -> Inversion | None:
     """The unbiased estimate of the whole table at the expected frequencies; None when the law is too large to invert.
 
@@ -90,9 +87,6 @@ def foreseen(mechanism: Mechanism, joint: Joint, n: int, decode: str = "symbols"
         return model.invert(model.forward(mechanism.input_law(joint)) * n, n)
     except InputError:
         return None
-
-
-# --- estimate: from released rows, or from counts of outputs, to a distribution with intervals ------------------------
 
 
 METHODS = ("auto", "inverse", "em")

@@ -26,8 +26,6 @@ from sfumato.frames import Framed
 if TYPE_CHECKING:
     from sfumato.frames import Record
 
-# --- any table of some of the columns, and any other linear figures of it ---------------------------------------------
-
 
 def summed(inversion: Inversion, m: Floats, shape: tuple[int, ...]) -> Inversion:
     """M p̂ with everything that is known of it, for M[t, x] over the cells x of the inversion."""

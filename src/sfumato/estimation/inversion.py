@@ -16,8 +16,6 @@ from sfumato.errors import InputError
 from sfumato.mechanism import Unary
 from sfumato.mechanism.law import scale
 
-# --- projection onto the probability simplex --------------------------------------------------------------------------
-
 
 def on_simplex(raw: Floats) -> Floats:
     """The distribution nearest to `raw` in Euclidean distance: max(raw − τ, 0) with τ such that it sums to 1.
@@ -82,9 +80,6 @@ def multinomial_deviations(f: Floats, n: int, rng: np.random.Generator, draws: i
     root = np.sqrt(np.maximum(f, 0.0))
     noise = rng.standard_normal((draws, f.size)) * root
     return np.asarray((noise - noise.sum(1, keepdims=True) * f) / np.sqrt(n))
-
-
-# --- inversion of any listed matrix Q[y, x] by weighted least squares -------------------------------------------------
 
 
 IDENTIFIED = 1e-6  # the share of a cell's indicator that may lie outside the row space of Q
@@ -152,9 +147,6 @@ class DenseInversion:
         return DenseInversion(
             sums @ self.left, self.f, self.n, (size,), sums @ self.seen, sums @ self.cells, min(self.rank, size)
         )
-
-
-# --- inversion of unary laws (SUE, OUE) from the frequency of each bit ------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,6 @@ from sfumato.estimation.inversion import BitsInversion, DenseInversion, Inversio
 from sfumato.mechanism import Cells, Constant, Mechanism, Unary
 from sfumato.mechanism.law import scale
 
-# --- the known channel from outputs to the labels they were turned back into ------------------------------------------
-
 
 def decoded_law(mechanism: Mechanism, decode: str) -> Floats | None:
     """P(label | x) of decoded rows as [label, x]; None when outputs were written as themselves.
@@ -193,9 +191,6 @@ class CellsInversion:
             return CellsInversion(Cells(r, 1, own, 0, other, 0, law.bits), self.f.sum(1, keepdims=True), self.n, 0)
         own, other = law.truth + (r - 1) * law.same_useful, law.same_secret + (r - 1) * law.neither
         return CellsInversion(Cells(1, k, own, other, 0, 0, law.bits), self.f.sum(0, keepdims=True), self.n, 1)
-
-
-# --- how each kind of law, decoded or not, is inverted and applied ----------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-# --- mean and quantiles of a useful variable whose values are numbers, with intervals, from released rows -------------
-
-
 @dataclass(frozen=True, slots=True)
 class Figure:
     """An estimated number and the interval it lies in."""

@@ -253,9 +253,6 @@ def _record(names: Sequence[str], labels: Sequence[Label], share: float, low: fl
     return dict(zip(HEAD, values, strict=True))
 
 
-# --- records of the original columns drawn from an estimated distribution ---------------------------------------------
-
-
 SYNTHETIC_KEY = b"sfumato.synthetic"
 NOTE = (
     "Synthetic: every record was drawn from the distribution estimated from a release. None is a person, and errors of "

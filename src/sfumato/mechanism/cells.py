@@ -34,8 +34,28 @@ if TYPE_CHECKING:
 CELL_BITS = 62
 
 
+class _Small:
+    """What laws have in common that answer with a cell, or with a useful value where the secret is not read."""
+
+    rows: int
+    useful: int
+    bits: int | None
+    words: ClassVar[int] = 1
+
+    @property
+    def outputs(self) -> int:
+        return self.rows * self.useful
+
+    @property
+    def meaning(self) -> str:
+        return "cell" if self.rows > 1 else "useful"
+
+    def matrix(self: Law) -> Floats | None:
+        return stacked(self)
+
+
 @dataclass(frozen=True, eq=False)
-class Cells:
+class Cells(_Small):
     """Output (s', u') with a weight that depends only on whether s' = s and whether u' = u.
 
     `truth` if both agree, `same_secret` if s' = s alone, `same_useful` if u' = u alone, `neither` otherwise.
@@ -50,7 +70,6 @@ class Cells:
     neither: Weight
     bits: int | None = None
     kind: ClassVar[str] = "cells"
-    words: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         check_bits(self.bits)
@@ -66,14 +85,6 @@ class Cells:
     def copies(self) -> tuple[int, int, int, int]:
         """How many outputs carry each of the four weights."""
         return 1, self.useful - 1, self.rows - 1, (self.rows - 1) * (self.useful - 1)
-
-    @property
-    def outputs(self) -> int:
-        return self.rows * self.useful
-
-    @property
-    def meaning(self) -> str:
-        return "cell" if self.rows > 1 else "useful"
 
     def row(self, y: int) -> Weights:
         s, u = divmod(y, self.useful)
@@ -150,9 +161,6 @@ class Cells:
         assert rows * k == self.outputs
         return out
 
-    def matrix(self) -> Floats | None:
-        return stacked(self)
-
 
 def _without_each(table: Floats, seen: Ints, *, largest: bool) -> Floats:
     """For each s the extreme over the other secrets that occur; where there is none, the value itself."""
@@ -167,32 +175,20 @@ def _without_each(table: Floats, seen: Ints, *, largest: bool) -> Floats:
     return best
 
 
-# --- an output that ignores the input, which is all that ε = 0 allows without further knowledge -----------------------
-
-
 CONSTANT_BITS = 62
 
 
 @dataclass(frozen=True, eq=False)
-class Constant:
+class Constant(_Small):
     """Every cell (or useful value) with the same weight, up to one word, for every input: level exactly 0."""
 
     rows: int
     useful: int
     bits: int | None = None
     kind: ClassVar[str] = "constant"
-    words: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         check_bits(self.bits)
-
-    @property
-    def outputs(self) -> int:
-        return self.rows * self.useful
-
-    @property
-    def meaning(self) -> str:
-        return "cell" if self.rows > 1 else "useful"
 
     @cached_property
     def edges(self) -> tuple[int, int]:
@@ -228,12 +224,6 @@ class Constant:
         long = extra * (share + 1)
         tail = extra + (word - long) // share if share else extra + 0 * word
         return np.where(word < long, word // (share + 1), tail)
-
-    def matrix(self) -> Floats | None:
-        return stacked(self)
-
-
-# --- conditional reporting, a law that keeps U or redraws it as if S were another secret ------------------------------
 
 
 CONDITIONAL_BITS = 62

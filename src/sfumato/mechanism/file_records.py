@@ -23,8 +23,6 @@ from sfumato_kernel import documents
 if TYPE_CHECKING:
     pass
 
-# --- claims, and the sets they hold over, as the mechanism file holds them --------------------------------------------
-
 
 class SetRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """The distributions a claim covers, around the design distribution."""

@@ -180,6 +180,13 @@ def present(ps: Floats) -> Ints:
     return np.flatnonzero(np.asarray(ps) > 0)
 
 
+def listed_laws(v: Floats, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
+    """`Law.secret_laws` of rows listed one by one, v[y, s, u]."""
+    laws = np.einsum("ysu,su->ys", np.broadcast_to(v, (len(v), *given.shape)), given)
+    seen = laws[:, present(ps)]
+    return seen.max(1), seen.min(1), laws @ ps, np.arange(len(v))
+
+
 def told_apart(law: Law) -> tuple[Hashable, ...]:
     """What tells a law from others: its kind and its numbers where they are few, else which object it is."""
     found = tuple(getattr(law, f.name) for f in fields(law))  # type: ignore[arg-type]  # every law is a dataclass

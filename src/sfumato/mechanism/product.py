@@ -12,7 +12,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
-from sfumato.mechanism.law import Contrast, Law, Rows, Spikes, Weights, Words, present
+from sfumato.mechanism.law import Contrast, Law, Rows, Spikes, Weights, Words, listed_laws
 from sfumato.mechanism.subset_laws import Unary
 
 if TYPE_CHECKING:
@@ -163,10 +163,7 @@ class Product:
     def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
         listing = self._listing()
         v = np.array([[float(w * m) for w in row] for row, m in zip(listing.rows, listing.masses, strict=True)])
-        v = v.reshape(-1, self.rows, self.useful)
-        laws = np.einsum("ysu,su->ys", np.broadcast_to(v, (len(v), *given.shape)), given)
-        seen = laws[:, present(ps)]
-        return seen.max(1), seen.min(1), laws @ ps, np.arange(len(v))
+        return listed_laws(v.reshape(-1, self.rows, self.useful), given, ps)
 
     def rounded(self, bits: int | None, margin: float) -> Law:
         parts = tuple(Factor(p.law.rounded(bits, margin), p.columns, p.times) for p in self.parts)

@@ -22,6 +22,7 @@ from sfumato.mechanism.law import (
     Words,
     check_bits,
     is_total,
+    listed_laws,
     mask,
     present,
     scale,
@@ -81,10 +82,7 @@ class Table:
         return top[y], bottom[y], y
 
     def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
-        v = self.weights.reshape(self.outputs, self.rows, self.useful).astype(float)
-        laws = np.einsum("ysu,su->ys", np.broadcast_to(v, (self.outputs, *given.shape)), given)
-        seen = laws[:, present(ps)]
-        return seen.max(1), seen.min(1), laws @ ps, np.arange(self.outputs)
+        return listed_laws(self.weights.reshape(self.outputs, self.rows, self.useful).astype(float), given, ps)
 
     def rounded(self, bits: int | None, margin: float) -> Table:
         q = merged(np.asarray(self.weights, float) / scale(self.bits), keep=self.meaning != "symbol")

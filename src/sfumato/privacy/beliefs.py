@@ -22,8 +22,6 @@ from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
 from sfumato.uncertainty.sets import quotient
 from sfumato.uncertainty.shifts import worst_shifts
 
-# --- local information privacy, how far the posterior of the secret can move from its prior ---------------------------
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LIP(Measure):

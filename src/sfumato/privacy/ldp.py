@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,16 +15,15 @@ from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
+from sfumato.mechanism.subset_laws import subsets_of
 from sfumato.optimise.arrays import log_or_minus_infinity, log_sum_exp
 from sfumato.privacy.measures import Measure, Reading, Witness, live
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 from sfumato.uncertainty.sets import best_pairs, quotient
 
 if TYPE_CHECKING:
-    from sfumato.alphabet import Bools, Ints
+    from sfumato.alphabet import Ints
     from sfumato.mechanism.law import Weight, Weights
-
-# --- local differential privacy, about the input or about the secret under a known joint ------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,9 +111,6 @@ def widest(divergences: Floats) -> tuple[float, int, int]:
     """The largest entry and its pair (x, x')."""
     x, other = np.unravel_index(int(np.argmax(divergences)), divergences.shape)
     return float(divergences[x, other]), int(x), int(other)
-
-
-# --- local Rényi differential privacy ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -277,9 +273,7 @@ class RLDP:
             return high / low if low > 0 else math.inf
         k = self.within.joint.useful.size
         if k <= LISTED:
-            for block in _subset_blocks(k):
-                found = max(found, self._rows(np.where(block, high, low)[:, None, :], secrets, found))
-            return found
+            return max(found, self._rows(np.where(subsets_of(k), high, low)[:, None, :], secrets, found))
         return max(found, subset_bound(self.within, low, high))
 
 
@@ -306,13 +300,6 @@ def compared(within: UncertaintySet) -> Ints:
 
 def _spread(base: Weight, peak: Weight, shape: tuple[int, int]) -> tuple[Floats, Floats]:
     return np.broadcast_to(np.asarray(base, float), shape), np.broadcast_to(np.asarray(peak, float), shape)
-
-
-def _subset_blocks(k: int) -> Iterator[Bools]:
-    """All subsets of k values as boolean rows, in blocks."""
-    codes = np.arange(2**k)
-    for start in range(0, 2**k, 512):
-        yield ((codes[start : start + 512, None] >> np.arange(k)) & 1).astype(bool)
 
 
 def subset_bound(within: UncertaintySet, low: float, high: float) -> float:

@@ -16,8 +16,6 @@ from sfumato.privacy.alpha_beta import Leakage
 from sfumato.privacy.beliefs import BayesLeakage, MaximalLeakage
 from sfumato.privacy.measures import GAP, Measure, Reading, live
 
-# --- shannon's mutual information, and the capacity as its worst case -------------------------------------------------
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shannon(Measure):
@@ -35,9 +33,6 @@ class Shannon(Measure):
         ratio = np.where(seen.q > 0, seen.q / out[:, None], 1.0)
         value = max(0.0, float((seen.q * np.log(ratio)).sum(axis=0) @ seen.p))
         return Reading(value, value, seen.on_inputs(seen.p), output_law=seen.on_outputs(out))
-
-
-# --- sibson mutual information and maximal α-leakage ------------------------------------------------------------------
 
 
 NEAR_ONE = 1e-2
@@ -100,9 +95,6 @@ class MaximalAlphaLeakage(Measure):
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         return Leakage(self.order, 1, self.gap).of(channel, prior)
-
-
-# --- arimoto mutual information ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -44,8 +44,6 @@ from sfumato.privacy.mutual_information import (
 )
 from sfumato.uncertainty import UncertaintySet
 
-# --- maximal (α, β)-leakage of one channel over a grid of orders: the data behind [004, Fig. 1] -----------------------
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeakageMap:
@@ -106,9 +104,6 @@ def _row(
     return values, bounds
 
 
-# --- any measure about one person of a database, when everybody else is known to the adversary ------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Person:
     """The reading for the worst person, who it is, and the others' records then (with a 0 at the person's place)."""
@@ -139,9 +134,6 @@ def about_one_person(measure: Measure, channel: npt.ArrayLike, sizes: tuple[int,
                 worst = Person(reading, i, (*others[:i], 0, *others[i:]))
     assert worst is not None
     return worst
-
-
-# --- every measure of one mechanism side by side, about the record and about the secret -------------------------------
 
 
 MEASURES: tuple[Measure, ...] = (

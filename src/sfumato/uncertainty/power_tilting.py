@@ -22,7 +22,7 @@ from sfumato.uncertainty.tilting import (
     SPLIT_CLOSE,
     STEEPEST,
     Mean,
-    Spending,
+    AtPrice,
     best_split,
     by_newton,
     inner,
@@ -161,13 +161,13 @@ def _kullback_along(depth: Floats, q: Floats, x: Floats) -> tuple[Floats, Floats
     return np.maximum(d, 0.0), slope, part, B, (part / g).sum(-1)
 
 
-def _kullback_priced(depth: Floats, q: Floats, y: Floats) -> Spending:
+def _kullback_priced(depth: Floats, q: Floats, y: Floats) -> AtPrice:
     """The price is D itself, and d mean/dD = width/B."""
     x = np.exp(y)
     d, slope, part, B, C = _kullback_along(depth, q, x)
     d = np.maximum(d, 1e-300)
     slope = d * np.clip(slope / d, STEEPEST, FLATTEST)
-    return Spending(x, part / B[:, None], inner(part, depth) / B, d, slope, -np.log(B), x * C / B, slope / B)
+    return AtPrice(x, part / B[:, None], inner(part, depth) / B, d, slope, -np.log(B), x * C / B, slope / B)
 
 
 def _gap(depth: Floats, q: Floats, target: Floats, alpha: float) -> tuple[Floats, Floats]:

@@ -17,9 +17,6 @@ from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, pric
 from sfumato.uncertainty.sets import Extreme, FromPairs, Pairs
 from sfumato.uncertainty.tilting import SPLIT_CLOSE
 
-# --- every distribution within a Rényi divergence of the estimate -----------------------------------------------------
-
-
 LISTED = 12  # useful values up to which the subsets behind rad_s are listed
 
 

@@ -36,7 +36,7 @@ SPLIT_CLOSE = 1e-5  # a slope this small, and one more step of the secant: the r
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Spending:
+class AtPrice:
     """Laws at their multipliers as pairs that share a budget see them; slopes are in y."""
 
     x: Floats
@@ -92,12 +92,12 @@ class Tilt:
         return self.excess * self.steep
 
     @classmethod
-    def priced(cls, depth: Floats, q: Floats, y: Floats) -> Spending:
+    def priced(cls, depth: Floats, q: Floats, y: Floats) -> AtPrice:
         """The price is √C − 1."""
         t, root = (found := cls.at(depth, q, y)), np.sqrt(1 + found.excess)
         grown, lean = t.grown, np.log(np.sqrt(t.A / t.B) / t.B)
         turn = t.x * (0.25 * t.B / t.A + 0.75 * t.D / t.B)
-        return Spending(t.x, t.law, t.drop, t.excess / (root + 1), grown / (2 * root), lean, turn, grown / (t.B * t.B))
+        return AtPrice(t.x, t.law, t.drop, t.excess / (root + 1), grown / (2 * root), lean, turn, grown / (t.B * t.B))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,7 +157,7 @@ def newton(step: Callable[[Ints, Floats], Floats], y: Floats, live: Ints, close:
 
 def by_newton(
     v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2: Floats, budget: float, close: float,
-    priced: Callable[[Floats, Floats, Floats], Spending] = Tilt.priced,
+    priced: Callable[[Floats, Floats, Floats], AtPrice] = Tilt.priced,
 ) -> tuple[Pairs, Bools]:
     """The greatest (R₁·v₁)/(R₂·v₂) of pairs that share a budget, Σ P̂_s·price ≤ b, and where it was found.
 

@@ -15,8 +15,6 @@ from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
 from sfumato.uncertainty.chi_square import greatest_mean, mass_range
 from sfumato.utility.information import xlogx
 
-# --- no mechanism that is ε-private at P̂ can release more ------------------------------------------------------------
-
 
 def ceiling(joint: Joint, epsilon: float, *, reads: str = "both", notion: str = "rldp") -> float:
     """H(U|S) + min{H(S), κ − 1 − log κ} with κ = ε / (1 − e^{−ε}), in nats (ours).

@@ -107,9 +107,6 @@ def binned(p: Floats, off: float, g: float, h: float, cells: int) -> tuple[float
     return high - 0.5 * steepest * added, high
 
 
-# --- mutual information between what a mechanism reads (or a part of it) and what it releases, in nats ----------------
-
-
 LISTED_SUBSETS = 22  # inputs up to which all subsets of a unary law are summed over
 
 
