@@ -4,7 +4,7 @@ import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sfumato_kernel import documents, exact
 from sfumato_kernel.ball_levels import Ball, check_radius, extremes, over_ball
@@ -16,7 +16,7 @@ from sfumato_kernel.leaks import channel, leakage, lip_over_ball
 SEARCHED = 1e-5  # nats: a claim of leakage that is missed by less, where laws are searched, is left undecided
 TURNS = 2**62
 SET_BITS = 200  # of the two levels whose sets are listed
-Claim = dict[str, Any]
+Claim = Document
 
 
 @dataclass(frozen=True)
@@ -258,11 +258,9 @@ def over_two_levels(ratio: Fraction, m: Admitted, within: Document) -> Ratio:
     return ratio if kind == "polytope" else least(ratio, over_sets(extremes(Ball(m.table, within), k), ratio, one, one))
 
 
-# --- bundles: ratios of answers that are independent given the record multiply; which, depends on what is assumed -----
-
-
 def bundled(document: Document) -> AdmittedBundle:
-    """A checked document as a bundle."""
+    """A checked document as a bundle. Ratios of answers that are independent given the record multiply; what may be
+    multiplied depends on what is assumed."""
     secret, turns, promise = document["secret"], document["turns"], document["promise"]
     assuming, parts = promise["assuming"] if promise else "nothing", [mechanism(part) for part in document["parts"]]
     known, own = {c["name"]: c for c in secret}, {c["name"] for c in secret}

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.certification.ball import ProvedBall, Side, mean_bound, shares
+from sfumato.certification.ball import ProvedBall, Range, Side, mean_bound, shares
 from sfumato.certification.outward import dot_down, down, rows_range, up
 from sfumato.certification.rationals import Attained
 from sfumato.joint import Joint
@@ -55,12 +55,11 @@ def shifts_over_ball(
 ) -> Attained:
     """A ratio just below `target` if it bounds P(y|s)/P(y), for LIP its inverse too, over the ball, or the fallback."""
     contrasts = mechanism.law.contrasts()
-    if len(contrasts) != 1 or not isinstance(contrasts[0], Rows) or joint.secret.size < 2:
-        return fallback
-    if not 1 < target <= GREATEST:
+    listed = len(contrasts) == 1 and isinstance(contrasts[0], Rows) and joint.secret.size > 1
+    if not listed or not 1 < target <= GREATEST:
         return fallback
     z = Fraction(target * (1 - 2.0**-49))
-    values = np.asarray(contrasts[0].values, object)
+    values = np.asarray(contrasts[0].values, object)  # type: ignore[union-attr]  # rows, as was seen
     values = values[[bool(row.max()) for row in values]]
     halves = (True,) if notion == "pml" else (True, False)
     proved = all(_covered(_open_cases(values, joint, radius, z, above), joint, radius, z) for above in halves)
@@ -95,20 +94,14 @@ def _open_cases(values: Weights, joint: Joint, radius: float, z: Fraction, above
     exact, total = joint.weights()
     weights = exact if r[0].shape[1] == c else exact.sum(0, keepdims=True)
 
-    def spread(x: Floats) -> Floats:
-        return np.broadcast_to(x, (y, c, k)).reshape(-1, k)
+    def spread(x: Range, shape: tuple[int, ...], end: tuple[int, ...]) -> Range:
+        return np.broadcast_to(x[0], shape).reshape(end), np.broadcast_to(x[1], shape).reshape(end)
 
-    own = spread(r[0]), spread(r[1])
-    side = Side(
-        (spread(ball.p[0]), spread(ball.p[1])),
-        (np.broadcast_to(ball.ps[0], (y, c)).ravel(), np.broadcast_to(ball.ps[1], (y, c)).ravel()), own,
-    )
-    mass, one = shares(weights.ravel(), total), np.ones(y)
+    whole, cells = (y, c, k), (-1, k)
+    own, mass, one = spread(r, whole, cells), shares(weights.ravel(), total), np.ones(y)
+    side = Side(spread(ball.p, whole, cells), spread(ball.ps, (y, c), (-1,)), own)
     flat = (y, mass[0].size)
-    everyone = Side(
-        (np.broadcast_to(mass[0], flat), np.broadcast_to(mass[1], flat)), (one, up(one)),
-        (r[0].reshape(flat), r[1].reshape(flat)),
-    )
+    everyone = Side(spread(mass, flat, flat), (one, up(one)), spread(r, r[0].shape, flat))
     given = mean_bound(side, ball.slack[1], greatest=above).reshape(y, c)
     overall = mean_bound(everyone, ball.slack[1], greatest=not above)[:, None]
     top, bottom = (given, overall) if above else (overall, given)
@@ -282,47 +275,37 @@ def _by_newton(
 
         P₁²A₁B₁/π₁ + P₂²A₂B₂/π₂ = b,   B₁/B₂ = κP₂/P₁,   κ = θπ/√z(1−π) above, (1−π)/πφ below.
     """
-    t, n = point, len(case)
+    t, weights = point, (cases.first.p[case], cases.second.p[case])
     pi = 1 / (t * t + z) if cases.above else z / (1 + t * t)
-    share = np.concatenate([pi, 1 - pi] if cases.above else [1 - pi, pi])
-    weights = [cases.first.p[case], cases.second.p[case]]
-    mass = np.concatenate([x.sum(1) for x in weights])
-    cells = max(x.shape[1] for x in weights)
+    mass, share = np.stack([x.sum(1) for x in weights]), np.stack([pi, 1 - pi] if cases.above else [1 - pi, pi])
+    values = cases.first.r[1][case], -cases.second.r[0][case]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         kappa = t * pi / (math.sqrt(z) * (1 - pi)) if cases.above else (1 - pi) / (pi * t)
-        kappa = np.log(kappa * mass[n:] / mass[:n])
-        high, low = cases.first.r[1][case], cases.second.r[0][case]
-        values = np.concatenate([_widened(high, cells), _widened(-low, cells)])
-        side = Depths.of(values, np.concatenate([_widened(x, cells, 0.0) for x in weights]) / mass[:, None])
+        kappa = np.log(kappa * mass[1] / mass[0])
+        sides = [Depths.of(v, w / m[:, None]) for v, w, m in zip(values, weights, mass, strict=True)]
+        top, width, variance = (np.stack([getattr(x, name) for x in sides]) for name in ("top", "width", "variance"))
         bend = mass * mass / share
-        room = b - bend[:n] - bend[n:]
+        room = b - bend.sum(0)
         # for x far from all depths B ≈ 1/√(width·x) and C − 1 ≈ variance/4x², so that the first equation gives both
-        lean = np.exp(-2 * kappa) * side.width[n:] / side.width[:n]  # x₁/x₂
-        spread = (bend[:n] * side.variance[:n] / lean**2 + bend[n:] * side.variance[n:]) / (4 * room)
-        y = 0.5 * np.log(np.concatenate([spread * lean**2, spread]))
-        usual = np.isfinite(y) & side.tilts & np.tile(room > NOTHING * (b - 1), 2)
+        lean = np.exp(-2 * kappa) * width[1] / width[0]  # x₁/x₂
+        spread = (bend[0] * variance[0] / lean**2 + bend[1] * variance[1]) / (4 * room)
+        y = 0.5 * np.log(np.stack([spread * lean**2, spread]))
+        usual = np.isfinite(y).all(0) & sides[0].tilts & sides[1].tilts & (room > NOTHING * (b - 1))
         y = np.where(usual, y, 0.0)
 
         def step(live: Ints, at: Floats) -> Floats:
-            both = np.concatenate([live, live + n])
-            found = side.tilt(at.ravel(), both)
-            spent, turn = bend[both] * found.excess, (-found.x * found.D / (2 * found.B)).reshape(2, -1)
-            height = (np.log(found.B) - 0.5 * np.log(side.width[both])).reshape(2, -1)
-            total, slope = spent.reshape(2, -1).sum(0), (spent * found.steep).reshape(2, -1)
-            off, apart, slope = np.log(total / room[live]), height[0] - height[1] - kappa[live], slope / total
+            found = [side.tilt(x, live) for side, x in zip(sides, at, strict=True)]
+            spent = bend[:, live] * np.stack([x.excess for x in found])
+            turn, total = np.stack([-x.x * x.D / (2 * x.B) for x in found]), spent.sum(0)
+            height = np.stack([np.log(x.B) for x in found]) - 0.5 * np.log(width[:, live])
+            slope = spent * np.stack([x.steep for x in found]) / total
+            off, apart = np.log(total / room[live]), height[0] - height[1] - kappa[live]
             det = -slope[0] * turn[1] - slope[1] * turn[0]
             return np.asarray(np.stack([slope[1] * apart + turn[1] * off, turn[0] * off - slope[0] * apart]) / det)
 
-        settled = newton(step, y.reshape(2, n), np.flatnonzero(usual[:n] & usual[n:]), ENOUGH)
-        tau = side.top + side.width * np.exp(y)
-    return tau[:n], -tau[n:], settled
-
-
-def _widened(values: Floats, cells: int, fill: float | None = None) -> Floats:
-    """As many columns as the wider side has; those beyond hold a value that is there already, or the one given."""
-    more = np.repeat(values[:, :1], cells - values.shape[1], 1) if fill is None else np.full(
-        (len(values), cells - values.shape[1]), fill)
-    return np.concatenate([values, more], 1)
+        settled = newton(step, y, np.flatnonzero(usual), ENOUGH)
+        tau = top + width * np.exp(y)
+    return tau[0], -tau[1], settled
 
 
 def _by_grids(cases: Cases, case: Ints, point: Floats, b: float, z: float) -> tuple[Floats, Floats]:

@@ -279,9 +279,9 @@ class RLDP:
 
 def _greatest(bounds: Floats, exact: Callable[..., Floats], found: float) -> float:
     """The greatest exact value, or `found`: asked for where bounds are greatest, while these exceed what is known."""
-    flat = bounds.ravel()
+    flat, chunk = bounds.ravel(), FIRST
     order = np.argsort(-flat, kind="stable")
-    chunk = FIRST
+    order = order[flat[order] > found]  # which leaves out pairs that are none, whose bound is 0
     while len(order) and flat[order[0]] > found * (1 + ENOUGH):
         found = max(found, float(exact(*np.unravel_index(order[:chunk], bounds.shape)).max()))
         order, chunk = order[chunk:], CHUNK
