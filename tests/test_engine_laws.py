@@ -15,7 +15,7 @@ import sfumato as sf
 from sfumato.errors import InputError
 from sfumato.optimise.arrays import canonical
 from sfumato.optimise.budget import FREE, Budget
-from sfumato.optimise.cone import RatioCone
+from sfumato.optimise.cone import RatioCone, repaired
 from sfumato.optimise.informative import most_informative
 from sfumato.optimise.product.blocks import Families, two_level
 from sfumato.optimise.product.profiles import climbed
@@ -90,6 +90,21 @@ def test_a_search_that_counts_its_work_gives_the_same_answer_in_any_order_of_lab
         most_informative(sf.ChiSquareBall(sf.Joint.from_counts(x)), epsilon, Budget.counted(0.15)) for x in (counts, mixed)
     )
     assert second.value == pytest.approx(first.value, rel=1e-9)
+
+
+@pytest.mark.parametrize("number", [129, 236, 1172])
+def test_what_a_secret_that_never_occurs_may_answer_is_an_interval(number):
+    counts, epsilon = random_counts(number)
+    joint = sf.Joint.from_counts(counts)
+    cone = RatioCone(sf.ChiSquareBall(joint), epsilon, closely=True)
+    rows = np.random.default_rng(number).lognormal(0.0, 1.0, (20, len(cone.coordinates.p)))
+    own, low, high = np.split(cone.with_empty(repaired(cone, rows)), 3)
+    for x in (own, low, high):
+        assert cone.cuts(x).greatest(len(x)).max() <= 1e-9
+    assert (low[:, -1] <= own[:, -1]).all() and (own[:, -1] <= high[:, -1]).all() and (low < high).any()
+    for x, beyond in ((low, 0.999), (high, 1.001)):
+        x[:, -1] *= beyond
+        assert cone.cuts(x).greatest(len(x)).min() > 0.0
 
 
 @given(st.integers(0, 10**6), st.integers(0, 100))

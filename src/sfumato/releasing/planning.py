@@ -35,7 +35,7 @@ NEAR = ("distortion", "hamming", "leakage")  # methods that keep rows near
 NEARNESS = ("distance", "values", "outputs")  # options of the method distortion
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Plan:
     """A mechanism for a table, where it comes from, and the rows that are left to release with it."""
 
@@ -49,6 +49,11 @@ class Plan:
     table: str = ""  # the name of the table it was designed for
     rows: int | None = None  # that were counted
     kept: tuple[Kept, ...] = ()  # what was drawn of the table, and where it is to be kept
+
+    def __repr__(self) -> str:
+        rows = f", {self.rows:,} rows counted" if self.rows else ""
+        lines = [repr(self.mechanism), *([] if self.certificate is None else [repr(self.certificate)]), *self.notes]
+        return "\n  ".join([f"<Plan for {self.table or self.source.name}{rows}>", *lines])
 
     def foreseen(self) -> Foreseen | None:
         """What estimates from the release will be worth, by what the mechanism file tells anybody; None where there is
@@ -79,7 +84,8 @@ class Plan:
         if told is not None and told.little and not anyway and self.mechanism.method not in NEAR:
             raise InputError(
                 f"the release would be worth {told.share:.2%} of its {told.n:,} rows to whoever estimates from it",
-                next="See what would help (sfumato plan), or release it all the same (--anyway).",
+                next="A larger ε, more rows, fewer columns or coarser ones would help (sfumato plan says how much); "
+                "--anyway releases it all the same.",
             )
 
     def notices(self, file: str = "the mechanism file") -> tuple[Notice, ...]:

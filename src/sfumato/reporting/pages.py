@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from sfumato.atomic import check_target, write_all
 from sfumato.decimals import BITS, at_most, share_at_most
+from sfumato.designers.outlook import Z95
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism
@@ -210,10 +211,10 @@ def trimmed(text: str) -> str:
 
 
 def in_points(x: float | None) -> str:
-    """An error of a share in percentage points."""
+    """The ± of a share with this standard error in percentage points: 95 %, as wherever errors are told."""
     if x is None:
         return "–"
-    return f"±\u00a0{100 * x:.2g}" if x < 1 else "not fixed" if math.isinf(x) else "over 100"
+    return f"±\u00a0{100 * Z95 * x:.2g}" if Z95 * x < 1 else "not fixed" if math.isinf(x) else "over 100"
 
 
 def rows(x: float | None) -> str:

@@ -5,11 +5,14 @@ Arrow's own messages quote rows, so none of them is passed on.
 
 from __future__ import annotations
 
+import atexit
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
+from weakref import WeakSet
 
 import numpy as np
 import numpy.typing as npt
@@ -93,11 +96,31 @@ class Joined(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
+        if self.closed:
+            return b""
         if self.head:
             part = self.head if size < 0 else self.head[:size]
             self.head = self.head[len(part) :]
             return part if size >= 0 else part + bytes(self.rest.read())
         return bytes(self.rest.read(size))
+
+
+_READING: WeakSet[Generator[pa.RecordBatch]] = WeakSet()  # closed before the interpreter ends
+
+
+@atexit.register
+def _none_left_reading() -> None:
+    for found in list(_READING):
+        found.close()
+
+
+def _drained(stream: BinaryIO, reader: pa.RecordBatchReader) -> None:
+    """Nothing reads any more. Arrow reads ahead in threads of its own, and one that returns to Python while the
+    interpreter ends aborts the whole process: they are let run into the end of what is now a closed stream."""
+    stream.close()
+    with suppress(pa.ArrowInvalid, OSError, ValueError):
+        for _ in reader:
+            pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,26 +140,20 @@ class Text:
         return tuple(map(unguarded, self.columns))
 
     def batches(self, stream: BinaryIO, wanted: list[str]) -> Iterator[pa.RecordBatch]:
-        from pyarrow import csv as arrow_csv
+        found = self._batches(stream, wanted)
+        _READING.add(found)
+        return found
 
+    def _batches(self, stream: BinaryIO, wanted: list[str]) -> Generator[pa.RecordBatch]:
         as_written = dict(zip(self.names, self.columns, strict=True))
-        written = [as_written[name] for name in wanted]
         try:
             with stream:
-                for batch in arrow_csv.open_csv(
-                    stream,
-                    read_options=arrow_csv.ReadOptions(
-                        block_size=BLOCK_BYTES, encoding=self.dialect.encoding, skip_rows=self.dialect.skipped
-                    ),
-                    parse_options=arrow_csv.ParseOptions(
-                        delimiter=self.dialect.delimiter, newlines_in_values=True, invalid_row_handler=_passed_over
-                    ),
-                    convert_options=arrow_csv.ConvertOptions(
-                        column_types={name: pa.string() for name in written}, include_columns=written,
-                        strings_can_be_null=True, null_values=[""],
-                    ),
-                ):
-                    yield pa.RecordBatch.from_arrays([unguard(c) for c in batch.columns], names=wanted)
+                reader = self._reader(stream, [as_written[name] for name in wanted])
+                try:
+                    for batch in reader:
+                        yield pa.RecordBatch.from_arrays([unguard(c) for c in batch.columns], names=wanted)
+                finally:
+                    _drained(stream, reader)
         except pa.ArrowInvalid as error:
             if "Empty CSV" not in str(error):
                 raise self._error(str(error)) from None
@@ -145,6 +162,23 @@ class Text:
             raise DataError(f"is not written in {spoken} throughout", next=ELSE, where=self.name) from None
         except OSError:
             raise DataError("could not be read to its end: it is damaged or cut short", where=self.name) from None
+
+    def _reader(self, stream: BinaryIO, columns: list[str]) -> pa.RecordBatchReader:
+        from pyarrow import csv as arrow_csv
+
+        return arrow_csv.open_csv(
+            stream,
+            read_options=arrow_csv.ReadOptions(
+                block_size=BLOCK_BYTES, encoding=self.dialect.encoding, skip_rows=self.dialect.skipped
+            ),
+            parse_options=arrow_csv.ParseOptions(
+                delimiter=self.dialect.delimiter, newlines_in_values=True, invalid_row_handler=_passed_over
+            ),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types={name: pa.string() for name in columns}, include_columns=columns,
+                strings_can_be_null=True, null_values=[""],
+            ),
+        )
 
     def _error(self, text: str) -> DataError:
         """What went wrong, without the row that Arrow quotes. Arrow tells it in words only."""

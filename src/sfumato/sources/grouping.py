@@ -30,7 +30,8 @@ def bin_edges(source: Source, name: str, rule: int | Sequence[float]) -> Floats:
             raise InputError(f"bins of {name!r} must be a number or increasing inner edges", value=rule)
         return edges
     if isinstance(rule, bool) or rule < 2:
-        raise InputError("needs at least two bins", value=rule, where=At(name))
+        edge = f"To cut it at {rule}, give that edge: [{rule}], or --bins '{name}={rule};' with its semicolon."
+        raise InputError("needs at least two bins", value=rule, next=edge, where=At(name))
     values, counts = value_counts(source, name)
     if not len(values):
         raise DataError("holds no numbers, so it has no quantiles", where=At(name))
