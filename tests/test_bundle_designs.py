@@ -8,9 +8,12 @@ import pytest
 from tests.columns_data import column, people, shares
 
 import sfumato as sf
+from sfumato.bundles.answers import possible
 from sfumato.bundles.plans import turn_plan
 from sfumato.bundles.sharing import Spec, TurnLayout, answered, shares_of_epsilon, shares_of_rows
+from sfumato.bundles.tailored import strongest
 from sfumato.errors import InputError
+from sfumato.mechanism import Mechanism
 
 EIGHT = [f"c{j}" for j in range(10)]
 
@@ -184,3 +187,18 @@ def test_merging_small_columns_beats_keeping_them_apart():
     rows = people(1_000, columns=4, labels=2, secrets=2)
     made = sf.bundle(rows, "secret", ["c0", "c1", "c2", "c3"], 4.0, asking="together", with_secret=False).bundle
     assert len(made.parts) < 4 and sorted(n for p in made.parts for n in p.useful.names) == ["c0", "c1", "c2", "c3"]
+
+
+@pytest.mark.parametrize("size", [4, 9])
+def test_over_a_ball_a_part_answers_with_the_kind_that_tells_most_at_its_level(size):
+    rng = np.random.default_rng(size)
+    joint = sf.Joint.from_counts(rng.integers(50, 400, (2, size)))
+    ball = sf.RenyiBall(joint, alpha=1, confidence=0.99)
+
+    def told(answer):
+        return sf.level(Mechanism(answer.law(), joint.secret, joint.useful, "useful"), sf.RLDP(ball))
+
+    best = strongest(ball, 0.5)
+    assert 0.497 <= told(best) <= 0.5 and best.epsilon > 0.5
+    rivals = [a for e in np.geomspace(0.5, 12, 40) for a in possible(1, size, round(float(e), 9)) if told(a) <= 0.5]
+    assert all(best.moment(size, secret=False) <= 1.01 * a.moment(size, secret=False) for a in rivals)

@@ -17,7 +17,7 @@ from sfumato.certification.outward import exp_range, log_near, log_up, power
 from sfumato.certification.proving import proved
 from sfumato.errors import InputError
 from sfumato.mechanism import Claim, Mechanism, Table
-from sfumato.uncertainty import chi_square, shifts
+from sfumato.uncertainty import chi_square, power_tilting, shifts
 from sfumato.uncertainty.power_tilting import divergence, divergence_at, greatest_mean, price
 
 ORDERS = (0.2, 0.5, 0.8, 1.0, 1.5, 2.0, 5.0)
@@ -392,3 +392,21 @@ def test_worst_cases_lie_in_the_ball_however_loosely_they_are_found(seed, close)
         share = found.share[:, None]
         away = (p[s] ** 2 / (share * found.given) + (p.sum(0) - p[s]) ** 2 / ((1 - share) * found.rest)).sum(1)
         assert (away - 1 <= ball.radius * (1 + 1e-9)).all()
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(2, 9), st.sampled_from([1e-6, 1e-3, 0.05, 1.0]), st.booleans(), st.integers(0, 2**32 - 1))
+def test_worst_pairs_at_order_one_are_those_of_a_search_over_the_split(k, budget, two_valued, seed):
+    """Newton's method in both multipliers, and rows of two values as two cells, against the search within a search."""
+    rng = np.random.default_rng(seed)
+    joint = sf.Joint.from_probabilities(rng.dirichlet(np.full(2 * k, 0.7)).reshape(2, k))
+    ball, one, two = sf.RenyiBall(joint, alpha=1, radius=budget), np.zeros(30, int), np.ones(30, int)
+    v = np.exp(rng.integers(0, 2, (2, 30, k)) if two_valued else rng.uniform(0, 2, (2, 30, k)))
+    q, ps = joint.useful_given_secret, joint.p_secret
+    found = ball.pairs(*v, one, two)
+    slow = power_tilting._by_split(v[0], q[one], ps[one], v[1], q[two], ps[two], budget, 1.0, 1e-7)
+
+    assert found.ratio == pytest.approx(slow.ratio, rel=1e-9)
+    assert ball.ratios(*v, one, two) == pytest.approx(slow.ratio, rel=1e-9)
+    spent = ps[0] * divergence(q[one], found.first, 1.0) + ps[1] * divergence(q[two], found.second, 1.0)
+    assert np.all((spent <= budget * (1 + 1e-6) + 1e-12) | ~np.isfinite(spent))

@@ -45,10 +45,8 @@ class Level:
     @property
     def adds(self) -> bool:
         """Whether the sum is a bound under this notion."""
-        within = self.claim.within
-        return self.claim.notion == "ldp" or (self.claim.notion == "leakage" and within is None) or (
-            self.claim.notion == "rldp" and isinstance(within, Anything)
-        )
+        claim = self.claim
+        return claim.notion == "ldp" or (claim.notion == "leakage" and claim.within is None) or claim.anywhere
 
     @property
     def title(self) -> str:

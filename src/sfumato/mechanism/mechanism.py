@@ -75,6 +75,11 @@ class Claim:
             )
 
     @property
+    def anywhere(self) -> bool:
+        """Whether it is about the secret for every distribution, whoever knows what of the rest."""
+        return self.notion == "rldp" and self.within is not None and self.within.kind == "anything"
+
+    @property
     def sentence(self) -> str:
         rest = "".join(f"; also {claim.sentence}" for claim in self.also)
         kind = None if self.within is None else self.within.kind
