@@ -214,7 +214,7 @@ def conformity(counts: Ints, channel: npt.ArrayLike) -> Conformity:
 # --- from counts to a proved lower bound on what a claim limits, one way per notion -----------------------------------
 
 
-SUPPORT = 1e-3  # inputs of a suggested prior below this are left out: each costs a share of the risk
+PRIOR_SUPPORT = 1e-3  # inputs of a suggested prior below this are left out: each costs a share of the risk
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +301,7 @@ def entrywise(halves: Halves, alpha: float, beta: float, risk: float) -> float:
     rough = (explore + 0.5) / (explore.sum(axis=0) + 0.5 * len(explore))
     worst = Leakage(alpha, beta, gap=1e-6).of(rough / rough.sum(axis=0))
     p = np.eye(seen.size)[worst.witness.input] if worst.witness.input is not None else worst.prior
-    p = np.full(seen.size, 1 / seen.size) if p is None else np.where(p > SUPPORT, p, 0.0)
+    p = np.full(seen.size, 1 / seen.size) if p is None else np.where(p > PRIOR_SUPPORT, p, 0.0)
     used = np.flatnonzero(p) if math.isfinite(alpha) else np.arange(seen.size)
     entries = len(explore) * (1 + (used.size if math.isfinite(alpha) else 1))
     low = at_least(judge[:, used], judge[:, used].sum(axis=0), risk / entries)

@@ -29,7 +29,7 @@ from sfumato.uncertainty import Anything
 if TYPE_CHECKING:
     from sfumato.sources.source import TableLike
 
-SEARCH = {"nothing": 4.0, "tables": 20.0}  # seconds of work for laws of small parts; a row over a ball takes longer
+SEARCH_SECONDS = {"nothing": 4.0, "tables": 20.0}  # of work for laws of small parts; rows over balls take longer
 ASKING = ("auto", "together", "in turn")
 Tables = int | Iterable[str | Sequence[str]]  # the most columns of a table that is wanted, or the tables
 
@@ -100,7 +100,7 @@ def bundle(
 def _budget(time_limit: float | None, assuming: str) -> Budget | None:
     """The seconds for parts that are searched for; None for none."""
     if time_limit is None:
-        return Budget.of_work(SEARCH.get(assuming, 0.0) * patience())
+        return Budget.of_work(SEARCH_SECONDS.get(assuming, 0.0) * patience())
     if not 0 <= time_limit < math.inf:
         raise InputError("time_limit must be a number of seconds, zero or more", value=time_limit)
     return Budget.of(time_limit) if time_limit else None

@@ -30,11 +30,11 @@ from sfumato.optimise.budget import Budget
 from sfumato.privacy import RLDP, level
 from sfumato.uncertainty import Anything, RenyiBall, UncertaintySet
 
-MOST_WRITTEN = 8000  # weights of a law, which stand in the file one by one
-CELLS = 32  # of a part that is searched for: more take long, and their laws are long in the file
-BESIDE = 1e-5  # weight of the whole table beside what is wanted, so that all of it stays identified
-RANK = 1e-12  # of the greatest eigenvalue: below it nothing is told
-ALIKE = 1  # digits of the logarithm of prices by which parts of one shape share a law
+LAW_WRITTEN = 8000  # weights of a law, which stand in the file one by one
+SEARCHED_CELLS = 32  # of a part that is searched for: more take long, and their laws are long in the file
+TABLE_BESIDE = 1e-5  # weight of the whole table beside what is wanted, so that all of it stays identified
+TOLD_RANK = 1e-12  # of the greatest eigenvalue: below it nothing is told
+PRICE_DIGITS = 1  # digits of the logarithm of prices by which parts of one shape share a law
 STRONGEST = 12.0  # nats about a part's own columns, beyond which an answer is the truth for all purposes
 CHORDS = 18  # at most, towards the greatest parameter of a kind; about four are needed
 SPLITS = 20  # of ε between the secret and the useful values
@@ -97,11 +97,11 @@ class Measured:
         f = rows @ p
         unit = rows[f > 0] / np.sqrt(f[f > 0])[:, None]
         values, vectors = np.linalg.eigh(unit.T @ unit)
-        told, noises = values > RANK * values[-1], {}
+        told, noises = values > TOLD_RANK * values[-1], {}
         for effect in held_effects(spec):
             form = effect_form([layout.size(c) for c in columns], [columns.index(c) for c in effect])
             asked = ((vectors.T @ form) * vectors.T).sum(1)
-            lost = asked[~told].sum() > RANK * max(asked.sum(), 1.0)
+            lost = asked[~told].sum() > TOLD_RANK * max(asked.sum(), 1.0)
             noise = float((asked[told] / values[told]).sum() - p @ form @ p)
             noises[tuple(columns.index(c) for c in effect)] = math.inf if lost else noise
         return cls(made, columns, epsilon, method, noises)
@@ -145,7 +145,7 @@ def tailored(
     """
     groups: dict[object, list[int]] = {}
     for i, spec in enumerate(plan.specs):
-        if spec.reads_secret and spec.columns and math.prod(spec.shape(layout)) <= CELLS:
+        if spec.reads_secret and spec.columns and math.prod(spec.shape(layout)) <= SEARCHED_CELLS:
             groups.setdefault(i if centred else _kind(plan, i, layout), []).append(i)
     shares = {key: sum(float(plan.rows_of(i)) for i in held) for key, held in groups.items()}
     order = sorted(groups, key=lambda key: -shares[key])
@@ -187,7 +187,7 @@ def _kind(plan: BundlePlan, i: int, layout: TurnLayout) -> object:
     """Parts of one kind have use for the same law."""
     costs = _costs(plan, i, layout)
     total = sum(costs.values()) or 1.0
-    told = tuple(round(math.log10(x / total), ALIKE) if x > 0 else None for x in costs.values())
+    told = tuple(round(math.log10(x / total), PRICE_DIGITS) if x > 0 else None for x in costs.values())
     return tuple(layout.size(c) for c in plan.specs[i].columns), told
 
 
@@ -207,7 +207,7 @@ def _searched(
     known = None if own is None else np.asarray(own, float)[:, coordinates.cell]
     most = claim.also[0].epsilon if claim.also else None
     found = searched(claim.within, claim.epsilon, aim, "both", budget, known, most)
-    if found is None or found.rows.shape[0] * near.p.size > MOST_WRITTEN:
+    if found is None or found.rows.shape[0] * near.p.size > LAW_WRITTEN:
         return None
     full = coordinates.full(found.rows)
     p = claim.within.joint.p if centred else None
@@ -221,7 +221,7 @@ def _form(plan: BundlePlan, i: int, layout: TurnLayout) -> Floats:
     sizes, form = [layout.size(c) for c in columns], np.zeros((r * k, r * k))
     for effect, cost in _costs(plan, i, layout).items():
         form += cost * effect_form(sizes, [columns.index(c) for c in effect])
-    return np.asarray(form / np.trace(form) + BESIDE / (r * k) * np.eye(r * k))
+    return np.asarray(form / np.trace(form) + TABLE_BESIDE / (r * k) * np.eye(r * k))
 
 
 # --- parts in turn that are private for every distribution whose small tables lie in confidence balls -----------------

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # bound computed from it here is valid.
 
 
-NEWTON = 12
+ROOT_STEPS = 12
 LOOSE = 1e-9  # a bound this far above what floats reach gets a second dual point
 GRID, COARSE = 512, 64  # shares of the slack at which curves are compared, and for levels that nothing depends on
 Range = tuple[Floats, Floats]  # below and above
@@ -200,7 +200,7 @@ def _root(need: Floats, gain: Floats, a: Floats, b: Floats, start: Floats) -> Fl
     """The z near `start` with need = gain·z³ + (a + bz)³, by Newton in floats (a suggestion; pair_bound checks it)."""
     z = start
     with np.errstate(all="ignore"):
-        for _ in range(NEWTON):
+        for _ in range(ROOT_STEPS):
             line, square = a + b * z, z * z
             step = (gain * square * z + line * line * line - need) / (3 * (gain * square + b * (line * line)))
             z = z - step
@@ -231,9 +231,9 @@ def best_pair_bound(first: Side, second: Side, slack: tuple[float, float]) -> Fl
 # monotone.
 
 
-NODES = 33  # shares of the slack at which floats look for a dual point; those between are interpolated
-CHUNK = 512  # atoms at a time
-ALIKE = 1e-7  # values closer than this, relative to the greatest, are taken as one
+DUAL_NODES = 33  # shares of the slack at which floats look for a dual point; those between are interpolated
+ATOMS_AT_ONCE = 512  # atoms at a time
+VALUES_ALIKE = 1e-7  # values closer than this, relative to the greatest, are taken as one
 
 
 def over_atoms(c: Atoms, ball: ProvedBall, grid_size: int = GRID) -> Attained:
@@ -261,8 +261,8 @@ def by_curves(
     """The bound from `both` curves of each atom, of the greatest and of the least mean at each share."""
     shape = len(ps[0]), len(split[0])
     top, low = np.zeros(shape), np.full(shape, np.inf)
-    for start in range(0, len(c.secret), CHUNK):
-        part = slice(start, start + CHUNK)
+    for start in range(0, len(c.secret), ATOMS_AT_ONCE):
+        part = slice(start, start + ATOMS_AT_ONCE)
         s = c.secret[part]
         side = Side((p[0][s], p[1][s]), (ps[0][s], ps[1][s]), float_range(c.heights[part]))
         most, least = both(side, *split)
@@ -279,7 +279,7 @@ def levels(side: Side) -> Side:
     order = np.argsort(side.v[0], axis=1)
     low, high = (np.take_along_axis(x, order, 1) for x in side.v)
     p = [np.take_along_axis(x, order, 1) for x in side.p]
-    jump = np.diff(low, axis=1) > ALIKE * high.max(1, keepdims=True)
+    jump = np.diff(low, axis=1) > VALUES_ALIKE * high.max(1, keepdims=True)
     group = np.concatenate([np.zeros((len(low), 1), np.int64), np.cumsum(jump, 1)], 1)
     count = int(group.max()) + 1
     if count > low.shape[1] // 2:
@@ -320,14 +320,14 @@ def suggested(v: Floats, side: Side, budgets: Floats, slack: float) -> Floats:
     Its logarithm is nearly linear in that of the budget, so a few budgets are enough to interpolate from.
     """
     q, mass = side.q, side.ps[1]
-    nodes = np.geomspace(1e-6, 1.0, NODES)
+    nodes = np.geomspace(1e-6, 1.0, DUAL_NODES)
     width = v.max(-1) - v.min(-1)
-    logs = np.empty((len(v), NODES))
+    logs = np.empty((len(v), DUAL_NODES))
     near: Floats | None = None
     for i, share in enumerate(nodes[::-1]):
         near = greatest_mean(v, q, spread_of(share * slack, mass), near, 1e-6).gap
-        logs[:, NODES - 1 - i] = near
+        logs[:, DUAL_NODES - 1 - i] = near
         near = near + 0.5 * np.log(nodes[1] / nodes[0])
     at = np.clip(np.log(np.maximum(budgets / slack, 1e-300)), np.log(nodes[0]), 0.0)
-    weight = np.stack([np.interp(at, np.log(nodes), row) for row in np.eye(NODES)])
+    weight = np.stack([np.interp(at, np.log(nodes), row) for row in np.eye(DUAL_NODES)])
     return np.asarray(np.where(width > 0, width, 0.0)[:, None] * np.exp(logs @ weight))

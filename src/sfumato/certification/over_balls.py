@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from sfumato.mechanism.law import Weight, Weights
 
 
-CHUNK = 4096
-FIRST = 64  # pairs looked at before the rest, so that many of the rest need no bound of their own
-PATIENCE = 20_000  # pairs looked at for the sake of a close level when the claim is proved without them
-LISTED = 12  # useful values up to which subsets are listed
-PAIRS = 20_000_000  # more pairs than this are bounded by what one secret alone allows
+PAIRS_AT_ONCE = 4096
+PAIRS_FIRST = 64  # pairs looked at before the rest, so that many of the rest need no bound of their own
+PAIRS_PATIENCE = 20_000  # pairs looked at for the sake of a close level when the claim is proved without them
+LISTED_VALUES = 12  # useful values up to which subsets are listed
+MOST_PAIRS = 20_000_000  # more pairs than this are bounded by what one secret alone allows
 
-SHARES = (0.5, 0.15, 0.85)  # of the slack, whose dual points give every pair a bound before any is looked at itself
+SLACK_SHARES = (0.5, 0.15, 0.85)  # whose dual points give every pair a bound before any is looked at itself
 CROSSED = 500_000  # pairs that get such a bound at once
 
 Sides = Callable[[Ints, Ints, Ints], tuple[Side, Side]]  # (output, s1, s2) arrays → both sides of the pairs
@@ -62,8 +62,8 @@ class PairBounds(Protocol):
 def over_bounds(mechanism: Mechanism, ball: PairBounds, target: float = math.inf) -> Attained:
     """A proved upper bound of max P(y|s₁) / P(y|s₂) over outputs, pairs of secrets and a ball that has bounds.
 
-    It is close to the maximum unless there are more than PATIENCE pairs to look at and what one secret alone allows
-    already proves the target ratio.
+    It is close to the maximum unless there are more than PAIRS_PATIENCE pairs to look at and what one secret alone
+    allows already proves the target ratio.
     """
     best = Attained(1.0, {})
     if len(ball.ps[0]) < 2:
@@ -109,7 +109,7 @@ def _rows(values: Weights, ball: PairBounds, found: float, target: float) -> Att
         return [
             (Dual.suggested(side, share * ball.slack[1], greatest=True),
              Dual.suggested(side, (1 - share) * ball.slack[1], greatest=False))
-            for share in SHARES
+            for share in SLACK_SHARES
         ]
 
     return _pairs(top, bottom, sides, ball, found, target, "output", duals if isinstance(ball, ProvedBall) else None)
@@ -152,7 +152,7 @@ def _mix_down(base: Floats, peak: Floats, r: Floats) -> Floats:
 def _subsets(c: Subsets, ball: PairBounds, found: float, target: float) -> Attained:
     """Two-level rows over every subset of the useful values."""
     k = ball.p[0].shape[1]
-    if k <= LISTED:
+    if k <= LISTED_VALUES:
         values = np.where(subsets_of(k), np.array(int(c.high), object), np.array(int(c.low), object))[:, None, :]
         return _rows(values, ball, found, target)
     least, most = ball.masses()
@@ -183,7 +183,7 @@ def _pairs(
 ) -> Attained:
     """The proved maximum over i and s₁ ≠ s₂, given bounds top[i, s] and bottom[i, s] of one secret alone."""
     n, s = top.shape
-    if n * s * s > PAIRS:
+    if n * s * s > MOST_PAIRS:
         return _alone(top, bottom, what)
     with np.errstate(divide="ignore", invalid="ignore"):
         bounds = np.nan_to_num(up(top[:, :, None] / bottom[:, None, :]), nan=1.0, posinf=np.inf)
@@ -191,9 +191,9 @@ def _pairs(
     flat = bounds.ravel()
     best, done = Attained(found, {}), 0
     order = _worst_first(flat, found)
-    chunk = FIRST
+    chunk = PAIRS_FIRST
     while len(order) and flat[order[0]] > best.ratio:
-        if done >= PATIENCE and flat[order[0]] <= target:
+        if done >= PAIRS_PATIENCE and flat[order[0]] <= target:
             return best.or_worse(Attained(float(flat[order[0]]), best.where))
         part, order = order[:chunk], order[chunk:]
         at = np.unravel_index(part, bounds.shape)
@@ -204,10 +204,10 @@ def _pairs(
         best = best.or_worse(Attained(float(proved[i]), where))
         done += len(part)
         order = order[flat[order] > float(best.ratio)]
-        if duals and isinstance(ball, ProvedBall) and chunk == FIRST and len(order) > CHUNK:
+        if duals and isinstance(ball, ProvedBall) and chunk == PAIRS_FIRST and len(order) > PAIRS_AT_ONCE:
             _cross(flat, order, s, duals(), ball, float(best.ratio))
             order = order[np.argsort(-flat[order], kind="stable")]
-        chunk = CHUNK
+        chunk = PAIRS_AT_ONCE
     return best
 
 

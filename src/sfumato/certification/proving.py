@@ -22,7 +22,7 @@ from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, Polyto
 from sfumato.uncertainty.renyi import simulated_radius
 
 UNSEALED = "only a sealed mechanism can be certified: its weights must be integers. Call sf.seal first."
-LARGE = 100_000  # cells beyond which a promise that holds for any distribution is not made closer for a set
+LARGE_TABLE = 100_000  # cells beyond which a promise that holds for any distribution is not made closer for a set
 LARGEST_EXPONENT = 709.0  # of e that floats hold
 BELIEFS = ("lip", "pml")  # notions about P(y|s)/P(y), which RLDP implies at every P: P(y) is a mean of the P(y|s)
 
@@ -82,7 +82,7 @@ def over_set(
     if is_known(within):
         return about_secret(mechanism, within.joint, notion)
     everywhere = about_anything(mechanism)
-    if isinstance(within, Anything) or (everywhere.ratio <= target and within.joint.p.size > LARGE):
+    if isinstance(within, Anything) or (everywhere.ratio <= target and within.joint.p.size > LARGE_TABLE):
         return everywhere
     found = _OVER[within.kind](mechanism, within, target, coarse)
     return found if found.ratio < everywhere.ratio else everywhere

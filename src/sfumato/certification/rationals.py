@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from sfumato.alphabet import BigInts, Floats
     from sfumato.mechanism.law import Weight, Weights
 
-LARGEST = 1000  # bits of a ratio that is told from an infinite one
-HUGE = Fraction(2) ** LARGEST
+LARGEST_BITS = 1000  # bits of a ratio that is told from an infinite one
+HUGE = Fraction(2) ** LARGEST_BITS
 CANDIDATES = 4096  # outputs evaluated exactly; more ties than this are bounded by floats rounded outward
 
 
@@ -87,10 +87,10 @@ def power_product(factors: Iterable[tuple[Attained, int]]) -> Fraction | float:
     """Π ratio^times, exactly while it is finite and at most e^693; ∞ beyond."""
     total = Fraction(1)
     for found, times in factors:
-        if found.ratio == math.inf or times * math.log2(found.ratio) > LARGEST:
+        if found.ratio == math.inf or times * math.log2(found.ratio) > LARGEST_BITS:
             return math.inf
         total *= Fraction(found.ratio) ** times
-        if total > 1 << LARGEST:
+        if total > 1 << LARGEST_BITS:
             return math.inf
     return total
 

@@ -30,13 +30,13 @@ from sfumato.mechanism import Atoms
 from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, worst_pairs
 
 NEAR_ONE = 2.0**-14
-STEPS = (1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-6, 1e-4)  # how far above the ratio found a proof is tried
+RATIO_STEPS = (1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-6, 1e-4)  # how far above the ratio found a proof is tried
 DUALS = 9
 SHARP = 0.5  # of −κ
 BALANCING = 40  # steps towards a quotient of two norms, each at least halving what is left of it
 UNITS = 2.0**-49  # rounding of a few operations, relative
-GRID, ATOM_GRID = 128, 1024  # splits compared for α < ½, and between atoms
-CHUNK = 256
+SPLIT_GRID, ATOM_GRID = 128, 1024  # splits compared for α < ½, and between atoms
+ROWS_AT_ONCE = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,7 +130,7 @@ class RenyiBounds:
         mu, reach = np.maximum(found.mu, first.v[1].max(-1)), np.maximum(edge - found.m, 0)
         gaps1 = down(np.maximum(mu[:, None] - first.v[1], 0))
         proved = np.full(mu.shape, np.inf)
-        for step in STEPS:
+        for step in RATIO_STEPS:
             ratio = found.ratio * (1 + step)
             m = edge - (self._balanced(first, gaps1, second, edge, reach, found.ratio, step) if self.sharp else reach)
             gaps2 = down(np.maximum(second.v[0] - m[:, None], 0))
@@ -215,9 +215,9 @@ class RenyiBounds:
 
     def _pairs_on_a_grid(self, first: Side, second: Side) -> Floats:
         out = []
-        for start in range(0, len(first.v[0]), CHUNK):
-            one, two = (_part(side, slice(start, start + CHUNK)) for side in (first, second))
-            spent, left = split_grid(self.spent[1], GRID)
+        for start in range(0, len(first.v[0]), ROWS_AT_ONCE):
+            one, two = (_part(side, slice(start, start + ROWS_AT_ONCE)) for side in (first, second))
+            spent, left = split_grid(self.spent[1], SPLIT_GRID)
             top, low = self.curves(one, spent, greatest=True), self.curves(two, left, greatest=False)
             with np.errstate(divide="ignore", invalid="ignore"):
                 out.append(np.nan_to_num(up(top / low), nan=1.0, posinf=np.inf).max(1))

@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 
 
 Number = TypeVar("Number", int, Floats)  # whole, or floats for many at once
-DEEPEST = 26  # halvings of a piece before the proof is given up
-PIECES = 50_000  # pieces in all before the proof is given up
-PATIENCE = 3  # halvings before a piece that fails at its very middle ends the proof: its multipliers are good by then
+MOST_HALVINGS = 26  # halvings of a piece before the proof is given up
+MOST_PIECES = 50_000  # pieces in all before the proof is given up
+HALVINGS_FIRST = 3  # before a piece that fails at its very middle ends the proof: its multipliers are good by then
 REACH = (-34.0, 14.0)  # log of (μ − max r) / (max r − min r) looked at
-GREATEST = 2.0**512  # of e^ε: beyond, floats cannot hold what the proof takes roots of
-GRID, ZOOMS, NARROW = 25, 28, 1.5  # ridges are narrow and slanted: windows follow them before they narrow
-NUMBERS = 8_000_000  # held at once
-ENOUGH = 1e-7  # of a step of Newton's method for the multipliers
-NOTHING = 1e-9  # of the radius: room for laws other than P̂ at a P(s) below which none is taken to be there
+GREATEST_RATIO = 2.0**512  # of e^ε: beyond, floats cannot hold what the proof takes roots of
+ZOOM_GRID, ZOOMS, NARROW = 25, 28, 1.5  # ridges are narrow and slanted: windows follow, then narrow
+HELD_AT_ONCE = 8_000_000  # held at once
+MULTIPLIER_CLOSE = 1e-7  # of a step of Newton's method for the multipliers
+NO_ROOM = 1e-9  # of the radius: room for laws other than P̂ at a P(s) below which none is taken to be there
 
 
 def shifts_over_ball(
@@ -56,7 +56,7 @@ def shifts_over_ball(
     """A ratio just below `target` if it bounds P(y|s)/P(y), for LIP its inverse too, over the ball, or the fallback."""
     contrasts = mechanism.law.contrasts()
     listed = len(contrasts) == 1 and isinstance(contrasts[0], Rows) and joint.secret.size > 1
-    if not listed or not 1 < target <= GREATEST:
+    if not listed or not 1 < target <= GREATEST_RATIO:
         return fallback
     z = Fraction(target * (1 - 2.0**-49))
     values = np.asarray(contrasts[0].values, object)  # type: ignore[union-attr]  # rows, as was seen
@@ -128,14 +128,14 @@ def _covered(cases: Cases, joint: Joint, radius: float, z: Fraction) -> bool:
     left = np.array([e[0] for e in ends if e is not None], float)
     right = np.array([e[1] for e in ends if e is not None], float)
     spent = 0
-    for turn in range(DEEPEST):
+    for turn in range(MOST_HALVINGS):
         if len(case) == 0:
             return True
         spent += len(case)
-        if spent > PIECES:
+        if spent > MOST_PIECES:
             return False
         proved, hopeless = _proved(cases, case, left, right, radius, z)
-        if hopeless and turn >= PATIENCE:
+        if hopeless and turn >= HALVINGS_FIRST:
             return False
         case, left, right = case[~proved], left[~proved], right[~proved]
         middle = np.where(
@@ -195,7 +195,7 @@ def _proved(cases: Cases, case: Ints, left: Floats, right: Floats, radius: float
     """For each piece whether the best multipliers at its middle prove all of it; whether one fails at its middle."""
     point = np.where(np.isinf(right), 2 * np.maximum(left, 1.0), (left + right) / 2)
     first, second = cases.first, cases.second
-    step = max(1, NUMBERS // (GRID * (first.p.shape[1] + second.p.shape[1] + GRID)))
+    step = max(1, HELD_AT_ONCE // (ZOOM_GRID * (first.p.shape[1] + second.p.shape[1] + ZOOM_GRID)))
     parts = [
         _multipliers(cases, case[i : i + step], point[i : i + step], 1 + radius, float(z))
         for i in range(0, len(case), step)
@@ -290,7 +290,7 @@ def _by_newton(
         lean = np.exp(-2 * kappa) * width[1] / width[0]  # x₁/x₂
         spread = (bend[0] * variance[0] / lean**2 + bend[1] * variance[1]) / (4 * room)
         y = 0.5 * np.log(np.stack([spread * lean**2, spread]))
-        usual = np.isfinite(y).all(0) & sides[0].tilts & sides[1].tilts & (room > NOTHING * (b - 1))
+        usual = np.isfinite(y).all(0) & sides[0].tilts & sides[1].tilts & (room > NO_ROOM * (b - 1))
         y = np.where(usual, y, 0.0)
 
         def step(live: Ints, at: Floats) -> Floats:
@@ -303,7 +303,7 @@ def _by_newton(
             det = -slope[0] * turn[1] - slope[1] * turn[0]
             return np.asarray(np.stack([slope[1] * apart + turn[1] * off, turn[0] * off - slope[0] * apart]) / det)
 
-        settled = newton(step, y, np.flatnonzero(usual), ENOUGH)
+        settled = newton(step, y, np.flatnonzero(usual), MULTIPLIER_CLOSE)
         tau = top + width * np.exp(y)
     return tau[0], -tau[1], settled
 
@@ -324,7 +324,7 @@ def _by_grids(cases: Cases, case: Ints, point: Floats, b: float, z: float) -> tu
     spots = [low[0], low[1]]
     lines = np.arange(len(case))
     for turn in range(ZOOMS):
-        count = GRID if turn == 0 else 9
+        count = ZOOM_GRID if turn == 0 else 9
         grids = [np.linspace(x, y, count, axis=1) for x, y in zip(low, far, strict=True)]
         gaps = [np.where(g <= REACH[0], 0.0, np.exp(g)) for g in grids]
         a1 = (np.sqrt(gaps[0][:, :, None] + up_[:, None, :]) * first[:, None, :]).sum(-1)[:, :, None]

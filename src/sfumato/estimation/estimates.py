@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 
 Apply = Callable[[Floats], Floats]
-ROUNDS = 20_000
-WORK = 500_000_000  # rounds times cells; a table of a million cells gets 500 rounds
-ENOUGH = 1e-2  # stop when the log-likelihood of all rows together is proved to be this near its maximum (nats)
+EM_ROUNDS = 20_000
+EM_WORK = 500_000_000  # rounds times cells; a table of a million cells gets 500 rounds
+EM_CLOSE = 1e-2  # stop when the log-likelihood of all rows together is proved to be this near its maximum (nats)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ def most_likely(forward: Apply, adjoint: Apply, f: Floats, n: int, start: Floats
     p, best, stretch = start / start.sum(), -np.inf, 1.0
     seen = f > 0
     gap = np.inf
-    for count in range(1, max(100, min(ROUNDS, WORK // p.size)) + 1):  # noqa: B007 - the number of rounds is part of the answer
+    for count in range(1, max(100, min(EM_ROUNDS, EM_WORK // p.size)) + 1):  # noqa: B007 - the number of rounds is part of the answer
         q = forward(p)
         if np.any(q[seen] <= 0):
             raise InputError("these counts are impossible under this mechanism: an output it never gives occurs.")
@@ -68,7 +68,7 @@ def most_likely(forward: Apply, adjoint: Apply, f: Floats, n: int, start: Floats
         if value >= best:
             best, kept, slope, stretch = value, p, g, stretch * 1.3
             gap = n * float(max(g.max() - 1, 0.0))
-            if gap <= ENOUGH:
+            if gap <= EM_CLOSE:
                 break
         else:
             stretch = 1.0
@@ -169,7 +169,7 @@ def estimate(
 
 
 def _bounds(model: Model, seen: Tally, mechanism: Mechanism) -> Bounds | None:
-    if model.outputs * mechanism.inputs > LISTED:
+    if model.outputs * mechanism.inputs > BOUNDED_CELLS:
         return None
     q = model.matrix()
     return None if q is None else Bounds(q, seen.counts / seen.n, seen.n)
@@ -192,7 +192,7 @@ def _fitted(model: Model, seen: Tally, design: Floats, whole: Inversion) -> tupl
     start = np.maximum(start, NEVER_ZERO / start.size)
     fit = most_likely(model.forward, model.adjoint, seen.counts / seen.n, seen.n, start)
     short = f"The likelihood was raised to within {fit.gap:.2g} nats of its maximum, then the search was stopped."
-    return fit.p.reshape(whole.raw.shape), short if fit.gap > ENOUGH else ""
+    return fit.p.reshape(whole.raw.shape), short if fit.gap > EM_CLOSE else ""
 
 
 def _lost(mechanism: Mechanism, seen: Tally, whole: Inversion) -> list[str]:
@@ -212,7 +212,7 @@ def _lost(mechanism: Mechanism, seen: Tally, whole: Inversion) -> list[str]:
 # --- what the released rows can tell about the inputs however many there are, and what they cannot --------------------
 
 
-NAMED = 6  # cells that a sentence lists
+CELLS_NAMED = 6  # cells that a sentence lists
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,18 +266,18 @@ def _cells(mechanism: Mechanism, known: Mask) -> str:
     if lost.size == known.size:
         return "No single cell can."
     shown = []
-    for x in lost[:NAMED]:
+    for x in lost[:CELLS_NAMED]:
         s, u = divmod(int(x), mechanism.useful.size)
         both = f"{mechanism.secret.text(s)} · " if known.ndim == 2 else ""
         shown.append(both + mechanism.useful.text(u))
-    more = f" and {lost.size - NAMED} more" if lost.size > NAMED else ""
+    more = f" and {lost.size - CELLS_NAMED} more" if lost.size > CELLS_NAMED else ""
     return f"These cells cannot: {', '.join(shown)}{more}." if lost.size else "Every cell can."
 
 
 # --- everything that agrees with the released rows --------------------------------------------------------------------
 
 
-LISTED = 40_000  # the largest |Y| × |X| for which the linear programmes are solved
+BOUNDED_CELLS = 40_000  # the largest |Y| × |X| for which the linear programmes are solved
 FUNCTIONALS = 300
 
 
@@ -295,7 +295,7 @@ class Bounds:
     def interval(self, sums: Floats, level: float) -> tuple[Floats, Floats]:
         """(low, high) of each row of `sums`[i, x]; [0, 1] when there are too many or no p agrees."""
         low, high = np.zeros(len(sums)), np.ones(len(sums))
-        if self.q.size > LISTED or len(sums) > FUNCTIONALS:
+        if self.q.size > BOUNDED_CELLS or len(sums) > FUNCTIONALS:
             return low, high
         from scipy.optimize import linprog
 

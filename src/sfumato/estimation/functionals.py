@@ -97,7 +97,7 @@ class SummedInversion:
 # --- figures that follow from an estimated table, with intervals: linear ones, ratios, and sums of transformed ones ---
 
 
-NOTHING = 1e-14  # of a variance: what rounding leaves of a figure that does not vary
+NO_VARIANCE = 1e-14  # of a variance: what rounding leaves of a figure that does not vary
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +160,7 @@ class Linear:
             return one
         cov = self.covariance if gradient is None else gradient @ self.covariance @ gradient.T
         own = np.diag(cov)
-        live = np.isfinite(own) & (own > NOTHING * max(float(np.nanmax(own, initial=0.0)), 1e-300))
+        live = np.isfinite(own) & (own > NO_VARIANCE * max(float(np.nanmax(own, initial=0.0)), 1e-300))
         if not live.any():
             return one
         return max(one, largest(cov[np.ix_(live, live)], level))

@@ -65,7 +65,7 @@ def _sums(q: Floats, label: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> 
 # part whose number is zero cannot be identified and is left out.
 
 
-NEVER = 1e-12  # a part on which Q is smaller than this, or than what sealing may leave, is not identified
+NOT_IDENTIFIED = 1e-12  # a part on which Q is smaller than this, or than what sealing may leave, is not identified
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def spectrum(law: Cells) -> tuple[float, float, float]:
     total = scale(law.bits)
     own, b, c = law.truth - law.same_secret - law.same_useful + law.neither, law.same_secret, law.same_useful
     parts = (own + (b - law.neither) * law.useful, own + (c - law.neither) * law.rows, own)
-    least = max(NEVER, 16 * law.outputs / total if law.bits is not None else 0.0)
+    least = max(NOT_IDENTIFIED, 16 * law.outputs / total if law.bits is not None else 0.0)
     s, u, both = (x if abs(x) > least else 0.0 for x in (float(part) / total for part in parts))
     if law.rows == 1:
         return u, u, u

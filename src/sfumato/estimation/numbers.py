@@ -110,9 +110,9 @@ def _functionals(side: Marginal, weights: Floats, level: float) -> list[Figure]:
 # --- logistic regression on categorical columns, from an estimated table instead of rows ------------------------------
 
 
-ROUNDS = 100
-ENOUGH = 1e-10  # of the score: Newton's method has ended
-LONGEST = 20.0  # of a step in any coefficient: further is the way to infinity
+SCORE_ROUNDS = 100
+SCORE_CLOSE = 1e-10  # of the score: Newton's method has ended
+FARTHEST = 20.0  # of a step in any coefficient: further is the way to infinity
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +204,7 @@ def _solved(x: Floats, yes: Floats, no: Floats) -> tuple[Floats, bool]:
         eta = x @ b
         return float(-(yes * np.logaddexp(0, -eta) + no * np.logaddexp(0, eta)).sum())
 
-    for _ in range(ROUNDS):
+    for _ in range(SCORE_ROUNDS):
         mu = 1 / (1 + np.exp(-np.clip(x @ beta, -500, 500)))
         score = x.T @ (yes * (1 - mu) - no * mu)
         h = (x * ((yes + no) * mu * (1 - mu))[:, None]).T @ x
@@ -212,13 +212,13 @@ def _solved(x: Floats, yes: Floats, no: Floats) -> tuple[Floats, bool]:
             np.linalg.cholesky(h)
         except np.linalg.LinAlgError:
             return beta, False
-        if np.abs(score).max() < ENOUGH:
+        if np.abs(score).max() < SCORE_CLOSE:
             return beta, True
         step = np.linalg.solve(h, score)
         size = 1.0
         while size > 1e-6 and likelihood(beta + size * step) < likelihood(beta):
             size /= 2
         beta = beta + size * step
-        if np.abs(beta).max() > LONGEST:
+        if np.abs(beta).max() > FARTHEST:
             return beta, False
     return beta, False

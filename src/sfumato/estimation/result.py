@@ -210,8 +210,8 @@ class Estimate(Framed):
 # --- what leaves an estimate: a tidy table for a spreadsheet, and records drawn from the estimated distribution -------
 
 
-HEAD = ("columns", "values", "share", "low", "high")
-DIGITS = 12  # of a share in a file: no reader sees another number than `sfumato estimate` tells
+TIDY_HEAD = ("columns", "values", "share", "low", "high")
+TIDY_DIGITS = 12  # of a share in a file: no reader sees another number than `sfumato estimate` tells
 
 
 def tidy(found: Estimate | BundleEstimate, level: float = 0.95) -> Iterator[Record]:
@@ -241,16 +241,16 @@ def tidy_csv(found: Estimate | BundleEstimate | None, level: float = 0.95) -> st
     """The records as CSV that a spreadsheet opens; only the head where there is no estimate."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(HEAD)
+    writer.writerow(TIDY_HEAD)
     for row in tidy(found, level) if found is not None else ():
-        writer.writerow([guarded(x) if isinstance(x, str) else f"{x:.{DIGITS}g}" for x in row.values()])
+        writer.writerow([guarded(x) if isinstance(x, str) else f"{x:.{TIDY_DIGITS}g}" for x in row.values()])
     return text.getvalue()
 
 
 def _record(names: Sequence[str], labels: Sequence[Label], share: float, low: float, high: float) -> Record:
     texts = [MISSING if x is None else x for x in labels]
     values = (" × ".join(names), " · ".join(texts), share, low, high)
-    return dict(zip(HEAD, values, strict=True))
+    return dict(zip(TIDY_HEAD, values, strict=True))
 
 
 SYNTHETIC_KEY = b"sfumato.synthetic"

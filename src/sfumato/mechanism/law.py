@@ -274,7 +274,7 @@ def joint_code(codes: Sequence[tuple[Ints, int]]) -> Ints:
 
 
 LEAST_KEY = 16  # bytes
-BLOCK = 64  # bytes that one call of the hash function gives
+HASH_BYTES = 64  # bytes that one call of the hash function gives
 
 
 def memory_key(key: bytes, mechanism: str) -> bytes:
@@ -291,6 +291,6 @@ def remembered(key: bytes, person: bytes, code: int, words: int) -> bytes:
     comes back has its old ones.
     """
     record = code.to_bytes(8, "big") + person
-    blocks = range(-(-8 * words // BLOCK))
-    made = (hashlib.blake2b(record, key=key, salt=i.to_bytes(16, "big"), digest_size=BLOCK) for i in blocks)
+    blocks = range(-(-8 * words // HASH_BYTES))
+    made = (hashlib.blake2b(record, key=key, salt=i.to_bytes(16, "big"), digest_size=HASH_BYTES) for i in blocks)
     return b"".join(block.digest() for block in made)[: 8 * words]

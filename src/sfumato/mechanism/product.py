@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sfumato.alphabet import BigInts
     from sfumato.mechanism.law import Weight
 
-LISTED_CELLS = 400_000  # joint outputs × inputs that one more release may make before like ones are merged
+JOINT_CELLS = 400_000  # joint outputs × inputs that one more release may make before like ones are merged
 LISTED_BITS = 960  # of a joint weight: beyond it a weight times a count is no float
 LISTED_SUBSETS = 12  # inputs of a unary law up to which its sets are listed
 BOUND_BITS = 60  # after the point, and twice as many before, of the ratio that stands for outputs too many to list
@@ -114,14 +114,14 @@ class Product:
     @cached_property
     def listing(self) -> Listing | None:
         inputs = self.rows * self.useful
-        if self.bits > LISTED_BITS or inputs > LISTED_CELLS or any(not _listable(p.law, inputs) for p in self.parts):
+        if self.bits > LISTED_BITS or inputs > JOINT_CELLS or any(not _listable(p.law, inputs) for p in self.parts):
             return None
         seen: dict[tuple[int, ...], int] = {(1,) * inputs: 1}
         steps: list[Ints] = []
         for p, codes in zip(self.parts, self.codes, strict=True):
             own = [[row[c] for c in codes] for row in exact_rows(p.law)]
             for _ in range(p.times):
-                if len(seen) * len(own) * inputs > LISTED_CELLS:
+                if len(seen) * len(own) * inputs > JOINT_CELLS:
                     return None
                 seen, step = _joined(seen, own)
                 steps.append(step)
@@ -204,7 +204,7 @@ def exact_rows(law: Law) -> list[list[int]]:
 def _listable(law: Law, inputs: int) -> bool:
     if isinstance(law, Unary) and law.inputs > LISTED_SUBSETS:
         return False
-    return law.outputs * inputs <= LISTED_CELLS
+    return law.outputs * inputs <= JOINT_CELLS
 
 
 def _joined(seen: dict[tuple[int, ...], int], own: list[list[int]]) -> tuple[dict[tuple[int, ...], int], Ints]:

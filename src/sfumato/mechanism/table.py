@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sfumato.mechanism.law import Weight
 
 ALIAS_BITS = 48  # of a threshold; the output that shares its bucket takes the other 16 bits of a table entry
-GHOST = 2.0**-40  # an output less likely than this for every input is merged: its ratios are rounding noise
+GHOST_MASS = 2.0**-40  # an output less likely than this for every input is merged: its ratios are rounding noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +126,7 @@ def merged(q: Floats, *, keep: bool = False) -> Floats:
 
     With keep=True they stay as rows of zeros, because outputs that are labels are known by their place.
     """
-    ghost = q.max(1) < GHOST
+    ghost = q.max(1) < GHOST_MASS
     if not ghost.any() or ghost.all():
         return q
     if keep:

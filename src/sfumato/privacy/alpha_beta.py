@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sfumato.optimise.saddle.tilted import Orders
 
 ALMOST_PAIRS = 1e-12  # τ·(α−1) below which the closed forms on both sides are closer than rounding
-FLAT = 1e-15  # columns that differ by less are the same law: nothing leaks
+SAME_LAW = 1e-15  # columns that differ by less are the same law: nothing leaks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,7 +89,7 @@ class TiltedLeakage(Measure):
 
 def nothing_leaks(q: Floats) -> bool:
     """All columns are one law."""
-    return bool(np.all(np.abs(q - q[:, :1]) <= FLAT * q.max(axis=1, keepdims=True)))
+    return bool(np.all(np.abs(q - q[:, :1]) <= SAME_LAW * q.max(axis=1, keepdims=True)))
 
 
 def _scaled_divergence(seen: Live, alpha: float, beta: float) -> Reading:

@@ -138,11 +138,11 @@ class RenyiLDP(Measure):
 # --- robust local differential privacy, about the secret and for every distribution in a set --------------------------
 
 
-FIRST, CHUNK = 16, 256  # pairs whose exact worst case is sought at once
-LISTED = 12  # useful values up to which the subsets of a unary law are listed
+WORST_FIRST, WORST_AT_ONCE = 16, 256  # pairs whose exact worst case is sought at once
+LISTED_VALUES = 12  # useful values up to which the subsets of a unary law are listed
 ATTAINED = 1e-9  # a witness within this share of the worst ratio is one
 OUTSTANDING = 64  # atoms of a large layout compared on each side
-ENOUGH = 1e-12  # a pair whose bound exceeds the best found by less than this cannot matter
+NO_MATTER = 1e-12  # a pair whose bound exceeds the best found by less than this cannot matter
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,7 +230,7 @@ class RLDP:
         if isinstance(self.within, Exactly | Anything):
             return float(bounds.max())
         for u in np.argsort(-bounds, kind="stable"):
-            if bounds[u] <= found * (1 + ENOUGH):
+            if bounds[u] <= found * (1 + NO_MATTER):
                 break
             found = max(found, self._spike_pairs(int(u), first, second, top[:, u], bottom[:, u], secrets, found))
         return found
@@ -272,19 +272,19 @@ class RLDP:
         if isinstance(self.within, Anything):
             return high / low if low > 0 else math.inf
         k = self.within.joint.useful.size
-        if k <= LISTED:
+        if k <= LISTED_VALUES:
             return max(found, self._rows(np.where(subsets_of(k), high, low)[:, None, :], secrets, found))
         return max(found, subset_bound(self.within, low, high))
 
 
 def _greatest(bounds: Floats, exact: Callable[..., Floats], found: float) -> float:
     """The greatest exact value, or `found`: asked for where bounds are greatest, while these exceed what is known."""
-    flat, chunk = bounds.ravel(), FIRST
+    flat, chunk = bounds.ravel(), WORST_FIRST
     order = np.argsort(-flat, kind="stable")
     order = order[flat[order] > found]  # which leaves out pairs that are none, whose bound is 0
-    while len(order) and flat[order[0]] > found * (1 + ENOUGH):
+    while len(order) and flat[order[0]] > found * (1 + NO_MATTER):
         found = max(found, float(exact(*np.unravel_index(order[:chunk], bounds.shape)).max()))
-        order, chunk = order[chunk:], CHUNK
+        order, chunk = order[chunk:], WORST_AT_ONCE
         order = order[flat[order] > found]
     return found
 

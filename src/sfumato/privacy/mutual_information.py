@@ -35,7 +35,7 @@ class Shannon(Measure):
         return Reading(value, value, seen.on_inputs(seen.p), output_law=seen.on_outputs(out))
 
 
-NEAR_ONE = 1e-2
+NEAR_SHANNON = 1e-2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +66,7 @@ class Sibson(Measure):
             return Reading(inner.value, inner.bound, np.asarray(prior, dtype=np.float64))
         seen = live(channel, prior)
         logs = a * log_or_minus_infinity(seen.q) + np.log(seen.p)
-        if abs(a - 1) < NEAR_ONE:
+        if abs(a - 1) < NEAR_SHANNON:
             value = _near_one(seen.q, seen.p, a)
         else:
             value = float(log_sum_exp(log_sum_exp(logs) / a)) * a / (a - 1)
@@ -136,7 +136,7 @@ def _tilt(p: npt.NDArray[np.float64], power: float) -> npt.NDArray[np.float64]:
 # --- dependence of two variables: maximal correlation, and total variation of posteriors ------------------------------
 
 
-STEPS = 60
+SHARE_HALVINGS = 60
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,7 +182,7 @@ def _worst(q: Floats, channel: npt.ArrayLike) -> Reading:
     low, high = np.zeros(left.size), np.ones(left.size)
     floor = np.full(left.size, -np.inf)
     best, pair, weight = np.inf, 0, 0.5
-    for _ in range(STEPS):
+    for _ in range(SHARE_HALVINGS):
         share = (low + high) / 2
         level, slope = _overlap(columns[left], columns[right], share)
         floor = np.maximum(floor, level - np.abs(slope) * (high - low) / 2)
@@ -205,7 +205,7 @@ def _worst(q: Floats, channel: npt.ArrayLike) -> Reading:
 # --- the mean distance of posteriors from the prior, and the largest between two inputs -------------------------------
 
 
-ROUNDS = 400
+ASCENTS = 400
 
 
 def distances(q: Floats) -> Floats:
@@ -233,7 +233,7 @@ class TotalVariation(Measure):
         if not d.any():
             return Reading(0.0, 0.0)
         p = np.full(d.shape[0], 1 / d.shape[0])
-        for _ in range(ROUNDS):
+        for _ in range(ASCENTS):
             p = p * (d @ p)
             p /= p.sum()
         bound = float(2 * (d @ p).max() - p @ d @ p)

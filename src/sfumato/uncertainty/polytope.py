@@ -17,7 +17,7 @@ from sfumato.uncertainty.sets import Extreme, FromPairs, Pairs, Worst, pairs_of,
 if TYPE_CHECKING:
     from sfumato.alphabet import Bools
 
-LEAST = 1e-150  # smaller probabilities of a vertex are refused: products of two of them must not vanish
+LEAST_MASS = 1e-150  # smaller probabilities of a vertex are refused: products of two of them must not vanish
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,8 +159,8 @@ def _checked_vertices(vertices: Sequence[npt.ArrayLike | Joint], shape: tuple[in
         raise InputError(f"vertices are tables of shape {shape[0]} × {shape[1]}, got shape {listed.shape}.")
     if not np.all(np.isfinite(listed)) or np.any(listed < 0) or np.any(np.abs(listed.sum((1, 2)) - 1) > 1e-9):
         raise InputError("every vertex must be a distribution: not negative, with sum 1.")
-    if np.any((listed > 0) & (listed < LEAST)):
-        raise InputError(f"probabilities of a vertex must be 0 or at least {LEAST:g}.")
+    if np.any((listed > 0) & (listed < LEAST_MASS)):
+        raise InputError(f"probabilities of a vertex must be 0 or at least {LEAST_MASS:g}.")
     return np.asarray(listed)
 
 

@@ -31,9 +31,9 @@ from sfumato.uncertainty.tilting import (
 if TYPE_CHECKING:
     from sfumato.alphabet import Real
 
-NEWTON = 80  # steps for one multiplier
-WIDEST = 36.0
-GRID = 33  # splits tried for α < ½, where the ratio need not be unimodal in the split
+GAP_NEWTON = 80  # steps for one multiplier
+WIDEST_SPLIT = 36.0
+SPLIT_GRID = 33  # splits tried for α < ½, where the ratio need not be unimodal in the split
 
 
 def kappa(alpha: float) -> float:
@@ -186,7 +186,7 @@ def _gap(depth: Floats, q: Floats, target: Floats, alpha: float) -> tuple[Floats
     at_least = _divergence_along(depth, q, np.exp(low), alpha)[0]
     stuck = at_least <= target
     y = np.where(stuck, low, np.minimum(0.0, (high + np.maximum(low, -5)) / 2))
-    for _ in range(0 if stuck.all() else NEWTON):
+    for _ in range(0 if stuck.all() else GAP_NEWTON):
         d, slope = _divergence_along(depth, q, np.exp(y), alpha)
         off = np.log(np.maximum(d, 1e-300) / target)
         low, high = np.where(off > 0, y, low), np.where(off > 0, high, y)
@@ -234,5 +234,5 @@ def _by_split(
             ]
             return top, bottom, np.nan_to_num(slopes[0] - slopes[1], nan=0.0, posinf=1e3, neginf=-1e3)
 
-    extra = np.linspace(-WIDEST / 4, WIDEST / 4, GRID) if alpha < 0.5 else ()
+    extra = np.linspace(-WIDEST_SPLIT / 4, WIDEST_SPLIT / 4, SPLIT_GRID) if alpha < 0.5 else ()
     return best_split(sides, len(ps1), extra, close)

@@ -25,9 +25,9 @@ from sfumato.uncertainty.tilting import Depths, Tilt, newton
 if TYPE_CHECKING:
     from sfumato.alphabet import Array, Bools, Ints
 
-FINE = np.linspace(-1.0, 1.0, 3)
-NUMBERS = 8_000_000  # held at once, whatever the table
-ASKED = 5  # shares on each side of the coarse grid
+AROUND = np.linspace(-1.0, 1.0, 3)
+HELD_AT_ONCE = 8_000_000  # held at once, whatever the table
+COARSE_NODES = 5  # shares on each side of the coarse grid
 KNOWS = 1e-9  # relative: by more the grid knows better
 HALFWAY = 0.5  # of the way of P(s) to 0 or 1, in one step
 
@@ -72,7 +72,7 @@ class Shifts:
 def worst_shifts(ball: ChiSquareBall, rows: Floats, s: Ints, above: Bools, search: Search = EXACT) -> Shifts:
     """The worst distribution in the ball for each case i: row[i] over x or (s, x), secret s[i], above or below."""
     numbers = len(search.first()[0]) * ball.joint.p.size
-    step = max(1, NUMBERS // numbers)
+    step = max(1, HELD_AT_ONCE // numbers)
     parts = [
         _searched(_sides(ball, rows[i : i + step], s[i : i + step], above[i : i + step], search.close), ball, search)
         for i in range(0, max(len(rows), 1), step)
@@ -100,7 +100,7 @@ def _sides(ball: ChiSquareBall, rows: Floats, s: Ints, above: Bools, close: floa
 def _searched(sides: _Sides, ball: ChiSquareBall, search: Search) -> Shifts:
     found, settled = _by_newton(sides, ball.radius, search.close)
     if search.checks and settled.any():
-        a, b = (np.broadcast_to(x, (int(settled.sum()), len(x))) for x in search.first(ASKED))
+        a, b = (np.broadcast_to(x, (int(settled.sum()), len(x))) for x in search.first(COARSE_NODES))
         known = sides.at(settled).ratio(ball.slack * a, ball.slack * b)[0].max(1)
         settled[settled] = known <= found.ratio[settled] * (1 + KNOWS)
     if len(left := np.flatnonzero(~settled)):
@@ -209,7 +209,7 @@ def _by_grids(sides: _Sides, slack: float, search: Search) -> Shifts:
         centre_b = np.where(better, trial_b[lines, at], centre_b)
         best = np.maximum(best, here)
         reach = np.where(better, reach, reach * 0.45)
-        step_a, step_b = (x.ravel() for x in np.meshgrid(FINE, FINE, indexing="ij"))
+        step_a, step_b = (x.ravel() for x in np.meshgrid(AROUND, AROUND, indexing="ij"))
         trial_a = np.clip(centre_a[:, None] + reach[:, None] * step_a, 0, 1)
         trial_b = np.minimum(np.clip(centre_b[:, None] + reach[:, None] * step_b, 0, 1), 1 - trial_a)
     ratio, given, rest, share = sides.ratio(slack * centre_a[:, None], slack * centre_b[:, None])

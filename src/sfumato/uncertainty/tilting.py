@@ -22,11 +22,11 @@ from sfumato.uncertainty.sets import Pairs, quotient
 if TYPE_CHECKING:
     from sfumato.alphabet import Bools
 
-STEPS = 25  # of Newton's method; about six are needed, and what has not settled is left to a slower search
-CLOSE = 1e-7  # of a step, at least: the method is quadratic, so what is left is lost in rounding
+NEWTON_STEPS = 25  # of Newton's method; about six are needed, and what has not settled is left to a slower search
+STEP_CLOSE = 1e-7  # of a step, at least: the method is quadratic, so what is left is lost in rounding
 FURTHEST = 2.0  # in y, of one step
 STEEPEST, FLATTEST = -2.2, -1e-3  # of log(C − 1) in y: it lies between −2 and 0, rounding aside
-LEAST = -60.0  # of y: beyond, the greatest value itself takes mass, which no multiplier says
+LEAST_Y = -60.0  # of y: beyond, the greatest value itself takes mass, which no multiplier says
 LEAST_GAP = -75.0  # log of the least τ − max v looked at, in units of the width
 SPLIT_STEPS = 60  # for the split of the slack; the secant needs about five
 SPLIT_SLOPE, SPLIT_FLAT = -0.5, 1e-3  # of the lean in the log-odds: at first, and where it is too flat to be followed
@@ -143,15 +143,15 @@ def newton(step: Callable[[Ints, Floats], Floats], y: Floats, live: Ints, close:
     A system is given up where its step is no number, or where a multiplier has run to where it says nothing.
     """
     settled = np.zeros(y.shape[1], dtype=np.bool_)
-    for _ in range(STEPS):
+    for _ in range(NEWTON_STEPS):
         if not len(live):
             break
         moved = step(live, y[:, live])
         fits = np.asarray(np.isfinite(moved).all(0))
-        y[:, live] = np.clip(y[:, live] + np.clip(np.where(fits, moved, 0.0), -FURTHEST, FURTHEST), LEAST, -LEAST)
+        y[:, live] = np.clip(y[:, live] + np.clip(np.where(fits, moved, 0.0), -FURTHEST, FURTHEST), LEAST_Y, -LEAST_Y)
         done = fits & (np.abs(moved) <= close).all(0)
         settled[live[done]] = True
-        live = live[fits & ~done & (y[:, live] > LEAST).all(0)]
+        live = live[fits & ~done & (y[:, live] > LEAST_Y).all(0)]
     return settled
 
 
@@ -163,7 +163,7 @@ def by_newton(
 
     Multipliers y of both sides that spend all of it, and have the same relative gain d log|mean|/db for a share of it.
     """
-    n, mass, enough = len(ps1), np.concatenate([ps1, ps2]), max(CLOSE, close)
+    n, mass, enough = len(ps1), np.concatenate([ps1, ps2]), max(STEP_CLOSE, close)
     side = Depths.of(np.concatenate([v1, -v2]), np.concatenate([q1, q2]))
     worth = mass * np.abs(side.top - side.width * side.mean) / side.width
 
@@ -188,7 +188,7 @@ def by_newton(
         y, flat = np.where(side.flat, other, y), side.flat[:n] & side.flat[n:]
         usual = np.isfinite(y) & side.tilts & (budget > 0)
         settled = newton(step, y.reshape(2, n), np.flatnonzero(usual[:n] & usual[n:] & ~flat), enough)
-        end = priced(side.depth, side.q, np.where(np.tile(flat, 2), LEAST, np.where(usual, y, 0.0)))
+        end = priced(side.depth, side.q, np.where(np.tile(flat, 2), LEAST_Y, np.where(usual, y, 0.0)))
         spent = (mass * end.price).reshape(2, n).sum(0)
         settled = (settled & (np.abs(spent - budget) <= enough * budget)) | (flat & (worth > 0).reshape(2, n).all(0))
         # Prices are convex in R and nothing at q: mixed with q by 1 − t, a law spends at most t of what it did.
