@@ -21,7 +21,7 @@ from sfumato.optimise.bound import bound
 from sfumato.optimise.budget import FREE, Budget, Progress
 from sfumato.optimise.carrying import Carried
 from sfumato.optimise.cone import Coordinates
-from sfumato.optimise.informative import GAP, LISTED, InformativeRows, listable, most_informative, widest
+from sfumato.optimise.informative import FAILURES, GAP, LISTED, InformativeRows, listable, most_informative, widest
 from sfumato.optimise.product.layout import Arrangement
 from sfumato.optimise.product.profiles import capped
 from sfumato.optimise.product.two_level import Profile
@@ -170,8 +170,12 @@ def _drafted(
         details |= {CARRIED: found.carried} if handed else {}
     elif wide:
         budget, search = whole.less(S * U * (LAID + WEIGHED * S)), whole.part(WIDE_SEARCH)
-        law, value, notes, used = _wide(task, inner, search, profile)
-        details["profile"] = (used.drop, used.power)
+        try:
+            law, value, notes, used = _wide(task, inner, search, profile)
+            details["profile"] = (used.drop, used.power)
+        except FAILURES as error:  # a closed form is taken instead
+            law, value = Constant(*task.joint.shape), 0.0
+            notes = [f"the layout was left out ({type(error).__name__}: {error})"]
     else:
         raise InputError(
             f"this table has {task.joint.p.size:,} cells, too many for this set or method; use ballopt over a ball."

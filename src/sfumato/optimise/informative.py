@@ -49,6 +49,8 @@ SCAN, SCANNED = 0.6, 14  # profiles whose designs are compared: of the time for 
 DIGITS = 12  # of starts: sums over labels in another order differ after these, and a search magnifies it
 FLAT = 0.05  # of E − 1: the drop of a profile that is compared with the one that a relaxation likes
 
+FAILURES = (ArithmeticError, ValueError, IndexError, RuntimeError, np.linalg.LinAlgError)  # of a stage that is left out
+
 
 @dataclass(eq=False)
 class InformativeRows:
@@ -177,7 +179,7 @@ class Chain:
             stage()
         except (TooManyRays, Degenerate):
             pass  # too many extreme rows to list: the other stages do without
-        except (ArithmeticError, ValueError, IndexError, RuntimeError, np.linalg.LinAlgError) as error:
+        except FAILURES as error:
             self.notes.append(f"the stage {name!r} was left out ({type(error).__name__}: {error})")
         self.stages[name] = self.master.solve()
         self.budget.tell(name, self.master.value)

@@ -159,7 +159,7 @@ class Groups:
         """The groups in use side by side, each levelled by itself."""
         parts = []
         for k, block in enumerate(self.heads):
-            T = float(self._own(k)[0])
+            T = float(self._own(k)[:1].sum())  # nothing where it was opened since the last solve
             if T > 1e-10:
                 parts.append(level(self._group(k, T, block), self.p))
         return Arrangement(
