@@ -19,8 +19,8 @@ import pytest
 from tests.streaming_data import PRIVATE, SRR, rows, sorted_rows
 
 import sfumato as sf
+from sfumato.atomic import FolderDraft
 from sfumato.releasing import writing
-from sfumato.releasing.targets import FolderDraft
 from sfumato.sources import open_source
 
 

@@ -13,7 +13,7 @@ from sfumato.alphabet import Alphabet, Floats
 from sfumato.bundles.answers import SECRET
 from sfumato.bundles.counting import Columns
 from sfumato.bundles.sharing import PartAnswer, Spec, TurnLayout, answered, merged_groups, shares_of_rows
-from sfumato.designers.outlook import HELPS, Help
+from sfumato.designers.aiming import HELPS, Help
 from sfumato.mechanism import Bundle
 from sfumato.mechanism.bundle import TURN_BITS
 

@@ -281,7 +281,7 @@ def _side_by_side(spec: Spec, layout: TurnLayout, claim: Claim) -> list[Measured
     rest (IR), ε divided between them in several ways: over a set of distributions the useful values may be told far
     more clearly than the secret [000, Thm 5]."""
     from sfumato.designers.base import Task
-    from sfumato.designers.ir import response, strength_rule
+    from sfumato.designers.splitting import response, strength_rule
 
     assert claim.within is not None
     epsilon, (r, k) = claim.epsilon, claim.within.joint.shape

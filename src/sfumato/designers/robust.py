@@ -12,7 +12,7 @@ from sfumato.alphabet import Floats
 from sfumato.designers.base import LARGEST, Draft, Task, listed_rows
 from sfumato.designers.closed_forms import grr, srr
 from sfumato.designers.curves import along, curve_seconds
-from sfumato.designers.ir import ir
+from sfumato.designers.splitting import ir
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Law, Layout, Mechanism, Table
@@ -22,8 +22,7 @@ from sfumato.optimise.budget import FREE, Budget, Progress
 from sfumato.optimise.carrying import Carried
 from sfumato.optimise.cone import Coordinates
 from sfumato.optimise.informative import FAILURES, GAP, LISTED, InformativeRows, listable, most_informative, widest
-from sfumato.optimise.product.layout import Arrangement
-from sfumato.optimise.product.profiles import capped
+from sfumato.optimise.product.profiles import Arrangement, capped
 from sfumato.optimise.product.two_level import Profile
 from sfumato.optimise.starts import Simplices, best_at_a_point
 from sfumato.uncertainty import ChiSquareBall, Custom, RenyiBall

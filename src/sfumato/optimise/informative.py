@@ -25,8 +25,7 @@ from sfumato.optimise.master import InformationAim, last_rows, mixed_again
 from sfumato.optimise.moves import mover
 from sfumato.optimise.outside import NUMBERS, RAYS, meet
 from sfumato.optimise.product.blocks import Families, ProductMover, safe, two_level
-from sfumato.optimise.product.layout import Arrangement
-from sfumato.optimise.product.profiles import OutOfTime, capped, climbed, liked
+from sfumato.optimise.product.profiles import Arrangement, OutOfTime, capped, climbed, liked
 from sfumato.optimise.product.two_level import Profile
 from sfumato.optimise.search import CALM, Move, Tangents, improve
 from sfumato.optimise.starts import merged

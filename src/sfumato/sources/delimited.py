@@ -8,7 +8,7 @@ from __future__ import annotations
 import atexit
 import io
 import re
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
@@ -21,63 +21,58 @@ import pyarrow.compute as pc
 
 from sfumato.errors import At, DataError
 from sfumato.sources.dialect import COMMENT, ENCODING, SPOKEN, Dialect, Said, dialect_of
-from sfumato.sources.places import Where
+from sfumato.sources.places import Where, opened, size_of
 from sfumato.sources.source import Source
 
 if TYPE_CHECKING:
     from pyarrow.csv import InvalidRow
 
+STDIN = "standard input"
 BLOCK_BYTES = 1 << 20  # of a file read at a time
 ELSE = f"Say which encoding it has ({ENCODING}), or convert it to UTF-8."
 
 
-def csv_source(
-    name: str, opened: Callable[[], BinaryIO], delimiter: str, *, packing: str | None = None, path: Where | None = None,
-    size: int | None = None, said: Said | None = None,
-) -> Source:
-    """A file of delimited text that can be opened again and again."""
-    meter = Meter(size)
+def csv_source(where: Where, delimiter: str, packing: str | None, said: Said) -> Source:
+    """A file of delimited text, packed or not, that can be opened again and again."""
+    meter = Meter(size_of(where))
 
     def unpacked() -> BinaryIO:
-        meter.raw = raw = opened()
+        meter.raw = raw = opened(where)
         found: BinaryIO = raw if packing is None else pa.CompressedInputStream(raw, packing)
         return found
 
     with unpacked() as stream:
-        dialect, _ = dialect_of(stream, name, delimiter, said or Said())
-    table = Text(name, dialect)
+        dialect, _ = dialect_of(stream, where.name, delimiter, said)
+    table = Text(where.name, dialect)
 
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
         try:
             stream = unpacked()
         except OSError:
-            raise DataError("could not be opened again: was it moved?", where=name) from None
+            raise DataError("could not be opened again: was it moved?", where=where.name) from None
         for batch in table.batches(stream, [*coded, *kept]):
             meter.advance()
             yield batch
 
-    share = None if size is None else lambda: meter.share
-    return Source(name, table.names, read, path, share=share, reading=dialect.reading)
+    return Source(where.name, table.names, read, where, share=lambda: meter.share, reading=dialect.reading)
 
 
-def stream_source(
-    stream: BinaryIO, delimiter: str = ",", name: str = "standard input", said: Said | None = None
-) -> Source:
+def stream_source(stream: BinaryIO, delimiter: str = ",", said: Said | None = None) -> Source:
     """Delimited text that comes once, through a pipe."""
-    dialect, head = dialect_of(stream, name, delimiter, said or Said())
-    table, whole = Text(name, dialect), Joined(head, stream)
+    dialect, head = dialect_of(stream, STDIN, delimiter, said or Said())
+    table, whole = Text(STDIN, dialect), Joined(head, stream)
 
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
         return table.batches(pa.PythonFile(whole, "r"), [*coded, *kept])
 
-    return Source(name, table.names, read, once=True, reading=dialect.reading)
+    return Source(STDIN, table.names, read, once=True, reading=dialect.reading)
 
 
 @dataclass(slots=True)
 class Meter:
     """How much of a file has been read, packed or not."""
 
-    size: int | None
+    size: int
     raw: pa.NativeFile = None
     share: float = 0.0
 

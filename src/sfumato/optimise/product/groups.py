@@ -16,8 +16,7 @@ from scipy import sparse
 from sfumato.optimise.arrays import Floats, xlogx
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.linear import INFINITY, PRIMAL, LinearProgramme
-from sfumato.optimise.product.layout import Arrangement
-from sfumato.optimise.product.profiles import level
+from sfumato.optimise.product.profiles import Arrangement, level
 from sfumato.optimise.product.two_level import TwoLevel
 
 LEVELS = (1.0, 1.1, 1.25, 1.5, 2.0)  # τ of a group's first cuts
