@@ -11,7 +11,7 @@ from measure import Row, medians, table
 from sfumato.drawing.randomness import Stream
 from sfumato.drawing.sampling import CHUNK_WORDS, Sampler, compiled_kernel, plain_kernel
 from sfumato.mechanism import Cells, Layout, Table
-from sfumato.mechanism.table import whole_weights
+from sfumato.mechanism.law import whole_weights
 from sfumato.sources.source import BATCH_ROWS
 
 ROWS, WIDTH, EPSILON = 4_000_000, 240, 1.0

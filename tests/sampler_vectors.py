@@ -13,8 +13,7 @@ import sfumato as sf
 from sfumato.alphabet import Alphabet
 from sfumato.mechanism import Blocks, Cells, Conditional, Constant, Layout, Mechanism, Table, Unary
 from sfumato.mechanism.file import record_of
-from sfumato.mechanism.law import Law
-from sfumato.mechanism.table import whole_weights
+from sfumato.mechanism.law import Law, whole_weights
 
 HOME = Path(sf.__file__).parent
 SCRIPTS = [HOME.parent / "sfumato_kernel" / "verifier.js", HOME / "survey" / "sampler.js"]

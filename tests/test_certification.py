@@ -12,8 +12,8 @@ from tests.strategies import boundary_points, joints, mechanisms, random_layout,
 
 import sfumato as sf
 from sfumato.certification import certificate
-from sfumato.certification.certificate import proved
 from sfumato.certification.outward import dot_down, down, log_up, up
+from sfumato.certification.proving import proved
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato_kernel.verdict import verify
@@ -172,7 +172,7 @@ def test_ghost_outputs_are_merged_before_sealing():
 @settings(max_examples=20)
 def test_a_layout_with_too_many_rows_to_compare_is_bounded_by_its_atoms(joint, seed):
     """As if every two atoms could meet: above the level of its rows, and close where they do meet."""
-    from sfumato.mechanism import interval_layout
+    from sfumato.mechanism import table as interval_layout
 
     law = random_layout(*joint.shape, np.random.default_rng(seed)).rounded(None, 0.0)
     mechanism = Mechanism(law, joint.secret, joint.useful)

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 import sfumato as sf
-from sfumato.bundles.calibration import each_of
+from sfumato.bundles.tailored import each_of
 from sfumato.cli import cli
 from sfumato.sources import open_source
 

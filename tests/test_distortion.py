@@ -21,7 +21,7 @@ from sfumato.optimise.loss.cones import solve_by_cones
 from sfumato.optimise.loss.cutting import solve_by_cuts
 from sfumato.optimise.loss.least_loss import ConeFamily, solve_by_active_cones
 from sfumato.optimise.loss.problem import LossProblem, PairBall, all_pairs, exactly_at, mended, worst_per_output
-from sfumato.uncertainty.tilting import greatest_mean, spread_of
+from sfumato.uncertainty.chi_square import greatest_mean, spread_of
 
 FOUR = [(a, b) for a in (False, True) for b in (False, True)]
 

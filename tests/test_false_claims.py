@@ -242,7 +242,7 @@ def test_labels_of_a_secret_that_is_not_read_are_compared_with_the_data():
 def test_a_small_claim_is_proved_by_the_kernel_and_its_level_found_when_read(monkeypatch):
     import importlib
 
-    module = importlib.import_module("sfumato.certification.certificate")
+    module = importlib.import_module("sfumato.certification.proving")
     made = sf.design(sf.ChiSquareBall(JOINT), 1.0, "srr").mechanism
     asked = []
     fast = module._ratio

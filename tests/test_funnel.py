@@ -14,8 +14,8 @@ from tests.strategies import boundary_points, joints, sealed
 
 import sfumato as sf
 from sfumato.certification import certificate
+from sfumato.certification.rationals import Attained
 from sfumato.certification.shift_proofs import _not_negative, shifts_over_ball
-from sfumato.certification.witness import Attained
 from sfumato.designers.funnel import joint_design
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Claim

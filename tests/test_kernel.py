@@ -26,12 +26,13 @@ from tests.mechanism_files import LAWS, NOTIONS, PAIRS
 import sfumato as sf
 import sfumato_kernel as kernel
 from sfumato.certification import certificate
-from sfumato.certification.certificate import _OVER
+from sfumato.certification.proving import _OVER
 from sfumato.errors import SfumatoError
 from sfumato.mechanism import Mechanism, mechanism
 from sfumato.mechanism.file import record_of
 from sfumato.mechanism.file_records import LawRecord
-from sfumato_kernel import bundles, exact, laws, verdict
+from sfumato_kernel import exact, laws, verdict
+from sfumato_kernel import verdict as bundles
 from sfumato_kernel.exact import level
 
 DOCUMENTS = mechanism_files.documents()

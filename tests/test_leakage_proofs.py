@@ -13,9 +13,9 @@ from tests.channels import channels
 from tests.strategies import joints, mechanisms, sealed
 
 import sfumato as sf
-from sfumato.certification.certificate import proved
 from sfumato.certification.leakage_proofs import leakage_level
 from sfumato.certification.outward import LN2_HIGH, LN2_LOW, exp_down, exp_up, log_above, log_below, log_sum_above
+from sfumato.certification.proving import proved
 from sfumato.mechanism import Claim
 
 inf = math.inf

@@ -24,7 +24,7 @@ from sfumato.cli import cli
 from sfumato.ledgers.entries import key_path
 from sfumato.ledgers.persons import Persons
 from sfumato.mechanism import Claim, Mechanism, Table
-from sfumato.mechanism.records_of_people import remembered
+from sfumato.mechanism.law import remembered
 from sfumato.processes import may_be_running, this_process
 from sfumato.releasing import read_manifest
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.certification.certificate import certificate
+from sfumato.certification.rationals import Attained
 from sfumato.certification.shift_proofs import shifts_over_ball
-from sfumato.certification.witness import Attained
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.optimise.belief_cone import BeliefCone

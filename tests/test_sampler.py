@@ -19,7 +19,7 @@ from sfumato.drawing.compiled import TextCodes
 from sfumato.drawing.randomness import Stream
 from sfumato.drawing.sampling import Sampler, compiled_kernel, plain_kernel
 from sfumato.mechanism import Cells, Constant, Layout, Table, Unary
-from sfumato.mechanism.table import whole_weights
+from sfumato.mechanism.law import whole_weights
 
 
 def every_word(bits, inputs):

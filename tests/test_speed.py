@@ -16,7 +16,7 @@ from sfumato.optimise.product.blocks import safe
 from sfumato.optimise.product.profiles import Envelope, windows
 from sfumato.optimise.product.two_level import Heights, Profile, bend
 from sfumato.optimise.starts import best_at_a_point
-from sfumato.uncertainty.tilting import greatest_mean, worst_pairs
+from sfumato.uncertainty.chi_square import greatest_mean, worst_pairs
 
 
 def random_joint(secrets, useful, n, seed=0):
@@ -68,7 +68,9 @@ def test_worst_pairs_beat_any_split():
 
 @pytest.mark.parametrize("slack", [1e-6, 3e-4, 0.2, 5.0])
 def test_both_multipliers_at_once_are_those_of_a_search_over_the_split(slack):
-    from sfumato.uncertainty.tilting import _by_newton, _sides, best_split
+    from sfumato.uncertainty.chi_square import _sides
+    from sfumato.uncertainty.tilting import best_split
+    from sfumato.uncertainty.tilting import by_newton as _by_newton
 
     rng = np.random.default_rng(6)
     q1, q2, ps1 = rng.dirichlet(np.ones(4), 60), rng.dirichlet(np.ones(4), 60), rng.uniform(0.01, 0.9, 60)

@@ -13,16 +13,20 @@ from scipy.optimize import minimize
 from tests.strategies import joints, mechanisms, realised, sealed
 
 import sfumato as sf
-from sfumato.certification.certificate import proved
 from sfumato.certification.outward import exp_range, log_near, log_up, power
-from sfumato.errors import FileFormatError, InputError
+from sfumato.certification.proving import proved
+from sfumato.errors import InputError
 from sfumato.mechanism import Claim, Mechanism, Table
-from sfumato.uncertainty import shifts, tilting
+from sfumato.uncertainty import chi_square, power_tilting, shifts
 from sfumato.uncertainty.chi_square import chi_square_quantile
 from sfumato.uncertainty.power_tilting import divergence, divergence_at, greatest_mean, price
 
 ORDERS = (0.2, 0.5, 0.8, 1.0, 1.5, 2.0, 5.0)
+
+
 EXAMPLE = sf.Joint.from_counts([[7, 10], [26, 57]])
+
+
 SPARSE = sf.Joint.from_counts([[7, 10, 0], [26, 57, 3], [0, 4, 9]])
 
 
@@ -39,9 +43,6 @@ def points(ball, rng, count=40):
     """Distributions on the edge of any set with a support function."""
     for _ in range(count):
         yield ball.support(rng.normal(size=ball.joint.shape) * rng.choice([0.05, 1, 30], size=ball.joint.shape)).p
-
-
-# Rényi balls: the corrected formulas
 
 
 def test_order_two_is_the_chi_square_ball():
@@ -155,9 +156,6 @@ def test_orders_near_one_are_continuous_and_balls_shrink_with_the_order():
         before = level, high - low
 
 
-# Brute force
-
-
 def best_by_slsqp(value, ball, start, tries=3, seed=0):
     """max value(P) over the ball, from several starts."""
     rng, found = np.random.default_rng(seed), -math.inf
@@ -228,9 +226,6 @@ def test_shares_of_the_radius_price_and_come_back():
         assert divergence_at(0.4 * price(d, alpha), 0.4, alpha) == pytest.approx(d, rel=1e-9, abs=1e-15)
 
 
-# Proofs
-
-
 @given(st.floats(1e-12, 1e12), st.floats(-30, 30))
 def test_powers_are_enclosed(x, r):
     with localcontext() as context:
@@ -279,149 +274,6 @@ def test_closed_forms_design_over_renyi_balls(alpha, method):
 def test_the_papers_rule_for_ir_uses_rad_over_any_order():
     tight, paper = (sf.design(sf.RenyiBall(SPARSE, alpha=1, radius=0.01), 1.0, "ir", rule=r) for r in ("tight", "paper"))
     assert paper.certificate.level <= 1 and paper.value <= tight.value
-
-
-# Polytopes
-
-
-def corners(rng, count, shape=(3, 3)):
-    return rng.dirichlet(np.full(shape[0] * shape[1], 0.6), count).reshape(count, *shape)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_levels_over_a_polytope_are_attained_by_mixtures_and_proved(seed):
-    rng = np.random.default_rng(seed)
-    vertices = corners(rng, 4)
-    vertices[0, 1] = 0  # a vertex at which a secret does not occur
-    vertices[0] /= vertices[0].sum()
-    joint = sf.Joint.from_probabilities(vertices.mean(0))
-    polytope = sf.Polytope(joint, vertices=vertices)
-    mechanism = sealed(Mechanism(Table(rng.dirichlet(np.ones(4), 9).T, 3), joint.secret, joint.useful))
-    found, upper = sf.level(mechanism, sf.RLDP(polytope)), proved_level(mechanism, polytope)
-    assert found <= upper <= found + 1e-9
-    seen = max(realised(mechanism, np.tensordot(rng.dirichlet(np.full(4, 0.3)), vertices, 1)) for _ in range(3000))
-    assert found - 0.05 <= seen <= upper + 1e-12
-    row = rng.random((3, 3))
-    worst = polytope.worst(row, 0, 1)
-    assert (row[0] @ worst.given_first) / (row[1] @ worst.given_second) == pytest.approx(worst.ratio, rel=1e-7)
-
-
-def test_vertices_alone_do_not_suffice_when_the_secrets_change_their_mass():
-    """Both conditionals move from one end to the other, but not at the same pace: the worst case lies inside."""
-    ends = [np.array([[0.001, 0.0], [0.0, 0.999]]), np.array([[0.0, 0.999], [0.001, 0.0]])]
-    joint = sf.Joint.from_probabilities((ends[0] + ends[1]) / 2)
-    polytope = sf.Polytope(joint, vertices=ends)
-    mechanism = sealed(Mechanism(Table(np.array([[0.2, 0.5, 0.5, 0.2], [0.8, 0.5, 0.5, 0.8]]), 2), joint.secret, joint.useful))
-    at_ends = max(realised(mechanism, p) for p in ends)
-    inside = realised(mechanism, joint.p)
-    assert at_ends < 1e-9 < 0.8 < inside <= proved_level(mechanism, polytope)
-    assert sf.level(mechanism, sf.RLDP(polytope)) == pytest.approx(proved_level(mechanism, polytope), abs=1e-9)
-
-
-def test_a_secret_no_vertex_lets_occur_is_not_compared():
-    joint = sf.Joint.from_probabilities([[0.3, 0.2], [0.1, 0.4], [0, 0]])
-    polytope = sf.Polytope(joint, vertices=[joint, [[0.2, 0.3], [0.3, 0.2], [0, 0]]])
-    assert polytope.possible.tolist() == [0, 1]
-    q = np.array([[0.5, 0.5, 0.5, 0.5, 0.9, 0.9], [0.5, 0.5, 0.5, 0.5, 0.1, 0.1]])
-    mechanism = sealed(Mechanism(Table(q, 3), joint.secret, joint.useful))
-    assert proved_level(mechanism, polytope) == pytest.approx(0, abs=1e-9)
-
-
-def test_inequalities_and_vertices_describe_the_same_polytope():
-    joint = sf.Joint.from_probabilities([[0.3, 0.2], [0.1, 0.4]])
-    # P(s) fixed at a half each, P(0,0) in [.2, .4], P(1,0) in [0, .2]: four vertices
-    vertices = [[[a, 0.5 - a], [b, 0.5 - b]] for a in (0.2, 0.4) for b in (0.0, 0.2)]
-    cell = np.eye(4).reshape(4, 2, 2)
-    half = cell[0] + cell[1]
-    limits = (np.stack([half, -half, cell[0], -cell[0], cell[2]]), np.array([0.5, -0.5, 0.4, -0.2, 0.2]))
-    listed, cut = sf.Polytope(joint, vertices=vertices), sf.Polytope(joint, inequalities=limits)
-    rng = np.random.default_rng(3)
-    rows = rng.random((3, 2, 2))
-    assert np.stack(cut.ranges(rows)) == pytest.approx(np.stack(listed.ranges(rows)), abs=1e-9)
-    assert np.stack(cut.spikes()) == pytest.approx(np.stack(listed.spikes()), abs=1e-9)
-    assert cut.support(rows[0]).value == pytest.approx(listed.support(rows[0]).value, abs=1e-9)
-    assert cut.worst(rows[0], 0, 1).ratio == pytest.approx(listed.worst(rows[0], 0, 1).ratio, rel=1e-9)
-    assert cut.possible.tolist() == [0, 1]
-    mechanism = Mechanism(Table(rng.dirichlet(np.ones(3), 4).T, 2), joint.secret, joint.useful)
-    assert sf.level(mechanism, sf.RLDP(cut)) == pytest.approx(sf.level(mechanism, sf.RLDP(listed)), abs=1e-8)
-    with pytest.raises(InputError, match="List its vertices"):
-        sf.design(cut, 1.0, "grr")
-    assert sf.design(listed, 1.0, "ir").certificate.level <= 1.0
-
-
-@pytest.mark.parametrize(("options", "message"), [
-    ({}, "either vertices= or inequalities="), ({"vertices": [[[1.0]]]}, "2 × 2"),
-    ({"vertices": [[[0.5, 0.5], [0.5, 0.5]]]}, "sum 1"), ({"vertices": [[[1.2, -0.2], [0, 0]]]}, "not negative"),
-    ({"inequalities": ([[[1.0, 1], [1, 1]]], [0.5])}, "no distribution"), ({"inequalities": ([[1.0]], [1])}, "of shape"),
-])
-def test_bad_polytopes_are_refused(options, message):
-    with pytest.raises(InputError, match=message):
-        sf.Polytope(EXAMPLE, **options)
-
-
-# Custom sets
-
-
-def contaminated(joint, share, trusted=False):
-    """Mixtures of P̂(·|s) with any law at a share: the range has a closed form."""
-    q = joint.useful_given_secret
-
-    def between(v, s):
-        return (1 - share) * q[s] @ v + share * v.min(), (1 - share) * q[s] @ v + share * v.max()
-
-    return sf.Custom(joint, between, trusted=trusted, name="contaminated")
-
-
-def test_custom_sets_have_levels_and_release_only_when_trusted(tmp_path):
-    joint = sf.Joint.from_counts([[7, 10, 5], [26, 57, 30]])
-    mechanism = sealed(Mechanism(Table(np.random.default_rng(5).dirichlet(np.ones(4), 6).T, 2), joint.secret, joint.useful))
-    levels = [sf.level(mechanism, sf.RLDP(F)) for F in (
-        sf.Exactly(joint), contaminated(joint, 0.05), contaminated(joint, 0.3), contaminated(joint, 1.0), sf.Anything(joint))]
-    assert levels == sorted(levels) and levels[3] == pytest.approx(levels[4])
-    with pytest.raises(InputError, match="trusted=True"):
-        sf.design(contaminated(joint, 0.1), 1.0, "ir")
-    for method in ("ir", "grr", "cr"):
-        design = sf.design(contaminated(joint, 0.1, trusted=True), 1.0, method)
-        assert design.certificate.basis == "as given by the set" and design.certificate.level <= 1.0
-        assert "as given by the set" in design.mechanism.claim.sentence
-    path = design.mechanism.save(tmp_path / "m.json")
-    assert sf.load(path).claim.within.name == "contaminated"
-    with pytest.raises(InputError, match="code that is not in the file"):
-        sf.verify(path)
-
-
-def test_a_custom_range_that_is_no_range_is_refused():
-    for bad in ((1.0, 0.0), (math.nan, 1.0)):
-        with pytest.raises(InputError, match="least value exceeds"):
-            sf.Custom(EXAMPLE, lambda v, s, bad=bad: bad).spikes()
-
-
-# Files
-
-
-@pytest.mark.parametrize("make", [
-    lambda j: sf.RenyiBall(j, alpha=1.3, radius=0.02), lambda j: sf.RenyiBall(j, alpha=1, confidence=0.9),
-    lambda j: sf.Polytope(j, vertices=[j.p, np.full(j.shape, 1 / j.p.size)]), lambda j: sf.ChiSquareBall(j, calibration="exact"),
-], ids=["renyi", "kl", "polytope", "exact"])
-def test_claims_over_every_set_come_back_and_verify(tmp_path, make):
-    within = make(SPARSE)
-    design = sf.design(within, 1.0, "ir")
-    path = design.mechanism.save(tmp_path / "m.json")
-    back = sf.load(path).claim.within
-    assert sf.verify(path).level == design.certificate.level
-    for name in ("alpha", "radius", "confidence", "calibration"):
-        assert getattr(back, name, None) == getattr(within, name, None)
-    assert sf.load(path).save(tmp_path / "again.json").read_bytes() == path.read_bytes()
-
-
-def test_a_renyi_record_without_an_order_is_refused():
-    from sfumato.mechanism.file_records import SetRecord, set_of
-
-    with pytest.raises(FileFormatError, match="renyi-ball"):
-        set_of(SetRecord("renyi-ball", 0.1), EXAMPLE)
-
-
-# Radii
 
 
 def covered(truth, n, draws, seed, **options):
@@ -524,9 +376,9 @@ def test_a_secret_that_is_never_answered_so_makes_the_ratio_infinite():
 @given(st.floats(0.01, 0.99), st.floats(1.0001, 9.0), st.floats(0.0, 1.0))
 def test_two_values_have_the_mean_in_closed_form_that_three_have_by_search(q, spread, low):
     """A value cut in two is another alphabet with the same extremes: one way is a formula, the other Newton's method."""
-    two = tilting.greatest_mean(np.array([[1.0, low]]), np.array([[q, 1 - q]]), np.array([spread]))
+    two = chi_square.greatest_mean(np.array([[1.0, low]]), np.array([[q, 1 - q]]), np.array([spread]))
     split = np.array([[q, (1 - q) / 3, (1 - q) / 1.5]])
-    three = tilting.greatest_mean(np.array([[1.0, low, low]]), split, np.array([spread]))
+    three = chi_square.greatest_mean(np.array([[1.0, low, low]]), split, np.array([spread]))
     assert two.value[0] == pytest.approx(three.value[0], rel=1e-9)
     assert (np.array([q, 1 - q]) ** 2 / two.r[0]).sum() <= spread * (1 + 1e-9)
 
@@ -549,3 +401,21 @@ def test_worst_cases_lie_in_the_ball_however_loosely_they_are_found(seed, close)
         share = found.share[:, None]
         away = (p[s] ** 2 / (share * found.given) + (p.sum(0) - p[s]) ** 2 / ((1 - share) * found.rest)).sum(1)
         assert (away - 1 <= ball.radius * (1 + 1e-9)).all()
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(2, 9), st.sampled_from([1e-6, 1e-3, 0.05, 1.0]), st.booleans(), st.integers(0, 2**32 - 1))
+def test_worst_pairs_at_order_one_are_those_of_a_search_over_the_split(k, budget, two_valued, seed):
+    """Newton's method in both multipliers, and rows of two values as two cells, against the search within a search."""
+    rng = np.random.default_rng(seed)
+    joint = sf.Joint.from_probabilities(rng.dirichlet(np.full(2 * k, 0.7)).reshape(2, k))
+    ball, one, two = sf.RenyiBall(joint, alpha=1, radius=budget), np.zeros(30, int), np.ones(30, int)
+    v = np.exp(rng.integers(0, 2, (2, 30, k)) if two_valued else rng.uniform(0, 2, (2, 30, k)))
+    q, ps = joint.useful_given_secret, joint.p_secret
+    found = ball.pairs(*v, one, two)
+    slow = power_tilting._by_split(v[0], q[one], ps[one], v[1], q[two], ps[two], budget, 1.0, 1e-7)
+
+    assert found.ratio == pytest.approx(slow.ratio, rel=1e-9)
+    assert ball.ratios(*v, one, two) == pytest.approx(slow.ratio, rel=1e-9)
+    spent = ps[0] * divergence(q[one], found.first, 1.0) + ps[1] * divergence(q[two], found.second, 1.0)
+    assert np.all((spent <= budget * (1 + 1e-6) + 1e-12) | ~np.isfinite(spent))

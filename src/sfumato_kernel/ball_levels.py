@@ -15,13 +15,13 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
-from sfumato_kernel.documents import Beyond, Document
+from sfumato_kernel.documents import Beyond, Document, Unproved
 from sfumato_kernel.exact import (
     DOWN,
     ONE,
     UP,
     ZERO,
-    Table,
+    chi_square_below,
     exp,
     log,
     minus,
@@ -33,7 +33,7 @@ from sfumato_kernel.exact import (
     scaled,
     solved,
 )
-from sfumato_kernel.laws import Masses, Part, Ratio, Row
+from sfumato_kernel.laws import NEARLY, Masses, Part, Ratio, Row, Table
 
 STEPS_IN_ALL = 200_000  # values looked at before the verifier gives up, some seconds
 PAIR, INTERVALS = 100, 20_000  # steps that a pair takes for each of its values; looks at intervals of shares in all
@@ -46,7 +46,7 @@ Groups = list[tuple[int, int]]  # (value, mass) of a row given a secret
 Cells = list[tuple[float, float]]  # (distance from the greatest or least value in some unit, mass)
 
 
-class Dual(NamedTuple):
+class DualPoint(NamedTuple):
     """A dual point of one side, and ln N, rounded to where it proves less (Σ P̂ ln gap at α = 1)."""
 
     point: Decimal
@@ -133,7 +133,7 @@ class Ball:
 
     # What decimals prove.
 
-    def dual(self, groups: Groups, sign: int, distance: float) -> Dual:
+    def dual(self, groups: Groups, sign: int, distance: float) -> DualPoint:
         point = UP.add(Decimal(max(sign * v for v, _ in groups)), Decimal(max(distance, 0.0)))
         total = ZERO
         for v, m in groups:
@@ -142,7 +142,7 @@ class Ball:
                 own = power(gap, self.kappa, self.way) if self.kappa else log(gap, DOWN)
                 total = self.way.add(total, self.way.multiply(Decimal(m), own))
         norm = log(total, self.way) if self.kappa and total.is_finite() else total
-        return Dual(point if sign > 0 else minus(point), norm)
+        return DualPoint(point if sign > 0 else minus(point), norm)
 
     def gain(self, norm: Decimal, mass: int, spent: Decimal) -> Decimal:
         """At or below (N/x)^{1/κ} for x = mass ± spent."""
@@ -151,7 +151,7 @@ class Ball:
             return ZERO
         return exp(scaled(self.way.subtract(norm, log(x, other(self.way))), 1 / self.kappa, DOWN), DOWN)
 
-    def both(self, one: Dual, two: Dual, first: int, second: int, ratio: Fraction) -> Decimal:
+    def both(self, one: DualPoint, two: DualPoint, first: int, second: int, ratio: Fraction) -> Decimal:
         """At or below Φ(λ), for α ≥ ½."""
         way, lift = self.way, self.logs.get(ratio) or self.logs.setdefault(ratio, log(ratio, DOWN))
         if not self.kappa:
@@ -203,7 +203,7 @@ class Ball:
         """For α < ½: shares of the budget in intervals, halved until each is proved at both of its ends."""
         most = min(self.spent, Decimal(sizes[0]))
         least = max(ZERO, DOWN.subtract(self.spent, Decimal(sizes[1])))
-        known: dict[tuple[Decimal, Decimal], tuple[Dual, Dual]] = {}
+        known: dict[tuple[Decimal, Decimal], tuple[DualPoint, DualPoint]] = {}
 
         def holds(z: Fraction, left: Decimal = least, right: Decimal = most, depth: int = 0) -> bool:
             self.intervals += 1
@@ -221,7 +221,7 @@ class Ball:
 
         return raised(floor, holds) if least < most else None
 
-    def _at_share(self, one: Dual, two: Dual, sizes: tuple[int, int], ratio: Fraction, e: Decimal) -> bool:
+    def _at_share(self, one: DualPoint, two: DualPoint, sizes: tuple[int, int], ratio: Fraction, e: Decimal) -> bool:
         gains = self.gain(one.norm, sizes[0], e), self.gain(two.norm, sizes[1], UP.subtract(self.spent, e))
         own = DOWN.add(_times(ratio, two.point), _times(ratio, gains[1]))
         return DOWN.add(own, gains[0]) >= one.point
@@ -279,3 +279,32 @@ def extremes(ball: Ball, useful: int) -> list[tuple[list[Fraction], list[Fractio
 
     most, least = ([[end(own, one, sign) for one in ones] for own in ball.table] for sign in (1, -1))
     return [(most[s], least[t]) for s, t in itertools.permutations(range(len(ball.table)), 2)]
+
+
+def check_radius(kind: str, confidence: float | None, calibration: str | None, radius: float, alpha: float | None,
+                 cells: int, counts: list[list[int]] | None) -> None:
+    """Whether a ball is large enough for the confidence it is said to have; only counts can tell.
+
+    With k = |X| − 1 and t = n·radius, a χ² ball is if P(χ²_k ≤ t) ≥ confidence, or, if it is said to be exact, by
+    Markov if t(1 − confidence) ≥ k; a Rényi ball of order α ≤ 1 if t ≥ k and e^{−t}(et/k)^k ≤ 1 − confidence.
+    """
+    if confidence is None or not 0 < confidence < 1 or counts is None:
+        raise Unproved("a confidence is stated that cannot be recomputed: it needs the counts behind the ball")
+    sure, k, n, how = Fraction(confidence), cells - 1, sum(map(sum, counts)), calibration or "asymptotic"
+    t = n * Fraction(radius) * (1 + NEARLY)
+    if k > 1_000_000:
+        raise Beyond("too many cells for a confidence")
+    match kind, how:
+        case "chi-square-ball", "exact":
+            enough = t * (1 - sure) >= k
+        case "chi-square-ball", "asymptotic" | "bootstrap":  # no less than that; what it adds nobody can recompute
+            x = near(min(t, Fraction(k + 40 * math.isqrt(k) + 2000)) / 2, UP)  # far beyond the mean t is not followed
+            enough = bool(x) and chi_square_below(k, x) >= near(sure, UP)
+        case "renyi-ball", "asymptotic":
+            enough = alpha is not None and alpha <= 1 and t >= k and (k == 0 or UP.add(
+                UP.multiply(Decimal(k), log(t / k, UP)), near(k - t, UP)) <= minus(log(1 / (1 - sure), UP)))
+        case _:
+            raise Unproved(f"a confidence is stated with a calibration that cannot be recomputed ({how[:40]!r})")
+    if k and not enough:
+        raise Unproved(f"the claim says {confidence:.4g} confidence, but its radius of {radius:.6g} is too small for "
+                       f"that at n = {n}")

@@ -21,7 +21,7 @@ MANY = 16  # claims in a file
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 LONG = re.compile(rb"[-+.0-9eE]{%d}" % (DIGITS + 1))  # in a number or in text
 TOKENS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[^" \t\r\n]+')  # all but the white space outside strings
-SEAL = re.compile(rb',"checksum":"[^"\\]*"}$')
+SEAL = re.compile(rb',"checksum":"([^"\\]*)"}$')
 Document = dict[str, Any]  # of JSON, after its shape was checked
 Check = Callable[[Any, str], Any]
 
@@ -72,24 +72,31 @@ def _members(pairs: list[tuple[str, Any]]) -> Document:
 
 def document(data: bytes) -> Document:
     """The mechanism or bundle in the bytes, with every field checked, and its checksum and those of its parts."""
-    found, compact = parsed(data), b"".join(TOKENS.findall(data))
+    found = parsed(data)
     bundle = found.get("format") == "sfumato/bundle"
     out: Document = check(found, BUNDLE if bundle else MECHANISM, "the bundle" if bundle else "the file")
-    _check_seal(compact, out["checksum"])
-    if bundle:  # no field before its parts can hold a member of that name
-        raw, decoder = compact.decode(), json.JSONDecoder()
-        at = raw.index('"parts":[') + len('"parts":')
-        while raw[at] != "]":
-            part, end = decoder.raw_decode(raw, at + 1)
-            _check_seal(raw[at + 1:end].encode(), part["checksum"])
-            at = end
+    if not sealed(data, bundle):
+        bad("it was changed after it was written: the checksum does not match")
     return out
 
 
-def _check_seal(compact: bytes, seal: str) -> None:
-    bare = SEAL.sub(b"}", compact)
-    if bare == compact or seal != "sha256:" + hashlib.sha256(bare).hexdigest():
-        bad("it was changed after it was written: the checksum does not match")
+def sealed(data: bytes, bundle: bool = False) -> bool:
+    """Whether the checksum of a document, and those of the parts of a bundle, are those of its own bytes, with numbers
+    as they are spelled there; of a document that has its fields."""
+    raw, decoder = b"".join(TOKENS.findall(data)).decode(), json.JSONDecoder()
+    own = [raw]
+    if bundle:  # no field before its parts can hold a member of that name
+        at = raw.index('"parts":[') + len('"parts":')
+        while raw[at] != "]":
+            end = decoder.raw_decode(raw, at + 1)[1]
+            own.append(raw[at + 1:end])
+            at = end
+    return all(_is_sealed(document.encode()) for document in own)
+
+
+def _is_sealed(compact: bytes) -> bool:
+    seal = SEAL.search(compact)
+    return seal is not None and seal[1].decode() == "sha256:" + hashlib.sha256(SEAL.sub(b"}", compact)).hexdigest()
 
 
 def check(x: object, shape: Any, at: str) -> Any:

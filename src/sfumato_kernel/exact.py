@@ -12,10 +12,9 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Dec
 from fractions import Fraction
 
 from sfumato_kernel.documents import Beyond
-from sfumato_kernel.laws import Law, Masses, Ratio, Row, quotient, worse
+from sfumato_kernel.laws import ExactLaw, Ratio, Row, Table, quotient, worse
 
 WORK = 2_000_000  # values looked at before a proof is given up: some seconds
-Table = list[Masses]  # P̂(s, u) in whole numbers, in proportion
 
 
 def within(work: int, what: str) -> None:
@@ -23,7 +22,7 @@ def within(work: int, what: str) -> None:
         raise Beyond(f"too many {what} to compare")
 
 
-def everywhere(law: Law, apart: bool = True) -> Ratio:
+def everywhere(law: ExactLaw, apart: bool = True) -> Ratio:
     """max Q(y|s,u) / Q(y|s',u') over y, u, u' and all s ≠ s', which every distribution obeys and some attain
     [000, Prop. 3]; over s = s' too, which is about the whole record, if secrets are not told `apart`."""
     if law.kind == "unary":
@@ -55,7 +54,7 @@ def power_product(factors: Iterable[tuple[Ratio, int]]) -> Ratio:
     return total
 
 
-def at_distribution(law: Law, table: Table, notion: str) -> Ratio:
+def at_distribution(law: ExactLaw, table: Table, notion: str) -> Ratio:
     """max P(y|s) / P(y|s') (rldp), of P(y|s) / P(y) (pml), and of its inverse (lip), for secrets that occur."""
     sizes = [sum(own.values()) for own in table]
     seen, total = [s for s, n in enumerate(sizes) if n], sum(sizes)
@@ -70,7 +69,7 @@ def at_distribution(law: Law, table: Table, notion: str) -> Ratio:
     return ratio
 
 
-def with_side_channels(law: Law, table: Table) -> Ratio:
+def with_side_channels(law: ExactLaw, table: Table) -> Ratio:
     """SRLIP: LIP given x^J, for every value of every set J of useful columns but all of them [001, Def. 3]."""
     digits = list(itertools.product(*map(range, law.sizes)))
     known = [j for r in range(len(law.sizes)) for j in itertools.combinations(range(len(law.sizes)), r)]
@@ -86,7 +85,7 @@ def with_side_channels(law: Law, table: Table) -> Ratio:
     return ratio
 
 
-def information(law: Law, table: Table) -> Fraction:
+def information(law: ExactLaw, table: Table) -> Fraction:
     """At or above I(S;Y) = Σ P(s,y) log P(s,y) / (P(s) P(y)), in nats."""
     sizes = [sum(own.values()) for own in table]
     total, out = sum(sizes), ZERO

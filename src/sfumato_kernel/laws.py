@@ -23,6 +23,9 @@ MOST_BLOCKS = 20_000
 PRIMES = (2, 3, 5, 7, 11, 13)
 Ratio = Fraction | None  # None: infinite
 Masses = dict[int, int]  # of useful values given a secret, in whole numbers, without those that are 0
+Table = list[Masses]  # P̂(s, u) in whole numbers, in proportion
+NEARLY = Fraction(1, 10**9)  # of a sum, or of a radius: as much as the floats that it was computed with may be off
+SMALLEST = 1e-150  # of a probability that is not 0
 Expansion = tuple[int, Iterable[int], Iterator["Row"]]  # of a law: |Y|, what the weights of inputs sum to, its rows
 
 
@@ -66,7 +69,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Law:
+class ExactLaw:
     """The numbers of a law with the shape they are for; `rows` is |S|, or 1 if it reads U alone."""
 
     kind: str
@@ -90,7 +93,7 @@ class Law:
         return on * (total - off), off * (total - on)
 
     @cached_property
-    def releases(self) -> list[tuple["Law", tuple[int, ...], int]]:
+    def releases(self) -> list[tuple["ExactLaw", tuple[int, ...], int]]:
         """Of a product: each law, the columns it reads and how often it is released."""
         out = []
         for part in self.numbers["parts"]:
@@ -149,7 +152,7 @@ class Law:
                 seen = found
         return seen
 
-    def subset(self, chosen: dict[int, int]) -> "Law":
+    def subset(self, chosen: dict[int, int]) -> "ExactLaw":
         """Some of the releases of a product, each so many times; one alone that reads every column is that law."""
         (first, times), *rest = chosen.items()
         if not rest and times == 1 and self.releases[first][1] == tuple(range(len(self.sizes))):
@@ -166,9 +169,9 @@ class Law:
         return Row(1, tuple(mine if t == s else rest for t in range(self.rows)))
 
 
-def checked(numbers: Document, rows: int, sizes: tuple[int, ...]) -> Law:
+def checked(numbers: Document, rows: int, sizes: tuple[int, ...]) -> ExactLaw:
     """The law, if every input has weights that sum to exactly 2^bits and that the sampler can draw."""
-    law = Law(numbers["kind"], numbers, rows, sizes)
+    law = ExactLaw(numbers["kind"], numbers, rows, sizes)
     if law.inputs > GREATEST:
         bad("there are too many inputs")
     if law.kind == "product":
@@ -178,7 +181,7 @@ def checked(numbers: Document, rows: int, sizes: tuple[int, ...]) -> Law:
     return law
 
 
-def _table(law: Law) -> Expansion:
+def _table(law: ExactLaw) -> Expansion:
     weights, bits = law.numbers["weights"], law.numbers["bits"]
     buckets = (len(weights) - 1).bit_length()
     if len(weights) > 65536 or not buckets <= bits <= buckets + ALIAS_BITS:
@@ -190,7 +193,7 @@ def _table(law: Law) -> Expansion:
     return (len(weights), map(sum, zip(*weights, strict=True)), map(law.dense, weights))
 
 
-def _cells(law: Law) -> Expansion:
+def _cells(law: ExactLaw) -> Expansion:
     n, k, r = law.numbers, law.useful - 1, law.rows - 1
     total = n["truth"] + k * n["same_secret"] + r * n["same_useful"] + r * k * n["neither"]
     rows = (law.own(s, Part(n["same_secret"], {u: n["truth"]}, k + 1), Part(n["neither"], {u: n["same_useful"]}, k + 1))
@@ -198,13 +201,13 @@ def _cells(law: Law) -> Expansion:
     return (law.inputs, [total], rows)
 
 
-def _constant(law: Law) -> Expansion:
+def _constant(law: ExactLaw) -> Expansion:
     """One row stands for all: none of them depends on the input."""
     total = 1 << law.numbers["bits"]
     return (law.inputs, [total], iter([Row(total, (Part(1, {}, law.useful),))]))
 
 
-def _conditional(law: Law) -> Expansion:
+def _conditional(law: ExactLaw) -> Expansion:
     keep, base, k = law.numbers["keep"], law.numbers["base"], law.useful
     if len(keep) != law.rows or len(base) != law.rows or any(len(b) != k for b in base):
         bad(f"the conditional law is not for {law.rows} × {k} inputs")
@@ -213,7 +216,7 @@ def _conditional(law: Law) -> Expansion:
     return (k, (own + sum(b) for own, b in both), rows)
 
 
-def _unary(law: Law) -> Expansion:
+def _unary(law: ExactLaw) -> Expansion:
     """A set of c inputs out of n: on·off^{c−1}(T−off)^{n−c} for those inside, (T−on)·off^c(T−off)^{n−c−1} outside."""
     n, total = law.inputs, 1 << law.numbers["bits"]
     on, off = law.numbers["on"], law.numbers["off"]
@@ -229,7 +232,7 @@ def _unary(law: Law) -> Expansion:
     return (2**n if n <= SUBSETS else GREATEST, [total], map(row, range(2**min(n, SUBSETS))))
 
 
-def _layout(law: Law) -> Expansion:
+def _layout(law: ExactLaw) -> Expansion:
     lengths, heights = law.numbers["lengths"], law.numbers["heights"]
     if len(lengths) != law.rows or len(heights) != law.rows:
         bad(f"the layout is not for {law.rows} secrets")
@@ -253,7 +256,7 @@ def _layout(law: Law) -> Expansion:
     return (len(cuts), sums, rows())
 
 
-def _blocks(law: Law) -> Expansion:
+def _blocks(law: ExactLaw) -> Expansion:
     """Points of the smallest projective space over GF(order) with |U| or more: vectors whose first entry ≠ 0 is 1, in
     order; a block is the hyperplane of points with ⟨block, point⟩ = 0."""
     n, q, size = law.numbers, law.numbers["order"], 2
@@ -278,7 +281,7 @@ def _blocks(law: Law) -> Expansion:
     return (law.rows * count, [total], rows())
 
 
-def _product(law: Law) -> Expansion:
+def _product(law: ExactLaw) -> Expansion:
     joint = law.joint or {}
     return (len(joint), [], (law.dense(weights, mass) for weights, mass in joint.items()))
 
@@ -294,3 +297,19 @@ def worse(a: Ratio, b: Ratio) -> Ratio:
 def quotient(top: int, bottom: int) -> Ratio:
     """top / bottom; 0/0 tells nothing and counts as 1."""
     return Fraction(top, bottom) if bottom else Fraction(1) if not top else None
+
+
+def whole_table(p: list[list[float]], secrets: int, useful: int) -> Table:
+    """A distribution in doubles as the whole numbers it is in proportion to."""
+    rational = [[Fraction(x) for x in row] for row in p]
+    off = sum((sum(row, Fraction(0)) for row in rational), Fraction(-1))
+    if abs(off) > NEARLY or any(0 < x < SMALLEST for row in p for x in row):
+        bad("the probabilities of a distribution do not sum to 1, or are nearly 0")
+    scale = math.lcm(*(x.denominator for row in rational for x in row))
+    return masses_of([[int(x * scale) for x in row] for row in rational], secrets, useful)
+
+
+def masses_of(rows: list[list[int]], secrets: int, useful: int) -> Table:
+    if len(rows) != secrets or any(len(row) != useful for row in rows):
+        bad(f"a distribution of the file is no table of {secrets} × {useful}")
+    return [{u: n for u, n in enumerate(row) if n} for row in rows]

@@ -6,8 +6,8 @@ from decimal import Decimal
 from fractions import Fraction
 
 from sfumato_kernel.documents import Beyond
-from sfumato_kernel.exact import DOWN, INFINITE, UP, ZERO, Table, exp, log, near, root, scaled, solved
-from sfumato_kernel.laws import Law
+from sfumato_kernel.exact import DOWN, INFINITE, UP, ZERO, exp, log, near, root, scaled, solved
+from sfumato_kernel.laws import ExactLaw, Table
 
 # --- maximal (α, β)-leakage of exact channels, bounded in nats with every power rounded outward -----------------------
 # Where the definition asks for a supremum over priors any laws q on outputs are a proof [004, (84)]:
@@ -22,7 +22,7 @@ Logs = list[list[Decimal]]
 Term = tuple[Decimal, Fraction]
 
 
-def channel(law: Law, table: Table | None) -> Channel:
+def channel(law: ExactLaw, table: Table | None) -> Channel:
     """Q(y|x), or P(y|s) through the design distribution for the secrets that occur."""
     rows, whole = law.listed, 1 << law.bits
     if len(rows) * (law.inputs if table is None else len(table)) ** 2 > CELLS:
@@ -155,7 +155,7 @@ PIECES = 1_000  # intervals in all
 Cells = list[tuple[int, int]]  # (value, count)
 
 
-def lip_over_ball(law: Law, table: Table, radius: float, z: Fraction, both: bool = True) -> bool:
+def lip_over_ball(law: ExactLaw, table: Table, radius: float, z: Fraction, both: bool = True) -> bool:
     """Whether z is proved to bound P(y|s)/P(y) over the ball, and its inverse too; for a law that reads U alone."""
     if law.rows > 1:
         raise Beyond("P(y|s)/P(y) over a ball for a law that reads the secret")

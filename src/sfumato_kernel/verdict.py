@@ -3,33 +3,28 @@
 import itertools
 import math
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from sfumato_kernel import documents, exact
-from sfumato_kernel.ball_levels import Ball, extremes, over_ball
+from sfumato_kernel.ball_levels import Ball, check_radius, extremes, over_ball
 from sfumato_kernel.documents import Beyond, Document, Unproved, bad
-from sfumato_kernel.exact import UP, Table, chi_square_below, everywhere, exp_below, level, log, minus, near, over_sets
-from sfumato_kernel.laws import SUBSETS, Law, Part, Ratio, Row, checked
+from sfumato_kernel.exact import UP, everywhere, exp_below, level, log, over_sets, power_product
+from sfumato_kernel.laws import SUBSETS, ExactLaw, Part, Ratio, Row, Table, checked, masses_of, whole_table, worse
 from sfumato_kernel.leaks import channel, leakage, lip_over_ball
 
-if TYPE_CHECKING:
-    from sfumato_kernel.bundles import Bundle
-
-NEARLY = Fraction(1, 10**9)  # of a radius: as much as the floats that it was computed with may be off
 SEARCHED = 1e-5  # nats: a claim of leakage that is missed by less, where laws are searched, is left undecided
-SMALLEST = 1e-150  # of a probability that is not 0
+TURNS = 2**62
 SET_BITS = 200  # of the two levels whose sets are listed
-Claim = dict[str, Any]
+Claim = Document
 
 
 @dataclass(frozen=True)
-class Mechanism:
+class Admitted:
     """A law with what its file says about it; `table` is the design distribution in whole numbers."""
 
     document: Document
-    law: Law
+    law: ExactLaw
     secrets: int
     table: Table | None
 
@@ -43,16 +38,23 @@ class Mechanism:
         return out
 
 
+@dataclass(frozen=True)
+class AdmittedBundle:
+    """Several mechanisms for one row under one promise about the secret, P(y|s) ≤ e^ε P(y|s') for all answers y."""
+
+    document: Document
+    parts: list[Admitted]
+    parents: list[int]  # for each part the part it hangs from; −1 for the secret
+
+
 class Verdict(NamedTuple):
     """What was proved: a sentence for each claim."""
 
     proved: list[str]
 
 
-def admitted(data: bytes) -> "Mechanism | Bundle":
+def admitted(data: bytes) -> Admitted | AdmittedBundle:
     """The mechanism or the bundle in the bytes, if every field is within what is stated and every sum is right."""
-    from sfumato_kernel.bundles import bundled
-
     document = documents.document(data)
     return bundled(document) if document["format"] == "sfumato/bundle" else mechanism(document)
 
@@ -62,12 +64,10 @@ def verify(data: bytes) -> Verdict:
     return judged(admitted(data))
 
 
-def judged(found: "Mechanism | Bundle") -> Verdict:
+def judged(found: Admitted | AdmittedBundle) -> Verdict:
     """Prove every claim of what was admitted."""
-    from sfumato_kernel.bundles import Bundle, proved_bundle
-
     try:
-        if isinstance(found, Bundle):
+        if isinstance(found, AdmittedBundle):
             return Verdict(proved_bundle(found))
         if not found.claims:
             raise Unproved("the file claims nothing")
@@ -76,7 +76,7 @@ def judged(found: "Mechanism | Bundle") -> Verdict:
         raise Beyond(f"numbers this far apart leave no proof to be found ({error})") from None
 
 
-def mechanism(document: Document) -> Mechanism:
+def mechanism(document: Document) -> Admitted:
     """A checked document as a mechanism."""
     secret, useful = document["secret"], document["useful"]
     if len({c["name"] for c in (*secret, *useful)}) < len(secret) + len(useful):
@@ -88,7 +88,7 @@ def mechanism(document: Document) -> Mechanism:
         symbols = law.kind in ("layout", "blocks") or law.numbers.get("meaning") == "symbol"
         if not symbols or len(answers["labels"]) != law.outputs:
             bad("the names of the outputs are not those of this law")
-    found = Mechanism(document, law, secrets, _design(document["design"], secrets, law.useful))
+    found = Admitted(document, law, secrets, _design(document["design"], secrets, law.useful))
     noise = document["design"] and document["design"]["noise"]
     counted = bool(noise) and document["design"]["counts"] is not None
     if noise and (document["version"] < 2 or not 0 <= noise["counts"] <= noise["epsilon"] > 0 or noise["delta"] == 1
@@ -114,26 +114,10 @@ def _design(design: Document | None, secrets: int, useful: int) -> Table | None:
     n = sum(map(sum, counts))
     if not 0 < n <= documents.GREATEST or design["n"] not in (None, n):
         bad("the counts of the design data are not n in all")
-    return _masses(counts, secrets, useful)
+    return masses_of(counts, secrets, useful)
 
 
-def whole_table(p: list[list[float]], secrets: int, useful: int) -> Table:
-    """A distribution in doubles as the whole numbers it is in proportion to."""
-    rational = [[Fraction(x) for x in row] for row in p]
-    off = sum((sum(row, Fraction(0)) for row in rational), Fraction(-1))
-    if abs(off) > NEARLY or any(0 < x < SMALLEST for row in p for x in row):
-        bad("the probabilities of a distribution do not sum to 1, or are nearly 0")
-    scale = math.lcm(*(x.denominator for row in rational for x in row))
-    return _masses([[int(x * scale) for x in row] for row in rational], secrets, useful)
-
-
-def _masses(rows: list[list[int]], secrets: int, useful: int) -> Table:
-    if len(rows) != secrets or any(len(row) != useful for row in rows):
-        bad(f"a distribution of the file is no table of {secrets} × {useful}")
-    return [{u: n for u, n in enumerate(row) if n} for row in rows]
-
-
-def _check_claim(m: Mechanism, claim: Claim) -> None:
+def _check_claim(m: Admitted, claim: Claim) -> None:
     """Whether the claim is one that can be made: its notion, its set, its orders, its confidence."""
     notion, within = claim["notion"], claim["within"]
     if [claim["alpha"] is None, claim["beta"] is None] != [notion != "leakage"] * 2:
@@ -158,36 +142,7 @@ def _check_claim(m: Mechanism, claim: Claim) -> None:
                      m.secrets * m.law.useful, m.document["design"]["counts"])
 
 
-def check_radius(kind: str, confidence: float | None, calibration: str | None, radius: float, alpha: float | None,
-                 cells: int, counts: list[list[int]] | None) -> None:
-    """Whether a ball is large enough for the confidence it is said to have; only counts can tell.
-
-    With k = |X| − 1 and t = n·radius, a χ² ball is if P(χ²_k ≤ t) ≥ confidence, or, if it is said to be exact, by
-    Markov if t(1 − confidence) ≥ k; a Rényi ball of order α ≤ 1 if t ≥ k and e^{−t}(et/k)^k ≤ 1 − confidence.
-    """
-    if confidence is None or not 0 < confidence < 1 or counts is None:
-        raise Unproved("a confidence is stated that cannot be recomputed: it needs the counts behind the ball")
-    sure, k, n, how = Fraction(confidence), cells - 1, sum(map(sum, counts)), calibration or "asymptotic"
-    t = n * Fraction(radius) * (1 + NEARLY)
-    if k > 1_000_000:
-        raise Beyond("too many cells for a confidence")
-    match kind, how:
-        case "chi-square-ball", "exact":
-            enough = t * (1 - sure) >= k
-        case "chi-square-ball", "asymptotic" | "bootstrap":  # no less than that; what it adds nobody can recompute
-            x = near(min(t, Fraction(k + 40 * math.isqrt(k) + 2000)) / 2, UP)  # far beyond the mean t is not followed
-            enough = bool(x) and chi_square_below(k, x) >= near(sure, UP)
-        case "renyi-ball", "asymptotic":
-            enough = alpha is not None and alpha <= 1 and t >= k and (k == 0 or UP.add(
-                UP.multiply(Decimal(k), log(t / k, UP)), near(k - t, UP)) <= minus(log(1 / (1 - sure), UP)))
-        case _:
-            raise Unproved(f"a confidence is stated with a calibration that cannot be recomputed ({how[:40]!r})")
-    if k and not enough:
-        raise Unproved(f"the claim says {confidence:.4g} confidence, but its radius of {radius:.6g} is too small for "
-                       f"that at n = {n}")
-
-
-def proved(m: Mechanism, claim: Claim) -> str:
+def proved(m: Admitted, claim: Claim) -> str:
     """A sentence for a claim that was proved; else Unproved, or Beyond."""
     notion, epsilon, within = claim["notion"], claim["epsilon"], claim["within"]
     target = exp_below(epsilon)
@@ -210,7 +165,7 @@ def _set(within: Document) -> str:
     return f"{within['kind']}{radius}{sure}"
 
 
-def nats(m: Mechanism, claim: Claim) -> Fraction | None:
+def nats(m: Admitted, claim: Claim) -> Fraction | None:
     """At or above a leakage, or I(S;Y)."""
     if claim["notion"] == "leakage":
         return leakage(channel(m.law, m.table if claim["within"] else None), claim["alpha"], claim["beta"])
@@ -220,7 +175,7 @@ def nats(m: Mechanism, claim: Claim) -> Fraction | None:
     return None if worst is None else Fraction(log(worst, UP)) if worst > 1 else Fraction(0)
 
 
-def bound(law: Law, table: Table | None, notion: str, within: Document | None, floor: Fraction) -> Ratio:
+def bound(law: ExactLaw, table: Table | None, notion: str, within: Document | None, floor: Fraction) -> Ratio:
     """A ratio, at least `floor` or exact, that bounds the worst one of a notion over a set."""
     if within is None or table is None:
         return everywhere(law, apart=False)
@@ -260,7 +215,7 @@ def least(a: Ratio, b: Ratio) -> Ratio:
     return b if a is None else a if b is None else min(a, b)
 
 
-def _some_together(law: Law, table: Table, notion: str, within: Document, floor: Fraction) -> Ratio:
+def _some_together(law: ExactLaw, table: Table, notion: str, within: Document, floor: Fraction) -> Ratio:
     """Releases too many to list: some of them proved together, the others at their worst for any distribution.
 
     P(y_A, y_R|s) / P(y_A, y_R|s') ≤ P(y_A|s) / P(y_A|s') · max_u Q_R / min_u' Q_R, whatever the set; for lip, pml and
@@ -289,7 +244,7 @@ def _some_together(law: Law, table: Table, notion: str, within: Document, floor:
     return best
 
 
-def over_two_levels(ratio: Fraction, m: Mechanism, within: Document) -> Ratio:
+def over_two_levels(ratio: Fraction, m: Admitted, within: Document) -> Ratio:
     """A bound of what passes of any law with rows within `ratio` of constant: its extreme rows have two levels."""
     kind, k, one = within["kind"], m.law.useful, Fraction(1)
     if m.table is None or kind in ("anything", "custom"):
@@ -301,3 +256,95 @@ def over_two_levels(ratio: Fraction, m: Mechanism, within: Document) -> Ratio:
         rows = [Row(1, (Part(low, {u: high for u in range(k) if y >> u & 1}, k),)) for y in range(2**k)]
         return least(ratio, rldp_over(within, m.table, rows, one))
     return ratio if kind == "polytope" else least(ratio, over_sets(extremes(Ball(m.table, within), k), ratio, one, one))
+
+
+def bundled(document: Document) -> AdmittedBundle:
+    """A checked document as a bundle. Ratios of answers that are independent given the record multiply; what may be
+    multiplied depends on what is assumed."""
+    secret, turns, promise = document["secret"], document["turns"], document["promise"]
+    assuming, parts = promise["assuming"] if promise else "nothing", [mechanism(part) for part in document["parts"]]
+    known, own = {c["name"]: c for c in secret}, {c["name"] for c in secret}
+    if len(own) < len(secret):
+        bad("a column is named twice")
+    for part in parts:
+        if part.law.kind == "product" or (part.law.kind == "unary" and part.law.inputs > 1):
+            bad("a part of a bundle answers with a single value, so it is no product and no set of bits")
+        if part.document["reads"] == "both" and part.document["secret"] != secret:
+            bad("a part reads another secret than the bundle's")
+        if any(known.setdefault(c["name"], c) != c or c["name"] in own for c in part.document["useful"]):
+            bad("two parts know a column by different labels, or one reads the secret as useful")
+    shapes = [(p.document["reads"], [c["name"] for c in p.document["useful"]]) for p in parts]
+    names = [name for _, columns in shapes for name in columns]
+    if any(shapes.count(x) > 1 for x in shapes) or (turns is None and len(set(names)) < len(names)):
+        bad("two parts read the same columns")
+    if turns is not None and (len(turns) != len(parts) or sum(turns) != TURNS):
+        bad("turns are a weight for each part, 2^62 in all")
+    if (assuming == "tables" and turns is None) or (assuming in ("star", "tree") and turns is not None):
+        bad(f"a promise that assumes {assuming!r} is not for parts answered this way")
+    if assuming != "tree" and any(p.document["secret"] != secret for p in parts):
+        bad("every part must be about the bundle's secret; only in a tree it hangs from another part")
+    return AdmittedBundle(document, parts, _parents(parts, secret))
+
+
+def _parents(parts: list[Admitted], secret: list[Document]) -> list[int]:
+    homes = {str(p.document["useful"]): i for i, p in reversed(list(enumerate(parts)))} | {str(secret): -1}
+    out = [homes.get(str(p.document["secret"]), len(parts)) for p in parts]
+    if len(parts) in out:
+        bad("a part hangs from columns that are neither the secret nor another part")
+    roots = list(range(len(parts)))
+    for _ in parts:
+        roots = [at if at < 0 else out[at] for at in roots]
+    return out if max(roots) < 0 else bad("the parts hang from each other in a circle")
+
+
+def proved_bundle(bundle: AdmittedBundle) -> list[str]:
+    """Sentences for a promise that was proved, and for what its parts claim."""
+    promise, turns = bundle.document["promise"], bundle.document["turns"]
+    if promise is None:
+        raise Unproved("the bundle promises nothing")
+    if math.prod(len(c["labels"]) for c in bundle.document["secret"]) < 2:
+        bad("a promise about the secret needs a secret of two values or more")
+    epsilon, assuming, target = promise["epsilon"], promise["assuming"], exp_below(promise["epsilon"])
+    ratio = _all([everywhere(p.law) for p in bundle.parts], turns)
+    if (ratio is None or ratio > target) and assuming == "tables":
+        ratio = _all([_over_its_set(part, target) for part in bundle.parts], turns)
+    elif (ratio is None or ratio > target) and assuming != "nothing":
+        ratio = _all([_below(bundle, i) for i, parent in enumerate(bundle.parents) if parent == -1], None)
+    if ratio is None or ratio > target:
+        raise Unproved(f"promised ε ≤ {epsilon:.10g}, proved only ε ≤ {level(ratio):.10g}")
+    each = [f"part {i}: {proved(part, claim)}" for i, part in enumerate(bundle.parts, 1) for claim in part.claims]
+    return [f"rldp ≤ {epsilon:.10g} nats, about the secret, for all parts together, assuming: {assuming}", *each]
+
+
+def _all(ratios: list[Ratio], turns: list[int] | None) -> Ratio:
+    """Of answers together the product; of answers in turn, which part does not depend on the row, the greatest."""
+    if turns is None:
+        return power_product((r, 1) for r in ratios)
+    worst: Ratio = Fraction(1)
+    for ratio in ratios:
+        worst = worse(worst, ratio)
+    return worst
+
+
+def _over_its_set(part: Admitted, floor: Fraction) -> Ratio:
+    claim = part.document["claim"]
+    if claim is None or claim["within"] is None:
+        bad("a part does not say in which set of distributions its table lies")
+    return bound(part.law, part.table, "rldp", claim["within"], floor)
+
+
+def _below(bundle: AdmittedBundle, at: int) -> Ratio:
+    """All answers in the subtree of a part, about what the part hangs from.
+
+    Σ_u p(u|a) Q(y|u) Π m_c(u): Q·Πm_c varies with u by at most its ratio about the input times those of the children,
+    and the channel p(u|a) lets through of it what it lets through of the two-level rows with that ratio.
+    """
+    part, below = bundle.parts[at], [i for i, parent in enumerate(bundle.parents) if parent == at]
+    if not below:
+        return _over_its_set(part, Fraction(1))
+    apart = part.law.rows > 1
+    whole = _all([everywhere(part.law, apart), *(_below(bundle, i) for i in below)], None)
+    claim = part.document["claim"]
+    if whole is None or apart or claim is None or claim["within"] is None:
+        return whole
+    return over_two_levels(whole, part, claim["within"])

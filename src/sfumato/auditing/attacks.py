@@ -15,8 +15,6 @@ from sfumato.mechanism import Claim
 from sfumato.privacy import Leakage
 from sfumato.privacy.measures import as_channel
 
-# --- exact binomial confidence bounds (Clopper–Pearson) ---------------------------------------------------------------
-
 
 def at_least(successes: npt.ArrayLike, trials: npt.ArrayLike, risk: float) -> Floats:
     """A lower bound on the success probability that fails with probability at most `risk`."""
@@ -139,9 +137,6 @@ def _moved(k: Ints, n: Ints, sign: int) -> Floats:
     )
 
 
-# --- a lower bound on leakage by guessing the secret, or a function of the input, from each output --------------------
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Guessing:
     """With probability ≥ 1 − risk the gain in guessing is at least `leakage` nats.
@@ -186,9 +181,6 @@ def _merged(counts: Ints, function: Ints | None) -> Ints:
     return merged
 
 
-# --- does a black box answer as its mechanism file says? Exact tests of every cell ------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Conformity:
     """The smallest p-value over cells, corrected for their number, and the cell."""
@@ -222,7 +214,7 @@ def conformity(counts: Ints, channel: npt.ArrayLike) -> Conformity:
 # --- from counts to a proved lower bound on what a claim limits, one way per notion -----------------------------------
 
 
-SUPPORT = 1e-3  # inputs of a suggested prior below this are left out: each costs a share of the risk
+PRIOR_SUPPORT = 1e-3  # inputs of a suggested prior below this are left out: each costs a share of the risk
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +301,7 @@ def entrywise(halves: Halves, alpha: float, beta: float, risk: float) -> float:
     rough = (explore + 0.5) / (explore.sum(axis=0) + 0.5 * len(explore))
     worst = Leakage(alpha, beta, gap=1e-6).of(rough / rough.sum(axis=0))
     p = np.eye(seen.size)[worst.witness.input] if worst.witness.input is not None else worst.prior
-    p = np.full(seen.size, 1 / seen.size) if p is None else np.where(p > SUPPORT, p, 0.0)
+    p = np.full(seen.size, 1 / seen.size) if p is None else np.where(p > PRIOR_SUPPORT, p, 0.0)
     used = np.flatnonzero(p) if math.isfinite(alpha) else np.arange(seen.size)
     entries = len(explore) * (1 + (used.size if math.isfinite(alpha) else 1))
     low = at_least(judge[:, used], judge[:, used].sum(axis=0), risk / entries)

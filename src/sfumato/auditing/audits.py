@@ -37,12 +37,8 @@ if TYPE_CHECKING:
 
     from sfumato.sources.source import TableLike
 
-
-# --- inputs and the outputs that came back, from a black box or from a released table beside its truth ----------------
-
-
 Box = Callable[[Ints], npt.ArrayLike]  # codes of inputs, one per record → codes of outputs, one per record
-LISTED_CELLS = 4_000_000  # the largest table of outputs by inputs that is counted
+COUNTED_PAIRS = 4_000_000  # the largest table of outputs by inputs that is counted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,9 +52,9 @@ class Records:
 
 
 def check_size(mechanism: Mechanism) -> None:
-    if mechanism.law.meaning == "subset" or mechanism.outputs * mechanism.inputs > LISTED_CELLS:
+    if mechanism.law.meaning == "subset" or mechanism.outputs * mechanism.inputs > COUNTED_PAIRS:
         raise InputError(
-            f"an audit counts every output for every input, at most {LISTED_CELLS:,} pairs; this law of kind "
+            f"an audit counts every output for every input, at most {COUNTED_PAIRS:,} pairs; this law of kind "
             f"{mechanism.law.kind!r} has more",
             next="Pass a function of its outputs as the box, with its own mechanism.",
         )
@@ -150,10 +146,7 @@ def _codes(table: pa.Table, alphabet: Alphabet) -> Ints:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
-# --- audit: a promise tested by anyone, with a stated risk of crying wolf ---------------------------------------------
-
-
-RECORDS = 1_000_000
+QUERIES = 1_000_000
 RISK = 1e-3  # of refuting a true claim, over everything an audit says
 
 
@@ -180,7 +173,7 @@ class Audit:
 def audit(
     box: Box | Mechanism | TableLike, mechanism: Mechanism | str | os.PathLike[str] | None = None, *,
     truth: TableLike | None = None, epsilon: float | None = None, function: npt.ArrayLike | None = None,
-    records: int = RECORDS, risk: float = RISK, seed: int | None = None,
+    records: int = QUERIES, risk: float = RISK, seed: int | None = None,
 ) -> Audit:
     """Attack a box that claims to be a mechanism.
 

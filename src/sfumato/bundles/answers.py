@@ -18,7 +18,7 @@ from sfumato.mechanism.subset_laws import LISTED, ORDERS, incidence
 
 SECRET = -1  # the secret among the indices of columns
 MOST_LISTED = LISTED // 20  # weights of blocks that are compared one by one when a part is certified
-MANY, FEW = 64, 2  # useful values beyond which only so many orders, nearly the best, are measured exactly
+MANY_VALUES, FEW_ORDERS = 64, 2  # useful values beyond which only so many orders, nearly the best, are measured exactly
 MOST_WRITTEN = 2000  # weights of sets, which stand in the file one by one
 
 
@@ -181,8 +181,8 @@ def possible(rows: int, useful: int, epsilon: float) -> tuple[Answer, ...]:
     tried = [Answer(rows, useful, epsilon)]
     blocks = [Answer(rows, useful, epsilon, order) for order in ORDERS if useful > 2 and epsilon > 0]
     blocks = [a for a in blocks if a._listed()]
-    if useful > MANY:
-        blocks = sorted(blocks, key=lambda a: -a._nearly()[1])[:FEW]
+    if useful > MANY_VALUES:
+        blocks = sorted(blocks, key=lambda a: -a._nearly()[1])[:FEW_ORDERS]
     tried += blocks
     for chosen in range(2, useful // 2 + 1) if epsilon > 0 else ():
         if rows * rows * useful * math.comb(useful, chosen) <= MOST_WRITTEN:

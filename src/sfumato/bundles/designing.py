@@ -8,14 +8,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sfumato.alphabet import Floats
-from sfumato.bundles.adapting import adapted
 from sfumato.bundles.answers import SECRET
-from sfumato.bundles.balls import ball_bundle
-from sfumato.bundles.calibration import sealed_part, unsealed
-from sfumato.bundles.counting import Columns, uniform
+from sfumato.bundles.counting import Columns, adapted
 from sfumato.bundles.plans import BundlePlan, plans, turns_of, useful_of
 from sfumato.bundles.sharing import PartAnswer, Spec, TurnLayout, answered
-from sfumato.bundles.tailored import tailored
+from sfumato.bundles.tailored import ball_bundle, sealed_part, tailored, unsealed
 from sfumato.bundles.trees import ModelFit, fit_of, tree_bundle
 from sfumato.certification import Certificate
 from sfumato.certification.together import certify_bundle
@@ -32,7 +29,7 @@ from sfumato.uncertainty import Anything
 if TYPE_CHECKING:
     from sfumato.sources.source import TableLike
 
-SEARCH = {"nothing": 4.0, "tables": 20.0}  # seconds of work for laws of small parts; a row over a ball takes longer
+SEARCH_SECONDS = {"nothing": 4.0, "tables": 20.0}  # of work for laws of small parts; rows over balls take longer
 ASKING = ("auto", "together", "in turn")
 Tables = int | Iterable[str | Sequence[str]]  # the most columns of a table that is wanted, or the tables
 
@@ -103,7 +100,7 @@ def bundle(
 def _budget(time_limit: float | None, assuming: str) -> Budget | None:
     """The seconds for parts that are searched for; None for none."""
     if time_limit is None:
-        return Budget.of_work(SEARCH.get(assuming, 0.0) * patience())
+        return Budget.of_work(SEARCH_SECONDS.get(assuming, 0.0) * patience())
     if not 0 <= time_limit < math.inf:
         raise InputError("time_limit must be a number of seconds, zero or more", value=time_limit)
     return Budget.of(time_limit) if time_limit else None
@@ -217,7 +214,7 @@ def _from_nothing(
     plan = tried[min(tried, key=lambda n: errors[n])]
 
     def claimed(spec: Spec, level: float = epsilon) -> Claim:
-        joint = uniform(columns.secret, useful_of(columns, spec)) if known is None else known[spec]
+        joint = Joint.uniform(columns.secret, useful_of(columns, spec)) if known is None else known[spec]
         return Claim("rldp", level, Anything(joint))
 
     if budget is not None and plan.shares is not None and 0 < epsilon <= LARGEST:

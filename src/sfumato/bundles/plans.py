@@ -1,18 +1,20 @@
-"""Plans: which parts a bundle has, how strongly each answers, and how ε or the rows are divided among them."""
+"""Plans: which parts a bundle has, how strongly each answers, how ε or the rows are divided among them, and what would
+make its errors smaller."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from sfumato.alphabet import Alphabet, Floats
 from sfumato.bundles.answers import SECRET
-from sfumato.bundles.calibration import nothing_useful
 from sfumato.bundles.counting import Columns
 from sfumato.bundles.sharing import PartAnswer, Spec, TurnLayout, answered, merged_groups, shares_of_rows
+from sfumato.designers.aiming import HELPS, Help
+from sfumato.mechanism import Bundle
 from sfumato.mechanism.bundle import TURN_BITS
 
 MERGED_CELLS = 256  # of a group of columns that are answered as one
@@ -70,12 +72,6 @@ def divided(specs: Sequence[Spec], answers: Sequence[PartAnswer], layout: TurnLa
     return BundlePlan(tuple(specs), tuple(answers), split.shares, split.error, split.prices)
 
 
-def least_error(layout: TurnLayout, epsilon: float) -> float:
-    """n times the mean square error of a share, by the plan in turn."""
-    plan = turn_plan(layout, epsilon)
-    return math.inf if plan is None else plan.error
-
-
 def worth(layout: TurnLayout, epsilon: float) -> float:
     """The share of the rows that a bundle in turn is worth for a column: the harmonic mean over the columns.
 
@@ -113,7 +109,7 @@ def turn_specs(layout: TurnLayout, *, beside: bool = True) -> list[Spec]:
 
 
 def useful_of(columns: Columns, spec: Spec) -> Alphabet:
-    return Alphabet(tuple(columns.useful[c] for c in spec.columns)) if spec.columns else nothing_useful()
+    return Alphabet(tuple(columns.useful[c] for c in spec.columns)) if spec.columns else Alphabet(())
 
 
 def turns_of(shares: Floats | None) -> tuple[int, ...] | None:
@@ -123,3 +119,42 @@ def turns_of(shares: Floats | None) -> tuple[int, ...] | None:
     whole = [max(1, math.floor(math.ldexp(float(x), TURN_BITS))) for x in shares]
     whole[int(np.argmax(shares))] += 2**TURN_BITS - sum(whole)
     return tuple(whole)
+
+
+# --- what would make the errors of a bundle smaller -------------------------------------------------------------------
+
+
+def layout_of(bundle: Bundle) -> TurnLayout:
+    """The columns of a bundle by size, and the tables that its parts hold."""
+    names = bundle.useful.names
+    order = max(len(part.useful.columns) for part in bundle.parts)
+    sizes = tuple(c.size for c in bundle.useful.columns)
+    return TurnLayout(bundle.secret.size, sizes, (1.0,) * len(names), bundle.reads == "both", min(2, order))
+
+
+def helps(bundle: Bundle) -> list[Help]:
+    """Ways to smaller errors of a share on average, the best first, by plans with and without them."""
+    rows = Help("twice as many rows", math.sqrt(0.5))
+    if bundle.claim is None or bundle.claim.assuming != "nothing" or not bundle.claim.epsilon:
+        return [rows]
+    layout, epsilon = layout_of(bundle), bundle.claim.epsilon
+    now = least_error(layout, epsilon)
+    tried = {f"ε = {2 * epsilon:g} instead of {epsilon:g}": least_error(layout, 2 * epsilon)}
+    if (k := len(layout.sizes)) > 2:
+        fewest = sorted(range(k), key=lambda c: layout.sizes[c])[: (k + 1) // 2]
+        few = replace(layout, sizes=tuple(layout.sizes[c] for c in fewest), weights=(1.0,) * len(fewest))
+        tried[f"the {len(fewest)} useful columns with the fewest values"] = least_error(few, epsilon)
+    widest = max(range(k), key=lambda c: layout.sizes[c])
+    if layout.sizes[widest] > 3:
+        half = (layout.sizes[widest] + 1) // 2
+        coarse = replace(layout, sizes=tuple(half if c == widest else x for c, x in enumerate(layout.sizes)))
+        name = bundle.useful.columns[widest].name
+        tried[f"{half} instead of {layout.sizes[widest]} values of {name}"] = least_error(coarse, epsilon)
+    found = [Help(what, math.sqrt(x / now)) for what, x in tried.items() if 0 < x < now]
+    return sorted([*found, rows], key=lambda h: h.times)[:HELPS]
+
+
+def least_error(layout: TurnLayout, epsilon: float) -> float:
+    """n times the mean square error of a share, by the plan in turn."""
+    plan = turn_plan(layout, epsilon)
+    return math.inf if plan is None else plan.error

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -19,10 +19,10 @@ from sfumato.alphabet import Floats
 from sfumato.bundles.answers import SECRET, Answer, best_answer, possible
 from sfumato.mechanism import Law
 
-LEAST = 1e-6  # of a share
-ROUNDS = 10_000
-TURNS = 4  # of choosing answers and shares for each other
-CLOSE = 1e-4  # relative gap at which the division of rows is left
+LEAST_SHARE = 1e-6  # of a share
+DIVISION_ROUNDS = 10_000
+CHOOSING_TURNS = 4  # of choosing answers and shares for each other
+DIVISION_GAP = 1e-4  # relative gap at which the division of rows is left
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +141,11 @@ def shares_of_epsilon(
     """
     from scipy.optimize import minimize
 
-    cost = np.ones(len(specs)) if costs is None else np.maximum(costs, LEAST)
+    cost = np.ones(len(specs)) if costs is None else np.maximum(costs, LEAST_SHARE)
 
     def levels(z: Floats) -> Floats:
         share = np.exp(z - z.max())
-        return np.asarray(np.maximum(epsilon * share / share.sum() / cost, LEAST))
+        return np.asarray(np.maximum(epsilon * share / share.sum() / cost, LEAST_SHARE))
 
     def error(z: Floats, nearly: bool = True) -> float:
         answers = [s.answer(layout, float(e), nearly=nearly) for s, e in zip(specs, levels(z), strict=True)]
@@ -177,7 +177,7 @@ def merged_groups(layout: TurnLayout, epsilon: float, most_cells: int) -> tuple[
 
 def _mergeable(groups: Sequence[Spec], layout: TurnLayout, most_cells: int) -> list[tuple[int, int]]:
     """The pair with the smallest product of each pair of sizes: other pairs of the same sizes and weights are alike."""
-    found: dict[Any, tuple[int, int]] = {}
+    found: dict[object, tuple[int, int]] = {}
     for a, b in combinations(range(len(groups)), 2):
         columns = (*groups[a].columns, *groups[b].columns)
         if math.prod(layout.sizes[c] for c in columns) <= most_cells:
@@ -210,17 +210,17 @@ def shares_of_rows(specs: Sequence[Spec], answers: Sequence[PartAnswer], layout:
     t, g = np.array([x[:2] for x in entries], np.int64).reshape(-1, 2).T
     precision, weight = np.array([x[2] for x in entries]), np.array(list(wanted.values()))
     pi, error, bound, each = np.full(len(specs), 1 / len(specs)), math.inf, 0.0, weight
-    for _ in range(ROUNDS):
+    for _ in range(DIVISION_ROUNDS):
         each = np.bincount(t, precision * pi[g], len(wanted))
         if not np.all(each > 0):
             return Division(pi, math.inf, math.inf, {})
         slope = np.bincount(g, precision * (weight / each**2)[t], len(specs))
         error = float((weight / each).sum())
         bound = max(bound, 2 * error - float(slope.max()))
-        if error - bound <= CLOSE * error:
+        if error - bound <= DIVISION_GAP * error:
             break
         pi = pi * np.sqrt(slope)
-        pi = np.maximum(pi / pi.sum(), LEAST)
+        pi = np.maximum(pi / pi.sum(), LEAST_SHARE)
         pi = pi / pi.sum()
     return Division(pi, error, bound, dict(zip(wanted, (weight / each**2).tolist(), strict=True)))
 
@@ -238,7 +238,7 @@ def answered(specs: Sequence[Spec], layout: TurnLayout, epsilon: float) -> tuple
     """
     answers = [s.answer(layout, epsilon) for s in specs]
     split = shares_of_rows(specs, answers, layout)
-    for _ in range(TURNS if math.isfinite(split.error) else 0):
+    for _ in range(CHOOSING_TURNS if math.isfinite(split.error) else 0):
         others = [_best_at(split.prices, s, layout, epsilon) for s in specs]
         again = shares_of_rows(specs, others, layout)
         if others == answers or again.error >= split.error:

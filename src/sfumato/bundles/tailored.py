@@ -4,7 +4,8 @@ The closed forms (`answers`) treat all values alike. What a part is wanted for d
 their interactions each has its price, the slope of the bundle's error (`sharing.Division`). The engine that designs
 single mechanisms mixes private rows for these prices, and over a set of distributions it may tell far more than what
 holds for all of them. A law is taken only where the bundle's expected error becomes smaller, by more than is given for
-fewer parts: it stands in the file with all of its weights.
+fewer parts: it stands in the file with all of its weights. Over confidence balls (`ball_bundle`) closed forms too are
+made for a part, as strong as its own table's ball allows.
 """
 
 from __future__ import annotations
@@ -16,19 +17,57 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.bundles.answers import SECRET
-from sfumato.bundles.calibration import sealed_part
-from sfumato.bundles.plans import FEWER, BundlePlan
+from sfumato.bundles.answers import SECRET, Answer, best_answer
+from sfumato.bundles.counting import Columns
+from sfumato.bundles.plans import FEWER, BundlePlan, turn_specs, turns_of, useful_of
 from sfumato.bundles.sharing import PartAnswer, Spec, TurnLayout, held_effects, shares_of_rows
+from sfumato.certification import certificate, seal
+from sfumato.certification.certificate import MARGINS
+from sfumato.designers.base import LARGEST
 from sfumato.errors import ClaimError
-from sfumato.mechanism import Claim, Law, Table
+from sfumato.mechanism import Bundle, Claim, Law, Mechanism, Promise, Table
 from sfumato.optimise.budget import Budget
+from sfumato.privacy import RLDP, level
+from sfumato.uncertainty import Anything, RenyiBall, UncertaintySet
 
-MOST_WRITTEN = 8000  # weights of a law, which stand in the file one by one
-CELLS = 32  # of a part that is searched for: more take long, and their laws are long in the file
-BESIDE = 1e-5  # weight of the whole table beside what is wanted, so that all of it stays identified
-RANK = 1e-12  # of the greatest eigenvalue: below it nothing is told
-ALIKE = 1  # digits of the logarithm of prices by which parts of one shape share a law
+LAW_WRITTEN = 8000  # weights of a law, which stand in the file one by one
+SEARCHED_CELLS = 32  # of a part that is searched for: more take long, and their laws are long in the file
+TABLE_BESIDE = 1e-5  # weight of the whole table beside what is wanted, so that all of it stays identified
+TOLD_RANK = 1e-12  # of the greatest eigenvalue: below it nothing is told
+PRICE_DIGITS = 1  # digits of the logarithm of prices by which parts of one shape share a law
+STRONGEST = 12.0  # nats about a part's own columns, beyond which an answer is the truth for all purposes
+CHORDS = 18  # at most, towards the greatest parameter of a kind; about four are needed
+SPLITS = 20  # of ε between the secret and the useful values
+KINDS = 24  # parameters at which the best kind of answer is asked for
+NEAR = 0.002  # relative room that is left to the answer, or to its level
+
+
+def unsealed(answer: PartAnswer, claim: Claim, law: Law | None = None) -> Mechanism:
+    """The part that gives an answer about the table its claim is for."""
+    assert claim.within is not None
+    joint = claim.within.joint
+    reads = "both" if answer.rows > 1 else "useful"
+    return Mechanism(law or answer.law(), joint.secret, joint.useful, reads, answer.method, claim, joint)
+
+
+def sealed_part(answer: PartAnswer, claim: Claim) -> Mechanism:
+    """The part with integer weights, its own claim about the secret proved."""
+    made = unsealed(answer, claim)
+    if made.sealed:
+        return made
+    for margin in MARGINS:  # as sf.seal does, without the levels outside the set, which the bundle states as a whole
+        tried = replace(made, law=made.law.rounded(None, margin))
+        if certificate(tried, wider=False).holds:
+            return tried
+    return seal(made, claim)[0]  # which says what is wrong
+
+
+def proved(answer: Measured, claim: Claim) -> Measured | None:
+    """The answer with a sealed law; None where the proof of its claim is looser than its calibration."""
+    try:
+        return replace(answer, made=sealed_part(answer, claim).law)
+    except ClaimError:
+        return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,11 +97,11 @@ class Measured:
         f = rows @ p
         unit = rows[f > 0] / np.sqrt(f[f > 0])[:, None]
         values, vectors = np.linalg.eigh(unit.T @ unit)
-        told, noises = values > RANK * values[-1], {}
+        told, noises = values > TOLD_RANK * values[-1], {}
         for effect in held_effects(spec):
             form = effect_form([layout.size(c) for c in columns], [columns.index(c) for c in effect])
             asked = ((vectors.T @ form) * vectors.T).sum(1)
-            lost = asked[~told].sum() > RANK * max(asked.sum(), 1.0)
+            lost = asked[~told].sum() > TOLD_RANK * max(asked.sum(), 1.0)
             noise = float((asked[told] / values[told]).sum() - p @ form @ p)
             noises[tuple(columns.index(c) for c in effect)] = math.inf if lost else noise
         return cls(made, columns, epsilon, method, noises)
@@ -106,7 +145,7 @@ def tailored(
     """
     groups: dict[object, list[int]] = {}
     for i, spec in enumerate(plan.specs):
-        if spec.reads_secret and spec.columns and math.prod(spec.shape(layout)) <= CELLS:
+        if spec.reads_secret and spec.columns and math.prod(spec.shape(layout)) <= SEARCHED_CELLS:
             groups.setdefault(i if centred else _kind(plan, i, layout), []).append(i)
     shares = {key: sum(float(plan.rows_of(i)) for i in held) for key, held in groups.items()}
     order = sorted(groups, key=lambda key: -shares[key])
@@ -129,14 +168,6 @@ def better(plan: BundlePlan, i: int, others: Sequence[Measured], layout: TurnLay
     return plan
 
 
-def proved(answer: Measured, claim: Claim) -> Measured | None:
-    """The answer with a sealed law; None where the proof of its claim is looser than its calibration."""
-    try:
-        return replace(answer, made=sealed_part(answer, claim).law)
-    except ClaimError:
-        return None
-
-
 def _with(plan: BundlePlan, others: Mapping[int, PartAnswer], layout: TurnLayout) -> BundlePlan:
     answers = tuple(others.get(i, a) for i, a in enumerate(plan.answers))
     again = shares_of_rows(plan.specs, answers, layout)
@@ -156,7 +187,7 @@ def _kind(plan: BundlePlan, i: int, layout: TurnLayout) -> object:
     """Parts of one kind have use for the same law."""
     costs = _costs(plan, i, layout)
     total = sum(costs.values()) or 1.0
-    told = tuple(round(math.log10(x / total), ALIKE) if x > 0 else None for x in costs.values())
+    told = tuple(round(math.log10(x / total), PRICE_DIGITS) if x > 0 else None for x in costs.values())
     return tuple(layout.size(c) for c in plan.specs[i].columns), told
 
 
@@ -176,7 +207,7 @@ def _searched(
     known = None if own is None else np.asarray(own, float)[:, coordinates.cell]
     most = claim.also[0].epsilon if claim.also else None
     found = searched(claim.within, claim.epsilon, aim, "both", budget, known, most)
-    if found is None or found.rows.shape[0] * near.p.size > MOST_WRITTEN:
+    if found is None or found.rows.shape[0] * near.p.size > LAW_WRITTEN:
         return None
     full = coordinates.full(found.rows)
     p = claim.within.joint.p if centred else None
@@ -190,4 +221,110 @@ def _form(plan: BundlePlan, i: int, layout: TurnLayout) -> Floats:
     sizes, form = [layout.size(c) for c in columns], np.zeros((r * k, r * k))
     for effect, cost in _costs(plan, i, layout).items():
         form += cost * effect_form(sizes, [columns.index(c) for c in effect])
-    return np.asarray(form / np.trace(form) + BESIDE / (r * k) * np.eye(r * k))
+    return np.asarray(form / np.trace(form) + TABLE_BESIDE / (r * k) * np.eye(r * k))
+
+
+# --- parts in turn that are private for every distribution whose small tables lie in confidence balls -----------------
+
+
+def each_of(confidence: float, sets: int) -> float:
+    """The confidence that each of several sets needs so that all hold together (Bonferroni).
+
+    The sets must hold theirs at every n: an asymptotic radius is least true far out in the tail, where an equal share
+    of a small risk lies. So bundles take the finite-sample balls of order 1, whose radius grows like log(sets).
+    """
+    return 1 - (1 - confidence) / sets
+
+
+def ball_bundle(
+    columns: Columns, layout: TurnLayout, epsilon: float, confidence: float, origin: str, budget: Budget | None,
+    at_most: float | None,
+) -> tuple[Bundle, BundlePlan]:
+    """Each part answers as strongly as its own table's ball allows; the balls hold together.
+
+    There is a part for every wanted table that lies in no other, whatever the rows are: parts that were left out for
+    what was seen in the rows would have to share the risk all the same.
+    """
+    every = turn_specs(layout, beside=False)
+    specs = [s for s in every if not any(s.all < other.all for other in every)]
+    joints = columns.tables([(columns.secret, useful_of(columns, s)) for s in specs])
+    each = each_of(confidence, len(specs))
+    balls = {s: RenyiBall(joint, alpha=1, confidence=each) for s, joint in zip(specs, joints, strict=True)}
+
+    def claimed(spec: Spec) -> Claim:
+        also = () if at_most is None else (Claim("rldp", at_most, Anything(balls[spec].joint)),)
+        return Claim("rldp", epsilon, balls[spec], also=also)
+
+    most = STRONGEST if at_most is None else at_most
+    answers = [_plain(s, layout, balls[s], epsilon, most) for s in specs]
+    split = shares_of_rows(specs, answers, layout)
+    plan = BundlePlan(tuple(specs), tuple(answers), split.shares, split.error, split.prices)
+    for i, s in enumerate(plan.specs):
+        if s.reads_secret and s.columns:
+            plan = better(plan, i, _side_by_side(s, layout, claimed(s)), layout, claimed(s))
+    if budget is not None and 0 < epsilon <= LARGEST:
+        plan = tailored(plan, layout, claimed, budget, centred=True)
+    parts = tuple(sealed_part(a, claimed(s)) for s, a in zip(plan.specs, plan.answers, strict=True))
+    return Bundle(parts, columns.secret, turns_of(plan.shares), Promise(epsilon, "tables"), origin), plan
+
+
+def _plain(spec: Spec, layout: TurnLayout, ball: RenyiBall, epsilon: float, most: float) -> PartAnswer:
+    """Without the secret as strongly as the ball allows, with it as for any distribution, measured at the table."""
+    if not spec.reads_secret:
+        return strongest(ball, epsilon, most)
+    answer = spec.answer(layout, epsilon)
+    return Measured.of(answer.law(), spec, layout, ball.joint.p, epsilon, answer.method) or answer
+
+
+def _side_by_side(spec: Spec, layout: TurnLayout, claim: Claim) -> list[Measured]:
+    """What else a part that reads the secret may answer over its ball: about the secret and, independently, about the
+    rest (IR), ε divided between them in several ways: over a set of distributions the useful values may be told far
+    more clearly than the secret [000, Thm 5]."""
+    from sfumato.designers.base import Task
+    from sfumato.designers.splitting import response, strength_rule
+
+    assert claim.within is not None
+    epsilon, (r, k) = claim.epsilon, claim.within.joint.shape
+    most = claim.also[0].epsilon if claim.also else None
+    strength = strength_rule(Task(claim.within, epsilon, at_most=most), "tight")
+    laws = [response(r, k, epsilon - e, float(strength(e))) for e in epsilon * np.linspace(0.0, 0.95, SPLITS)]
+    found = [Measured.of(law, spec, layout, claim.within.joint.p, epsilon, "ir") for law in laws]
+    return [x for x in found if x is not None]
+
+
+def strongest(within: UncertaintySet, epsilon: float, most: float = STRONGEST) -> Answer:
+    """The answer that does not read the secret and tells most, of those whose level about the secret over the set is ε.
+
+    Of each kind (single values, blocks of an order, sets of a size) that is the best at some parameter up to `most` the
+    greatest parameter is looked for, on floats: sealing proves it afterwards, so a slip of the search costs a little
+    strength and no privacy.
+    """
+    k = within.joint.useful.size
+    if not 0 < epsilon < most:
+        return best_answer(1, k, epsilon)
+    best = [best_answer(1, k, round(float(e), 9)) for e in np.geomspace(epsilon, most, KINDS)]
+    found, e = [], epsilon
+    for kind in {(a.order, a.chosen): a for a in best}.values():
+        found.append(_greatest(kind, within, epsilon, most, e))
+        e = found[-1].epsilon
+    return min(found, key=lambda a: a.moment(k, secret=False))
+
+
+def _greatest(answer: Answer, within: UncertaintySet, epsilon: float, most: float, e: float) -> Answer:
+    """An answer of this kind with the greatest parameter, by chords of log level over log e, nearly a straight line.
+
+    At ε about its own columns it is ε-private for every distribution, so no less is looked for.
+    """
+    joint, notion, low, high, slope, before = within.joint, RLDP(within), epsilon, most, 1.0, (0.0, 0.0)
+    for _ in range(CHORDS):
+        made = Mechanism(replace(answer, epsilon=e).law(), joint.secret, joint.useful, "useful")
+        found = max(level(made, notion), 1e-12)
+        low, high = (e, high) if found <= epsilon * (1 - 1e-9) else (low, e)
+        if high - low <= NEAR * high or (low == e and (e == most or found >= epsilon * (1 - NEAR))):
+            break
+        here = math.log(e), math.log(found)
+        if before != (0.0, 0.0) and here[0] != before[0]:
+            slope = max((here[1] - before[1]) / (here[0] - before[0]), 0.1)
+        before, ahead = here, e * (epsilon * (1 - NEAR / 2) / found) ** (1 / slope)
+        e = round(min(ahead, most) if low < ahead and (ahead < high or high == most) else math.sqrt(low * high), 9)
+    return replace(answer, epsilon=low)

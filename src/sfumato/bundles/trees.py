@@ -6,24 +6,26 @@ The tree is the one that follows the rows best; how far the rows are from it is 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sfumato.alphabet import Alphabet, Floats
 from sfumato.bundles.answers import SECRET, Answer, best_answer
-from sfumato.bundles.calibration import STRONGEST, each_of, greatest_scale, nothing_useful, tree_part
-from sfumato.bundles.counting import Columns, uniform
+from sfumato.bundles.counting import Columns
 from sfumato.bundles.sharing import Spec, TurnLayout, error_together, shares_of_epsilon
+from sfumato.bundles.tailored import STRONGEST, each_of, unsealed
 from sfumato.certification.outward import log_up
 from sfumato.certification.rationals import about_input
-from sfumato.certification.together import level_below
+from sfumato.certification.together import bundle_certificate, level_below
 from sfumato.joint import Joint, entropy
-from sfumato.mechanism import Bundle, Promise
+from sfumato.mechanism import Bundle, Claim, Mechanism, Promise
 from sfumato.uncertainty import Anything, RenyiBall, UncertaintySet
 
-ROUNDS = 3  # of dividing ε anew, with what each edge was found to let through
+SCALINGS = 18  # halvings of the scale of all levels
+SEALED = 2.0**-28  # the margin that rounding needs where no claim has to be met by a part of its own
+DIVISIONS = 3  # of dividing ε anew, with what each edge was found to let through
 
 
 def tree_bundle(
@@ -44,7 +46,7 @@ def tree_bundle(
     balls: list[UncertaintySet] = [RenyiBall(joint, alpha=1, confidence=each) for joint in joints]
     specs = [Spec((c,)) for c in range(count)]
     if layout.with_secret:
-        balls.append(Anything(uniform(columns.secret, nothing_useful())))
+        balls.append(Anything(Joint.uniform(columns.secret, Alphabet(()))))
         specs.append(Spec((), True))
     promise = Promise(epsilon, model)
 
@@ -57,7 +59,7 @@ def tree_bundle(
 
     levels, _ = shares_of_epsilon(specs, layout, max(epsilon, 1e-9))
     hangs = (*parents, *([SECRET] if layout.with_secret else []))
-    for _ in range(ROUNDS if epsilon > 0 else 0):
+    for _ in range(DIVISIONS if epsilon > 0 else 0):
         costs = _costs(made(levels, 1.0), hangs)
         levels, _ = shares_of_epsilon(specs, layout, epsilon, costs)
         levels = np.minimum(levels, STRONGEST)
@@ -88,6 +90,30 @@ def _costs(bundle: Bundle, parents: Sequence[int]) -> Floats:
     return np.array([up(v) for v in range(len(bundle.parts))])
 
 
+def tree_part(answer: Answer, within: UncertaintySet) -> Mechanism:
+    """A part of a tree: sealed, with a claim that names the set of its table with its parent and holds in any."""
+    made = unsealed(answer, Claim("rldp", answer.epsilon, within), answer.law().rounded(None, SEALED))
+    return replace(made, claim=Claim("rldp", log_up(about_input(made).ratio), within))
+
+
+def greatest_scale(made: Callable[[float], Bundle], epsilon: float) -> tuple[Bundle, float]:
+    """The bundle with the greatest scale of its levels whose promise is proved; `made(1)` need not hold."""
+    low, best = 0.0, made(0.0)
+    high = 1.0
+    while high < 64 and bundle_certificate(trial := made(high)).level <= epsilon:
+        low, best, high = high, trial, 2 * high
+    for _ in range(SCALINGS):
+        middle = (low + high) / 2
+        trial = made(middle)
+        if bundle_certificate(trial).level <= epsilon:
+            low, best = middle, trial
+        else:
+            high = middle
+        if high - low < 1e-4 * high:
+            break
+    return best, low
+
+
 # --- the tree that follows the rows, and how far they are from it -----------------------------------------------------
 
 
@@ -107,9 +133,9 @@ class Departure:
 class ModelFit:
     """How well a model fits the rows it was designed from.
 
-    Each asserted independence is tested by G = 2n·I(first; second | given), about χ² with (|given|)(|first| −
-    1)(|second| − 1)
-    degrees of freedom if it holds. A small p says that the model is wrong; a large one does not say that it is right.
+    Each asserted independence is tested by G = 2n·I(first; second | given), about χ² with
+    |given|(|first| − 1)(|second| − 1) degrees of freedom if it holds. A small p says that the model is wrong; a large
+    one does not say that it is right.
     """
 
     model: str

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from sfumato.demand import on_demand
 
 if TYPE_CHECKING:
-    from sfumato.certification.certificate import Certificate, certificate, certify, verify
+    from sfumato.certification.certificate import Certificate, certificate, certify, seal, verify
     from sfumato.certification.promises import THEOREM, PromisesTold, design_sentence, promises
-    from sfumato.certification.sealing import seal
 
 __all__ = [
     "THEOREM", "Certificate", "PromisesTold", "certificate", "certify", "design_sentence", "promises", "seal", "verify",
@@ -17,6 +16,6 @@ __all__ = [
 
 on_demand(__name__, {
     "Certificate": ".certificate", "THEOREM": ".promises", "PromisesTold": ".promises", "certificate": ".certificate",
-    "certify": ".certificate", "design_sentence": ".promises", "promises": ".promises", "seal": ".sealing",
+    "certify": ".certificate", "design_sentence": ".promises", "promises": ".promises", "seal": ".certificate",
     "verify": ".certificate",
 })

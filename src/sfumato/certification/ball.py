@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.certification.outward import dot_down, down, down_any, float_range, up, up_any
-from sfumato.certification.witness import Attained
+from sfumato.certification.rationals import Attained
 from sfumato.joint import Joint
 from sfumato.mechanism import Atoms
-from sfumato.uncertainty.sets import Pairs
-from sfumato.uncertainty.stated import best_pairs
-from sfumato.uncertainty.tilting import balanced, greatest_mean, spread_of, worst_pairs
+from sfumato.uncertainty.chi_square import balanced, greatest_mean, spread_of, worst_pairs
+from sfumato.uncertainty.sets import Pairs, best_pairs
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Index
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 # bound computed from it here is valid.
 
 
-NEWTON = 12
+ROOT_STEPS = 12
 LOOSE = 1e-9  # a bound this far above what floats reach gets a second dual point
+GRID, COARSE = 512, 64  # shares of the slack at which curves are compared, and for levels that nothing depends on
 Range = tuple[Floats, Floats]  # below and above
 
 
@@ -37,17 +38,18 @@ Range = tuple[Floats, Floats]  # below and above
 class ProvedBall:
     """The ball's data as floats below and above the exact rationals."""
 
-    p: tuple[Floats, Floats]  # P̂(s, u)
-    ps: tuple[Floats, Floats]  # P̂(s)
+    p: Range  # P̂(s, u)
+    ps: Range  # P̂(s)
     slack: tuple[float, float]  # √(1+B) − 1
-    rest: tuple[Floats, Floats]  # P̂(s) − P̂(s, u)
+    rest: Range  # P̂(s) − P̂(s, u)
+    steps: int = GRID  # shares of the slack at which atoms are compared
 
     @classmethod
-    def around(cls, joint: Joint, radius: float) -> Self:
+    def around(cls, joint: Joint, radius: float, steps: int = GRID) -> ProvedBall:
         p, ps, rest = enclosed(joint)
         root = np.sqrt(down_any(1 + radius)), np.sqrt(up_any(1 + radius))
         slack = max(0.0, float(down_any(down_any(root[0]) - 1))), float(up_any(up_any(root[1]) - 1))
-        return cls(p, ps, (slack if radius > 0 else (0.0, 0.0)), rest)
+        return cls(p, ps, (slack if radius > 0 else (0.0, 0.0)), rest, steps)
 
     def alone(self, side: Side, *, greatest: bool) -> Floats:
         return mean_bound(side, self.slack[1], greatest=greatest)
@@ -55,26 +57,50 @@ class ProvedBall:
     def pairs(self, first: Side, second: Side) -> Floats:
         return best_pair_bound(first, second, self.slack)
 
+    def masses(self) -> tuple[Floats, Floats]:
+        """Proved bounds of the least and greatest P(u|s) over the ball, from [000, Lemma 1] with outward rounding.
+
+        With t = P̂_s + b the least is 2p²/(t(X + √·))-like in the joint's own scale: L = 2q²/(X + √·), q = p/P̂_s,
+        C = (1 + b/P̂_s)², X = C + 2q − 1, √· = √((C − 1)(C − (2q − 1)²)); the greatest is 1 minus that of the rest.
+        """
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            q_low = np.minimum(down(self.p[0] / self.ps[1][:, None]), 1.0)
+            q_high = np.minimum(up(self.p[1] / self.ps[0][:, None]), 1.0)
+            ratio = up(self.slack[1] / self.ps[0])[:, None]
+            c = up(up(1 + ratio) ** 2)
+
+        def least(low: Floats, high: Floats) -> Floats:
+            # L grows with q and falls with C: the lower end of q and the upper end of C bound it from below.
+            x = up_any(up_any(c + 2 * low) - 1)
+            inner = up(up(c - 1) * up(np.maximum(c - down((2 * low - 1) ** 2 * (1 - 2.0**-50)), 0)))
+            out = down(down(2 * down(low * low)) / up(x + up(np.sqrt(inner))))
+            return np.where(np.isfinite(c) & (self.ps[1][:, None] > 0), np.nan_to_num(out, nan=0.0), 0.0)
+
+        return least(q_low, q_high), np.minimum(up(1 - least(down(np.maximum(1 - q_high, 0)), 1 - q_low)), 1.0)
+
+    def atoms(self, c: Atoms) -> Attained:
+        return over_atoms(c, self, self.steps)
+
 
 def enclosed(joint: Joint) -> tuple[Range, Range, Range]:
-    """P̂(s, u), P̂(s) and P̂(s) − P̂(s, u) as floats below and above the exact rationals; zeros stay zeros."""
+    """P̂(s, u), P̂(s) and P̂(s) − P̂(s, u) as floats below and above the exact rationals."""
     exact, total = joint.weights()
-    low, high = float_range(total)
-
-    def ends(weights: Weights) -> tuple[Floats, Floats]:
-        below, above = float_range(weights)
-        return down(below / high), np.where(weights == 0, 0.0, up(above / low))
-
     sums = exact.sum(1)
-    return ends(exact), ends(sums), ends(sums[:, None] - exact)
+    return shares(exact, total), shares(sums, total), shares(sums[:, None] - exact, total)
+
+
+def shares(weights: Weights, total: int) -> Range:
+    """weights / total, below and above; zeros stay zeros."""
+    (low, high), (below, above) = float_range(total), float_range(weights)
+    return down(below / high), np.where(weights == 0, 0.0, up(above / low))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
     """One secret's part of many rows: P̂ of its cells, P̂ of the secret, and the values, each below and above."""
-    p: tuple[Floats, Floats]  # [i, k]
-    ps: tuple[Floats, Floats]  # [i]
-    v: tuple[Floats, Floats]  # [i, k]
+    p: Range  # [i, k]
+    ps: Range  # [i]
+    v: Range  # [i, k]
 
     @property
     def q(self) -> Floats:
@@ -89,17 +115,16 @@ def mean_bound(side: Side, slack: float, *, greatest: bool) -> Floats:
 
     μ − (Σ P̂√(μ − v))² / (P̂_s + b)² bounds it from above, m + (Σ P̂√(v − m))² / (P̂_s + b)² from below.
     """
-    sign = 1.0 if greatest else -1.0
-    spread = spread_of(slack, side.ps[1])
-    tau = sign * greatest_mean(sign * side.v[1 if greatest else 0], side.q, spread).tau
-    room = up(side.ps[1] + slack)
-    if greatest:
-        tau = np.maximum(tau, side.v[1].max(-1))
-        lengths = dot_down(side.p[0], down(np.sqrt(down(np.maximum(tau[:, None] - side.v[1], 0)))))
-        return np.asarray(np.minimum(up_any(tau - down(down(lengths / room) ** 2)), side.v[1].max(-1)))
-    tau = np.minimum(tau, side.v[0].min(-1))
-    lengths = dot_down(side.p[0], down(np.sqrt(down(np.maximum(side.v[0] - tau[:, None], 0)))))
-    return np.asarray(np.maximum(down_any(tau + down(down(lengths / room) ** 2)), side.v[0].min(-1)))
+    sign, v = (1.0, side.v[1]) if greatest else (-1.0, -side.v[0])  # the least is the greatest of −v
+    edge = v.max(-1)
+    tau = np.maximum(greatest_mean(v, side.q, spread_of(slack, side.ps[1])).tau, edge)
+    gain = down(down(_length(side.p[0], tau[:, None] - v) / up(side.ps[1] + slack)) ** 2)
+    return np.asarray(sign * np.minimum(up_any(tau - gain), edge))
+
+
+def _length(p: Floats, gaps: Floats) -> Floats:
+    """Σ p√gap, from below."""
+    return dot_down(p, down(np.sqrt(down(np.maximum(gaps, 0)))))
 
 
 def two_thirds_down(length: Floats) -> Floats:
@@ -124,14 +149,12 @@ class Dual:
     @classmethod
     def above(cls, side: Side, mu: Floats) -> Dual:
         mu = np.maximum(mu, side.v[1].max(-1))
-        gaps = down(np.sqrt(down(np.maximum(mu[:, None] - side.v[1], 0))))
-        return cls(mu, two_thirds_down(dot_down(side.p[0], gaps)), side.ps)
+        return cls(mu, two_thirds_down(_length(side.p[0], mu[:, None] - side.v[1])), side.ps)
 
     @classmethod
     def below(cls, side: Side, m: Floats) -> Dual:
         m = np.minimum(m, side.v[0].min(-1))
-        gaps = down(np.sqrt(down(np.maximum(side.v[0] - m[:, None], 0))))
-        return cls(m, two_thirds_down(dot_down(side.p[0], gaps)), side.ps)
+        return cls(m, two_thirds_down(_length(side.p[0], side.v[0] - m[:, None])), side.ps)
 
     @classmethod
     def suggested(cls, side: Side, slack: float, *, greatest: bool) -> Dual:
@@ -177,7 +200,7 @@ def _root(need: Floats, gain: Floats, a: Floats, b: Floats, start: Floats) -> Fl
     """The z near `start` with need = gain·z³ + (a + bz)³, by Newton in floats (a suggestion; pair_bound checks it)."""
     z = start
     with np.errstate(all="ignore"):
-        for _ in range(NEWTON):
+        for _ in range(ROOT_STEPS):
             line, square = a + b * z, z * z
             step = (gain * square * z + line * line * line - need) / (3 * (gain * square + b * (line * line)))
             z = z - step
@@ -208,32 +231,47 @@ def best_pair_bound(first: Side, second: Side, slack: tuple[float, float]) -> Fl
 # monotone.
 
 
-NODES = 33  # shares of the slack at which floats look for a dual point; those between are interpolated
-GRID = 512  # shares of the slack at which the curves are compared
-COARSE = 64  # shares for levels that nothing depends on
-CHUNK = 512  # atoms at a time
-ALIKE = 1e-7  # values closer than this, relative to the greatest, are taken as one
+DUAL_NODES = 33  # shares of the slack at which floats look for a dual point; those between are interpolated
+ATOMS_AT_ONCE = 512  # atoms at a time
+VALUES_ALIKE = 1e-7  # values closer than this, relative to the greatest, are taken as one
 
 
 def over_atoms(c: Atoms, ball: ProvedBall, grid_size: int = GRID) -> Attained:
     """A proved bound of the worst ratio between any two atoms of different secrets."""
     b = ball.slack[1]
-    grid = b * np.sin(np.linspace(0, np.pi / 2, grid_size + 1)) ** 2
-    grid[-1] = b
-    spent, left = grid[1:], np.minimum(up(np.maximum(b - grid[:-1], 0)), up(b))
-    secrets = len(ball.ps[0])
-    top, low = np.zeros((secrets, grid_size)), np.full((secrets, grid_size), np.inf)
-    for start in range(0, len(c.secret), CHUNK):
-        part = slice(start, start + CHUNK)
-        s = c.secret[part]
-        side = Side((ball.p[0][s], ball.p[1][s]), (ball.ps[0][s], ball.ps[1][s]), float_range(c.heights[part]))
+
+    def both(side: Side, spent: Floats, left: Floats) -> tuple[Floats, Floats]:
         side = levels(side)
-        np.maximum.at(top, s, curves(side, spent, b, greatest=True))
-        np.minimum.at(low, s, curves(side, left, b, greatest=False))
+        return curves(side, spent, b, greatest=True), curves(side, left, b, greatest=False)
+
+    return by_curves(c, ball.p, ball.ps, split_grid(b, grid_size), both)
+
+
+def split_grid(total: float, count: int) -> tuple[Floats, Floats]:
+    """Shares of a budget for one side, dense at both ends, and for each what the one before leaves for the other."""
+    grid = total * np.sin(np.linspace(0, np.pi / 2, count + 1)) ** 2
+    grid[-1] = total
+    return grid[1:], np.minimum(up(np.maximum(total - grid[:-1], 0)), up(total))
+
+
+def by_curves(
+    c: Atoms, p: Range, ps: Range, split: tuple[Floats, Floats],
+    both: Callable[[Side, Floats, Floats], tuple[Floats, Floats]],
+) -> Attained:
+    """The bound from `both` curves of each atom, of the greatest and of the least mean at each share."""
+    shape = len(ps[0]), len(split[0])
+    top, low = np.zeros(shape), np.full(shape, np.inf)
+    for start in range(0, len(c.secret), ATOMS_AT_ONCE):
+        part = slice(start, start + ATOMS_AT_ONCE)
+        s = c.secret[part]
+        side = Side((p[0][s], p[1][s]), (ps[0][s], ps[1][s]), float_range(c.heights[part]))
+        most, least = both(side, *split)
+        np.maximum.at(top, s, most)
+        np.minimum.at(low, s, least)
     ratios = up(best_pairs(top, low))
     k = int(np.argmax(ratios))
-    first, second = int(np.argmax(top[:, k])), int(np.argmin(low[:, k]))
-    return Attained(max(1.0, float(ratios[k])), {"first": first, "second": second})
+    where = {"first": int(np.argmax(top[:, k])), "second": int(np.argmin(low[:, k]))}
+    return Attained(max(1.0, float(ratios[k])) if not np.isnan(ratios[k]) else np.inf, where)
 
 
 def levels(side: Side) -> Side:
@@ -241,7 +279,7 @@ def levels(side: Side) -> Side:
     order = np.argsort(side.v[0], axis=1)
     low, high = (np.take_along_axis(x, order, 1) for x in side.v)
     p = [np.take_along_axis(x, order, 1) for x in side.p]
-    jump = np.diff(low, axis=1) > ALIKE * high.max(1, keepdims=True)
+    jump = np.diff(low, axis=1) > VALUES_ALIKE * high.max(1, keepdims=True)
     group = np.concatenate([np.zeros((len(low), 1), np.int64), np.cumsum(jump, 1)], 1)
     count = int(group.max()) + 1
     if count > low.shape[1] // 2:
@@ -282,14 +320,14 @@ def suggested(v: Floats, side: Side, budgets: Floats, slack: float) -> Floats:
     Its logarithm is nearly linear in that of the budget, so a few budgets are enough to interpolate from.
     """
     q, mass = side.q, side.ps[1]
-    nodes = np.geomspace(1e-6, 1.0, NODES)
+    nodes = np.geomspace(1e-6, 1.0, DUAL_NODES)
     width = v.max(-1) - v.min(-1)
-    logs = np.empty((len(v), NODES))
+    logs = np.empty((len(v), DUAL_NODES))
     near: Floats | None = None
     for i, share in enumerate(nodes[::-1]):
         near = greatest_mean(v, q, spread_of(share * slack, mass), near, 1e-6).gap
-        logs[:, NODES - 1 - i] = near
+        logs[:, DUAL_NODES - 1 - i] = near
         near = near + 0.5 * np.log(nodes[1] / nodes[0])
     at = np.clip(np.log(np.maximum(budgets / slack, 1e-300)), np.log(nodes[0]), 0.0)
-    weight = np.stack([np.interp(at, np.log(nodes), row) for row in np.eye(NODES)])
+    weight = np.stack([np.interp(at, np.log(nodes), row) for row in np.eye(DUAL_NODES)])
     return np.asarray(np.where(width > 0, width, 0.0)[:, None] * np.exp(logs @ weight))

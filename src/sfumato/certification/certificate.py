@@ -1,35 +1,42 @@
-"""Certificates: the level of the integers, proved, and what is left of it elsewhere."""
+"""Certificates: the level of the integers, proved, and what is left of it elsewhere; and sealing, which finds integers
+that keep a promise."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import TYPE_CHECKING
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, TypeAlias
 
-from sfumato.certification.confirming import confirm
-from sfumato.certification.outward import log_up, up_any
-from sfumato.certification.rationals import about_anything, about_input, about_secret, alone
-from sfumato.certification.witness import Attained, DeferredLevel, DeferredLevels, known_text
-from sfumato.errors import ClaimError, InputError
-from sfumato.frames import Framed
-from sfumato.mechanism import Bundle, Claim, Mechanism, Product, load
-from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, Polytope, RenyiBall, UncertaintySet
-from sfumato_kernel import Refused, check_radius
+from sfumato.certification.outward import log_up
+from sfumato.certification.proving import (
+    BELIEFS,
+    check_confidence,
+    confirm,
+    level_of,
+    over_set,
+    proved,
+    target_of,
+    unlisted,
+)
+from sfumato.certification.rationals import about_anything
+from sfumato.errors import ClaimError, InputError, SfumatoError
+from sfumato.frames import Datum, Framed
+from sfumato.mechanism import Bundle, Claim, Mechanism, load
+from sfumato.uncertainty import ChiSquareBall, Custom, RenyiBall
 
 if TYPE_CHECKING:
-    from sfumato.certification.witness import Witness
-    from sfumato.frames import Datum, Record
+    from sfumato.alphabet import Column
+    from sfumato.frames import Record
 
-UNSEALED = "only a sealed mechanism can be certified: its weights must be integers. Call sf.seal first."
-LARGE = 100_000  # cells beyond which a promise that holds for any distribution is not made closer for the ball
 PROVED, GIVEN = "proved from the integers", "as given by the set"  # what a level rests on
 BOUNDED = "bounded from the integers of each release"
-LARGEST_EXPONENT = 709.0  # of e that floats hold
-BELIEFS = ("lip", "pml")  # notions about P(y|s)/P(y), which RLDP implies at every P: P(y) is a mean of the P(y|s)
 WIDER = (2.0, 4.0)  # times the radius, at which the level is stated as well
+MARGINS = (2.0**-28, 2.0**-22, 2.0**-18, 2.0**-14, 2.0**-11, 2.0**-8)  # the least costs 4e-9 of the value
+FINE = (0.0, 2.0**-46, 2.0**-40, 2.0**-34, *MARGINS)  # for optima whose last digits are worth several proofs
+Witness: TypeAlias = "Mapping[str, Datum]"  # where a level is attained, in labels
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -72,105 +79,62 @@ class Certificate(Framed):
                 f"{self.level:.6g} {self.basis}, {self.within}>")
 
 
-def _over_exactly(mechanism: Mechanism, within: Exactly, notion: str, target: float) -> Attained:
-    return about_secret(mechanism, within.joint, notion)
+class DeferredLevel:
+    """A proved level with where it is attained, made on first reading and kept; of a claim that was `confirmed` at a
+    level, that one where the fast proof finds none as good."""
+
+    def __init__(self, make: Callable[[], tuple[float, Witness]], confirmed: float | None = None) -> None:
+        self._make, self.confirmed = make, confirmed
+
+    @classmethod
+    def known(cls, level: float, witness: Witness) -> DeferredLevel:
+        out = cls(dict)  # type: ignore[arg-type]  # never asked
+        out.__dict__["made"] = level, witness
+        return out
+
+    @cached_property
+    def made(self) -> tuple[float, Witness]:
+        if self.confirmed is None:
+            return self._make()
+        try:
+            level, witness = self._make()
+        except SfumatoError:
+            return self.confirmed, {}
+        return min(level, self.confirmed), witness
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DeferredLevel) and self.made == other.made
+
+    def __hash__(self) -> int:
+        return hash(self.made[0])
+
+    def __repr__(self) -> str:
+        return f"Level({self.made[0]:.10g})"
 
 
-def _over_anything(mechanism: Mechanism, within: Anything, notion: str, target: float) -> Attained:
-    return about_anything(mechanism)
+class DeferredLevels(Mapping[str, float]):
+    """A mapping made on first reading and kept: what no promise depends on need not hold up a design."""
 
+    def __init__(self, make: Callable[[], dict[str, float]]) -> None:
+        self._make = make
+        self._made: dict[str, float] | None = None
 
-def _over_ball(
-    mechanism: Mechanism, within: ChiSquareBall, notion: str, target: float, coarse: bool = False
-) -> Attained:
-    from sfumato.certification.over_balls import over_ball
+    def _read(self) -> dict[str, float]:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
 
-    if within.radius == 0:
-        return about_secret(mechanism, within.joint, notion)
-    everywhere = about_anything(mechanism)
-    if everywhere.ratio <= target and within.joint.p.size > LARGE:
-        return everywhere
-    found = over_ball(mechanism, within.joint, within.radius, target, coarse)
-    return found if found.ratio < everywhere.ratio else everywhere
+    def __getitem__(self, key: str) -> float:
+        return self._read()[key]
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
 
-def _over_ball_coarsely(mechanism: Mechanism, within: ChiSquareBall, notion: str, target: float) -> Attained:
-    """For levels that are told but promise nothing."""
-    return _over_ball(mechanism, within, notion, target, coarse=True)
+    def __len__(self) -> int:
+        return len(self._read())
 
-
-def _over_renyi(mechanism: Mechanism, within: RenyiBall, notion: str, target: float) -> Attained:
-    from sfumato.certification.over_balls import over_bounds
-    from sfumato.certification.renyi_proofs import RenyiBounds
-
-    if within.radius == 0:
-        return about_secret(mechanism, within.joint, notion)
-    everywhere = about_anything(mechanism)
-    found = over_bounds(mechanism, RenyiBounds.around(within.joint, within.alpha, within.radius), target)
-    return found if found.ratio < everywhere.ratio else everywhere
-
-
-def _over_polytope(mechanism: Mechanism, within: Polytope, notion: str, target: float) -> Attained:
-    from sfumato.certification.stated_sets import over_vertices
-
-    everywhere, found = about_anything(mechanism), over_vertices(mechanism, within, target)
-    return found if found.ratio < everywhere.ratio else everywhere
-
-
-def _over_custom(mechanism: Mechanism, within: Custom, notion: str, target: float) -> Attained:
-    from sfumato.certification.stated_sets import over_ranges
-
-    everywhere, found = about_anything(mechanism), over_ranges(mechanism, within)
-    return found if found.ratio < everywhere.ratio else everywhere
-
-
-# By the kind of a set: (mechanism, set of this kind, notion, target) → the worst ratio over it.
-_OVER: dict[str, Callable[..., Attained]] = {
-    Exactly.kind: _over_exactly, Anything.kind: _over_anything, ChiSquareBall.kind: _over_ball,
-    RenyiBall.kind: _over_renyi, Polytope.kind: _over_polytope, Custom.kind: _over_custom,
-}
-
-
-def proved(
-    mechanism: Mechanism, notion: str, within: UncertaintySet | None, target: float = math.inf
-) -> Attained:
-    """The proved worst ratio e^level of a sealed mechanism under a notion; close to it beyond what `target` needs.
-
-    LIP and PML over a ball are proved at the target or, if that fails, bounded by RLDP.
-    """
-    if not mechanism.sealed:
-        raise InputError(UNSEALED)
-    if notion == "ldp" or within is None:
-        return about_input(mechanism)
-    if within.kind not in _OVER:
-        raise InputError(f"levels over a set of kind {within.kind!r} cannot be proved yet.")
-    if unlisted(mechanism):
-        from sfumato.certification.together import bounded
-
-        found = bounded(mechanism, lambda m: proved(m, notion, within), whole_record=notion != "rldp")
-        if notion in BELIEFS:
-            other = bounded(mechanism, lambda m: proved(m, "rldp", within), whole_record=False)
-            return found if found.ratio <= other.ratio else other
-        return found
-    if notion == "srlip":
-        if not isinstance(within, Exactly):
-            raise InputError(f"SRLIP can be proved at a known distribution, not over a set of kind {within.kind!r}.")
-        from sfumato.certification.leakage_proofs import about_side_channels
-
-        return about_side_channels(mechanism, within.joint)
-    if notion in BELIEFS and not (isinstance(within, Exactly) or getattr(within, "radius", None) == 0):
-        found = _OVER[within.kind](mechanism, within, "rldp", target)
-        if not isinstance(within, ChiSquareBall) or found.ratio <= target or not math.isfinite(target):
-            return found
-        from sfumato.certification.shift_proofs import shifts_over_ball
-
-        return shifts_over_ball(mechanism, within.joint, within.radius, target, found, notion)
-    return _OVER[within.kind](mechanism, within, notion, target)
-
-
-def unlisted(mechanism: Mechanism) -> bool:
-    """Whether it stands for several releases whose joint outputs are too many to list, so that levels are bounds."""
-    return isinstance(mechanism.law, Product) and not mechanism.law.listed
+    def __repr__(self) -> str:
+        return repr(self._read())
 
 
 def certificate(
@@ -193,93 +157,8 @@ def certificate(
 
 
 def _proof(mechanism: Mechanism, claim: Claim) -> tuple[float, Witness]:
-    level, where = _MEASURES.get(claim.notion, _ratio)(mechanism, claim)
+    level, where = level_of(mechanism, claim)
     return level, _named(mechanism, where, claim.within is not None)
-
-
-def _ratio(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]:
-    found = proved(mechanism, claim.notion, claim.within, target_of(claim.epsilon))
-    return (math.inf if found.ratio == math.inf else log_up(found.ratio)), found.where
-
-
-def target_of(epsilon: float) -> float:
-    """A little below e^ε; the greatest float where that is one beyond it."""
-    return math.exp(min(epsilon, LARGEST_EXPONENT)) * (1 - 1e-15)
-
-
-def _leakage(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]:
-    if not mechanism.sealed:
-        raise InputError(UNSEALED)
-    assert claim.alpha is not None and claim.beta is not None
-    joint = None if claim.within is None else claim.within.joint
-    if isinstance(mechanism.law, Product) and unlisted(mechanism):
-        return _leakage_of_parts(mechanism, mechanism.law, claim), {}
-    from sfumato.certification.leakage_proofs import leakage_level
-
-    found = leakage_level(mechanism, claim.alpha, claim.beta, joint)
-    return found.level, found.where
-
-
-def _leakage_of_parts(mechanism: Mechanism, law: Product, claim: Claim) -> float:
-    """The sum over the releases bounds leakage about the record: in every form of `leakage_level` the laws q, the
-    maxima and the sums over outputs of a product are at most products. About the secret nothing is known. [ours]"""
-    if claim.within is not None:
-        return math.inf
-    total = 0.0
-    for part in law.parts:
-        level = _leakage(alone(mechanism, part), claim)[0]
-        total = float(up_any(total + float(up_any(part.times * level))))
-    return total
-
-
-def _average(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]:
-    """A bound of I(S;Y); what a single output may tell stands beside it, in `elsewhere`."""
-    if not mechanism.sealed:
-        raise InputError(UNSEALED)
-    if not isinstance(claim.within, Exactly):
-        raise InputError("I(S;Y) can be proved at a known distribution only", next="Claim it within sf.Exactly(joint).")
-    if unlisted(mechanism):  # I(S;Y) is a mean of logarithms that LIP bounds one by one
-        worst = proved(mechanism, "lip", claim.within).ratio
-        return (math.inf if worst == math.inf else log_up(worst)), {}
-    from sfumato.certification.leakage_proofs import secret_information
-
-    return secret_information(mechanism, claim.within.joint), {}
-
-
-_MEASURES: dict[str, Callable[[Mechanism, Claim], tuple[float, dict[str, int]]]] = {
-    "mi": _average, "leakage": _leakage,
-}
-
-
-def elsewhere(mechanism: Mechanism, claim: Claim | None = None) -> dict[str, float]:
-    """Proved levels about the secret when the truth lies outside the claimed set."""
-    claim = mechanism.claim if claim is None else claim
-    out: dict[str, float] = {}
-    if claim is not None and claim.notion == "leakage":
-        return out  # levels of another measure would mislead beside this one
-    told = claim is not None and claim.notion != "pml"  # which lets odds be infinite: their level would mislead too
-    if claim is not None and told and isinstance(claim.within, ChiSquareBall | RenyiBall) and claim.within.radius > 0:
-        for times in WIDER:
-            wide = claim.within.widened(times)
-            asked = "rldp", target_of(claim.epsilon)
-            if isinstance(wide, ChiSquareBall):
-                found = _over_ball_coarsely(mechanism, wide, *asked).ratio
-            else:
-                found = _over_renyi(mechanism, wide, *asked).ratio
-            out[f"{times:g} times the radius"] = math.inf if found == math.inf else log_up(found)
-    if claim is not None and claim.notion == "mi" and claim.within is not None:
-        worst = proved(mechanism, "lip", claim.within).ratio
-        out["the worst output (LIP)"] = math.inf if worst == math.inf else log_up(worst)
-    if mechanism.secret.size < 2:
-        return out  # nothing is secret but the record itself
-    found = about_anything(mechanism).ratio
-    out["any distribution"] = math.inf if found == math.inf else log_up(found)
-    return out
-
-
-def outlook(mechanism: Mechanism, claim: Claim | None = None) -> Mapping[str, float]:
-    """`elsewhere`, proved when it is first read."""
-    return DeferredLevels(partial(elsewhere, mechanism, claim))
 
 
 def _named(mechanism: Mechanism, where: dict[str, int], about_secret: bool) -> Witness:
@@ -291,6 +170,71 @@ def _named(mechanism: Mechanism, where: dict[str, int], about_secret: bool) -> W
         "known": lambda code: known_text(code, mechanism.useful.columns),
     }
     return {key: name[key](value) for key, value in where.items()}
+
+
+def known_text(code: int, columns: Sequence[Column]) -> str:
+    """'age = 30, sex = F' from the code of J and x^J."""
+    digits: list[int] = []
+    for column in reversed(columns):
+        code, digit = divmod(code, column.size + 1)
+        digits.append(digit)
+    named = zip(columns, reversed(digits), strict=True)
+    return ", ".join(f"{c.name} = {c.labels[d - 1]}" for c, d in named if d)
+
+
+def elsewhere(mechanism: Mechanism, claim: Claim | None = None) -> dict[str, float]:
+    """Proved levels about the secret when the truth lies outside the claimed set."""
+    claim = mechanism.claim if claim is None else claim
+    out: dict[str, float] = {}
+    if claim is not None and claim.notion == "leakage":
+        return out  # levels of another measure would mislead beside this one
+    told = claim is not None and claim.notion != "pml"  # which lets odds be infinite: their level would mislead too
+    if claim is not None and told and isinstance(claim.within, ChiSquareBall | RenyiBall) and claim.within.radius > 0:
+        for times in WIDER:
+            found = over_set(mechanism, claim.within.widened(times), "rldp", target_of(claim.epsilon), coarse=True)
+            out[f"{times:g} times the radius"] = log_up(found.ratio)
+    if claim is not None and claim.notion == "mi" and claim.within is not None:
+        out["the worst output (LIP)"] = log_up(proved(mechanism, "lip", claim.within).ratio)
+    if mechanism.secret.size < 2:
+        return out  # nothing is secret but the record itself
+    out["any distribution"] = log_up(about_anything(mechanism).ratio)
+    return out
+
+
+def outlook(mechanism: Mechanism, claim: Claim | None = None) -> Mapping[str, float]:
+    """`elsewhere`, proved when it is first read."""
+    return DeferredLevels(partial(elsewhere, mechanism, claim))
+
+
+def seal(
+    mechanism: Mechanism, claim: Claim, *, bits: int | None = None, margins: tuple[float, ...] = MARGINS
+) -> tuple[Mechanism, Certificate]:
+    """Integer weights near the floats for which the claim is proved, with the certificate.
+
+    Weights are rounded after mixing in a little of a law that ignores the input; the mixture is the least of a
+    ladder for which the certificate holds. A proof that fails says how much is missing: what makes up for a level that
+    is δ too high, about δ/(1 − e^{−ε}), is tried before the next step. Ghost outputs, unused but for rounding noise,
+    are merged first.
+    """
+    needed, tuned, left = 0.0, False, list(margins)
+    while left:
+        margin = left.pop(0)
+        if margin < needed and left:
+            continue
+        tried = replace(mechanism, law=mechanism.law.rounded(bits, margin), claim=claim)
+        found = certificate(tried, wider=False)
+        if found.holds:
+            return tried, replace(found, elsewhere=outlook(tried))
+        if claim.notion not in BELIEFS:  # those are proved at ε or not at all: a level that fails says little
+            missing = found.level - claim.epsilon
+            needed = missing / 8  # a smaller mixture could not make up for what is missing
+            enough = 1.05 * missing / -math.expm1(-claim.epsilon) if claim.epsilon > 0 else 0.0
+            if margin < enough < margins[-1] and not tuned:
+                left, tuned = [enough, *(x for x in left if x > enough)], True
+    raise ClaimError(
+        f"the mechanism could not be sealed at ε = {claim.epsilon:.6g}: after a margin of {margins[-1]:.3g} its "
+        f"proved level is {found.level:.6g}", next="Its floats do not satisfy the claim; check the design.",
+    )
 
 
 def certify(mechanism: Mechanism, claim: Claim | None = None) -> Certificate:
@@ -318,28 +262,6 @@ def certify(mechanism: Mechanism, claim: Claim | None = None) -> Certificate:
     return made
 
 
-def check_confidence(claim: Claim) -> None:
-    """A ball that says how confident it is must be as large as that: a smaller one would be proved all too easily.
-
-    It is recomputed from the counts; a confidence without counts, or of a calibration nobody knows, is refused. What a
-    bootstrap adds cannot be recomputed, so its ball is only held to the asymptotic radius.
-    """
-    ball = claim.within
-    if not isinstance(ball, ChiSquareBall | RenyiBall) or ball.confidence is None:
-        return
-    how, alpha = (ball.calibration, None) if isinstance(ball, ChiSquareBall) else (None, ball.alpha)
-    try:
-        counts = None if ball.joint.counts is None else ball.joint.counts.tolist()
-        check_radius(ball.kind, ball.confidence, how, ball.radius, alpha, ball.joint.p.size, counts)
-    except Refused as error:
-        raise ClaimError(str(error), next="Nothing was released.") from None
-
-
-def verify(path: str | os.PathLike[str]) -> Certificate:
-    """Read a mechanism file and prove its claim anew, from the file alone."""
-    return certify_any(load(path))
-
-
 def certify_any(made: Mechanism | Bundle) -> Certificate:
     """Prove the claim of a mechanism, or the promise of a bundle."""
     if isinstance(made, Bundle):
@@ -347,3 +269,8 @@ def certify_any(made: Mechanism | Bundle) -> Certificate:
 
         return certify_bundle(made)
     return certify(made)
+
+
+def verify(path: str | os.PathLike[str]) -> Certificate:
+    """Read a mechanism file and prove its claim anew, from the file alone."""
+    return certify_any(load(path))

@@ -20,8 +20,7 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.certification.outward import down, float_range, log_above, log_below, log_sum_above, log_up, up, up_any
-from sfumato.certification.rationals import CANDIDATES, about_input, ratio_of
-from sfumato.certification.witness import Attained
+from sfumato.certification.rationals import CANDIDATES, Attained, about_input, ratio_of
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism, Rows
@@ -31,8 +30,8 @@ from sfumato.privacy.beliefs import side_channels
 if TYPE_CHECKING:
     from sfumato.alphabet import BigInts
 
-LISTED_CELLS = 4_000_000
-LEAST = 1e-30  # of a suggested law on an output that occurs: any positive number is valid
+CHANNEL_CELLS = 4_000_000
+LEAST_LAW = 1e-30  # of a suggested law on an output that occurs: any positive number is valid
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,9 +66,9 @@ class Exact:
 def exact_channel(mechanism: Mechanism, joint: Joint | None) -> Exact:
     """Q(y|x) of a sealed mechanism, or P(y|s) through the exact p(x|s) of a joint, for secrets that occur."""
     law = mechanism.law
-    if law.meaning == "subset" or mechanism.outputs * mechanism.inputs > LISTED_CELLS:
+    if law.meaning == "subset" or mechanism.outputs * mechanism.inputs > CHANNEL_CELLS:
         raise InputError(
-            f"leakage is proved for laws whose outputs can be listed, at most {LISTED_CELLS:,} cells; this one is of "
+            f"leakage is proved for laws whose outputs can be listed, at most {CHANNEL_CELLS:,} cells; this one is of "
             f"kind {law.kind!r} for {mechanism.inputs:,} inputs",
             next="Claim LDP instead: it bounds leakage for β ≤ α.",
         )
@@ -165,7 +164,7 @@ def _laws(q: Exact, alpha: float, beta: float) -> Floats:
 
     low, high = q.ends
     middle = (low + high) / 2
-    laws = np.maximum(dual_laws(middle / middle.sum(axis=0), alpha, beta), LEAST)
+    laws = np.maximum(dual_laws(middle / middle.sum(axis=0), alpha, beta), LEAST_LAW)
     total = laws.sum(axis=1, keepdims=True) * (1 + (laws.shape[1] + 4) * 2.0**-52)
     return down(laws / total)
 
@@ -203,7 +202,7 @@ def _capacity(q: Exact) -> Proved:
 # --- levels at one known distribution: I(S;Y), and SRLIP for whoever knows some of the columns ------------------------
 
 
-DIGITS = 50  # of the logarithms; a result is rounded up by far more than their error
+LOG_DIGITS = 50  # of the logarithms; a result is rounded up by far more than their error
 
 
 def secret_information(mechanism: Mechanism, joint: Joint) -> float:
@@ -215,7 +214,7 @@ def secret_information(mechanism: Mechanism, joint: Joint) -> float:
     secrets = [int(n) for n in exact.sum(1)]
     scale = total << part_bits(law)
     with localcontext() as context:
-        context.prec = DIGITS
+        context.prec = LOG_DIGITS
         sum_, related = Decimal(0), False
         for y in range(law.outputs):
             row: BigInts = np.broadcast_to(np.asarray(law.row(y), object), joint.shape)
@@ -235,7 +234,7 @@ def secret_information(mechanism: Mechanism, joint: Joint) -> float:
 # relative precision, and every place within that of the best float is evaluated as a rational.
 
 
-CELLS = 20_000_000  # outputs × secrets × values that a certificate will look at
+SRLIP_CELLS = 20_000_000  # outputs × secrets × values that a certificate will look at
 
 
 def about_side_channels(mechanism: Mechanism, joint: Joint) -> Attained:
@@ -243,7 +242,7 @@ def about_side_channels(mechanism: Mechanism, joint: Joint) -> Attained:
     law = mechanism.law
     if law.meaning == "subset" and mechanism.inputs > LISTED_SUBSETS:
         return about_input(mechanism)  # sets too many to list: ε-LDP is ε-SRLIP
-    if law.outputs * joint.p.size > CELLS:
+    if law.outputs * joint.p.size > SRLIP_CELLS:
         raise InputError(f"SRLIP certificates look at every cell; {law.outputs} outputs × {joint.p.size} are too many.")
     exact, _ = joint.weights()
     sizes = tuple(column.size for column in joint.useful.columns)

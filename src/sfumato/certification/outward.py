@@ -162,8 +162,8 @@ LN2_HIGH = float.fromhex("0x1.62e42feep-1")  # 33 bits: a multiple by up to 2^20
 LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")  # log 2 − LN2_HIGH to half a unit
 TERMS = 18
 TAIL = 1e-19  # above 2·0.75^19 / 19!, what the series leaves out
-LARGEST = 700.0  # exponents beyond it leave the range of floats
-SLACKS = (2e-15, 1e-13, 1e-11)  # of a guessed logarithm, relative to 1 + |log|
+LARGEST_LOG = 700.0  # exponents beyond it leave the range of floats
+LOG_SLACKS = (2e-15, 1e-13, 1e-11)  # of a guessed logarithm, relative to 1 + |log|
 
 
 def _reduced(t: Floats) -> tuple[Floats, Floats, Floats]:
@@ -178,13 +178,13 @@ def _reduced(t: Floats) -> tuple[Floats, Floats, Floats]:
 def exp_up(t: Real) -> Floats:
     """At or above e^t; 0 exactly for t = −∞, ∞ beyond the range of floats."""
     t = np.asarray(t, float)
-    k, _, r = _reduced(np.clip(t, -LARGEST, LARGEST))
+    k, _, r = _reduced(np.clip(t, -LARGEST_LOG, LARGEST_LOG))
     r = np.maximum(r, 0.0)
     total = np.full(r.shape, float(up(1 / math.factorial(TERMS))))
     for i in range(TERMS - 1, -1, -1):
         total = up(up(total * r) + up(1 / math.factorial(i)))
     value = np.ldexp(up(total + TAIL), k.astype(int))
-    return np.where(np.isneginf(t), 0.0, np.where(t > LARGEST, np.inf, value))
+    return np.where(np.isneginf(t), 0.0, np.where(t > LARGEST_LOG, np.inf, value))
 
 
 def exp_down(t: Real) -> Floats:
@@ -203,7 +203,7 @@ def log_above(x: Real) -> Floats:
     x = np.asarray(x, float)
     safe = np.where(x > 0, x, 1.0)
     guess = np.log(safe)
-    for slack in SLACKS:
+    for slack in LOG_SLACKS:
         tried = guess + slack * (1 + np.abs(guess))
         if np.all(exp_down(tried) >= safe):
             return np.where(x > 0, tried, -np.inf)
@@ -215,7 +215,7 @@ def log_below(x: Real) -> Floats:
     x = np.asarray(x, float)
     safe = np.where(x > 0, x, 1.0)
     guess = np.log(safe)
-    for slack in SLACKS:
+    for slack in LOG_SLACKS:
         tried = guess - slack * (1 + np.abs(guess))
         if np.all(exp_up(tried) <= safe):
             return np.where(x > 0, tried, -np.inf)

@@ -8,28 +8,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
-from sfumato.certification.ball import COARSE, GRID, Dual, ProvedBall, Side, joined, over_atoms
+from sfumato.certification.ball import Dual, ProvedBall, Range, Side, joined
 from sfumato.certification.outward import down, float_range, rows_range, up, up_any
-from sfumato.certification.witness import Attained
-from sfumato.joint import Joint
+from sfumato.certification.rationals import Attained
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
+from sfumato.mechanism.subset_laws import subsets_of
 
 if TYPE_CHECKING:
     from sfumato.mechanism.law import Weight, Weights
 
 
-CHUNK = 4096
-FIRST = 64  # pairs looked at before the rest, so that many of the rest need no bound of their own
-PATIENCE = 20_000  # pairs looked at for the sake of a close level when the claim is proved without them
-LISTED = 12  # useful values up to which subsets are listed
-PAIRS = 20_000_000  # more pairs than this are bounded by what one secret alone allows
+PAIRS_AT_ONCE = 4096
+PAIRS_FIRST = 64  # pairs looked at before the rest, so that many of the rest need no bound of their own
+PAIRS_PATIENCE = 20_000  # pairs looked at for the sake of a close level when the claim is proved without them
+LISTED_VALUES = 12  # useful values up to which subsets are listed
+MOST_PAIRS = 20_000_000  # more pairs than this are bounded by what one secret alone allows
 
-SHARES = (0.5, 0.15, 0.85)  # of the slack, whose dual points give every pair a bound before any is looked at itself
+SLACK_SHARES = (0.5, 0.15, 0.85)  # whose dual points give every pair a bound before any is looked at itself
 CROSSED = 500_000  # pairs that get such a bound at once
 
 Sides = Callable[[Ints, Ints, Ints], tuple[Side, Side]]  # (output, s1, s2) arrays → both sides of the pairs
@@ -37,19 +37,14 @@ Duals = list[tuple[Dual, Dual]]  # per share of the slack: dual points above and
 
 
 class PairBounds(Protocol):
-    """What a ball must prove; the rest follows from it."""
+    """What a ball must prove; the rest follows from it. Numbers come from below and from above."""
 
     @property
-    def p(self) -> tuple[Floats, Floats]:
-        """P̂(s, u), below and above."""
-
+    def p(self) -> Range: ...  # P̂(s, u)
     @property
-    def ps(self) -> tuple[Floats, Floats]:
-        """P̂(s)."""
-
+    def ps(self) -> Range: ...  # P̂(s)
     @property
-    def rest(self) -> tuple[Floats, Floats]:
-        """P̂(s) − P̂(s, u)."""
+    def rest(self) -> Range: ...  # P̂(s) − P̂(s, u)
 
     def alone(self, side: Side, *, greatest: bool) -> Floats:
         """Bounds of the greatest (or least) mean of each row of a side, over the ball."""
@@ -57,49 +52,23 @@ class PairBounds(Protocol):
     def pairs(self, first: Side, second: Side) -> Floats:
         """Bounds of the worst ratio of each pair of rows, over the ball."""
 
-    def masses(self) -> tuple[Floats, Floats]:
+    def masses(self) -> Range:
         """Bounds of the least and the greatest P(u|s)."""
 
     def atoms(self, c: Atoms) -> Attained:
         """A bound of the worst ratio between any two atoms of different secrets."""
 
 
-class ChiSquareBounds(ProvedBall):
-    """The χ² ball."""
-
-    steps: ClassVar[int] = GRID  # at which atoms are compared
-
-    def masses(self) -> tuple[Floats, Floats]:
-        return mass_bounds(self)
-
-    def atoms(self, c: Atoms) -> Attained:
-        return over_atoms(c, self, self.steps)
-
-
-class CoarseBounds(ChiSquareBounds):
-    """The χ² ball, for levels that nothing depends on."""
-
-    steps = COARSE
-
-
-def over_ball(
-    mechanism: Mechanism, joint: Joint, radius: float, target: float = math.inf, coarse: bool = False
-) -> Attained:
-    """A proved upper bound of max P(y|s₁) / P(y|s₂) over outputs, pairs of secrets and the ball.
-
-    It is close to the maximum unless there are more than PATIENCE pairs to look at and what one secret alone allows
-    already proves the target ratio.
-    """
-    kind = CoarseBounds if coarse else ChiSquareBounds
-    return over_bounds(mechanism, kind.around(joint, radius), target)
-
-
 def over_bounds(mechanism: Mechanism, ball: PairBounds, target: float = math.inf) -> Attained:
-    """A proved upper bound of the worst ratio over any ball that has bounds."""
+    """A proved upper bound of max P(y|s₁) / P(y|s₂) over outputs, pairs of secrets and a ball that has bounds.
+
+    It is close to the maximum unless there are more than PAIRS_PATIENCE pairs to look at and what one secret alone
+    allows already proves the target ratio.
+    """
     best = Attained(1.0, {})
     if len(ball.ps[0]) < 2:
         return best
-    masses: tuple[Floats, Floats] | None = None
+    masses: Range | None = None
     for contrast in mechanism.law.contrasts():
         match contrast:
             case Rows():
@@ -140,18 +109,18 @@ def _rows(values: Weights, ball: PairBounds, found: float, target: float) -> Att
         return [
             (Dual.suggested(side, share * ball.slack[1], greatest=True),
              Dual.suggested(side, (1 - share) * ball.slack[1], greatest=False))
-            for share in SHARES
+            for share in SLACK_SHARES
         ]
 
     return _pairs(top, bottom, sides, ball, found, target, "output", duals if isinstance(ball, ProvedBall) else None)
 
 
-def _spikes(c: Spikes, ball: PairBounds, masses: tuple[Floats, Floats], found: float, target: float) -> Attained:
+def _spikes(c: Spikes, ball: PairBounds, masses: Range, found: float, target: float) -> Attained:
     """Rows that are constant but for one useful value u₀: two cells, u₀ and the rest, tell everything."""
     shape = ball.p[0].shape
     least, most = masses
 
-    def ends(base: Weight, peak: Weight) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+    def ends(base: Weight, peak: Weight) -> tuple[Range, Range]:
         spread = [float_range(np.asarray(x, object)) for x in (base, peak)]
         return tuple(tuple(np.broadcast_to(e, shape) for e in x) for x in spread)  # type: ignore[return-value]
 
@@ -180,34 +149,11 @@ def _mix_down(base: Floats, peak: Floats, r: Floats) -> Floats:
     return np.maximum(down(down(base * down(np.maximum(1 - r, 0))) + down(peak * r)), np.minimum(base, peak))
 
 
-def mass_bounds(ball: ProvedBall) -> tuple[Floats, Floats]:
-    """Proved bounds of the least and greatest P(u|s) over the ball, from [000, Lemma 1] with outward rounding.
-
-    With t = P̂_s + b the least is 2p²/(t(X + √·))-like in the joint's own scale: L = 2q²/(X + √·), q = p/P̂_s,
-    C = (1 + b/P̂_s)², X = C + 2q − 1, √· = √((C − 1)(C − (2q − 1)²)); the greatest is 1 minus that of the rest.
-    """
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        q_low = np.minimum(down(ball.p[0] / ball.ps[1][:, None]), 1.0)
-        q_high = np.minimum(up(ball.p[1] / ball.ps[0][:, None]), 1.0)
-        ratio = up(ball.slack[1] / ball.ps[0])[:, None]
-        c = up(up(1 + ratio) ** 2)
-
-    def least(low: Floats, high: Floats) -> Floats:
-        # L grows with q and falls with C: the lower end of q and the upper end of C bound it from below.
-        x = up_any(up_any(c + 2 * low) - 1)
-        inner = up(up(c - 1) * up(np.maximum(c - down((2 * low - 1) ** 2 * (1 - 2.0**-50)), 0)))
-        out = down(down(2 * down(low * low)) / up(x + up(np.sqrt(inner))))
-        return np.where(np.isfinite(c) & (ball.ps[1][:, None] > 0), np.nan_to_num(out, nan=0.0), 0.0)
-
-    return least(q_low, q_high), np.minimum(up(1 - least(down(np.maximum(1 - q_high, 0)), 1 - q_low)), 1.0)
-
-
 def _subsets(c: Subsets, ball: PairBounds, found: float, target: float) -> Attained:
     """Two-level rows over every subset of the useful values."""
     k = ball.p[0].shape[1]
-    if k <= LISTED:
-        members = ((np.arange(2**k)[:, None] >> np.arange(k)) & 1).astype(bool)
-        values = np.where(members, np.array(int(c.high), object), np.array(int(c.low), object))[:, None, :]
+    if k <= LISTED_VALUES:
+        values = np.where(subsets_of(k), np.array(int(c.high), object), np.array(int(c.low), object))[:, None, :]
         return _rows(values, ball, found, target)
     least, most = ball.masses()
     low, high = Attained(1.0, {}), float(up_any(float(c.high) / float(c.low))) if c.low else math.inf
@@ -237,7 +183,7 @@ def _pairs(
 ) -> Attained:
     """The proved maximum over i and s₁ ≠ s₂, given bounds top[i, s] and bottom[i, s] of one secret alone."""
     n, s = top.shape
-    if n * s * s > PAIRS:
+    if n * s * s > MOST_PAIRS:
         return _alone(top, bottom, what)
     with np.errstate(divide="ignore", invalid="ignore"):
         bounds = np.nan_to_num(up(top[:, :, None] / bottom[:, None, :]), nan=1.0, posinf=np.inf)
@@ -245,9 +191,9 @@ def _pairs(
     flat = bounds.ravel()
     best, done = Attained(found, {}), 0
     order = _worst_first(flat, found)
-    chunk = FIRST
+    chunk = PAIRS_FIRST
     while len(order) and flat[order[0]] > best.ratio:
-        if done >= PATIENCE and flat[order[0]] <= target:
+        if done >= PAIRS_PATIENCE and flat[order[0]] <= target:
             return best.or_worse(Attained(float(flat[order[0]]), best.where))
         part, order = order[:chunk], order[chunk:]
         at = np.unravel_index(part, bounds.shape)
@@ -258,10 +204,10 @@ def _pairs(
         best = best.or_worse(Attained(float(proved[i]), where))
         done += len(part)
         order = order[flat[order] > float(best.ratio)]
-        if duals and isinstance(ball, ProvedBall) and chunk == FIRST and len(order) > CHUNK:
+        if duals and isinstance(ball, ProvedBall) and chunk == PAIRS_FIRST and len(order) > PAIRS_AT_ONCE:
             _cross(flat, order, s, duals(), ball, float(best.ratio))
             order = order[np.argsort(-flat[order], kind="stable")]
-        chunk = CHUNK
+        chunk = PAIRS_AT_ONCE
     return best
 
 

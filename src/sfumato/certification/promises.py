@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sfumato.errors import listed
 from sfumato.joint import Noise
-from sfumato.mechanism import Claim, Mechanism
+from sfumato.mechanism import Mechanism
 
 if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate
@@ -48,12 +49,12 @@ def promises(mechanism: Mechanism, proof: Certificate | None = None) -> tuple[Pr
         return ()
     spent = 0.0 if noise is None else noise.epsilon
     knowing = f"somebody who knows this person's {listed(mechanism.useful.names)}"
-    if _anywhere(claim):
+    if claim.anywhere:
         whoever = f"anybody, even {knowing},"
         return (PromisesTold(whoever, claim.epsilon, None if proof is None else proof.level, claim.epsilon + spent),)
     first = PromisesTold(STATISTICS, claim.epsilon, None if proof is None else proof.level, claim.epsilon + spent)
     for i, other in enumerate(claim.also):
-        if _anywhere(other):
+        if other.anywhere:
             found = None if proof is None else proof.also[i].level
             return first, PromisesTold(knowing, other.epsilon, found, other.epsilon + spent)
     if proof is None:
@@ -78,12 +79,3 @@ def told_exactly(mechanism: Mechanism) -> str | None:
         "the file holds counts of the table without noise: the promise is about one released row by itself, and "
         "whoever sees the counts and all rows of a small table may learn more"
     )
-
-
-def listed(names: tuple[str, ...]) -> str:
-    """'town', 'town and age', 'town, age and sex'."""
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _anywhere(claim: Claim) -> bool:
-    return claim.notion == "rldp" and claim.within is not None and claim.within.kind == "anything"

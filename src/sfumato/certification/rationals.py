@@ -10,13 +10,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.alphabet import Alphabet
-from sfumato.certification.witness import Attained
 from sfumato.joint import Joint
 from sfumato.mechanism import Atoms, Factor, Mechanism, Product, Rows, Spikes, Subsets
 from sfumato.mechanism.subset_laws import best_subset
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from sfumato.alphabet import BigInts, Floats
     from sfumato.mechanism.law import Weight, Weights
 
-
-LARGEST = 1000  # bits of a ratio that is told from an infinite one
-HUGE = Fraction(2) ** LARGEST
+LARGEST_BITS = 1000  # bits of a ratio that is told from an infinite one
+HUGE = Fraction(2) ** LARGEST_BITS
 CANDIDATES = 4096  # outputs evaluated exactly; more ties than this are bounded by floats rounded outward
 
 
@@ -88,10 +87,10 @@ def power_product(factors: Iterable[tuple[Attained, int]]) -> Fraction | float:
     """Π ratio^times, exactly while it is finite and at most e^693; ∞ beyond."""
     total = Fraction(1)
     for found, times in factors:
-        if found.ratio == math.inf or times * math.log2(found.ratio) > LARGEST:
+        if found.ratio == math.inf or times * math.log2(found.ratio) > LARGEST_BITS:
             return math.inf
         total *= Fraction(found.ratio) ** times
-        if total > 1 << LARGEST:
+        if total > 1 << LARGEST_BITS:
             return math.inf
     return total
 
@@ -220,3 +219,14 @@ def _subset_ratio(first: list[Fraction], second: list[Fraction], low: Fraction, 
             return max(ratio, Fraction(1))
         chosen = better
     raise ArithmeticError("Dinkelbach's iteration did not settle")
+
+
+@dataclass(frozen=True, slots=True)
+class Attained:
+    """An upper bound of the worst ratio, with the output and the secrets behind it (as codes)."""
+
+    ratio: Fraction | float
+    where: dict[str, int]
+
+    def or_worse(self, other: Attained) -> Attained:
+        return other if other.ratio > self.ratio else self

@@ -22,22 +22,21 @@ from decimal import Decimal, localcontext
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.certification.ball import Side, enclosed
-from sfumato.certification.outward import down, down_any, exp_range, float_range, log_near, power, up, up_any
-from sfumato.certification.witness import Attained
+from sfumato.certification.ball import Side, by_curves, enclosed, split_grid
+from sfumato.certification.outward import down, down_any, exp_range, log_near, power, up, up_any
+from sfumato.certification.rationals import Attained
 from sfumato.joint import Joint
 from sfumato.mechanism import Atoms
 from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, worst_pairs
-from sfumato.uncertainty.stated import best_pairs
 
 NEAR_ONE = 2.0**-14
-STEPS = (1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-6, 1e-4)  # how far above the ratio found a proof is tried
+RATIO_STEPS = (1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-6, 1e-4)  # how far above the ratio found a proof is tried
 DUALS = 9
 SHARP = 0.5  # of −κ
 BALANCING = 40  # steps towards a quotient of two norms, each at least halving what is left of it
 UNITS = 2.0**-49  # rounding of a few operations, relative
-GRID, ATOM_GRID = 128, 1024  # splits compared for α < ½, and between atoms
-CHUNK = 256
+SPLIT_GRID, ATOM_GRID = 128, 1024  # splits compared for α < ½, and between atoms
+ROWS_AT_ONCE = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,7 +130,7 @@ class RenyiBounds:
         mu, reach = np.maximum(found.mu, first.v[1].max(-1)), np.maximum(edge - found.m, 0)
         gaps1 = down(np.maximum(mu[:, None] - first.v[1], 0))
         proved = np.full(mu.shape, np.inf)
-        for step in STEPS:
+        for step in RATIO_STEPS:
             ratio = found.ratio * (1 + step)
             m = edge - (self._balanced(first, gaps1, second, edge, reach, found.ratio, step) if self.sharp else reach)
             gaps2 = down(np.maximum(second.v[0] - m[:, None], 0))
@@ -216,19 +215,13 @@ class RenyiBounds:
 
     def _pairs_on_a_grid(self, first: Side, second: Side) -> Floats:
         out = []
-        for start in range(0, len(first.v[0]), CHUNK):
-            one, two = (_part(side, slice(start, start + CHUNK)) for side in (first, second))
-            spent, left = self._shares(GRID)
+        for start in range(0, len(first.v[0]), ROWS_AT_ONCE):
+            one, two = (_part(side, slice(start, start + ROWS_AT_ONCE)) for side in (first, second))
+            spent, left = split_grid(self.spent[1], SPLIT_GRID)
             top, low = self.curves(one, spent, greatest=True), self.curves(two, left, greatest=False)
             with np.errstate(divide="ignore", invalid="ignore"):
                 out.append(np.nan_to_num(up(top / low), nan=1.0, posinf=np.inf).max(1))
         return np.concatenate(out)
-
-    def _shares(self, count: int) -> tuple[Floats, Floats]:
-        """Shares |κ|b' of the budget for the first side and, for each, what the one before leaves for the second."""
-        grid = self.spent[1] * np.sin(np.linspace(0, np.pi / 2, count + 1)) ** 2
-        grid[-1] = self.spent[1]
-        return grid[1:], np.minimum(up(np.maximum(self.spent[1] - grid[:-1], 0)), up(self.spent[1]))
 
     def curves(self, side: Side, spent: Floats, *, greatest: bool) -> Floats:
         """Proved bounds [row, share] of the greatest (or least) mean of each row at each share of the budget."""
@@ -250,19 +243,10 @@ class RenyiBounds:
         return np.clip(low, 0, 1), np.clip(high, 0, 1)
 
     def atoms(self, c: Atoms) -> Attained:
-        spent, left = self._shares(ATOM_GRID)
-        secrets = len(self.ps[0])
-        top, low = np.zeros((secrets, ATOM_GRID)), np.full((secrets, ATOM_GRID), np.inf)
-        for start in range(0, len(c.secret), CHUNK):
-            part = slice(start, start + CHUNK)
-            s = c.secret[part]
-            side = Side((self.p[0][s], self.p[1][s]), (self.ps[0][s], self.ps[1][s]), float_range(c.heights[part]))
-            np.maximum.at(top, s, self.curves(side, spent, greatest=True))
-            np.minimum.at(low, s, self.curves(side, left, greatest=False))
-        ratios = up(best_pairs(top, low))
-        k = int(np.argmax(ratios))
-        where = {"first": int(np.argmax(top[:, k])), "second": int(np.argmin(low[:, k]))}
-        return Attained(max(1.0, float(ratios[k])) if not math.isnan(ratios[k]) else math.inf, where)
+        def both(side: Side, spent: Floats, left: Floats) -> tuple[Floats, Floats]:
+            return self.curves(side, spent, greatest=True), self.curves(side, left, greatest=False)
+
+        return by_curves(c, self.p, self.ps, split_grid(self.spent[1], ATOM_GRID), both)
 
 
 def _part(side: Side, at: slice) -> Side:

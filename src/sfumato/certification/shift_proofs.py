@@ -17,36 +17,37 @@ is unbounded, and the quartic is reversed there.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.certification.ball import ProvedBall, Side, mean_bound
-from sfumato.certification.outward import dot_down, down, float_range, rows_range, up
-from sfumato.certification.witness import Attained
+from sfumato.certification.ball import ProvedBall, Range, Side, mean_bound, shares
+from sfumato.certification.outward import dot_down, down, rows_range, up
+from sfumato.certification.rationals import Attained
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism, Rows
-from sfumato.uncertainty import multipliers
-from sfumato.uncertainty.multipliers import FURTHEST, LEAST, STEPS
 from sfumato.uncertainty.shifts import others
+from sfumato.uncertainty.tilting import Depths, newton
 
 if TYPE_CHECKING:
     from sfumato.alphabet import BigInts, Bools, Ints
     from sfumato.mechanism.law import Weights
 
 
-DEEPEST = 26  # halvings of a piece before the proof is given up
-PIECES = 50_000  # pieces in all before the proof is given up
-PATIENCE = 3  # halvings before a piece that fails at its very middle ends the proof: its multipliers are good by then
+Number = TypeVar("Number", int, Floats)  # whole, or floats for many at once
+MOST_HALVINGS = 26  # halvings of a piece before the proof is given up
+MOST_PIECES = 50_000  # pieces in all before the proof is given up
+HALVINGS_FIRST = 3  # before a piece that fails at its very middle ends the proof: its multipliers are good by then
 REACH = (-34.0, 14.0)  # log of (μ − max r) / (max r − min r) looked at
-GREATEST = 2.0**512  # of e^ε: beyond, floats cannot hold what the proof takes roots of
-GRID, ZOOMS, NARROW = 25, 28, 1.5  # ridges are narrow and slanted: windows follow them before they narrow
-NUMBERS = 8_000_000  # held at once
-ENOUGH = 1e-7  # of a step of Newton's method for the multipliers
-NOTHING = 1e-9  # of the radius: room for laws other than P̂ at a P(s) below which none is taken to be there
+GREATEST_RATIO = 2.0**512  # of e^ε: beyond, floats cannot hold what the proof takes roots of
+ZOOM_GRID, ZOOMS, NARROW = 25, 28, 1.5  # ridges are narrow and slanted: windows follow, then narrow
+HELD_AT_ONCE = 8_000_000  # held at once
+MULTIPLIER_CLOSE = 1e-7  # of a step of Newton's method for the multipliers
+NO_ROOM = 1e-9  # of the radius: room for laws other than P̂ at a P(s) below which none is taken to be there
 
 
 def shifts_over_ball(
@@ -54,12 +55,11 @@ def shifts_over_ball(
 ) -> Attained:
     """A ratio just below `target` if it bounds P(y|s)/P(y), for LIP its inverse too, over the ball, or the fallback."""
     contrasts = mechanism.law.contrasts()
-    if len(contrasts) != 1 or not isinstance(contrasts[0], Rows) or joint.secret.size < 2:
-        return fallback
-    if not 1 < target <= GREATEST:
+    listed = len(contrasts) == 1 and isinstance(contrasts[0], Rows) and joint.secret.size > 1
+    if not listed or not 1 < target <= GREATEST_RATIO:
         return fallback
     z = Fraction(target * (1 - 2.0**-49))
-    values = np.asarray(contrasts[0].values, object)
+    values = np.asarray(contrasts[0].values, object)  # type: ignore[union-attr]  # rows, as was seen
     values = values[[bool(row.max()) for row in values]]
     halves = (True,) if notion == "pml" else (True, False)
     proved = all(_covered(_open_cases(values, joint, radius, z, above), joint, radius, z) for above in halves)
@@ -94,20 +94,14 @@ def _open_cases(values: Weights, joint: Joint, radius: float, z: Fraction, above
     exact, total = joint.weights()
     weights = exact if r[0].shape[1] == c else exact.sum(0, keepdims=True)
 
-    def spread(x: Floats) -> Floats:
-        return np.broadcast_to(x, (y, c, k)).reshape(-1, k)
+    def spread(x: Range, shape: tuple[int, ...], end: tuple[int, ...]) -> Range:
+        return np.broadcast_to(x[0], shape).reshape(end), np.broadcast_to(x[1], shape).reshape(end)
 
-    own = spread(r[0]), spread(r[1])
-    side = Side(
-        (spread(ball.p[0]), spread(ball.p[1])),
-        (np.broadcast_to(ball.ps[0], (y, c)).ravel(), np.broadcast_to(ball.ps[1], (y, c)).ravel()), own,
-    )
-    mass, one = _shares(weights.ravel(), total), np.ones(y)
+    whole, cells = (y, c, k), (-1, k)
+    own, mass, one = spread(r, whole, cells), shares(weights.ravel(), total), np.ones(y)
+    side = Side(spread(ball.p, whole, cells), spread(ball.ps, (y, c), (-1,)), own)
     flat = (y, mass[0].size)
-    everyone = Side(
-        (np.broadcast_to(mass[0], flat), np.broadcast_to(mass[1], flat)), (one, up(one)),
-        (r[0].reshape(flat), r[1].reshape(flat)),
-    )
+    everyone = Side(spread(mass, flat, flat), (one, up(one)), spread(r, r[0].shape, flat))
     given = mean_bound(side, ball.slack[1], greatest=above).reshape(y, c)
     overall = mean_bound(everyone, ball.slack[1], greatest=not above)[:, None]
     top, bottom = (given, overall) if above else (overall, given)
@@ -120,15 +114,8 @@ def _open_cases(values: Weights, joint: Joint, radius: float, z: Fraction, above
 def _rest(r: tuple[Floats, Floats], exact: BigInts, total: int, s: Ints) -> Half:
     """The secrets other than s: one after the other, or merged where rows do not tell them apart."""
     if r[0].shape[1] == 1:
-        return Half((r[0][:, 0], r[1][:, 0]), _shares(exact.sum(0) - exact, total)[0][s])
-    return Half((others(r[0], s), others(r[1], s)), others(_shares(exact, total)[0], s))
-
-
-def _shares(weights: BigInts, total: int) -> tuple[Floats, Floats]:
-    """weights / total, below and above."""
-    t_low, t_high = float_range(total)
-    low, high = float_range(weights)
-    return down(low / t_high), np.where(weights == 0, 0.0, up(high / t_low))
+        return Half((r[0][:, 0], r[1][:, 0]), shares(exact.sum(0) - exact, total)[0][s])
+    return Half((others(r[0], s), others(r[1], s)), others(shares(exact, total)[0], s))
 
 
 def _covered(cases: Cases, joint: Joint, radius: float, z: Fraction) -> bool:
@@ -141,14 +128,14 @@ def _covered(cases: Cases, joint: Joint, radius: float, z: Fraction) -> bool:
     left = np.array([e[0] for e in ends if e is not None], float)
     right = np.array([e[1] for e in ends if e is not None], float)
     spent = 0
-    for turn in range(DEEPEST):
+    for turn in range(MOST_HALVINGS):
         if len(case) == 0:
             return True
         spent += len(case)
-        if spent > PIECES:
+        if spent > MOST_PIECES:
             return False
         proved, hopeless = _proved(cases, case, left, right, radius, z)
-        if hopeless and turn >= PATIENCE:
+        if hopeless and turn >= HALVINGS_FIRST:
             return False
         case, left, right = case[~proved], left[~proved], right[~proved]
         middle = np.where(
@@ -208,7 +195,7 @@ def _proved(cases: Cases, case: Ints, left: Floats, right: Floats, radius: float
     """For each piece whether the best multipliers at its middle prove all of it; whether one fails at its middle."""
     point = np.where(np.isinf(right), 2 * np.maximum(left, 1.0), (left + right) / 2)
     first, second = cases.first, cases.second
-    step = max(1, NUMBERS // (GRID * (first.p.shape[1] + second.p.shape[1] + GRID)))
+    step = max(1, HELD_AT_ONCE // (ZOOM_GRID * (first.p.shape[1] + second.p.shape[1] + ZOOM_GRID)))
     parts = [
         _multipliers(cases, case[i : i + step], point[i : i + step], 1 + radius, float(z))
         for i in range(0, len(case), step)
@@ -221,7 +208,7 @@ def _proved(cases: Cases, case: Ints, left: Floats, right: Floats, radius: float
     root = Fraction(float(down(down(np.sqrt(float(down(float(z))))))))  # a lower bound of √z
     known = 1 + Fraction(radius), z, root
     quartic = _above if cases.above else _below
-    rough = np.stack(np.broadcast_arrays(*quartic(a1, a2, mu, m, np.array([float(x) for x in known]), 1.0)))
+    rough = np.stack(np.broadcast_arrays(*quartic(a1, a2, mu, m, [np.array(float(x)) for x in known], np.ones(()))))
     powers = point ** np.arange(5)[:, None]
     hopeless = (rough * powers).sum(0) < -1e-12 * (np.abs(rough) * powers).sum(0)  # floats suffice to give up
     out = np.zeros(len(case), bool)
@@ -237,7 +224,7 @@ def _whole(numbers: tuple[Fraction, ...]) -> tuple[list[int], int]:
     return [x.numerator * (unit // x.denominator) for x in numbers], unit
 
 
-def _above(a1: Any, a2: Any, mu: Any, m: Any, known: Any, one: Any) -> list[Any]:
+def _above(a1: Number, a2: Number, mu: Number, m: Number, known: Sequence[Number], one: Number) -> list[Number]:
     """Coefficients of (θ²+z)(A₁θ+√zA₂)² − b[(μ₁−zμ₂)θ² − z(z−1)μ₂], from the constant up, in floats or, times one⁵, in
     whole numbers of a unit; known are b, z and √z."""
     b, z, root = known
@@ -247,15 +234,12 @@ def _above(a1: Any, a2: Any, mu: Any, m: Any, known: Any, one: Any) -> list[Any]
             (a2**2 + z * a1**2 * one) * one - b * (mu * one - z * m) * one**2, cross * one**2, a1**2 * one**3]
 
 
-def _below(a1: Any, a2: Any, mu: Any, m: Any, known: Any, one: Any) -> list[Any]:
+def _below(a1: Number, a2: Number, mu: Number, m: Number, known: Sequence[Number], one: Number) -> list[Number]:
     """Coefficients of (1+φ²)(A₁+φA₂)² − b[μ₁(1+φ²−z) − zφ²μ₂], from the constant up, in the same way, times one⁴."""
     b, z, _ = known
     cross = 2 * a1 * a2 * one**2
     return [a1**2 * one**2 + b * mu * (z - one) * one, cross,
             (a1**2 + a2**2) * one**2 - b * (mu * one - z * m) * one, cross, a2**2 * one**2]
-
-
-_BINOMIAL = [[1], [1, 1], [1, 2, 1], [1, 3, 3, 1], [1, 4, 6, 4, 1]]
 
 
 def _not_negative(quartic: list[int], left: float, right: float) -> bool:
@@ -269,10 +253,10 @@ def _not_negative(quartic: list[int], left: float, right: float) -> bool:
         quartic, left, right = quartic[::-1], 0.0, float(np.nextafter(1 / left, np.inf))
     (start, end), unit = _whole((Fraction(left), Fraction(right)))
     moved = [
-        (end - start) ** i * sum(_BINOMIAL[n][i] * quartic[n] * start ** (n - i) * unit ** (4 - n) for n in range(i, 5))
+        (end - start) ** i * sum(math.comb(n, i) * quartic[n] * start ** (n - i) * unit ** (4 - n) for n in range(i, 5))
         for i in range(5)
     ]
-    return all(sum(_BINOMIAL[j][i] * (12 // _BINOMIAL[4][i]) * moved[i] for i in range(j + 1)) >= 0 for j in range(5))
+    return all(sum(math.comb(j, i) * (12 // math.comb(4, i)) * moved[i] for i in range(j + 1)) >= 0 for j in range(5))
 
 
 def _multipliers(cases: Cases, case: Ints, point: Floats, b: float, z: float) -> tuple[Floats, Floats]:
@@ -287,56 +271,41 @@ def _by_newton(
     cases: Cases, case: Ints, point: Floats, b: float, z: float
 ) -> tuple[Floats, Floats, Bools]:
     """The quartic is concave in (μ₁, μ₂), a square of a sum of roots less a line. Where both of its slopes vanish, with
-    A = Σ q√(μ − r), B = Σ q/√(μ − r) of laws q, masses P and shares π₁, π₂ of the two sides (`multipliers`):
+    A = Σ q√(μ − r), B = Σ q/√(μ − r) of laws q, masses P and shares π₁, π₂ of the two sides (`tilting.Tilt`):
 
         P₁²A₁B₁/π₁ + P₂²A₂B₂/π₂ = b,   B₁/B₂ = κP₂/P₁,   κ = θπ/√z(1−π) above, (1−π)/πφ below.
     """
-    t, n = point, len(case)
+    t, weights = point, (cases.first.p[case], cases.second.p[case])
     pi = 1 / (t * t + z) if cases.above else z / (1 + t * t)
-    share = np.concatenate([pi, 1 - pi] if cases.above else [1 - pi, pi])
-    weights = [cases.first.p[case], cases.second.p[case]]
-    mass = np.concatenate([x.sum(1) for x in weights])
-    cells = max(x.shape[1] for x in weights)
+    mass, share = np.stack([x.sum(1) for x in weights]), np.stack([pi, 1 - pi] if cases.above else [1 - pi, pi])
+    values = cases.first.r[1][case], -cases.second.r[0][case]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         kappa = t * pi / (math.sqrt(z) * (1 - pi)) if cases.above else (1 - pi) / (pi * t)
-        kappa = np.log(kappa * mass[n:] / mass[:n])
-        high, low = cases.first.r[1][case], cases.second.r[0][case]
-        values = np.concatenate([_widened(high, cells), _widened(-low, cells)])
-        side = multipliers.Side.of(values, np.concatenate([_widened(x, cells, 0.0) for x in weights]) / mass[:, None])
+        kappa = np.log(kappa * mass[1] / mass[0])
+        sides = [Depths.of(v, w / m[:, None]) for v, w, m in zip(values, weights, mass, strict=True)]
+        top, width, variance = (np.stack([getattr(x, name) for x in sides]) for name in ("top", "width", "variance"))
         bend = mass * mass / share
-        room = b - bend[:n] - bend[n:]
+        room = b - bend.sum(0)
         # for x far from all depths B ≈ 1/√(width·x) and C − 1 ≈ variance/4x², so that the first equation gives both
-        lean = np.exp(-2 * kappa) * side.width[n:] / side.width[:n]  # x₁/x₂
-        spread = (bend[:n] * side.variance[:n] / lean**2 + bend[n:] * side.variance[n:]) / (4 * room)
-        y = 0.5 * np.log(np.concatenate([spread * lean**2, spread]))
-        usual = np.isfinite(y) & side.tilts & np.tile(room > NOTHING * (b - 1), 2)
-        live, settled = np.flatnonzero(usual[:n] & usual[n:]), np.zeros(n, dtype=np.bool_)
+        lean = np.exp(-2 * kappa) * width[1] / width[0]  # x₁/x₂
+        spread = (bend[0] * variance[0] / lean**2 + bend[1] * variance[1]) / (4 * room)
+        y = 0.5 * np.log(np.stack([spread * lean**2, spread]))
+        usual = np.isfinite(y).all(0) & sides[0].tilts & sides[1].tilts & (room > NO_ROOM * (b - 1))
         y = np.where(usual, y, 0.0)
-        for _ in range(STEPS if len(live) else 0):
-            both, k = np.concatenate([live, live + n]), len(live)
-            found = side.tilt(y[both], both)
-            spent, turn = bend[both] * found.excess, -found.x * found.D / (2 * found.B)
-            total, height = spent[:k] + spent[k:], np.log(found.B) - 0.5 * np.log(side.width[both])
-            off, apart = np.log(total / room[live]), height[:k] - height[k:] - kappa[live]
-            slope = spent * found.steep / np.tile(total, 2)
-            det = -slope[:k] * turn[k:] - slope[k:] * turn[:k]
-            step = np.concatenate([slope[k:] * apart + turn[k:] * off, turn[:k] * off - slope[:k] * apart])
-            step /= np.tile(det, 2)
-            y[both] = np.clip(y[both] + np.clip(np.nan_to_num(step), -FURTHEST, FURTHEST), LEAST, -LEAST)
-            done = np.maximum(np.abs(step[:k]), np.abs(step[k:])) <= ENOUGH
-            settled[live[done]] = True
-            live = live[~done & (y[live] > LEAST) & (y[live + n] > LEAST)]
-            if not len(live):
-                break
-        tau = side.top + side.width * np.exp(y)
-    return tau[:n], -tau[n:], settled
 
+        def step(live: Ints, at: Floats) -> Floats:
+            found = [side.tilt(x, live) for side, x in zip(sides, at, strict=True)]
+            spent = bend[:, live] * np.stack([x.excess for x in found])
+            turn, total = np.stack([-x.x * x.D / (2 * x.B) for x in found]), spent.sum(0)
+            height = np.stack([np.log(x.B) for x in found]) - 0.5 * np.log(width[:, live])
+            slope = spent * np.stack([x.steep for x in found]) / total
+            off, apart = np.log(total / room[live]), height[0] - height[1] - kappa[live]
+            det = -slope[0] * turn[1] - slope[1] * turn[0]
+            return np.asarray(np.stack([slope[1] * apart + turn[1] * off, turn[0] * off - slope[0] * apart]) / det)
 
-def _widened(values: Floats, cells: int, fill: float | None = None) -> Floats:
-    """As many columns as the wider side has; those beyond hold a value that is there already, or the one given."""
-    more = np.repeat(values[:, :1], cells - values.shape[1], 1) if fill is None else np.full(
-        (len(values), cells - values.shape[1]), fill)
-    return np.concatenate([values, more], 1)
+        settled = newton(step, y, np.flatnonzero(usual), MULTIPLIER_CLOSE)
+        tau = top + width * np.exp(y)
+    return tau[0], -tau[1], settled
 
 
 def _by_grids(cases: Cases, case: Ints, point: Floats, b: float, z: float) -> tuple[Floats, Floats]:
@@ -355,7 +324,7 @@ def _by_grids(cases: Cases, case: Ints, point: Floats, b: float, z: float) -> tu
     spots = [low[0], low[1]]
     lines = np.arange(len(case))
     for turn in range(ZOOMS):
-        count = GRID if turn == 0 else 9
+        count = ZOOM_GRID if turn == 0 else 9
         grids = [np.linspace(x, y, count, axis=1) for x, y in zip(low, far, strict=True)]
         gaps = [np.where(g <= REACH[0], 0.0, np.exp(g)) for g in grids]
         a1 = (np.sqrt(gaps[0][:, :, None] + up_[:, None, :]) * first[:, None, :]).sum(-1)[:, :, None]

@@ -10,23 +10,20 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.certification.outward import down, down_any, rows_range, up, up_any
-from sfumato.certification.witness import Attained
+from sfumato.certification.rationals import Attained
 from sfumato.errors import InputError
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
-from sfumato.privacy.rldp import subset_bound
+from sfumato.mechanism.subset_laws import subsets_of
+from sfumato.privacy.ldp import subset_bound
 from sfumato.uncertainty.polytope import Polytope, segment_ends, stationary
-from sfumato.uncertainty.stated import Custom, best_pairs
+from sfumato.uncertainty.sets import Custom, best_pairs
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Bools, Ints
     from sfumato.mechanism.law import Weight, Weights
     from sfumato.uncertainty.polytope import Ends
 
-
-# --- as true as the statement -----------------------------------------------------------------------------------------
-
-
-SPARE = 1 + 1e-12  # for turning integers into floats and back; the ranges themselves are taken as given
+RANGE_SPARE = 1 + 1e-12  # for turning integers into floats and back; the ranges themselves are taken as given
 
 
 def over_ranges(mechanism: Mechanism, within: Custom) -> Attained:
@@ -54,25 +51,24 @@ def over_ranges(mechanism: Mechanism, within: Custom) -> Attained:
                 top, bottom = np.zeros((s, 1)), np.full((s, 1), np.inf)
                 np.maximum.at(top[:, 0], c.secret, high)
                 np.minimum.at(bottom[:, 0], c.secret, low)
-                best = best.or_worse(Attained(float(best_pairs(top, bottom).max()) * SPARE, {}))
-            case Subsets() as c if u <= LISTED:
-                members = ((np.arange(2**u)[:, None] >> np.arange(u)) & 1).astype(bool)
-                rows = np.where(members, float(c.high), float(c.low))[:, None, :]
+                best = best.or_worse(Attained(float(best_pairs(top, bottom).max()) * RANGE_SPARE, {}))
+            case Subsets() as c if u <= LISTED_VALUES:
+                rows = np.where(subsets_of(u), float(c.high), float(c.low))[:, None, :]
                 best = best.or_worse(_worst(within, rows, rows))
             case Subsets() as c:
-                best = best.or_worse(Attained(subset_bound(within, float(c.low), float(c.high)) * SPARE, {}))
+                best = best.or_worse(Attained(subset_bound(within, float(c.low), float(c.high)) * RANGE_SPARE, {}))
     return best
 
 
 def _peaks(base: Weight, peak: Weight, s: int, u: int) -> Weights:
-    at = np.eye(u, dtype=bool)[:, None, :]
-    spread = [np.broadcast_to(np.asarray(x, float), (s, u)).T[:, :, None] for x in (base, peak)]
-    return np.where(at, spread[1], spread[0])
+    """The rows of a spike at each u₀, [u₀, s, u]."""
+    spread = [np.broadcast_to(np.asarray(x, object), (s, u)).T[:, :, None] for x in (base, peak)]
+    return np.where(np.eye(u, dtype=bool)[:, None, :], spread[1], spread[0])
 
 
 def _worst(within: Custom, first: Weights, second: Weights) -> Attained:
     high, low = within.ranges(np.asarray(first, float))[1], within.ranges(np.asarray(second, float))[0]
-    return Attained(float(best_pairs(high.T, low.T).max()) * SPARE, {})
+    return Attained(float(best_pairs(high.T, low.T).max()) * RANGE_SPARE, {})
 
 
 # --- proved levels over the mixtures of listed distributions ----------------------------------------------------------
@@ -83,12 +79,12 @@ def _worst(within: Custom, first: Weights, second: Weights) -> Attained:
 # since ratios of conditionals do not depend on the scale of a vertex.
 
 
-LISTED = 12  # useful values up to which subsets are listed
-STEPS = (0.0, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-7, 1e-5)
-FIRST, CHUNK = 16, 256
+LISTED_VALUES = 12  # useful values up to which subsets are listed
+SEGMENT_STEPS = (0.0, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-7, 1e-5)
+VERTICES_FIRST, VERTICES_AT_ONCE = 16, 256
 
 
-def over_vertices(mechanism: Mechanism, within: Polytope, target: float = math.inf) -> Attained:
+def over_vertices(mechanism: Mechanism, within: Polytope) -> Attained:
     """A proved upper bound of the worst ratio over the polytope."""
     if within.vertices is None:
         raise InputError("levels over a polytope given by inequalities cannot be proved yet", next="List its vertices.")
@@ -102,14 +98,8 @@ def over_vertices(mechanism: Mechanism, within: Polytope, target: float = math.i
                 values = np.broadcast_to(contrast.values, (len(contrast.values), s, u))
                 best = best.or_worse(_compared(values, values, secrets, within, best, "output"))
             case Spikes():
-                at = np.eye(u, dtype=bool)[:, None, :]  # [u₀, 1, u]
-
-                def rows(base: Weight, peak: Weight, at: Weight = at) -> Weight:
-                    spread = [np.broadcast_to(np.asarray(x, object), (s, u)).T[:, :, None] for x in (base, peak)]
-                    return np.where(at, spread[1], spread[0])
-
-                first = rows(contrast.base_first, contrast.peak_first)
-                second = rows(contrast.base_second, contrast.peak_second)
+                first = _peaks(contrast.base_first, contrast.peak_first, s, u)
+                second = _peaks(contrast.base_second, contrast.peak_second, s, u)
                 best = best.or_worse(_compared(first, second, secrets, within, best, "useful"))
             case Atoms():
                 best = best.or_worse(_atoms(contrast, secrets, within))
@@ -166,7 +156,7 @@ def _compared(first: Floats, second: Floats, secrets: Ints, within: Polytope, be
     order = np.argsort(-flat, kind="stable")
     start = 0
     while start < len(order) and flat[order[start]] > best.ratio:
-        part = order[start : start + (FIRST if start == 0 else CHUNK)]
+        part = order[start : start + (VERTICES_FIRST if start == 0 else VERTICES_AT_ONCE)]
         i, s1, s2 = np.unravel_index(part, bounds.shape)
         proved = np.minimum(flat[part], segment_bound(
             (tops[0][i, s1], tops[1][i, s1]), (mass[0][s1], mass[1][s1]),
@@ -191,7 +181,7 @@ def segment_bound(n1: Ends, d1: Ends, n2: Ends, d2: Ends) -> Floats:
             here = np.nan_to_num(np.where((b > 0) & (d > 0), a * d / (b * c), 0.0), nan=0.0, posinf=np.inf)
             ratio = np.maximum(ratio, here.max(1))
         proved = np.full(ratio.shape, np.inf)
-        for step in STEPS:
+        for step in SEGMENT_STEPS:
             z = ratio * (1 + step)
             holds = np.isfinite(z) & _not_negative(below, above, z[:, None]).all(1)
             proved = np.where(holds & np.isinf(proved), up_any(z), proved)
@@ -239,10 +229,9 @@ def _atoms(c: Atoms, secrets: Ints, within: Polytope) -> Attained:
 def _subsets(c: Subsets, secrets: Ints, within: Polytope, best: Attained) -> Attained:
     """Two-level rows over every subset: listed, or with many useful values bounded by high/low."""
     k = within.joint.useful.size
-    if k > LISTED:
+    if k > LISTED_VALUES:
         return Attained(float(up_any(float(c.high) / float(c.low))) if c.low else math.inf, {})
-    members = ((np.arange(2**k)[:, None] >> np.arange(k)) & 1).astype(bool)
-    values = np.where(members, np.array(int(c.high), object), np.array(int(c.low), object))[:, None, :]
+    values = np.where(subsets_of(k), np.array(int(c.high), object), np.array(int(c.low), object))[:, None, :]
     rows = np.broadcast_to(values, (len(values), *within.joint.shape))
     found = _compared(rows, rows, secrets, within, best, "output")
     return Attained(found.ratio, {k: v for k, v in found.where.items() if k != "output"})

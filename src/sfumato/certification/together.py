@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 
 from sfumato.alphabet import Alphabet
-from sfumato.certification.certificate import PROVED, Certificate, certificate, check_confidence, proved, target_of
-from sfumato.certification.confirming import confirm
+from sfumato.certification.certificate import PROVED, Certificate, DeferredLevel, certificate
 from sfumato.certification.outward import log_up
-from sfumato.certification.rationals import about_anything, about_input, alone, power_product
-from sfumato.certification.witness import Attained, DeferredLevel
+from sfumato.certification.proving import check_confidence, confirm, proved, target_of
+from sfumato.certification.rationals import Attained, about_anything, about_input, alone, power_product
 from sfumato.errors import ClaimError, InputError
 from sfumato.joint import Noise
-from sfumato.mechanism import Bundle, Law, Mechanism, Product, Unary
+from sfumato.mechanism import Bundle, Claim, Law, Mechanism, Product, Unary
 from sfumato.mechanism.bundle import part_name
 from sfumato.mechanism.file import record_of
 from sfumato.mechanism.law import told_apart
@@ -107,16 +106,11 @@ def summed(parts: Sequence[Mechanism]) -> float:
     """The level of all answers together for every distribution of all columns (ours).
 
     P(y|s) is a mean of Π_i Q_i(y_i|s, u_i), so P(y|s)/P(y|s') ≤ Π_i max_u Q_i(y_i|s, u) / min_u Q_i(y_i|s', u): the
-    levels
-    about the secret for any distribution add up. It is attained where the parts share a worst pair of secrets, by a
-    distribution that gives each secret one record. The product is taken in rationals.
+    levels about the secret for any distribution add up. It is attained where the parts share a worst pair of secrets,
+    by a distribution that gives each secret one record. The product is taken in rationals.
     """
-    ratio: Fraction | float = Fraction(1)
-    for found in _ratios(parts):
-        if found == math.inf:
-            return math.inf
-        ratio *= Fraction(found)
-    return log_up(ratio)
+    ratios = _ratios(parts)
+    return math.inf if math.inf in ratios else log_up(math.prod((Fraction(x) for x in ratios), start=Fraction(1)))
 
 
 def _ratios(parts: Sequence[Mechanism]) -> list[Fraction | float]:
@@ -177,7 +171,7 @@ def drawn_for(releases: Iterable[Mechanism | Bundle]) -> tuple[float, float]:
 def _greatest(parts: Sequence[Mechanism]) -> tuple[float, Mechanism]:
     """The greatest level among parts for any distribution, and the part that has it."""
     ratio, part = max(zip(_ratios(parts), parts, strict=True), key=lambda pair: pair[0])
-    return (math.inf if ratio == math.inf else log_up(ratio)), part
+    return log_up(ratio), part
 
 
 def _over_its_set(part: Mechanism, target: float) -> float:
@@ -186,17 +180,15 @@ def _over_its_set(part: Mechanism, target: float) -> float:
     if claim is None or claim.notion != "rldp" or claim.within is None:
         raise ClaimError(f"part {part_name(part)!r} does not say in which set of distributions its table lies.")
     check_confidence(claim)
-    found = proved(part, "rldp", claim.within, target).ratio
-    return math.inf if found == math.inf else log_up(found)
+    return log_up(proved(part, "rldp", claim.within, target).ratio)
 
 
 def stand_in(part: Mechanism, level: float) -> Mechanism:
     """A law over the same useful values whose rows are all two-level functions 1 … e^level, or a little more.
 
     A ratio Σ p(u|a) g(u) / Σ p(u|a') g(u) over all g with g(u) ≤ e^level g(u') is greatest at such a function: for a
-    given
-    ratio λ it is linear in g, and the extreme rays of that cone of two bounds are two-level. So what passes through
-    the channel p(u|a) of anything with this level is what passes of the stand-in.
+    given ratio λ it is linear in g, and the extreme rays of that cone of two bounds are two-level. So what passes
+    through the channel p(u|a) of anything with this level is what passes of the stand-in.
     """
     with localcontext() as context:
         context.prec = 60
@@ -212,9 +204,8 @@ def level_below(bundle: Bundle, at: int) -> float:
     """The level of all answers in the subtree of a part about what the part hangs from (ours).
 
     m(a) = Σ_u p(u|a) Q(y|u) Π_c m_c(u). The logarithm of Q·Πm_c varies by at most the part's level about its own
-    input and
-    the levels of its children about it, and the channel p(u|a), whichever it is in the edge's set, lets through of that
-    what it lets through of the stand-in. A leaf's own rows are compared directly.
+    input and the levels of its children about it, and the channel p(u|a), whichever it is in the edge's set, lets
+    through of that what it lets through of the stand-in. A leaf's own rows are compared directly.
     """
     part, below = bundle.parts[at], [i for i, parent in enumerate(bundle.parents) if parent == at]
     if not below:
@@ -222,8 +213,7 @@ def level_below(bundle: Bundle, at: int) -> float:
     levels = [level_below(bundle, i) for i in below]
     if part.reads == "both":  # rows differ between secrets: nothing is gained from the channel
         return total_up([summed([part]), *levels])
-    own = about_input(part).ratio
-    whole = math.inf if own == math.inf else total_up([log_up(own), *levels])
+    whole = total_up([log_up(about_input(part).ratio), *levels])
     return math.inf if whole == math.inf else min(whole, _over_its_set(stand_in(part, whole), math.inf))
 
 
@@ -272,11 +262,19 @@ def certify_bundle(bundle: Bundle) -> Certificate:
             f"claimed ε ≤ {made.epsilon:.10g} ({made.title}), proved only ε ≤ {made.level:.10g} for all parts "
             f"{bundle.asks}", next="Nothing was released.",
         )
-    if not confirm(bundle):
-        for part in bundle.parts:
-            if part.claim is not None and not (found := certificate(part, wider=False)).holds:
-                raise ClaimError(
-                    f"part {part_name(part)!r} claims ε ≤ {found.epsilon:.10g} ({found.title}), proved only ε ≤ "
-                    f"{found.level:.10g}", next="Nothing was released.",
-                )
+    for part, claim in () if confirm(bundle) else _left_to_prove(bundle, made):
+        if not (found := certificate(part, claim, wider=False)).holds:
+            raise ClaimError(
+                f"part {part_name(part)!r} claims ε ≤ {found.epsilon:.10g} ({found.title}), proved only ε ≤ "
+                f"{found.level:.10g}", next="Nothing was released.",
+            )
     return made
+
+
+def _left_to_prove(bundle: Bundle, made: Certificate) -> Iterator[tuple[Mechanism, Claim]]:
+    """What parts claim beyond what the promise has shown of each: taking turns, its level over its own set."""
+    shown = made.level if bundle.turns is not None else math.inf
+    for part in bundle.parts:
+        if part.claim is not None:
+            known = part.claim.notion == "rldp" and part.claim.within is not None and shown <= part.claim.epsilon
+            yield from ((part, claim) for claim in (part.claim.also if known else (part.claim,)))

@@ -194,8 +194,8 @@ def verify(file: Path, as_json: bool) -> None:
     """
     from sfumato.certification import THEOREM, design_sentence, promises
     from sfumato.certification.certificate import PROVED
-    from sfumato.certification.confirming import confirm
     from sfumato.certification.promises import told_exactly
+    from sfumato.certification.proving import confirm
     from sfumato.cli.wording import mechanism_document, witness
     from sfumato.mechanism import Bundle, load
 

@@ -21,7 +21,7 @@ from sfumato.estimation.inversion import Inversion
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.mechanism.law import present
-from sfumato.privacy.rldp import RLDP
+from sfumato.privacy.ldp import RLDP
 from sfumato.uncertainty import Exactly, UncertaintySet
 
 # --- optimal local hashing, by its covariance. It is here for scale; nothing is released with it ----------------------

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
 import msgspec
 
 from sfumato.alphabet import Alphabet
 from sfumato.certification import Certificate, certificate
-from sfumato.certification.certificate import unlisted
 from sfumato.certification.outward import log_up
+from sfumato.certification.proving import unlisted
 from sfumato.certification.rationals import power_product
 from sfumato.certification.together import about_record, anywhere, drawn_for
 from sfumato.composing.joining import joined, shared_secret, total_levels
@@ -25,7 +24,7 @@ from sfumato.mechanism.file_records import claim_record
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 
 AS_GOOD_AS_KNOWN = 6.0  # nats: odds that change four hundredfold are as good as knowing
-ROOM = 1.0  # nats claimed while a level is sought; what is claimed does not matter there
+ANY_CLAIM = 1.0  # nats claimed while a level is sought; what is claimed does not matter there
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,10 +45,8 @@ class Level:
     @property
     def adds(self) -> bool:
         """Whether the sum is a bound under this notion."""
-        within = self.claim.within
-        return self.claim.notion == "ldp" or (self.claim.notion == "leakage" and within is None) or (
-            self.claim.notion == "rldp" and isinstance(within, Anything)
-        )
+        claim = self.claim
+        return claim.notion == "ldp" or (claim.notion == "leakage" and claim.within is None) or claim.anywhere
 
     @property
     def title(self) -> str:
@@ -143,7 +140,7 @@ class Composition:
         beta: float | None = None,
     ) -> float:
         """The proved level of the whole under any other notion or set: 'ldp', 'lip', 'rldp', 'srlip', 'leakage'."""
-        return certificate(self.mechanism, Claim(notion, ROOM, within, alpha, beta), wider=False).level
+        return certificate(self.mechanism, Claim(notion, ANY_CLAIM, within, alpha, beta), wider=False).level
 
 
 def compose(*mechanisms: Mechanism | Bundle, within: UncertaintySet | None = None) -> Composition:
@@ -193,21 +190,17 @@ def _bounded(
     public = Anything(Joint.uniform(secret, Alphabet(())))
     known = {id(m): (anywhere(m), about_record(m)) for m in {id(m): m for m in releases}.values()}
     levels = []
-    for i, claim in enumerate((Claim("rldp", ROOM, public), Claim("ldp", ROOM))):
+    for i, claim in enumerate((Claim("rldp", ANY_CLAIM, public), Claim("ldp", ANY_CLAIM))):
         found = [known[id(m)][i] for m in releases]
-        each = tuple(_log(x.ratio) for x in found)
-        levels.append(Level(claim, _log(power_product((x, 1) for x in found)), each, False))
+        each = tuple(log_up(x.ratio) for x in found)
+        levels.append(Level(claim, log_up(power_product((x, 1) for x in found)), each, False))
     resting = [m for m in releases if isinstance(m, Bundle) and m.claim is not None and m.claim.assuming != "nothing"]
     if resting:
         own = total_levels([[m] for m in releases], "rldp")[0].level
         sets = [part.claim for part in resting[0].parts if part.claim is not None]
         told = "RLDP as one of the bundles assumes, and for every distribution of the others"
-        levels.insert(0, Level(replace(sets[0], epsilon=ROOM), own, levels[0].each, False, told))
+        levels.insert(0, Level(replace(sets[0], epsilon=ANY_CLAIM), own, levels[0].each, False, told))
     return Composition(None, tuple(levels), releases)
-
-
-def _log(ratio: Fraction | float) -> float:
-    return math.inf if ratio == math.inf else log_up(ratio)
 
 
 def _levels(whole: Mechanism, releases: tuple[Mechanism, ...], within: UncertaintySet | None) -> Iterator[Level]:
@@ -238,16 +231,16 @@ def _questions(whole: Mechanism, releases: tuple[Mechanism, ...], within: Uncert
     """What is asked about the whole: what the releases claim, and every notion that needs no more than is known."""
     claims = [c for m in releases if m.claim is not None for c in (m.claim, *m.claim.also)]
     own = [c for c in claims if c.within is None or c.within.joint.useful == whole.useful]
-    asked = [replace(c, epsilon=ROOM, also=()) for c in own]
+    asked = [replace(c, epsilon=ANY_CLAIM, also=()) for c in own]
     if within is not None:
-        asked = [Claim("rldp", ROOM, within), *asked]
-    asked += [Claim("rldp", ROOM, c.within) for c in own if c.within is not None]
+        asked = [Claim("rldp", ANY_CLAIM, within), *asked]
+    asked += [Claim("rldp", ANY_CLAIM, c.within) for c in own if c.within is not None]
     if whole.joint is not None:
-        asked += [Claim(notion, ROOM, Exactly(whole.joint)) for notion in ("rldp", "lip")]
+        asked += [Claim(notion, ANY_CLAIM, Exactly(whole.joint)) for notion in ("rldp", "lip")]
         if len(whole.useful.columns) > 1:
-            asked.append(Claim("srlip", ROOM, Exactly(whole.joint)))
-        asked.append(Claim("rldp", ROOM, Anything(whole.joint)))
-    asked += [Claim("ldp", ROOM), Claim("leakage", ROOM, None, math.inf, 1.0)]
+            asked.append(Claim("srlip", ANY_CLAIM, Exactly(whole.joint)))
+        asked.append(Claim("rldp", ANY_CLAIM, Anything(whole.joint)))
+    asked += [Claim("ldp", ANY_CLAIM), Claim("leakage", ANY_CLAIM, None, math.inf, 1.0)]
     return list({_key(c): c for c in reversed(asked)}.values())[::-1]
 
 

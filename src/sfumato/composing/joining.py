@@ -9,22 +9,19 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from sfumato.alphabet import Alphabet, Column
-from sfumato.certification.certificate import proved
 from sfumato.certification.outward import exp_range, log_up
-from sfumato.certification.rationals import about_anything, about_input, power_product
+from sfumato.certification.proving import proved
+from sfumato.certification.rationals import Attained, about_anything, about_input, power_product
 from sfumato.certification.together import about_record, anywhere, bundle_certificate
-from sfumato.certification.witness import Attained
 from sfumato.errors import At, InputError, option
-from sfumato.mechanism import Bundle, Claim, Factor, Mechanism, Product
+from sfumato.mechanism import Bundle, Factor, Mechanism, Product
 from sfumato.mechanism.file_records import simple_record
-from sfumato.uncertainty import Anything, Exactly, UncertaintySet
+from sfumato.uncertainty import Exactly, UncertaintySet
 
 SAME_LABELS = (
     f"Design them with the same labels ({option('--labels', 'labels=')}, {option('--bins', 'bins=')} with edges); a "
     "ledger adds up what cannot be composed."
 )
-
-# --- mechanisms for the same rows as one mechanism over all the columns they read -------------------------------------
 
 
 def joined(mechanisms: Sequence[Mechanism]) -> Mechanism:
@@ -176,7 +173,7 @@ def _total(secret: Alphabet, groups: Sequence[Sequence[Mechanism | Bundle]], not
     rest = power_product((about_record(m), 1) for m in outside)
     ratio = power_product([(found, 1), (Attained(rest, {}), 1)])
     alone = len(wholes) - 1 + len(outside)
-    return Total(secret, math.inf if ratio == math.inf else log_up(ratio), sum(map(len, groups)) - alone, alone)
+    return Total(secret, log_up(ratio), sum(map(len, groups)) - alone, alone)
 
 
 def _wholes(own: list[Mechanism]) -> list[Mechanism]:
@@ -228,16 +225,12 @@ def _sets(whole: Mechanism, group: Sequence[Mechanism]) -> list[UncertaintySet]:
 
     Those of other groups say nothing here: what a set holds of values at one time need not hold of values at another.
     """
-    claims = [c for m in group if m.claim is not None for c in (m.claim, *(c for c in m.claim.also if not _capped(c)))]
+    # a second promise for any distribution bounds what is released again, and is no set to be believed in
+    claims = [c for m in group if m.claim is not None for c in (m.claim, *(c for c in m.claim.also if not c.anywhere))]
     return list({
         _key(s): s for s in (c.within for c in reversed(claims))
         if s is not None and s.joint.useful == whole.useful and s.joint.secret == whole.secret
     }.values())[::-1]
-
-
-def _capped(claim: Claim) -> bool:
-    """A second promise for any distribution: it bounds what is released again, and is no set to be believed in."""
-    return claim.notion == "rldp" and isinstance(claim.within, Anything)
 
 
 def _key(within: UncertaintySet) -> tuple[object, ...]:

@@ -19,12 +19,12 @@ import numpy as np
 
 from sfumato.alphabet import Alphabet
 from sfumato.certification import certificate, seal
+from sfumato.certification.certificate import MARGINS
 from sfumato.certification.outward import log_up
-from sfumato.certification.sealing import MARGINS
 from sfumato.errors import ClaimError, InputError, designed_epsilon, unknown
 from sfumato.mechanism import Cells, Claim, Law, Mechanism, Unary
 from sfumato.mechanism.file import record_of
-from sfumato.mechanism.records_of_people import joint_code, memory_key, record_codes, remembered
+from sfumato.mechanism.law import joint_code, memory_key, record_codes, remembered
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Labels

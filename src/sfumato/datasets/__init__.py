@@ -73,9 +73,6 @@ def adult(secret: str, useful: str) -> Joint:
     raise InputError(f"{secret!r} × {useful!r} is no pair of two of Adult's categorical columns ({shown})", next=near)
 
 
-# --- exactly its counts, or a sample from it; for demos, tests and benchmarks -----------------------------------------
-
-
 def rows(joint: Joint, *, seed: int | None = None, shuffle: bool = True) -> pa.Table:
     """An Arrow table with exactly the counts of the joint, in random order unless shuffle is False.
 

@@ -24,7 +24,7 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.optimise.budget import patience
 from sfumato.optimise.estimates.goal import closed_errors, parts_of, untouched_errors
-from sfumato.privacy.rldp import compared
+from sfumato.privacy.ldp import compared
 from sfumato.uncertainty import Anything, ChiSquareBall
 
 AIMS = ("estimates", "information", "either", "closed")  # either is estimates; closed are those that need no search

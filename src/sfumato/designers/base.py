@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.alphabet import Column, Floats
 from sfumato.certification import Certificate, certificate, seal
-from sfumato.certification.sealing import FINE, MARGINS
+from sfumato.certification.certificate import FINE, MARGINS
 from sfumato.errors import InputError, designed_epsilon
 from sfumato.frames import Record, tabled, titled
 from sfumato.joint import Joint

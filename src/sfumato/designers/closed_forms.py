@@ -19,7 +19,7 @@ from sfumato.errors import InputError
 from sfumato.mechanism import Cells, Conditional, Constant, Law, Table, Unary
 from sfumato.mechanism.law import MATRIX_CELLS
 from sfumato.optimise.arrays import greatest_gap
-from sfumato.privacy.rldp import compared
+from sfumato.privacy.ldp import compared
 from sfumato.uncertainty import Anything, ChiSquareBall
 from sfumato.uncertainty.sets import UncertaintySet
 

@@ -27,7 +27,7 @@ from sfumato.optimise.saddle.limits import (
     under_maximal_leakage,
 )
 from sfumato.privacy.alpha_beta import Leakage
-from sfumato.privacy.gain import MaximalLeakage
+from sfumato.privacy.beliefs import MaximalLeakage
 from sfumato.privacy.ldp import LDP
 from sfumato.uncertainty import Anything, ChiSquareBall, Exactly
 from sfumato.utility import expected_distortion, information

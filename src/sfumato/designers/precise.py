@@ -24,7 +24,7 @@ from sfumato.optimise.estimates.first_rows import fitting
 from sfumato.optimise.estimates.goal import Goal, goal, mean_of, parts_of
 from sfumato.optimise.estimates.mixing import PreciseRows, least_error
 from sfumato.optimise.estimates.searching import filled, made_private, remixed, searched, searched_along
-from sfumato.privacy.rldp import compared
+from sfumato.privacy.ldp import compared
 
 BESIDE = 1e-5  # weight of the whole table beside another target, so that all of it stays identified
 SECONDS = 26.0  # of search, when no time_limit is given

@@ -14,9 +14,8 @@ from sfumato.alphabet import Array, Column, Ints
 from sfumato.drawing.digests import MASKS
 from sfumato.drawing.sampling import GUIDE_ENTRIES, Kernel
 from sfumato.mechanism.cells import Cells
-from sfumato.mechanism.interval_layout import Layout
 from sfumato.mechanism.law import Law, Words
-from sfumato.mechanism.table import Table
+from sfumato.mechanism.table import Layout, Table
 
 
 @njit(nogil=True, cache=True)

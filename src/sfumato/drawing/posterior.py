@@ -12,9 +12,9 @@ from sfumato.alphabet import Array, Floats, Ints
 from sfumato.drawing.randomness import Lane, WordSource
 from sfumato.errors import InputError
 from sfumato.mechanism.cells import Cells, Constant
+from sfumato.mechanism.law import whole_weights
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato.mechanism.subset_laws import Unary
-from sfumato.mechanism.table import whole_weights
 
 if TYPE_CHECKING:
     from sfumato.mechanism.law import Weight, Words

@@ -13,8 +13,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from sfumato.errors import At, DataError, InputError
-from sfumato.mechanism.law import Words
-from sfumato.mechanism.records_of_people import memory_key, remembered
+from sfumato.mechanism.law import Words, memory_key, remembered
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,8 +8,7 @@ from sfumato.demand import on_demand
 
 if TYPE_CHECKING:
     from sfumato.estimation.bundle_tables import BundleEstimate
-    from sfumato.estimation.estimates import estimate
-    from sfumato.estimation.intervals import Identifiable
+    from sfumato.estimation.estimates import Identifiable, estimate
     from sfumato.estimation.inversion import on_simplex
     from sfumato.estimation.numbers import Figure, Numbers, numbers
     from sfumato.estimation.result import Estimate, Marginal, synthesise, tidy, tidy_csv
@@ -21,7 +20,7 @@ __all__ = [
 ]
 
 on_demand(__name__, {
-    "BundleEstimate": ".bundle_tables", "Estimate": ".result", "Figure": ".numbers", "Identifiable": ".intervals",
+    "BundleEstimate": ".bundle_tables", "Estimate": ".result", "Figure": ".numbers", "Identifiable": ".estimates",
     "Marginal": ".result", "Numbers": ".numbers", "TableEstimate": ".tables", "estimate": ".estimates",
     "numbers": ".numbers", "on_simplex": ".inversion", "synthesise": ".result", "tidy": ".result",
     "tidy_csv": ".result",

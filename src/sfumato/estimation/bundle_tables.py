@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.alphabet import Column, Floats, Ints
-from sfumato.bundles.outlook import helps
+from sfumato.bundles.plans import helps
 from sfumato.designers.aiming import Z95, Foreseen, ForeseenPart
 from sfumato.errors import InputError, unknown
 from sfumato.estimation.graph import GraphModel, agreeing, by_noise, fitted, refitted
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from sfumato.alphabet import Label
     from sfumato.sources.source import TableLike
 
-DRAWS = 60  # of answers, for an interval by simulation: its half width is then known to 9 %
+REDRAWN = 60  # of answers, for an interval by simulation: its half width is then known to 9 %
 FALSE_TIES = 0.05  # the chance that the model ties any two columns by noise alone
 PAIR_COUNTS = 40_000_000  # outputs of two parts that are counted together
 
@@ -115,7 +115,7 @@ class BundleEstimate:
         return by_noise(self.table(*names).inversion, *(self.table(c).p for c in names))
 
     def query(
-        self, event: Mapping[str, Label | Sequence[Label]], level: float = 0.95, *, draws: int = DRAWS, seed: int = 0
+        self, event: Mapping[str, Label | Sequence[Label]], level: float = 0.95, *, draws: int = REDRAWN, seed: int = 0
     ) -> tuple[float, float, float]:
         """(estimate, low, high) of the share of records with these labels, of any number of columns, by the model.
 

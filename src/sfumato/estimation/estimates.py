@@ -1,18 +1,24 @@
-"""estimate: from released rows, or from counts of outputs, to a distribution with intervals; and foreseen."""
+"""estimate: from released rows, or from counts of outputs, to a distribution with intervals; what can be identified
+however many rows there are, and what agrees with them where not everything can."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
 from sfumato.alphabet import Floats, read_only
 from sfumato.errors import InputError, unknown
-from sfumato.estimation.intervals import LISTED, Bounds, identifiable
-from sfumato.estimation.inversion import Inversion, on_simplex
+from sfumato.estimation.inversion import (
+    DenseInversion,
+    Inversion,
+    Mask,
+    on_simplex,
+    simultaneous,
+)
 from sfumato.estimation.models import Model, model_of, prior
 from sfumato.estimation.result import Estimate, Marginal
 from sfumato.estimation.tally import Tally, checked_answers, tally
@@ -25,14 +31,13 @@ if TYPE_CHECKING:
     from sfumato.estimation.bundle_tables import BundleEstimate
     from sfumato.sources.source import TableLike
 
-
 # --- maximum likelihood by expectation–maximisation, for any law that can be applied forwards -------------------------
 
 
 Apply = Callable[[Floats], Floats]
-ROUNDS = 20_000
-WORK = 500_000_000  # rounds times cells; a table of a million cells gets 500 rounds
-ENOUGH = 1e-2  # stop when the log-likelihood of all rows together is proved to be this near its maximum (nats)
+EM_ROUNDS = 20_000
+EM_WORK = 500_000_000  # rounds times cells; a table of a million cells gets 500 rounds
+EM_CLOSE = 1e-2  # stop when the log-likelihood of all rows together is proved to be this near its maximum (nats)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +59,7 @@ def most_likely(forward: Apply, adjoint: Apply, f: Floats, n: int, start: Floats
     p, best, stretch = start / start.sum(), -np.inf, 1.0
     seen = f > 0
     gap = np.inf
-    for count in range(1, max(100, min(ROUNDS, WORK // p.size)) + 1):  # noqa: B007 - the number of rounds is part of the answer
+    for count in range(1, max(100, min(EM_ROUNDS, EM_WORK // p.size)) + 1):  # noqa: B007 - the number of rounds is part of the answer
         q = forward(p)
         if np.any(q[seen] <= 0):
             raise InputError("these counts are impossible under this mechanism: an output it never gives occurs.")
@@ -63,20 +68,13 @@ def most_likely(forward: Apply, adjoint: Apply, f: Floats, n: int, start: Floats
         if value >= best:
             best, kept, slope, stretch = value, p, g, stretch * 1.3
             gap = n * float(max(g.max() - 1, 0.0))
-            if gap <= ENOUGH:
+            if gap <= EM_CLOSE:
                 break
         else:
             stretch = 1.0
         p = kept * np.maximum(slope, 0.0) ** stretch
         p = p / p.sum()
     return Fit(kept, gap, count)
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Estimate: from released rows, or from counts of outputs, to a distribution with intervals; and foreseen.
-
-
-# --- the linear estimate from n rows that follow a joint, before any row is released ----------------------------------
 
 
 def foreseen(mechanism: Mechanism, joint: Joint, n: int, decode: str = "symbols") -> Inversion | None:
@@ -89,9 +87,6 @@ def foreseen(mechanism: Mechanism, joint: Joint, n: int, decode: str = "symbols"
         return model.invert(model.forward(mechanism.input_law(joint)) * n, n)
     except InputError:
         return None
-
-
-# --- estimate: from released rows, or from counts of outputs, to a distribution with intervals ------------------------
 
 
 METHODS = ("auto", "inverse", "em")
@@ -107,16 +102,16 @@ def estimate(
 
 @overload
 def estimate(
-    source: TableLike | npt.ArrayLike, mechanism: str | os.PathLike[str], *, method: str = ..., project: bool = ...,
+    source: TableLike | npt.ArrayLike, mechanism: Bundle, *, method: str = ..., project: bool = ...,
     decode: str | None = ..., n: int | None = ...,
-) -> Any: ...
+) -> BundleEstimate: ...
 
 
 @overload
 def estimate(
-    source: TableLike | npt.ArrayLike, mechanism: Bundle, *, method: str = ..., project: bool = ...,
+    source: TableLike | npt.ArrayLike, mechanism: str | os.PathLike[str], *, method: str = ..., project: bool = ...,
     decode: str | None = ..., n: int | None = ...,
-) -> BundleEstimate: ...
+) -> Estimate | BundleEstimate: ...
 
 
 def estimate(
@@ -174,7 +169,7 @@ def estimate(
 
 
 def _bounds(model: Model, seen: Tally, mechanism: Mechanism) -> Bounds | None:
-    if model.outputs * mechanism.inputs > LISTED:
+    if model.outputs * mechanism.inputs > BOUNDED_CELLS:
         return None
     q = model.matrix()
     return None if q is None else Bounds(q, seen.counts / seen.n, seen.n)
@@ -197,7 +192,7 @@ def _fitted(model: Model, seen: Tally, design: Floats, whole: Inversion) -> tupl
     start = np.maximum(start, NEVER_ZERO / start.size)
     fit = most_likely(model.forward, model.adjoint, seen.counts / seen.n, seen.n, start)
     short = f"The likelihood was raised to within {fit.gap:.2g} nats of its maximum, then the search was stopped."
-    return fit.p.reshape(whole.raw.shape), short if fit.gap > ENOUGH else ""
+    return fit.p.reshape(whole.raw.shape), short if fit.gap > EM_CLOSE else ""
 
 
 def _lost(mechanism: Mechanism, seen: Tally, whole: Inversion) -> list[str]:
@@ -212,3 +207,105 @@ def _lost(mechanism: Mechanism, seen: Tally, whole: Inversion) -> list[str]:
         spread = float(np.sqrt(whole.variance.sum() / max(float(best.variance.sum()), 1e-300)))
         worse.append(f"Errors are about {spread:.2f} times those from the symbols.")
     return worse
+
+
+# --- what the released rows can tell about the inputs however many there are, and what they cannot --------------------
+
+
+CELLS_NAMED = 6  # cells that a sentence lists
+
+
+@dataclass(frozen=True, eq=False)
+class Identifiable:
+    """True when the whole table is identified; otherwise says which cells and marginals are.
+
+    p can be identified up to the null space of Q: Q p = Q p′ gives the same released rows. A linear functional
+    c·p is identified if and only if c lies in the row space of Q.
+    """
+
+    rank: int
+    inputs: int
+    cells: Mask  # [s, u] or [u]
+    secret: Mask | None  # [s]; None when the mechanism does not read the secret
+    useful: Mask  # [u]
+    sentence: str
+
+    def __bool__(self) -> bool:
+        return self.rank == self.inputs
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+def identifiable(mechanism: Mechanism, whole: Inversion, secret: Inversion | None, useful: Inversion) -> Identifiable:
+    """The summary of an inversion and of its two marginals."""
+    known_s = None if secret is None else secret.identified
+    return Identifiable(
+        whole.rank, mechanism.inputs, whole.identified, known_s, useful.identified,
+        _sentence(mechanism, whole, known_s, useful.identified),
+    )
+
+
+def _sentence(mechanism: Mechanism, whole: Inversion, secret: Mask | None, useful: Mask) -> str:
+    names = {"secret": ", ".join(mechanism.secret.names), "useful": ", ".join(mechanism.useful.names)}
+    table = f"p({names['secret']}; {names['useful']})" if secret is not None else f"p({names['useful']})"
+    if whole.rank == mechanism.inputs:
+        return f"Every cell of {table} can be identified (rank {whole.rank} of {mechanism.inputs})."
+    parts = [f"Of {table} only {whole.rank} of {mechanism.inputs} dimensions can be identified."]
+    sides = [("secret", secret)] if secret is not None else []
+    for side, mask in [*sides, ("useful", useful)] if secret is not None else []:
+        if mask is not None:
+            verb = "can" if mask.all() else "cannot" if not mask.any() else "can only in part"
+            parts.append(f"The distribution of {names[side]} {verb}.")
+    parts.append(_cells(mechanism, whole.identified))
+    return " ".join(parts)
+
+
+def _cells(mechanism: Mechanism, known: Mask) -> str:
+    lost = (~known).ravel().nonzero()[0]
+    if lost.size == known.size:
+        return "No single cell can."
+    shown = []
+    for x in lost[:CELLS_NAMED]:
+        s, u = divmod(int(x), mechanism.useful.size)
+        both = f"{mechanism.secret.text(s)} · " if known.ndim == 2 else ""
+        shown.append(both + mechanism.useful.text(u))
+    more = f" and {lost.size - CELLS_NAMED} more" if lost.size > CELLS_NAMED else ""
+    return f"These cells cannot: {', '.join(shown)}{more}." if lost.size else "Every cell can."
+
+
+# --- everything that agrees with the released rows --------------------------------------------------------------------
+
+
+BOUNDED_CELLS = 40_000  # the largest |Y| × |X| for which the linear programmes are solved
+FUNCTIONALS = 300
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """The distributions p with Qp inside the simultaneous intervals of the output frequencies.
+
+    The truth is among them with the stated probability, so the least and the greatest c·p over them bound any
+    number of functionals c at once, whether or not they are identified.
+    """
+    q: Floats  # [y, x]
+    f: Floats  # [y]
+    n: int
+
+    def interval(self, sums: Floats, level: float) -> tuple[Floats, Floats]:
+        """(low, high) of each row of `sums`[i, x]; [0, 1] when there are too many or no p agrees."""
+        low, high = np.zeros(len(sums)), np.ones(len(sums))
+        if self.q.size > BOUNDED_CELLS or len(sums) > FUNCTIONALS:
+            return low, high
+        from scipy.optimize import linprog
+
+        eye = np.eye(len(self.f))
+        outputs = DenseInversion(eye, self.f, self.n, self.f.shape, eye, eye, len(self.f))
+        least, most = simultaneous(outputs, level, self.f)
+        above, limits = np.vstack([self.q, -self.q]), np.concatenate([most, -least])
+        total = np.ones((1, self.q.shape[1]))
+        for i, c in enumerate(sums):
+            found = [linprog(sign * c, above, limits, total, [1.0], (0, None)) for sign in (1, -1)]
+            if all(x.status == 0 for x in found):
+                low[i], high[i] = found[0].fun, -found[1].fun
+        return np.clip(low, 0, 1), np.clip(high, 0, 1)

@@ -12,15 +12,19 @@ import numpy as np
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
-from sfumato.estimation.intervals import DRAWS, correlated
-from sfumato.estimation.inversion import COVARIANCE_CELLS, BitsInversion, DenseInversion, Inversion, Mask
+from sfumato.estimation.inversion import (
+    COVARIANCE_CELLS,
+    BitsInversion,
+    DenseInversion,
+    Inversion,
+    Mask,
+    largest,
+)
 from sfumato.estimation.models import CellsInversion, forward
 from sfumato.frames import Framed
 
 if TYPE_CHECKING:
     from sfumato.frames import Record
-
-# --- any table of some of the columns, and any other linear figures of it ---------------------------------------------
 
 
 def summed(inversion: Inversion, m: Floats, shape: tuple[int, ...]) -> Inversion:
@@ -90,11 +94,10 @@ class SummedInversion:
         raise InputError("ask for the table of the column itself.")
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Figures that follow from an estimated table, with intervals: linear ones, ratios, and sums of transformed ones.
+# --- figures that follow from an estimated table, with intervals: linear ones, ratios, and sums of transformed ones ---
 
 
-NOTHING = 1e-14  # of a variance: what rounding leaves of a figure that does not vary
+NO_VARIANCE = 1e-14  # of a variance: what rounding leaves of a figure that does not vary
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,12 +160,10 @@ class Linear:
             return one
         cov = self.covariance if gradient is None else gradient @ self.covariance @ gradient.T
         own = np.diag(cov)
-        live = np.isfinite(own) & (own > NOTHING * max(float(np.nanmax(own, initial=0.0)), 1e-300))
+        live = np.isfinite(own) & (own > NO_VARIANCE * max(float(np.nanmax(own, initial=0.0)), 1e-300))
         if not live.any():
             return one
-        draws = np.abs(correlated(cov[np.ix_(live, live)], DRAWS)).max(1)
-        doubt = 2 * np.sqrt(level * (1 - level) / DRAWS)  # of the simulation: err on the wide side
-        return max(one, float(np.quantile(draws, min(level + doubt, 1 - (1 - level) / 2))))
+        return max(one, largest(cov[np.ix_(live, live)], level))
 
     def widened(self, z: float) -> Floats:
         """The covariance with what Wilson's interval adds for z (see `simultaneous`): seldom seen figures get width."""

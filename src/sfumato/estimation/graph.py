@@ -27,12 +27,12 @@ from sfumato.joint import entropy
 if TYPE_CHECKING:
     from sfumato.alphabet import Bools, Label
 
-ROUNDS = 30  # of fitting three tables
+FITTINGS = 30  # of fitting three tables
 TRIPLE = 30_000  # cells of a table of three columns
-KEPT = 1_000_000  # cells of a table that is asked for
+TABLE_CELLS = 1_000_000  # cells of a table that is asked for
 TRIED = 8  # ties that are compared for the next column
-LEAST = 1e-9  # nats: tables of two columns that tell less are even
-AT_ONCE = 4_000_000  # numbers of a stretch of records that is drawn
+LEAST_TOLD = 1e-9  # nats: tables of two columns that tell less are even
+RECORDS_AT_ONCE = 4_000_000  # numbers of a stretch of records that is drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class GraphModel:
         at = [self._place(name) for name in names]
         if not at or len(set(at)) != len(at):
             raise InputError("name one or more columns, each once", value=names)
-        if math.prod(self.columns[i].size for i in at) > KEPT:
+        if math.prod(self.columns[i].size for i in at) > TABLE_CELLS:
             raise InputError(f"a table of {', '.join(names)} has too many cells to list; draw records instead.")
         return self._summed(at, {})
 
@@ -73,7 +73,7 @@ class GraphModel:
         drawn: list[npt.NDArray[np.int32]] = []
         for column, parents, given in zip(self.columns, self.parents, self.given, strict=True):
             ends = np.cumsum(given, axis=-1)
-            own, step = np.empty(rows, np.int32), max(1, AT_ONCE // column.size)
+            own, step = np.empty(rows, np.int32), max(1, RECORDS_AT_ONCE // column.size)
             for start in range(0, rows, step):
                 part = slice(start, min(start + step, rows))
                 at = tuple(drawn[a][part] for a in parents)
@@ -123,7 +123,7 @@ def fitted(columns: Sequence[Column], tables: Mapping[tuple[int, ...], Floats]) 
         best: tuple[float, int, tuple[int, ...]] = (-math.inf, 0, ())
         for c in (c for c in range(len(columns)) if c not in order):
             for before in ((), *((a,) for a in order), *triples.likely(c, ties)):
-                if (gain := triples.told(c, before)) > best[0] + LEAST:
+                if (gain := triples.told(c, before)) > best[0] + LEAST_TOLD:
                     best = gain, c, before
         _, c, before = best
         ties |= {(min(c, a), max(c, a)) for a in before}
@@ -199,7 +199,7 @@ def _three(ab: Floats, ac: Floats, bc: Floats) -> Floats:
     those tables that its columns were tied by, and the others nearly.
     """
     q = ab[:, :, None] * ac[:, None, :] * bc[None]
-    for _ in range(ROUNDS):
+    for _ in range(FITTINGS):
         before = q
         for margin, axis in ((bc[None], 0), (ac[:, None, :], 1), (ab[:, :, None], 2)):
             total = q.sum(axis, keepdims=True)
@@ -212,9 +212,9 @@ def _three(ab: Floats, ac: Floats, bc: Floats) -> Floats:
 # --- estimated tables as margins of one distribution: shares from 0 on, the same wherever a column occurs -------------
 
 
-STEPS = 2000  # of alternating projections
-CLOSE = 1e-12  # a negative share that is left to the last step
-LISTED = 20_000_000  # numbers of a covariance that is worked out to see how much noise there is
+PROJECTIONS = 2000  # of alternating projections
+LEFT_NEGATIVE = 1e-12  # a negative share that is left to the last step
+LISTED_NOISE = 20_000_000  # numbers of a covariance that is worked out to see how much noise there is
 
 
 def agreeing(inversion: Inversion, first: Floats, second: Floats) -> Floats:
@@ -251,7 +251,7 @@ def by_noise(inversion: Inversion, first: Floats, second: Floats) -> float:
 
 def noise_of(inversion: Inversion, told: Floats) -> Floats | None:
     """The covariance of an interaction; None where it is too large to be listed."""
-    if isinstance(inversion, PairInversion) and inversion.a.size * inversion.b.size > LISTED:
+    if isinstance(inversion, PairInversion) and inversion.a.size * inversion.b.size > LISTED_NOISE:
         return None
     if told.size > COVARIANCE_CELLS:
         return None
@@ -281,8 +281,8 @@ def _with_margins(table: Floats, first: Floats, second: Floats) -> Floats:
     even, q = np.outer(a, b), table[live]
     q = _moved(q, a, b)
     change = np.zeros(q.shape)
-    for _ in range(STEPS):
-        if q.min() >= -CLOSE:
+    for _ in range(PROJECTIONS):
+        if q.min() >= -LEFT_NEGATIVE:
             break
         positive = np.maximum(q + change, 0.0)
         change += q - positive

@@ -16,8 +16,6 @@ from sfumato.estimation.inversion import BitsInversion, DenseInversion, Inversio
 from sfumato.mechanism import Cells, Constant, Mechanism, Unary
 from sfumato.mechanism.law import scale
 
-# --- the known channel from outputs to the labels they were turned back into ------------------------------------------
-
 
 def decoded_law(mechanism: Mechanism, decode: str) -> Floats | None:
     """P(label | x) of decoded rows as [label, x]; None when outputs were written as themselves.
@@ -67,7 +65,7 @@ def _sums(q: Floats, label: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> 
 # part whose number is zero cannot be identified and is left out.
 
 
-NEVER = 1e-12  # a part on which Q is smaller than this, or than what sealing may leave, is not identified
+NOT_IDENTIFIED = 1e-12  # a part on which Q is smaller than this, or than what sealing may leave, is not identified
 
 
 @dataclass(frozen=True)
@@ -110,7 +108,7 @@ def spectrum(law: Cells) -> tuple[float, float, float]:
     total = scale(law.bits)
     own, b, c = law.truth - law.same_secret - law.same_useful + law.neither, law.same_secret, law.same_useful
     parts = (own + (b - law.neither) * law.useful, own + (c - law.neither) * law.rows, own)
-    least = max(NEVER, 16 * law.outputs / total if law.bits is not None else 0.0)
+    least = max(NOT_IDENTIFIED, 16 * law.outputs / total if law.bits is not None else 0.0)
     s, u, both = (x if abs(x) > least else 0.0 for x in (float(part) / total for part in parts))
     if law.rows == 1:
         return u, u, u
@@ -193,9 +191,6 @@ class CellsInversion:
             return CellsInversion(Cells(r, 1, own, 0, other, 0, law.bits), self.f.sum(1, keepdims=True), self.n, 0)
         own, other = law.truth + (r - 1) * law.same_useful, law.same_secret + (r - 1) * law.neither
         return CellsInversion(Cells(1, k, own, other, 0, 0, law.bits), self.f.sum(0, keepdims=True), self.n, 1)
-
-
-# --- how each kind of law, decoded or not, is inverted and applied ----------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,16 +11,12 @@ import numpy as np
 from sfumato.alphabet import MISSING, Column, Floats
 from sfumato.errors import InputError
 from sfumato.estimation.functionals import Figures, Linear, summed
-from sfumato.estimation.intervals import DRAWS, correlated
-from sfumato.estimation.inversion import on_simplex
+from sfumato.estimation.inversion import largest, on_simplex
 from sfumato.estimation.result import Estimate, Marginal
 from sfumato.estimation.tables import TableEstimate
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-
-# --- mean and quantiles of a useful variable whose values are numbers, with intervals, from released rows -------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +100,7 @@ def _functionals(side: Marginal, weights: Floats, level: float) -> list[Figure]:
         raw, cov = weights @ inversion.raw, weights @ inversion.covariance() @ weights.T
         sd = np.sqrt(np.maximum(np.diag(cov), 0.0))
         seen = sd > 0
-        z = 0.0
-        if seen.any():
-            draws = np.abs(correlated(cov[np.ix_(seen, seen)], DRAWS)).max(1)
-            z = float(np.quantile(draws, min(level + 2 * np.sqrt(level * (1 - level) / DRAWS), 1 - (1 - level) / 2)))
+        z = largest(cov[np.ix_(seen, seen)], level) if seen.any() else 0.0
         half = z * np.sqrt(sd**2 + z**2 / 2 * (weights @ inversion.jump) ** 2)
         low, high = np.clip(raw - half, 0, 1), np.clip(raw + half, 0, 1)
     ends = zip(shown, np.minimum(low, shown), np.maximum(high, shown), strict=True)
@@ -117,9 +110,9 @@ def _functionals(side: Marginal, weights: Floats, level: float) -> list[Figure]:
 # --- logistic regression on categorical columns, from an estimated table instead of rows ------------------------------
 
 
-ROUNDS = 100
-ENOUGH = 1e-10  # of the score: Newton's method has ended
-LONGEST = 20.0  # of a step in any coefficient: further is the way to infinity
+SCORE_ROUNDS = 100
+SCORE_CLOSE = 1e-10  # of the score: Newton's method has ended
+FARTHEST = 20.0  # of a step in any coefficient: further is the way to infinity
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +204,7 @@ def _solved(x: Floats, yes: Floats, no: Floats) -> tuple[Floats, bool]:
         eta = x @ b
         return float(-(yes * np.logaddexp(0, -eta) + no * np.logaddexp(0, eta)).sum())
 
-    for _ in range(ROUNDS):
+    for _ in range(SCORE_ROUNDS):
         mu = 1 / (1 + np.exp(-np.clip(x @ beta, -500, 500)))
         score = x.T @ (yes * (1 - mu) - no * mu)
         h = (x * ((yes + no) * mu * (1 - mu))[:, None]).T @ x
@@ -219,13 +212,13 @@ def _solved(x: Floats, yes: Floats, no: Floats) -> tuple[Floats, bool]:
             np.linalg.cholesky(h)
         except np.linalg.LinAlgError:
             return beta, False
-        if np.abs(score).max() < ENOUGH:
+        if np.abs(score).max() < SCORE_CLOSE:
             return beta, True
         step = np.linalg.solve(h, score)
         size = 1.0
         while size > 1e-6 and likelihood(beta + size * step) < likelihood(beta):
             size /= 2
         beta = beta + size * step
-        if np.abs(beta).max() > LONGEST:
+        if np.abs(beta).max() > FARTHEST:
             return beta, False
     return beta, False

@@ -17,8 +17,7 @@ import pyarrow as pa
 from sfumato.alphabet import MISSING, Alphabet, Column, Floats
 from sfumato.errors import InputError, unknown
 from sfumato.estimation.functionals import summed
-from sfumato.estimation.intervals import Bounds, Identifiable, simultaneous
-from sfumato.estimation.inversion import COVARIANCE_CELLS, Inversion, on_simplex
+from sfumato.estimation.inversion import COVARIANCE_CELLS, Inversion, on_simplex, simultaneous
 from sfumato.estimation.scores import sums
 from sfumato.estimation.tables import TableEstimate
 from sfumato.frames import Framed, tabled, titled
@@ -26,11 +25,11 @@ from sfumato.mechanism import Mechanism
 from sfumato.sources.delimited import guarded
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from matplotlib.axes import Axes
 
     from sfumato.alphabet import Label
     from sfumato.estimation.bundle_tables import BundleEstimate
+    from sfumato.estimation.estimates import Bounds, Identifiable
     from sfumato.estimation.numbers import Regression
     from sfumato.frames import Record
 
@@ -211,8 +210,8 @@ class Estimate(Framed):
 # --- what leaves an estimate: a tidy table for a spreadsheet, and records drawn from the estimated distribution -------
 
 
-HEAD = ("columns", "values", "share", "low", "high")
-DIGITS = 12  # of a share in a file: no reader sees another number than `sfumato estimate` tells
+TIDY_HEAD = ("columns", "values", "share", "low", "high")
+TIDY_DIGITS = 12  # of a share in a file: no reader sees another number than `sfumato estimate` tells
 
 
 def tidy(found: Estimate | BundleEstimate, level: float = 0.95) -> Iterator[Record]:
@@ -242,19 +241,16 @@ def tidy_csv(found: Estimate | BundleEstimate | None, level: float = 0.95) -> st
     """The records as CSV that a spreadsheet opens; only the head where there is no estimate."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(HEAD)
+    writer.writerow(TIDY_HEAD)
     for row in tidy(found, level) if found is not None else ():
-        writer.writerow([guarded(x) if isinstance(x, str) else f"{x:.{DIGITS}g}" for x in row.values()])
+        writer.writerow([guarded(x) if isinstance(x, str) else f"{x:.{TIDY_DIGITS}g}" for x in row.values()])
     return text.getvalue()
 
 
 def _record(names: Sequence[str], labels: Sequence[Label], share: float, low: float, high: float) -> Record:
     texts = [MISSING if x is None else x for x in labels]
     values = (" × ".join(names), " · ".join(texts), share, low, high)
-    return dict(zip(HEAD, values, strict=True))
-
-
-# --- records of the original columns drawn from an estimated distribution ---------------------------------------------
+    return dict(zip(TIDY_HEAD, values, strict=True))
 
 
 SYNTHETIC_KEY = b"sfumato.synthetic"
@@ -269,8 +265,6 @@ def synthesise(found: Estimate, rows: int, *, seed: int | None = None) -> pa.Tab
 
     It sees the estimate alone, which was made from released rows: nothing more is told about anybody.
     """
-    import pyarrow as pa
-
     whole_number(rows)
     p = on_simplex(found.p).ravel()
     codes = np.random.default_rng(seed).choice(p.size, rows, p=p / p.sum())

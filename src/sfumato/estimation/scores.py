@@ -22,8 +22,8 @@ from sfumato.estimation.models import prior
 from sfumato.mechanism import Mechanism
 from sfumato.mechanism.law import told_apart
 
-NOTHING = np.zeros((0, 0))  # of a part of a table, which does not say by itself what is identified
-AT_ONCE = 4_000_000  # numbers of a block of Gaussian draws
+NO_PROJECTOR = np.zeros((0, 0))  # of a part of a table, which does not say by itself what is identified
+NOISE_AT_ONCE = 4_000_000  # numbers of a block of Gaussian draws
 
 
 def sums(columns: Sequence[Column], wanted: Sequence[str]) -> Floats:
@@ -134,7 +134,7 @@ class PairInversion:
         return self.known
 
     def deviations(self, rng: np.random.Generator, draws: int) -> Floats:
-        step, out = max(1, AT_ONCE // self.f.size), []
+        step, out = max(1, NOISE_AT_ONCE // self.f.size), []
         for start in range(0, draws, step):
             noise = multinomial_deviations(self.f.ravel(), self.n, rng, min(step, draws - start))
             table = self.a @ noise.reshape(-1, *self.f.shape) @ self.b.T
@@ -254,7 +254,7 @@ def pooled(
             lifted[key] = weighted if before is None else before[0] + weighted, seen[i][0]
     parts = []
     for (i, alone), (left, _) in lifted.items():
-        own = DenseInversion(left, seen[i][1], seen[i][2], (len(left),), NOTHING, NOTHING, len(left))
+        own = DenseInversion(left, seen[i][1], seen[i][2], (len(left),), NO_PROJECTOR, NO_PROJECTOR, len(left))
         home = None if alone is None else names.index(alone)
         parts.append(Lifted(own) if home is None else Lifted(own, digits[home], shape[home] / cells))
     return PooledInversion(tuple(parts), cells, known)

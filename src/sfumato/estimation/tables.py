@@ -12,8 +12,7 @@ import numpy as np
 from sfumato.alphabet import MISSING, Column, Floats
 from sfumato.errors import InputError, unknown
 from sfumato.estimation.functionals import Figures, Linear, moved, summed
-from sfumato.estimation.intervals import simultaneous
-from sfumato.estimation.inversion import Inversion
+from sfumato.estimation.inversion import Inversion, simultaneous
 from sfumato.frames import Framed, plot_shares
 
 if TYPE_CHECKING:

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from sfumato.sources.source import TableLike
 
 
-# --- a list of what respondents sent, as the table that a release of them would be ------------------------------------
-
-
 def are_answers(source: object) -> TypeGuard[Sequence[object]]:
     """Whether a list holds answers and not counts: counts are numbers, all the way down."""
     return isinstance(source, (list, tuple)) and len(source) > 0 and not _numeric(source[0])
@@ -126,9 +123,6 @@ def checked_answers(
         raise InputError(
             "the answers are not of one kind", next="Give what respond returned, or counts by output."
         ) from None
-
-
-# --- how often each output occurs among released rows -----------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,18 +250,6 @@ def _labels(*alphabets: Alphabet) -> Reader:
     return [c.name for c in columns], written.size, count
 
 
-def _cells(mechanism: Mechanism) -> Reader:
-    return _labels(mechanism.secret, mechanism.useful)
-
-
-def _useful(mechanism: Mechanism) -> Reader:
-    return _labels(mechanism.useful)
-
-
-def _symbols(mechanism: Mechanism) -> Reader:
-    return _labels(Alphabet.of(mechanism.symbols))
-
-
 def _bits(mechanism: Mechanism) -> Reader:
     width = mechanism.inputs
 
@@ -285,5 +267,6 @@ def _bits(mechanism: Mechanism) -> Reader:
 
 
 READERS: dict[str, Callable[[Mechanism], Reader]] = {
-    "cell": _cells, "useful": _useful, "symbol": _symbols, "subset": _bits,
+    "cell": lambda m: _labels(m.secret, m.useful), "useful": lambda m: _labels(m.useful),
+    "symbol": lambda m: _labels(Alphabet.of(m.symbols)), "subset": _bits,
 }

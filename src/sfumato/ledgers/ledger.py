@@ -42,7 +42,7 @@ from sfumato.ledgers.entries import (
 from sfumato.ledgers.persons import Persons, account_name, seen, tidy
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle import any_record, made_of
-from sfumato.mechanism.records_of_people import memory_key
+from sfumato.mechanism.law import memory_key
 from sfumato.processes import may_be_running, this_process
 
 if TYPE_CHECKING:

@@ -13,21 +13,13 @@ import numpy as np
 
 from sfumato.alphabet import Alphabet, Column
 from sfumato.decimals import at_most
-from sfumato.errors import FileFormatError, InputError, SfumatoError, checked_epsilon, unknown
-from sfumato.mechanism.file import FORMAT as PART_FORMAT
-from sfumato.mechanism.file import VERSIONS as PART_VERSIONS
-from sfumato.mechanism.file import (
-    ColumnRecord,
-    MechanismRecord,
-    _alphabet,
-    _columns,
-    _Head,
-    checksum,
-    mechanism_of,
-)
+from sfumato.errors import InputError, checked_epsilon, unknown
+from sfumato.mechanism import file
+from sfumato.mechanism.file import Head, MechanismRecord, checksum, mechanism_of
 from sfumato.mechanism.file import record_of as part_record
+from sfumato.mechanism.file_records import ColumnRecord, alphabet_of, column_records
+from sfumato.mechanism.law import joint_code, record_codes
 from sfumato.mechanism.mechanism import Mechanism
-from sfumato.mechanism.records_of_people import joint_code, record_codes
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Ints, Label
@@ -273,7 +265,7 @@ def record_of(bundle: Bundle) -> BundleRecord:
     """The file's content."""
     promise = None if bundle.claim is None else PromiseRecord(bundle.claim.epsilon, bundle.claim.assuming)
     record = BundleRecord(
-        FORMAT, VERSION, _columns(bundle.secret), [part_record(part) for part in bundle.parts],
+        FORMAT, VERSION, column_records(bundle.secret), [part_record(part) for part in bundle.parts],
         None if bundle.turns is None else list(bundle.turns), promise, bundle.source,
     )
     return msgspec.structs.replace(record, checksum=checksum(record))
@@ -286,41 +278,18 @@ def any_record(made: Mechanism | Bundle) -> MechanismRecord | BundleRecord:
 
 def made_of(data: bytes) -> Mechanism | Bundle:
     """A mechanism or a bundle from bytes that this library wrote itself."""
-    if msgspec.json.decode(data, type=_Head).format == FORMAT:
+    if msgspec.json.decode(data, type=Head).format == FORMAT:
         return bundle_of(msgspec.json.decode(data, type=BundleRecord))
     return mechanism_of(msgspec.json.decode(data, type=MechanismRecord))
 
 
 def bundle_of(record: BundleRecord) -> Bundle:
     """The bundle that a file's content describes; every part is checked again on the way in."""
-    for part in record.parts:
-        if part.format != PART_FORMAT or part.version not in PART_VERSIONS or part.checksum != checksum(part):
-            raise FileFormatError("a part of the bundle is of another version or was changed after it was written.")
     promise = None if record.promise is None else Promise(record.promise.epsilon, record.promise.assuming)
     turns = None if record.turns is None else tuple(record.turns)
-    return Bundle(tuple(map(mechanism_of, record.parts)), _alphabet(record.secret), turns, promise, record.source)
+    return Bundle(tuple(map(mechanism_of, record.parts)), alphabet_of(record.secret), turns, promise, record.source)
 
 
 def decoded(data: bytes, path: str | os.PathLike[str] | Place) -> Bundle:
     """The bundle in the bytes of a file, after format, checksums and weights were checked."""
-    where = str(path)
-    try:
-        record = msgspec.json.decode(data, type=BundleRecord)
-    except msgspec.DecodeError as error:
-        raise FileFormatError(f"is not a bundle file: {error}", where=where) from None
-    if record.version != VERSION:
-        raise FileFormatError(
-            f"has format {record.format!r} version {record.version}; this version of sfumato reads version {VERSION}",
-            where=where,
-        )
-    if record.checksum != checksum(record):
-        raise FileFormatError(
-            "was changed after it was written: the checksum does not match",
-            next="Ask its author for the original; do not release with this one.", where=where,
-        )
-    try:
-        return bundle_of(record)
-    except FileFormatError as error:
-        raise FileFormatError(f"{where}: {error}") from None
-    except (SfumatoError, ValueError, OverflowError) as error:
-        raise FileFormatError(f"does not describe a bundle: {error}", where=where) from None
+    return file.decoded(data, path, BundleRecord, FORMAT, (VERSION,), bundle_of)

@@ -1,4 +1,5 @@
-"""Cells: answer with a cell of the table, as GRR, SRR and IR do; Constant: an output that ignores the input."""
+"""Answers that are cells or useful values: Cells, as GRR, SRR and IR give; Constant, which ignores the input; and
+Conditional, which keeps U or redraws it as if S were another secret."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from sfumato.alphabet import Floats, Ints
+from sfumato.alphabet import Floats, Ints, read_only
 from sfumato.errors import InputError
 from sfumato.mechanism.law import (
     Contrast,
@@ -23,6 +24,8 @@ from sfumato.mechanism.law import (
     present,
     scale,
     stacked,
+    whole_weights,
+    worst_row,
 )
 
 if TYPE_CHECKING:
@@ -31,8 +34,28 @@ if TYPE_CHECKING:
 CELL_BITS = 62
 
 
+class _Small:
+    """What laws have in common that answer with a cell, or with a useful value where the secret is not read."""
+
+    rows: int
+    useful: int
+    bits: int | None
+    words: ClassVar[int] = 1
+
+    @property
+    def outputs(self) -> int:
+        return self.rows * self.useful
+
+    @property
+    def meaning(self) -> str:
+        return "cell" if self.rows > 1 else "useful"
+
+    def matrix(self: Law) -> Floats | None:
+        return stacked(self)
+
+
 @dataclass(frozen=True, eq=False)
-class Cells:
+class Cells(_Small):
     """Output (s', u') with a weight that depends only on whether s' = s and whether u' = u.
 
     `truth` if both agree, `same_secret` if s' = s alone, `same_useful` if u' = u alone, `neither` otherwise.
@@ -47,7 +70,6 @@ class Cells:
     neither: Weight
     bits: int | None = None
     kind: ClassVar[str] = "cells"
-    words: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         check_bits(self.bits)
@@ -63,14 +85,6 @@ class Cells:
     def copies(self) -> tuple[int, int, int, int]:
         """How many outputs carry each of the four weights."""
         return 1, self.useful - 1, self.rows - 1, (self.rows - 1) * (self.useful - 1)
-
-    @property
-    def outputs(self) -> int:
-        return self.rows * self.useful
-
-    @property
-    def meaning(self) -> str:
-        return "cell" if self.rows > 1 else "useful"
 
     def row(self, y: int) -> Weights:
         s, u = divmod(y, self.useful)
@@ -147,9 +161,6 @@ class Cells:
         assert rows * k == self.outputs
         return out
 
-    def matrix(self) -> Floats | None:
-        return stacked(self)
-
 
 def _without_each(table: Floats, seen: Ints, *, largest: bool) -> Floats:
     """For each s the extreme over the other secrets that occur; where there is none, the value itself."""
@@ -164,32 +175,20 @@ def _without_each(table: Floats, seen: Ints, *, largest: bool) -> Floats:
     return best
 
 
-# --- an output that ignores the input, which is all that ε = 0 allows without further knowledge -----------------------
-
-
 CONSTANT_BITS = 62
 
 
 @dataclass(frozen=True, eq=False)
-class Constant:
+class Constant(_Small):
     """Every cell (or useful value) with the same weight, up to one word, for every input: level exactly 0."""
 
     rows: int
     useful: int
     bits: int | None = None
     kind: ClassVar[str] = "constant"
-    words: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         check_bits(self.bits)
-
-    @property
-    def outputs(self) -> int:
-        return self.rows * self.useful
-
-    @property
-    def meaning(self) -> str:
-        return "cell" if self.rows > 1 else "useful"
 
     @cached_property
     def edges(self) -> tuple[int, int]:
@@ -225,6 +224,91 @@ class Constant:
         long = extra * (share + 1)
         tail = extra + (word - long) // share if share else extra + 0 * word
         return np.where(word < long, word // (share + 1), tail)
+
+
+CONDITIONAL_BITS = 62
+
+
+@dataclass(frozen=True, eq=False)
+class Conditional:
+    """Output a useful value y: keep[s] more weight for y = u, on top of base[s, y] [001, Alg. 1]."""
+
+    keep: Weights  # [s]
+    base: Weights  # [s, y]
+    bits: int | None = None
+    kind: ClassVar[str] = "conditional"
+    words: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        check_bits(self.bits)
+        dtype = np.float64 if self.bits is None else np.int64
+        object.__setattr__(self, "keep", read_only(self.keep, dtype))
+        object.__setattr__(self, "base", read_only(self.base, dtype))
+        if self.base.ndim != 2 or self.keep.shape != self.base.shape[:1]:
+            raise InputError(f"keep has one weight for each secret, got {self.keep.shape} beside {self.base.shape}.")
+        total = (self.base.sum(1) + self.keep) if self.bits is None else self.base.sum(1, dtype=object) + self.keep
+        if min(self.base.min(), self.keep.min()) < 0 or not all(is_total(x, self.bits) for x in total):
+            raise InputError("the weights of a conditional law must not be negative and must sum to the total.")
+
+    @property
+    def rows(self) -> int:
+        return int(self.base.shape[0])
+
+    @property
+    def useful(self) -> int:
+        return int(self.base.shape[1])
+
+    @property
+    def outputs(self) -> int:
+        return self.useful
+
+    @property
+    def meaning(self) -> str:
+        return "useful"
+
+    def row(self, y: int) -> Weights:
+        out = np.repeat(self.base[:, y, None], self.useful, axis=1)
+        out[:, y] += self.keep
+        return out if self.bits is None else out.astype(object)
+
+    def contrasts(self) -> list[Contrast]:
+        peak = self.base + self.keep[:, None]
+        return [Spikes(self.base, peak, self.base, peak)]
+
+    def input_extremes(self) -> tuple[Weight, Weight, int]:
+        peak = self.base + self.keep[:, None]
+        tops = np.maximum(peak.max(0), self.base.max(0))
+        bottoms = self.base.min(0) if self.useful > 1 else peak.min(0)
+        y = worst_row(tops, bottoms)
+        return tops[y], bottoms[y], y
+
+    def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
+        laws = self.base + self.keep[:, None] * given
+        seen = laws[present(ps)]
+        return seen.max(0), seen.min(0), ps @ laws, np.arange(self.useful)
+
+    def rounded(self, bits: int | None, margin: float) -> Law:
+        bits = CONDITIONAL_BITS if bits is None else bits
+        total = scale(self.bits)
+        base, keep = np.asarray(self.base, float) / total, np.asarray(self.keep, float) / total
+        even = (base + keep[:, None] / self.useful).mean(0)
+        mixed = (1 - margin) * base + margin * even
+        parts = whole_weights(np.column_stack([mixed, (1 - margin) * keep]).T, bits).T
+        return Conditional(parts[:, -1], parts[:, :-1], bits)
+
+    @cached_property
+    def cumulative(self) -> Ints:
+        return np.cumsum(self.base, axis=1, dtype=np.int64)
+
+    def draw(self, codes: Ints, words: Words) -> Ints:
+        assert self.bits is not None
+        word = mask(words[:, 0], self.bits).astype(np.int64)
+        s, u = np.divmod(codes, self.useful)
+        out = u.copy()
+        for secret in np.unique(s):
+            here = (s == secret) & (word < self.cumulative[secret, -1])
+            out[here] = np.searchsorted(self.cumulative[secret], word[here], side="right")
+        return out
 
     def matrix(self) -> Floats | None:
         return stacked(self)

@@ -5,19 +5,34 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from sfumato.alphabet import Alphabet, Column
 from sfumato.atomic import check_target, write_all
-from sfumato.errors import At, FileFormatError, InputError, SfumatoError
-from sfumato.joint import Joint, Noise
-from sfumato.mechanism.file_records import ClaimRecord, LawRecord, claim_of, claim_record, law_of, law_record
+from sfumato.errors import FileFormatError, InputError, SfumatoError
+from sfumato.joint import Joint
+from sfumato.mechanism.file_records import (
+    ClaimRecord,
+    ColumnRecord,
+    DesignRecord,
+    LawRecord,
+    NoiseRecord,
+    alphabet_of,
+    claim_of,
+    claim_record,
+    column_of,
+    column_record,
+    column_records,
+    law_of,
+    law_record,
+    noise_of,
+    noise_record,
+)
 from sfumato.mechanism.mechanism import Mechanism
 from sfumato_kernel import admitted, documents
 
@@ -27,41 +42,6 @@ if TYPE_CHECKING:
 
 MANIFEST = "sfumato/manifest"
 FORMAT, VERSIONS = "sfumato/mechanism", (1, 2)  # a file that says nothing new is written as the older version
-
-
-class ColumnRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """One column: its name, its labels in code order (null: missing) and how raw values reach them."""
-
-    name: str
-    labels: list[str | None]
-    other: str | None = None
-    cuts: list[float] | None = None
-    dtype: str = "string"
-
-
-class NoiseRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """What was paid for what is told here of a table: ε_d about a record, the part of it that the counts took (0 where
-    there are none, and only labels and edges were found), δ of the labels, and the coverage that was simulated for the
-    set around them; draw names the draw, so that it is paid for once. New in version 2."""
-
-    epsilon: float
-    rows: int
-    counts: float
-    sampler: str
-    delta: float = 0.0
-    coverage: float | None = None
-    draw: str = ""
-
-
-class DesignRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """The design distribution: counts[s][u], or probabilities with the number of rows behind them."""
-
-    source: str
-    counts: list[list[int]] | None = None
-    probabilities: list[list[float]] | None = None
-    n: int | None = None
-    fingerprint: str | None = None
-    noise: NoiseRecord | None = None
 
 
 class MechanismRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
@@ -86,28 +66,6 @@ def checksum(record: msgspec.Struct) -> str:
     return "sha256:" + hashlib.sha256(msgspec.json.encode(bare)).hexdigest()
 
 
-def _columns(alphabet: Alphabet) -> list[ColumnRecord]:
-    return [_column(c) for c in alphabet.columns]
-
-
-def _column(c: Column) -> ColumnRecord:
-    for i, label in enumerate((c.name, *c.labels)):
-        if label is not None and documents.CONTROL.search(label):
-            what = "its name" if i == 0 else f"label {i}"
-            raise InputError(
-                f"has control characters in {what}, which no file may hold", next="Clean it first.", where=At(c.name)
-            )
-    return ColumnRecord(c.name, list(c.labels), c.other, None if c.cuts is None else list(c.cuts), c.dtype)
-
-
-def _alphabet(columns: list[ColumnRecord]) -> Alphabet:
-    return Alphabet(tuple(_column_of(c) for c in columns))
-
-
-def _column_of(c: ColumnRecord) -> Column:
-    return Column(c.name, tuple(c.labels), c.other, None if c.cuts is None else tuple(c.cuts), c.dtype)
-
-
 def record_of(mechanism: Mechanism) -> MechanismRecord:
     """The file's content for a sealed mechanism."""
     if not mechanism.sealed:
@@ -122,38 +80,23 @@ def record_of(mechanism: Mechanism) -> MechanismRecord:
         counted = joint.counts is not None
         design = DesignRecord(
             mechanism.source, joint.counts.tolist() if joint.counts is not None else None,
-            None if counted else joint.p.tolist(), joint.n, joint.fingerprint, _noise_record(joint.noise),
+            None if counted else joint.p.tolist(), joint.n, joint.fingerprint, noise_record(joint.noise),
         )
     record = MechanismRecord(
         FORMAT, VERSIONS[0 if design is None or design.noise is None else 1], mechanism.method, mechanism.reads,
-        _columns(mechanism.secret), _columns(mechanism.useful),
+        column_records(mechanism.secret), column_records(mechanism.useful),
         law_record(mechanism.law),
         None if claim is None else claim_record(claim),
-        design, None if mechanism.answers is None else _column(mechanism.answers),
+        design, None if mechanism.answers is None else column_record(mechanism.answers),
     )
     return msgspec.structs.replace(record, checksum=checksum(record))
 
 
-def _noise_record(noise: Noise | None) -> NoiseRecord | None:
-    if noise is None:
-        return None
-    return NoiseRecord(noise.epsilon, noise.rows, noise.counts, noise.sampler, noise.delta, noise.coverage, noise.draw)
-
-
-def _noise(record: NoiseRecord | None, counted: bool) -> Noise | None:
-    if record is None:
-        return None
-    fits = 0 <= record.counts <= record.epsilon > 0 and (record.counts > 0) == counted
-    if not (fits and 0 <= record.delta < 1 and record.rows > 0):
-        raise FileFormatError("the noise of the design counts is described by numbers that no noise has.")
-    return Noise(
-        record.epsilon, record.rows, record.delta, record.counts, record.coverage, record.sampler, record.draw
-    )
-
-
 def mechanism_of(record: MechanismRecord) -> Mechanism:
     """The mechanism a file's content describes; every part is checked again on the way in."""
-    secret, useful = _alphabet(record.secret), _alphabet(record.useful)
+    if record.version == VERSIONS[0] and record.design is not None and record.design.noise is not None:
+        raise FileFormatError("a file of version 1 knows no noise of design counts.")
+    secret, useful = alphabet_of(record.secret), alphabet_of(record.useful)
     law = law_of(record.law, secret.size if record.reads == "both" else 1, tuple(c.size for c in useful.columns))
     joint = None
     if record.design is not None:
@@ -163,10 +106,10 @@ def mechanism_of(record: MechanismRecord) -> Mechanism:
         elif d.probabilities is not None:
             joint = Joint.from_probabilities(d.probabilities, secret, useful, d.n)
         if joint is not None and d.noise is not None:
-            joint = replace(joint, noise=_noise(d.noise, d.counts is not None))
+            joint = replace(joint, noise=noise_of(d.noise, d.counts is not None))
     claim = None if record.claim is None else claim_of(record.claim, joint)
     source = record.design.source if record.design is not None else "unstated"
-    answers = None if record.answers is None else _column_of(record.answers)
+    answers = None if record.answers is None else column_of(record.answers)
     return Mechanism(law, secret, useful, record.reads, record.method, claim, joint, source, answers)
 
 
@@ -190,8 +133,9 @@ def save_record(record: msgspec.Struct, path: str | os.PathLike[str], *, force: 
     return target
 
 
-class _Head(msgspec.Struct):
+class Head(msgspec.Struct):
     format: str
+    version: int = 0
 
 
 def load(path: str | os.PathLike[str] | Place) -> Mechanism | Bundle:
@@ -203,7 +147,7 @@ def load(path: str | os.PathLike[str] | Place) -> Mechanism | Bundle:
     with _as_format_error(path):
         documents.parsed(data)  # within the limits of size, depth and digits
     try:
-        kind = msgspec.json.decode(data, type=_Head).format
+        kind = msgspec.json.decode(data, type=Head).format
     except msgspec.DecodeError:
         kind = FORMAT  # what is wrong with it is said by the reader of mechanisms
     if kind == MANIFEST:
@@ -214,7 +158,8 @@ def load(path: str | os.PathLike[str] | Place) -> Mechanism | Bundle:
         )
     from sfumato.mechanism import bundle
 
-    made = bundle.decoded(data, path) if kind == bundle.FORMAT else _decoded(data, path)
+    made = bundle.decoded(data, path) if kind == bundle.FORMAT else decoded(
+        data, path, MechanismRecord, FORMAT, VERSIONS, mechanism_of)
     with _as_format_error(path):
         admitted(data)
     return made
@@ -264,26 +209,88 @@ def _content(path: str | os.PathLike[str] | Place) -> bytes:
         return bytes(file.read())
 
 
-def _decoded(data: bytes, path: str | os.PathLike[str] | Place) -> Mechanism:
+Record = TypeVar("Record", bound=msgspec.Struct)
+Made = TypeVar("Made")
+
+
+def decoded(
+    data: bytes, path: str | os.PathLike[str] | Place, kind: type[Record], form: str, versions: Sequence[int],
+    made: Callable[[Record], Made],
+) -> Made:
+    """What the bytes of a file describe, after format, checksums and weights were checked.
+
+    Checksums are those of the bytes, as the kernel takes them: 1 for 1.0 is the same number, if whoever wrote it so has
+    sealed it so. What is known of the content by its own checksum (`record_of`) does not depend on the spelling.
+    """
+    what = form.removeprefix("sfumato/").replace("counts", "counts table")
     try:
-        record = msgspec.json.decode(data, type=MechanismRecord)
+        head, record = msgspec.json.decode(data, type=Head), msgspec.json.decode(data, type=kind)
     except msgspec.DecodeError as error:
-        raise FileFormatError(f"is not a mechanism file: {error}", where=path) from None
-    if record.format != FORMAT or record.version not in VERSIONS:
+        raise FileFormatError(f"is not a {what} file: {error}", where=path) from None
+    if head.format != form or head.version not in versions:
         raise FileFormatError(
-            f"has format {record.format!r} version {record.version}; this version of sfumato reads {FORMAT!r} "
-            f"versions {VERSIONS[0]} to {VERSIONS[-1]}", where=path,
+            f"has format {head.format!r} version {head.version}; this version of sfumato reads {form!r} "
+            f"versions {versions[0]} to {versions[-1]}", where=path,
         )
-    if record.version == VERSIONS[0] and record.design is not None and record.design.noise is not None:
-        raise FileFormatError("has version 1, which knows no noise of design counts", where=path)
-    if record.checksum != checksum(record):
+    if not documents.sealed(data, what == "bundle"):
         raise FileFormatError(
             "was changed after it was written: the checksum does not match",
             next="Ask its author for the original; do not release with this one.", where=path,
         )
     try:
-        return mechanism_of(record)
+        return made(record)
     except FileFormatError:
         raise
     except (SfumatoError, ValueError, OverflowError) as error:
-        raise FileFormatError(f"does not describe a mechanism: {error}", where=path) from None
+        raise FileFormatError(f"does not describe a {what}: {error}", where=path) from None
+
+
+# --- what was drawn of a table, labels and noisy counts: kept, because another draw would cost once more --------------
+
+
+COUNTS_FORMAT, COUNTS_VERSION = "sfumato/counts", 1
+
+
+class CountsRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """Noisy counts with their labels and what they cost."""
+
+    format: str
+    version: int
+    secret: list[ColumnRecord]
+    useful: list[ColumnRecord]
+    counts: list[list[int]] | None  # None: only labels and edges were paid for
+    noise: NoiseRecord
+    checksum: str = ""
+
+
+def save_counts(joint: Joint, path: str | os.PathLike[str], *, force: bool = False) -> Path:
+    """Write noisy counts, to be used again by every design for this table; they may be shown to anybody."""
+    if joint.noise is None or (joint.counts is None) != (joint.noise.counts == 0):
+        raise InputError("only noisy counts are kept in such a file; exact ones stay with the table.")
+    noise = noise_record(replace(joint.noise, coverage=None))
+    assert noise is not None
+    record = CountsRecord(
+        COUNTS_FORMAT, COUNTS_VERSION, column_records(joint.secret), column_records(joint.useful),
+        None if joint.counts is None else joint.counts.tolist(), noise,
+    )
+    record = msgspec.structs.replace(record, checksum=checksum(record))
+    target = Path(path)
+    check_target(target, None, force=force)
+    write_all({target: msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"}, replace=force)
+    return target
+
+
+def load_counts(path: str | os.PathLike[str]) -> Joint:
+    """The noisy counts in a file."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"the noisy counts {path} could not be read: {error.strerror}.") from None
+    return decoded(data, path, CountsRecord, COUNTS_FORMAT, (COUNTS_VERSION,), counts_of)
+
+
+def counts_of(record: CountsRecord) -> Joint:
+    """The table of a file's content."""
+    secret, useful = alphabet_of(record.secret), alphabet_of(record.useful)
+    joint = Joint.uniform(secret, useful) if record.counts is None else Joint.from_counts(record.counts, secret, useful)
+    return replace(joint, noise=noise_of(record.noise, record.counts is not None))

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
-from sfumato.errors import FileFormatError, InputError
-from sfumato.joint import Joint
-from sfumato.mechanism.cells import Cells, Constant
-from sfumato.mechanism.interval_layout import Layout
+from sfumato.alphabet import Alphabet, Column
+from sfumato.errors import At, FileFormatError, InputError
+from sfumato.joint import Joint, Noise
+from sfumato.mechanism.cells import Cells, Conditional, Constant
 from sfumato.mechanism.law import Law
 from sfumato.mechanism.mechanism import READS, Claim
 from sfumato.mechanism.product import Factor, Product
 from sfumato.mechanism.subset_laws import Blocks, Unary
-from sfumato.mechanism.table import Conditional, Table
+from sfumato.mechanism.table import Layout, Table
 from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, Polytope, RenyiBall, UncertaintySet
+from sfumato_kernel import documents
 
-# --- claims, and the sets they hold over, as the mechanism file holds them --------------------------------------------
+if TYPE_CHECKING:
+    pass
 
 
 class SetRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
@@ -265,3 +268,77 @@ def _simple_law(record: SimpleRecord, rows: int, useful: int) -> Law:
                 tuple(np.array(x, np.int64) for x in record.lengths),
                 tuple(np.array(h, np.int64) for h in record.heights), record.bits,
             )
+
+
+class ColumnRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """One column: its name, its labels in code order (null: missing) and how raw values reach them."""
+
+    name: str
+    labels: list[str | None]
+    other: str | None = None
+    cuts: list[float] | None = None
+    dtype: str = "string"
+
+
+class NoiseRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """What was paid for what is told here of a table: ε_d about a record, the part of it that the counts took (0 where
+    there are none, and only labels and edges were found), δ of the labels, and the coverage that was simulated for the
+    set around them; draw names the draw, so that it is paid for once. New in version 2."""
+
+    epsilon: float
+    rows: int
+    counts: float
+    sampler: str
+    delta: float = 0.0
+    coverage: float | None = None
+    draw: str = ""
+
+
+class DesignRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    """The design distribution: counts[s][u], or probabilities with the number of rows behind them."""
+
+    source: str
+    counts: list[list[int]] | None = None
+    probabilities: list[list[float]] | None = None
+    n: int | None = None
+    fingerprint: str | None = None
+    noise: NoiseRecord | None = None
+
+
+def column_records(alphabet: Alphabet) -> list[ColumnRecord]:
+    return [column_record(c) for c in alphabet.columns]
+
+
+def column_record(c: Column) -> ColumnRecord:
+    for i, label in enumerate((c.name, *c.labels)):
+        if label is not None and documents.CONTROL.search(label):
+            what = "its name" if i == 0 else f"label {i}"
+            raise InputError(
+                f"has control characters in {what}, which no file may hold", next="Clean it first.", where=At(c.name)
+            )
+    return ColumnRecord(c.name, list(c.labels), c.other, None if c.cuts is None else list(c.cuts), c.dtype)
+
+
+def alphabet_of(columns: list[ColumnRecord]) -> Alphabet:
+    return Alphabet(tuple(column_of(c) for c in columns))
+
+
+def column_of(c: ColumnRecord) -> Column:
+    return Column(c.name, tuple(c.labels), c.other, None if c.cuts is None else tuple(c.cuts), c.dtype)
+
+
+def noise_record(noise: Noise | None) -> NoiseRecord | None:
+    if noise is None:
+        return None
+    return NoiseRecord(noise.epsilon, noise.rows, noise.counts, noise.sampler, noise.delta, noise.coverage, noise.draw)
+
+
+def noise_of(record: NoiseRecord | None, counted: bool) -> Noise | None:
+    if record is None:
+        return None
+    fits = 0 <= record.counts <= record.epsilon > 0 and (record.counts > 0) == counted
+    if not (fits and 0 <= record.delta < 1 and record.rows > 0):
+        raise FileFormatError("the noise of the design counts is described by numbers that no noise has.")
+    return Noise(
+        record.epsilon, record.rows, record.delta, record.counts, record.coverage, record.sampler, record.draw
+    )

@@ -16,8 +16,7 @@ from sfumato.decimals import at_most
 from sfumato.errors import InputError, checked_epsilon
 from sfumato.frames import plot_mechanism
 from sfumato.joint import Joint
-from sfumato.mechanism.law import Law, scale
-from sfumato.mechanism.records_of_people import joint_code, memory_key, record_codes, remembered
+from sfumato.mechanism.law import Law, joint_code, memory_key, record_codes, remembered, scale
 from sfumato.mechanism.table import Table
 from sfumato.uncertainty import UncertaintySet
 
@@ -74,6 +73,11 @@ class Claim:
                 f"leakage is claimed about the record, or about the secret at one distribution, not over a set of kind "
                 f"{self.within.kind!r}."
             )
+
+    @property
+    def anywhere(self) -> bool:
+        """Whether it is about the secret for every distribution, whoever knows what of the rest."""
+        return self.notion == "rldp" and self.within is not None and self.within.kind == "anything"
 
     @property
     def sentence(self) -> str:

@@ -12,14 +12,14 @@ import numpy as np
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
-from sfumato.mechanism.law import Contrast, Law, Rows, Spikes, Weights, Words, present
+from sfumato.mechanism.law import Contrast, Law, Rows, Spikes, Weights, Words, listed_laws
 from sfumato.mechanism.subset_laws import Unary
 
 if TYPE_CHECKING:
     from sfumato.alphabet import BigInts
     from sfumato.mechanism.law import Weight
 
-LISTED_CELLS = 400_000  # joint outputs × inputs that one more release may make before like ones are merged
+JOINT_CELLS = 400_000  # joint outputs × inputs that one more release may make before like ones are merged
 LISTED_BITS = 960  # of a joint weight: beyond it a weight times a count is no float
 LISTED_SUBSETS = 12  # inputs of a unary law up to which its sets are listed
 BOUND_BITS = 60  # after the point, and twice as many before, of the ratio that stands for outputs too many to list
@@ -114,14 +114,14 @@ class Product:
     @cached_property
     def listing(self) -> Listing | None:
         inputs = self.rows * self.useful
-        if self.bits > LISTED_BITS or inputs > LISTED_CELLS or any(not _listable(p.law, inputs) for p in self.parts):
+        if self.bits > LISTED_BITS or inputs > JOINT_CELLS or any(not _listable(p.law, inputs) for p in self.parts):
             return None
         seen: dict[tuple[int, ...], int] = {(1,) * inputs: 1}
         steps: list[Ints] = []
         for p, codes in zip(self.parts, self.codes, strict=True):
             own = [[row[c] for c in codes] for row in exact_rows(p.law)]
             for _ in range(p.times):
-                if len(seen) * len(own) * inputs > LISTED_CELLS:
+                if len(seen) * len(own) * inputs > JOINT_CELLS:
                     return None
                 seen, step = _joined(seen, own)
                 steps.append(step)
@@ -163,10 +163,7 @@ class Product:
     def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
         listing = self._listing()
         v = np.array([[float(w * m) for w in row] for row, m in zip(listing.rows, listing.masses, strict=True)])
-        v = v.reshape(-1, self.rows, self.useful)
-        laws = np.einsum("ysu,su->ys", np.broadcast_to(v, (len(v), *given.shape)), given)
-        seen = laws[:, present(ps)]
-        return seen.max(1), seen.min(1), laws @ ps, np.arange(len(v))
+        return listed_laws(v.reshape(-1, self.rows, self.useful), given, ps)
 
     def rounded(self, bits: int | None, margin: float) -> Law:
         parts = tuple(Factor(p.law.rounded(bits, margin), p.columns, p.times) for p in self.parts)
@@ -207,7 +204,7 @@ def exact_rows(law: Law) -> list[list[int]]:
 def _listable(law: Law, inputs: int) -> bool:
     if isinstance(law, Unary) and law.inputs > LISTED_SUBSETS:
         return False
-    return law.outputs * inputs <= LISTED_CELLS
+    return law.outputs * inputs <= JOINT_CELLS
 
 
 def _joined(seen: dict[tuple[int, ...], int], own: list[list[int]]) -> tuple[dict[tuple[int, ...], int], Ints]:

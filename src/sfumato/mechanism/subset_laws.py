@@ -23,6 +23,7 @@ from sfumato.mechanism.law import (
     Words,
     check_bits,
     is_total,
+    listed_laws,
     mask,
     present,
     scale,
@@ -143,7 +144,12 @@ class Unary:
     def matrix(self) -> Floats | None:
         if self.inputs > 20 or self.outputs * self.inputs > MATRIX_CELLS:
             return None
-        return self._listed((np.arange(self.outputs)[:, None] >> np.arange(self.inputs)) % 2 == 1)
+        return self._listed(subsets_of(self.inputs))
+
+
+def subsets_of(k: int) -> Bools:
+    """All subsets of k values as rows."""
+    return np.asarray((np.arange(2**k)[:, None] >> np.arange(k)) % 2 == 1)
 
 
 def best_subset(first: Floats, second: Floats, low: float, high: float) -> Bools:
@@ -198,8 +204,7 @@ class Blocks:
 
     `inside` if s' = s and u ∈ H, `outside` if s' = s and u ∉ H, `other` if s' ≠ s. With inside = e^ε·outside it is
     ε-LDP about u [Feldman et al. 2022]; with (inside, outside, other) ∝ (e^ε, e^{−ε}, 1) it is SRR with sets in the
-    place
-    of single values: ratios between different secrets reach e^ε only, whatever the distribution (ours).
+    place of single values: ratios between different secrets reach e^ε only, whatever the distribution (ours).
     """
 
     rows: int
@@ -260,10 +265,7 @@ class Blocks:
         return max(used), min(used), 0
 
     def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
-        v = np.broadcast_to(self.listed.astype(float), (self.outputs, *given.shape))
-        laws = np.einsum("ysu,su->ys", v, given)
-        seen = laws[:, present(ps)]
-        return seen.max(1), seen.min(1), laws @ ps, np.arange(self.outputs)
+        return listed_laws(self.listed.astype(float), given, ps)
 
     def rounded(self, bits: int | None, margin: float) -> Law:
         """d·inside + e·outside must make up what `other` leaves; d and e have no common divisor, so integers exist."""

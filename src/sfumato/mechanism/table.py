@@ -1,4 +1,4 @@
-"""Table: any law, listed as weights[y, x]; Conditional: keeps U or redraws it as if S were another secret."""
+"""Laws that list their weights: Table, any of them, as weights[y, x]; Layout, per-secret atoms on a common interval."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.alphabet import Floats, Ints, read_only
 from sfumato.errors import InputError
 from sfumato.mechanism.law import (
     MATRIX_CELLS,
+    MOST_BITS,
+    Atoms,
     Contrast,
     Law,
     Rows,
-    Spikes,
     Weights,
     Words,
     check_bits,
     is_total,
+    listed_laws,
     mask,
     present,
     scale,
-    stacked,
+    whole_weights,
     worst_row,
 )
 
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     from sfumato.mechanism.law import Weight
 
 ALIAS_BITS = 48  # of a threshold; the output that shares its bucket takes the other 16 bits of a table entry
-GHOST = 2.0**-40  # an output less likely than this for every input is merged: its ratios are rounding noise
+GHOST_MASS = 2.0**-40  # an output less likely than this for every input is merged: its ratios are rounding noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,10 +82,7 @@ class Table:
         return top[y], bottom[y], y
 
     def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
-        v = self.weights.reshape(self.outputs, self.rows, self.useful).astype(float)
-        laws = np.einsum("ysu,su->ys", np.broadcast_to(v, (self.outputs, *given.shape)), given)
-        seen = laws[:, present(ps)]
-        return seen.max(1), seen.min(1), laws @ ps, np.arange(self.outputs)
+        return listed_laws(self.weights.reshape(self.outputs, self.rows, self.useful).astype(float), given, ps)
 
     def rounded(self, bits: int | None, margin: float) -> Table:
         q = merged(np.asarray(self.weights, float) / scale(self.bits), keep=self.meaning != "symbol")
@@ -126,7 +126,7 @@ def merged(q: Floats, *, keep: bool = False) -> Floats:
 
     With keep=True they stay as rows of zeros, because outputs that are labels are known by their place.
     """
-    ghost = q.max(1) < GHOST
+    ghost = q.max(1) < GHOST_MASS
     if not ghost.any() or ghost.all():
         return q
     if keep:
@@ -136,15 +136,6 @@ def merged(q: Floats, *, keep: bool = False) -> Floats:
     kept = q[~ghost].copy()
     kept[int(np.argmax(kept.sum(1)))] += q[ghost].sum(0)
     return np.asarray(kept)
-
-
-def whole_weights(q: Floats, bits: int) -> Ints:
-    """Integers near 2^bits·q whose columns sum to 2^bits; what rounding leaves goes to the largest weights."""
-    floor = np.floor(np.ldexp(q / q.sum(0), bits)).astype(np.int64)
-    left = 2**bits - floor.sum(0, dtype=object)
-    at = np.argmax(floor, 0), np.arange(q.shape[1])
-    floor[at] += left.astype(np.int64)
-    return np.asarray(floor)
 
 
 def alias_column(weights: list[int], bucket_bits: int, threshold_bits: int) -> list[int]:
@@ -165,92 +156,173 @@ def alias_column(weights: list[int], bucket_bits: int, threshold_bits: int) -> l
     return entries
 
 
-# --- conditional reporting, a law that keeps U or redraws it as if S were another secret ------------------------------
+# --- per-secret atoms on a common interval, for designs too large to list as a matrix ---------------------------------
 
 
-CONDITIONAL_BITS = 62
+LAYOUT_BITS = 62
+UNIT_BITS = 30  # the interval is cut into 2^30 units of length
+REST = 2.0**-20  # share of an output that takes what rounding leaves, nearly the same for every input
+LISTED_PAIRS = 2_000_000  # rows × secrets² up to which every row is compared, not only every pair of atoms
 
 
 @dataclass(frozen=True, eq=False)
-class Conditional:
-    """Output a useful value y: keep[s] more weight for y = u, on top of base[s, y] [001, Alg. 1]."""
+class Layout:
+    """Output a cell of the common refinement of |S| partitions of one interval.
 
-    keep: Weights  # [s]
-    base: Weights  # [s, y]
+    Secret s cuts the interval into atoms; atom i has length lengths[s][i] and, for each u, a height: the weight of a
+    unit of length. Q(y|s, u) = length of y · height of the atom of s that contains y. Numbers kept: |S||U|² instead
+    of |Y||S||U|. Lengths of a secret sum to the same total; Σ_i lengths[s][i]·heights[s][i, u] is 1 (or 2^bits).
+    """
+
+    lengths: tuple[Weights, ...]  # per secret [i]: floats, or int64 units once sealed
+    heights: tuple[Weights, ...]  # per secret [i, u]
     bits: int | None = None
-    kind: ClassVar[str] = "conditional"
+    kind: ClassVar[str] = "layout"
     words: ClassVar[int] = 1
+    meaning: ClassVar[str] = "symbol"
 
     def __post_init__(self) -> None:
         check_bits(self.bits)
         dtype = np.float64 if self.bits is None else np.int64
-        object.__setattr__(self, "keep", read_only(self.keep, dtype))
-        object.__setattr__(self, "base", read_only(self.base, dtype))
-        if self.base.ndim != 2 or self.keep.shape != self.base.shape[:1]:
-            raise InputError(f"keep has one weight for each secret, got {self.keep.shape} beside {self.base.shape}.")
-        total = (self.base.sum(1) + self.keep) if self.bits is None else self.base.sum(1, dtype=object) + self.keep
-        if min(self.base.min(), self.keep.min()) < 0 or not all(is_total(x, self.bits) for x in total):
-            raise InputError("the weights of a conditional law must not be negative and must sum to the total.")
+        object.__setattr__(self, "lengths", tuple(read_only(x, dtype) for x in self.lengths))
+        object.__setattr__(self, "heights", tuple(read_only(x, dtype) for x in self.heights))
+        total = self.lengths[0].sum()
+        for x, h in zip(self.lengths, self.heights, strict=True):
+            if x.ndim != 1 or h.ndim != 2 or len(x) != len(h) or x.min() <= 0 or h.min() < 0:
+                raise InputError("a layout needs a positive length and a height per useful value for every atom.")
+            mass = x @ h if self.bits is None else x.astype(object) @ h.astype(object)
+            if abs(x.sum() - total) > 1e-9 * total or not all(is_total(m, self.bits) for m in mass):
+                raise InputError("the atoms of a layout must fill the interval and give every input the same weight.")
+        if self.bits is not None:
+            totals = {sum(x.tolist()) for x in self.lengths}
+            if len(totals) > 1 or max(totals) > 2**MOST_BITS:
+                raise InputError(f"the atoms of every secret must fill one interval of at most 2^{MOST_BITS} units.")
 
     @property
     def rows(self) -> int:
-        return int(self.base.shape[0])
+        return len(self.lengths)
 
     @property
     def useful(self) -> int:
-        return int(self.base.shape[1])
+        return int(self.heights[0].shape[1])
+
+    @cached_property
+    def cuts(self) -> Weights:
+        """Ends of the outputs on the interval, in order; the last one is the total."""
+        ends = np.concatenate([np.cumsum(x) for x in self.lengths])
+        if self.bits is not None:
+            return np.unique(ends)
+        total = float(np.sum(self.lengths[0]))
+        ends = np.unique(np.append(ends[ends < total * (1 - 1e-12)], total))
+        return np.asarray(ends[np.append(np.diff(ends) > 1e-12 * total, True)])
 
     @property
     def outputs(self) -> int:
-        return self.useful
-
-    @property
-    def meaning(self) -> str:
-        return "useful"
-
-    def row(self, y: int) -> Weights:
-        out = np.repeat(self.base[:, y, None], self.useful, axis=1)
-        out[:, y] += self.keep
-        return out if self.bits is None else out.astype(object)
-
-    def contrasts(self) -> list[Contrast]:
-        peak = self.base + self.keep[:, None]
-        return [Spikes(self.base, peak, self.base, peak)]
-
-    def input_extremes(self) -> tuple[Weight, Weight, int]:
-        peak = self.base + self.keep[:, None]
-        tops = np.maximum(peak.max(0), self.base.max(0))
-        bottoms = self.base.min(0) if self.useful > 1 else peak.min(0)
-        y = worst_row(tops, bottoms)
-        return tops[y], bottoms[y], y
-
-    def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
-        laws = self.base + self.keep[:, None] * given
-        seen = laws[present(ps)]
-        return seen.max(0), seen.min(0), ps @ laws, np.arange(self.useful)
-
-    def rounded(self, bits: int | None, margin: float) -> Law:
-        bits = CONDITIONAL_BITS if bits is None else bits
-        total = scale(self.bits)
-        base, keep = np.asarray(self.base, float) / total, np.asarray(self.keep, float) / total
-        even = (base + keep[:, None] / self.useful).mean(0)
-        mixed = (1 - margin) * base + margin * even
-        parts = whole_weights(np.column_stack([mixed, (1 - margin) * keep]).T, bits).T
-        return Conditional(parts[:, -1], parts[:, :-1], bits)
+        return len(self.cuts)
 
     @cached_property
-    def cumulative(self) -> Ints:
-        return np.cumsum(self.base, axis=1, dtype=np.int64)
+    def widths(self) -> Weights:
+        """Length of every output."""
+        return np.diff(self.cuts, prepend=self.cuts.dtype.type(0))
+
+    @cached_property
+    def atoms_at(self) -> npt.NDArray[np.int32]:
+        """The atom of each secret that contains each output, as [y, s]."""
+        # Sealed cuts are whole numbers that floats may not tell apart: a piece is known by where it begins.
+        middle = self.cuts - (self.widths / 2 if self.bits is None else self.widths)
+        found = [np.searchsorted(np.cumsum(x), middle, side="right") for x in self.lengths]
+        capped = [np.minimum(f, len(x) - 1) for f, x in zip(found, self.lengths, strict=True)]
+        return np.stack(capped, 1).astype(np.int32)
+
+    def row(self, y: int) -> Weights:
+        at = self.atoms_at[y]
+        rows = np.stack([h[i] for h, i in zip(self.heights, at, strict=True)])
+        return rows * self.widths[y] if self.bits is None else rows.astype(object) * int(self.widths[y])
+
+    def contrasts(self) -> list[Contrast]:
+        """Rows without their common factor, the length. With too many rows to compare, every pair of atoms between
+        two cuts that all secrets share, as if all of them could meet."""
+        if self.outputs * self.rows**2 <= LISTED_PAIRS:
+            return [Rows(np.stack([h[i] for h, i in zip(self.heights, self.atoms_at.T, strict=True)], 1))]
+        ends = [np.cumsum(x) for x in self.lengths]
+        shared = ends[0]
+        for e in ends[1:]:
+            shared = np.intersect1d(shared, e)
+        heights, secret = np.concatenate(self.heights), np.repeat(np.arange(self.rows), [len(e) for e in ends])
+        block = np.searchsorted(shared, np.concatenate(ends))
+        return [Atoms(heights[block == i], secret[block == i]) for i in range(len(shared))]
+
+    def input_extremes(self) -> tuple[Weight, Weight, int]:
+        ends = [(h.max(1)[at], h.min(1)[at]) for h, at in zip(self.heights, self.atoms_at.T, strict=True)]
+        top, low = ends[0]
+        for high, least in ends[1:]:
+            top, low = np.maximum(top, high), np.minimum(low, least)
+        y = worst_row(top, low)
+        row = np.stack([h[i] for h, i in zip(self.heights, self.atoms_at[y], strict=True)])
+        return row.max(), row.min(), y
+
+    def secret_laws(self, given: Floats, ps: Floats) -> tuple[Floats, Floats, Floats, Ints]:
+        top, low, mean = np.zeros(self.outputs), np.full(self.outputs, np.inf), np.zeros(self.outputs)
+        for s in present(ps):
+            law = (np.asarray(self.heights[s], float) @ given[s])[self.atoms_at[:, s]]
+            top, low, mean = np.maximum(top, law), np.minimum(low, law), mean + ps[s] * law
+        width = np.asarray(self.widths, float)
+        return top * width, low * width, mean * width, np.arange(self.outputs)
+
+    def rounded(self, bits: int | None, margin: float) -> Law:
+        """Whole units of length and whole heights; one more output takes what is left of every input's weight."""
+        bits = LAYOUT_BITS if bits is None else bits
+        units = 2 ** min(UNIT_BITS, bits // 2)
+        lengths, heights = [], []
+        for x, h in zip(self.lengths, self.heights, strict=True):
+            whole = whole_lengths(np.asarray(x, float), units)
+            kept = whole > 0
+            whole, tall = whole[kept], np.asarray(h, float)[kept]
+            share = whole / units
+            tall = (1 - margin) * tall / (share @ tall) + margin
+            tall = np.floor(np.ldexp((1 - REST) * tall / units, bits)).astype(np.int64)
+            rest = 2**bits - whole.astype(object) @ tall.astype(object)
+            lengths.append(np.append(whole, 1))
+            heights.append(np.vstack([tall, rest.astype(np.int64)]))
+        return Layout(tuple(lengths), tuple(heights), bits)
+
+    @cached_property
+    def search(self) -> tuple[Ints, Ints, Ints]:
+        """Per input [x, i] the words below each atom, per secret the start of each atom, and heights [x, i], padded."""
+        deepest = max(len(x) for x in self.lengths)
+        below = np.full((self.rows * self.useful, deepest + 1), np.iinfo(np.int64).max)
+        heights = np.ones((self.rows * self.useful, deepest), np.int64)
+        starts = np.zeros((self.rows, deepest), np.int64)
+        for s, (x, h) in enumerate(zip(self.lengths, self.heights, strict=True)):
+            here = slice(s * self.useful, (s + 1) * self.useful)
+            below[here, 0] = 0
+            below[here, 1 : len(x)] = np.cumsum(x[:, None] * h, 0).T[:, :-1]
+            heights[here, : len(x)] = np.maximum(h.T, 1)
+            starts[s, : len(x)] = np.cumsum(x) - x
+        return below, starts, heights
 
     def draw(self, codes: Ints, words: Words) -> Ints:
         assert self.bits is not None
+        below, starts, heights = self.search
         word = mask(words[:, 0], self.bits).astype(np.int64)
-        s, u = np.divmod(codes, self.useful)
-        out = u.copy()
-        for secret in np.unique(s):
-            here = (s == secret) & (word < self.cumulative[secret, -1])
-            out[here] = np.searchsorted(self.cumulative[secret], word[here], side="right")
-        return out
+        atom = np.zeros(len(codes), np.int64)
+        step = 1 << max(below.shape[1] - 2, 0).bit_length()
+        while step:
+            ahead = np.minimum(atom + step, below.shape[1] - 1)
+            atom = np.where(below[codes, ahead] <= word, ahead, atom)
+            step >>= 1
+        place = starts[codes // self.useful, atom] + (word - below[codes, atom]) // heights[codes, atom]
+        return np.asarray(np.searchsorted(self.cuts, place, side="right"))
 
     def matrix(self) -> Floats | None:
-        return stacked(self)
+        if self.outputs * self.rows * self.useful > MATRIX_CELLS:
+            return None
+        blocks = [np.asarray(h, float)[at] for h, at in zip(self.heights, self.atoms_at.T, strict=True)]
+        return np.concatenate(blocks, 1) * (np.asarray(self.widths, float) / scale(self.bits))[:, None]
+
+
+def whole_lengths(lengths: Floats, units: int) -> Ints:
+    """Whole units near the lengths that sum to `units`; the longest atom takes what rounding leaves."""
+    whole = np.rint(lengths / lengths.sum() * units).astype(np.int64)
+    whole[int(np.argmax(whole))] += units - whole.sum()
+    return np.asarray(whole)

@@ -15,8 +15,7 @@ import numpy as np
 from sfumato.joint import Joint
 from sfumato.optimise.arrays import Floats, Ints
 from sfumato.optimise.budget import NUMBER, spend
-from sfumato.uncertainty.sets import UncertaintySet
-from sfumato.uncertainty.stated import Anything
+from sfumato.uncertainty.sets import Anything, UncertaintySet
 
 if TYPE_CHECKING:
     from scipy import sparse

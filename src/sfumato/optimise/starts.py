@@ -17,8 +17,7 @@ from sfumato.optimise.product.blocks import Families, ProductMover
 from sfumato.optimise.product.profiles import Arrangement, level
 from sfumato.optimise.product.two_level import Profile
 from sfumato.optimise.search import improve
-from sfumato.uncertainty.sets import Pairs, UncertaintySet
-from sfumato.uncertainty.stated import quotient
+from sfumato.uncertainty.sets import Pairs, UncertaintySet, quotient
 
 # --- the commonest cells alone, the rest of every secret together -----------------------------------------------------
 # Rows of the coarse table, spread over the fine one, are private there: by Cauchy–Schwarz (Hölder for other orders)

@@ -1,4 +1,4 @@
-"""Privacy: notions of what a release may tell about an input or a secret, one per file.
+"""Privacy: notions of what a release may tell about an input or a secret.
 
 All have `level(mechanism)`; measures also have `reading(mechanism, prior)` with bound, worst prior and witness, and
 `of(channel, prior)` for a bare matrix Q[y, x].
@@ -17,10 +17,8 @@ from sfumato.mechanism import Mechanism
 
 if TYPE_CHECKING:
     from sfumato.privacy.alpha_beta import Leakage, TiltedLeakage, WorstInputLeakage
-    from sfumato.privacy.beliefs import LIP, SRLIP
-    from sfumato.privacy.gain import PML, BayesLeakage, GainLeakage, MaximalLeakage, PointwiseLeakage
-    from sfumato.privacy.inequalities import EDGES, Lattice, lattice
-    from sfumato.privacy.ldp import LDP, RenyiLDP
+    from sfumato.privacy.beliefs import LIP, PML, SRLIP, BayesLeakage, GainLeakage, MaximalLeakage, PointwiseLeakage
+    from sfumato.privacy.ldp import LDP, RLDP, RenyiLDP
     from sfumato.privacy.measures import Measure, Reading, Witness, apart, together
     from sfumato.privacy.mutual_information import (
         Arimoto,
@@ -31,8 +29,7 @@ if TYPE_CHECKING:
         Sibson,
         TotalVariation,
     )
-    from sfumato.privacy.overview import LeakageMap, about_one_person, leakage_map
-    from sfumato.privacy.rldp import RLDP
+    from sfumato.privacy.overview import EDGES, Lattice, LeakageMap, about_one_person, lattice, leakage_map
 
 
 class Notion(Protocol):
@@ -63,7 +60,7 @@ def measure(
     >>> round(found.value, 6), found.gap <= 1e-10, found.witness.other is not None
     (0.57983, True, True)
     """
-    from sfumato.privacy.rldp import RLDP
+    from sfumato.privacy.ldp import RLDP
 
     if isinstance(notion, RLDP):
         if prior is not None:
@@ -73,50 +70,21 @@ def measure(
 
 
 __all__ = [
-    "EDGES",
-    "LDP",
-    "LIP",
-    "PML",
-    "RLDP",
-    "SRLIP",
-    "Arimoto",
-    "BayesLeakage",
-    "Contraction",
-    "GainLeakage",
-    "Lattice",
-    "Leakage",
-    "LeakageMap",
-    "MaximalAlphaLeakage",
-    "MaximalCorrelation",
-    "MaximalLeakage",
-    "Measure",
-    "Notion",
-    "PointwiseLeakage",
-    "Reading",
-    "RenyiLDP",
-    "Shannon",
-    "Sibson",
-    "TiltedLeakage",
-    "TotalVariation",
-    "Witness",
-    "WorstInputLeakage",
-    "about_one_person",
-    "apart",
-    "lattice",
-    "leakage_map",
-    "level",
-    "measure",
+    "EDGES", "LDP", "LIP", "PML", "RLDP", "SRLIP", "Arimoto", "BayesLeakage", "Contraction", "GainLeakage",
+    "Lattice", "Leakage", "LeakageMap", "MaximalAlphaLeakage", "MaximalCorrelation", "MaximalLeakage", "Measure",
+    "Notion", "PointwiseLeakage", "Reading", "RenyiLDP", "Shannon", "Sibson", "TiltedLeakage", "TotalVariation",
+    "Witness", "WorstInputLeakage", "about_one_person", "apart", "lattice", "leakage_map", "level", "measure",
     "together",
 ]
 
 on_demand(__name__, {
-    "Arimoto": ".mutual_information", "BayesLeakage": ".gain", "Contraction": ".mutual_information",
-    "EDGES": ".inequalities", "GainLeakage": ".gain", "LDP": ".ldp", "LIP": ".beliefs", "Lattice": ".inequalities",
+    "Arimoto": ".mutual_information", "BayesLeakage": ".beliefs", "Contraction": ".mutual_information",
+    "EDGES": ".overview", "GainLeakage": ".beliefs", "LDP": ".ldp", "LIP": ".beliefs", "Lattice": ".overview",
     "Leakage": ".alpha_beta", "LeakageMap": ".overview", "MaximalAlphaLeakage": ".mutual_information",
-    "MaximalCorrelation": ".mutual_information", "MaximalLeakage": ".gain", "Measure": ".measures", "PML": ".gain",
-    "PointwiseLeakage": ".gain", "RLDP": ".rldp", "Reading": ".measures", "RenyiLDP": ".ldp", "SRLIP": ".beliefs",
-    "Shannon": ".mutual_information", "Sibson": ".mutual_information", "TiltedLeakage": ".alpha_beta",
-    "TotalVariation": ".mutual_information", "Witness": ".measures", "WorstInputLeakage": ".alpha_beta",
-    "about_one_person": ".overview", "apart": ".measures", "lattice": ".inequalities", "leakage_map": ".overview",
-    "together": ".measures",
+    "MaximalCorrelation": ".mutual_information", "MaximalLeakage": ".beliefs", "Measure": ".measures",
+    "PML": ".beliefs", "PointwiseLeakage": ".beliefs", "RLDP": ".ldp", "Reading": ".measures", "RenyiLDP": ".ldp",
+    "SRLIP": ".beliefs", "Shannon": ".mutual_information", "Sibson": ".mutual_information",
+    "TiltedLeakage": ".alpha_beta", "TotalVariation": ".mutual_information", "Witness": ".measures",
+    "WorstInputLeakage": ".alpha_beta", "about_one_person": ".overview", "apart": ".measures",
+    "lattice": ".overview", "leakage_map": ".overview", "together": ".measures",
 })

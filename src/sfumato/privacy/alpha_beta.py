@@ -18,12 +18,8 @@ from sfumato.privacy.measures import GAP, Live, Measure, Reading, live
 if TYPE_CHECKING:
     from sfumato.optimise.saddle.tilted import Orders
 
-
-# --- maximal (α, β)-leakage for every order, and its reparameterisation by τ ------------------------------------------
-
-
 ALMOST_PAIRS = 1e-12  # τ·(α−1) below which the closed forms on both sides are closer than rounding
-FLAT = 1e-15  # columns that differ by less are the same law: nothing leaks
+SAME_LAW = 1e-15  # columns that differ by less are the same law: nothing leaks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,7 +89,7 @@ class TiltedLeakage(Measure):
 
 def nothing_leaks(q: Floats) -> bool:
     """All columns are one law."""
-    return bool(np.all(np.abs(q - q[:, :1]) <= FLAT * q.max(axis=1, keepdims=True)))
+    return bool(np.all(np.abs(q - q[:, :1]) <= SAME_LAW * q.max(axis=1, keepdims=True)))
 
 
 def _scaled_divergence(seen: Live, alpha: float, beta: float) -> Reading:
@@ -157,9 +153,6 @@ def dual_laws(channel: Floats, alpha: float, beta: float) -> Floats:
         return np.repeat(channel.mean(axis=1)[None, :], n, axis=0)
     crowd = worst_reference(channel, orders, GAP).crowd
     return np.array([SaddleProblem(channel, orders, channel[:, x]).best_output(crowd[x])[0] for x in range(n)])
-
-
-# --- the α = ∞ variant: maximal (∞, β)-leakage, between maximal leakage and local differential privacy ----------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)

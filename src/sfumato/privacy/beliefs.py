@@ -1,11 +1,13 @@
-"""Beliefs in the secret: LIP, and SRLIP beside what else is known."""
+"""Beliefs and guesses: how far an output moves beliefs in the secret (LIP, PML), beside what else is known (SRLIP), and
+what it gains in guessing: g-leakage, and its cases min-entropy, maximal and pointwise maximal leakage."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +19,8 @@ from sfumato.mechanism import Mechanism
 from sfumato.privacy.ldp import LDP
 from sfumato.privacy.measures import Measure, Reading, live
 from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
+from sfumato.uncertainty.sets import quotient
 from sfumato.uncertainty.shifts import worst_shifts
-from sfumato.uncertainty.stated import quotient
-
-# --- local information privacy, how far the posterior of the secret can move from its prior ---------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,10 +33,7 @@ class LIP(Measure):
     """
 
     joint: Joint | UncertaintySet | None = None
-
-    @property
-    def name(self) -> str:
-        return "local information privacy"
+    title: ClassVar[str] = "local information privacy"
 
     @property
     def about(self) -> Joint | None:
@@ -172,3 +169,153 @@ def largest_shift(prior: Floats, posterior: Floats) -> float:
         shift = np.abs(np.log((posterior * mass) / (prior * total)))
     worst = float(np.where(counts, shift, 0.0).max(initial=0.0))
     return worst if math.isfinite(worst) else math.inf
+
+
+# --- g-leakage: the gain of an adversary who is paid g[w, x] for the guess w when the input is x ----------------------
+
+
+PRIORS, PRIOR_STEPS = 8, 20  # of the search for the worst prior, and steps from each
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GainLeakage(Measure):
+    """log [Σ_y max_w Σ_x p_x Q(y|x) g(w, x) / max_w Σ_x p_x g(w, x)] for gains g ≥ 0.
+
+    The worst prior maximises a convex function over a polytope: the value is a local search's, the bound is maximal
+    leakage, which no nonnegative gain exceeds.
+    """
+
+    gains: Floats = field(repr=False)  # [w, x]
+    title: ClassVar[str] = "g-leakage"
+    about: Joint | None = field(default=None, kw_only=True)
+
+    def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
+        seen = live(channel, prior)
+        gains = np.asarray(self.gains, dtype=np.float64)[:, seen.inputs]
+        if (gains < 0).any() or not gains.any(axis=0).all():
+            raise InputError(
+                "gains must be zero or more, and every input must be worth something to some guess."
+            )
+        if prior is None:
+            value, p = _worst(seen.q, gains)
+            bound = MaximalLeakage().of(seen.q).value
+            return Reading(min(value, bound), bound, seen.on_inputs(p))
+        value = _level(seen.q, gains, seen.p)
+        return Reading(value, value, seen.on_inputs(seen.p))
+
+
+def _level(q: Floats, gains: Floats, p: Floats) -> float:
+    after = float((gains @ (q * p).T).max(axis=0).sum())
+    return max(0.0, float(np.log(after / (gains @ p).max())))
+
+
+def _worst(q: Floats, gains: Floats) -> tuple[float, Floats]:
+    """Alternate: best guesses for a prior, then the best prior for those guesses (a linear programme with G p ≤ 1)."""
+    from scipy.optimize import linprog
+
+    n = q.shape[1]
+    rng = np.random.default_rng(0)
+    best, best_p = 0.0, np.full(n, 1 / n)
+    for start in range(PRIORS):
+        p = np.full(n, 1 / n) if start == 0 else rng.dirichlet(np.ones(n))
+        reached = -1.0
+        for _ in range(PRIOR_STEPS):
+            level = _level(q, gains, p)
+            if level <= reached + 1e-13:
+                break
+            reached = level
+            if level > best:
+                best, best_p = level, p
+            guess = (gains @ (q * p).T).argmax(axis=0)
+            worth = (gains[guess] * q).sum(axis=0)
+            solved = linprog(-worth, A_ub=gains, b_ub=np.ones(len(gains)), bounds=(0, None), method="highs")
+            if solved.status != 0:
+                break
+            p = np.maximum(solved.x, 0) / np.maximum(solved.x, 0).sum()
+    return best, best_p
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BayesLeakage(Measure):
+    """log [Σ_y max_x p_x Q(y|x) / max_x p_x]. The uniform prior is worst, and gives maximal leakage."""
+    title: ClassVar[str] = "min-entropy leakage"
+    about: Joint | None = field(default=None, kw_only=True)
+
+    def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
+        if prior is None:
+            return MaximalLeakage().of(channel)
+        seen = live(channel, prior)
+        after = float((seen.q * seen.p).max(axis=1).sum())
+        value = max(0.0, float(np.log(after / seen.p.max())))
+        return Reading(value, value, seen.on_inputs(seen.p))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MaximalLeakage(Measure):
+    """log Σ_y max_x Q(y|x): maximal (∞, 1)-leakage. The uniform prior attains it for guessing X itself.
+
+    A prior matters only through its support.
+    """
+
+    title: ClassVar[str] = "maximal leakage"
+    about: Joint | None = field(default=None, kw_only=True)
+
+    def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
+        seen = live(channel, prior)
+        value = max(0.0, float(np.log(seen.q.max(axis=1).sum())))
+        n = seen.inputs.size
+        return Reading(value, value, seen.on_inputs(np.full(n, 1 / n)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PointwiseLeakage(Measure):
+    """max_y ℓ(y), ℓ(y) = log max_x Q(y|x) / P(y), x in the support of the prior. The worst prior makes it LDP.
+
+    The mean of e^{ℓ(Y)} is e to the maximal leakage: `profile` gives ℓ for every output.
+    """
+
+    title: ClassVar[str] = "pointwise maximal leakage"
+    about: Joint | None = field(default=None, kw_only=True)
+
+    def profile(self, channel: npt.ArrayLike, prior: npt.ArrayLike) -> Floats:
+        """ℓ(y) for every output, −∞ for outputs that never occur."""
+        seen = live(channel, prior)
+        levels = np.full(seen.shape[0], -np.inf)
+        levels[seen.outputs] = np.log(seen.q.max(axis=1)) - np.log(seen.q @ seen.p)
+        return levels
+
+    def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
+        if prior is None:
+            return concentrated(channel)
+        seen = live(channel, prior)
+        levels = np.log(seen.q.max(axis=1)) - np.log(seen.q @ seen.p)
+        y = int(np.argmax(levels))
+        value = max(0.0, float(levels[y]))
+        return Reading(value, value, seen.on_inputs(seen.p), seen.witness(int(np.argmax(seen.q[y])), None, y))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PML(Measure):
+    """max log P(y|s) / P(y) over y and s at a joint, and over P when a χ² ball is given instead: the upper half of LIP.
+
+    ε-RLDP ⇒ ε-LIP ⇒ ε-PML, and the maximal leakage about S is at most ε. Beliefs may fall without a limit: an output
+    may rule a value out. Without a joint it is about the input, at the worst prior, where it is LDP.
+    """
+
+    over: Joint | UncertaintySet | None = None
+    title: ClassVar[str] = "pointwise maximal leakage about the secret"
+
+    @property
+    def about(self) -> Joint | None:
+        return self.over if isinstance(self.over, Joint) or self.over is None else self.over.joint
+
+    def level(self, mechanism: Mechanism) -> float:
+        """At the prior of the joint, for laws of any size; over a ball, for those that can be listed."""
+        return LDP().level(mechanism) if self.over is None else shift_level(mechanism, self.over, below=False)
+
+    def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
+        return PointwiseLeakage().of(channel, prior)
+
+    def reading(self, mechanism: Mechanism, prior: Joint | npt.ArrayLike | None = None) -> Reading:
+        """At the prior of the joint unless another is given: PML is a promise at one distribution."""
+        return Measure.reading(self, mechanism, self.about if prior is None else prior)

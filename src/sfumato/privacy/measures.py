@@ -58,10 +58,11 @@ class Measure(ABC):
 
     __slots__ = ()
     unit: ClassVar[str] = "nats"  # '': a share
+    title: ClassVar[str] = ""  # the name of one without orders
 
     @property
-    @abstractmethod
-    def name(self) -> str: ...
+    def name(self) -> str:
+        return self.title
 
     @property
     def about(self) -> Joint | None:
@@ -105,12 +106,7 @@ def _placed(found: Reading, kept: Ints, size: int) -> Reading:
     return replace(found, prior=prior, witness=Witness(named[0], named[1], w.output))
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Channels Q[y, x] and priors p[x]: checked once, cut down to what can be seen, seen from the secret, put together.
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Channels Q[y, x] and priors p[x]: checked once, cut down to what can be seen, and seen from the secret.
+# --- channels Q[y, x] and priors p[x]: checked once, cut down to what can be seen, seen from the secret, put together -
 
 
 COLUMN_SLACK = 1e-9  # a column may miss 1 by this much: files carry decimal digits

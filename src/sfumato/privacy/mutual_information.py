@@ -13,10 +13,8 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.optimise.arrays import log_or_minus_infinity, log_sum_exp
 from sfumato.privacy.alpha_beta import Leakage
-from sfumato.privacy.gain import BayesLeakage, MaximalLeakage
+from sfumato.privacy.beliefs import BayesLeakage, MaximalLeakage
 from sfumato.privacy.measures import GAP, Measure, Reading, live
-
-# --- shannon's mutual information, and the capacity as its worst case -------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,11 +22,8 @@ class Shannon(Measure):
     """I(X;Y) = Σ p_x D(Q_x ‖ Qp); the worst prior gives the capacity, certified by max_x D(Q_x ‖ q) for a law q."""
 
     gap: float = GAP
+    title: ClassVar[str] = "mutual information"
     about: Joint | None = field(default=None, kw_only=True)
-
-    @property
-    def name(self) -> str:
-        return "mutual information"
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         if prior is None:
@@ -40,10 +35,7 @@ class Shannon(Measure):
         return Reading(value, value, seen.on_inputs(seen.p), output_law=seen.on_outputs(out))
 
 
-# --- sibson mutual information and maximal α-leakage ------------------------------------------------------------------
-
-
-NEAR_ONE = 1e-2
+NEAR_SHANNON = 1e-2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +66,7 @@ class Sibson(Measure):
             return Reading(inner.value, inner.bound, np.asarray(prior, dtype=np.float64))
         seen = live(channel, prior)
         logs = a * log_or_minus_infinity(seen.q) + np.log(seen.p)
-        if abs(a - 1) < NEAR_ONE:
+        if abs(a - 1) < NEAR_SHANNON:
             value = _near_one(seen.q, seen.p, a)
         else:
             value = float(log_sum_exp(log_sum_exp(logs) / a)) * a / (a - 1)
@@ -103,9 +95,6 @@ class MaximalAlphaLeakage(Measure):
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         return Leakage(self.order, 1, self.gap).of(channel, prior)
-
-
-# --- arimoto mutual information ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,7 +136,7 @@ def _tilt(p: npt.NDArray[np.float64], power: float) -> npt.NDArray[np.float64]:
 # --- dependence of two variables: maximal correlation, and total variation of posteriors ------------------------------
 
 
-STEPS = 60
+SHARE_HALVINGS = 60
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,11 +148,8 @@ class MaximalCorrelation(Measure):
     """
 
     unit: ClassVar[str] = ""
+    title: ClassVar[str] = "maximal correlation"
     about: Joint | None = field(default=None, kw_only=True)
-
-    @property
-    def name(self) -> str:
-        return "maximal correlation"
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         seen = live(channel, prior)
@@ -196,7 +182,7 @@ def _worst(q: Floats, channel: npt.ArrayLike) -> Reading:
     low, high = np.zeros(left.size), np.ones(left.size)
     floor = np.full(left.size, -np.inf)
     best, pair, weight = np.inf, 0, 0.5
-    for _ in range(STEPS):
+    for _ in range(SHARE_HALVINGS):
         share = (low + high) / 2
         level, slope = _overlap(columns[left], columns[right], share)
         floor = np.maximum(floor, level - np.abs(slope) * (high - low) / 2)
@@ -219,7 +205,7 @@ def _worst(q: Floats, channel: npt.ArrayLike) -> Reading:
 # --- the mean distance of posteriors from the prior, and the largest between two inputs -------------------------------
 
 
-ROUNDS = 400
+ASCENTS = 400
 
 
 def distances(q: Floats) -> Floats:
@@ -235,11 +221,8 @@ class TotalVariation(Measure):
     is concave on the simplex and 2 max(Dp) − pᵀDp bounds it at any p. Two equal points attain half the largest D.
     """
     unit: ClassVar[str] = ""
+    title: ClassVar[str] = "total variation"
     about: Joint | None = field(default=None, kw_only=True)
-
-    @property
-    def name(self) -> str:
-        return "total variation"
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         seen = live(channel, prior)
@@ -250,7 +233,7 @@ class TotalVariation(Measure):
         if not d.any():
             return Reading(0.0, 0.0)
         p = np.full(d.shape[0], 1 / d.shape[0])
-        for _ in range(ROUNDS):
+        for _ in range(ASCENTS):
             p = p * (d @ p)
             p /= p.sum()
         bound = float(2 * (d @ p).max() - p @ d @ p)
@@ -265,11 +248,8 @@ class Contraction(Measure):
     """Dobrushin's coefficient max_{x,x'} TV(Q_x, Q_x'): the best advantage in telling two inputs apart."""
 
     unit: ClassVar[str] = ""
+    title: ClassVar[str] = "largest total variation"
     about: Joint | None = field(default=None, kw_only=True)
-
-    @property
-    def name(self) -> str:
-        return "largest total variation"
 
     def of(self, channel: npt.ArrayLike, prior: npt.ArrayLike | None = None) -> Reading:
         seen = live(channel, prior)

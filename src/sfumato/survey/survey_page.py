@@ -22,7 +22,7 @@ import numpy as np
 from sfumato.errors import InputError, unknown
 from sfumato.mechanism import Bundle, Mechanism, Promise
 from sfumato.mechanism.bundle import any_record
-from sfumato.mechanism.records_of_people import joint_code, record_codes
+from sfumato.mechanism.law import joint_code, record_codes
 
 if TYPE_CHECKING:
     from jinja2 import Template

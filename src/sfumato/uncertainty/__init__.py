@@ -3,8 +3,7 @@
 from sfumato.uncertainty.chi_square import ChiSquareBall
 from sfumato.uncertainty.polytope import Polytope
 from sfumato.uncertainty.renyi import RenyiBall, covering
-from sfumato.uncertainty.sets import Extreme, UncertaintySet, Worst
-from sfumato.uncertainty.stated import Anything, Custom, Exactly
+from sfumato.uncertainty.sets import Anything, Custom, Exactly, Extreme, UncertaintySet, Worst
 
 __all__ = [
     "Anything", "ChiSquareBall", "Custom", "Exactly", "Extreme", "Polytope", "RenyiBall", "UncertaintySet", "Worst",

@@ -12,17 +12,16 @@ import numpy.typing as npt
 from sfumato.alphabet import Floats, Ints, read_only
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.uncertainty.sets import Extreme, Pairs, Worst, pairs_of
-from sfumato.uncertainty.stated import quotient
+from sfumato.uncertainty.sets import Extreme, FromPairs, Pairs, Worst, pairs_of, quotient
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Bools
 
-LEAST = 1e-150  # smaller probabilities of a vertex are refused: products of two of them must not vanish
+LEAST_MASS = 1e-150  # smaller probabilities of a vertex are refused: products of two of them must not vanish
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Polytope:
+class Polytope(FromPairs):
     """F = the mixtures of `vertices` [v, s, u], or {P in the simplex : A·P ≤ b} for inequalities=(A [k, s, u], b [k]).
 
     P(y|s) is a quotient of linear functions of P, so its range over mixtures is attained at vertices where P(s) > 0.
@@ -66,17 +65,6 @@ class Polytope:
         most = [self.support(np.eye(self.joint.shape[0])[:, [s]] * np.ones(self.joint.shape)).value
                 for s in range(self.joint.shape[0])]
         return np.flatnonzero(np.array(most) > 1e-12)
-
-    def spikes(self) -> tuple[Floats, Floats]:
-        s, u = self.joint.shape
-        low, high = self.ranges(np.broadcast_to(np.eye(u)[:, None, :], (u, s, u)))
-        return low.T, high.T
-
-    def ranges(self, rows: Floats) -> tuple[Floats, Floats]:
-        v = np.broadcast_to(rows, (len(rows), *self.joint.shape))
-        y, s, u = v.shape
-        low, high = self.ranges_of(v.reshape(-1, u), np.tile(np.arange(s), y))
-        return low.reshape(y, s), high.reshape(y, s)
 
     def ranges_of(self, values: Floats, s: Ints) -> tuple[Floats, Floats]:
         if self.vertices is None:
@@ -171,8 +159,8 @@ def _checked_vertices(vertices: Sequence[npt.ArrayLike | Joint], shape: tuple[in
         raise InputError(f"vertices are tables of shape {shape[0]} × {shape[1]}, got shape {listed.shape}.")
     if not np.all(np.isfinite(listed)) or np.any(listed < 0) or np.any(np.abs(listed.sum((1, 2)) - 1) > 1e-9):
         raise InputError("every vertex must be a distribution: not negative, with sum 1.")
-    if np.any((listed > 0) & (listed < LEAST)):
-        raise InputError(f"probabilities of a vertex must be 0 or at least {LEAST:g}.")
+    if np.any((listed > 0) & (listed < LEAST_MASS)):
+        raise InputError(f"probabilities of a vertex must be 0 or at least {LEAST_MASS:g}.")
     return np.asarray(listed)
 
 

@@ -16,15 +16,24 @@ import numpy as np
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.uncertainty.sets import Pairs
-from sfumato.uncertainty.tilting import SPLIT_CLOSE, Mean, best_split
+from sfumato.uncertainty.tilting import (
+    FLATTEST,
+    LEAST_GAP,
+    SPLIT_CLOSE,
+    STEEPEST,
+    AtPrice,
+    Mean,
+    best_split,
+    by_newton,
+    inner,
+)
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Real
 
-NEWTON = 80
-LEAST_GAP = -75.0  # log of the least τ − max v, in units of the width, for α ≤ 1; divided by what a large α takes
-WIDEST = 36.0
-GRID = 33  # splits tried for α < ½, where the ratio need not be unimodal in the split
+GAP_NEWTON = 80  # steps for one multiplier
+WIDEST_SPLIT = 36.0
+SPLIT_GRID = 33  # splits tried for α < ½, where the ratio need not be unimodal in the split
 
 
 def kappa(alpha: float) -> float:
@@ -102,6 +111,8 @@ def _divergence_along(depth: Floats, q: Floats, x: Floats, alpha: float) -> tupl
     """
     if alpha == 0.5:
         return _hellinger_along(depth, q, x)
+    if alpha == 1:
+        return _kullback_along(depth, q, x)[:2]
     k, g = kappa(alpha), depth + x[..., None]
     middle = (q * depth).sum(-1, keepdims=True)
     off = (depth - middle) / (middle + x[..., None])
@@ -110,12 +121,9 @@ def _divergence_along(depth: Floats, q: Floats, x: Floats, alpha: float) -> tupl
     logs = np.where(off < -0.9, np.log(g) - np.log(middle + x[..., None]), logs)
     reach = np.abs(np.where(q > 0, logs, 0.0)).max(-1)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        if k == 0:
-            first = (q * (logs - np.where(reach < 1, 1.0, 0.0)[..., None] * off)).sum(-1)
-        else:
-            small = np.where(reach < 1, 1.0, 0.0)[..., None] * off
-            a = (q * (np.expm1(np.clip(k * logs, -700, 700)) / k - small)).sum(-1)
-            first = np.where(abs(k) * reach < 1, np.log1p(k * a) / k / alpha, _log_sum(q, k * logs) / (alpha - 1))
+        small = np.where(reach < 1, 1.0, 0.0)[..., None] * off
+        a = (q * (np.expm1(np.clip(k * logs, -700, 700)) / k - small)).sum(-1)
+        first = np.where(abs(k) * reach < 1, np.log1p(k * a) / k / alpha, _log_sum(q, k * logs) / (alpha - 1))
         close = reach < min(1.0, alpha)
         b = (q * (np.expm1(np.clip(-logs / alpha, -700, 700)) + off / alpha)).sum(-1)
         second = np.where(close, np.log1p(np.where(close, b, 0.0)), _log_sum(q, -logs / alpha))
@@ -140,6 +148,28 @@ def _hellinger_along(depth: Floats, q: Floats, x: Floats) -> tuple[Floats, Float
         return np.maximum(d, 0.0), 2 * (spread**2 - first**2 * spread - first * skew) / (first * second)
 
 
+def _kullback_along(depth: Floats, q: Floats, x: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """The same at order 1, where R = q/(gB), B = Σ q/g: D = Σ q log g + log B, with slope −x·Var(1/g)/B; and q/g, B,
+    Σ q/g². Logarithms are taken relative to the mean of g, so that small divergences lose no digits."""
+    g = depth + x[..., None]
+    middle = inner(q, depth)[..., None] + x[..., None]
+    off, part = (g - middle) / middle, q / g
+    B = part.sum(-1)
+    logs = np.where(off < -0.5, np.log(g / middle), np.log1p(np.maximum(off, -0.6)))
+    d = inner(q, logs - off) + np.log1p(middle[..., 0] * inner(part, off * off))
+    slope = -x * inner(q, (1 / g - B[..., None]) ** 2) / B
+    return np.maximum(d, 0.0), slope, part, B, (part / g).sum(-1)
+
+
+def _kullback_priced(depth: Floats, q: Floats, y: Floats) -> AtPrice:
+    """The price is D itself, and d mean/dD = width/B."""
+    x = np.exp(y)
+    d, slope, part, B, C = _kullback_along(depth, q, x)
+    d = np.maximum(d, 1e-300)
+    slope = d * np.clip(slope / d, STEEPEST, FLATTEST)
+    return AtPrice(x, part / B[:, None], inner(part, depth) / B, d, slope, -np.log(B), x * C / B, slope / B)
+
+
 def _gap(depth: Floats, q: Floats, target: Floats, alpha: float) -> tuple[Floats, Floats]:
     """x = τ − max v in units of the width, with D(x) = target, or the least x if even there D is below; and D(x).
 
@@ -156,7 +186,7 @@ def _gap(depth: Floats, q: Floats, target: Floats, alpha: float) -> tuple[Floats
     at_least = _divergence_along(depth, q, np.exp(low), alpha)[0]
     stuck = at_least <= target
     y = np.where(stuck, low, np.minimum(0.0, (high + np.maximum(low, -5)) / 2))
-    for _ in range(0 if stuck.all() else NEWTON):
+    for _ in range(0 if stuck.all() else GAP_NEWTON):
         d, slope = _divergence_along(depth, q, np.exp(y), alpha)
         off = np.log(np.maximum(d, 1e-300) / target)
         low, high = np.where(off > 0, y, low), np.where(off > 0, high, y)
@@ -177,6 +207,20 @@ def worst_pairs(
 
     T is convex in R for α ≥ ½, so the ratio is then quasi-concave in the split; below ½ a grid of splits is tried too.
     """
+    if alpha != 1:
+        return _by_split(v1, q1, ps1, v2, q2, ps2, budget, alpha, close)
+    found, settled = by_newton(v1, q1, ps1, v2, q2, ps2, budget, close, _kullback_priced)
+    if len(left := np.flatnonzero(~settled)):
+        rest = v1[left], q1[left], ps1[left], v2[left], q2[left], ps2[left]
+        for mine, theirs in zip(found.arrays, _by_split(*rest, budget, alpha, close).arrays, strict=True):
+            mine[left] = theirs
+    return found
+
+
+def _by_split(
+    v1: Floats, q1: Floats, ps1: Floats, v2: Floats, q2: Floats, ps2: Floats, budget: float, alpha: float, close: float
+) -> Pairs:
+    """The same by a search over the split of the budget."""
     k = kappa(alpha)
 
     def sides(w: Floats, at: Ints) -> tuple[Mean, Mean, Floats]:
@@ -190,5 +234,5 @@ def worst_pairs(
             ]
             return top, bottom, np.nan_to_num(slopes[0] - slopes[1], nan=0.0, posinf=1e3, neginf=-1e3)
 
-    extra = np.linspace(-WIDEST / 4, WIDEST / 4, GRID) if alpha < 0.5 else ()
+    extra = np.linspace(-WIDEST_SPLIT / 4, WIDEST_SPLIT / 4, SPLIT_GRID) if alpha < 0.5 else ()
     return best_split(sides, len(ps1), extra, close)

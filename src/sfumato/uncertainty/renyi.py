@@ -14,17 +14,14 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint, Noise, checked_joint
 from sfumato.noise import projected
 from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, price, worst_pairs
-from sfumato.uncertainty.sets import Extreme, Pairs, Worst
+from sfumato.uncertainty.sets import Extreme, FromPairs, Pairs
 from sfumato.uncertainty.tilting import SPLIT_CLOSE
 
-# --- every distribution within a Rényi divergence of the estimate -----------------------------------------------------
-
-
-LISTED = 12  # useful values up to which the subsets behind rad_s are listed
+LISTED_VALUES = 12  # useful values up to which the subsets behind rad_s are listed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RenyiBall:
+class RenyiBall(FromPairs):
     """F = {P : D_α(P̂‖P) ≤ B} for an order 0 < α < ∞ [000, (8)]; α = 1 is the Kullback–Leibler divergence.
 
     α = 2 with B = log(1 + r) is ChiSquareBall with radius r. The conditionals of two secrets share the radius exactly:
@@ -107,29 +104,21 @@ class RenyiBall:
         The bound is Pinsker's √(2B_s), or √(2B_s/α) for α < 1 (Gilardoni), and at most 2.
         """
         q, limit, k = self.joint.useful_given_secret, self.radius_of(), self.joint.useful.size
-        if k <= LISTED:
+        if k <= LISTED_VALUES:
             sets = np.array(list(itertools.product([0.0, 1.0], repeat=k)))[1:]
             mass = q @ sets.T
             return np.asarray(2 * (self._masses(mass, limit[:, None])[1] - mass).max(1)) if k > 1 else np.zeros(len(q))
         return np.asarray(np.minimum(2.0, np.sqrt(2 * limit / min(1.0, self.alpha))))
 
-    def ranges(self, rows: Floats) -> tuple[Floats, Floats]:
-        q, limit = self.joint.useful_given_secret, self.radius_of()
-        shape = np.broadcast_shapes(rows.shape, q.shape)
-        return self._ranges(np.broadcast_to(rows, shape), np.broadcast_to(q, shape), np.broadcast_to(limit, shape[:-1]))
-
     def ranges_of(self, values: Floats, s: Ints) -> tuple[Floats, Floats]:
-        return self._ranges(values, self.joint.useful_given_secret[s], self.radius_of()[s])
-
-    def _ranges(self, v: Floats, q: Floats, limit: Floats) -> tuple[Floats, Floats]:
+        limit = self.radius_of()[s]
+        v, q = _few_cells(values, self.joint.useful_given_secret[s])
         return -greatest_mean(-v, q, limit, self.alpha).value, greatest_mean(v, q, limit, self.alpha).value
 
-    def worst(self, row: Floats, s1: int, s2: int) -> Worst:
-        pair = self.pairs(row[None, s1], row[None, s2], np.array([s1]), np.array([s2]))
-        return Worst(float(pair.ratio[0]), pair.first[0], pair.second[0])
-
     def ratios(self, first: Floats, second: Floats, s1: Ints, s2: Ints) -> Floats:
-        return self.pairs(first, second, s1, s2).ratio
+        q, ps, n = self.joint.useful_given_secret, self.joint.p_secret, len(s1)
+        v, w = _few_cells(np.concatenate([first, second]), q[np.concatenate([s1, s2])])
+        return worst_pairs(v[:n], w[:n], ps[s1], v[n:], w[n:], ps[s2], self.budget, self.alpha).ratio
 
     def pairs(self, first: Floats, second: Floats, s1: Ints, s2: Ints, close: float = SPLIT_CLOSE) -> Pairs:
         q, ps = self.joint.useful_given_secret, self.joint.p_secret
@@ -149,6 +138,16 @@ class RenyiBall:
     def support(self, c: Floats) -> Extreme:
         best = greatest_mean(c.reshape(1, -1), self.joint.p.reshape(1, -1), np.array([self.radius]), self.alpha)
         return Extreme(float(best.value[0]), best.r[0].reshape(c.shape))
+
+
+def _few_cells(v: Floats, q: Floats) -> tuple[Floats, Floats]:
+    """Rows of two values each as rows of two cells: within a value the worst R is in proportion to q."""
+    top, low = v.max(-1, keepdims=True), v.min(-1, keepdims=True)
+    inside = v == top
+    if v.shape[-1] <= 2 or not np.all(inside | (v == low)):
+        return v, q
+    mass = np.where(inside, q, 0.0).sum(-1)
+    return np.concatenate([top, low], -1), np.stack([mass, np.where(inside, 0.0, q).sum(-1)], -1)
 
 
 def _finite_sample(joint: Joint, alpha: float, confidence: float) -> float:
@@ -183,10 +182,10 @@ def _finite_sample(joint: Joint, alpha: float, confidence: float) -> float:
 # is taken. Nothing proves that this covers: the file says that coverage was simulated, and no confidence.
 
 
-DRAWS = 400  # of rows and noise, around each centre
+COVERAGE_DRAWS = 400  # of rows and noise, around each centre
 EMPTIED = (0.0, 1.0, 2.0, 4.0)  # counts below so many scales of the noise are set to zero in a centre
-SEED = 20_260_101  # the same draws for everybody who repeats the simulation
-AT_ONCE = 2_000_000  # numbers drawn together
+COVERAGE_SEED = 20_260_101  # the same draws for everybody who repeats the simulation
+DRAWN_AT_ONCE = 2_000_000  # numbers drawn together
 
 
 def covering(joint: Joint, coverage: float = 0.95) -> RenyiBall:
@@ -199,9 +198,9 @@ def covering(joint: Joint, coverage: float = 0.95) -> RenyiBall:
     return RenyiBall(replace(joint, noise=replace(joint.noise, coverage=coverage)), alpha=0.5, radius=radius)
 
 
-def simulated_radius(counts: Floats, noise: Noise, coverage: float, draws: int = DRAWS) -> float:
+def simulated_radius(counts: Floats, noise: Noise, coverage: float, draws: int = COVERAGE_DRAWS) -> float:
     """The greatest quantile of D_½ over the centres, the same for everybody."""
-    flat, rng = counts.ravel(), np.random.default_rng(SEED)
+    flat, rng = counts.ravel(), np.random.default_rng(COVERAGE_SEED)
     radii = []
     for times in EMPTIED:
         centre = np.where(flat >= times * noise.scale, flat, 0.0)
@@ -212,7 +211,7 @@ def simulated_radius(counts: Floats, noise: Noise, coverage: float, draws: int =
 
 def distances(p: Floats, noise: Noise, rng: np.random.Generator, draws: int) -> Floats:
     """D_½ between a distribution and what noisy counts of its rows make of it."""
-    out, step, stop = [], max(1, AT_ONCE // len(p)), -np.expm1(-1 / noise.scale)
+    out, step, stop = [], max(1, DRAWN_AT_ONCE // len(p)), -np.expm1(-1 / noise.scale)
     for first in range(0, draws, step):
         size = (min(step, draws - first), len(p))
         drawn = rng.multinomial(noise.rows, p, size=size[0]) + rng.geometric(stop, size) - rng.geometric(stop, size)

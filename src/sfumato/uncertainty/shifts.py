@@ -6,7 +6,7 @@ that reads X alone is the same for all s', which merge: for given P(x|¬s) the c
 to P̂ (Cauchy–Schwarz). With √h₁ = P̂_s + α and √h₂ = 1 − P̂_s + β that leaves α, β ≥ 0 with α + β ≤ √(1+B) − 1; u and w
 are then extreme means, and π is an end of an interval.
 
-The multipliers of both means and π are found together by Newton's method (`multipliers.Tilt`). The ratio need not have
+The multipliers of both means and π are found together by Newton's method (`tilting.Tilt`). The ratio need not have
 one summit alone, so that a coarse grid of (α, β) is asked as well; where it knows better, or Newton's method does not
 settle, grids are narrowed until they do.
 """
@@ -19,16 +19,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.uncertainty.chi_square import ChiSquareBall
-from sfumato.uncertainty.multipliers import FURTHEST, LEAST, STEPS, Side, Tilt
-from sfumato.uncertainty.tilting import GAP_CLOSE, greatest_mean
+from sfumato.uncertainty.chi_square import GAP_CLOSE, ChiSquareBall, greatest_mean
+from sfumato.uncertainty.tilting import Depths, Tilt, newton
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Array, Bools, Ints
 
-FINE = np.linspace(-1.0, 1.0, 3)
-NUMBERS = 8_000_000  # held at once, whatever the table
-ASKED = 5  # shares on each side of the coarse grid
+AROUND = np.linspace(-1.0, 1.0, 3)
+HELD_AT_ONCE = 8_000_000  # held at once, whatever the table
+COARSE_NODES = 5  # shares on each side of the coarse grid
 KNOWS = 1e-9  # relative: by more the grid knows better
 HALFWAY = 0.5  # of the way of P(s) to 0 or 1, in one step
 
@@ -73,7 +72,7 @@ class Shifts:
 def worst_shifts(ball: ChiSquareBall, rows: Floats, s: Ints, above: Bools, search: Search = EXACT) -> Shifts:
     """The worst distribution in the ball for each case i: row[i] over x or (s, x), secret s[i], above or below."""
     numbers = len(search.first()[0]) * ball.joint.p.size
-    step = max(1, NUMBERS // numbers)
+    step = max(1, HELD_AT_ONCE // numbers)
     parts = [
         _searched(_sides(ball, rows[i : i + step], s[i : i + step], above[i : i + step], search.close), ball, search)
         for i in range(0, max(len(rows), 1), step)
@@ -101,7 +100,7 @@ def _sides(ball: ChiSquareBall, rows: Floats, s: Ints, above: Bools, close: floa
 def _searched(sides: _Sides, ball: ChiSquareBall, search: Search) -> Shifts:
     found, settled = _by_newton(sides, ball.radius, search.close)
     if search.checks and settled.any():
-        a, b = (np.broadcast_to(x, (int(settled.sum()), len(x))) for x in search.first(ASKED))
+        a, b = (np.broadcast_to(x, (int(settled.sum()), len(x))) for x in search.first(COARSE_NODES))
         known = sides.at(settled).ratio(ball.slack * a, ball.slack * b)[0].max(1)
         settled[settled] = known <= found.ratio[settled] * (1 + KNOWS)
     if len(left := np.flatnonzero(~settled)):
@@ -121,8 +120,8 @@ def _by_newton(sides: _Sides, radius: float, close: float) -> tuple[Shifts, Bool
     sign = np.where(sides.above, 1.0, -1.0)
     P1, P2 = sides.mine.sum(1), sides.others.sum(1)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        one = Side.of(sign[:, None] * sides.own, sides.mine / P1[:, None])
-        two = Side.of(-sign[:, None] * sides.away, sides.others / P2[:, None])
+        one = Depths.of(sign[:, None] * sides.own, sides.mine / P1[:, None])
+        two = Depths.of(-sign[:, None] * sides.away, sides.others / P2[:, None])
         P1, P2 = P1 / (P1 + P2), P2 / (P1 + P2)
         u, w = (np.abs(x.top - x.width * x.mean) for x in (one, two))
         far = np.stack([P2 * w / u * x.width * np.sqrt(x.variance) / m for x, m in ((one, u), (two, w))])
@@ -134,22 +133,16 @@ def _by_newton(sides: _Sides, radius: float, close: float) -> tuple[Shifts, Bool
         y2 = np.where(two.flat, np.where(one.flat, alone, y1 - even), y2)
         y1 = np.where(one.flat, y2 + even, y1)
         usual = np.isfinite(y1 + y2 + pi) & one.tilts & two.tilts & (radius > 0) & (P1 > 0) & (P2 > 0)
-        live, settled = np.flatnonzero(usual), np.zeros(len(P1), dtype=np.bool_)
-        for _ in range(STEPS if len(live) else 0):
-            t1, t2 = one.tilt(y1[live], live), two.tilt(y2[live], live)
-            step = _shift_step(t1, t2, one, two, live, sign[live], P1[live], P2[live], pi[live], radius)
-            fits = np.asarray(np.isfinite(step).all(1))
-            step = np.where(fits[:, None], step, 0.0)
-            step[:, :2] = np.clip(step[:, :2], -FURTHEST, FURTHEST)
-            step[:, 2] = np.clip(step[:, 2], -HALFWAY * pi[live], HALFWAY * (1 - pi[live]))
-            y1[live], y2[live] = np.maximum(y1[live] + step[:, 0], LEAST), np.maximum(y2[live] + step[:, 1], LEAST)
-            pi[live] += step[:, 2]
-            done = fits & (np.abs(step) <= [close, close, close * HALFWAY]).all(1)
-            settled[live[done]] = True
-            live = live[fits & ~done & (y1[live] > LEAST) & (y2[live] > LEAST)]
-            if not len(live):
-                break
-        y1, y2, pi = (np.where(settled, x, y) for x, y in ((y1, 0.0), (y2, 0.0), (pi, P1)))
+
+        def step(live: Ints, at: Floats) -> Floats:
+            tilts = one.tilt(at[0], live), two.tilt(at[1], live)
+            found = _shift_step(*tilts, one, two, live, sign[live], P1[live], P2[live], at[2], radius)
+            found[2] = np.clip(found[2], -HALFWAY * at[2], HALFWAY * (1 - at[2]))
+            return found
+
+        state = np.stack([y1, y2, pi])
+        settled = newton(step, state, np.flatnonzero(usual), close * np.array([[1.0], [1.0], [HALFWAY]]))
+        y1, y2, pi = (np.where(settled, x, y) for x, y in zip(state, (0.0, 0.0, P1), strict=True))
         t1, t2 = one.tilt(y1, slice(None)), two.tilt(y2, slice(None))
         u, w = sign * (one.top - one.width * t1.drop), -sign * (two.top - two.width * t2.drop)
         spent = (P1 - pi) ** 2 / (pi * (1 - pi)) + P1**2 * t1.excess / pi + P2**2 * t2.excess / (1 - pi)
@@ -171,16 +164,18 @@ def _towards(P: Floats, q: Floats, pi: Floats, law: Floats, t: Floats, share: Fl
 
 
 def _shift_step(
-    t1: Tilt, t2: Tilt, one: Side, two: Side, at: Ints, sign: Floats, P1: Floats, P2: Floats, pi: Floats, radius: float
+    t1: Tilt, t2: Tilt, one: Depths, two: Depths, at: Ints, sign: Floats, P1: Floats, P2: Floats, pi: Floats,
+    radius: float,
 ) -> Floats:
-    """One step in (y₁, y₂, π) for each case."""
+    """One step in (y₁, y₂, π), a column for each case."""
     rest = 1 - pi
     u, w = sign * (one.top[at] - one.width[at] * t1.drop), -sign * (two.top[at] - two.width[at] * t2.drop)
-    u1, w2 = sign * one.width[at] * t1.grown / t1.B**2 / u, -sign * two.width[at] * t2.grown / t2.B**2 / w  # of logs
+    grown1, grown2 = t1.grown, t2.grown
+    u1, w2 = sign * one.width[at] * grown1 / t1.B**2 / u, -sign * two.width[at] * grown2 / t2.B**2 / w  # of logs
     b1, b2, rho = t1.x * t1.D / t1.B, t2.x * t2.D / t2.B, w / u
     lam = rest**2 * two.width[at] / (u * (t2.B * P2) ** 2)
     h1, h2 = P1**2 * (1 + t1.excess), P2**2 * (1 + t2.excess)
-    g1, g2 = P1**2 * t1.grown, P2**2 * t2.grown
+    g1, g2 = P1**2 * grown1, P2**2 * grown2
     K = (P1 - pi) / (pi * rest) * (P1 / pi + P2 / rest) + P1**2 * t1.excess / pi**2 - P2**2 * t2.excess / rest**2
     N = (P1 - pi) ** 2 / (pi * rest) + P1**2 * t1.excess / pi + P2**2 * t2.excess / rest
     own = pi * w * one.width[at] / (u * (t1.B * P1) ** 2)
@@ -195,7 +190,7 @@ def _shift_step(
     good = good[np.linalg.det(slopes[good]) != 0]
     out = np.full(off.shape, np.nan)
     out[good] = -np.linalg.solve(slopes[good], off[good][..., None])[..., 0]
-    return out
+    return out.T
 
 
 def _by_grids(sides: _Sides, slack: float, search: Search) -> Shifts:
@@ -214,7 +209,7 @@ def _by_grids(sides: _Sides, slack: float, search: Search) -> Shifts:
         centre_b = np.where(better, trial_b[lines, at], centre_b)
         best = np.maximum(best, here)
         reach = np.where(better, reach, reach * 0.45)
-        step_a, step_b = (x.ravel() for x in np.meshgrid(FINE, FINE, indexing="ij"))
+        step_a, step_b = (x.ravel() for x in np.meshgrid(AROUND, AROUND, indexing="ij"))
         trial_a = np.clip(centre_a[:, None] + reach[:, None] * step_a, 0, 1)
         trial_b = np.minimum(np.clip(centre_b[:, None] + reach[:, None] * step_b, 0, 1), 1 - trial_a)
     ratio, given, rest, share = sides.ratio(slack * centre_a[:, None], slack * centre_b[:, None])

@@ -12,10 +12,8 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
-from sfumato.uncertainty.tilting import greatest_mean, mass_range
+from sfumato.uncertainty.chi_square import greatest_mean, mass_range
 from sfumato.utility.information import xlogx
-
-# --- no mechanism that is ε-private at P̂ can release more ------------------------------------------------------------
 
 
 def ceiling(joint: Joint, epsilon: float, *, reads: str = "both", notion: str = "rldp") -> float:
@@ -52,8 +50,8 @@ def _channel(epsilon: float) -> float:
 
 
 DESCENTS = 40  # steps from each start; every one goes to a minimiser of the linearised information
-STARTS = 8
-SLIP = 1e-12  # relative room for the rounding of sums of a few million terms
+DESCENT_STARTS = 8
+SUM_SLIP = 1e-12  # relative room for the rounding of sums of a few million terms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,20 +72,20 @@ def least_information(mechanism: Mechanism, within: UncertaintySet, *, seed: int
     if isinstance(within, Exactly):
         p = mechanism.input_law(within.joint)
         told = _information(_matrix(mechanism), p)
-        return LeastInformation(told * (1 - SLIP), told, p)
+        return LeastInformation(told * (1 - SUM_SLIP), told, p)
     if not isinstance(within, ChiSquareBall):
         raise InputError(f"the least information over a set of kind {within.kind!r} is not known how to bound.")
     q = _matrix(mechanism)
     p = mechanism.input_law(within.joint)
-    floor = mass_range(p, np.array(1 + within.radius))[0] * (1 - SLIP)
+    floor = mass_range(p, np.array(1 + within.radius))[0] * (1 - SUM_SLIP)
     corners = _corner_values(q, floor)
     rng = np.random.default_rng(seed)
     best, at = np.inf, p
-    for start in range(STARTS):
+    for start in range(DESCENT_STARTS):
         value, point = _descend(q, mechanism, within, _start(p, start, rng))
         if value < best:
             best, at = value, point
-    return LeastInformation(max(0.0, float(corners.min()) * (1 - SLIP)), best, at)
+    return LeastInformation(max(0.0, float(corners.min()) * (1 - SUM_SLIP)), best, at)
 
 
 def _matrix(mechanism: Mechanism) -> Floats:
@@ -173,8 +171,8 @@ def expected_distortion(mechanism: Mechanism, source: Joint | UncertaintySet, di
 # --- whether, and how well, the distribution of the input can be estimated from what is released ----------------------
 
 
-LISTED = 3000  # inputs up to which the information matrix is inverted
-RANK = 1e-9  # singular values below this share of the largest count as zero
+INVERTED_INPUTS = 3000  # inputs up to which the information matrix is inverted
+RANK_SHARE = 1e-9  # singular values below this share of the largest count as zero
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -199,7 +197,7 @@ def recovery(mechanism: Mechanism, joint: Joint, n: int | None = None) -> Recove
     The best unbiased linear estimate has covariance ((Qᵀ diag(1/P(y)) Q)⁻¹ − p pᵀ) / n.
     """
     q = mechanism.matrix
-    if q is None or q.shape[1] > LISTED:
+    if q is None or q.shape[1] > INVERTED_INPUTS:
         return None
     rows = n if n is not None else joint.n if joint.n is not None else 1
     p = mechanism.input_law(joint)
@@ -207,7 +205,7 @@ def recovery(mechanism: Mechanism, joint: Joint, n: int | None = None) -> Recove
     seen = law > 0
     weighted = q[seen] / np.sqrt(law[seen])[:, None]
     values = np.linalg.svd(weighted, compute_uv=False)
-    rank = int((values > RANK * values[0]).sum())
+    rank = int((values > RANK_SHARE * values[0]).sum())
     if rank < q.shape[1]:
         return Recovery(rank, q.shape[1], np.inf, rows, None)
     variance = np.diag(np.linalg.inv(weighted.T @ weighted)) - p**2

@@ -13,12 +13,11 @@ from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
-from sfumato.mechanism.cells import Cells, Constant
-from sfumato.mechanism.interval_layout import Layout
+from sfumato.mechanism.cells import Cells, Conditional, Constant
 from sfumato.mechanism.law import MATRIX_CELLS, scale
 from sfumato.mechanism.product import UNLISTED, Product
 from sfumato.mechanism.subset_laws import Blocks, Unary
-from sfumato.mechanism.table import Conditional, Table
+from sfumato.mechanism.table import Layout, Table
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Ints, Real
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
 # independent: only the law of T is needed [ours].
 
 
-LISTED = 2.0**20  # values of T up to which its law is listed exactly; equal masses count together
-CELLS = 1 << 16  # of the grid beyond that
+LISTED_SUMS = 2.0**20  # values of T up to which its law is listed exactly; equal masses count together
+GRID_CELLS = 1 << 16  # of the grid beyond that
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class Enclosure:
         return (self.low + self.high) / 2
 
 
-def unary_information(p: Floats, on: float, off: float, *, cells: int = CELLS) -> Enclosure:
+def unary_information(p: Floats, on: float, off: float, *, cells: int = GRID_CELLS) -> Enclosure:
     """I(X;Y) for the law p of x: by counting while T has few values, enclosed beyond.
 
     >>> found = unary_information(np.full(40, 1 / 40), 0.5, 0.25)
@@ -63,7 +62,7 @@ def unary_information(p: Floats, on: float, off: float, *, cells: int = CELLS) -
     masses, times = np.unique(p, return_counts=True)
     g, h = on / off, (1 - on) / (1 - off)
     first = on * math.log(g) + ((1 - on) * math.log(h) if h > 0 else 0.0)
-    if float(np.prod(times + 1.0)) <= LISTED:
+    if float(np.prod(times + 1.0)) <= LISTED_SUMS:
         mean = _counted(masses, times, off, g, h)
         return Enclosure(first - mean, first - mean)
     low, high = binned(p, off, g, h, cells)
@@ -108,10 +107,7 @@ def binned(p: Floats, off: float, g: float, h: float, cells: int) -> tuple[float
     return high - 0.5 * steepest * added, high
 
 
-# --- mutual information between what a mechanism reads (or a part of it) and what it releases, in nats ----------------
-
-
-LISTED_SUBSETS = 22  # inputs up to which all subsets of a unary law are summed over
+SUMMED_SUBSETS = 22  # inputs up to which all subsets of a unary law are summed over
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +184,7 @@ def _conditional(law: Conditional, p: Floats) -> Information:
 def _unary(law: Unary, p: Floats) -> Information:
     """P(y) depends on y through its size and its probability; the 2^|X| probabilities come by doubling."""
     on, off, a = float(law.on) / scale(law.bits), float(law.off) / scale(law.bits), law.inputs
-    if a > LISTED_SUBSETS:
+    if a > SUMMED_SUBSETS:
         return _enclosed(on, off, p if law.rows > 1 else p.sum(0, keepdims=True), p, law.rows > 1)
 
     def binary(x: float) -> float:

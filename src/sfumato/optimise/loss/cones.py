@@ -32,7 +32,7 @@ from sfumato.optimise.loss.problem import (
     lagrangian,
     mended,
 )
-from sfumato.uncertainty.tilting import spread_of
+from sfumato.uncertainty.chi_square import spread_of
 
 Reader = Callable[[Floats], tuple[PairCuts, Floats]]  # from multipliers to members of F with their prices
 

@@ -17,8 +17,8 @@ from scipy import sparse
 from sfumato.errors import InputError
 from sfumato.optimise.arrays import GHOST, MARGIN, Floats, Ints
 from sfumato.optimise.repair import goal, lifted, mixed
-from sfumato.uncertainty.stated import quotient
-from sfumato.uncertainty.tilting import greatest_mean, worst_pairs
+from sfumato.uncertainty.chi_square import greatest_mean, worst_pairs
+from sfumato.uncertainty.sets import quotient
 
 SUM_ROUNDING = 2.0**-48  # relative room for the rounding of a sum of a few thousand products
 

@@ -187,9 +187,13 @@ class Barrier:
             hessian = np.block([[hessian, cap.cross], [cap.cross.transpose(0, 2, 1), cap.both]])
             gain = np.concatenate([cap.v, cap.z], 1)
             slope, mass = np.pad(slope, ((0, 0), (0, x.z.shape[1]))) + gain, np.pad(mass, ((0, 0), (0, x.z.shape[1])))
-        both = np.linalg.solve(hessian, np.stack([slope, mass], 2))
+        try:
+            both = np.linalg.solve(hessian, np.stack([slope, mass], 2))
+        except np.linalg.LinAlgError:  # of one row at least
+            both = np.stack([_pushed(h, np.stack(ends, 1)) for h, *ends in zip(hessian, slope, mass, strict=True)])
         p = mass[0]
         dw = both[..., 0] - (both[..., 0] @ p / (both[..., 1] @ p))[:, None] * both[..., 1]
+        dw = np.where(np.isfinite(dw).all(1, keepdims=True), dw, 0.0)  # a step that is not finite is not taken
         return dw, np.asarray((gain * dw).sum(1))
 
     def _scatter(self, out: Floats, at: Ints, values: Floats) -> None:
@@ -348,6 +352,13 @@ class BallMover:
             s = barrier.slack(x)[0].reshape(len(v), self.kinds, -1).min(1)
             mu, m, best = np.where(s > best, x.mu, mu), np.where(s > best, x.m, m), np.maximum(best, s)
         return State(v, mu, m, none), np.asarray((best > 0).all(1))
+
+
+def _pushed(hessian: Floats, ends: Floats) -> Floats:
+    try:
+        return np.asarray(np.linalg.solve(hessian, ends))
+    except np.linalg.LinAlgError:
+        return np.full(ends.shape, np.nan)
 
 
 def _divided(forms: Floats, by: Floats) -> Floats:
