@@ -13,7 +13,8 @@ from tests.strategies import epsilons, joints
 import sfumato as sf
 from sfumato.optimise.arrays import entropy, xlogx
 from sfumato.optimise.bound import bound
-from sfumato.optimise.bound.pricing import Block, Queries
+from sfumato.optimise.bound.dual import Queries
+from sfumato.optimise.bound.pricing import Block
 from sfumato.optimise.bound.slack import reach
 from sfumato.optimise.bound.strand import BoundStrand
 from sfumato.optimise.budget import FREE, Budget

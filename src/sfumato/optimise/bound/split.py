@@ -6,15 +6,17 @@ import numpy as np
 
 from sfumato.optimise.arrays import Floats, entropy
 from sfumato.optimise.bound.slack import Slack
-from sfumato.optimise.bound.strand import STRAND, BoundStrand, height
+from sfumato.optimise.bound.strand import STRAND, BoundStrand, height, steer
 from sfumato.optimise.budget import FREE, Budget
 
 TURNS = (20, 4)  # of two-level blocks at the first length T and at the next
 LENGTHS = 12  # halvings for T
 LARGE = 0.35  # share from which one secret dominates: prices that fit t = 1 fail for its own families
 LEAN = 0.42  # of the slack for M, the rest for m: M grows faster with its part
-EDGES = np.array([0.0, 0.02, 0.05, 0.125, 0.3, 0.65, 1.0])  # of log t in units of ε: families of a distinguished secret
-PRICES = (5, 6)  # steps of prices, T being taken anew between them
+EDGES = np.array([0.0, 0.005, 0.02, 0.06, 0.14, 0.28, 0.48, 0.72, 1.0])  # of log t in units of ε: families of a distinguished secret
+PRICES = 12  # steps of prices at most
+WORTHWHILE = 0.3  # of what secrets stand to gain on average, from which one is looked at again
+CLOSE = 2e-3  # nats that prices stand to gain when they are left
 ROUNDS, LAST = 3, 12  # of branch and bound at first, and at the prices that are kept
 REFINED = 2  # rounds for the tables of families
 WORTHLESS = 1e-3  # relative: what twice the rounds must gain
@@ -44,6 +46,8 @@ class Split:
                     return False
                 strand.solve(self.T, turns, budget)
             self.balance()
+        for strand in self.strands:
+            strand.begin()
         return True
 
     def balance(self) -> None:
@@ -60,17 +64,20 @@ class Split:
         return float(sum(x * s.r for x, s in zip(self.shares, self.strands, strict=True)))
 
     def improve(self, budget: Budget) -> None:
-        """Prices of each secret, with a share of the time as large as the share of the value at stake.
+        """Prices of all secrets together, as long as there is much to gain; T is what balances the secrets then.
 
-        T is taken anew in between: any blocks are worth more than two-level ones, and rarer ones gain more.
+        A secret is looked at again where it stands to gain a good part of what the others do.
         """
-        for turns in PRICES:
-            part, self.tables = budget.part(0.5 if turns == PRICES[0] else 1.0), []
-            for s, strand in enumerate(self.strands):
-                mine = part.part(float(self.shares[s] / self.shares[s:].sum()))
-                self.tables.append(strand.improve(self.T, turns, ROUNDS, mine))
-            if turns != PRICES[-1]:
-                self.balance()
+        gain = np.full(len(self.strands), np.inf)
+        for _ in range(PRICES):
+            for s in np.flatnonzero(gain >= WORTHWHILE * gain.mean()):
+                self.strands[s].judge(self.T, ROUNDS, budget)
+            if budget.over:
+                break
+            self.T = steer(self.strands, self.shares)
+            gain = self.shares * [s.worth(self.T) - s.model for s in self.strands]
+            if gain.sum() < CLOSE:
+                break
         self.T = float(np.clip(-1.0 / self.slope if self.slope < 0 else 1.0, 1.0 / self.E, 1.0))
 
 
@@ -84,10 +91,10 @@ class PriceFamilies:
         self.split = split
         self.t = np.exp(split.epsilon * EDGES)
         count = len(self.t) - 1
-        self.rest = [[table] * count for table in split.tables]
-        self.own: list[list[Floats]] = [[] for _ in split.tables]
-        self.top = [float(height(table).max()) for table in split.tables]
-        self.tight = np.zeros((len(split.tables), 2, count), dtype=bool)
+        self.rest = [[strand.kept] * count for strand in split.strands]
+        self.own: list[list[Floats]] = [[] for _ in split.strands]
+        self.top = [strand.r for strand in split.strands]
+        self.tight = np.zeros((len(split.strands), 2, count), dtype=bool)
         self.effort = 1
 
     def run(self, budget: Budget) -> float:
