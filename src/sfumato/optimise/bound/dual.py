@@ -54,8 +54,8 @@ class Items:
 class Queries:
     """Blocks to be priced: levels L and l, the range of q·w, which side is looked at first, and the mean's own price.
 
-    What is priced is v = 1 + stretch·(w − 1) ≥ 0: {m(v) ≥ 1, M(v) ≤ L'} is {m(w) ≥ 1, M(w) ≤ L}, stretched by
-    (L' − 1)/(L − 1).
+    What is priced is v = L − stretch·(L − w) ≥ 0: {m(v) ≥ l', M(v) ≤ L} is {m(w) ≥ l, M(w) ≤ L}, stretched by
+    (L − l')/(L − l).
     """
 
     level: Floats  # [query, side]
@@ -64,6 +64,11 @@ class Queries:
     tilt: Floats
     stretch: float = 1.0
 
+    def stretched(self, w: Floats) -> Floats:
+        """v, for as many levels as queries are asked; all have one roof where they are stretched."""
+        roof = float(self.level[0, 0])
+        return w if self.stretch == 1.0 else np.asarray(roof - self.stretch * (roof - w))
+
 
 class Dual:
     """The scalar functions of items at their nodes: w, φ(w) and H, a side's constraint at the far end of its cell.
@@ -71,23 +76,23 @@ class Dual:
     Σ q h(1 − ϰ(w − L)) is concave in ϰ, hence below its tangent at the near end; a tangent is linear, so it reaches k
     at an end. The near end is the far end of the cell before (below the first cell nothing is feasible), so the far end
     decides: H = h(x) + ρ(x − 1)x^{κ−1} ≥ k on average. H is concave in w, so between nodes it exceeds its chord by at
-    most Δ(s₁ − m)(m − s₂)/(s₁ − s₂), s the slopes at the ends and m that of the chord; φ is convex and lies
-    below its chord.
+    most Δ(s₁ − m)(m − s₂)/(s₁ − s₂) ≤ Δ(s₁ − s₂)/4, s the slopes at the ends and m that of the chord; φ is convex and
+    lies below its chord.
     """
 
     def __init__(self, block: Block, items: Items, asked: Queries) -> None:
         self.q, self.items, self.price = block.q, items, asked.tilt[items.query]
-        spend(80, items.low.size * NODES)
+        spend(40, items.low.size * NODES)
         level, first = asked.level[items.query], asked.first[items.query]
-        low, high = np.maximum(items.low, 1.0 - 1.0 / asked.stretch), items.high
-        self.mean = 1.0 + asked.stretch * (items.mean - 1.0)
+        low, high = np.maximum(items.low, float(asked.level[0, 0]) * (1.0 - 1.0 / asked.stretch)), items.high
+        self.mean = asked.stretched(items.mean)
         for side, sign in enumerate(SIGN):
             used = items.rho[:, side] != UNUSED
             limit = np.where(used, level[:, side] + sign / items.kappa[:, side], sign * np.inf)[:, None]
             low, high = (low, np.minimum(high, limit)) if sign > 0 else (np.maximum(low, limit), high)
         self.empty = (low > high).any(1) | (low @ self.q > items.mean[:, 1]) | (high @ self.q < items.mean[:, 0])
         self.w = _nodes(low, np.maximum(low, high), items, level, first)
-        self.v = np.maximum(1.0 + asked.stretch * (self.w - 1.0), 0.0)
+        self.v = np.maximum(asked.stretched(self.w), 0.0)
         self.phi = xlogx(self.v)
         self.on = on = items.rho >= 0.0
         self.level, self.order = level, block.order
@@ -120,7 +125,7 @@ class Dual:
 
     def at(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Values of the dual at multipliers and a subgradient."""
-        spend(10, self.v.size)
+        spend(5, self.v.size)
         worth, eta = self._worth(x, y)
         best = worth.argmax(-1)
         best += NODES * np.arange(best.size).reshape(best.shape)
@@ -246,16 +251,16 @@ class Planes:
         weight = np.ones(self.right.shape[1])
         weight[:2], weight[2] = 0.3, max(1.0, 0.5 * (len(weight) - 3))
         held, at = np.where(self.used, 1.0, 1e12), np.arange(3)
-        spend(25 * CENTRED, self.normal.size)
+        spend(12 * CENTRED, self.normal.size)
         for _ in range(CENTRED):
-            room = self.right - np.einsum("ija,ia->ij", self.normal, x)
-            slope = np.einsum("ij,ija->ia", weight / room, self.normal)
+            room = self.right - (self.normal @ x[:, :, None])[:, :, 0]
+            slope = ((weight / room)[:, None] @ self.normal)[:, 0]
             slope[:, :3] += (x[:, :3] - self.first) * held
             steep = self.normal * (np.sqrt(weight) / room)[:, :, None]
             bend = steep.transpose(0, 2, 1) @ steep
             bend[:, at, at] += held
             step = -np.linalg.solve(bend, slope[:, :, None])[:, :, 0]
-            far = (np.einsum("ija,ia->ij", self.normal, step) / room).max(1)
+            far = ((self.normal @ step[:, :, None])[:, :, 0] / room).max(1)
             x = x + np.minimum(1.0, 0.7 / np.maximum(far, 1e-12))[:, None] * step
         return x
 
@@ -278,11 +283,9 @@ def _far_end(x: Floats, rho: Floats, order: float) -> Floats:
     """H at the nodes, raised by what it may exceed its chords by on either side."""
     power = 1.0 / np.sqrt(x) if order == 0.5 else x ** (order - 1.0)
     value = curve(x, order) + rho * (x - 1.0) * power
-    slope = power * (1.0 + rho * order) + rho * (1.0 - order) * power / x
-    step = np.diff(x, axis=-1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        chord = np.diff(value, axis=-1) / step
-        one, two = slope[..., :-1] - chord, chord - slope[..., 1:]
-        bump = np.nan_to_num(np.abs(step * one * two / (one + two)), nan=0.0, posinf=0.0)
-    none = np.zeros((*bump.shape[:-1], 1))
-    return np.asarray(value + np.maximum(np.concatenate([bump, none], -1), np.concatenate([none, bump], -1)))
+    slope = power * (1.0 + rho * order + rho * (1.0 - order) / x)
+    bump = np.abs(np.diff(x, axis=-1) * np.diff(slope, axis=-1)) / 4.0
+    value[..., 0] += bump[..., 0]
+    value[..., -1] += bump[..., -1]
+    value[..., 1:-1] += np.maximum(bump[..., :-1], bump[..., 1:])
+    return np.asarray(value)

@@ -137,18 +137,17 @@ class BoundStrand:
     ) -> Floats:
         """Rows (c₁, c₂, B): Σ q(φ(v) − y·v) ≤ B for blocks with m(v) ≥ floor, M(v) ≤ roof and q·v in [c₁, c₂].
 
-        What is below `least` need not be good. `tree` is what is known of K: floor or roof are 1 or E then.
+        What is below `least` need not be good. `tree` is what is known of K: it serves for a higher floor, a lower
+        roof, and, stretched from E downward, for a lower floor.
         """
         if self.block is None:
             edges = np.linspace(floor, roof, 9)
             ends = xlogx(edges) - float(y[0]) * edges  # convex
             return np.column_stack([edges[:-1], edges[1:], np.maximum(ends[:-1], ends[1:])])
         asked = self.queries(floor, roof)
-        if tree is not None:  # a narrower set, or K stretched to a higher roof
-            known = self.queries(1.0, self.E)
-            asked = replace(known, level=asked.level) if roof == self.E else replace(
-                known, stretch=(roof - 1.0) / (self.E - 1.0)
-            )
+        if tree is not None:
+            known, stretch = self.queries(1.0, self.E), (self.E - floor) / (self.E - 1.0)
+            asked = replace(known, level=asked.level) if floor >= 1.0 else replace(known, stretch=stretch)
         self.asked, enough = asked, self._enough(asked, least + SETTLED)
         self.found: Priced = self.block.price(y, asked, enough, rounds, budget, tree)
         return self._listed(asked, np.maximum(self.found.value, enough))
@@ -158,7 +157,7 @@ class BoundStrand:
         return np.full(len(asked.first), least)
 
     def _listed(self, asked: Queries, value: Floats) -> Floats:
-        return np.column_stack([1.0 + asked.stretch * (asked.mean - 1.0), value])
+        return np.column_stack([asked.stretched(asked.mean), value])
 
     def _learn(self, y: Floats) -> None:
         """The relaxed blocks at the worst places of the last table."""
