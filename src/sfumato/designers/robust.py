@@ -30,7 +30,7 @@ from sfumato.uncertainty import ChiSquareBall, Custom, RenyiBall
 
 LISTED_CELLS = 1_000_000  # |Y|·|X| up to which a design is kept as a table; beyond, as a layout
 SECONDS, EACH, MOST = 3.0, 0.2, 60.0  # of a design when no time_limit is given: at least, for each cell, at most
-SEARCH, WIDE_SEARCH = 0.65, 0.8  # of the time beside the proof; what is left is for the bound
+SEARCH, WIDE_SEARCH = 0.55, 0.8  # of the time beside the proof; what is left is for the bound
 PROVED = 4e-7  # seconds of a proof for each output, pair of secrets and value
 LAID, WEIGHED = 1e-4, 5e-7  # the same for each cell of a layout, and for each cell and secret
 BETTER = 1e-9  # relative: rounding of two sums

@@ -241,8 +241,9 @@ class Planes:
         self.right = np.column_stack([self.right, (g * self.x).sum(1) - f])
         self.right[:, 2] = self.value + self.short
         centre = self._centre(np.column_stack([self.best, self.value + self.short / 2]))
-        self.short = np.maximum(0.3 * (self.value - centre[:, 3]), 1e-5)
-        self.x = np.where(np.isfinite(centre).all(1)[:, None], centre[:, :3], self.best)
+        self.short = np.maximum(0.3 * (self.value - centre[:, 3]), 1e-5 * (1.0 + np.abs(self.value)))
+        inside = np.asarray(np.isfinite(centre).all(1))
+        self.x = np.where(inside[:, None], centre[:, :3], self.best)
         self.x[:, :2] = np.maximum(self.x[:, :2], 0.0) * self.used[:, :2]
         return np.asarray(self.x * self.scale)
 
@@ -250,7 +251,7 @@ class Planes:
         """Newton's method from a point inside; a quadratic keeps x near where it began until planes say more."""
         weight = np.ones(self.right.shape[1])
         weight[:2], weight[2] = 0.3, max(1.0, 0.5 * (len(weight) - 3))
-        held, at = np.where(self.used, 1.0, 1e12), np.arange(3)
+        held, at, all_four = np.where(self.used, 1.0, 1e12), np.arange(3), np.arange(4)
         spend(12 * CENTRED, self.normal.size)
         for _ in range(CENTRED):
             room = self.right - (self.normal @ x[:, :, None])[:, :, 0]
@@ -259,6 +260,7 @@ class Planes:
             steep = self.normal * (np.sqrt(weight) / room)[:, :, None]
             bend = steep.transpose(0, 2, 1) @ steep
             bend[:, at, at] += held
+            bend[:, all_four, all_four] *= 1.0 + 1e-10  # rounding must not leave it singular
             step = -np.linalg.solve(bend, slope[:, :, None])[:, :, 0]
             far = ((self.normal @ step[:, :, None])[:, :, 0] / room).max(1)
             x = x + np.minimum(1.0, 0.7 / np.maximum(far, 1e-12))[:, None] * step

@@ -13,16 +13,16 @@ TURNS = (20, 4)  # of two-level blocks at the first length T and at the next
 LENGTHS = 12  # halvings for T
 LARGE = 0.35  # share from which one secret dominates: prices that fit t = 1 fail for its own families
 LEAN = 0.42  # of the slack for M, the rest for m: M grows faster with its part
-EDGES = np.array([0.0, 0.008, 0.05, 0.2, 0.5, 1.0])  # of log t in units of ε: families of a distinguished secret
+EDGES = np.array([0.0, 0.008, 0.04, 0.12, 0.3, 0.6, 1.0])  # of log t in units of ε: families of a distinguished secret
 PRICES = 12  # steps of prices at most
 WORTHWHILE = 0.3  # of what secrets stand to gain on average, from which one is looked at again
 CLOSE = 2e-3  # nats that prices stand to gain when they are left
 ROUNDS = 3  # of branch and bound at first
 REFINED, MOST = 2, 16  # rounds for the tables of the worst family, twice as many each time that it is the worst
 WORTHLESS = 2e-4  # relative: what many rounds must gain
-RARE = 0.02  # share of a secret up to which one table of its own serves for all t
 NEAR = 1.1  # t from which cells made for the lower roof say more than those of E
 WORTH = 3.0  # nats that the roof of the others, lowered by 1, takes from a block, about
+ASIDE = 0.02  # from the best shift, where the families are seen that hold it
 WIDEST = 0.6  # shift of all prices at once: the bound is convex in it
 
 
@@ -98,21 +98,29 @@ class PriceFamilies:
     def run(self, budget: Budget) -> float:
         """Hasty tables of all families, then the worst family's are made better, while time is left and it gains."""
         split, count = self.split, len(self.t) - 1
-        for s, share in enumerate(split.shares):
-            self.own[s] = [self._table(s, 1, count - 1, 0, FREE)] * count
-            for k in range(count - 2 if share > RARE else -1, -1, -1):
-                self._tighten(s, 1, k, 0, budget)
-            for k in range(1, count):
-                self._tighten(s, 0, k, int(self.t[k] > NEAR), budget)
+        order = np.argsort(-split.shares).tolist()
+        self.own = [[self._table(s, 1, count - 1, 0, FREE)] * count for s in range(len(order))]
+        for k in range(count - 1, -1, -1):  # far ones first: near ones are little worse than t = 1 without
+            for s in order if k else []:
+                self._tighten(s, 0, k, int(self.t[k] < NEAR), budget)
+            falls = sum(self._gains(self.rest, s, k) for s in order)
+            for s in order:
+                if k < count - 1 and self._gains(self.own, s, k) > -falls:
+                    self._tighten(s, 1, k, 0, budget)
         best, rounds = np.inf, np.full(count, REFINED)
         while True:
-            value, (s0, k) = self.assembled()
-            if budget.over or (value > best * (1.0 - WORTHLESS) and rounds[k] > MOST):
+            value, places = self.assembled()
+            if budget.over or (value > best * (1.0 - WORTHLESS) and max(rounds[k] for _, k in places) > MOST):
                 return min(best, value)
             best = min(best, value)
-            for s in np.argsort(-split.shares):
-                self._tighten(int(s), int(s == s0), k, int(rounds[k]), budget)
-            rounds[k] *= 2
+            for s0, k in places:
+                for s in order:
+                    self._tighten(s, int(s == s0), k, int(rounds[k]), budget)
+                rounds[k] *= 2
+
+    def _gains(self, tables: list[list[Floats]], s: int, k: int) -> float:
+        """What a secret may be worth more than at t = 1."""
+        return float(self.split.shares[s] * (height(tables[s][k]).max() - self.split.strands[s].r))
 
     def _table(self, s: int, kind: int, k: int, rounds: int, budget: Budget) -> Floats:
         split = self.split
@@ -136,8 +144,9 @@ class PriceFamilies:
             if height(table).max() < height(known[i]).max():  # both hold; a hasty one may be the looser
                 known[i] = table
 
-    def assembled(self) -> tuple[float, tuple[int, int]]:
-        """Σλ + max(0, price/z) over all families, at the best common shift of the prices."""
+    def assembled(self) -> tuple[float, set[tuple[int, int]]]:
+        """Σλ + max(0, price/z) over all families, at the best common shift of the prices, and the families that keep
+        the shift from going either way."""
         split = self.split
         constant = sum(x * float(s.q @ s.y) for x, s in zip(split.shares, split.strands, strict=True))
         def at(shift: float) -> tuple[float, tuple[int, int]]:
@@ -147,7 +156,7 @@ class PriceFamilies:
         from scipy.optimize import minimize_scalar
 
         found = minimize_scalar(lambda x: at(x)[0], bounds=(-WIDEST, WIDEST), method="bounded", options={"maxiter": 12})
-        return at(float(found.x))
+        return at(float(found.x))[0], {at(float(found.x) + side)[1] for side in (-ASIDE, ASIDE)}
 
     def _price(self, shift: float) -> tuple[float, tuple[int, int]]:
         split, d = self.split, self.split.largest
