@@ -17,7 +17,7 @@ from measure import Row, table
 from sfumato.designers.base import Task
 from sfumato.designers.distances import measured
 from sfumato.designers.distortion import problem_of
-from sfumato.optimise.loss.least import least_loss
+from sfumato.optimise.loss.least_loss import least_loss
 
 PROBLEMS = {"NUNP": (False, False), "RUNP": (False, True), "NURP": (True, False), "RURP": (True, True)}
 
@@ -118,7 +118,7 @@ def hamming(rng: Any) -> list[Row]:
     rows = []
     for m, k, limit in ((10, 5, 0.005), (1000, 50, 10.0)):
         sources = rng.dirichlet(np.ones(m), size=k)
-        from sfumato.designers.hamming import sources_of
+        from sfumato.designers.least import sources_of
         from sfumato.optimise.loss.hamming import least_epsilon_hamming
 
         _, alone = timed(lambda p=sources: least_epsilon_hamming(sources_of(p), 0.3), 5)

@@ -37,6 +37,8 @@ LEVELS = (0.5, 0.1, 1.5)
 GOOD = 0.95  # of the bound
 WITHIN = 2e-3  # relative: laws of optima, asked of a search
 LAWS = ("methods", "merged", "epsilon", "radius", "permuted")
+LONGER = 3.2  # times: a law of optima that a short search breaks is asked of longer ones, up to the default's time
+SECONDS, EACH = robust.SECONDS, robust.EACH  # of the default
 ADULT = (  # secret, useful, ε and what the old routes reached at best (NMI)
     ("sex", "native-country", 0.1, 0.170), ("sex", "native-country", 0.5, 0.385), ("sex", "native-country", 1.5, 0.600),
     ("education", "sex", 1.5, 0.3178), ("occupation", "income", 1.5, 0.2374),
@@ -104,6 +106,23 @@ def routes(figures: Figures, first: int = 0, last: int = 200) -> None:
 
 
 def law(number: int) -> dict[str, Any]:
+    """A law with as much time as it needs to hold within 0.2 %, and what it was with the least."""
+    short, found = patience(), {}
+    for share in (short, LONGER * short, 1.0):
+        allow(share)
+        found = {**found, **_law(number), "patience": share}
+        found.setdefault("short", found.get("gap", 0.0))
+        if found.get("gap", 0.0) <= WITHIN or share >= 1.0:
+            break
+    return found
+
+
+def allow(share: float) -> None:
+    """Of the default's time for a design."""
+    robust.SECONDS, robust.EACH = share * SECONDS, share * EACH
+
+
+def _law(number: int) -> dict[str, Any]:
     """By how much (relative) a law drawn for this table is broken, and the law of the bound; 0 or less where they hold.
 
     A law costs two designs, so that thousands of tables can be asked one each.
@@ -117,8 +136,8 @@ def law(number: int) -> dict[str, Any]:
         return {"refused": str(error)[:60]}
     value, radius = max(base.value, 1e-9), base.mechanism.claim.within.radius
     gap = other(name, base, counts, epsilon, radius, rng) / value - 1
-    return {"law": name, "gap": round(abs(gap) if name == "permuted" else gap, 6),
-            "bound": round(base.value / max(base.bound, 1e-12) - 1, 6), "patience": patience()}
+    return {"law": name, "gap": round(float(abs(gap) if name == "permuted" else gap), 6),
+            "bound": round(float(base.value / max(base.bound, 1e-12) - 1), 6)}
 
 
 def other(name: str, base: Any, counts: Any, epsilon: float, radius: float, rng: np.random.Generator) -> float:
@@ -200,8 +219,10 @@ def _laws(found: dict[str, Any]) -> Iterator[str]:
     errors, refused = ({k: x for k, x in found.items() if name in x} for name in ("error", "refused"))
     yield (f"{len(found)} tables of every shape from 2 × 2 to 20 × 20, n from 30 to 10^6 (tests/random_tables.py); "
            f"each is asked one law, drawn by its number, and that of the bound. {len(refused)} say in words why "
-           f"nothing can be designed; {len(errors)} end in a Python error. Searches had {_patient(found)}.\n")
-    yield "| law | tables | held within 0.2 % | worst | at table |\n|---|---|---|---|---|"
+           f"nothing can be designed; {len(errors)} end in a Python error. A law of optima that a search with a tenth "
+           "of the default's time breaks is asked again with a third of it, then with all of it.\n")
+    yield "| law | tables | held within 0.2 % | by a tenth of the time | a third | worst | at table |"
+    yield "|---" * 7 + "|"
     words = {"methods": "never below srr, ir, grr, cr", "merged": "never below the table with useful values merged",
              "epsilon": "never below ε reduced by a tenth", "radius": "never below a radius a fifth larger",
              "permuted": "the same when labels are permuted"}
@@ -210,11 +231,13 @@ def _laws(found: dict[str, Any]) -> Iterator[str]:
         gaps = [(x["gap"], k) for k, x in told.items() if x["law"] == name]
         if gaps:
             worst = max(gaps)
-            yield f"| {text} | {len(gaps)} | {sum(g <= WITHIN for g, _ in gaps)} | {worst[0]:+.2%} | {worst[1]} |"
+            times = [x["patience"] for x in told.values() if x["law"] == name and x["gap"] <= WITHIN]
+            soon = f"{sum(x <= 0.1 for x in times)} | {sum(x < 1 for x in times)}"
+            yield f"| {text} | {len(gaps)} | {len(times)} | {soon} | {worst[0]:+.2%} | {worst[1]} |"
     over = [(x["bound"], k) for k, x in told.items()]
     if over:
         worst = max(over)
-        held = sum(g <= 1e-6 for g, _ in over)
+        held = " | ".join([str(sum(g <= 1e-6 for g, _ in over))] * 3)
         yield f"| the value is at most the bound | {len(over)} | {held} | {worst[0]:+.2%} | {worst[1]} |"
 
 
@@ -231,7 +254,7 @@ def _routes(found: dict[str, Any]) -> Iterator[str]:
 
 def main() -> int:
     what, *rest = sys.argv[1:] or ["adult"]
-    robust.SECONDS, robust.EACH = patience() * robust.SECONDS, patience() * robust.EACH
+    allow(patience())
     numbers, figures = [int(x) for x in rest], Figures()
     if what == "adult":
         adult()

@@ -22,7 +22,7 @@ import sfumato as sf
 from sfumato.comparing.measuring import covariance, olh_precision, precision, untouched
 from sfumato.comparing.results import Precision
 from sfumato.designers.base import Task
-from sfumato.designers.calibration import subsets
+from sfumato.designers.closed_forms import subsets
 
 TARGET = Path(__file__).parent.parent / "docs" / "errors.md"
 PAIRS = (("sex", "race"), ("occupation", "education"))

@@ -27,7 +27,7 @@ import numpy as np, pyarrow as pa
 from click.testing import CliRunner
 from pyarrow import csv
 import sfumato
-from sfumato.cli.app import cli
+from sfumato.cli import cli
 
 HOME = str(pathlib.Path(sfumato.__file__).parent) + "/"
 rng = np.random.default_rng(5)

@@ -37,7 +37,7 @@ import pyarrow.parquet as pq
 import sfumato as sf
 from files import mechanism, write_people
 from measure import Row, table
-from sfumato.sources.spark_frames import map_in_arrow
+from sfumato.sources.data_frames import map_in_arrow
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.columns_data import people

@@ -56,8 +56,8 @@ def browser():
 def no_methods_of_others():
     """What a test or a page registers is gone after it."""
     yield
-    if (registry := sys.modules.get("sfumato.designers.registry")) is not None:
-        registry.REGISTERED.clear()
+    if (base := sys.modules.get("sfumato.designers.base")) is not None:
+        base.REGISTERED.clear()
 
 
 def pytest_terminal_summary(terminalreporter):

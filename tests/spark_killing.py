@@ -24,8 +24,7 @@ from tests.spark_cluster import QUICK, SETTINGS
 from tests.test_release import ALL, rows
 
 import sfumato as sf
-from sfumato.releasing.spark import by_id, by_place, driver
-from sfumato.releasing.spark import folder as parts_of_a_folder
+from sfumato.releasing.spark import by_id, by_value, spark_release
 
 
 def kill_executor() -> None:
@@ -112,9 +111,9 @@ def released_while_struck(folder: Path, builder: Any) -> None:
     moved = frame.where("id >= 0")  # computed: rows that no file numbers, so that equal ones are brought together
     result |= {"calm": released(moved, folder / "calm.parquet", ["id"]), "calm share": released(frame, folder / "c.parquet", [])}
     for name, module, work, keep, row, strike, *law in (
-        ("draw", by_place, "_draw", ["id"], None, kill_executor), ("write", parts_of_a_folder, "_write", ["id"], None, kill_executor),
-        ("place", by_place, "_place", ["id"], None, kill_executor), ("bundle", by_place, "_answer", ["id"], None, kill_executor, bundle),
-        ("share", driver, "_draw_shares", [], None, kill_executor), ("id", by_id, "_write_and_tell", ["id"], "id", kill_executor),
+        ("draw", by_value, "_draw", ["id"], None, kill_executor), ("write", spark_release, "_write", ["id"], None, kill_executor),
+        ("place", by_value, "_place", ["id"], None, kill_executor), ("bundle", by_value, "_answer", ["id"], None, kill_executor, bundle),
+        ("share", by_value, "_draw_shares", [], None, kill_executor), ("id", by_id, "_write_and_tell", ["id"], "id", kill_executor),
         ("names", by_id, "_compare", ["id"], "id", kill_executor), ("slow", by_id, "_write_and_tell", ["id"], "id", linger),
     ):
         own = getattr(module, work)

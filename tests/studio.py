@@ -36,7 +36,8 @@ def people(path: Path, n: int | None = None) -> Path:
 
 SMALL = """
 import sys
-from sfumato.studio.server import Studio, listening, serve
+from sfumato.processes import listening
+from sfumato.studio.server import Studio, serve
 serve(Studio(most=int(sys.argv[1])), listening(None), lambda address: print(address, flush=True))
 """
 

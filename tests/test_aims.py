@@ -5,8 +5,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.estimation.estimates import foreseen
-from sfumato.optimise.estimates.closed import closed_errors
-from sfumato.optimise.estimates.goal import parts_of
+from sfumato.optimise.estimates.goal import closed_errors, parts_of
 
 
 @pytest.fixture(scope="module")

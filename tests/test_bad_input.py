@@ -16,8 +16,7 @@ from click.testing import CliRunner
 
 import sfumato as sf
 from sfumato import atomic
-from sfumato.cli import cli
-from sfumato.cli.app import EXIT_CODES
+from sfumato.cli import EXIT_CODES, cli
 
 FAST = ["--notion", "ldp", "--method", "srr", "--public-labels", "all"]
 PRIVATE = "Xanthippe"  # a value of a row that no message may show

@@ -18,10 +18,9 @@ import pytest
 from click.testing import CliRunner
 
 import sfumato as sf
-from sfumato.cli import cli
-from sfumato.cli.app import COMMANDS, EXIT_CODES
+from sfumato.cli import COMMANDS, EXIT_CODES, cli
 from sfumato.mechanism import Claim
-from sfumato.releasing.subsets import split
+from sfumato.releasing.basis import divided as split
 from sfumato.sources import open_source
 
 FAST = ["--notion", "ldp", "--method", "srr", "--public-labels", "all"]  # proved without a ball: quick where the design does not matter

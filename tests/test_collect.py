@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from tests import intake
 
 import sfumato as sf
-from sfumato.cli.app import cli
+from sfumato.cli import cli
 from sfumato.errors import FileFormatError, InputError
 from sfumato.survey import Form, Survey, lines
 from sfumato.survey.collected import Store, export, new_token, one_way

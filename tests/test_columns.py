@@ -831,7 +831,7 @@ def test_columns_bundle_takes_every_categorical_column(tmp_path):
 
 
 def test_the_compiled_sampler_draws_the_same():
-    from sfumato.drawing.bundle_draws import BundleSampler
+    from sfumato.drawing.sampling import BundleSampler
 
     rows = people(2_000, columns=3, labels=5)
     bundle = sf.bundle(rows, "secret", ["c0", "c1", "c2"], 1.0, asking="in turn").bundle

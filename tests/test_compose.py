@@ -12,7 +12,7 @@ from tests.strategies import joints, mechanisms, sealed
 
 import sfumato as sf
 from sfumato.alphabet import Alphabet, Column
-from sfumato.cli.app import cli
+from sfumato.cli import cli
 from sfumato.composing import total_levels
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.mechanism import product as products

@@ -9,7 +9,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 
 import sfumato as sf
 from sfumato.bundles.calibration import each_of
-from sfumato.cli.app import cli
+from sfumato.cli import cli
 from sfumato.sources import open_source
 
 LEVEL = 0.95

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.alphabet import Alphabet, Column
-from sfumato.cli.app import cli
+from sfumato.cli import cli
 from sfumato.cli.console import document
 from sfumato.releasing.writing import CsvOutput
 from sfumato.sources import open_source

@@ -18,11 +18,10 @@ from sfumato.designers.distances import letters, measured
 from sfumato.designers.distortion import problem_of
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.loss.cones import solve_by_cones
-from sfumato.optimise.loss.cuts import solve_by_cuts
-from sfumato.optimise.loss.least import ConeFamily, solve_by_active_cones
-from sfumato.optimise.loss.mending import mended
-from sfumato.optimise.loss.problem import LossProblem
-from sfumato.optimise.loss.ratios import PairBall, all_pairs, exactly_at, on_grid, worst_per_output
+from sfumato.optimise.loss.cutting import solve_by_cuts
+from sfumato.optimise.loss.least_loss import ConeFamily, solve_by_active_cones
+from sfumato.optimise.loss.problem import LossProblem, PairBall, all_pairs, exactly_at, mended, worst_per_output
+from sfumato.uncertainty.tilting import greatest_mean, spread_of
 
 FOUR = [(a, b) for a in (False, True) for b in (False, True)]
 
@@ -55,7 +54,13 @@ def test_members_of_a_worst_pair_lie_in_the_ball_also_when_rows_are_tied(seed, n
 
     room = ball.slack + ball.marginal[worst.s1] + ball.marginal[worst.s2]
     assert np.all(size(worst.r1, worst.s1) + size(worst.r2, worst.s2) <= room + 1e-9)
-    grid = on_grid(ball, q).ratio[worst.y, worst.s1, worst.s2]
+
+    def extreme(s, sign, share):
+        spread = spread_of(ball.slack * share, ball.marginal[s])
+        return sign * greatest_mean(sign * q[worst.y, s], ball.centre[s], spread).value
+
+    splits = np.sin(np.linspace(0.1, 1.47, 8)) ** 2
+    grid = np.max([extreme(worst.s1, 1, x) / extreme(worst.s2, -1, 1 - x) for x in splits], axis=0)
     assert np.all(grid <= worst.ratio * (1 + 1e-6)) and np.all(grid >= worst.ratio * 0.95)
 
 

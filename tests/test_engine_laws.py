@@ -15,9 +15,10 @@ import sfumato as sf
 from sfumato.errors import InputError
 from sfumato.optimise.arrays import canonical
 from sfumato.optimise.budget import FREE, Budget
-from sfumato.optimise.cone import RatioCone
+from sfumato.optimise.cone import RatioCone, repaired
 from sfumato.optimise.informative import most_informative
 from sfumato.optimise.product.blocks import Families, two_level
+from sfumato.optimise.product.groups import Groups
 from sfumato.optimise.product.profiles import climbed
 from sfumato.optimise.product.two_level import Profile
 
@@ -92,6 +93,21 @@ def test_a_search_that_counts_its_work_gives_the_same_answer_in_any_order_of_lab
     assert second.value == pytest.approx(first.value, rel=1e-9)
 
 
+@pytest.mark.parametrize("number", [129, 236, 1172])
+def test_what_a_secret_that_never_occurs_may_answer_is_an_interval(number):
+    counts, epsilon = random_counts(number)
+    joint = sf.Joint.from_counts(counts)
+    cone = RatioCone(sf.ChiSquareBall(joint), epsilon, closely=True)
+    rows = np.random.default_rng(number).lognormal(0.0, 1.0, (20, len(cone.coordinates.p)))
+    own, low, high = np.split(cone.with_empty(repaired(cone, rows)), 3)
+    for x in (own, low, high):
+        assert cone.cuts(x).greatest(len(x)).max() <= 1e-9
+    assert (low[:, -1] <= own[:, -1]).all() and (own[:, -1] <= high[:, -1]).all() and (low < high).any()
+    for x, beyond in ((low, 0.999), (high, 1.001)):
+        x[:, -1] *= beyond
+        assert cone.cuts(x).greatest(len(x)).min() > 0.0
+
+
 @given(st.integers(0, 10**6), st.integers(0, 100))
 def test_the_canonical_order_of_a_table_does_not_depend_on_its_labels(number, seed):
     counts, rng = random_counts(number)[0], np.random.default_rng(seed)
@@ -127,6 +143,26 @@ def test_a_design_that_begins_with_another_keeps_no_less():
     other = sf.ChiSquareBall(sf.Joint.from_counts([[60, 30], [20, 50]]))
     with pytest.raises(InputError, match="9 inputs"):
         sf.design(other, 1.0, "ballopt", quick=True, starts=[less.mechanism])
+
+
+def test_a_layout_that_fails_leaves_a_closed_form_and_a_note(monkeypatch):
+    def broken(*args, **options):
+        raise IndexError("nothing there")
+
+    monkeypatch.setattr("sfumato.designers.robust.widest", broken)
+    monkeypatch.setattr("sfumato.designers.robust.listable", lambda *args: False)
+    made = kept(random_counts(1301)[0], 3.0, time_limit=0.5)
+    assert made.value > 0.0 and any("left out" in note and "nothing there" in note for note in made.notes)
+
+
+def test_groups_that_were_opened_last_and_not_mixed_are_not_in_use():
+    joint = sf.Joint.from_counts([[3000, 2500, 2000, 1500], [90, 60, 150, 50], [40, 80, 20, 60]])
+    families = Families(sf.ChiSquareBall(joint), joint.p, 1.0, Profile(0.2, 1.0))
+    groups = Groups(families.blocks, joint.p, two_level(families, FREE, rough=True))
+    groups.run(FREE)
+    before = groups.layout().value(joint.p)
+    groups._open(groups.heads[0])
+    assert groups.layout().value(joint.p) == before
 
 
 def test_rows_grouped_by_a_dominating_secret_keep_more_than_levelled_ones_and_stay_private():

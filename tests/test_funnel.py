@@ -16,13 +16,12 @@ import sfumato as sf
 from sfumato.certification import certificate
 from sfumato.certification.shift_proofs import _not_negative, shifts_over_ball
 from sfumato.certification.witness import Attained
-from sfumato.designers.srlip import joint_design
+from sfumato.designers.funnel import joint_design
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Claim
 from sfumato.optimise.arrays import xlogx
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.funnel.lattice import kernel, reduced
-from sfumato.optimise.funnel.peak import Slice
+from sfumato.optimise.funnel.envelope import Slice
 from sfumato.optimise.funnel.posteriors import (
     best_ldp,
     best_lip,
@@ -33,6 +32,7 @@ from sfumato.optimise.funnel.posteriors import (
     lip_rows,
 )
 from sfumato.optimise.funnel.products import best_product, paper_product, product, sequential
+from sfumato.optimise.funnel.secrecy import kernel, reduced
 from sfumato.privacy.beliefs import product_level
 from sfumato.uncertainty.shifts import worst_shifts
 from sfumato.utility.information import binned, unary_information
@@ -110,11 +110,11 @@ def test_columns_agree_with_rays(seed, epsilon):
 
 def test_an_empty_node_is_dropped_only_on_a_farkas_certificate():
     piece = Slice(np.array([[1.0, -1.0, 0.0]]))  # v₀ ≤ v₁
-    none = piece.best(np.ones(3), np.array([0.6, 0.0, 0.0]), np.array([1.0, 0.3, 1.0]))
-    assert none.point is None and none.bound == -np.inf
+    none, bound = piece.best(np.ones(3), np.array([0.6, 0.0, 0.0]), np.array([1.0, 0.3, 1.0]))
+    assert none is None and bound == -np.inf
     piece._empty = lambda low, high: False  # the ray is not believed: the bound without rows stands
-    wide = piece.best(np.array([2.0, 1.0, 0.5]), np.array([0.6, 0.0, 0.0]), np.array([1.0, 0.3, 1.0]))
-    assert wide.point is None and wide.bound >= 2.0
+    none, bound = piece.best(np.array([2.0, 1.0, 0.5]), np.array([0.6, 0.0, 0.0]), np.array([1.0, 0.3, 1.0]))
+    assert none is None and bound >= 2.0
 
 
 @settings(max_examples=15)

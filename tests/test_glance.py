@@ -18,7 +18,7 @@ from tests.strategies import joints
 
 import sfumato as sf
 from sfumato import datasets
-from sfumato.cli.app import cli
+from sfumato.cli import cli
 from sfumato.decimals import at_least, at_most, in_a_hundred, share_at_most
 from sfumato.reporting import facts_of, public_report
 from sfumato.reporting.attack import most_guessed

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.designers.leakage import certified
+from sfumato.designers.distortion import certified
 from sfumato.optimise.saddle.limits import LeakageLimit as Limit
-from sfumato.optimise.saddle.limits import least_distortion
-from sfumato.optimise.saddle.mutual import under_ldp, under_maximal_leakage
+from sfumato.optimise.saddle.limits import least_distortion, under_ldp, under_maximal_leakage
 from sfumato.privacy import LDP, Leakage, MaximalLeakage, Shannon
 
 inf = np.inf

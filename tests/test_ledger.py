@@ -20,7 +20,7 @@ from click.testing import CliRunner
 
 import sfumato as sf
 from sfumato.alphabet import Alphabet, Column
-from sfumato.cli.app import cli
+from sfumato.cli import cli
 from sfumato.ledgers.entries import key_path
 from sfumato.ledgers.persons import Persons
 from sfumato.mechanism import Claim, Mechanism, Table

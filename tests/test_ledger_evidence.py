@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 import sfumato as sf
 from sfumato.alphabet import Alphabet, Column
 from sfumato.ledgers.booking import counted, same_inputs
-from sfumato.ledgers.persons import account, folded
+from sfumato.ledgers.persons import account_name, folded
 from sfumato.mechanism import Claim, Tabular
 
 TOWNS = ["A", "B", "C"]
@@ -248,7 +248,7 @@ def test_a_name_that_only_looks_like_another_is_refused_and_the_other_shown(book
         sf.release(PEOPLE, ir, ledger=book, people="\x1b[31mred")
     with pytest.raises(sf.InputError, match="whose data"):
         sf.release(PEOPLE, ir, ledger=book, people=" \u200b ")
-    assert account("Cohort B", ["Cohort A"]) == "Cohort B"
+    assert account_name("Cohort B", ["Cohort A"]) == "Cohort B"
     assert folded("Straße") == folded("STRASSE")
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato import noise
-from sfumato.cli.app import cli
+from sfumato.cli import cli
 from sfumato.estimation import tidy_csv
 from sfumato.noise import common, edge, threshold
 from sfumato.releasing import alphabets, basis

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.drawing.digests import Digests, Placed, distinct, in_order
-from sfumato.releasing.spark import answering, by_id, exchange, scanning, worker
+from sfumato.releasing.spark import answering, by_id, reading, tasks
 
 KEY = bytes(range(16))
 
@@ -170,13 +170,13 @@ def test_no_word_is_shared_between_places():
 
 @pytest.mark.parametrize("parts", [1, 3, 5000])
 def test_an_exchange_brings_every_row_once_and_all_of_a_number_together(parts, monkeypatch):
-    monkeypatch.setattr(exchange, "HELD_ROWS", 300)
+    monkeypatch.setattr(answering, "HELD_ROWS", 300)
     numbers = np.random.default_rng(0).integers(0, 2**64, 300, np.uint64).repeat(3)
     given = pa.record_batch({"n": pa.array(numbers), "text": [None if n % 7 == 0 else str(n) for n in numbers]})
-    cut = [p for i in range(0, 900, 100) for p in exchange.cut([(given.slice(i, 100), numbers[i : i + 100])], parts)]
+    cut = [p for i in range(0, 900, 100) for p in answering.cut([(given.slice(i, 100), numbers[i : i + 100])], parts)]
 
-    assert all(0 <= p.column("bucket")[0].as_py() < parts * exchange.BUCKETS for p in cut)
-    tables = list(exchange.joined(sorted(cut, key=lambda p: p.column("bucket")[0].as_py())))
+    assert all(0 <= p.column("bucket")[0].as_py() < parts * answering.BUCKETS for p in cut)
+    tables = list(answering.joined(sorted(cut, key=lambda p: p.column("bucket")[0].as_py())))
 
     held = [set(t.column("n").to_pylist()) for t in tables]
     assert sum(map(len, held)) == 300 and sum(t.num_rows for t in tables) == 900
@@ -190,22 +190,22 @@ def test_words_are_cut_where_their_buckets_begin_and_equal_ones_are_seen(parts):
 
     for bucket, raw in ((p.column("bucket")[0].as_py(), p.column("rows")[0].as_py()) for p in pieces):
         own = np.frombuffer(raw, np.uint64)
-        assert {int(w) >> 32 for w in own if (int(w) >> 32) * parts * exchange.BUCKETS >> 32 != bucket} == set()
+        assert {int(w) >> 32 for w in own if (int(w) >> 32) * parts * answering.BUCKETS >> 32 != bucket} == set()
     told = pa.Table.from_batches(list(by_id._compare(iter(pieces))))
     assert by_id._numbers(told) == (1002, 1001)
 
 
 def test_row_groups_are_shared_out_whole_and_alike():
-    groups = [scanning.Group("f", i, 10, 10 * i, (0, 0)) for i in range(37)] + [scanning.Group("g", 0, 400, 370, (0, 0))]
+    groups = [reading.Group("f", i, 10, 10 * i, (0, 0)) for i in range(37)] + [reading.Group("g", 0, 400, 370, (0, 0))]
     for workers in (1, 2, 7):
-        shares = scanning._shares(groups, workers)
+        shares = reading._shares(groups, workers)
         assert [g for s in shares for g in s] == groups and len(shares) <= workers
-    quarter = scanning.SHARE // 4
-    many = scanning._shares([scanning.Group("f", i, quarter, quarter * i, (0, 0)) for i in range(32)], 3)  # eight shares' worth for three
+    quarter = reading.ROWS_OF_A_TASK // 4
+    many = reading._shares([reading.Group("f", i, quarter, quarter * i, (0, 0)) for i in range(32)], 3)  # eight shares' worth for three
     assert [len(s) for s in many] == [4, 4, 3, 4, 3, 4, 3, 4, 3]
 
 
-@pytest.mark.parametrize("rows", [1, 1000, worker.BLOCK + 7, 3 * worker.BLOCK])
+@pytest.mark.parametrize("rows", [1, 1000, tasks.BLOCK + 7, 3 * tasks.BLOCK])
 def test_expansion_writes_every_answer_as_often_as_it_was_counted_and_mixes_them(rows):
     counts = [rows, 0, 2 * rows, 5]
     batch = pa.record_batch({"y": ["a", "b", "c", None], "size": counts})

@@ -18,8 +18,7 @@ from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.optimise.belief_cone import BeliefCone
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import repaired
-from sfumato.optimise.funnel.posteriors import best_pml, information
-from sfumato.optimise.funnel.raised import best_response, response_bound, telling_rows
+from sfumato.optimise.funnel.posteriors import best_pml, best_response, information, response_bound, telling_rows
 from sfumato.optimise.master import InformationAim
 from sfumato.optimise.search import moved
 from strategies import boundary_points, epsilons, joints, mechanisms, sealed

@@ -18,7 +18,7 @@ from tests.strategies import joints
 import sfumato as sf
 import sfumato_kernel as kernel
 from sfumato.certification import certificate
-from sfumato.cli.app import cli
+from sfumato.cli import cli
 from sfumato.designers.choose import _CAPPED
 from sfumato.designers.splitting import split
 from sfumato.joint import SAMPLER, Noise

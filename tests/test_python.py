@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import sfumato as sf
-from sfumato.designers.registry import REGISTERED
+from sfumato.designers.base import REGISTERED
 
 JOINT = sf.Joint.from_counts([[300, 100, 200], [200, 400, 100]], secret=["ill", "well"], useful=["a", "b", "c"])
 
@@ -109,3 +109,10 @@ def test_a_registered_method_is_designed_compared_and_held_to_its_promise(regist
     sf.register(registered, lambda task: sf.Draft(sf.Table(np.eye(6), 2), registered), replace=True)
     with pytest.raises(sf.ClaimError, match="could not be sealed"):
         sf.design(JOINT, 1.0, registered)
+
+
+def test_a_plan_prints_its_mechanism_and_its_notes_and_no_machinery():
+    people = {"health": ["ill", "well"] * 300, "town": ["a", "b", "c"] * 200}
+    lines = repr(sf.plan(pd.DataFrame(people), "health", 1.0, "town", method="srr")).splitlines()
+    assert lines[0].endswith("600 rows counted>") and lines[1].startswith("  <Mechanism srr: 2 × 3 inputs")
+    assert not any("function" in line for line in lines)

@@ -175,7 +175,7 @@ def test_moving_epsilon_shows_the_numbers_of_the_library(opened, race):
     slider.focus()
 
     assert page.locator("#said").inner_text() == "1"
-    kept = [f"{100 * curve.kept / curve.whole:.1f}\u00a0%", f"shares of race to ±\u00a0{100 * curve.error:.2g} points"]
+    kept = [f"{100 * curve.kept / curve.whole:.1f}\u00a0%", f"shares of race to ±\u00a0{196 * curve.error:.2g} points (95\u00a0%)"]
     assert shown(page)["Kept by this method"] == kept and kept[0] == "53.9\u00a0%"
     slider.press("Home")
     for epsilon in curve.stops:

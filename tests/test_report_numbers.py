@@ -15,13 +15,12 @@ from tests.strategies import joints
 
 import sfumato as sf
 from sfumato import datasets
-from sfumato.cli.app import cli
+from sfumato.cli import cli
 from sfumato.mechanism import Claim, Layout, Mechanism, load
 from sfumato.privacy.measures import listed, seen_from_secret
 from sfumato.reporting import facts_of, page, public_report
 from sfumato.reporting.attack import attack_of, outputs_by_secret
-from sfumato.reporting.curve import STOPS
-from sfumato.reporting.heat import MOST
+from sfumato.reporting.drawn_figures import CURVE_STOPS, SHOWN_CELLS
 
 BIT = math.log(2)
 
@@ -103,7 +102,7 @@ def test_the_curve_passes_through_the_release_and_stays_below_the_limit(made, fa
     curve = facts.curve
     own, plain = curve.series
 
-    assert curve.stops[curve.chosen] == 1.0 and set(STOPS) <= set(curve.stops)
+    assert curve.stops[curve.chosen] == 1.0 and set(CURVE_STOPS) <= set(curve.stops)
     assert own.bits[curve.chosen] == curve.kept == pytest.approx(made.value / BIT)
     assert own.errors[curve.chosen] == facts.precision[1].error
     for bits, limit in zip(own.bits, curve.limit, strict=True):
@@ -150,7 +149,7 @@ def test_a_mechanism_too_large_to_list_has_a_small_page():
     found = facts_of(mechanism, None)
     made = page(found)
 
-    assert len(found.heat.column_labels) == MOST and len(found.heat.row_labels) == MOST + 1
+    assert len(found.heat.column_labels) == SHOWN_CELLS and len(found.heat.row_labels) == SHOWN_CELLS + 1
     assert len(made.encode()) < 300_000
     assert found.attack is not None and found.leaks  # sums by secret need no list of inputs
 

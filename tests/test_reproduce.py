@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 import sfumato as sf
 from sfumato import reproduce as folder
-from sfumato.cli.app import cli
-from sfumato.reproduce import FIGURES, reproduce, robust_figures, robust_tables
-from sfumato.reproduce.robust_tables import ROBUST, draw, kept, made
+from sfumato.cli import cli
+from sfumato.reproduce import FIGURES, reproduce, robust_examples, robust_figures
+from sfumato.reproduce.robust_examples import ROBUST, draw, kept, made
 
 
 def table(path):
@@ -101,7 +101,7 @@ def test_figure_5_compares_the_estimate_with_the_truth(tmp_path):
 
 @pytest.mark.long
 def test_table_2_of_few_draws_lies_within_its_errors(tmp_path):
-    verdict = robust_tables.tab2(tmp_path, full=False, draws=4, shapes=((2, 5),))
+    verdict = robust_examples.tab2(tmp_path, full=False, draws=4, shapes=((2, 5),))
     assert "srr as printed" not in verdict and "(printed 0.727)" in verdict
     rows = table(tmp_path / "000-tab2.csv")
     assert all(r["agrees"] == "True" for r in rows if r["method"] in ("srr", "polyopt"))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.alphabet import Column
-from sfumato.drawing.decoding import TextCodes
+from sfumato.drawing.compiled import TextCodes
 from sfumato.drawing.randomness import Stream
 from sfumato.drawing.sampling import Sampler, compiled_kernel, plain_kernel
 from sfumato.mechanism import Cells, Constant, Layout, Table, Unary

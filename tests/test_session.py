@@ -22,7 +22,7 @@ from pyarrow import csv
 
 import sfumato as sf
 from sfumato.alphabet import find_column
-from sfumato.cli.app import cli
+from sfumato.cli import cli
 from sfumato.decimals import at_least, at_most
 from sfumato.designers import aiming
 from sfumato.designers.aiming import AIM, AIMS
@@ -30,10 +30,10 @@ from sfumato.designers.closed_forms import srr
 from sfumato.drawing.randomness import Lane
 from sfumato.errors import At, FileFormatError, OutputError, UnknownName, option, spelled
 from sfumato.mechanism.file import record_of
+from sfumato.processes import Beside, Stopped
 from sfumato.releasing import Session, Wishes, session
 from sfumato.releasing.files import Files
 from sfumato.releasing.flow import DrawOptions
-from sfumato.releasing.threads import Beside, Stopped
 
 HOME = Path(sf.__file__).parent
 ROWS = 600
@@ -122,7 +122,7 @@ def test_rows_are_drawn_by_flows_and_flows_are_made_of_checked_mechanisms_in_the
     assert calls("Checked") == calls("Flow.of") == {"releasing/session.py"}
     assert calls("Flow") == set()
     assert calls("Sampler") == {
-        "releasing/flow.py", "releasing/spark/worker.py", "auditing/audits.py"
+        "releasing/flow.py", "releasing/spark/tasks.py", "auditing/audits.py"
     }  # and by attacks, on rows that they make up themselves
 
 

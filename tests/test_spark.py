@@ -23,9 +23,9 @@ import sfumato as sf
 from sfumato.drawing.randomness import Stream
 from sfumato.releasing import Session, read_manifest
 from sfumato.releasing.flow import DrawOptions
-from sfumato.releasing.spark import by_id, driver, folder
-from sfumato.releasing.spark.folder import _to_url
-from sfumato.releasing.spark.release import _answers
+from sfumato.releasing.spark import by_id, by_value, spark_release
+from sfumato.releasing.spark.by_value import _answers
+from sfumato.releasing.spark.spark_release import _to_url
 
 SRR = ALL["srr"]
 TABLE = rows(400)
@@ -164,7 +164,7 @@ def test_where_a_row_stands_is_told_by_a_word_of_its_own_where_columns_are_kept(
 
 def bundled(table, names, seed, bundle, name=lambda row: None) -> Counter:
     """The released multiset of a bundle by the definition, row by row."""
-    from sfumato.drawing.bundle_draws import words_of
+    from sfumato.drawing.sampling import words_of
     from sfumato.mechanism.bundle import answer_labels
 
     key, seen, out = Stream.of(seed).key, Counter(), Counter()
@@ -204,18 +204,18 @@ def test_a_bundle_is_released_as_the_definition_says_however_the_rows_are_cut(sp
 
 
 def test_codes_of_many_columns_that_fit_no_word_have_places_of_their_own(spark, monkeypatch):
-    from sfumato.releasing.spark import answering, worker
+    from sfumato.releasing.spark import answering, tasks
 
     table = pa.table({n: ["a", "b", "c", "d"] * 50 for n in ("s", "u", "v", "w")})
     bundle = sf.bundle(table, "s", ["u", "v", "w"], 1.0).bundle
     frame = spark.createDataFrame(table)
     flow = Session.open(frame).use(bundle).check().flow
-    monkeypatch.setattr(worker, "MOST_CODES", 20)
+    monkeypatch.setattr(tasks, "MOST_CODES", 20)
     from sfumato.releasing.spark.reading import job_of
 
     job = job_of(flow)
     assert job.inputs == 2 and job.names == []
-    groups = worker.coded_apart(bundle)
+    groups = tasks.coded_apart(bundle)
     assert [c.name for g in groups for c in g.columns] == ["s", "u", "v", "w"] and max(g.size for g in groups) <= 20
     [(rows, numbers)] = answering.numbered(job, iter([pa.record_batch([c.combine_chunks() for c in table.columns], names=["c0", "c1", "c2", "c3"])]))
     assert rows.schema.names == ["m0", "m1", "x0", "x1"] and len(set(numbers.tolist())) == 4
@@ -289,14 +289,14 @@ def test_a_folder_is_written_whole_with_its_manifest(people, tmp_path):
 
 
 def test_parts_of_attempts_that_spark_did_not_take_are_left_out(people, tmp_path, monkeypatch):
-    own = folder._write
+    own = spark_release._write
 
     def twice(staging, names, batches):
         held = list(batches)
         list(own(staging, names, iter(held)))  # an attempt that was overtaken: its part lies there whole
         yield from own(staging, names, iter(held))
 
-    monkeypatch.setattr(folder, "_write", twice)
+    monkeypatch.setattr(spark_release, "_write", twice)
     done = sf.release(people, SRR, tmp_path / "out.parquet", keep=["id"], seed=6)
 
     assert done.rows == 400
@@ -365,7 +365,7 @@ def test_bad_requests_are_refused_before_any_job(people, tmp_path, spark):
 
 @pytest.mark.parametrize("shares", [1, 3])
 def test_what_passes_through_the_driver_is_what_the_long_plan_releases(shares, people, tmp_path, monkeypatch):
-    monkeypatch.setattr(driver, "SHARE", -(-400 // shares))
+    monkeypatch.setattr(by_value, "SHARE", -(-400 // shares))
     for name, decode in (("srr", "symbols"), ("symbols", "sample")):
         out = tmp_path / f"{name}.parquet"
 
@@ -381,10 +381,10 @@ def test_what_passes_through_the_driver_is_what_the_long_plan_releases(shares, p
 
 
 def test_shares_of_rows_hold_every_place_once(monkeypatch):
-    monkeypatch.setattr(driver.worker, "BLOCK", 4)
+    monkeypatch.setattr(by_value.tasks, "BLOCK", 4)
     codes, counts = np.array([2, 5, 6]), np.array([1, 11, 7])
     for parts in (1, 2, 5, 19):
-        cells = [driver._cells(codes, counts, 19 * i // parts, 19 * (i + 1) // parts).to_pylist() for i in range(parts)]
+        cells = [by_value._cells(codes, counts, 19 * i // parts, 19 * (i + 1) // parts).to_pylist() for i in range(parts)]
         places = Counter((c["x0"], j) for share in cells for c in share for j in range(c["start"], c["start"] + c["size"]))
 
         assert places == Counter((x, j) for x, n in zip(codes.tolist(), counts, strict=True) for j in range(n))
@@ -503,7 +503,7 @@ def test_rows_that_change_or_tell_by_their_place_are_refused(people, spark, tmp_
 def test_files_that_workers_read_themselves_release_what_spark_s_rows_do(people, spark, tmp_path):
     from pyspark.sql import functions as F
 
-    from sfumato.releasing.spark.scanning import scan_of
+    from sfumato.releasing.spark.reading import scan_of
 
     held = TABLE.append_column("word", pa.array([f"w{i % 9}" for i in range(400)]).dictionary_encode())
     (tmp_path / "in").mkdir()

@@ -35,7 +35,7 @@ MODULES = {  # of packages that are large, the only modules that a command may l
     "verify": {"releasing": {"notices"}},
     "inspect": {"releasing": {"notices"}, "certification": {"promises"}},
     "estimate": {
-        "releasing": {"subsets", "wishes"}, "certification": {"promises"}, "designers": {"distances"},
+        "releasing": {"wishes"}, "certification": {"promises"}, "designers": {"distances"},
         "drawing": {"manifest"},
     },
     "respond": {},

@@ -25,10 +25,10 @@ from pyarrow import fs
 
 import sfumato as sf
 from sfumato.alphabet import Alphabet, Column
+from sfumato.atomic import FolderDraft
 from sfumato.cli import cli
 from sfumato.mechanism import Cells, Claim, Mechanism
 from sfumato.releasing import read_manifest, writing
-from sfumato.releasing.targets import FolderDraft
 from sfumato.sources import delimited, open_source
 
 SECRET, USEFUL = Alphabet.of(Column.of("ill", ["no", "yes"])), Alphabet.of(Column.of("town", ["A", "B", "C"]))
@@ -699,3 +699,23 @@ def test_the_number_of_rows_is_guessed_from_the_share_that_was_read(packed, tmp_
     assert guesses[-1] == n
     assert all(n / 2 < g < 2 * n for g in guesses[len(guesses) // 2 :])
     assert open_source(table).expected(5) == n
+
+
+def test_a_process_ends_well_while_a_slow_table_is_still_being_read():
+    """Arrow's threads must not return to an interpreter that has ended: the process would abort."""
+    script = textwrap.dedent("""
+        import io, itertools, time
+        from sfumato.sources.delimited import stream_source
+
+        class Slow(io.RawIOBase):
+            lines = itertools.chain([b"a,b\\n"], itertools.repeat(b"x,y\\n" * 250_000))
+            readable = lambda self: True
+            def read(self, size=-1):
+                time.sleep(0.05)
+                return next(self.lines)
+
+        held = stream_source(Slow()).read(["a"], [])
+        next(held)
+        raise SystemExit(2)
+    """)
+    assert subprocess.run([sys.executable, "-c", script], timeout=60).returncode == 2

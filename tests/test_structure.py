@@ -98,7 +98,7 @@ def _decides_by_text(handler):
 
 def test_nothing_decides_by_the_text_of_a_message():
     told = {  # by others, who say in words alone what is wrong: Arrow's reader of CSV, and Spark of its workers
-        "sources/delimited.py", "sources/spark_frames.py",
+        "sources/delimited.py", "sources/data_frames.py",
     }
     found = {
         str(path.relative_to(HOME)) for path in modules() for node in ast.walk(ast.parse(path.read_text()))

@@ -154,7 +154,7 @@ def test_every_file_of_the_page_is_handed_out_and_nothing_else():
 
 
 def test_attackers_and_errors_that_are_shown_are_those_of_the_library(desk):
-    from sfumato.designers.outlook import foreseen
+    from sfumato.designers.aiming import foreseen
     from sfumato.reporting.attack import guessers_of
 
     view, made = desk.tell.designs[3.0], desk.designs[3.0]
@@ -246,10 +246,10 @@ def test_a_visit_that_nobody_looks_at_is_forgotten_and_one_that_is_loaded_anew_i
         visit = studio.visits["x"] = Visit(Waiting(), None, None)
         visit.id = "x"
         asked = SimpleNamespace(path_params={"visit": "x"})
-        first = (await studio.events(asked)).body_iterator
+        first = (await studio.events(visit, asked)).body_iterator
         assert json.loads((await anext(first)).removeprefix("data: "))["put"]["epsilon"] == 1.0
         await first.aclose()
-        second = (await studio.events(asked)).body_iterator  # loaded anew
+        second = (await studio.events(visit, asked)).body_iterator  # loaded anew
         await anext(second)
         await asyncio.sleep(0.05)
         assert "x" in studio.visits

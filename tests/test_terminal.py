@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.cli import cli, console
-from sfumato.cli.options import GROUPS
+from sfumato.cli import GROUPS, cli, console
 from sfumato.cli.release import release
 from sfumato.optimise.budget import heard_by
 from sfumato.releasing.notices import Silent

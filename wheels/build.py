@@ -100,7 +100,7 @@ def megabytes(python: Path) -> float:
 
 def commands(sfumato: Path, folder: Path) -> int:
     """Every command's help; how many there are."""
-    code = "from sfumato.cli.app import COMMANDS; print(*COMMANDS)"
+    code = "from sfumato.cli import COMMANDS; print(*COMMANDS)"
     names = run(sfumato.with_name("python"), "-c", code, cwd=folder).split()
     for name in names:
         assert "Example" in run(sfumato, name, "--help", cwd=folder), name

@@ -1,4 +1,4 @@
-"""Atomic output: a file appears under its name complete, or not at all."""
+"""Atomic output: a file or a folder appears under its name complete, or not at all."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import contextlib
 import errno
 import os
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from sfumato.errors import Named, OutputError, SfumatoError, Spot, option
 
@@ -17,7 +18,44 @@ if TYPE_CHECKING:
     from pyarrow import NativeFile
 
 UNNAMED = getattr(os, "O_TMPFILE", 0)  # a file without a name vanishes with the process, even after kill -9
+OTHERWISE = f"Choose another name, or replace it with {option('--force', 'force=True')}."
+ELSEWHERE = "Choose another name for the output; nothing was released."
 NO_UNNAMED = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
+
+
+class Existing(Named, Protocol):
+    """What a draft will be."""
+
+    def exists(self) -> bool: ...
+
+
+class Drafted(Protocol):
+    """Something being written that nobody can mistake for its target until it is published."""
+
+    @property
+    def target(self) -> Existing: ...
+
+    @property
+    def size(self) -> int:
+        """Bytes written so far."""
+
+    def open(self, name: str) -> NativeFile:
+        """An Arrow stream to write to: the file itself (''), or one in the folder."""
+
+    def fill(self, content: bytes, *, private: bool = False) -> None:
+        """Write all of it at once; a private file can be read by its owner alone."""
+
+    def settle(self) -> None:
+        """Bytes on the disk before the name exists."""
+
+    def publish(self, *, replace: bool) -> None:
+        """Give it its name. Without `replace` nothing that exists is touched."""
+
+    def withdraw(self) -> None:
+        """Take back what was published."""
+
+    def drop(self) -> None:
+        """Remove what was never published."""
 
 
 @dataclass(slots=True)
@@ -50,24 +88,20 @@ class FileDraft:
         return os.fstat(self.descriptor).st_size
 
     def open(self, name: str = "") -> NativeFile:
-        """An Arrow stream that writes the draft."""
         import pyarrow as pa
 
         return pa.OSFile(self.path, "wb")
 
     def fill(self, content: bytes, *, private: bool = False) -> None:
-        """Write all of it at once; a private file can be read by its owner alone."""
         with as_output_error(self.target), open(self.descriptor, "wb", closefd=False) as file:
             if private:
                 os.fchmod(self.descriptor, 0o600)
             file.write(content)
 
     def settle(self) -> None:
-        """Bytes on the disk before the name exists."""
         os.fsync(self.descriptor)
 
     def publish(self, *, replace: bool) -> None:
-        """Give the draft its name. Without `replace` an existing file is never touched."""
         if self.hidden is None and not replace:
             self._link(self.target)
             self.published = True
@@ -83,7 +117,6 @@ class FileDraft:
         self.hidden, self.published = None, True
 
     def withdraw(self) -> None:
-        """Take the name back."""
         if self.published:
             self.target.unlink(missing_ok=True)
 
@@ -95,39 +128,104 @@ class FileDraft:
             os.close(folder)
 
     def drop(self) -> None:
-        """Close, and remove what was never published."""
         os.close(self.descriptor)
         if self.hidden is not None:
             self.hidden.unlink(missing_ok=True)
+
+
+@dataclass(slots=True)
+class FolderDraft:
+    """A folder being written under a hidden name beside its target, and renamed: it appears whole.
+
+    A folder cannot be nameless, so after kill -9 the hidden one may stay; it holds released rows alone.
+    """
+
+    target: Path
+    hidden: Path
+    published: bool = False
+
+    @classmethod
+    def beside(cls, target: Path) -> FolderDraft:
+        made = cls(target, _hidden_name(target))
+        made.hidden.mkdir()
+        return made
+
+    @property
+    def size(self) -> int:
+        return sum(path.stat().st_size for path in self.hidden.rglob("*") if path.is_file())
+
+    def open(self, name: str) -> NativeFile:
+        import pyarrow as pa
+
+        path = self.hidden / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return pa.OSFile(str(path), "wb")
+
+    def fill(self, content: bytes, *, private: bool = False) -> None:
+        raise NotImplementedError("a folder has no content of its own")
+
+    def settle(self) -> None:
+        for path in [self.hidden, *self.hidden.rglob("*")]:
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def publish(self, *, replace: bool) -> None:
+        old = None
+        if replace and self.target.exists():
+            old = self.hidden.with_suffix(".old")
+            self.target.rename(old)
+        try:
+            self.hidden.rename(self.target)  # fails if a folder with anything in it has that name
+        except OSError:
+            if old is not None:
+                old.rename(self.target)
+            raise
+        self.published = True
+        if old is not None and old.is_dir():
+            shutil.rmtree(old, ignore_errors=True)
+        elif old is not None:
+            old.unlink(missing_ok=True)
+
+    def withdraw(self) -> None:
+        if self.published:
+            shutil.rmtree(self.target, ignore_errors=True)
+
+    def drop(self) -> None:
+        if not self.published:
+            shutil.rmtree(self.hidden, ignore_errors=True)
 
 
 def _hidden_name(target: Path) -> Path:
     return target.with_name(f".{target.name}.{secrets.token_hex(6)}.part")
 
 
+E = TypeVar("E", bound=Existing)
+D = TypeVar("D", bound=Drafted)
+
+
 def check_target(target: Path, source: Path | None, *, force: bool) -> None:
     """Refuse to write over the input ever, over another file without force, or into a missing folder."""
     if source is not None and target.exists() and os.path.samefile(target, source):
-        raise OutputError(
-            "is the input", next="Choose another name for the output; nothing was released.", where=target
-        )
+        raise OutputError("is the input", next=ELSEWHERE, where=target)
     if target.is_dir():
         raise OutputError("is a folder", next="Give the name of a file.", where=target)
     if target.exists() and not force:
-        replacing = option("--force", "force=True")
-        raise OutputError("exists", next=f"Choose another name, or replace it with {replacing}.", where=target)
+        raise OutputError("exists", next=OTHERWISE, where=target)
     if not target.parent.is_dir():
         raise OutputError(f"the folder {target.parent} does not exist", next="Create it first.")
 
 
 @contextlib.contextmanager
-def drafts(*targets: Path) -> Iterator[list[FileDraft]]:
+def drafts(targets: Iterable[E], drafted: Callable[[E], D]) -> Iterator[list[D]]:
     """Drafts for several targets; whatever goes wrong, none is left behind."""
-    made: list[FileDraft] = []
+    made: list[D] = []
     try:
-        with as_output_error(targets[0]):
-            for target in targets:
-                made.append(FileDraft.beside(target))
+        for target in targets:
+            with as_output_error(target):
+                made.append(drafted(target))
         yield made
     finally:
         for draft in made:
@@ -150,28 +248,12 @@ def as_output_error(target: Spot) -> Iterator[None]:
         raise OutputError(f"could not be written: {why}", next="Nothing was left behind.", where=target) from None
 
 
-class Existing(Named, Protocol):
-    """What a draft will be."""
-
-    def exists(self) -> bool: ...
-
-
-class Publishable(Protocol):
-    """Something being written that has no name yet."""
-
-    @property
-    def target(self) -> Existing: ...
-    def settle(self) -> None: ...
-    def publish(self, *, replace: bool) -> None: ...
-    def withdraw(self) -> None: ...
-
-
-def publish_all(made: Sequence[Publishable], *, replace: bool) -> None:
+def publish_all(made: Sequence[Drafted], *, replace: bool) -> None:
     """Name every draft in order; when one cannot be named, take back those that are new."""
     for draft in made:
         with as_output_error(draft.target):
             draft.settle()
-    named: list[Publishable] = []
+    named: list[Drafted] = []
     try:
         for draft in made:
             new = not draft.target.exists()
@@ -187,7 +269,7 @@ def publish_all(made: Sequence[Publishable], *, replace: bool) -> None:
 
 def write_all(contents: Mapping[Path, bytes], *, replace: bool, private: bool = False) -> None:
     """Several files at once, all of them or none; private ones can be read by their owner alone."""
-    with drafts(*contents) as made:
+    with drafts(contents, FileDraft.beside) as made:
         for draft, content in zip(made, contents.values(), strict=True):
             draft.fill(content, private=private)
         publish_all(made, replace=replace)

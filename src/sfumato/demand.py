@@ -6,7 +6,6 @@ import importlib
 import sys
 from collections.abc import Mapping
 from types import ModuleType
-from typing import Any
 
 
 class _OnDemand(ModuleType):
@@ -18,12 +17,12 @@ class _OnDemand(ModuleType):
 
     _homes: Mapping[str, str]
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name not in self._homes:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         home = loaded(self._homes[name])
         whole = home.__name__ == f"{self.__name__}.{name}" and name not in vars(home)  # the name is that of a package
-        value = home if whole else getattr(home, name)
+        value: object = home if whole else getattr(home, name)
         self.__dict__[name] = value
         return value
 
@@ -53,7 +52,5 @@ def on_demand(package: str, homes: Mapping[str, str]) -> None:
     'sfumato.privacy.ldp'
     """
     module = sys.modules[package]
-    module.__dict__["_homes"] = {
-        name: package + home if home.startswith(".") else home for name, home in homes.items()
-    }
+    module.__dict__["_homes"] = {name: package + home if home.startswith(".") else home for name, home in homes.items()}
     module.__class__ = _OnDemand

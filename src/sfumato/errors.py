@@ -14,6 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
+from sfumato import __version__
+
 _OPTION = re.compile("\x02([^\x02\x03]*)\x1f([^\x02\x03]*)\x03")
 
 
@@ -254,8 +256,6 @@ def unknown(what: str, name: str, known: Iterable[str], called: str = "known") -
 def bug(error: BaseException) -> SfumatoError:
     """What may be said of an error that nobody raised on purpose: neither its text nor its traceback, since both may
     quote values of private rows."""
-    from sfumato import __version__
-
     last = traceback.extract_tb(error.__traceback__)[-1:]
     where = f" at {os.path.basename(last[0].filename)}, line {last[0].lineno}" if last else ""
     return SfumatoError(f"a bug in sfumato {__version__}: {type(error).__name__}{where}")

@@ -7,8 +7,9 @@ import importlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
+from sfumato.decimals import near
 from sfumato.errors import InputError, Named, unknown
 
 if TYPE_CHECKING:
@@ -24,12 +25,26 @@ if TYPE_CHECKING:
 class Arrayed(Protocol):
     """An array, or a scalar of one."""
 
-    def tolist(self) -> Any: ...
+    def tolist(self) -> Datum: ...
 
 
 Datum: TypeAlias = "bool | int | float | str | Named | Arrayed | Sequence[Datum] | Mapping[str, Datum] | None"
 Record: TypeAlias = "dict[str, Datum]"  # a row of a table, or a document that programs read
-SHOWN = 60  # records in a notebook
+INFINITIES = {math.inf: "inf", -math.inf: "-inf"}  # as JSON has them, which knows none
+SHOWN_RECORDS = 60  # records in a notebook
+
+
+def as_json(value: Datum, infinities: Mapping[float, str] = INFINITIES) -> Datum:
+    """Values as JSON has them: NaN is null, and infinity where it has no name; paths are text, and arrays lists."""
+    if isinstance(value, dict):
+        return {str(k): as_json(v, infinities) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [as_json(v, infinities) for v in value]
+    if hasattr(value, "with_name"):  # a path, of this machine or of a store
+        return str(value)
+    if isinstance(value, Arrayed):
+        return as_json(value.tolist(), infinities)
+    return value if not isinstance(value, float) or math.isfinite(value) else infinities.get(value)
 
 
 class Framed:
@@ -85,20 +100,20 @@ def tabled(records: Iterable[Mapping[str, Datum]]) -> str:
     rows = list(records)
     names = list(dict.fromkeys(name for row in rows for name in row))
     head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
-    cells = (["<td>" + html.escape(_shown(row.get(name))) + "</td>" for name in names] for row in rows[:SHOWN])
+    cells = (["<td>" + html.escape(_shown(row.get(name))) + "</td>" for name in names] for row in rows[:SHOWN_RECORDS])
     body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
-    more = f"<p>… and {len(rows) - SHOWN:,} more</p>" if len(rows) > SHOWN else ""
+    more = f"<p>… and {len(rows) - SHOWN_RECORDS:,} more</p>" if len(rows) > SHOWN_RECORDS else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 
 def _shown(value: Datum) -> str:
-    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    return "" if value is None else near(value) if isinstance(value, float) else str(value)
 
 
 # --- pictures of results with matplotlib, which is loaded when one is asked for ---------------------------------------
 
 
-MOST = 60  # bars or labels in one picture
+MOST_DRAWN = 60  # bars or labels in one picture
 
 
 def axes_of(axes: Axes | None) -> Axes:
@@ -117,7 +132,7 @@ def plot_shares(
     import numpy as np
 
     axes = axes_of(axes)
-    order = np.argsort(np.asarray(p), kind="stable")[-MOST:]
+    order = np.argsort(np.asarray(p), kind="stable")[-MOST_DRAWN:]
     p, low, high = (100 * np.asarray(x)[order] for x in (p, low, high))
     y = np.arange(len(order))
     axes.errorbar(p, y, xerr=[p - low, high - p], fmt="o", capsize=3)
@@ -150,7 +165,7 @@ def plot_mechanism(mechanism: HasMatrix, axes: Axes | None = None) -> Axes:
     axes = axes_of(axes)
     picture = axes.imshow(q, aspect="auto", interpolation="nearest", vmin=0.0)
     axes.figure.colorbar(picture, ax=axes, label="Q(y | x)")
-    if mechanism.inputs <= MOST:
+    if mechanism.inputs <= MOST_DRAWN:
         inputs = range(mechanism.inputs)
         axes.set_xticks(inputs, [mechanism.input_text(x) for x in inputs], rotation=90)
     axes.set_xlabel("input")
@@ -159,7 +174,26 @@ def plot_mechanism(mechanism: HasMatrix, axes: Axes | None = None) -> Axes:
     return axes
 
 
-FIGURES: dict[str, tuple[str, Callable[[Any], float]]] = {
+class HasErrors(Protocol):
+    """What a method reaches at one ε."""
+
+    @property
+    def epsilon(self) -> float: ...
+    @property
+    def nmi(self) -> float | None: ...
+    def error(self, of: str) -> float: ...
+
+
+class HasMethods(Protocol):
+    """Methods that were compared."""
+
+    @property
+    def methods(self) -> Sequence[str]: ...
+
+    def of(self, method: str) -> Sequence[HasErrors]: ...
+
+
+FIGURES: dict[str, tuple[str, Callable[[HasErrors], float]]] = {
     "error": ("standard error of the useful columns in points", lambda p: 100 * p.error("useful")),
     "error_secret": ("standard error of the secret in points", lambda p: 100 * p.error("secret")),
     "error_joint": ("standard error of the whole table in points", lambda p: 100 * p.error("joint")),
@@ -167,7 +201,7 @@ FIGURES: dict[str, tuple[str, Callable[[Any], float]]] = {
 }
 
 
-def plot_tradeoff(comparison: Any, of: str = "error", axes: Axes | None = None) -> Axes:
+def plot_tradeoff(comparison: HasMethods, of: str = "error", axes: Axes | None = None) -> Axes:
     """What each method reaches over ε: errors of estimates, or what is kept of a record."""
     if of not in FIGURES:
         raise unknown("a figure to plot", of, FIGURES)

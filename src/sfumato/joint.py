@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import lcm
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.alphabet import MISSING, Alphabet, Column, Floats, Ints, read_only
+from sfumato.alphabet import MISSING, Alphabet, Column, Floats, Ints, Labels, read_only
 from sfumato.errors import InputError
 from sfumato.frames import Framed, tabled, titled
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 SAMPLER = "two-sided geometric, exact integers from the system's randomness"
 SHOWN_CELLS = 400  # of a table in a notebook; more are listed
 SMALL = 5  # people; a count below it may single somebody out
-Labels = Iterable[object] | Alphabet | Column | int
 
 
 def entropy(p: npt.ArrayLike) -> float:

@@ -197,30 +197,20 @@ def _survives(gamma: Fraction, below: Below) -> bool:
 def _labelled(joint: Joint, learned: list[str], epsilon: Fraction, delta: float, below: Below) -> Joint:
     """The table over labels that many people have: a share of ε and δ for each column."""
     for name in learned:
-        column, counts = _margin(joint, name)
-        present = {x: int(n) for x, n in zip(column.labels, counts, strict=True) if n}
-        joint = _grouped(joint, name, common(name, present, epsilon / len(learned), delta / len(learned), below))
+        joint = _grouped(joint, name, epsilon / len(learned), delta / len(learned), below)
     return joint
 
 
-def _margin(joint: Joint, name: str) -> tuple[Column, Ints]:
-    """A column and the counts of its labels."""
+def _grouped(joint: Joint, name: str, epsilon: Fraction, delta: float, below: Below) -> Joint:
+    """The table with all labels of a column in one but those that many people have."""
     columns = [*joint.secret.columns, *joint.useful.columns]
     at = [c.name for c in columns].index(name)
     assert joint.counts is not None
-    others = tuple(i for i in range(len(columns)) if i != at)
-    return columns[at], joint.counts.reshape([c.size for c in columns]).sum(others)
-
-
-def _grouped(joint: Joint, name: str, kept: Common) -> Joint:
-    """The table with all labels of a column but the kept ones in one."""
-    columns = [*joint.secret.columns, *joint.useful.columns]
-    at = [c.name for c in columns].index(name)
-    old = columns[at]
+    table, old = np.moveaxis(joint.counts.reshape([c.size for c in columns]), at, 0), columns[at].labels
+    present = {x: int(n) for x, n in zip(old, table.reshape(len(old), -1).sum(1), strict=True) if n}
+    kept = common(name, present, epsilon, delta, below)
     columns[at] = kept.column(name, sorted, "string")  # what kind and order all labels have would tell of others
-    to = [columns[at].code(x) for x in old.labels]
-    assert joint.counts is not None
-    table = np.moveaxis(joint.counts.reshape([c.size for c in (*joint.secret.columns, *joint.useful.columns)]), at, 0)
+    to = [columns[at].code(x) for x in old]
     summed = np.zeros((columns[at].size, *table.shape[1:]), np.int64)
     np.add.at(summed, to, table)
     split = len(joint.secret.columns)

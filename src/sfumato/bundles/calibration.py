@@ -87,7 +87,7 @@ def side_by_side(within: UncertaintySet, epsilon: float, at_most: float | None =
     """Responses about the secret and, independently, about the useful values (IR), ε divided between them in several
     ways: over a set of distributions the useful values may be told far more clearly than the secret [000, Thm 5]."""
     from sfumato.designers.base import Task
-    from sfumato.designers.ir import response, strength_rule
+    from sfumato.designers.splitting import response, strength_rule
 
     task = Task(within, epsilon, at_most=at_most)
     strength, (r, k) = strength_rule(task, "tight"), within.joint.shape

@@ -19,8 +19,8 @@ from sfumato.bundles.tailored import tailored
 from sfumato.bundles.trees import ModelFit, fit_of, tree_bundle
 from sfumato.certification import Certificate
 from sfumato.certification.together import certify_bundle
+from sfumato.designers.aiming import Z95
 from sfumato.designers.base import LARGEST
-from sfumato.designers.outlook import Z95
 from sfumato.errors import InputError, designed_epsilon, listed, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Claim, Law, Promise

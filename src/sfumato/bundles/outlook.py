@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sfumato.bundles.plans import least_error
 from sfumato.bundles.sharing import TurnLayout
-from sfumato.designers.outlook import HELPS, Help
+from sfumato.designers.aiming import HELPS, Help
 from sfumato.mechanism import Bundle
 
 

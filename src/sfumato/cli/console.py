@@ -15,7 +15,7 @@ from sfumato.cli.plain import ALONE, named, paragraph, window
 from sfumato.cli.plain import table as plain_table
 from sfumato.decimals import BITS, at_most, near
 from sfumato.errors import spelled
-from sfumato.frames import Arrayed
+from sfumato.frames import as_json
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from sfumato.frames import Datum, Record
+    from sfumato.frames import Record
     from sfumato.optimise.budget import Heard
     from sfumato.releasing.notices import Notice, Tell, Total
 
@@ -123,17 +123,16 @@ def columns(names: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int
     rights = [len(names) - numbers - plots <= i < len(names) - plots for i in range(len(names))]
     cells = [[printable(cell) for cell in row] for row in rows]
     if not _plainly(lambda width: plain_table([*map(printable, names)], cells, rights, width), wide=True):
-        show(_table(names, rows, numbers, plots, rights), wide=True)
+        show(_table(names, rows, rights), wide=True)
 
 
-def _table(names: Sequence[str], rows: Sequence[Sequence[str]], numbers: int, plots: int, rights: list[bool]) -> Table:
+def _table(names: Sequence[str], rows: Sequence[Sequence[str]], rights: Sequence[bool]) -> Table:
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for i, name in enumerate(names):
-        right = rights[i]
-        whole = i >= len(names) - numbers - plots
+    for i, (name, right) in enumerate(zip(names, rights, strict=True)):
+        whole = any(rights[: i + 1])  # numbers and what is drawn of them are not broken over lines
         longest = max((len(word) for cell in (name, *(row[i] for row in rows)) for word in cell.split()), default=1)
         table.add_column(written(name), justify="right" if right else "left", no_wrap=whole, overflow="fold",
                          min_width=None if whole else min(longest, WORD))
@@ -147,7 +146,7 @@ ROOM = 76  # columns of text from which a table has room for a plot
 BLOCKS = "▁▂▃▄▅▆▇█"
 
 
-def spark(values: Sequence[float | None], low: float = 0.0, high: float | None = None) -> str:
+def spark(values: Sequence[float | None], high: float | None = None) -> str:
     """A curve in one line of text; a dot where there is no value.
 
     >>> spark([0, 1, None, 2])
@@ -155,8 +154,8 @@ def spark(values: Sequence[float | None], low: float = 0.0, high: float | None =
     """
     known = [v for v in values if v is not None and math.isfinite(v)]
     top = max(known, default=1.0) if high is None else high
-    span = top - low if top > low else 1.0
-    place = [None if v is None or not math.isfinite(v) else min(max((v - low) / span, 0.0), 1.0) for v in values]
+    span = top if top > 0 else 1.0
+    place = [None if v is None or not math.isfinite(v) else min(max(v / span, 0.0), 1.0) for v in values]
     return "".join("·" if x is None else BLOCKS[round(x * (len(BLOCKS) - 1))] for x in place)
 
 
@@ -304,7 +303,7 @@ class Ticking:
             from rich.console import Group
 
             rights = [i >= len(names) - numbers for i in range(len(names))]
-            self.live.update(Group(_table(names, rows, numbers, 0, rights), self.bar[0]))
+            self.live.update(Group(_table(names, rows, rights), self.bar[0]))
 
 
 Answer: TypeAlias = "Record | Sequence[tuple[str, str]]"  # what a command found, for programs or for people
@@ -320,20 +319,7 @@ def show_answer(told: Answer) -> None:
 
 def document(content: Record) -> None:
     """One JSON document on stdout; what cannot be printed is written as JSON's escapes."""
-    text = json.dumps(_plain(content), ensure_ascii=False, indent=1, allow_nan=False)
+    text = json.dumps(as_json(content), ensure_ascii=False, indent=1, allow_nan=False)
     print("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
 
 
-def _plain(value: Datum) -> Datum:
-    """Values as JSON has them: NaN is null, infinity the string 'inf', paths and array scalars as text and numbers."""
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    if hasattr(value, "with_name"):  # a path, of this machine or of a store
-        return str(value)
-    if isinstance(value, Arrayed):
-        return _plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else "inf" if value > 0 else "-inf"
-    return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
+import importlib.resources
 import io
 import sys
 from pathlib import Path
@@ -17,7 +17,6 @@ from sfumato.decimals import LEVEL, level, percent
 from sfumato.errors import InputError, OutputError, unknown
 
 if TYPE_CHECKING:
-    from sfumato.certification.certificate import Certificate
     from sfumato.estimation.result import Estimate
     from sfumato.joint import Joint
     from sfumato.sources.places import Where
@@ -39,6 +38,7 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     Example:
       sfumato demo --out demo
     """
+    from sfumato.certification import verify
     from sfumato.cli.wording import release_document, release_lines
     from sfumato.datasets import adult
     from sfumato.drawing.decoding import GUESS
@@ -52,7 +52,13 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     table = out / "adult.csv"
     files = Files.beside(out / "released.csv", private_report=out / "released.private-report.html", tables=True)
     _folder(out, [table, *files.written.values()], force)
-    tell = _silent if as_json else _tell
+
+    def tell(title: str, text: str) -> None:
+        if title and not as_json:
+            heading(f"\n{title}")
+        if not as_json:
+            story(text)
+
     tell("1. A private table", f"{table}: 32,561 people, their sex and race, with the counts of the UCI Adult data.")
     _write_table(table, force)
     tell("2. Release it so that nobody's sex can be inferred",
@@ -69,7 +75,7 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     if not as_json:
         pairs(lines)
     tell("3. Anyone can check the promise, from the file alone", f"sfumato verify {files.mechanism}")
-    proof = _verified(out / "released.mechanism.json")
+    proof = verify(out / "released.mechanism.json")
     tell("", f"The claim holds: {level(proof.level, LEVEL)}, proved again from the integers in the file.")
     tell("4. What the released rows still tell", f"sfumato estimate {files.table}")
     assert isinstance(done.estimate, Estimate)  # of a single mechanism
@@ -77,19 +83,10 @@ def demo(out: Path, epsilon: float, force: bool, as_json: bool) -> None:
     if as_json:
         document({**release_document(mechanism, done), "estimate": [r._asdict() for r in rows], "demo_table": table})
         return
-    _show(rows)
+    cells = [[r.column, r.value, *("not told" if x is None else percent(x) for x in r[2:])] for r in rows]
+    columns(["column", "value", "truth", "estimate", "from", "to"], cells, numbers=4)
     tell("5. Look at it", f"{files.report} is the page for everyone, {files.tables} opens in a spreadsheet; "
          f"{files.private_report} compares with the truth and is not for publication.")
-
-
-def _silent(title: str, text: str) -> None:
-    pass
-
-
-def _tell(title: str, text: str) -> None:
-    if title:
-        heading(f"\n{title}")
-    story(text)
 
 
 class Compared(NamedTuple):
@@ -127,12 +124,6 @@ def _write_table(path: Path, force: bool) -> None:
     write_all({path: text.getvalue()}, replace=force)
 
 
-def _verified(path: Path) -> Certificate:
-    from sfumato.certification import verify
-
-    return verify(path)
-
-
 def _compared(found: Estimate, truth: Joint) -> list[Compared]:
     """Estimate beside truth for every value of both variables."""
     out: list[Compared] = []
@@ -144,11 +135,6 @@ def _compared(found: Estimate, truth: Joint) -> list[Compared]:
             names, value = ", ".join(side.alphabet.names), side.alphabet.text(i)
             out.append(Compared(names, value, float(true[i]), estimate, float(low[i]), float(high[i])))
     return out
-
-
-def _show(rows: list[Compared]) -> None:
-    cells = [[r.column, r.value, *("not told" if x is None else percent(x) for x in r[2:])] for r in rows]
-    columns(["column", "value", "truth", "estimate", "from", "to"], cells, numbers=4)
 
 
 @click.command()
@@ -168,7 +154,8 @@ def studio(table: Path | None, port: int | None, no_browser: bool, ledger: Path 
       sfumato studio people.csv
     """
     try:
-        from sfumato.studio.server import Studio, listening, serve
+        from sfumato.processes import listening
+        from sfumato.studio.server import Studio, serve
     except ImportError:
         raise InputError("the studio needs starlette and uvicorn", next="Run pip install 'sfumato[studio]'.") from None
     if table is not None and not table.exists():
@@ -237,11 +224,12 @@ def _list(figures: dict[str, str]) -> None:
     if not sys.stdout.isatty():
         click.echo("\n".join(figures))
         return
-    pairs([(name, _title(module)) for name, module in figures.items()])
+    pairs([(name, _title(home)) for name, home in figures.items()])
 
 
-def _title(module: str) -> str:
-    """The first line of a module's docstring, read without running it."""
-    found = importlib.util.find_spec(module)
-    text = Path(found.origin).read_text("utf-8") if found is not None and found.origin else ""
-    return (ast.get_docstring(ast.parse(text)) or "").split("\n")[0]
+def _title(home: str) -> str:
+    """The first line of a function's docstring, read without running its module."""
+    module, _, function = home.partition(":")
+    text = importlib.resources.files("sfumato.reproduce").joinpath(f"{module}.py").read_text("utf-8")
+    made = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == function)
+    return (ast.get_docstring(made) or "").split("\n")[0]

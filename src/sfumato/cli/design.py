@@ -1,55 +1,72 @@
-"""sfumato design and plan: a mechanism file without a release, and what a release will be worth before it is made."""
+"""sfumato design, plan and compare: a mechanism file without a release, what a release will be worth, and which method
+would be best, before any is made."""
 
 from __future__ import annotations
 
+import json
+import math
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from sfumato.cli.console import Answer, Screen, columns, document, notice, show_answer, story
-from sfumato.cli.option_texts import Location, Many, Names, joined
+from sfumato.cli import INTERRUPTED, Grouped
+from sfumato.cli.console import (
+    Answer,
+    Screen,
+    Ticking,
+    columns,
+    document,
+    heading,
+    notice,
+    pairs,
+    show_answer,
+    spark,
+    story,
+    width,
+)
 from sfumato.cli.options import (
-    Grouped,
-    bundling,
+    Location,
+    Many,
+    Names,
+    asking,
     counting,
-    designing,
     force_option,
-    format_option,
+    joined,
     json_option,
     read_as,
     reading,
+    secret_option,
     table_argument,
     table_source,
+    useful_option,
     wishes_of,
+    wishing,
 )
-from sfumato.errors import InputError, spelled
+from sfumato.errors import InputError, listed, spelled
 
 if TYPE_CHECKING:
+    from sfumato.cli.options import Options
+    from sfumato.comparing.results import Comparison
     from sfumato.frames import Record
+    from sfumato.joint import Joint
     from sfumato.sources import Where
 
 
 @click.command(cls=Grouped)
 @table_argument
-@click.option("--secret", type=Names(), multiple=True, required=True, help="The column(s) to protect.")
-@click.option("--useful", type=Names(), multiple=True,
-              help="The columns to keep informative. Without it: as many as are worth something, the smallest first.")
-@click.option("--epsilon", type=float, required=True, help="The privacy level in nats; smaller protects more.")
+@asking
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="FILE", help="The mechanism file.")
 @click.option("--budget", type=float, metavar="EPSILON", help="With --releases: what they shall stay within together.")
 @click.option("--source", "origin", type=click.Choice(["private", "reference"]), default="private", show_default=True,
               help="What TABLE is: exact counts of a reference will be in the mechanism file.")
-@designing
-@counting
-@reading
-@format_option
-@bundling
+@wishing
 @force_option
 @json_option
 def design(
     table: Where, secret: Many, useful: Many, out: Path, budget: float | None, origin: str, form: str | None,
-    force: bool, as_json: bool, **wishes: Any,
+    force: bool, as_json: bool, **wishes: object,
 ) -> None:
     """Design a mechanism from TABLE, certify it and save it.
 
@@ -82,19 +99,13 @@ def design(
 
 @click.command(cls=Grouped)
 @table_argument
-@click.option("--secret", type=Names(), multiple=True, required=True, help="The column(s) to protect.")
-@click.option("--useful", type=Names(), multiple=True,
-              help="The columns to keep informative. Without it: as many as are worth something, the smallest first.")
-@click.option("--epsilon", type=float, required=True, help="The privacy level in nats; smaller protects more.")
+@asking
 @click.option("--design-from", type=Location(), metavar="FILE", help="Design from this reference table.")
-@designing
-@counting
-@reading
-@bundling
-@format_option
+@wishing
 @json_option
 def plan(
-    table: Where, secret: Many, useful: Many, design_from: Where | None, form: str | None, as_json: bool, **wishes: Any
+    table: Where, secret: Many, useful: Many, design_from: Where | None, form: str | None, as_json: bool,
+    **wishes: object,
 ) -> None:
     """Say what estimates from a release of TABLE will be worth: errors, rows, and what would help. Noisy counts, where
     they are drawn for it, are kept beside TABLE for the release.
@@ -107,9 +118,7 @@ def plan(
 
     read = read_as(wishes)
     wished = wishes_of(joined(secret), joined(useful), wishes, private=design_from is None)
-    made = planned(
-        table_source(table, form, **read), wished, reference=design_from, listener=Screen(quiet=as_json)
-    )
+    made = planned(table_source(table, form, **read), wished, reference=design_from, listener=Screen(quiet=as_json))
     told = made.foreseen()
     if told is None:
         raise InputError("what the release will be worth is not known before its rows are counted.")
@@ -131,3 +140,208 @@ def plan(
         story("What would make the ± smaller:")
     for one in told.ways:
         story(f"  {one.what}: {one.times:.2g} times as large")
+
+
+RARELY = 10.0  # times what writing the page took, until it is written again before all is there
+WIDE_WINDOW = 100  # columns of text from which the second table has all of its own
+
+
+def _one_table(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """Why there is nothing to compare for many columns."""
+    if value is not None and value != "one":
+        raise InputError(
+            "methods are compared for one table of secret and useful columns; a bundle never builds it, and its parts "
+            "are chosen among all methods as it is designed",
+            next="See what a bundle will be worth with sfumato plan --columns bundle.",
+        )
+
+
+@click.command()
+@table_argument
+@click.option("--columns", hidden=True, expose_value=False, callback=_one_table)
+@secret_option
+@useful_option
+@click.option("--epsilon", default="0.1:4", show_default=True, metavar="LOW:HIGH|A,B,C",
+              help="Levels in nats: a range in equal ratios, or a list.")
+@click.option("--points", type=int, default=12, show_default=True, help="Levels in a range.")
+@click.option("--methods", type=Names(), multiple=True, metavar="A,B", help="Compare these alone.")
+@click.option("--at", type=float, help="The level that errors and advice are shown at.  [default: the one nearest 1]")
+@click.option("--rows", type=click.IntRange(1), help="Rows that will be released.  [default: as many as were counted]")
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of the ball around the counts.")
+@click.option("--at-most", type=float, metavar="NATS", help="A second promise of each mechanism, for any distribution: "
+              "what somebody may learn who knows a person's useful values.")
+@click.option("--time-limit", type=float, default=20.0, show_default=True, metavar="SECONDS", help="For each design.")
+@click.option("--workers", type=click.IntRange(1), help="Processes.  [default: one for each core, up to 8]")
+@click.option("--no-cache", is_flag=True, help="Compute everything anew and keep nothing.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+              help="Write table, pictures and a page into this folder; files of an earlier comparison are replaced.")
+@counting
+@reading
+@json_option
+def compare(
+    table: Path, secret: Many, useful: Many, epsilon: str, points: int, methods: Many, at: float | None,
+    rows: int | None, confidence: float, at_most: float | None, time_limit: float, workers: int | None, no_cache: bool,
+    out: Path | None, as_json: bool, **rules: object,
+) -> int | None:
+    """Compare every mechanism on TABLE over a range of ε: what it keeps, and how well one can estimate from it.
+
+    TABLE may be `adult`, the counts that come with sfumato. Nothing is released. Figures are kept in the user's cache,
+    so that asking again is instant; Ctrl-C shows what is done. What needs no search comes first, in the terminal
+    and as a page; searches fill in.
+
+    \b
+    Examples:
+      sfumato compare people.csv --secret diagnosis --useful town,age --epsilon 0.1:4
+      sfumato compare adult --secret sex --useful race --out compared
+    """
+    from sfumato.comparing import compare as compared
+    from sfumato.comparing.recommending import advice
+    from sfumato.comparing.running import entrants, levels
+
+    grid = levels(epsilon, points)
+    names = entrants(joined(methods) or None)
+    joint = _joint(table, joined(secret), joined(useful), read_as(rules), rules, quiet=as_json)
+    here = min(grid, key=lambda e: abs(math.log((e or 1e-9) / (at or 1.0))))
+    with Ticking(f"comparing {len(names)} methods at {len(grid)} levels", len(names) * len(grid)) as bar:
+        again = 0.0
+
+        def early(so_far: Comparison) -> None:
+            nonlocal again
+            named, lines = _kept_rows(so_far)
+            bar.table(named, lines, numbers=len(named) - 2)
+            began = time.monotonic()
+            if out is not None and so_far.points and began > again:
+                _saved(so_far, here, out)
+                again = time.monotonic() + RARELY * (time.monotonic() - began)
+
+        found = compared(
+            joint, epsilon=grid, methods=names, confidence=confidence, n=rows, time_limit=time_limit, workers=workers,
+            cache=not no_cache, progress=lambda done, of, what: bar.tell(done, what), at_most=at_most, early=early,
+        )
+    files = {} if out is None or not found.points else _saved(found, here, out)
+    if as_json:
+        told: list[Record] = [
+            {"aim": a.aim, "method": a.method, "epsilon": a.epsilon, "reason": a.reason} for a in advice(found.at(here))
+        ]
+        document({**found.document(), "advice": told, "files": files})
+    else:
+        _show_compared(found, here, files)
+    if not found.complete:
+        story("Interrupted: this is what was done; asking again goes on from here.", err=True)
+        return INTERRUPTED
+    return None
+
+
+def _joint(
+    table: Path, secret: tuple[str, ...], useful: tuple[str, ...], read: Options, rules: Options, *, quiet: bool
+) -> Joint:
+    from sfumato.releasing.planning import joint_of
+
+    if str(table) == "adult" and not table.exists() and not any(read.values()):
+        from sfumato.datasets import adult
+
+        if len(secret) != 1 or len(useful) != 1:
+            raise click.UsageError("adult has pairs of columns: give one --secret and one --useful.")
+        return adult(secret[0], useful[0])
+    wished = wishes_of(secret, useful, {"epsilon": 1.0, **rules}, private=False)
+    return joint_of(table_source(table, **read), wished, Screen(quiet=quiet))
+
+
+def _saved(found: Comparison, at: float, out: Path) -> dict[str, Path]:
+    """All files, or none."""
+    from sfumato.atomic import as_output_error, write_all
+    from sfumato.comparing.page import page
+    from sfumato.comparing.pictures import error_picture, kept_picture
+
+    texts = {
+        "compare.csv": found.csv(), "compare.json": json.dumps(found.document(), indent=1) + "\n",
+        "kept.svg": kept_picture(found, at), "errors-useful.svg": error_picture(found, at),
+        "errors-joint.svg": error_picture(found, at, "joint"), "compare.html": page(found, at),
+    }
+    with as_output_error(out):
+        out.mkdir(parents=True, exist_ok=True)
+    files = {name: out / name for name in texts}
+    write_all({files[name]: text.encode() for name, text in texts.items()}, replace=True, private=True)
+    return files
+
+
+def _show_compared(found: Comparison, at: float, files: dict[str, Path]) -> None:
+    from sfumato.comparing.recommending import advice
+
+    j = found.joint
+    rows = "" if found.n is None else f"; errors are for {found.n:,} released rows"
+    story(f"{listed(j.secret.names)} is secret, {listed(j.useful.names)} useful: "
+          f"{j.shape[0]} × {j.shape[1]} cells{rows}.")
+    if found.points:
+        heading("\nKept of a record (information as a share of the whole)")
+        names, lines = _kept_rows(found)
+        columns(names, lines, numbers=len(names) - 2)
+        if any(shown.endswith("*") for shown in _ordered(found).values()):
+            story("* another promise: about the whole record, on average, or at the counts alone. Not weighed below.")
+        _errors(found, at)
+        heading(f"\nAdvice at ε = {at:.3g}")
+        pairs([(a.aim, f"{a.method}: {a.reason}") for a in advice(found.at(at))])
+    if found.missing:
+        heading("\nWithout a design")
+        pairs(_absent(found))
+    if files:
+        heading("\nFiles (for you, not for publication: they are computed from the table)")
+        pairs([("page", str(files["compare.html"])), ("table", str(files["compare.csv"])),
+               ("pictures", ", ".join(str(p) for n, p in files.items() if n.endswith(".svg")))])
+
+
+def _absent(found: Comparison) -> list[tuple[str, str]]:
+    """Each method that failed, with the first reason and the levels."""
+    out = []
+    for name in dict.fromkeys(m.method for m in found.missing):
+        mine = [m for m in found.missing if m.method == name]
+        some = "" if len(mine) == len(found.epsilons) else f" (at ε = {', '.join(f'{m.epsilon:.3g}' for m in mine)})"
+        out.append((name, mine[0].why + some))
+    return out
+
+
+def _ordered(found: Comparison) -> dict[str, str]:
+    """Methods and how they are shown: the full promise first, then protocols for scale and others, marked; best first.
+    """
+    from sfumato.comparing.running import ENTRANTS, PLAIN
+
+    def rank(name: str) -> tuple[bool, bool, float]:
+        return (not ENTRANTS[name].comparable, name in PLAIN, -sum(p.nmi or 0.0 for p in found.of(name)))
+
+    names = sorted(found.methods, key=rank)
+    return {name: name + ("" if ENTRANTS[name].comparable and name not in PLAIN else " *") for name in names}
+
+
+def _kept_rows(found: Comparison) -> tuple[list[str], list[list[str]]]:
+    """What is kept: a curve in a line for each method, with figures at the ends and in the middle."""
+    grid = found.epsilons
+    named = list(dict.fromkeys((grid[0], grid[len(grid) // 2], grid[-1])))
+    rows = []
+    for name, shown in _ordered(found).items():
+        by = {p.epsilon: p.nmi for p in found.of(name)}
+        if any(v is not None for v in by.values()):
+            figures = ["–" if by.get(e) is None else f"{by[e]:.1%}" for e in named]
+            rows.append([shown, spark([by.get(e) for e in grid], high=1.0), *figures])
+    from sfumato.utility.ceilings import ceiling
+
+    top = {e: ceiling(found.joint, e) / found.joint.entropy if found.joint.entropy else 0.0 for e in grid}
+    rows.append(["(ceiling)", spark([top[e] for e in grid], high=1.0), *(f"{top[e]:.1%}" for e in named)])
+    return ["method", f"ε {grid[0]:g} to {grid[-1]:g}", *(f"ε = {e:.3g}" for e in named)], rows
+
+
+def _errors(found: Comparison, at: float) -> None:
+    """Standard errors and realised levels at one ε."""
+    wide = width() >= WIDE_WINDOW
+    heading(f"\nStandard errors of estimates, and levels at resampled truths, at ε = {at:.3g}")
+    rows = []
+    by = {p.method: p for p in found.at(at)}
+    for name, shown in _ordered(found).items():
+        if (p := by.get(name)) is None:
+            continue
+        found_errors = [p.error(of) for of in ("useful", "secret", "joint")]
+        errors = ["not told" if math.isinf(x) else f"{x:.2g}" for x in found_errors]
+        r = p.realised
+        truths = ["–", "–"] if r is None else [f"{r.high:.3f}", f"{r.share:.0%}"]
+        rows.append([shown, *([p.promise] if wide else []), *errors, *truths])
+    heads = ["method", *(["promise"] if wide else []), "useful", "secret", "joint", "95 %", "≤ ε"]
+    columns(heads, rows, numbers=5)

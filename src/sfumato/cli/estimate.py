@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,8 +13,17 @@ import click
 
 from sfumato.alphabet import MISSING
 from sfumato.cli.console import columns, document, drawing, heading, progress, span, story, width
-from sfumato.cli.option_texts import Location, Names
-from sfumato.cli.options import force_option, format_option, json_option, table_source, values_option
+from sfumato.cli.options import (
+    Location,
+    Names,
+    decode_option,
+    force_option,
+    format_option,
+    json_option,
+    mechanism_option,
+    table_source,
+    values_option,
+)
 from sfumato.decimals import near, percent
 from sfumato.errors import InputError
 
@@ -43,13 +53,11 @@ class CellRow(NamedTuple):
 
 @click.command()
 @click.argument("released", type=Location())
-@click.option("--mechanism", type=Location(), metavar="FILE",
-              help="The mechanism file of the release.  [default: the one beside RELEASED]")
+@mechanism_option
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="Of all intervals together.")
 @click.option("--method", type=click.Choice(["auto", "inverse", "em"]), default="auto", show_default=True,
               help="Unbiased inversion, or the maximum of the likelihood.")
-@click.option("--decode", type=click.Choice(["symbols", "likely", "sample"]),
-              help="How the rows were written, when there is no manifest beside them.")
+@decode_option
 @click.option("--rows", "most", type=click.IntRange(1), default=30, show_default=True,
               help="Rows to show of each table.")
 @click.option("--table", "wanted", type=Names(), multiple=True, metavar="A,B", help="Show the table of these columns "
@@ -77,7 +85,6 @@ def estimate(
     """
     from sfumato.estimation import estimate as estimated
     from sfumato.mechanism import Bundle
-    from sfumato.releasing.subsets import watched
 
     if not 0 < confidence < 1:
         raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
@@ -90,7 +97,7 @@ def estimate(
     if isinstance(law, Bundle):
         return _estimate_bundle(source, law, confidence, method, decode, most, csv_file, force, as_json, wanted)
     with progress(f"estimating from {source.name}", source.expected, rows=True) as tell:
-        found = estimated(watched(source, tell), law, method=method, decode=decode)
+        found = estimated(source.watched(tell), law, method=method, decode=decode)
         names, rows = _cells(found, confidence)
         told = _numbers(found, confidence, values)
     if csv_file is not None:
@@ -109,13 +116,15 @@ def estimate(
     _show_numbers(found, told)
     for some in wanted:
         _show_table(found.table(*some), confidence, most)
-    if joint:
-        _show_cells(names, rows, most)
+    if joint and len(names) > 1:
+        texts = ([MISSING if x is None else x for x in row.labels] for row in rows)
+        cells = ((text, x.estimate, x.low, x.high, x.error is not None) for text, x in zip(texts, rows, strict=True))
+        _listed(names, names, cells, most)
     elif len(names) > 1:
         story("\nAll columns together: --joint; two of them: --table A,B.")
     if not found.identifiable:
-        story("\nFigures in brackets cannot be identified from the released rows: there the estimate follows "
-              "the design distribution, and only the interval is known.")
+        story("\nFigures in brackets cannot be identified from the released rows: there the estimate follows the "
+              "design distribution, and only the interval is known.")
     for note in found.notes:
         story(f"Note: {note}")
     if csv_file is not None:
@@ -152,21 +161,15 @@ def _estimate_bundle(
 
 def mechanism_of(released: Where, mechanism: Where | None) -> Mechanism | Bundle:
     """The mechanism of a release: in the file named, or in the one beside it."""
+    from sfumato.drawing.manifest import mechanism_beside
     from sfumato.mechanism import load
 
-    found: Mechanism | Bundle = load(_mechanism_beside(released) if mechanism is None else mechanism)
-    return found
-
-
-def _mechanism_beside(released: Where) -> Where:
-    from sfumato.drawing.manifest import mechanism_beside
-
-    path = mechanism_beside(released)
-    if isinstance(released, Path) and not released.exists():
+    path = mechanism_beside(released) if mechanism is None else mechanism
+    if mechanism is None and isinstance(released, Path) and not released.exists():
         raise InputError("could not be read: No such file or directory", where=released)
-    if not path.exists():
+    if mechanism is None and not path.exists():
         raise InputError(f"there is no mechanism file beside {released} ({path})", next="Name it with --mechanism.")
-    return path
+    return load(path)
 
 
 def _cells(found: Estimate, confidence: float) -> tuple[list[str], list[CellRow]]:
@@ -186,30 +189,32 @@ def _cells(found: Estimate, confidence: float) -> tuple[list[str], list[CellRow]
     return [c.name for c in m.reading], rows
 
 
+Shown = tuple[Sequence[str], float, float, float, bool]  # labels, estimate, low, high, whether the rows tell it
+
+
+def _listed(names: Sequence[str], heads: Sequence[str], cells: Iterable[Shown], most: int) -> None:
+    """Shares with their intervals, the largest first."""
+    order = sorted(cells, key=lambda cell: -cell[1])
+    heading("\n" + " × ".join(names))
+    rows = [[*texts, percent(p) if known else f"({percent(p)})", percent(low), percent(high)]
+            for texts, p, low, high, known in order[:most]]
+    _table(list(heads), rows, [(low, p, high) for _, p, low, high, _ in order[:most]])
+    if len(order) > most:
+        story(f"… and {len(order) - most:,} more (--rows, --csv)")
+
+
 def _show_side(side: Marginal, confidence: float, most: int) -> None:
-    low, high = side.interval(confidence)
-    order = sorted(range(side.p.size), key=lambda i: -side.p[i])
-    known = side.inversion.identified
-    rows = [
-        [side.alphabet.text(i), _figure(side.p[i], bool(known[i])), percent(low[i]), percent(high[i])]
-        for i in order[:most]
-    ]
-    heading("\n" + ", ".join(side.alphabet.names))
-    _table(["value"], rows, [(low[i], side.p[i], high[i]) for i in order[:most]])
-    _rest(len(order) - most)
+    texts = ([side.alphabet.text(i)] for i in range(side.p.size))
+    cells = zip(texts, side.p, *side.interval(confidence), side.inversion.identified, strict=True)
+    _listed([", ".join(side.alphabet.names)], ["value"], cells, most)
 
 
 def _show_table(table: TableEstimate, confidence: float, most: int) -> None:
-    """A table of some columns, the largest shares first; of two or more, with the shares within the last columns."""
+    """A table of some columns; of two, also the shares of the first within the second."""
     low, high = (x.ravel() for x in table.interval(confidence))
-    p, records = table.p.ravel(), list(table.records(confidence))
-    order = sorted(range(p.size), key=lambda i: -p[i])[:most]
     names = list(table.names)
-    heading("\n" + " × ".join(names))
-    rows = [[*(str(records[i][n]) for n in names), _figure(p[i], table.identified), percent(low[i]), percent(high[i])]
-            for i in order]
-    _table(names, rows, [(low[i], p[i], high[i]) for i in order])
-    _rest(p.size - most)
+    texts = ([str(record[n]) for n in names] for record in table.records(confidence))
+    _listed(names, names, zip(texts, table.p.ravel(), low, high, repeat(table.identified)), most)
     if len(names) == 2 and table.identified:
         within = table.shares(names[1], confidence, together=True)
         heading(f"\n{names[0]} within {names[1]}")
@@ -241,20 +246,6 @@ def _show_numbers(found: Estimate, told: Numbers | None) -> None:
     columns(["", "estimate", "from", "to"], rows, numbers=3)
 
 
-def _show_cells(names: list[str], rows: list[CellRow], most: int) -> None:
-    if len(names) < 2:
-        return
-    order = sorted(rows, key=lambda row: -row.estimate)[:most]
-    heading("\n" + " × ".join(names))
-    shown = [
-        [*(MISSING if x is None else x for x in row.labels), _figure(row.estimate, row.error is not None),
-         percent(row.low), percent(row.high)]
-        for row in order
-    ]
-    _table(names, shown, [(row.low, row.estimate, row.high) for row in order])
-    _rest(len(rows) - most)
-
-
 LEAST = 20  # cells of a drawn interval; beyond it takes what the window has left
 
 
@@ -269,15 +260,6 @@ def _table(names: list[str], rows: list[list[str]], spans: list[tuple[float, flo
     cells = max(LEAST, width(wide=True) - sum(taken))
     drawn = [[*row, span(*three, top, cells)] for row, three in zip(rows, spans, strict=True)]
     columns([*heads, f"0 to {percent(top)}"], drawn, numbers=3, plots=1)
-
-
-def _figure(p: float, known: bool) -> str:
-    return percent(p) if known else f"({percent(p)})"
-
-
-def _rest(left: int) -> None:
-    if left > 0:
-        story(f"… and {left:,} more (--rows, --csv)")
 
 
 def _write_csv(path: Path, table: tuple[Sequence[str], Sequence[Sequence[Datum]]], force: bool) -> None:
@@ -297,9 +279,11 @@ def _document(
     def side(marginal: Marginal) -> Record:
         low, high = marginal.interval(confidence)
         labels = [list(marginal.alphabet.label(i)) for i in range(marginal.p.size)]
-        keys = ("values", "estimate", "low", "high")
-        cells = zip(labels, marginal.p.tolist(), low.tolist(), high.tolist(), strict=True)
-        return {"columns": list(marginal.alphabet.names), "cells": [_record(keys, c) for c in cells]}
+        cells: list[Record] = [
+            {"values": values, "estimate": p, "low": a, "high": b} for values, p, a, b in
+            zip(labels, marginal.p.tolist(), low.tolist(), high.tolist(), strict=True)
+        ]
+        return {"columns": list(marginal.alphabet.names), "cells": cells}
 
     return {
         "n": found.n, "method": found.method, "decode": found.decode, "confidence": confidence,
@@ -312,10 +296,6 @@ def _document(
         ],
         "files": {} if csv_file is None else {"csv": csv_file},
     }
-
-
-def _record(keys: Sequence[str], values: Sequence[Datum]) -> Record:
-    return dict(zip(keys, values, strict=True))
 
 
 def _numbers_document(told: Numbers | None) -> Record | None:

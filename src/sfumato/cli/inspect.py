@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
+from sfumato.alphabet import MISSING
 from sfumato.cli.console import columns, document, heading, pairs, story
 from sfumato.cli.options import json_option
 from sfumato.decimals import LEVEL, level, near, percent
@@ -16,12 +17,13 @@ from sfumato.errors import ClaimError
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Column
+    from sfumato.certification.certificate import Certificate
     from sfumato.frames import Record
-    from sfumato.mechanism import Mechanism
+    from sfumato.mechanism import Bundle, Mechanism
     from sfumato.mechanism.mechanism import Answer
 
 LIKELIEST = 3  # original cells named for an output
-LABELS = 12  # of a column that are listed
+LISTED_LABELS = 12  # of a column that are listed
 SOURCES = {
     "private": "the private table itself", "reference": "reference data", "split": "a part of the private table",
     "noisy": "the private table with noise", "public": "none",
@@ -80,8 +82,8 @@ def _column_record(c: Column) -> Record:
 
 
 def _column(c: Column) -> str:
-    labels = ["(missing)" if x is None else x for x in c.labels[:LABELS]]
-    return f"{c.name}, {c.size:,} values: {', '.join(labels)}{', …' if c.size > LABELS else ''}"
+    labels = [MISSING if x is None else x for x in c.labels[:LISTED_LABELS]]
+    return f"{c.name}, {c.size:,} values: {', '.join(labels)}{', …' if c.size > LISTED_LABELS else ''}"
 
 
 def _law(m: Mechanism) -> str:
@@ -137,8 +139,7 @@ def _meanings(m: Mechanism, most: int) -> list[tuple[str, list[tuple[str, float]
         weight = (weight / total if total > 0 else m.joint.p).ravel()
         top = np.argsort(-weight, kind="stable")[:LIKELIEST]
         cells = [(_cell(m, int(x)), float(weight[x])) for x in top if weight[x] > 0]
-        answer = m.answer(int(y))
-        out.append((" · ".join(_text(x) for x in answer) if isinstance(answer, tuple) else _text(answer), cells))
+        out.append((_text(m.answer(int(y))), cells))
     return out
 
 
@@ -150,7 +151,7 @@ def _cell(m: Mechanism, x: int) -> str:
 def _text(label: Answer) -> str:
     if isinstance(label, tuple):
         return " · ".join(_text(x) for x in label)
-    return "(missing)" if label is None else str(label)
+    return MISSING if label is None else str(label)
 
 
 def _show(m: Mechanism, meanings: list[tuple[str, list[tuple[str, float]]]]) -> None:
@@ -163,6 +164,19 @@ def _show(m: Mechanism, meanings: list[tuple[str, list[tuple[str, float]]]]) -> 
     columns(["output", "original", ""], rows, numbers=1)
     if m.outputs > len(meanings):
         story(f"… and {m.outputs - len(meanings):,} more outputs (--outputs)")
+
+
+def proved(mechanism: Mechanism | Bundle) -> Certificate:
+    """What can be proved of a mechanism or a bundle, from its integers."""
+    from sfumato.mechanism import Bundle
+
+    if isinstance(mechanism, Bundle):
+        from sfumato.certification.together import bundle_certificate
+
+        return bundle_certificate(mechanism)
+    from sfumato.certification import certificate
+
+    return certificate(mechanism)
 
 
 @click.command()
@@ -178,7 +192,7 @@ def verify(file: Path, as_json: bool) -> None:
     Example:
       sfumato verify released.mechanism.json
     """
-    from sfumato.certification import THEOREM, certificate, design_sentence, promises
+    from sfumato.certification import THEOREM, design_sentence, promises
     from sfumato.certification.certificate import PROVED
     from sfumato.certification.confirming import confirm
     from sfumato.certification.promises import told_exactly
@@ -188,12 +202,7 @@ def verify(file: Path, as_json: bool) -> None:
     mechanism = load(file)
     if mechanism.claim is None:
         raise ClaimError("claims no privacy: there is nothing to verify", where=file)
-    if isinstance(mechanism, Bundle):
-        from sfumato.certification.together import bundle_certificate
-
-        found = bundle_certificate(mechanism)
-    else:
-        found = certificate(mechanism)
+    found = proved(mechanism)
     at = witness(found)
     if as_json:
         document({"file": file, **mechanism_document(mechanism, found)})

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from sfumato.cli.console import columns, document, heading, pairs, progress, story, width
-from sfumato.cli.option_texts import Location
-from sfumato.cli.options import force_option, json_option, read_as, reading
+from sfumato.cli.options import Location, force_option, json_option, read_as, reading
 from sfumato.decimals import BITS, SHORT, at_least, at_most, near
 from sfumato.errors import ClaimError, InputError
 
 if TYPE_CHECKING:
     from sfumato.auditing.audits import Audit
-    from sfumato.cli.option_texts import Options
+    from sfumato.cli.options import Options
     from sfumato.frames import Record
     from sfumato.joint import Joint
     from sfumato.mechanism import Mechanism
@@ -49,7 +48,7 @@ REASONS = 70  # columns of text from which the inequalities between measures com
 @json_option
 def leak(
     file: Path, table: Path | None, picture: Path | None, points: int, everything: bool, force: bool, as_json: bool,
-    **read: Any,
+    **read: object,
 ) -> None:
     """Measure what the mechanism in FILE leaks: every measure, at the data's distribution and at the worst one.
 
@@ -83,21 +82,21 @@ def leak(
     if as_json:
         document(_document(file, mechanism, found, drawn, picture))
         return
-    _show(mechanism, found) if everything else _show_few(mechanism, found)
+    _show(mechanism, found, everything=everything)
     if picture is not None:
         story(f"\nMap over (α, β): {picture}" if drawn is not None else "\nNo map: the outputs are too many to list.")
 
 
 def _joint(table: Path, mechanism: Mechanism, read: Options) -> Joint:
-    from sfumato.releasing.subsets import counted
     from sfumato.sources import open_source
+    from sfumato.sources.tabulation import counted
 
-    return counted(open_source(table, **read), mechanism, {})
+    return counted(open_source(table, **read), mechanism.secret, mechanism.useful, {})
 
 
 def _draw(drawn: LeakageMap, picture: Path, mechanism: Mechanism, force: bool) -> None:
     from sfumato.atomic import write_all
-    from sfumato.reporting.heat import order_picture
+    from sfumato.reproduce.drawing import order_picture
 
     kind = picture.suffix.lower().lstrip(".")
     if kind not in ("png", "svg", "pdf"):
@@ -106,12 +105,18 @@ def _draw(drawn: LeakageMap, picture: Path, mechanism: Mechanism, force: bool) -
     write_all({picture: order_picture(drawn, title, kind)}, replace=force)
 
 
-def _show_few(mechanism: Mechanism, found: Overview) -> None:
-    """What matters most about the secret, with what each number means, in one screen."""
+def _show(mechanism: Mechanism, found: Overview, *, everything: bool) -> None:
     if mechanism.claim is not None:
         story(f"Claimed: {mechanism.claim.sentence}.")
     heading("\nLevels (nats)")
     columns(["notion", "level"], [[name, near(x, SHORT)] for name, x in found.levels.items()], numbers=1)
+    (_show_all if everything else _show_few)(found)
+    for note in found.notes:
+        story(f"Note: {note}")
+
+
+def _show_few(found: Overview) -> None:
+    """What matters most about the secret, with what each number means, in one screen."""
     about = "secret" if any(line.about == "secret" for line in found.lines) else "record"
     by_name = {line.name: line for line in found.lines if line.about == about}
     told = [by_name[name] for name in MEANINGS if name in by_name]
@@ -119,26 +124,19 @@ def _show_few(mechanism: Mechanism, found: Overview) -> None:
         heading(f"\nWhat one released row tells about the {about}")
         shown = width() >= REASONS
         columns(["measure", *(["limits"] if shown else []), "at the data", "at worst"], [
-            [line.name, *([MEANINGS[line.name]] if shown else []), _at(line.at_joint), _worst(line.worst, BITS)]
+            [line.name, *([MEANINGS[line.name]] if shown else []), _at(line.at_joint, BITS), _worst(line.worst, BITS)]
             for line in told
         ], numbers=2)
     left, held = len(found.lines) - len(told), sum(len(x.sides) for x in found.lattices.values())
     if left or held:
         story(f"{left} more measures and {held} inequalities between them: --all. As a map over (α, β): --map FILE.")
-    for note in found.notes:
-        story(f"Note: {note}")
 
 
-def _show(mechanism: Mechanism, found: Overview) -> None:
-    if mechanism.claim is not None:
-        story(f"Claimed: {mechanism.claim.sentence}.")
-    heading("\nLevels (nats)")
-    columns(["notion", "level"], [[name, near(x, SHORT)] for name, x in found.levels.items()], numbers=1)
+def _show_all(found: Overview) -> None:
     for about, held in found.lattices.items():
         heading(f"\nWhat Y tells about the {about}")
         rows = [
-            [line.name + ("" if line.unit else " (no unit)"),
-             "" if line.at_joint is None else near(line.at_joint.value, SHORT), _worst(line.worst)]
+            [line.name + ("" if line.unit else " (no unit)"), _at(line.at_joint, SHORT), _worst(line.worst, SHORT)]
             for line in found.lines if line.about == about
         ]
         columns(["measure", "at the data", "at the worst prior"], rows, numbers=2)
@@ -148,15 +146,13 @@ def _show(mechanism: Mechanism, found: Overview) -> None:
             [edge.smaller, near(left, SHORT), edge.larger, near(right, SHORT), edge.reason][:told]
             for edge, left, right in held.sides
         ])
-    for note in found.notes:
-        story(f"Note: {note}")
 
 
-def _at(reading: Reading | None) -> str:
-    return "" if reading is None else near(reading.value, BITS)
+def _at(reading: Reading | None, digits: int) -> str:
+    return "" if reading is None else near(reading.value, digits)
 
 
-def _worst(reading: Reading, digits: int = SHORT) -> str:
+def _worst(reading: Reading, digits: int) -> str:
     found = near(reading.value, digits)
     return found if reading.gap <= 1e-6 else f"{at_least(reading.value, digits)} … {at_most(reading.bound, digits)}"
 

@@ -4,38 +4,37 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from sfumato.alphabet import find_column
+from sfumato.cli import Grouped
 from sfumato.cli.console import Screen, notice, show_answer, story
-from sfumato.cli.option_texts import Location, Many, Names, joined
 from sfumato.cli.options import (
-    Grouped,
-    bundling,
-    counting,
-    designing,
+    Location,
+    Many,
+    Names,
     force_option,
-    format_option,
     is_pipe,
+    joined,
     json_option,
     read_as,
-    reading,
     table_argument,
     table_source,
+    useful_option,
     wishes_of,
+    wishing,
 )
 from sfumato.errors import InputError, listed
 
 if TYPE_CHECKING:
-    from sfumato.cli.option_texts import Options
+    from sfumato.cli.options import Options
     from sfumato.frames import Datum
     from sfumato.releasing import Session, Wishes
     from sfumato.releasing.files import Files
-    from sfumato.releasing.flow import DrawOptions
-    from sfumato.releasing.ledger_place import Account
+    from sfumato.releasing.flow import Account, DrawOptions
     from sfumato.sources import Where
 
 NOT_ATOMIC = (
@@ -58,15 +57,11 @@ LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise", "perso
 @click.option("--out", required=True, type=Location(), metavar="FILE",
               help="The released table: .csv, .tsv (also packed: .csv.gz, .csv.zst, .csv.bz2), .parquet, or a name "
               "without suffix for a folder of Parquet files; here or at an address (s3://…); '-' for a pipe.")
-@click.option("--useful", type=Names(), multiple=True,
-              help="The columns to keep informative. Without it: as many as are worth something, the smallest first.")
+@useful_option
 @click.option("--keep", type=Names(), multiple=True, help="Columns to pass through untouched; they are not protected.")
 @click.option("--partition", type=Names(), multiple=True,
               help="Write a folder of Parquet files, divided by these columns of the released table.")
-@designing
-@counting
-@bundling
-@reading
+@wishing
 @click.option("--design-from", type=Location(), metavar="FILE",
               help="Design from this reference table, so that no private row enters the mechanism file.")
 @click.option("--split", type=float, metavar="FRACTION",
@@ -83,7 +78,6 @@ LEDGER_OPTIONS = ("people", "budget", "ledger", "same_values", "memoise", "perso
               help="Where the public report goes.  [default: beside the table]")
 @click.option("--private-report", type=click.Path(path_type=Path), metavar="FILE",
               help="Also write a report that compares with the true table. Not for publication.")
-@format_option
 @click.option("--people", metavar="NAME", help="Whose data these are: the release is entered in the ledger under it.")
 @click.option("--budget", type=float, metavar="EPSILON",
               help="Refuse if all releases about these people together would exceed it.")
@@ -107,7 +101,7 @@ def release(
     design_from: Where | None, split: float | None, mechanism: Where | None, decode: str, report: Path | None,
     private_report: Path | None, form: str | None, people: str | None, budget: float | None, ledger: Path | None,
     same_values: bool, memoise: str | None, person: str | None, raw_cells: bool, publisher: str | None,
-    seed: int | None, force: bool, as_json: bool, anyway: bool, **design: Any,
+    seed: int | None, force: bool, as_json: bool, anyway: bool, **design: object,
 ) -> None:
     """Release TABLE with the secret protected: count, design, certify, randomise, estimate, report.
 
@@ -132,7 +126,7 @@ def release(
     from sfumato.drawing.manifest import Imprint
     from sfumato.releasing import Session
     from sfumato.releasing.files import Files
-    from sfumato.releasing.flow import DrawOptions
+    from sfumato.releasing.flow import Account, DrawOptions
 
     read = read_as(design)
     if design_from is not None and split is not None:
@@ -141,23 +135,21 @@ def release(
     wishes = _wishes(ctx, joined(secret), joined(useful), mechanism, {**design, "planned": budget}, private)
     _check_pipes(ctx, is_pipe(table), is_pipe(out))
     session = Session.open(table_source(table, form, **read), Screen(quiet=as_json))
-    for name in joined(keep):
-        find_column(name, session.source.columns, session.source.name)
     renamed = (None, None) if wishes is not None else (joined(secret) or None, joined(useful) or None)
     options = DrawOptions(decode, joined(keep), *renamed, seed, Imprint(publisher, command_line(ctx)))
     if is_pipe(out):
-        return _stream(session.load(out_of(mechanism), joined(secret), joined(useful)), options, form, raw_cells)
+        assert mechanism is not None  # a pipe has no place for a design
+        return _stream(session.load(mechanism, joined(secret), joined(useful)), options, form, raw_cells)
     files = Files.beside(
         out, mechanism=mechanism is None, report=True if report is None else report, private_report=private_report,
         partition=joined(partition), raw_cells=raw_cells, tables=True,
     )
     files.check([p for p in (table, design_from, mechanism) if p is not None and p.exists()], force=force)
-    account = _account(
-        table, ledger, people, budget, same_values, memoise, person, planned=design["releases"] is not None
-    )
-    if wishes is None:
-        session = session.load(out_of(mechanism), joined(secret), joined(useful))
-    else:
+    asked = Account(None, people, budget, same_values, memoise, person)
+    account = _account(table, asked, ledger, planned=design["releases"] is not None)
+    if mechanism is not None:
+        session = session.load(mechanism, joined(secret), joined(useful))
+    elif wishes is not None:
         session = session.design(wishes, keep=joined(keep), reference=design_from, split=split, seed=seed)
         session.foresee(anyway=anyway)
     _written(session, files, options, account, force, as_json)
@@ -186,12 +178,6 @@ def _told(value: Datum) -> str:
     if isinstance(value, (tuple, list)):
         return ",".join(_told(x) for x in value)
     return value.name if isinstance(value, (Path, Place)) else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def out_of(mechanism: Where | None) -> Where:
-    """The file that there must be where nothing is designed."""
-    assert mechanism is not None
-    return mechanism
 
 
 def _written(
@@ -228,26 +214,21 @@ def _stream(session: Session, options: DrawOptions, form: str | None, raw_cells:
         story("Seeded: not for release, whoever knows the seed can undo the randomness.", err=True)
 
 
-def _account(
-    table: Where, ledger: Path | None, people: str | None, budget: float | None, same_values: bool,
-    memoise: str | None, person: str | None, planned: bool = False,
-) -> Account:
-    """The place in the ledger that was asked for, if any."""
-    from sfumato.releasing.ledger_place import Account
+def _account(table: Where, asked: Account, ledger: Path | None, *, planned: bool) -> Account:
+    """The place in the ledger that was asked for, if any; no ledger counts the budget of planned releases."""
+    from sfumato.releasing.flow import Account
 
-    if all(x is None for x in (ledger, people, budget, memoise, person)) and not same_values:
+    if ledger is None and (replace(asked, budget=None) if planned else asked) == Account():
         return Account()
-    if planned and all(x is None for x in (ledger, people, memoise, person)) and not same_values:
-        return Account()  # the budget is that of planned releases, which no ledger counts
     if ledger is None:
         if not isinstance(table, Path):
             raise click.UsageError("the ledger of a table in a store has no place beside it: say --ledger FILE.")
         ledger = table.with_name("sfumato.ledger")
-    if not people:
+    if not asked.people:
         raise InputError("say whose data these are (--people NAME), so that the ledger can tell them from others.")
     from sfumato.ledgers import Ledger
 
-    return Account(Ledger(ledger), people, budget, same_values, memoise, person)
+    return replace(asked, ledger=Ledger(ledger))
 
 
 def _check_pipes(ctx: click.Context, comes: bool, goes: bool) -> None:

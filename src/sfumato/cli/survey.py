@@ -17,7 +17,7 @@ from sfumato.cli.options import force_option, json_option
 from sfumato.errors import DataError, InputError
 
 if TYPE_CHECKING:
-    from sfumato.cli.option_texts import Options
+    from sfumato.cli.options import Options
     from sfumato.frames import Record
     from sfumato.mechanism import Bundle, Mechanism
     from sfumato.survey.asking import Survey
@@ -146,9 +146,7 @@ def survey(
     story(f"\nCollect answers with: sfumato collect serve {mechanism}")
 
 
-def _survey(
-    file: Path | None, asked: tuple[str, ...], epsilon: float | None, wave: str, wished: Options
-) -> Survey:
+def _survey(file: Path | None, asked: tuple[str, ...], epsilon: float | None, wave: str, wished: Options) -> Survey:
     from sfumato.survey import Survey
     from sfumato.survey import asked as question_of
 
@@ -202,7 +200,7 @@ def serve(mechanism: Path, store: Path | None, page: Path | None, host: str, por
         from sfumato.survey.intake import serve as run
     except ImportError:
         raise InputError("the intake needs starlette and uvicorn", next="Run pip install 'sfumato[collect]'.") from None
-    page = _page_beside(mechanism) if page is None else page
+    page = mechanism.with_name(f"{_stem(mechanism)}.html") if page is None else page
     content = page.read_bytes() if page.is_file() else None
     with _opened(mechanism, store) as (made, opened):
         pairs([("page", f"http://{host}:{port}/" if content else "none: answers are posted to /answer"),
@@ -293,7 +291,3 @@ def _stem(mechanism: Path) -> str:
 
 def _store(mechanism: Path, store: Path | None) -> Path:
     return mechanism.with_name(f"{_stem(mechanism)}.answers.sqlite") if store is None else store
-
-
-def _page_beside(mechanism: Path) -> Path:
-    return mechanism.with_name(f"{_stem(mechanism)}.html")

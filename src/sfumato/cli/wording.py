@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from sfumato.alphabet import MISSING
 from sfumato.certification import Certificate, promises
 from sfumato.cli.console import columns, document, heading, pairs, progress, story
 from sfumato.decimals import BITS, LEVEL, at_least, at_most, level, near, percent
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from sfumato.frames import Record
     from sfumato.mechanism import Mechanism
     from sfumato.releasing import Release
-
-
-# --- lines for people, a document for programs ------------------------------------------------------------------------
 
 
 SHOWN = ("table", "tables", "mechanism", "manifest", "report", "private_report")  # the order in which files are listed
@@ -69,7 +67,6 @@ def promise(mechanism: Mechanism | Bundle, certificate: Certificate | None) -> L
     """What is promised, how it was proved and what it cost."""
     assert certificate is not None  # the command line releases nothing without a claim
     if isinstance(mechanism, Bundle):
-
         return promise_lines(mechanism, certificate)
     from sfumato.reporting.facts import cost_of, promise_of
     from sfumato.reporting.words import strength, way
@@ -107,7 +104,6 @@ def mechanism_document(mechanism: Mechanism | Bundle, certificate: Certificate |
     """A mechanism and its proof as JSON."""
     assert certificate is not None
     if isinstance(mechanism, Bundle):
-
         return bundle_document(mechanism, certificate)
     from sfumato.reporting.facts import cost_of
 
@@ -135,9 +131,7 @@ def mechanism_document(mechanism: Mechanism | Bundle, certificate: Certificate |
     }
 
 
-# --- what is said about them, and their tables ------------------------------------------------------------------------
-
-
+PART_KEYS = ("columns", "about", "method", "outputs", "share")
 SHOWN_TABLES = 12  # two-way tables that are printed; --csv has all
 
 
@@ -175,24 +169,20 @@ def inspect_bundle(file: Path, bundle: Bundle, as_json: bool) -> None:
     turns = bundle.turns or (None,) * len(bundle.parts)
     total = sum(t or 0 for t in turns)
     shares = [None if turn is None else turn / total for turn in turns]
-    parts: list[Record] = [
-        {"columns": name, "about": "+".join(part.secret.names), "method": part.method, "outputs": part.outputs,
-         "share": share}
-        for name, part, share in zip(bundle.names, bundle.parts, shares, strict=True)
-    ]
+    each = [(name, "+".join(part.secret.names), part.method, part.outputs, share)
+            for name, part, share in zip(bundle.names, bundle.parts, shares, strict=True)]
     claim = None if bundle.claim is None else bundle.claim.sentence
     if as_json:
         document({"file": file, "checksum": record_of(bundle).checksum, "method": bundle.method, "claim": claim,
-                  "secret": list(bundle.secret.names), "useful": list(bundle.useful.names), "parts": parts,
+                  "secret": list(bundle.secret.names), "useful": list(bundle.useful.names),
+                  "parts": [dict(zip(PART_KEYS, part, strict=True)) for part in each],
                   "assuming": None if bundle.claim is None else bundle.claim.assuming, "source": bundle.source})
         return
     pairs([("file", str(file)), ("method", bundle.method), ("claims", claim or "nothing"),
            ("secret", ", ".join(bundle.secret.names)), ("useful", ", ".join(bundle.useful.names))])
     heading("\nParts")
-    columns(["columns", "about", "method", "outputs", "share of rows"], [
-        [name, "+".join(part.secret.names), part.method, f"{part.outputs:,}", percent(share or 1.0)]
-        for name, part, share in zip(bundle.names, bundle.parts, shares, strict=True)
-    ], numbers=2)
+    columns(["columns", "about", "method", "outputs", "share of rows"],
+            [[*texts, f"{outputs:,}", percent(share or 1.0)] for *texts, outputs, share in each], numbers=2)
 
 
 def leak_bundle(file: Path, bundle: Bundle, as_json: bool, *, at_a_distribution: bool) -> None:
@@ -288,20 +278,16 @@ def show_tables(found: BundleEstimate, rows: Sequence[Cell], most: int) -> None:
     for name in singles:
         heading(f"\n{name}")
         own = sorted((r for r in rows if r.column == name and r.other is None), key=lambda r: -r.estimate)
-        shown = [[_text(r.value), *r.shares] for r in own[:most]]
+        shown = [[r.value or MISSING, *r.shares] for r in own[:most]]
         columns(["value", "estimate", "from", "to"], shown, numbers=3)
     pairs = [names for names in found.names if len(names) == 2]
     for a, b in pairs[:SHOWN_TABLES]:
         heading(f"\n{a} × {b}")
         own = sorted((r for r in rows if r.column == a and r.other == b), key=lambda r: -r.estimate)
-        shown = [[_text(r.value), _text(r.other_value), *r.shares] for r in own[: min(most, 8)]]
+        shown = [[r.value or MISSING, r.other_value or MISSING, *r.shares] for r in own[: min(most, 8)]]
         columns([a, b, "estimate", "from", "to"], shown, numbers=3)
     if len(pairs) > SHOWN_TABLES:
         story(f"… and {len(pairs) - SHOWN_TABLES} more tables of two columns (--csv, --json)")
-
-
-def _text(label: Label | tuple[Label, ...]) -> str:
-    return "(missing)" if label is None else str(label)
 
 
 def estimate_document(found: BundleEstimate, rows: Sequence[Cell], confidence: float, csv_file: Path | None) -> Record:

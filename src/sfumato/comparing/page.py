@@ -14,7 +14,7 @@ from sfumato.comparing.pictures import BOTTOM, COLOURS, HEIGHT, LEFT, RIGHT, WID
 from sfumato.comparing.recommending import advice, recommended
 from sfumato.comparing.results import Comparison, Point
 from sfumato.comparing.running import ENTRANTS, PLAIN
-from sfumato.designers.sentences import METHODS
+from sfumato.designers.choose import METHODS
 
 BIT = math.log(2)
 SCALES = {

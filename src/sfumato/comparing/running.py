@@ -11,7 +11,7 @@ from typing import Any
 
 from sfumato.comparing.cache import FigureCache, Subject, cache_folder, digest, question
 from sfumato.comparing.results import Comparison, Missing, Point
-from sfumato.designers.registry import REGISTERED, SHARING, keywords_of
+from sfumato.designers.base import REGISTERED, SHARING, keywords_of
 from sfumato.errors import InputError, designed_epsilon, unknown
 
 # --- the levels of a comparison ---------------------------------------------------------------------------------------

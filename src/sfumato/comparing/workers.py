@@ -16,7 +16,7 @@ from typing import Any
 
 from sfumato.comparing.results import Missing, Point
 from sfumato.comparing.running import ENTRANTS
-from sfumato.designers.registry import REGISTERED
+from sfumato.designers.base import REGISTERED
 from sfumato.processes import receive, send
 from sfumato.uncertainty import UncertaintySet
 

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from sfumato.demand import on_demand
 
 if TYPE_CHECKING:
-    from sfumato.designers.base import Design, Draft, Task
+    from sfumato.designers.base import Design, Draft, Task, register
     from sfumato.designers.choose import design, methods, options_of
     from sfumato.designers.curves import designs
     from sfumato.designers.least import LeastEpsilon, LeastLeakage, Tradeoff, least_epsilon, least_leakage, tradeoff
-    from sfumato.designers.registry import register
 
 __all__ = [
     "Design", "Draft", "LeastEpsilon", "LeastLeakage", "Task", "Tradeoff", "design", "designs", "least_epsilon",
@@ -21,6 +20,6 @@ __all__ = [
 on_demand(__name__, {
     "Design": ".base", "Draft": ".base", "LeastEpsilon": ".least", "LeastLeakage": ".least", "Task": ".base",
     "Tradeoff": ".least", "design": ".choose", "designs": ".curves", "least_epsilon": ".least",
-    "least_leakage": ".least", "methods": ".choose", "options_of": ".choose", "register": ".registry",
+    "least_leakage": ".least", "methods": ".choose", "options_of": ".choose", "register": ".base",
     "tradeoff": ".least",
 })

@@ -14,8 +14,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from sfumato.demand import loaded
-from sfumato.designers.base import RELATIVE, Design, Draft, Task, finished
-from sfumato.designers.registry import SHARING
+from sfumato.designers.base import RELATIVE, SHARING, Design, Draft, Task, finished
 from sfumato.errors import InputError, designed_epsilon
 from sfumato.joint import Joint
 from sfumato.optimise.budget import Budget

@@ -1,6 +1,12 @@
-"""lip, ldp and mi-funnel: the most informative mechanism on X under a promise about S; perfect privacy where ε = 0."""
+"""lip, ldp, mi-funnel and srlip: the most informative mechanism on X under a promise about S.
+
+At a known distribution, over a χ² ball, and for several attributes also against those who know some of them; perfect
+privacy where ε = 0.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
@@ -9,14 +15,32 @@ from sfumato.certification import certificate
 from sfumato.designers.base import Draft, Task
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.mechanism import Mechanism, Table
+from sfumato.mechanism import Constant, Mechanism, Table
 from sfumato.mechanism.table import ALIAS_BITS
+from sfumato.optimise.belief_cone import BeliefCone
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.funnel.average import best_mutual
-from sfumato.optimise.funnel.lattice import kernel, nearby, primitive, reduced
-from sfumato.optimise.funnel.posteriors import Funnel, best_ldp, best_lip, enumerated, independence_rows
+from sfumato.optimise.cone import MARGIN as SEALING
+from sfumato.optimise.cone import Cone, RatioCone
+from sfumato.optimise.cone import repaired as private_rows
+from sfumato.optimise.funnel.posteriors import (
+    Funnel,
+    best_ldp,
+    best_lip,
+    enumerated,
+    generated,
+    independence_rows,
+    optimum,
+    repaired,
+)
+from sfumato.optimise.funnel.products import best_product, paper_product, srlip_rows, whole
+from sfumato.optimise.funnel.secrecy import best_mutual, kernel, nearby, primitive, reduced
+from sfumato.optimise.master import InformationAim, mixed_again
+from sfumato.optimise.outside import meet
+from sfumato.optimise.search import moved
+from sfumato.privacy.beliefs import attributes, output_level, product_level
 from sfumato.uncertainty import ChiSquareBall, Exactly
 
+Known = Callable[[Floats, float, Budget], Funnel]
 NEVER = 2.0**-30  # an output less likely than this whatever the input is left out of an exact design
 SMEARS = tuple(2.0**-k for k in (44, 40, 36, 32, 28, 24, 20, 17, 14, 12, 11, 10, 9, 8, 7, 6))  # of a constant law
 
@@ -37,12 +61,12 @@ def lip(task: Task, *, time_limit: float = 60.0, gap: float = 1e-6) -> Draft:
     """The mechanism that reads X alone and keeps the most I(X;Y) under ε-LIP about S [001, Thm 3].
 
     Small cones: all extreme rays and an LP. Large ones: column generation, with a bound from branch and bound. Over a
-    χ² ball: cutting planes, each a distribution in the ball [ours]. ε = 0 asks for an output independent of S.
+    χ² ball: the engine's rows, and cuts at the worst distributions. ε = 0 asks for an output independent of S.
     """
     if robust_or_known(task, "lip"):
-        from sfumato.designers.robust_funnel import robust_lip
-
-        return robust_lip(task, time_limit=time_limit)
+        margins = (0.0, BeliefCone.MARGIN)
+        cone, outer = (BeliefCone(task.within, task.epsilon + x, "useful", below=True) for x in margins)
+        return _over_ball(task, "lip", cone, outer, best_lip, time_limit)
     if task.epsilon == 0.0:
         return perfect(task, "lip")
     return _drafted(best_lip(task.joint.p, task.epsilon, Budget.of(time_limit), gap=gap), "lip")
@@ -54,9 +78,8 @@ def ldp(task: Task, *, time_limit: float = 60.0, gap: float = 1e-6) -> Draft:
     The paper lists vertices in a² − a dimensions; the extreme rays of the a-dimensional cone and an LP give the same.
     """
     if robust_or_known(task, "ldp"):
-        from sfumato.designers.robust_funnel import robust_ldp
-
-        return robust_ldp(task, time_limit=time_limit)
+        cone, outer = (RatioCone(task.within, task.epsilon + x, "useful") for x in (0.0, SEALING))
+        return _over_ball(task, "ldp", cone, outer, best_ldp, time_limit)
     if task.epsilon == 0.0:
         return perfect(task, "ldp")
     return _drafted(best_ldp(task.joint.p, task.epsilon, Budget.of(time_limit), gap=gap), "ldp")
@@ -131,3 +154,124 @@ def independent_weights(q: Floats, basis: list[list[int]], smear: float) -> tupl
     if min(min(row) for row in weights) < 0:
         return None, bits
     return np.array(weights, np.int64), bits
+
+
+# --- over a χ² ball: the most I(X;Y) at P̂ under ε-LIP or ε-LDP about S for every P in the ball [ours] ----------------
+
+
+CLOSE = 2e-5  # relative gap between value and bound at which a design is done: the margin for its proof costs as much
+FAINT = 1e-12  # of a row that tells one value, elsewhere
+MEETING, PROVING = 0.6, 0.5  # of the time left: for cuts from outside; of the rest, for a bound where they did not meet
+
+
+def _over_ball(task: Task, method: str, cone: Cone, outer: Cone, known: Known, time_limit: float) -> Draft:
+    """Cuts at the worst P from outside and rows from inside until they meet, or moves: the engine's rows on X alone.
+
+    `outer` is the cone at ε itself. `known` is the optimum at P̂, which lies in the ball: its bound holds too.
+    """
+    a, budget = task.joint.useful.size, Budget.of(time_limit)
+    if task.epsilon == 0.0 or a == 1:
+        note = "over a ball ε = 0 leaves constant answers" if a > 1 else "one useful value: nothing to tell"
+        return Draft(Constant(1, a), method, 0.0, (note,))
+    if task.joint.secret.size == 1:
+        return Draft(Table(np.eye(a), 1), method, task.joint.entropy_useful, fine=True)
+    master = InformationAim(cone.coordinates)
+    master.add(private_rows(cone, np.eye(a) + FAINT))
+    bound, _ = meet(cone, outer, master, budget.part(MEETING), gap=CLOSE)
+    note = "the bound is for every mechanism on X private over the ball"
+    if not bound - master.value <= CLOSE * master.value:
+        moved(cone, master, budget.part(PROVING))
+        bound = min(bound, known(task.joint.p, task.epsilon, budget).bound)
+        note += "; cuts from outside did not meet it in the time"
+    return Draft(law_of_rows(mixed_again(cone, master), task), method, bound, (note,), fine=True)
+
+
+def law_of_rows(master: InformationAim, task: Task) -> Table:
+    """The mixture of private rows as a matrix."""
+    rows, weights = master.used()
+    full = master.coordinates.full(rows * weights[:, None])
+    full = full[:, : task.joint.useful.size] if task.reads == "useful" else full
+    return Table(full / full.sum(0), task.rows)
+
+
+# --- several attributes, private also against those who know some of them; and the paper's own design -----------------
+
+
+LISTABLE = 12  # values of x up to which all rays of the joint design are listed; beyond, side channels make many facets
+TRIED = 64  # values of x up to which a joint design is tried when none is asked for
+SECONDS = 60.0  # for both designs, unless another limit is given
+LEAST_SECONDS = 0.5  # that the joint design has when it is asked for, whatever the product took
+JOINT_SECONDS = 0.6  # given to the joint design when nothing is said: the product design is then still under a second
+
+
+def srlip(
+    task: Task, *, time_limit: float | None = None, joint: bool | None = None, starts: int = 4, gap: float = 1e-5
+) -> Draft:
+    """High I(X;Y) under ε-SRLIP for X = (x¹, …, x^m), the columns of the useful variable [001, Def. 3; design ours].
+
+    A product of mechanisms by block ascent from several budget splits; and, where the alphabet allows it, one
+    mechanism on all attributes, whose bound holds for every product too. The better of the two is sealed and its
+    level certified over every J and x^J. joint=True or False asks for or forbids the second.
+    """
+    p = _table(task, "srlip")
+    if p.ndim == 2 and task.epsilon == 0.0:
+        return perfect(task, "srlip")
+    if task.epsilon == 0.0:
+        note = "ε = 0 against side channels: answers that ignore the input (a better design is not sought)"
+        return Draft(Constant(1, task.joint.useful.size), "srlip", task.joint.entropy_useful, (note,))
+    budget = Budget.of(SECONDS if time_limit is None else time_limit)
+    parts = best_product(p, task.epsilon, product_level, starts=starts, budget=budget)
+    matrix, value, bound, notes = whole(parts.mechanisms), parts.value, task.joint.entropy_useful, []
+    if joint or (joint is None and task.joint.useful.size <= TRIED):
+        quick = time_limit is None and joint is None
+        left = Budget.of(JOINT_SECONDS if quick else max(LEAST_SECONDS, budget.left))
+        direct = joint_design(p, task.epsilon, left, gap=gap)
+        bound = min(bound, direct.bound)
+        more = direct.value / value if value > 0 else float("inf")
+        notes.append(f"one mechanism on all columns keeps {more:.4g} times as much as a product of one for each")
+        if direct.value > value:
+            matrix = direct.matrix
+    else:
+        notes.append("no joint design was tried; the bound is H(X)")
+    details = {"product": parts.value, "product_level": parts.level}
+    return Draft(Table(matrix, 1), "srlip", bound, tuple(notes), details, fine=True)
+
+
+def srlip_paper(task: Task) -> Draft:
+    """The paper's product with the budget split equally, for comparison [001, Thm 4 (false)].
+
+    Its claim is what the paper promises; its certificate is the true level. When that exceeds the claim, `release` and
+    `verify` refuse the mechanism.
+    """
+    p = _table(task, "srlip-paper")
+    found = paper_product(p, task.epsilon, product_level)
+    labels, proof, law = task.joint, None, Table(whole(found.mechanisms), 1)
+    for margin in (0.0, 2.0**-46, 2.0**-40):
+        sealed = law.rounded(None, margin)
+        proof = certificate(Mechanism(sealed, labels.secret, labels.useful, "useful", claim=task.claim), wider=False)
+        if proof.holds:
+            break
+    assert proof is not None
+    verdict = "keeps" if proof.holds else "BREAKS"
+    note = f"the paper's composition {verdict} its promise: claimed ε ≤ {task.epsilon:g}, true level {proof.level:.6g}"
+    return Draft(sealed, "srlip-paper", found.value, (note,), {"true_level": proof.level})
+
+
+def _table(task: Task, method: str) -> Floats:
+    """p[s, x¹, …, x^m]."""
+    if not isinstance(task.within, Exactly):
+        raise InputError(f"{method} is for a known distribution; give sf.Exactly(joint), not {task.within.kind!r}.")
+    return np.asarray(task.joint.p.reshape(-1, *attributes(task.joint)))
+
+
+def joint_design(p: Floats, epsilon: float, budget: Budget, *, gap: float = 1e-5) -> Funnel:
+    """The mechanism Q[y, x] on the flat index of (x¹, …, x^m) with the largest I(X;Y) under ε-SRLIP, and its bound."""
+    p = p / p.sum()
+    column, rows = p.sum(axis=0).ravel(), srlip_rows(p, epsilon)
+    solve = optimum if len(column) <= LISTABLE else generated
+    found = solve(column, rows, budget, gap=gap)
+
+    def level(matrix: Floats) -> float:
+        return max(output_level(p, np.broadcast_to(row.reshape(p.shape[1:]), p.shape)) for row in matrix)
+
+    return repaired(found, column, epsilon, level)

@@ -1,29 +1,90 @@
-"""The other way round: the least ε, or the least information, for a given budget of distortion; and whole curves."""
+"""hamming, and the other way round: the least ε, or the least information, for a budget of distortion; and curves."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from sfumato.alphabet import Alphabet, Floats
+from sfumato.alphabet import Alphabet, Column, Floats
 from sfumato.certification import Certificate, certificate, seal
-from sfumato.designers.base import Design, Task
+from sfumato.designers.base import Design, Draft, Task
 from sfumato.designers.choose import design
 from sfumato.designers.distances import Distance, measured
-from sfumato.designers.distortion import NAMES, problem_of, unit_of
-from sfumato.designers.hamming import sources_of, tidy
+from sfumato.designers.distortion import FOUR, problem_of, unit_of
 from sfumato.errors import InputError
 from sfumato.mechanism import Claim, Mechanism, Table
-from sfumato.optimise.loss.floors import least_epsilon_for
-from sfumato.optimise.loss.hamming import class_of, least_epsilon_hamming
-from sfumato.optimise.loss.least import losses
-from sfumato.optimise.loss.sources import Sources
-from sfumato.optimise.saddle.mutual import mutual_leakage
-from sfumato.uncertainty import ChiSquareBall, Exactly
+from sfumato.optimise.loss.hamming import Sources, class_of, least_epsilon_hamming, least_hamming
+from sfumato.optimise.loss.least_loss import losses
+from sfumato.optimise.loss.least_told import bisected, least_epsilon_for, mutual_leakage
+from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
+from sfumato.utility import expected_distortion
+
+GHOST = 1e-11  # an output less likely than this whatever the input is given to the likeliest one
+
+
+def sources_of(given: Any) -> Sources:
+    """A set of source distributions: an array of them, or an uncertainty set (its marginal of U).
+
+    The marginals on U of a χ² ball are the χ² ball around P̂_U with the same radius (joining cells lowers the distance,
+    and copying P̂(s|u) attains it).
+    """
+    if isinstance(given, Sources):
+        return given
+    if isinstance(given, ChiSquareBall):
+        return Sources.chi_square(given.joint.p_useful, given.radius)
+    if hasattr(given, "joint") and hasattr(given, "support"):
+        return Sources(given.joint.p_useful[None, :], lambda c: _marginal(given, c))
+    try:
+        rows = np.atleast_2d(np.asarray(given, float))
+    except (TypeError, ValueError):
+        raise InputError(f"sources must be distributions or an uncertainty set, got {str(given)[:60]!r}.") from None
+    return Sources.listed(rows)
+
+
+def _marginal(within: UncertaintySet, c: Floats) -> tuple[float, Floats]:
+    found = within.support(np.broadcast_to(c, within.joint.shape).copy())
+    return found.value, found.p.sum(axis=0)
+
+
+def tidy(q: Floats, answers: Column) -> tuple[Floats, Column]:
+    """Q without outputs that never occur; their traces go to the likeliest output."""
+    ghost = q.max(axis=1) < GHOST
+    if not ghost.any():
+        return q, answers
+    kept = q[~ghost].copy()
+    kept[int(np.argmax(kept.sum(axis=1)))] += q[ghost].sum(axis=0)
+    return kept, replace(answers, labels=tuple(x for x, gone in zip(answers.labels, ghost, strict=True) if not gone))
+
+
+def hamming(task: Task) -> Draft:
+    """Least worst-case P(Y ≠ U) over the set, for a mechanism that reads U and is ε-LDP about it [003, corrected].
+
+    One LP in M + 2 variables for every class of sources: min max_P P·D with (e^ε − 1)·min D + ΣD ≥ M − 1. The claim is
+    LDP about the input, which covers every secret behind it.
+    """
+    if task.notion == "lip":
+        raise InputError("hamming promises LDP about the input; ask for notion='ldp'.")
+    wide = Task(task.within, task.epsilon, "ldp", "useful")
+    sources = sources_of(task.within)
+    found = least_hamming(sources, task.epsilon)
+    measure = measured(task.joint.useful, "hamming")
+    q, answers = tidy(found.q, measure.answers)
+    kept = np.array([measure.answers.labels.index(x) for x in answers.labels])
+
+    def loss(mechanism: Mechanism) -> float:
+        return expected_distortion(mechanism, task.within, measure.matrix[:, kept])
+
+    details = {"class": class_of(sources), "levels": found.levels}
+    return Draft(Table(q, 1), "hamming", found.bound, (), details, score=loss, answers=answers, task=wide,
+                 unit="of distance")
+
+
+# --- the least ε, or the least information, for a given budget of distortion; and whole curves ------------------------
+
 
 CLASSES = {
     "I": "Class I: the uniform law is in the hull of the sources",
@@ -123,7 +184,7 @@ def least_epsilon(
     if isinstance(distance, str) and distance == "hamming" and outputs is None:
         budget = _budget(budget, share=True)
         found = least_epsilon_hamming(within, budget)
-        if math.isinf(found.epsilon):
+        if math.isinf(found.value):
             return LeastEpsilon(math.inf, math.inf, None, 0.0, budget, sources=within)
         return _sealed(found.q, found.bound, measure, within, useful, budget)
     return _general(within, measure, useful, _budget(budget, share=False))
@@ -162,27 +223,15 @@ def _dual(
     """Bisection between an ε that is reached and one that is proved to be too small."""
     tolerance = float(options.pop("tolerance", TOLERANCE))
     asked = {"distance": distance, "values": values, "outputs": outputs, **options}
-    best = design(within, 0.0, "distortion", **asked)
-    if best.value <= budget:
-        return _told(best, 0.0, budget)
-    low, high, made = 0.0, 1.0, None
-    while made is None or high - low > tolerance * max(high, 1e-3):
-        middle = high if made is None else 0.5 * (low + high)
-        tried = design(within, middle, "distortion", **asked)
-        if tried.value <= budget:
-            made, high = tried, middle
-        elif tried.bound > budget or made is None:
-            low, high = (middle, high) if tried.bound > budget else (low, high)
-            high = 2.0 * high if made is None else high
-        else:
-            break  # the budget lies inside the proved gap: as close as the solver gets
-        if made is None and high > HIGHEST:
-            return LeastEpsilon(math.inf, low, None, tried.value, budget)
-    return _told(made, low, budget)
 
+    def tried(epsilon: float) -> tuple[float, float, Design]:
+        made = design(within, epsilon, "distortion", **asked)
+        return made.value, made.bound, made
 
-def _told(made: Design, bound: float, budget: float) -> LeastEpsilon:
-    return LeastEpsilon(made.epsilon, bound, made.mechanism, made.value, budget, made.certificate)
+    low, made = bisected(tried, budget, tolerance, HIGHEST)
+    if made is None:
+        return LeastEpsilon(math.inf, low, None, tried(HIGHEST)[0], budget)
+    return LeastEpsilon(made.epsilon, low, made.mechanism, made.value, budget, made.certificate)
 
 
 def least_leakage(
@@ -245,4 +294,4 @@ def tradeoff(
     answers = losses(base, points[::-1].tolist(), tolerance=tolerance)
     found = [(answer.value * scale, answer.bound * scale) for answer in answers]
     value, bound = np.array(found[::-1]).T
-    return Tradeoff(points, np.minimum.accumulate(value), np.maximum.accumulate(bound[::-1])[::-1], NAMES[robust])
+    return Tradeoff(points, np.minimum.accumulate(value), np.maximum.accumulate(bound[::-1])[::-1], FOUR[robust])

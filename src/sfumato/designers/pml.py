@@ -8,24 +8,20 @@ from collections.abc import Sequence
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers.base import Draft, Task, listed_rows
-from sfumato.designers.closed_forms import srr_response as response
-from sfumato.designers.funnel import perfect, robust_or_known
+from sfumato.designers.base import LARGEST, Draft, Task, listed_rows
+from sfumato.designers.funnel import law_of_rows, perfect, robust_or_known
 from sfumato.errors import InputError
 from sfumato.mechanism import Constant, Mechanism, Table
 from sfumato.optimise.belief_cone import BeliefCone
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.cone import Coordinates, RatioCone, repaired
-from sfumato.optimise.funnel.posteriors import best_pml
-from sfumato.optimise.funnel.raised import response_bound, telling_rows
+from sfumato.optimise.cone import repaired
+from sfumato.optimise.funnel.posteriors import best_pml, response_bound, telling_rows
 from sfumato.optimise.master import InformationAim, mixed_again
 from sfumato.optimise.search import moved
 
 SECONDS = 30.0  # of a design, where nobody says
-LARGEST = 12.0  # nats up to which rows are searched; a design for less keeps the promise of more
 WORK = 20_000  # |S|·cells² up to which the worst cases of rows are searched, about a second each time
-ODDS = 0.15  # share of what is then left for rows under RLDP, which implies PML: their worst cases have a closed form
-UNREAD, ALONE = 0.25, 0.8  # shares of the time for rows that do not read the secret, and where no others are moved
+ALONE = 0.8  # share of the time for rows that do not read the secret, where no others are moved
 NOTHING = 1e-9  # of the entropy: so little is missing where everything can be told
 PROVING = 0.3  # share of the time left for the proof
 
@@ -37,9 +33,9 @@ def pml(
     """The mechanism that keeps the most I(input; Y) at P̂ while no output raises a belief by more than e^ε [ours].
 
     At a known distribution the optimum is a linear programme: H(U|S) + max I(S;Y) for mechanisms that read both, the
-    funnel's for those that read the useful variable alone. Over a χ² ball rows are searched from these, from RLDP's and
-    from those of `starts`, mechanisms for the same table under any promise. `working` are seconds of work instead of a
-    time limit, whatever else the machine does.
+    funnel's for those that read the useful variable alone. Over a χ² ball rows are searched from these and from those
+    of `starts`, mechanisms for the same table under any promise. `working` are seconds of work instead of a time
+    limit, whatever else the machine does.
     """
     if time_limit is not None and not time_limit > 0:
         raise InputError(f"time_limit must be a positive number of seconds, got {time_limit!r}.")
@@ -64,54 +60,31 @@ def pml(
     master.add(cone.coordinates.taken(telling_rows(task.joint.p, cone.E)))
     master.solve()
     note = "the optimum at the design distribution"
-    return Draft(_law(master, task), "pml", _limit(task, budget), (note,), fine=True)
+    return Draft(law_of_rows(master, task), "pml", _limit(task, budget), (note,), fine=True)
 
 
 def _over_ball(task: Task, budget: Budget, starts: Sequence[Mechanism]) -> Draft:
-    """Rows under RLDP and the optimum's at P̂, both private or made so, and what moves find from them."""
+    """Rows of the optimum at P̂ made private and what moves find from them; on large tables those that read U alone."""
     epsilon, joint = min(task.epsilon, LARGEST), task.joint
     cone = BeliefCone(task.within, epsilon, task.reads, at_most=task.at_most)
     master = InformationAim(cone.coordinates)
-    searched = joint.secret.size * len(cone.coordinates.p) ** 2 <= WORK
-    if searched:
+    notes: tuple[str, ...]
+    if joint.secret.size * len(cone.coordinates.p) ** 2 <= WORK:
         master.add(repaired(cone, _known(task, cone)))
-    begun = [cone.coordinates.taken(x) for x in listed_rows(task, [x.law for x in starts])] if searched else []
-    if begun:
-        master.add(repaired(cone, np.concatenate(begun) + 1e-12))
-    if master.solve() < task.joint.entropy * (1 - NOTHING):
-        if task.reads == "both":
-            master.add(_rows_unread(task, epsilon, budget.part(UNREAD if searched else ALONE)))
-        if not begun:
-            master.add(_rows_under_odds(task, epsilon, budget))
-        if searched:
+        if begun := [cone.coordinates.taken(x) for x in listed_rows(task, [x.law for x in starts])]:
+            master.add(repaired(cone, np.concatenate(begun) + 1e-12))
+        if master.solve() < task.joint.entropy * (1 - NOTHING):
             moved(cone, master, budget)
-        else:
-            master.solve()
-    notes = ("stopped at the time limit: the best design so far",) if budget.over else ()
-    large = f"{joint.p.size:,} cells are too many to move rows: the best that does not read the secret, or under RLDP"
-    law = _law(mixed_again(cone, master), task)
-    return Draft(law, "pml", _limit(task, budget), notes if searched else (large,))
-
-
-def _rows_under_odds(task: Task, epsilon: float, budget: Budget) -> Floats:
-    """Rows that are private under RLDP over the set."""
-    ratios = RatioCone(task.within, epsilon, task.reads, task.at_most)
-    master = InformationAim(ratios.coordinates)
-    if task.reads == "both":
-        lies = response(*task.joint.shape, epsilon).matrix()
-        assert lies is not None
-        master.add(repaired(ratios, ratios.coordinates.taken(lies)))
-    moved(ratios, master, budget.part(ODDS))
-    return master.used()[0]
-
-
-def _rows_unread(task: Task, epsilon: float, budget: Budget) -> Floats:
-    """Rows that do not read the secret: a smaller search, and private rows as they are."""
-    cone = BeliefCone(task.within, epsilon, "useful", at_most=task.at_most)
-    master = InformationAim(cone.coordinates)
-    master.add(repaired(cone, _known(task.with_reads("useful"), cone)))
-    moved(cone, master, budget)
-    return Coordinates.of(task.joint).taken(cone.coordinates.full(master.used()[0]))
+        notes = ("stopped at the time limit: the best design so far",) if budget.over else ()
+    else:
+        unread = BeliefCone(task.within, epsilon, "useful", at_most=task.at_most)
+        alone = InformationAim(unread.coordinates)
+        alone.add(repaired(unread, _known(task.with_reads("useful"), unread)))
+        moved(unread, alone, budget.part(ALONE))
+        master.add(cone.coordinates.taken(unread.coordinates.full(alone.used()[0])))
+        master.solve()
+        notes = (f"{joint.p.size:,} cells are too many to move rows: the best that does not read the secret",)
+    return Draft(law_of_rows(mixed_again(cone, master), task), "pml", _limit(task, budget), notes)
 
 
 def _known(task: Task, cone: BeliefCone) -> Floats:
@@ -123,14 +96,6 @@ def _known(task: Task, cone: BeliefCone) -> Floats:
     master.add(cone.coordinates.taken(telling_rows(task.joint.p, cone.E)))
     master.solve()
     return np.concatenate([master.used()[0], truth])
-
-
-def _law(master: InformationAim, task: Task) -> Table:
-    """The mixture as a matrix."""
-    rows, weights = master.used()
-    full = master.coordinates.full(rows * weights[:, None])
-    full = full[:, : task.joint.useful.size] if task.reads == "useful" else full
-    return Table(full / full.sum(0), task.rows)
 
 
 def _limit(task: Task, budget: Budget) -> float:

@@ -20,17 +20,10 @@ from sfumato.mechanism import Blocks, Constant, Law, Mechanism, Table
 from sfumato.optimise.budget import FREE, Budget, Progress, patience
 from sfumato.optimise.carrying import Carried
 from sfumato.optimise.cone import Coordinates, RatioCone, settled
-from sfumato.optimise.estimates.bound import least_error
+from sfumato.optimise.estimates.first_rows import fitting
 from sfumato.optimise.estimates.goal import Goal, goal, mean_of, parts_of
-from sfumato.optimise.estimates.searching import (
-    PreciseRows,
-    filled,
-    made_private,
-    remixed,
-    searched,
-    searched_along,
-)
-from sfumato.optimise.estimates.starts import fitting
+from sfumato.optimise.estimates.mixing import PreciseRows, least_error
+from sfumato.optimise.estimates.searching import filled, made_private, remixed, searched, searched_along
 from sfumato.privacy.rldp import compared
 
 BESIDE = 1e-5  # weight of the whole table beside another target, so that all of it stays identified

@@ -12,7 +12,7 @@ from sfumato.alphabet import Floats
 from sfumato.designers.base import LARGEST, Draft, Task, listed_rows
 from sfumato.designers.closed_forms import grr, srr
 from sfumato.designers.curves import along, curve_seconds
-from sfumato.designers.ir import ir
+from sfumato.designers.splitting import ir
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Law, Layout, Mechanism, Table
@@ -21,9 +21,8 @@ from sfumato.optimise.bound import bound
 from sfumato.optimise.budget import FREE, Budget, Progress
 from sfumato.optimise.carrying import Carried
 from sfumato.optimise.cone import Coordinates
-from sfumato.optimise.informative import GAP, LISTED, InformativeRows, listable, most_informative, widest
-from sfumato.optimise.product.layout import Arrangement
-from sfumato.optimise.product.profiles import capped
+from sfumato.optimise.informative import FAILURES, GAP, LISTED, InformativeRows, listable, most_informative, widest
+from sfumato.optimise.product.profiles import Arrangement, capped
 from sfumato.optimise.product.two_level import Profile
 from sfumato.optimise.starts import Simplices, best_at_a_point
 from sfumato.uncertainty import ChiSquareBall, Custom, RenyiBall
@@ -170,8 +169,12 @@ def _drafted(
         details |= {CARRIED: found.carried} if handed else {}
     elif wide:
         budget, search = whole.less(S * U * (LAID + WEIGHED * S)), whole.part(WIDE_SEARCH)
-        law, value, notes, used = _wide(task, inner, search, profile)
-        details["profile"] = (used.drop, used.power)
+        try:
+            law, value, notes, used = _wide(task, inner, search, profile)
+            details["profile"] = (used.drop, used.power)
+        except FAILURES as error:  # a closed form is taken instead
+            law, value = Constant(*task.joint.shape), 0.0
+            notes = [f"the layout was left out ({type(error).__name__}: {error})"]
     else:
         raise InputError(
             f"this table has {task.joint.p.size:,} cells, too many for this set or method; use ballopt over a ball."

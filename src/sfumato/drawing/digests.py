@@ -115,7 +115,7 @@ class Digests:
             spelled = _between(values, self._inner([values.keys, values.items]), BYTES)
         elif pa.types.is_boolean(kind):
             return self._spelled(values.cast(pa.uint8()))
-        elif _of_bytes(kind):
+        elif kind in (pa.string(), pa.binary(), pa.large_string(), pa.large_binary()):
             spelled = _between(values, _buffer(values, 2), 1)
         else:
             first, stop = (n * kind.bit_width // 8 for n in (values.offset, values.offset + len(values)))
@@ -136,10 +136,6 @@ def _words(values: pa.Array) -> tuple[Blocks, int] | None:
     data = _buffer(values, 1)[values.offset * size : (values.offset + len(values)) * size]
     words = data.view(np.uint64) if size >= HEAD else data.view(f"u{size}").astype(np.uint64)
     return words.reshape(len(values), -1), size
-
-
-def _of_bytes(kind: pa.DataType) -> bool:
-    return kind in (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
 
 
 def _buffer(values: pa.Array, at: int) -> npt.NDArray[np.uint8]:

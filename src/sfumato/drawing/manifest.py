@@ -15,8 +15,7 @@ from sfumato.decimals import at_most
 from sfumato.errors import FileFormatError, InputError
 from sfumato.mechanism.bundle import Bundle, any_record
 from sfumato.mechanism.mechanism import Mechanism
-from sfumato.sources.places import Place, Where, located, opened
-from sfumato.sources.programmes import PACKINGS
+from sfumato.sources.places import PACKINGS, Place, Where, located, opened
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -19,12 +19,12 @@ from sfumato.mechanism.table import whole_weights
 if TYPE_CHECKING:
     from sfumato.mechanism.law import Weight, Words
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The posterior of a law of cells, whatever the size of the table: four regions, never a |Y| × |X| matrix.
-
 
 class CellsPosterior:
-    """P(s, u | s', u') ∝ n(s, u) times one of four weights: truth, same secret, same useful, neither."""
+    """P(s, u | s', u') ∝ n(s, u) times one of four weights: truth, same secret, same useful, neither.
+
+    Four regions, whatever the size of the table: never a |Y| × |X| matrix.
+    """
 
     def __init__(self, four: tuple[float, ...], counts: Ints) -> None:
         top = max(four)
@@ -59,7 +59,7 @@ class CellsPosterior:
         mass = rows * np.array(self.four)[:, None]
         mass[:, mass.sum(0) <= 0] = rows[:, mass.sum(0) <= 0]  # an output that cannot occur: the prior
         ends = np.cumsum(mass, axis=0)
-        at = (words >> np.uint64(11)).astype(float) * 2.0**-53 * ends[-1]
+        at = unit(words) * ends[-1]
         region = (at < ends).argmax(0)
         each = np.arange(len(s))
         share = (at - (ends - mass)[region, each]) / mass[region, each]
@@ -131,10 +131,7 @@ def _best_other(table: Floats, axis: int) -> tuple[Floats, Ints]:
     return np.take_along_axis(table, at, axis), at
 
 
-# --- the input behind an output, as the likeliest or as a draw, under the design distribution -------------------------
-
-
-LISTED = 4_000_000  # the most entries of a posterior that is listed as [y, x]
+LISTED_POSTERIOR = 4_000_000  # the most entries of a posterior that is listed as [y, x]
 DRAW_BITS = 40  # a listed posterior is drawn with integer weights that sum to 2^40 for each output
 SET_ROWS = 4096  # records of a unary law decoded at a time
 Drawn = Array
@@ -161,8 +158,13 @@ def posterior_draw(mechanism: Mechanism, stream: WordSource) -> Turn:
         stream.words(first_row, out, lane=Lane.DECODE())
         return out
 
+    def inverted(weights: Floats, first_row: int) -> Ints:
+        """The index at which the running sum of each row passes a word's share of the total."""
+        ends = np.cumsum(weights, axis=1)
+        return np.asarray((ends > (unit(words(first_row, len(weights))) * ends[:, -1])[:, None]).argmax(1))
+
     if isinstance(law, Unary):
-        return _by_sets(law, p, lambda w, first_row: _inverse(w, unit(words(first_row, len(w)))))
+        return _by_sets(law, p, inverted)
     listed = _listed(mechanism)
     if listed is None:
         cells = _cells_posterior(mechanism)
@@ -196,7 +198,7 @@ def _prior(mechanism: Mechanism) -> Floats:
 
 def _listed(mechanism: Mechanism) -> Floats | None:
     """P(x|y) as [y, x], the prior where y never occurs; None when that is too much to list."""
-    if mechanism.outputs * mechanism.inputs > LISTED:
+    if mechanism.outputs * mechanism.inputs > LISTED_POSTERIOR:
         return None
     q, p = mechanism.matrix, _prior(mechanism)
     if q is None:
@@ -243,7 +245,3 @@ def _by_sets(law: Unary, p: Floats, choose: Callable[[Floats, int], Ints]) -> Tu
     return turn
 
 
-def _inverse(weights: Floats, at: Floats) -> Ints:
-    """The index at which the running sum of each row passes at · total."""
-    ends = np.cumsum(weights, axis=1)
-    return np.asarray((ends > (at * ends[:, -1])[:, None]).argmax(1))

@@ -1,4 +1,4 @@
-"""Randomness: words of 64 bits from AES-128 in counter mode, keyed by the operating system."""
+"""Randomness: words of 64 bits from AES-128 in counter mode, keyed by the operating system, or by who somebody is."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ import enum
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from sfumato.errors import InputError
+from sfumato.errors import At, DataError, InputError
 from sfumato.mechanism.law import Words
+from sfumato.mechanism.records_of_people import memory_key, remembered
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sfumato.alphabet import Array
 
 BLOCK_WORDS = 2  # words in a block of the cipher
 ZEROS = bytes(1 << 20)
@@ -92,3 +98,29 @@ class Stream:
                 cipher.update_into(memoryview(ZEROS)[: len(part)], part)
 
         return fill
+
+
+@dataclass(frozen=True, slots=True)
+class Memo:
+    """Answers that are remembered: the column that tells people apart, and the key of this mechanism's answers."""
+
+    column: str
+    key: bytes
+
+    def part(self, name: str) -> Memo:
+        """The same people, with a key for one part of a bundle: its answers share no words with another's."""
+        return replace(self, key=memory_key(self.key, name))
+
+    def words(self, people: pa.Array, codes: Array, count: int, first_row: int) -> Words:
+        """The random words [i·count] of every record."""
+        names = names_of(people, self.column, first_row).to_pylist()
+        drawn = [remembered(self.key, n.encode(), int(c), count) for n, c in zip(names, codes, strict=True)]
+        return np.frombuffer(b"".join(drawn), np.uint64)
+
+
+def names_of(people: pa.Array, column: str, first_row: int) -> pa.Array:
+    """The names of people as text; nobody may be nameless."""
+    if people.null_count:
+        row = first_row + int(np.flatnonzero(np.asarray(people.is_null()))[0]) + 1
+        raise DataError("nobody is named, so that people cannot be told apart", where=At(column, row=row))
+    return people.cast("string")

@@ -1,29 +1,25 @@
-"""Sampling: outputs from codes and random words, a pure function, compiled where numba is."""
+"""Sampling: outputs of a mechanism or a bundle from codes and words, a pure function, compiled where that pays."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from sfumato.alphabet import Array, Ints
-from sfumato.drawing.randomness import Lane, WordSource
+from sfumato.drawing.randomness import Lane, Memo, WordSource
+from sfumato.mechanism import Bundle
 from sfumato.mechanism.cells import Cells, Constant
-from sfumato.mechanism.interval_layout import Layout
-from sfumato.mechanism.law import Law, Words
+from sfumato.mechanism.law import Law, Words, told_apart
 from sfumato.mechanism.subset_laws import Blocks
 from sfumato.mechanism.table import Table
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from sfumato.drawing.bundle_draws import Remembering
-
 
 # --- the draws of the commonest laws, compiled. For the same words they give what `law.draw` gives --------------------
 # numba is loaded only where it pays, because loading it takes longer than drawing ten million rows without it.
@@ -115,78 +111,10 @@ def _guided_kernel(law: Law) -> Kernel:
 
 def compiled_kernel(law: Law) -> Kernel:
     """A compiled draw where there is one, else the law's own."""
+    from sfumato.drawing.compiled import COMPILED  # loads numba
+
     made = COMPILED.get(type(law))
     return plain_kernel(law) if made is None else made(law)
-
-
-def _table_kernel(law: Table) -> Kernel:
-    from sfumato.drawing.compiled import fill_table
-
-    table, bucket_bits, threshold_bits = law.alias
-    flat = np.ascontiguousarray(table.reshape(-1))
-
-    def run(codes: Array, words: Words, out: Array) -> None:
-        fill_table(codes, words, out, flat, bucket_bits, threshold_bits, law.bits)
-
-    return run
-
-
-def _cells_kernel(law: Cells) -> Kernel:
-    from sfumato.drawing.compiled import fill_cells
-
-    ends, weights = np.zeros(4, np.int64), np.ones(4, np.int64)
-    for i, (weight, copies) in enumerate(zip(law.four, law.copies, strict=True)):
-        ends[i] = (ends[i - 1] if i else 0) + int(weight) * copies
-        weights[i] = max(int(weight), 1)
-
-    def run(codes: Array, words: Words, out: Array) -> None:
-        fill_cells(codes, words, out, law.useful, ends, weights, law.bits)
-
-    return run
-
-
-def _layout_kernel(law: Layout) -> Kernel:
-    from sfumato.drawing.compiled import fill_layout
-
-    below, starts, heights = law.search
-    assert law.bits is not None  # only sealed laws are drawn from
-    guide, guide_shift = _atom_guide(below, law.bits)
-    cuts = np.asarray(law.cuts, np.int64)
-    cut_guide, cut_shift = _cut_guide(cuts)
-
-    def run(codes: Array, words: Words, out: Array) -> None:
-        fill_layout(
-            codes, words, out, law.useful, law.bits, below, heights, starts, guide, guide_shift, cuts, cut_guide,
-            cut_shift,
-        )
-
-    return run
-
-
-def _atom_guide(below: Ints, bits: int) -> tuple[npt.NDArray[np.int32], int]:
-    """For each input and the first bits of a word the first atom it may fall into; the next entry is the last one.
-
-    Four entries for each atom leave about one word in eight to be searched for; fewer where inputs are many.
-    """
-    inputs, atoms = below.shape
-    room = max(GUIDE_ENTRIES // inputs, 1).bit_length() - 1
-    guide_bits = min(bits, (4 * atoms - 1).bit_length(), room)
-    shift = bits - guide_bits
-    edges = np.append(np.arange(1 << guide_bits, dtype=np.int64) << shift, (1 << bits) - 1)
-    return np.stack([np.searchsorted(row, edges, side="right") - 1 for row in below]).astype(np.int32), shift
-
-
-def _cut_guide(cuts: Ints) -> tuple[npt.NDArray[np.int32], int]:
-    """For the first bits of a place the first output it may be; the next entry is the last one."""
-    last = int(cuts[-1]) - 1
-    wanted = min(4 * len(cuts), GUIDE_ENTRIES)
-    shift = max(last.bit_length() - (wanted - 1).bit_length(), 0)
-    edges = np.arange((last >> shift) + 2, dtype=np.int64) << shift
-    found = np.searchsorted(cuts, np.minimum(edges, last), side="right")
-    return found.astype(np.int32), shift
-
-
-COMPILED: dict[type[Law], Callable[..., Kernel]] = {Table: _table_kernel, Cells: _cells_kernel, Layout: _layout_kernel}
 
 
 # --- codes to outputs, chunk by chunk, each record with the words that belong to its row number -----------------------
@@ -194,6 +122,17 @@ COMPILED: dict[type[Law], Callable[..., Kernel]] = {Table: _table_kernel, Cells:
 
 CHUNK_WORDS = 1 << 12  # words drawn at a time: 32 kB, which leaves room in the cache for the table
 ROWS_WORTH_NUMBA = 5_000_000  # from here on loading numba pays
+Coded = TypeVar("Coded", contravariant=True)
+
+
+class Draws(Protocol[Coded]):
+    """Draws for codes of records: those of a mechanism, or of every column that a bundle reads."""
+
+    def draw(self, codes: Coded, first_row: int) -> Array: ...
+
+    def remembered(self, memo: Memo, people: pa.Array, codes: Coded, first_row: int) -> Words: ...
+
+    def drawn(self, codes: Coded, words: Words) -> Array: ...
 
 
 @dataclass(slots=True)
@@ -220,10 +159,8 @@ class Sampler:
         """Outputs of the records first_row, first_row + 1, …: [i], or [i, x] for answers that are sets."""
         if first_row + len(codes) > ROWS_WORTH_NUMBA:
             self.compile()
-        width = self.law.words
+        width, out = self.law.words, self._room(len(codes))
         rows = max(1, CHUNK_WORDS // width)
-        shape = (len(codes),) if self.law.meaning != "subset" else (len(codes), width)
-        out = np.empty(shape, np.uint8 if self.law.meaning == "subset" else np.int32)
         buffer = np.empty(min(rows, max(len(codes), 1)) * width, np.uint64)
         fill = self.stream.reader(first_row * width, lane=self.lane)
         for start in range(0, len(codes), rows):
@@ -233,14 +170,120 @@ class Sampler:
             self.kernel(part, words, out[start : start + rows])
         return out
 
-    def remembered(self, memo: Remembering, people: pa.Array, codes: Array, first_row: int) -> Words:
+    def remembered(self, memo: Memo, people: pa.Array, codes: Array, first_row: int) -> Words:
         """Words that follow from the person and the input, by answers that are remembered."""
-        words: Words = memo.words(people, codes, self.law.words, first_row)
-        return words
+        return memo.words(people, codes, self.law.words, first_row)
 
     def drawn(self, codes: Array, words: Words) -> Ints:
         """Outputs for given words [i·w]."""
-        shape = (len(codes),) if self.law.meaning != "subset" else (len(codes), self.law.words)
-        out = np.empty(shape, np.uint8 if self.law.meaning == "subset" else np.int32)
+        out = self._room(len(codes))
         self.kernel(codes, words, out)
         return out
+
+    def _room(self, rows: int) -> Array:
+        return np.empty((rows, self.law.words), np.uint8) if self.law.meaning == "subset" else np.empty(rows, np.int32)
+
+
+# --- bundles: every part with words of its own, or each row draws the part that it answers ----------------------------
+
+
+ColumnCodes = dict[str, npt.NDArray[np.int32]]  # of every column that some part reads
+Rows = slice | npt.NDArray[np.int64]  # every row, or those whose turn it is
+
+
+@dataclass(slots=True)
+class BundleSampler:
+    """Draws of all parts of a bundle: [row, part], or [row, (part, output)] when they take turns.
+
+    A record takes a word for each part, or two where parts take turns: which part it answers, and its answer.
+    """
+
+    bundle: Bundle
+    stream: WordSource
+    compiled: bool = field(init=False, default=False)
+    kernels: list[Kernel] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.kernels = self._made(plain_kernel)
+        if "numba" in sys.modules:
+            self.compile()
+
+    def compile(self) -> None:
+        """Change to the compiled kernels, if there are any; the outputs stay the same."""
+        if not self.compiled and numba_allowed():
+            self.kernels, self.compiled = self._made(compiled_kernel), True
+
+    def _made(self, kernel: Callable[[Law], Kernel]) -> list[Kernel]:
+        """A kernel for each part; parts with the same numbers share one, also where they were read from a file."""
+        keys = [told_apart(part.law) for part in self.bundle.parts]
+        shared: dict[Hashable, Kernel] = {}
+        for key, part in zip(keys, self.bundle.parts, strict=True):
+            if key not in shared:
+                shared[key] = kernel(part.law)
+        return [shared[key] for key in keys]
+
+    def draw(self, codes: ColumnCodes, first_row: int) -> npt.NDArray[np.int32]:
+        """Outputs of the records first_row, first_row + 1, … from the codes of their columns."""
+        rows = len(next(iter(codes.values())))
+        if first_row + rows > ROWS_WORTH_NUMBA:
+            self.compile()
+        parts = [Lane.PART(i) for i in range(len(self.kernels))]
+        lanes = parts if self.bundle.turns is None else [Lane.TURN(), Lane.PART()]
+        words = np.empty((len(lanes), rows), np.uint64)
+        for own, lane in zip(words, lanes, strict=True):
+            self.stream.words(first_row, own, lane=lane)
+        return self.drawn(codes, words)
+
+    def drawn(self, codes: ColumnCodes, words: Words) -> npt.NDArray[np.int32]:
+        """Outputs for given words [word, row]."""
+        rows = words.shape[1]
+        if self.bundle.turns is None:
+            out = np.empty((len(self.kernels), rows), np.int32).T  # the answers of a part lie side by side
+            for i, own in enumerate(words):
+                self.kernels[i](self._input(i, codes, slice(None)), own, out[:, i])
+            return out
+        out = np.empty((rows, 2), np.int32)
+        out[:, 0] = self.bundle.drawn_turns(words[0])
+        for i, at in _in_turn(out[:, 0], len(self.kernels)):
+            own = np.empty(len(at), np.int32)
+            self.kernels[i](self._input(i, codes, at), words[1][at], own)
+            out[at, 1] = own
+        return out
+
+    def remembered(self, memo: Memo, people: pa.Array, codes: ColumnCodes, first_row: int) -> Words:
+        """Words that follow from the person, the part and what the part reads; whose turn it is, from the person alone.
+
+        So whoever keeps the values that a part reads gives that part's answer again, and nobody answers two parts.
+        """
+        def answers(part: int, at: Rows) -> Words:
+            named = people if isinstance(at, slice) else people.take(pa.array(at))
+            return memo.part(f"part {part}").words(named, self._input(part, codes, at), 1, first_row)
+
+        if self.bundle.turns is None:
+            return np.stack([answers(i, slice(None)) for i in range(len(self.kernels))])
+        words = np.empty((2, len(people)), np.uint64)
+        words[0] = memo.part("turn").words(people, np.zeros(len(people), np.int64), 1, first_row)
+        for i, at in _in_turn(self.bundle.drawn_turns(words[0]), len(self.kernels)):
+            words[1][at] = answers(i, at)
+        return words
+
+    def _input(self, part: int, codes: ColumnCodes, at: Rows) -> npt.NDArray[np.int32]:
+        first, *others = self.bundle.reading(self.bundle.parts[part])
+        total = codes[first.name][at]
+        for column in others:
+            total = total * np.int32(column.size) + codes[column.name][at]
+        return total
+
+
+def words_of(bundle: Bundle) -> int:
+    """The random words that a record takes."""
+    return len(bundle.parts) if bundle.turns is None else 2
+
+
+def _in_turn(turn: Array, parts: int) -> Iterator[tuple[int, Ints]]:
+    """Each part that has rows, with these."""
+    order = np.argsort(turn, kind="stable")
+    ends = np.searchsorted(turn[order], np.arange(parts + 1))
+    for i, (start, stop) in enumerate(pairwise(ends.tolist())):
+        if start < stop:
+            yield i, order[start:stop]

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sfumato.alphabet import Column, Floats, Ints
 from sfumato.bundles.outlook import helps
-from sfumato.designers.outlook import Z95, Foreseen, ForeseenPart
+from sfumato.designers.aiming import Z95, Foreseen, ForeseenPart
 from sfumato.errors import InputError, unknown
 from sfumato.estimation.graph import GraphModel, agreeing, by_noise, fitted, refitted
 from sfumato.estimation.inversion import Inversion, on_simplex

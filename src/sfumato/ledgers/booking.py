@@ -10,22 +10,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from sfumato.decimals import SHORT, level, near
 from sfumato.drawing.manifest import manifest_path, read_manifest
+from sfumato.drawing.randomness import Memo
 from sfumato.errors import OutputError, SfumatoError
 from sfumato.ledgers.entries import DELIVERED, VOID, Entry, connected, writing
-from sfumato.releasing.ledger_place import Memo
+from sfumato.releasing.flow import Booking
 from sfumato.sources import Place, located
 from sfumato.sources.places import whole_size
 
 if TYPE_CHECKING:
     from sfumato.frames import Record
-    from sfumato.sources.places import Where
-
-
-# --- what lies on the disk of a release that did not say how it ended -------------------------------------------------
+    from sfumato.releasing.flow import Target
 
 
 class Evidence(enum.Enum):
@@ -54,7 +52,7 @@ def evidence(entry: Entry) -> Evidence:
     return Evidence.DELIVERED if manifest.entry == entry.token and whole else Evidence.UNKNOWN
 
 
-def named(target: Where | str | os.PathLike[str] | None) -> str | None:
+def named(target: Target) -> str | None:
     """How the ledger writes down where a release goes: a whole path, or the address in a store."""
     if target is None:
         return None
@@ -135,11 +133,8 @@ def _known(entry: Entry) -> dict[str, str]:
     return {column: f"{entry.key} {mark}" for column, mark in entry.fingerprints.items()}
 
 
-# --- a reserved place in a ledger, while the release is under way -----------------------------------------------------
-
-
 @dataclass(slots=True)
-class Reserved:
+class Reserved(Booking):
     """A reservation. When it is left without an error the release was delivered; with one, the disk tells."""
 
     path: Path
@@ -162,9 +157,6 @@ class Reserved:
         """Committed before the first file gets its name, so that what was not ready was never released."""
         self._set(ready=1, rows=rows)
         self.entry = replace(self.entry, ready=True, rows=rows)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

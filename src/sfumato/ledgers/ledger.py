@@ -18,6 +18,7 @@ from sfumato.certification.together import bundle_certificate, drawn_for
 from sfumato.composing import total_levels
 from sfumato.decimals import SHORT, near
 from sfumato.decimals import level as limit
+from sfumato.drawing.randomness import Memo
 from sfumato.errors import BudgetError, InputError, checked_epsilon
 from sfumato.ledgers.booking import Evidence, Reserved, counted, evidence, named, same_inputs
 from sfumato.ledgers.entries import (
@@ -38,16 +39,14 @@ from sfumato.ledgers.entries import (
     repeats,
     writing,
 )
-from sfumato.ledgers.persons import Persons, account, seen, tidy
+from sfumato.ledgers.persons import Persons, account_name, seen, tidy
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle import any_record, made_of
 from sfumato.mechanism.records_of_people import memory_key
 from sfumato.processes import may_be_running, this_process
-from sfumato.releasing.ledger_place import Memo
 
 if TYPE_CHECKING:
-    from sfumato.releasing.flow import Flow
-    from sfumato.sources.places import Where
+    from sfumato.releasing.flow import Account, Flow, Target
 
 NOTIONS = ("rldp", "lip", "ldp", "srlip", "pml")
 
@@ -94,12 +93,9 @@ class Ledger:
             marks = {e.mechanism for e in counted(entries_in(connection, people))}
             return drawn_for(_mechanism(connection, mark) for mark in marks)[1]
 
-    def booking(
-        self, flow: Flow, target: Where | str | os.PathLike[str] | None, *, people: str | None,
-        budget: float | None = None, same_values: bool = False, memoise: str | None = None, person: str | None = None,
-    ) -> Reserved:
+    def booking(self, flow: Flow, target: Target, account: Account) -> Reserved:
         """Reserve a place for a release, or refuse it with what is left."""
-        people = tidy(people or "")
+        people, memoise, person = tidy(account.people or ""), account.memoise, account.person
         if flow.stream.seeded:
             raise InputError(
                 "a seeded release is not for release, so it has no place in a ledger", next="Leave out the seed."
@@ -109,8 +105,8 @@ class Ledger:
         key, checksum = made_key(self.path), any_record(flow.mechanism).checksum
         table = seen(key, flow, memoise or person, checksum=None if memoise is None else checksum)
         entry = self.reserve(
-            flow.mechanism, people, budget=budget, fingerprints=table.fingerprints, key=key_name(key),
-            same_values=same_values, memoised=memoise is not None, target=named(target), persons=table.persons,
+            flow.mechanism, people, budget=account.budget, fingerprints=table.fingerprints, key=key_name(key),
+            same_values=account.same_values, memoised=memoise is not None, target=named(target), persons=table.persons,
         )
         # Bound to the name of the column as well: who goes by another name is another to whoever counts.
         memo = None if memoise is None else Memo(memoise, memory_key(key, f"{checksum} {memoise}"))
@@ -140,7 +136,7 @@ class Ledger:
             connection.execute(
                 "INSERT OR IGNORE INTO mechanisms VALUES (?, ?)", (record.checksum, msgspec.json.encode(record))
             )
-            entry = replace(entry, people=account(people, accounts(connection)))
+            entry = replace(entry, people=account_name(people, accounts(connection)))
             return insert(connection, _priced(connection, entry, persons), persons)
 
     def settle(self, number: int, delivered: bool | None = None) -> Entry:

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.alphabet import Column, find_column
+from sfumato.drawing.randomness import names_of
 from sfumato.errors import At, DataError, InputError
-from sfumato.releasing.ledger_place import names_of
+from sfumato.releasing.flow import reading
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Array, Ints
@@ -61,7 +62,7 @@ def spellings(name: str, known: Iterable[str]) -> list[str]:
     return [other for other in known if folded(other) == folded(name)]
 
 
-def account(name: str, known: Iterable[str]) -> str:
+def account_name(name: str, known: Iterable[str]) -> str:
     """The name under which a release is entered: the first spelling of it, or a new one that looks like no other."""
     own, known = tidy(name), list(known)
     if same := spellings(own, known):
@@ -123,8 +124,7 @@ def seen(key: bytes, flow: Flow, person: str | None = None, *, checksum: str | N
                 f"this machine; {flow.source.name} cannot", next="Write it to a file first.",
             )
         return Seen()
-    m = flow.mechanism
-    columns = [*(m.secret.columns if m.reads == "both" else ()), *m.useful.columns]
+    columns = list(reading(flow.mechanism))
     if person is None:
         return Seen(_unbound(key, flow, columns))
     find_column(person, flow.source.columns, flow.source.name)

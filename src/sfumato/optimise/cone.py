@@ -258,6 +258,25 @@ class RatioCone:
         normal[at, s1[k]], normal[at, s2[k]] = found.first[k], -self.E * found.second[k]
         return Cuts(y[k], np.asarray((self.coordinates.lift @ normal.reshape(len(k), S * U).T).T), excess[k])
 
+    def with_empty(self, x: Floats) -> Floats:
+        """Unit rows with the least and the greatest number that secrets which never occur may answer, and with their
+        own brought in between: all mass may move to such a secret's neighbour s, so the number is at least M_s/E and at
+        most E·m_s at the whole budget."""
+        if not self.screening or self.coordinates.p[-1] > 0.0:
+            return x
+        seen = self.secrets[:-1]
+        values, whole = self.cells(x)[:, seen, None, :], np.full(1, self.within.budget)  # type: ignore[attr-defined]
+        means = self.within.means  # type: ignore[attr-defined]
+        most, least = means(values, seen[:, None], whole).max((1, 2)), -means(-values, seen[:, None], whole).max((1, 2))
+        low, high = most / self.E, least * self.E
+        if self.cap is not None:
+            low = np.maximum(low, x[:, :-1].max(1) / self.cap.K)
+            high = np.minimum(high, x[:, :-1].min(1) * self.cap.K)
+        low, high = low * (1.0 + SPARE), high * (1.0 - SPARE)
+        low, high = np.where(low > high, 0.5 * (low + high), [low, high])
+        own = np.clip(x[:, -1], low, high)
+        return np.concatenate([np.column_stack([x[:, :-1], number]) for number in (own, low, high)])
+
     def _pairs(self, x: Floats, most: int, room: float) -> tuple[Ints, Ints, Ints]:
         """Rows and pairs of secrets to look at: all while they are few, else those that the screen finds worst."""
         count = len(self.secrets)

@@ -25,8 +25,7 @@ from sfumato.optimise.master import InformationAim, last_rows, mixed_again
 from sfumato.optimise.moves import mover
 from sfumato.optimise.outside import NUMBERS, RAYS, meet
 from sfumato.optimise.product.blocks import Families, ProductMover, safe, two_level
-from sfumato.optimise.product.layout import Arrangement
-from sfumato.optimise.product.profiles import OutOfTime, capped, climbed, liked
+from sfumato.optimise.product.profiles import Arrangement, OutOfTime, capped, climbed, liked
 from sfumato.optimise.product.two_level import Profile
 from sfumato.optimise.search import CALM, Move, Tangents, improve
 from sfumato.optimise.starts import merged
@@ -46,7 +45,10 @@ MANY = 4  # cells for each pair of secrets from which coarser tables are begun w
 PRICED = 3  # profiles under which rows are made by price at a time
 LIKED = 0.3  # the same: to find a profile by a relaxation
 SCAN, SCANNED = 0.6, 14  # profiles whose designs are compared: of the time for them, and at most
+DIGITS = 12  # of starts: sums over labels in another order differ after these, and a search magnifies it
 FLAT = 0.05  # of E − 1: the drop of a profile that is compared with the one that a relaxation likes
+
+FAILURES = (ArithmeticError, ValueError, IndexError, RuntimeError, np.linalg.LinAlgError)  # of a stage that is left out
 
 
 @dataclass(eq=False)
@@ -176,7 +178,7 @@ class Chain:
             stage()
         except (TooManyRays, Degenerate):
             pass  # too many extreme rows to list: the other stages do without
-        except (ArithmeticError, ValueError, IndexError, RuntimeError, np.linalg.LinAlgError) as error:
+        except FAILURES as error:
             self.notes.append(f"the stage {name!r} was left out ({type(error).__name__}: {error})")
         self.stages[name] = self.master.solve()
         self.budget.tell(name, self.master.value)
@@ -345,8 +347,8 @@ def most_informative(
     The table is put into an order of its own first, so that the answer does not depend on the order of its labels.
     """
     own = Ordered.of(within, reads)
-    within, first = own.within, [own.there(x) for x in starts]
-    first = [x[np.lexsort(x.round(12).T)] for x in first]
+    within, first = own.within, [own.there(x).round(DIGITS) for x in starts]
+    first = [x[np.lexsort(x.T)] for x in first]
     seen = within.joint.p_secret > 0
     if reads == "both" and 1 < seen.sum() < len(seen) and hasattr(within, "around") and carried is None:
         first.append(_without_empty(within, seen, epsilon, budget.part(SEEN), first, profile, at_most))
@@ -392,14 +394,20 @@ def _without_empty(
     within: Any, seen: Any, epsilon: float, budget: Budget, starts: Sequence[Floats], profile: Profile | None,
     at_most: float | None,
 ) -> Floats:
-    """Rows for the secrets that occur, the others answering as if they did not know: a start for the whole table."""
+    """Rows for the secrets that occur, with what those that do not may answer: a start for the whole table.
+
+    The latter share one number of each row, of no mass. It may lie in an interval, and both ends go into the pool: the
+    master takes of each as much as makes the numbers of all rows sum to 1.
+    """
     joint, (S, U) = within.joint, within.joint.shape
     smaller = within.around(Joint.from_probabilities(joint.p[seen], n=joint.n))
     some = [x.reshape(-1, S, U)[:, seen].reshape(len(x), -1) for x in starts]
     found = Chain(smaller, epsilon, "both", budget, profile=profile, at_most=at_most, bounding=False).run(some)
+    cone = RatioCone(within, epsilon, "both", at_most, closely=True)
     out = np.repeat((found.rows @ joint.p[seen].ravel())[:, None], S * U, axis=1).reshape(-1, S, U)
     out[:, seen] = found.rows.reshape(len(found.rows), -1, U)
-    return np.asarray(out.reshape(len(out), -1))
+    x = cone.coordinates.unit(cone.coordinates.taken(out.reshape(len(out), -1)))
+    return cone.coordinates.full(repaired(cone, cone.with_empty(x)))
 
 
 def listable(within: Any, reads: str, budget: Budget) -> bool:

@@ -14,8 +14,7 @@ from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import Coordinates
 from sfumato.optimise.master import InformationAim
 from sfumato.optimise.product.blocks import Families, ProductMover
-from sfumato.optimise.product.layout import Arrangement
-from sfumato.optimise.product.profiles import level
+from sfumato.optimise.product.profiles import Arrangement, level
 from sfumato.optimise.product.two_level import Profile
 from sfumato.optimise.search import improve
 from sfumato.uncertainty.sets import Pairs, UncertaintySet

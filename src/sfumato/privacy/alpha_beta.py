@@ -118,8 +118,7 @@ def _almost_pairs(seen: Live, orders: Orders) -> Reading:
 
 def saddle(seen: Live, alpha: float, tau: float, gap: float) -> Reading:
     """The strip 0 < τ ≤ 1, α < ∞, by the certified saddle-point solver, which is loaded when it is needed."""
-    from sfumato.optimise.saddle.references import worst_reference
-    from sfumato.optimise.saddle.tilted import Orders, SaddleProblem, ascend, climb
+    from sfumato.optimise.saddle.tilted import Orders, SaddleProblem, ascend, climb, worst_reference
 
     n, orders = seen.inputs.size, Orders(alpha, tau)
     if orders.tau * max(1.0, orders.alpha - 1) < ALMOST_PAIRS:
@@ -146,8 +145,7 @@ def dual_laws(channel: Floats, alpha: float, beta: float) -> Floats:
 
     For 1 ≤ β < α < ∞, or (1, 1). Suggestions in floats: certificates use them with outward rounding.
     """
-    from sfumato.optimise.saddle.references import worst_reference
-    from sfumato.optimise.saddle.tilted import Orders, SaddleProblem, ascend, climb
+    from sfumato.optimise.saddle.tilted import Orders, SaddleProblem, ascend, climb, worst_reference
 
     n = channel.shape[1]
     tau = min(1.0, (alpha - beta) / (beta * (alpha - 1))) if alpha > 1 else 1.0

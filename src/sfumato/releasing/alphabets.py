@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from sfumato.sources.places import Where
 
 COMMON = 0.01  # of the people: labels that so many have are wanted, and no more ε than they need is spent
-ALONE = 0.25  # of it for the secret, where columns are chosen after it: about one in as many as are chosen
-STEP = 0.001  # of ε, in which it is spent: numbers that people can add up
+SECRET_SHARE = 0.25  # of it for the secret, where columns are chosen after it: about one in as many as are chosen
+STEPPED = 0.001  # of ε, in which it is spent: numbers that people can add up
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +92,7 @@ def learnt(
     if not 0 < wishes.delta < 1:
         raise InputError(f"{option('--delta', 'delta')} must lie strictly between 0 and 1", value=wishes.delta)
     counts, rows = label_counts(source, list(found))
-    share = ALONE if not wishes.useful else 1.0 if before is None else 1 - ALONE
+    share = SECRET_SHARE if not wishes.useful else 1.0 if before is None else 1 - SECRET_SHARE
     part, budget = share * wishes.delta, _priced(wishes, found, rows, share)
     below = secrets.randbelow if seed is None else random.Random(seed).randrange
     draw = named(below)
@@ -150,9 +150,7 @@ def unsaid(wishes: Wishes) -> dict[str, BinWish | None]:
     return out
 
 
-def _priced(
-    wishes: Wishes, found: Mapping[str, BinWish | None], rows: int, share: float
-) -> dict[str, Fraction]:
+def _priced(wishes: Wishes, found: Mapping[str, BinWish | None], rows: int, share: float) -> dict[str, Fraction]:
     """The ε of each column: with it a hundredth of the people is enough for a label, or is how far an edge is off. All
     are lowered alike where they would take more than a share of the whole."""
     each = max(1, sum(not isinstance(rule, (int, list)) for rule in found.values()))
@@ -168,7 +166,7 @@ def _priced(
     needs = {name: need(rule) / (COMMON * rows) for name, rule in found.items()}
     most = LABELS * (wishes.epsilon if wishes.design_epsilon is None else wishes.design_epsilon)
     times = min(1.0, share * most / sum(needs.values()))
-    return {name: Fraction(max(1, math.floor(x * times / STEP)), round(1 / STEP)) for name, x in needs.items()}
+    return {name: Fraction(max(1, math.floor(x * times / STEPPED)), round(1 / STEPPED)) for name, x in needs.items()}
 
 
 def _labelled(

@@ -1,26 +1,31 @@
-"""What a mechanism is designed from: exact counts, counts with noise, or no counts at all."""
+"""What a mechanism is designed from: exact counts, counts with noise, or none; of a table, or of a part of it."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 import secrets
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.designers.splitting import split
-from sfumato.errors import InputError, option
+from sfumato.drawing.randomness import Lane, Stream, WordSource
+from sfumato.errors import At, DataError, InputError, option
 from sfumato.joint import Joint
 from sfumato.mechanism import load_counts
 from sfumato.noise import SEEDED, noisy_counts
 from sfumato.releasing.alphabets import Learnt
 from sfumato.releasing.wishes import Wishes
+from sfumato.sources import Source
 from sfumato.uncertainty import Anything, ChiSquareBall, UncertaintySet, covering
 
 UNLIKELY = 1e-9
-SHARE = 0.25  # of ε for the counts, where noisy ones are asked for by name and no ε_d is
+SHARE_OF_COUNTS = 0.25  # of ε for the counts, where noisy ones are asked for by name and no ε_d is
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,7 +119,7 @@ def _spent(joint: Joint, wishes: Wishes, paid: float) -> tuple[float, str]:
     assert joint.n is not None
     chosen = split(joint.n, *joint.shape, wishes.epsilon - paid, wishes.at_most or wishes.epsilon)
     if wishes.design == "noisy" and chosen.counts == 0:
-        spent = round(SHARE * (wishes.epsilon - paid), 6)
+        spent = round(SHARE_OF_COUNTS * (wishes.epsilon - paid), 6)
         return spent, f"ε_d = {spent:g} of {wishes.epsilon:g} goes to noisy counts"
     return chosen.counts, chosen.why
 
@@ -167,3 +172,37 @@ def _nothing_left(told: Learnt, spent: float) -> InputError:
     )
 
 
+def divided(source: Source, fraction: float, seed: int | None = None) -> tuple[Source, Source]:
+    """Two sources that share no row: each row goes to the first with probability `fraction`.
+
+    Which rows these are follows from the row number and a key of the system's entropy, so both parts can be
+    streamed, in as many passes as it takes, and nobody can tell afterwards who was in which.
+    """
+    if not 0 < fraction < 1:
+        raise InputError("split must be a fraction between 0 and 1", value=fraction)
+    stream, edge = Stream.of(seed), np.uint64(int(fraction * 2**64))
+    return _part(source, stream, edge, first=True), _part(source, stream, edge, first=False)
+
+
+def _part(source: Source, stream: WordSource, edge: np.uint64, *, first: bool) -> Source:
+    def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        row = 0
+        for batch in source.read(coded, kept):
+            words = np.empty(batch.num_rows, np.uint64)
+            stream.words(row, words, lane=Lane.SPLIT())
+            row += batch.num_rows
+            yield batch.filter(pa.array((words < edge) == first))
+
+    part = "set aside for the design" if first else "to be released"
+    return replace(source, name=f"{source.name} (the part {part})", read=read, rows=None)
+
+
+@contextlib.contextmanager
+def counting_within(part: bool) -> Iterator[None]:
+    """Row numbers of a part of the table are not those of the file: say so."""
+    try:
+        yield
+    except DataError as error:
+        if not part or not isinstance(error.where, At) or error.where.row is None:
+            raise
+        raise error.followed_by("(After a split, rows are counted within their part.)") from None

@@ -10,12 +10,12 @@ from sfumato.bundles import bundle
 from sfumato.bundles.plans import worth
 from sfumato.bundles.sharing import TurnLayout
 from sfumato.designers import design
-from sfumato.designers.outlook import worth_of_one
+from sfumato.designers.aiming import worth_of_one
 from sfumato.errors import InputError, binned, listed, option
 from sfumato.joint import Joint
 from sfumato.optimise.budget import heard_by
 from sfumato.releasing.alphabets import unsaid
-from sfumato.releasing.basis import SHARE
+from sfumato.releasing.basis import SHARE_OF_COUNTS
 from sfumato.releasing.columns import chosen
 from sfumato.releasing.notices import Listener, learned
 from sfumato.releasing.planning import Plan
@@ -95,9 +95,7 @@ def planned_bundle(
             f"{option('--bins', 'bins=')} with edges), or ask for them exactly "
             f"({option('--design exact', 'design=exact')}).",
         )
-    listener.say(
-        f"A bundle of mechanisms for {listed(wishes.useful)} ({ONE} for a single table)."
-    )
+    listener.say(f"A bundle of mechanisms for {listed(wishes.useful)} ({ONE} for a single table).")
     with listener.search(f"designing for {len(wishes.useful)} columns") as heard, heard_by(heard):
         made = bundle(
             basis, list(wishes.secret), list(wishes.useful), wishes.epsilon, assuming=wishes.assuming,
@@ -120,4 +118,4 @@ def _for_tables(wishes: Wishes, whole: bool, origin: str) -> float | None:
     """The part of ε for noisy counts by which a bundle chooses its tables, where they are asked for."""
     if wishes.design != "noisy" or not whole or origin != "private":
         return None
-    return round(SHARE * wishes.epsilon, 6) if wishes.design_epsilon is None else wishes.design_epsilon
+    return round(SHARE_OF_COUNTS * wishes.epsilon, 6) if wishes.design_epsilon is None else wishes.design_epsilon

@@ -13,19 +13,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sfumato.alphabet import Alphabet, Column, find_column, spelled
-from sfumato.designers.aiming import Closed
+from sfumato.designers.aiming import LITTLE, Closed
 from sfumato.designers.base import Task
-from sfumato.designers.outlook import LITTLE
 from sfumato.designers.splitting import split
 from sfumato.errors import DataError, InputError, binned, grouped, listed, option
 from sfumato.joint import Joint
 from sfumato.noise import LABELS
-from sfumato.optimise.estimates.closed import untouched_errors
+from sfumato.optimise.estimates.goal import untouched_errors
 from sfumato.releasing.wishes import Wishes
 from sfumato.sources import Source
 from sfumato.sources.arrow import as_labels
-from sfumato.sources.grouping import BINS, automatic_edges, many_numbers
-from sfumato.sources.tabulation import MOST_CELLS as MOST_OF_A_TABLE
+from sfumato.sources.grouping import USUAL_BINS, automatic_edges, many_numbers
+from sfumato.sources.tabulation import MOST_CELLS
 from sfumato.uncertainty import Anything
 
 if TYPE_CHECKING:
@@ -34,9 +33,9 @@ if TYPE_CHECKING:
     from sfumato.alphabet import Label
     from sfumato.releasing.wishes import BinWish
 
-MOST_CELLS = 1_000  # of the table of secret and useful columns, where nobody named them
+MOST_CHOSEN_CELLS = 1_000  # of the table of secret and useful columns, where nobody named them
 ROWS_IN_A_CELL = 5  # on average at least, or the confidence ball is too wide to be of use
-MOST_LABELS = 64  # of a categorical column
+MOST_CATEGORIES = 64  # of a categorical column
 MOST_COUNTED = 10_000  # labels after which a column is no longer counted
 RIVALS = 3  # useful columns from which on a bundle is another thing than one mechanism
 CUT = option("--bins COL=5", "bins={'COL': 5}")
@@ -53,16 +52,10 @@ class Choice:
     @property
     def sentence(self) -> str:
         """What was chosen, by what, and what was not."""
-        by = "by the numbers of rows and of different values and by ε"
-        left = "; ".join(f"{listed(names)} {why}" for why, names in self._why().items())
+        by, kinds = "by the numbers of rows and of different values and by ε", dict.fromkeys(self.left_out.values())
+        left = "; ".join(f"{listed([n for n, x in self.left_out.items() if x == why])} {why}" for why in kinds)
         return f"Useful columns, chosen {by}: {listed(self.useful)} (others: {USEFUL})." + (
             f" Left out: {left}." if left else "")
-
-    def _why(self) -> dict[str, list[str]]:
-        out: dict[str, list[str]] = {}
-        for name, why in self.left_out.items():
-            out.setdefault(why, []).append(name)
-        return out
 
 
 def cut(basis: Source, wishes: Wishes, keep: Sequence[str], *, exact: bool = True) -> Wishes:
@@ -78,11 +71,11 @@ def cut(basis: Source, wishes: Wishes, keep: Sequence[str], *, exact: bool = Tru
     found: dict[str, BinWish] = {}
     if basis.sums is None:
         found = {n: x.tolist() for n, x in automatic_edges(basis, free).items()} if exact else dict.fromkeys(
-            many_numbers(basis, free), BINS)
+            many_numbers(basis, free), USUAL_BINS)
     if not exact and (about := [n for n in found if n in wishes.secret]):
         raise InputError(
             f"the secret {about[0]!r} holds many different numbers",
-            next=f"Say how it is cut ({binned(about[0], BINS)}): that must not rest on anybody's secret.",
+            next=f"Say how it is cut ({binned(about[0], USUAL_BINS)}): that must not rest on anybody's secret.",
         )
     return replace(wishes, bins={**(wishes.bins or {}), **found} or None, automatic=tuple(found))
 
@@ -127,7 +120,7 @@ def fits_one_table(basis: Source, wishes: Wishes) -> bool:
     for name in (*wishes.secret, *wishes.useful):
         find_column(name, basis.columns, basis.name)
     sizes = label_sizes(basis, wishes, [*wishes.secret, *wishes.useful])
-    return math.prod(size or MOST_LABELS for size in sizes.values()) <= MOST_OF_A_TABLE
+    return math.prod(size or MOST_CATEGORIES for size in sizes.values()) <= MOST_CELLS
 
 
 NUMBERS = "(a single value, or too many to be categories)"
@@ -150,12 +143,12 @@ def useful_columns(source: Source, wishes: Wishes, other: Sequence[str]) -> Choi
     """Categorical columns among `other`, smallest first, as long as their table with the secret has few enough cells
     and each column is worth something.
 
-    A column is categorical when it has 2 to MOST_LABELS labels after binning and grouping of rare ones.
+    A column is categorical when it has 2 to MOST_CATEGORIES labels after binning and grouping of rare ones.
     """
     names = [*wishes.secret, *other]
     labels, rows = label_counts(source, names)
     sizes = {name: size_of(labels[name], wishes, name, rows) for name in names}
-    limit = min(MOST_CELLS, max(rows // ROWS_IN_A_CELL, 4))
+    limit = min(MOST_CHOSEN_CELLS, max(rows // ROWS_IN_A_CELL, 4))
     if rows == 1:
         return Choice(tuple(other[:1]), dict.fromkeys(other[1:], LARGE))  # tabulate says what is wrong with one row
     secrets = [sizes[name] or MOST_COUNTED for name in wishes.secret]
@@ -177,7 +170,7 @@ def useful_columns(source: Source, wishes: Wishes, other: Sequence[str]) -> Choi
 
 
 def _categorical(size: int | None) -> bool:
-    return size is not None and 2 <= size <= MOST_LABELS
+    return size is not None and 2 <= size <= MOST_CATEGORIES
 
 
 def worth(rows: int, secrets: int, useful: Sequence[int], wishes: Wishes) -> float:
@@ -275,5 +268,5 @@ def size_of(labels: Counter[Label] | None, wishes: Wishes, name: str, rows: int)
 def _dated(labels: Counter[Label] | None, part: str) -> set[str]:
     """The parts of dates among labels; where they are too many to have been counted, as many as there may be."""
     if labels is None:
-        return {str(i) for i in range(MOST_LABELS)}
+        return {str(i) for i in range(MOST_CATEGORIES)}
     return {spelled(x, part) for x in labels if x is not None}

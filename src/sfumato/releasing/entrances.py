@@ -11,8 +11,7 @@ from sfumato.drawing.manifest import Imprint
 from sfumato.errors import InputError
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.releasing.files import Files
-from sfumato.releasing.flow import DrawOptions, Names, Progress
-from sfumato.releasing.ledger_place import Account, Book
+from sfumato.releasing.flow import Account, Book, DrawOptions, Names, Progress
 from sfumato.releasing.notices import Silent
 from sfumato.releasing.planning import Plan
 from sfumato.releasing.session import Release, Session

@@ -5,26 +5,43 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from sfumato.atomic import (
+    ELSEWHERE,
+    OTHERWISE,
+    Drafted,
+    FileDraft,
+    FolderDraft,
+    as_output_error,
+    check_target,
+    drafts,
+    publish_all,
+)
 from sfumato.certification.outward import log_up
 from sfumato.certification.together import anywhere, drawn_for
 from sfumato.composing.composition import AS_GOOD_AS_KNOWN
 from sfumato.decimals import at_most
-from sfumato.drawing.manifest import manifest_path, mechanism_beside
+from sfumato.drawing.manifest import manifest_path
 from sfumato.errors import WHOLE, OutputError, SfumatoError
 from sfumato.estimation.tally import manifest_beside
 from sfumato.mechanism import Bundle, Mechanism, load
 from sfumato.mechanism.bundle import any_record
 from sfumato.releasing.notices import Notice
-from sfumato.releasing.targets import Drafted, all_drafted, check_place
-from sfumato.releasing.writing import Made, is_folder, writer_for
+from sfumato.releasing.writing import Made, is_folder, output, writer_for
 from sfumato.sources import Source, Where
+from sfumato.sources.places import Place, files_below, kind_of, size_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow import NativeFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +68,7 @@ class Files:
         stem = manifest.name.removesuffix(".manifest.json")
         usual = table.with_name(f"{stem}.report.html") if report and can_report() else None
         page = usual if isinstance(report, bool) else report
-        own = mechanism_beside(table) if mechanism else None
+        own = table.with_name(f"{stem}.mechanism.json") if mechanism else None
         figures = table.with_name(f"{stem}.tables.csv") if tables else None
         return cls(table, manifest, own, page, private_report, partition, raw_cells, figures)
 
@@ -92,8 +109,18 @@ class Files:
     @contextlib.contextmanager
     def drafts(self) -> Iterator[dict[str, Drafted]]:
         """A draft for each file; none is left behind."""
-        with all_drafted(list(self.written.values()), folder=self.table if self.folder else None) as made:
+        folder = self.table if self.folder else None
+        with drafts(self.written.values(), lambda target: drafted(target, folder=target is folder)) as made:
             yield dict(zip(self.written, made, strict=True))
+
+    def publish(self, table: pa.Table, described: Callable[[int], bytes], *, force: bool) -> None:
+        """A table that is there already, and the manifest that is said of so many bytes."""
+        with self.drafts() as made:
+            with output(self.writer, made["table"].open, made["table"].target) as write:
+                for batch in table.to_batches():
+                    write(batch)
+            made["manifest"].fill(described(made["table"].size))
+            publish_all(list(made.values()), replace=force)
 
 
 def can_report() -> bool:
@@ -104,6 +131,138 @@ def can_report() -> bool:
 def mechanism_bytes(mechanism: Mechanism | Bundle) -> bytes:
     """The content of the file of a mechanism, or of a bundle."""
     return msgspec.json.format(msgspec.json.encode(any_record(mechanism)), indent=1) + b"\n"
+
+
+# --- where they go: nothing may be in the way, and objects in a store are drafted too ---------------------------------
+
+
+def check_place(target: Where, source: Where | None, *, force: bool, folder: bool = False) -> None:
+    """Refuse to write over or into the input ever, over something else without force, or into a missing folder."""
+    _check_apart(target, source)
+    if isinstance(target, Path) and not folder:
+        check_target(target, source if isinstance(source, Path) else None, force=force)
+        return
+    found = kind_of(target)
+    if found == "nothing":
+        if isinstance(target, Path) and not target.parent.is_dir():
+            raise OutputError(f"the folder {target.parent} does not exist", next="Create it first.")
+        return
+    if folder != (found == "folder"):
+        raise OutputError(f"is a {found}", next="Give another name.", where=target)
+    if folder and isinstance(target, Path) and not any(target.iterdir()):
+        return
+    if not force:
+        raise OutputError("exists", next=OTHERWISE, where=target)
+    if folder:
+        _check_replaceable(target)
+
+
+def _check_apart(target: Where, source: Where | None) -> None:
+    """Neither may be the other, nor lie in it: a folder that is replaced would take the input with it."""
+    if source is None or isinstance(target, Path) != isinstance(source, Path):
+        return
+    if isinstance(target, Path) and isinstance(source, Path):
+        ends = [str(p.resolve()) for p in (target, source)]
+    else:
+        assert isinstance(target, Place) and isinstance(source, Place)
+        if target.filesystem != source.filesystem:
+            return
+        ends = [target.path, source.path]
+    out, given = ends
+    if out == given or given.startswith(f"{out}/"):
+        raise OutputError("is the input", next=ELSEWHERE, where=target)
+    if out.startswith(f"{given}/"):
+        raise OutputError(
+            f"lies in the input folder {source}", next="Choose a place outside; nothing was released.", where=target
+        )
+
+
+def _check_replaceable(target: Where) -> None:
+    """A folder is replaced only if it holds Parquet files and nothing else."""
+    odd = [parts for parts in files_below(target) if not parts[-1].lower().endswith(".parquet")]
+    if odd:
+        raise OutputError(
+            f"holds other files than Parquet ones, such as {'/'.join(odd[0])}: it is not replaced",
+            next="Remove it yourself, or choose another name.", where=target,
+        )
+
+
+@dataclass(slots=True)
+class StoreDraft:
+    """Files being written in a store under a hidden name, and moved one by one.
+
+    A single object appears whole. A folder in a store is a set of objects: they appear one after the other.
+    """
+
+    target: Place
+    folder: bool = False
+    names: list[str] = field(default_factory=list)
+    moved: list[Place] = field(default_factory=list)
+    streams: list[NativeFile] = field(default_factory=list)
+    token: str = field(default_factory=lambda: secrets.token_hex(6))
+
+    @property
+    def hidden(self) -> Place:
+        return self.target.with_name(f".{self.target.name}.{self.token}.part")
+
+    def _draft(self, name: str) -> Place:
+        return self.hidden / name if name else self.hidden
+
+    @property
+    def size(self) -> int:
+        return sum(size_of(self._draft(name)) for name in self.names)
+
+    def open(self, name: str) -> NativeFile:
+        place = self._draft(name)
+        if name:
+            place.filesystem.create_dir(place.path.rpartition("/")[0], recursive=True)
+        stream = place.filesystem.open_output_stream(place.path)
+        self.names.append(name)
+        self.streams.append(stream)
+        return stream
+
+    def fill(self, content: bytes, *, private: bool = False) -> None:
+        with as_output_error(self.target), self.open("") as stream:
+            stream.write(content)
+
+    def settle(self) -> None:
+        """A closed stream is what a store calls settled."""
+
+    def publish(self, *, replace: bool) -> None:
+        if not replace and self.target.exists():
+            raise FileExistsError(str(self.target))
+        if replace and self.folder and self.target.exists():
+            self.target.filesystem.delete_dir(self.target.path)
+        for name in self.names:
+            place = self.target / name if name else self.target
+            if name:
+                place.filesystem.create_dir(place.path.rpartition("/")[0], recursive=True)
+            place.filesystem.move(self._draft(name).path, place.path)
+            self.moved.append(place)
+
+    def withdraw(self) -> None:
+        for place in self.moved:
+            with contextlib.suppress(OSError):
+                place.filesystem.delete_file(place.path)
+
+    def drop(self) -> None:
+        """Close what is open (a store cannot abort an upload through Arrow) and delete it."""
+        for stream in self.streams:
+            with contextlib.suppress(OSError, ValueError):
+                stream.close()
+        for name in self.names:
+            with contextlib.suppress(OSError):
+                self.target.filesystem.delete_file(self._draft(name).path)
+        if self.folder:
+            with contextlib.suppress(OSError):
+                self.hidden.filesystem.delete_dir(self.hidden.path)
+
+
+def drafted(target: Where, *, folder: bool = False) -> Drafted:
+    """The draft of a target: a file or a folder here, or objects in a store."""
+    if isinstance(target, Place):
+        return StoreDraft(target, folder)
+    return FolderDraft.beside(target) if folder else FileDraft.beside(target)
 
 
 # --- earlier releases that lie beside a new one: what they tell together, where no ledger counts them -----------------

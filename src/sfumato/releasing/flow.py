@@ -1,10 +1,15 @@
-"""Flow: rows from a source through a mechanism whose claim has been proved here, in batches, to whoever takes them."""
+"""Flow: rows from a source through a mechanism whose claim has been proved here, in batches, to whoever takes them.
+
+The proof and the place of a release in a ledger stand below.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,24 +18,31 @@ import pyarrow as pa
 from sfumato.alphabet import Alphabet, Column, find_column
 from sfumato.certification import Certificate
 from sfumato.certification.certificate import certify_any
-from sfumato.drawing.bundle_draws import BundleSampler, decoder_of
-from sfumato.drawing.decoding import GUESS, Decoder, TextCodes, decoder
+from sfumato.drawing.decoding import GUESS, Decoder, decoder
 from sfumato.drawing.manifest import METADATA_KEY, NO_IMPRINT, Imprint, Manifest, OutputColumn, manifest_of
-from sfumato.drawing.randomness import Stream, WordSource
-from sfumato.drawing.sampling import Sampler
+from sfumato.drawing.randomness import Memo, Stream
+from sfumato.drawing.sampling import BundleSampler, Draws, Sampler
 from sfumato.errors import ClaimError, InputError, option
 from sfumato.mechanism import Bundle, Mechanism
-from sfumato.releasing.ledger_place import Booking, Memo
-from sfumato.releasing.threads import ahead, in_order
+from sfumato.processes import ahead, in_order
 from sfumato.sources import RowSource, Source
+from sfumato.sources.places import Where
 from sfumato.sources.source import kept_columns
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Array
+    from sfumato.drawing.compiled import TextCodes
+    from sfumato.frames import Record
 
 Names = str | Sequence[str] | None
 Progress = Callable[[int], None]  # told the number of rows drawn so far
-Codes = npt.NDArray[np.int32]
+C = TypeVar("C")
+Target = Where | str | os.PathLike[str] | None  # where rows go; None: to a program
+
+
+def reading(made: Mechanism | Bundle) -> tuple[Column, ...]:
+    """The columns that are read, in the order of the input code."""
+    return (*(made.secret.columns if made.reads == "both" else ()), *made.useful.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +68,7 @@ class Flow:
     coded: dict[str, str]  # a column of the mechanism → the source's name for it
     private: tuple[str, ...]  # the source's names for secret and useful columns, read or not
     kept: tuple[str, ...]
-    sampler: Any  # a Sampler of codes, or the BundleSampler of codes by column
+    sampler: Sampler | BundleSampler
     decoder: Decoder
     order: tuple[int, ...]  # of the output columns, as the source has them
     stream: Stream
@@ -81,17 +93,18 @@ class Flow:
         for name in (*coded.values(), *compared.values()):
             find_column(name, source.columns, source.name)
         source.check_reading({*coded.values(), *compared.values()})
-        kept = kept_columns(options.keep, source, [*private[0].values(), *private[1].values()])
+        own = (*private[0].values(), *private[1].values())
+        kept = kept_columns(options.keep, source, own)
         told = "symbols" if options.decode == GUESS else options.decode  # guesses stand beside what is estimated from
-        sampler: Any = BundleSampler(made, stream) if isinstance(made, Bundle) else Sampler(made.law, stream)
-        decoding = decoding_of(made, options.decode, stream)
+        sampler = BundleSampler(made, stream) if isinstance(made, Bundle) else Sampler(made.law, stream)
+        decoding = decoder(made, options.decode, stream)
         names = [c.name for c in decoding.columns]
         clash = set(names) & set(kept)
         if clash:
             raise InputError(f"{min(clash)!r} cannot be kept: the output has a column of that name already.")
-        places = [_position(source, coded.get(n, n)) for n in (*names, *kept)]
+        at = {name: i for i, name in enumerate(source.columns)}
+        places = [at.get(coded.get(n, n), -1) for n in (*names, *kept)]
         order = tuple(sorted(range(len(places)), key=lambda i: places[i]))
-        own = (*private[0].values(), *private[1].values())
         listed = {x for c in (*made.secret.columns, *made.useful.columns) for x in c.labels if x is not None}
         meant = replace(source.reading, na=tuple(x for x in source.reading.na if x not in listed))
         source = replace(source, reading=meant) if meant.na != source.reading.na else source  # a label is no gap
@@ -119,6 +132,12 @@ class Flow:
         found = [*self.decoder.columns, *(OutputColumn(name, "kept") for name in self.kept)]
         return [found[i] for i in self.order]
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Columns of the table that are not in the release; what is secret is not left out by mistake."""
+        used = {*self.coded.values(), *self.kept, *self.private}
+        return tuple(name for name in self.source.columns if name not in used)
+
     def batches(self, progress: Progress | None = None) -> Iterator[pa.RecordBatch]:
         """Released batches in order; reading, drawing and what the caller does with them overlap."""
         rows = 0
@@ -139,34 +158,38 @@ class Flow:
         for column in self.mechanism.secret.columns:  # a promise about other labels than these says nothing of these
             if column.name in self.compared:
                 self._column_codes(column, batch.column(self.compared[column.name]), first_row)
-        codes = self._codes(batch, first_row)
-        if self.memo is None:
-            drawn = self.sampler.draw(codes, first_row)
-        else:
-            words = self.sampler.remembered(self.memo, batch.column(self.memo.column), codes, first_row)
-            drawn = self.sampler.drawn(codes, words)
+        drawn = self._drawn(batch, first_row)
         arrays = self.decoder.arrays(drawn, first_row)
         arrays += [batch.column(name) for name in self.kept]
         names = [c.name for c in self.columns]
         return pa.RecordBatch.from_arrays([arrays[i] for i in self.order], names=names)
 
-    def _codes(self, batch: pa.RecordBatch, first_row: int) -> Array | dict[str, Array]:
-        """Input codes x = s·|U| + u, narrow where they fit; of a bundle, the codes of each column."""
-        made, both = self.mechanism, self.mechanism.reads == "both"
-        columns = (*(made.secret.columns if both else ()), *made.useful.columns)
+    def _drawn(self, batch: pa.RecordBatch, first_row: int) -> Array:
+        """Answers to input codes x = s·|U| + u, narrow where they fit; of a bundle, to the codes of each column."""
+        made, columns = self.mechanism, reading(self.mechanism)
         each = {c.name: self._column_codes(c, batch.column(self.coded[c.name]), first_row) for c in columns}
         if isinstance(made, Bundle):
-            return {name: codes.astype(np.int32, copy=False) for name, codes in each.items()}
+            assert isinstance(self.sampler, BundleSampler)
+            return self._answers(self.sampler, each, batch, first_row)
+        assert isinstance(self.sampler, Sampler)
         kind = np.int64 if made.inputs > np.iinfo(np.int32).max else np.int32
         total: Array = each[columns[0].name].astype(kind, copy=False)
         for column in columns[1:]:
             total = total * kind(column.size) + each[column.name]
-        return total
+        return self._answers(self.sampler, total, batch, first_row)
+
+    def _answers(self, sampler: Draws[C], codes: C, batch: pa.RecordBatch, first_row: int) -> Array:
+        """Drawn, or remembered."""
+        if self.memo is None:
+            return sampler.draw(codes, first_row)
+        return sampler.drawn(codes, sampler.remembered(self.memo, batch.column(self.memo.column), codes, first_row))
 
     def _column_codes(self, column: Column, values: pa.Array, first_row: int) -> npt.NDArray[np.int32]:
         """Codes of one column, by the compiled way for plain text once numba is there."""
         if self.sampler.compiled and values.type == pa.string():
             if column.name not in self.text:
+                from sfumato.drawing.compiled import TextCodes
+
                 self.text[column.name] = TextCodes(column)
             codes = self.text[column.name].encode(values)
             if codes is not None:
@@ -175,11 +198,7 @@ class Flow:
 
     def returned(self, progress: Progress | None = None) -> RowSource:
         """The released rows for whoever asked for them, with their manifest."""
-
-        def described(rows: int | None) -> dict[bytes, bytes]:
-            return {METADATA_KEY: self.manifest(rows).encoded()}
-
-        return RowSource(self.batches(progress), self.kept, described)
+        return RowSource(self.batches(progress), self.kept, lambda rows: {METADATA_KEY: self.manifest(rows).encoded()})
 
     def manifest(self, rows: int | None, size: int | None = None, engine: str = "local") -> Manifest:
         compiled = engine == "local" and self.sampler.compiled
@@ -188,11 +207,6 @@ class Flow:
             engine="local, compiled" if compiled else engine, size=size,
             randomness=self.stream.description, entry=self.entry, imprint=self.imprint,
         )
-
-
-def decoding_of(made: Mechanism | Bundle, decode: str, stream: WordSource) -> Decoder:
-    """How answers are written."""
-    return decoder_of(made, decode) if isinstance(made, Bundle) else decoder(made, decode, stream)
 
 
 def _numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -215,14 +229,10 @@ def _named(alphabet: Alphabet, given: Names, role: str) -> dict[str, str]:
     return dict(zip(alphabet.names, names, strict=True))
 
 
-def _position(source: Source, name: str) -> int:
-    return source.columns.index(name) if name in source.columns else -1
-
-
 # --- the one place where the claim of a mechanism is proved before a row goes through it ------------------------------
 
 
-OTHERWISE = option(
+CLAIM_IT = option(
     "Ask its author for one that does",
     "Give it a claim that can be certified, or pass allow_unclaimed=True if no promise is needed",
 )
@@ -243,6 +253,64 @@ class Checked:
         if not self.mechanism.sealed:
             raise InputError("only a sealed mechanism can release rows; design() and seal() return sealed ones.")
         if self.mechanism.claim is None and not self.allow_unclaimed:
-            raise ClaimError("this mechanism claims no privacy, so nothing was released", next=f"{OTHERWISE}.")
+            raise ClaimError("this mechanism claims no privacy, so nothing was released", next=f"{CLAIM_IT}.")
         proof = None if self.mechanism.claim is None else certify_any(self.mechanism)
         object.__setattr__(self, "certificate", proof)
+
+
+# --- the place of a release in a ledger: reserved before a row is drawn, settled when the files are named -------------
+# Ledgers live in a folder of their own; a release only knows what it needs of one.
+
+
+class Booking:
+    """The place of a release in a ledger; here there is none. Leaving it without an error means: it was delivered."""
+
+    memo: Memo | None = None  # how answers are remembered, if they are
+
+    @property
+    def token(self) -> str | None:
+        """A random name of the release, which its manifest bears."""
+        return None
+
+    @property
+    def account(self) -> Record | None:
+        """What the ledger says about these people with this release, for whoever asked."""
+        return None
+
+    def ready(self, rows: int | None) -> None:
+        """Everything is written; from here on the files may get their names."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Say what became of it."""
+
+
+class Book(Protocol):
+    """A ledger, as far as a release knows it."""
+
+    def booking(self, flow: Flow, target: Target, account: Account) -> Booking:
+        """Reserve a place for the release, or refuse it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Where a release is entered, and under which conditions; nowhere without a ledger."""
+
+    ledger: Book | None = None
+    people: str | None = None
+    budget: float | None = None
+    same_values: bool = False
+    memoise: str | None = None
+    person: str | None = None
+
+    def booking(self, flow: Flow, target: Target) -> Booking:
+        """The place of a release in the ledger, if there is one."""
+        if self.ledger is not None:
+            return self.ledger.booking(flow, target, self)
+        if any(x is not None for x in (self.people, self.budget, self.memoise, self.person)):
+            raise InputError("people, budget, memoise and person need a ledger: ledger=sf.Ledger('people.ledger').")
+        return Booking()

@@ -53,7 +53,7 @@ class Silent:
 # --- what whoever publishes must have been told, such as counts that become public with the mechanism file ------------
 
 
-ELSEWHERE = option("--design-from reference.csv", "reference=")
+OTHER_DATA = option("--design-from reference.csv", "reference=")
 COARSER = f"{option('--bins', 'bins=')}, {option('--rare', 'rare=')}, fewer {option('--useful', 'useful=')}"
 
 
@@ -104,7 +104,7 @@ def _of_a_bundle(bundle: Bundle, file: str, table: str) -> Iterator[Notice]:
         yield Notice("Counts of the private table become public with the mechanism file", (
             f"{file} contains, without noise, the table of counts of {table} for each of its {len(bundle.parts)} "
             "parts; nobody could verify the promise without them.",
-            f"Assuming nothing (the default) it contains no counts; {ELSEWHERE} keeps private rows out of it.",
+            f"Assuming nothing (the default) it contains no counts; {OTHER_DATA} keeps private rows out of it.",
         ))
 
 
@@ -130,13 +130,13 @@ PUBLIC = {
         "Counts of the private table become public with the mechanism file",
         "{file} contains the exact {shape} table of counts of {table} ({n} rows), without noise; nobody could verify "
         "the promise without it. Whoever gets the file gets the counts.",
-        f"To keep private rows out of it, design from other data ({ELSEWHERE}), or on a random part that is then not "
+        f"To keep private rows out of it, design from other data ({OTHER_DATA}), or on a random part that is then not "
         f"released ({option('--split 0.1', 'split=0.1')}).",
     ),
     "split": (
         "Counts of the part set aside become public with the mechanism file",
         "{file} contains the exact {shape} table of counts of the {n} rows of {table} that were set aside, without "
         "noise. These rows are not in the release, but whoever gets the file gets their counts.",
-        f"To keep private rows out of it altogether, design from other data ({ELSEWHERE}).",
+        f"To keep private rows out of it altogether, design from other data ({OTHER_DATA}).",
     ),
 }

@@ -9,33 +9,33 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from sfumato.alphabet import find_column
 from sfumato.certification import Certificate
 from sfumato.decimals import BITS, SHORT, at_least, at_most
+from sfumato.designers.aiming import Foreseen, foreseen
 from sfumato.designers.base import RELATIVE
 from sfumato.errors import At, InputError, listed, option, unknown
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism, load, save_counts
 from sfumato.optimise.budget import heard_by
 from sfumato.releasing.alphabets import Learnt, learnt, unsaid
-from sfumato.releasing.basis import Basis, Kept, basis_of, exact_basis
+from sfumato.releasing.basis import Basis, Kept, basis_of, divided, exact_basis
 from sfumato.releasing.columns import Choice, as_bundle, chosen, coarser, cut, has_rival
 from sfumato.releasing.notices import Listener, Notice, Silent, learned, notices_of
-from sfumato.releasing.subsets import split, watched
 from sfumato.releasing.wishes import EVERY, Wishes, numbered
 from sfumato.sources import Source, Where, located, open_source
 from sfumato.sources.source import kept_columns
 from sfumato.sources.tabulation import tabulate
 
 if TYPE_CHECKING:
+    from sfumato.designers.aiming import Foreseen
     from sfumato.designers.base import Design
-    from sfumato.designers.outlook import Foreseen
     from sfumato.sources.source import TableLike
 
-MANY = 100  # labels; when half of the rows have one of their own, the column is no category
+MANY_LABELS = 100  # labels; when half of the rows have one of their own, the column is no category
 BUNDLE = option("--columns bundle", "columns='bundle'")
 NEAR = ("distortion", "hamming", "leakage")  # methods that keep rows near
 NEARNESS = ("distance", "values", "outputs")  # options of the method distortion
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Plan:
     """A mechanism for a table, where it comes from, and the rows that are left to release with it."""
 
@@ -50,6 +50,11 @@ class Plan:
     rows: int | None = None  # that were counted
     kept: tuple[Kept, ...] = ()  # what was drawn of the table, and where it is to be kept
 
+    def __repr__(self) -> str:
+        rows = f", {self.rows:,} rows counted" if self.rows else ""
+        lines = [repr(self.mechanism), *([] if self.certificate is None else [repr(self.certificate)]), *self.notes]
+        return "\n  ".join([f"<Plan for {self.table or self.source.name}{rows}>", *lines])
+
     def foreseen(self) -> Foreseen | None:
         """What estimates from the release will be worth, by what the mechanism file tells anybody; None where there is
         no design to ask, or nobody knows how many rows there will be."""
@@ -61,8 +66,6 @@ class Plan:
             return None if not n else prospects(made, n)
         if made.joint is None or not (n := self.rows or self.source.rows or made.joint.n):
             return None
-        from sfumato.designers.outlook import foreseen
-
         return foreseen(made, n=n)
 
     def keep(self) -> None:
@@ -79,7 +82,8 @@ class Plan:
         if told is not None and told.little and not anyway and self.mechanism.method not in NEAR:
             raise InputError(
                 f"the release would be worth {told.share:.2%} of its {told.n:,} rows to whoever estimates from it",
-                next="See what would help (sfumato plan), or release it all the same (--anyway).",
+                next="A larger ε, more rows, fewer columns or coarser ones would help (sfumato plan says how much); "
+                "--anyway releases it all the same.",
             )
 
     def notices(self, file: str = "the mechanism file") -> tuple[Notice, ...]:
@@ -124,8 +128,7 @@ def planned(
     fraction: float | None = None, origin: str = "private", seed: int | None = None, listener: Listener,
 ) -> Plan:
     """Choose columns, count, design, seal and certify."""
-    for line in source.said:
-        listener.say(f"{source.name}: {line}.")
+    say_of(source, listener)
     kept_columns(keep, source, (*wishes.secret, *wishes.useful))
     basis, rest = source, source
     if reference is not None:
@@ -135,7 +138,7 @@ def planned(
     else:
         basis = rest = source.settled(source.columns)  # several passes are made
     if fraction is not None:
-        (basis, rest), origin = split(basis, fraction, seed), "split"
+        (basis, rest), origin = divided(basis, fraction, seed), "split"
     for name in wishes.public:
         if name != EVERY:
             find_column(name, basis.columns, basis.name)
@@ -220,9 +223,18 @@ def _misses(file: str, made: Mechanism | Bundle, column: str, source: Source, na
     )
 
 
-def joint_of(basis: Source, wishes: Wishes, *, listener: Listener) -> Joint:
+def joint_of(source: Source, wishes: Wishes, listener: Listener) -> Joint:
     """The exact counts of the columns wished for, or chosen."""
+    say_of(source, listener)
+    basis = source.settled(source.columns)  # several passes are made
+    wishes = cut(basis, wishes, ())
     return tabulated(basis, _chosen(basis, wishes, listener=listener)[0], listener=listener)
+
+
+def say_of(source: Source, listener: Listener) -> None:
+    """What was found out about a file."""
+    for line in source.reading.said:
+        listener.say(f"{source.name}: {line}.")
 
 
 def _chosen(
@@ -239,11 +251,11 @@ def tabulated(source: Source, wishes: Wishes, *, listener: Listener) -> Joint:
     """The counts of the columns wished for, with what looks odd in them said."""
     with listener.step(f"counting {source.name}", source.expected, rows=True) as tell:
         joint = tabulate(
-            watched(source, tell), list(wishes.secret), list(wishes.useful), missing=wishes.missing, bins=wishes.bins,
+            source.watched(tell), list(wishes.secret), list(wishes.useful), missing=wishes.missing, bins=wishes.bins,
             rare=wishes.rare, unseen=wishes.unseen, labels=wishes.labels,
         )
     for column in (*joint.secret.columns, *joint.useful.columns):
-        if column.size >= MANY and 2 * column.size > (joint.n or 0):
+        if column.size >= MANY_LABELS and 2 * column.size > (joint.n or 0):
             raise InputError(
                 f"has {column.size:,} distinct values in {joint.n:,} rows: is it a number or an identifier?",
                 next=f"{coarser(column.name, column.labels)}, or leave it out.", where=At(column.name),
@@ -294,7 +306,7 @@ def _reached(made: Design, wishes: Wishes) -> tuple[str, ...]:
     return (texts[made.unit],) if made.unit in texts else ()
 
 
-def _near(joint: Joint, wishes: Wishes) -> dict[str, Any]:
+def _near(joint: Joint, wishes: Wishes) -> dict[str, object]:
     """The options of the method distortion, which auto takes when one of them is given; others have none of them."""
     asked = any(getattr(wishes, name) is not None for name in NEARNESS)
     if wishes.method not in ("distortion", "auto") and asked:

@@ -25,32 +25,31 @@ from typing import TYPE_CHECKING, BinaryIO
 import pyarrow as pa
 
 from sfumato.alphabet import find_column
-from sfumato.atomic import as_output_error, publish_all
+from sfumato.atomic import Drafted, as_output_error, publish_all
 from sfumato.certification import Certificate
 from sfumato.drawing.manifest import Manifest
 from sfumato.drawing.sampling import ROWS_WORTH_NUMBA
 from sfumato.errors import DataError, InputError, OutputError, SfumatoError
 from sfumato.estimation import estimate, tidy_csv
 from sfumato.mechanism import Bundle, known
+from sfumato.processes import Beside
+from sfumato.releasing.basis import counting_within
 from sfumato.releasing.files import Files, earlier_releases, mechanism_bytes
-from sfumato.releasing.flow import Checked, DrawOptions, Flow, Progress
-from sfumato.releasing.ledger_place import Account, Booking
+from sfumato.releasing.flow import Account, Booking, Checked, DrawOptions, Flow, Progress, Target
 from sfumato.releasing.notices import Listener, Silent
-from sfumato.releasing.planning import Plan, given, planned
-from sfumato.releasing.subsets import counted, counted_tables, counting_within
-from sfumato.releasing.targets import Drafted
-from sfumato.releasing.threads import Beside
+from sfumato.releasing.planning import Plan, given, planned, say_of
 from sfumato.releasing.wishes import Wishes
 from sfumato.releasing.writing import Through, output, stream_writer
 from sfumato.reporting import private_report, public_report
+from sfumato.reporting.bundle_figures import counted_tables
 from sfumato.sources import Source, Where, open_source
+from sfumato.sources.tabulation import counted
 
 if TYPE_CHECKING:
     from sfumato.estimation.bundle_tables import BundleEstimate
     from sfumato.estimation.result import Estimate
     from sfumato.frames import Datum
     from sfumato.joint import Joint
-    from sfumato.mechanism import Mechanism
     from sfumato.releasing.notices import Total
     from sfumato.reporting.bundle_figures import Truth
     from sfumato.reporting.pages import ReportOptions
@@ -89,7 +88,8 @@ class Session:
     @classmethod
     def open(cls, table: TableLike, listener: Listener | None = None) -> Session:
         """Whatever holds rows; none is read yet."""
-        return cls(open_source(table), listener=listener or Silent())
+        source = table if isinstance(table, Source) else open_source(table)
+        return cls(source, listener=listener or Silent())
 
     def design(
         self, wishes: Wishes, *, keep: Sequence[str] = (), reference: TableLike | None = None,
@@ -104,8 +104,7 @@ class Session:
 
     def load(self, path: Where | str, secret: Sequence[str] = (), useful: Sequence[str] = ()) -> Session:
         """A mechanism from its file instead; `secret` and `useful` are the table's names, where they differ."""
-        for line in self.source.said:
-            self.listener.say(f"{self.source.name}: {line}.")
+        say_of(self.source, self.listener)
         return replace(self, plan=given(self.source, path, secret, useful))
 
     def use(self, mechanism: object) -> Session:
@@ -156,11 +155,10 @@ class Drawing:
         with place, files.drafts() as made:
             rows, found, notes = self._consumed(flow, files, made["table"], estimating)
             with as_output_error(files.table):
-                made["table"].settle()
                 manifest = flow.manifest(rows, made["table"].size)
             done = Release(
                 files.table, rows, manifest, files.written, flow.checked.certificate, found,
-                (*self.plan.notes, *uncounted, *notes), self._left_out(), place.account,
+                (*self.plan.notes, *uncounted, *notes), flow.left_out, place.account,
             )
             made["manifest"].fill(manifest.encoded())
             for name, content in self._documents(files, done):
@@ -199,7 +197,7 @@ class Drawing:
 
     def on_its_cluster(self, to: str | os.PathLike[str] | None, *, force: bool = False) -> Frame:
         """The rows of a Spark frame, released where they are: into a lazy frame, or into a folder."""
-        from sfumato.releasing.spark.release import spark_release
+        from sfumato.releasing.spark.spark_release import spark_release
 
         with self._booked(to) as place:
             place.ready(None)  # from here on the cluster may name files: what fails now must be settled by a person
@@ -209,10 +207,9 @@ class Drawing:
             shuffled = not self.flow.id and (bool(self.flow.kept) or isinstance(self.flow.mechanism, Bundle))
             return Release(done.path, done.rows, done.manifest, notes=(SHUFFLED,) if shuffled else ())
 
-    def _booked(self, target: Where | str | os.PathLike[str] | None) -> Booking:
-        if self.account.ledger is None:
-            return self.account.booking(self.flow, target)
-        with self.listener.step("looking into the ledger"):
+    def _booked(self, target: Target) -> Booking:
+        ledger = self.account.ledger is not None
+        with self.listener.step("looking into the ledger") if ledger else contextlib.nullcontext():
             return self.account.booking(self.flow, target)
 
     def _step(self) -> contextlib.AbstractContextManager[Progress]:
@@ -229,7 +226,7 @@ class Drawing:
         counting = Beside(partial(_estimate, flow)) if estimating else None
         rows = 0
         with (
-            counting_within(self.plan.part), counting or contextlib.nullcontext(_ignored) as count,
+            counting_within(self.plan.part), counting or contextlib.nullcontext(lambda batch: None) as count,
             self._step() as tell, output(files.writer, draft.open, draft.target) as write,
         ):
             for batch in flow.batches(tell):
@@ -248,15 +245,11 @@ class Drawing:
             return rows, None, (f"no estimate was made: {error or 'it needs too much memory'}",)
         return rows, found, tuple(getattr(found, "notes", ()))
 
-    def _left_out(self) -> tuple[str, ...]:
-        used = {*self.flow.coded.values(), *self.flow.kept, *self.flow.private}  # what is secret is not left by mistake
-        return tuple(name for name in self.flow.source.columns if name not in used)
-
-    def _truth(self, mechanism: Mechanism | Bundle) -> Joint | Truth:
-        source, coded = self.flow.source, self.flow.coded
-        if isinstance(mechanism, Bundle):
-            return counted_tables(source, mechanism, coded)
-        return counted(source, mechanism, coded)
+    def _truth(self) -> Joint | Truth:
+        source, made, coded = self.flow.source, self.flow.mechanism, self.flow.coded
+        if isinstance(made, Bundle):
+            return counted_tables(source, made, coded)
+        return counted(source, made.secret, made.useful, coded)
 
     def _documents(self, files: Files, done: Release) -> Iterator[tuple[str, bytes]]:
         """The other files, by name."""
@@ -274,13 +267,8 @@ class Drawing:
             yield "report", page.encode()
         if files.private_report is not None:
             with self.listener.step("comparing with the true table"):
-                truth = self._truth(mechanism)
-                page = private_report(mechanism, proof, done.estimate, truth, **named)
+                page = private_report(mechanism, proof, done.estimate, self._truth(), **named)
             yield "private_report", page.encode()
-
-
-def _ignored(batch: pa.RecordBatch) -> None:
-    return None
 
 
 def _estimate(flow: Flow, batches: Iterator[pa.RecordBatch]) -> Estimate | BundleEstimate:

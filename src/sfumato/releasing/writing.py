@@ -15,9 +15,8 @@ import pyarrow.compute as pc
 from sfumato.atomic import as_output_error
 from sfumato.errors import At, InputError, Spot
 from sfumato.releasing.csv_text import CsvText, check_steering
-from sfumato.sources.parquet import NULL_PARTITION
-from sfumato.sources.places import Where
-from sfumato.sources.programmes import DELIMITERS, packing_of, suffix_of
+from sfumato.sources.file_formats import NULL_PARTITION
+from sfumato.sources.places import DELIMITERS, Where, packing_of, suffix_of
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
     from pyarrow import NativeFile
     from pyarrow.parquet import ParquetWriter
-
-
-# --- batches of a released table as Parquet or CSV, into one file or into a folder of them ----------------------------
 
 
 GROUP_ROWS = 1 << 20  # rows of a Parquet row group
@@ -191,10 +187,9 @@ def is_folder(target: Where, partition: Sequence[str] = ()) -> bool:
 
 def writer_for(target: Where, partition: Sequence[str] = (), *, raw: bool = False) -> Made:
     """How to write a target, by its suffix; CSV with cells as they are if `raw`."""
-    if is_folder(target, partition):
-
-        return lambda opened, schema: PartitionedOutput(opened, schema, tuple(partition))
     suffix = suffix_of(target)
+    if partition or not suffix:
+        return lambda opened, schema: PartitionedOutput(opened, schema, tuple(partition))
     if suffix not in (".parquet", *DELIMITERS):
         known = ", ".join(sorted([".parquet", *DELIMITERS]))
         raise InputError(
@@ -231,15 +226,16 @@ class PartitionedOutput:
         if not self.columns:
             self._whole(batch)
             return
-        keys = pa.table([_names(batch.column(c), c) for c in self.columns], names=list(self.columns))
-        places, rest = _combined(keys), batch.select(self.rest.names)
+        keys, rest = [_names(batch.column(c), c) for c in self.columns], batch.select(self.rest.names)
+        places = pc.dictionary_encode(pc.binary_join_element_wise(*keys, "/") if len(keys) > 1 else keys[0])
         order = np.argsort(places.indices.to_numpy(), kind="stable")
         counts = np.bincount(places.indices.to_numpy(), minlength=len(places.dictionary))
         sorted_rows, start = rest.take(pa.array(order)), 0
         for place, count in zip(places.dictionary.to_pylist(), counts.tolist(), strict=True):
             self._file(f"{place}/part-0.parquet").write(sorted_rows.slice(start, count))
             start += count
-        self._relieve()
+        while sum(f.held for f in self.files.values()) > GROUP_BYTES:  # all files together hold what one may
+            max(self.files.values(), key=lambda f: f.held).flush()
 
     def _whole(self, batch: pa.RecordBatch) -> None:
         self._file(f"part-{self.rows // FILE_ROWS}.parquet").write(batch)
@@ -257,11 +253,6 @@ class PartitionedOutput:
             self.files[name] = ParquetOutput(self.opened, self.rest, name)
         return self.files[name]
 
-    def _relieve(self) -> None:
-        """Keep what waits in all files together within what one file may hold."""
-        while sum(f.held for f in self.files.values()) > GROUP_BYTES:
-            max(self.files.values(), key=lambda f: f.held).flush()
-
     def close(self) -> None:
         files, self.files = self.files, {}
         with contextlib.ExitStack() as stack:  # all of them, also when one cannot be closed
@@ -276,9 +267,3 @@ def _names(values: pa.Array, column: str) -> pa.Array:
     coded = pc.cast(values, pa.string()).dictionary_encode()
     texts = [f"{quote(column)}={quote(x, safe='') or NULL_PARTITION}" for x in coded.dictionary.to_pylist()]
     return pc.fill_null(pa.array(texts, pa.string()).take(coded.indices), f"{quote(column)}={NULL_PARTITION}")
-
-
-def _combined(keys: pa.Table) -> pa.DictionaryArray:
-    """The folder of each row, as a dictionary."""
-    joined = pc.binary_join_element_wise(*keys.columns, "/") if keys.num_columns > 1 else keys.column(0)
-    return pc.dictionary_encode(joined).combine_chunks()

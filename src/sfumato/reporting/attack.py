@@ -13,23 +13,15 @@ from sfumato.certification.rationals import about_anything
 from sfumato.decimals import in_a_hundred
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.mechanism import Layout, Mechanism
+from sfumato.mechanism import Claim, Layout, Mechanism, Promise
 from sfumato.mechanism.law import scale
 from sfumato.privacy import LDP, LIP, BayesLeakage, Contraction, MaximalLeakage, PointwiseLeakage, Shannon
 from sfumato.privacy.measures import LISTED_CELLS, Measure, lines_of, listed, seen_from_secret
-from sfumato.reporting.figures import Attack, Guesser, Leak, PrecisionFigures, Suspect, Worth
+from sfumato.reporting.figures import Attack, Guesser, Leak, PrecisionFigures, PromiseFigures, Suspect, Worth
 
 if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate
     from sfumato.drawing.manifest import Manifest
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# What a level means for somebody who believes something, and what one released row tells about the secret.
-
-
-# --- what a level of privacy means for somebody who believes something ------------------------------------------------
-
 
 PRIORS = (0.01, 0.1, 0.25, 0.5, 0.75)
 UNBOUNDED = ("mi", "leakage")  # averages and sums over outputs bound no single belief
@@ -83,6 +75,22 @@ def worst_belief(prior: float, epsilon: float, notion: str) -> float:
 
 
 # --- what one released row tells about the secret when the data follow the design distribution ------------------------
+
+
+def promised(
+    claim: Claim | Promise, within: str, certificate: Certificate | None, confidence: float | None,
+    witness: tuple[tuple[str, str], ...] = (), told: tuple[str, ...] = (), capped: float | None = None,
+) -> PromiseFigures:
+    """A claim and what was proved of it, with what it allows of beliefs."""
+    level = claim.epsilon if certificate is None else float(certificate.level)
+    elsewhere = {} if certificate is None else certificate.elsewhere
+    return PromiseFigures(
+        claim.notion, within, claim.epsilon, math.exp(claim.epsilon), level,
+        certificate is not None and certificate.holds, confidence,
+        tuple((b, worst_belief(b, claim.epsilon, claim.notion)) for b in PRIORS) if bounded(claim.notion) else (),
+        tuple((where, float(x), math.exp(x) if x < 700 else math.inf) for where, x in elsewhere.items()),
+        witness, claim.title, told, capped,
+    )
 
 
 SUSPECTS = 12  # values of the secret that are listed
@@ -152,11 +160,6 @@ def leaks_of(joint: Joint, seen: Floats) -> tuple[Leak, ...]:
         Leak(line.name, meaning, line.at_joint.value, line.worst.value, line.unit)
         for line, meaning in found if line.at_joint is not None
     )
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# The four answers of the first screen. What can an attacker learn, what can analysts, what is it worth, and
-# what is public now.
 
 
 def guessers_of(mechanism: Mechanism, joint: Joint | None, certificate: Certificate | None) -> tuple[Guesser, ...]:

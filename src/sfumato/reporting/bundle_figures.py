@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from fractions import Fraction
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.alphabet import Alphabet, Floats
+from sfumato.bundles.counting import joint_codes
 from sfumato.certification.together import about_record, drawn_for
 from sfumato.decimals import in_a_hundred
 from sfumato.errors import InputError
@@ -17,8 +19,9 @@ from sfumato.estimation import BundleEstimate, TableEstimate
 from sfumato.estimation.bundle_tables import expected_estimate
 from sfumato.mechanism import Bundle
 from sfumato.mechanism.bundle import record_of
-from sfumato.reporting.attack import PRIORS, imprint_of, most_guessed, worst_belief
+from sfumato.reporting.attack import imprint_of, most_guessed, promised
 from sfumato.reporting.figures import (
+    ROWS,
     DesignData,
     Facts,
     Glance,
@@ -30,17 +33,15 @@ from sfumato.reporting.figures import (
     RowFigures,
     Seal,
     SideFigures,
-    Value,
     Worth,
 )
+from sfumato.sources import Source
 
 if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate
     from sfumato.drawing.manifest import Manifest
 
-SHOWN = 40  # values of a table that are listed
 PAIRS = 60  # tables of two columns that are listed
-ROWS = 10_000  # rows that errors are told for when nothing was released
 Truth = Mapping[tuple[str, ...], Floats]  # the true tables, by their columns
 
 
@@ -71,18 +72,10 @@ def _log(ratio: Fraction | float) -> float:
 
 
 def _promise(bundle: Bundle, certificate: Certificate | None) -> PromiseFigures | None:
-    claim = bundle.claim
-    if claim is None:
+    if bundle.claim is None:
         return None
-    level = claim.epsilon if certificate is None else float(certificate.level)
-    elsewhere = {} if certificate is None else certificate.elsewhere
-    within = {"nothing": "anything"}.get(claim.assuming, f"bundle of {claim.assuming}")
-    return PromiseFigures(
-        claim.notion, within, claim.epsilon, math.exp(claim.epsilon), level,
-        certificate is not None and certificate.holds, bundle.confidence,
-        tuple((b, worst_belief(b, claim.epsilon, claim.notion)) for b in PRIORS),
-        tuple((where, float(x), math.exp(min(float(x), 700.0))) for where, x in elsewhere.items()), (), claim.title,
-    )
+    within = {"nothing": "anything"}.get(bundle.claim.assuming, f"bundle of {bundle.claim.assuming}")
+    return promised(bundle.claim, within, certificate, bundle.confidence)
 
 
 def _design(bundle: Bundle) -> DesignData:
@@ -173,20 +166,9 @@ def _dependence(p: Floats) -> float:
 
 
 def _side(bundle: Bundle, table: TableEstimate, level: float, truth: Truth | None) -> SideFigures:
-    low, high = (x.ravel() for x in table.interval(level))
-    p, known = table.p.ravel(), None if truth is None else truth[table.names].ravel()
-    order = sorted(range(p.size), key=lambda i: -float(p[i]))
-    cells = Alphabet(table.columns)
-    texts = [cells.text(i) for i in range(cells.size)]
-    values = tuple(
-        Value(texts[i], float(p[i]), float(low[i]), float(high[i]), None if known is None else float(known[i]))
-        for i in order[:SHOWN]
-    )
-    compared = (None, None) if known is None else (
-        float(np.abs(p - known).sum() / 2), bool(((low <= known) & (known <= high)).all())
-    )
     role = "secret" if set(table.names) <= set(bundle.secret.names) else "useful"
-    return SideFigures(" × ".join(table.names), role, table.identified, values, p.size - len(values), *compared)
+    known, text = None if truth is None else truth[table.names], Alphabet(table.columns).text
+    return SideFigures.of(" × ".join(table.names), role, table.identified, text, table.p, table.interval(level), known)
 
 
 def _private(found: BundleEstimate, truth: Truth, level: float) -> Private:
@@ -204,3 +186,18 @@ def _seal(bundle: Bundle, certificate: Certificate | None) -> Seal | None:
     bits = max(part.law.bits or 0 for part in bundle.parts)
     basis = "" if certificate is None else certificate.basis
     return Seal(record_of(bundle).checksum, None, bits, bundle.claim.sentence, basis, ())
+
+
+def counted_tables(source: Source, bundle: Bundle, names: Mapping[str, str]) -> Truth:
+    """The true table of every column of a bundle and of every two, as shares, in one pass."""
+    columns = list({c.name: c for part in bundle.parts for c in bundle.reading(part)}.values())
+    groups = [*((c,) for c in columns), *combinations(columns, 2)]
+    totals = [np.zeros(math.prod(c.size for c in group), np.int64) for group in groups]
+    row = 0
+    for batch in source.batches([names.get(c.name, c.name) for c in columns]):
+        codes = {c.name: c.encode(batch.column(names.get(c.name, c.name)), first_row=row) for c in columns}
+        row += batch.num_rows
+        for total, group in zip(totals, groups, strict=True):
+            total += np.bincount(joint_codes(group, codes, batch.num_rows), minlength=len(total))
+    found = {tuple(c.name for c in group): total / row for group, total in zip(groups, totals, strict=True)}
+    return {key: p.reshape([c.size for c in group]) for (key, p), group in zip(found.items(), groups, strict=True)}

@@ -3,11 +3,11 @@ nothing here opens the private table."""
 
 from __future__ import annotations
 
-import math
+import contextlib
 from typing import TYPE_CHECKING
 
 from sfumato.certification import promises
-from sfumato.decimals import at_most
+from sfumato.decimals import BIT, at_most
 from sfumato.decimals import level as limit
 from sfumato.errors import InputError
 from sfumato.estimation import Estimate, Marginal, numbers
@@ -16,18 +16,17 @@ from sfumato.mechanism import Mechanism
 from sfumato.mechanism.file import record_of
 from sfumato.privacy import LDP
 from sfumato.reporting.attack import (
-    PRIORS,
     attack_of,
-    bounded,
     guessers_of,
     imprint_of,
     leaks_of,
     outputs_by_secret,
-    worst_belief,
+    promised,
 )
 from sfumato.reporting.attack import worth_of as glanced_worth
-from sfumato.reporting.curve import curve_of, precision_of
+from sfumato.reporting.drawn_figures import curve_of, heat_of, precision_of
 from sfumato.reporting.figures import (
+    ROWS,
     Attack,
     Cost,
     Curve,
@@ -42,9 +41,7 @@ from sfumato.reporting.figures import (
     RowFigures,
     Seal,
     SideFigures,
-    Value,
 )
-from sfumato.reporting.heat import heat_of
 from sfumato.uncertainty import Anything
 from sfumato.utility import ceiling, mutual_information
 
@@ -54,10 +51,7 @@ if TYPE_CHECKING:
     from sfumato.drawing.manifest import Manifest
     from sfumato.frames import Datum
 
-BIT = math.log(2)
-SHOWN = 40  # values of a marginal that are listed
 CELLS = 24  # cells of the table that are listed
-ROWS = 10_000  # rows that errors are told for when nothing was released and the design data have no number
 
 
 def _bits(nats: float) -> float:
@@ -68,41 +62,26 @@ def promise_of(mechanism: Mechanism, certificate: Certificate | None) -> Promise
     claim = mechanism.claim
     if claim is None:
         return None
-    level = claim.epsilon if certificate is None else float(certificate.level)
-    elsewhere = {} if certificate is None else certificate.elsewhere
     witness = {} if certificate is None else certificate.witness
-    return PromiseFigures(
-        claim.notion, "everything" if claim.within is None else claim.within.kind, claim.epsilon,
-        math.exp(claim.epsilon), level, certificate is not None and certificate.holds,
-        getattr(claim.within, "confidence", None),
-        tuple((b, worst_belief(b, claim.epsilon, claim.notion)) for b in PRIORS) if bounded(claim.notion) else (),
-        tuple((where, float(x), _exp(float(x))) for where, x in elsewhere.items()),
-        tuple((str(k), _text(v)) for k, v in witness.items()), claim.title,
+    return promised(
+        claim, "everything" if claim.within is None else claim.within.kind, certificate,
+        getattr(claim.within, "confidence", None), tuple((str(k), _text(v)) for k, v in witness.items()),
         tuple(f"{told.sentence[0].upper()}{told.sentence[1:]}." for told in promises(mechanism, certificate)),
         next((c.epsilon for c in claim.also if c.notion == "rldp" and isinstance(c.within, Anything)), None),
     )
-
-
-def _exp(x: float) -> float:
-    return math.exp(x) if x < 700 else math.inf
 
 
 def _text(value: Datum) -> str:
     return " · ".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
 
 
-def kept_bits(mechanism: Mechanism, joint: Joint) -> float | None:
-    try:
-        return _bits(mutual_information(mechanism, joint))
-    except InputError:
-        return None
-
-
 def cost_of(mechanism: Mechanism, joint: Joint) -> Cost:
     """I(X;Y), H(X) and the ceiling H(U|S) + min{H(S), κ − 1 − log κ}; ε-LIP implies 2ε between two secrets."""
     whole = _bits(joint.entropy if mechanism.reads == "both" else joint.entropy_useful)
-    kept, claim = kept_bits(mechanism, joint), mechanism.claim
-    limit = None
+    kept = limit = None
+    with contextlib.suppress(InputError):  # too large to tell
+        kept = _bits(mutual_information(mechanism, joint))
+    claim = mechanism.claim
     if claim is not None and claim.notion != "leakage":
         limit = _bits(ceiling(joint, claim.epsilon, reads=mechanism.reads, notion=claim.notion))
     share = None if kept is None or whole <= 0 else kept / whole
@@ -122,44 +101,20 @@ def design_data(mechanism: Mechanism, joint: Joint) -> DesignData:
 
 
 def side_of(marginal: Marginal, role: str, level: float, truth: Floats | None = None) -> SideFigures:
-    low, high = marginal.interval(level)
-    order = sorted(range(marginal.p.size), key=lambda i: -float(marginal.p[i]))
-    values = tuple(
-        Value(marginal.alphabet.text(i), float(marginal.p[i]), float(low[i]), float(high[i]),
-              None if truth is None else float(truth[i]))
-        for i in order[:SHOWN]
+    known, text = marginal.identified, marginal.alphabet.text
+    return SideFigures.of(
+        ", ".join(marginal.alphabet.names), role, known, text, marginal.p, marginal.interval(level), truth
     )
-    distance = covered = None
-    if truth is not None:
-        distance = float(abs(marginal.p - truth).sum() / 2)
-        covered = bool(((low <= truth) & (truth <= high)).all())
-    name = ", ".join(marginal.alphabet.names)
-    return SideFigures(name, role, marginal.identified, values, len(order) - len(values), distance, covered)
 
 
-def cells_of(found: Estimate, level: float, truth: Joint | None = None) -> SideFigures | None:
-    """The table of secret by useful values, the largest cells first."""
-    if found.secret is None or found.p.ndim != 2:
-        return None
-    m, (low, high) = found.mechanism, found.interval(level)
-    order = sorted(range(found.p.size), key=lambda x: -float(found.p.ravel()[x]))
-    values = tuple(
-        Value(m.input_text(x), float(found.p.ravel()[x]), float(low.ravel()[x]), float(high.ravel()[x]),
-              None if truth is None else float(truth.p.ravel()[x]))
-        for x in order[:CELLS]
-    )
+def cells_of(found: Estimate, level: float, truth: Joint | None = None) -> SideFigures:
+    """The table of all that is read, the largest cells first."""
+    m = found.mechanism
     name = f"{', '.join(m.secret.names)} by {', '.join(m.useful.names)}"
-    known = bool(found.identifiable.cells.all())
-    return SideFigures(name, "cells", known, values, len(order) - len(values), *_compared(found, level, truth))
-
-
-def _compared(found: Estimate, level: float, truth: Joint | None) -> tuple[float | None, bool | None]:
-    """Total variation of the table from the truth, and whether every cell's interval holds it."""
-    if truth is None:
-        return None, None
-    p = truth.p if found.mechanism.reads == "both" else truth.p_useful
-    low, high = found.interval(level)
-    return float(abs(found.p - p).sum() / 2), bool(((low <= p) & (p <= high)).all())
+    known, true = bool(found.identifiable.cells.all()), None
+    if truth is not None:
+        true = truth.p if m.reads == "both" else truth.p_useful
+    return SideFigures.of(name, "cells", known, m.input_text, found.p, found.interval(level), true, CELLS)
 
 
 def numbers_of(found: Estimate, level: float) -> tuple[Number, ...]:
@@ -182,15 +137,16 @@ def rows_of(found: Estimate, level: float, truth: Joint | None = None) -> RowFig
     ]
     sides.append(side_of(found.useful, "useful", level, None if truth is None else truth.p_useful))
     return RowFigures(
-        found.n, found.decode, found.method, level, tuple(sides), found.notes, cells_of(found, level, truth),
+        found.n, found.decode, found.method, level, tuple(sides), found.notes,
+        None if found.secret is None or found.p.ndim != 2 else cells_of(found, level, truth),
         numbers_of(found, level),
     )
 
 
 def private_part(mechanism: Mechanism, truth: Joint, found: Estimate | None, level: float) -> Private:
-    cost = cost_of(mechanism, truth)
-    distance, covered = (None, None) if found is None else _compared(found, level, truth)
-    return Private(truth.n, cost.kept, cost.whole, distance, covered)
+    cost, cells = cost_of(mechanism, truth), None if found is None else cells_of(found, level, truth)
+    compared = (None, None) if cells is None else (cells.distance, cells.covered)
+    return Private(truth.n, cost.kept, cost.whole, *compared)
 
 
 def seal_of(mechanism: Mechanism, certificate: Certificate | None) -> Seal | None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
-from sfumato.reporting.heat import Heat
+import numpy as np
 
+from sfumato.alphabet import Floats
+
+SHOWN = 40  # values of a variable that are listed
+ROWS = 10_000  # that errors are told for when nothing was released and the design data have no number
 VAGUE = 0.9  # an interval of a share this wide says nothing
 LITTLE = 0.1  # of the rows: a release that is worth less is worth little, and the page says so
+SHADES = 10  # steps of colour
 
 
 @dataclass(frozen=True)
@@ -119,6 +126,37 @@ class Curve:
 
 
 @dataclass(frozen=True)
+class Heat:
+    """values[output][input] with labels; `inputs` and `outputs` say how many there are in truth."""
+
+    row_labels: tuple[str, ...]
+    column_labels: tuple[str, ...]
+    values: tuple[tuple[float, ...], ...]
+    inputs: int
+    outputs: int | None  # None: too many to count in figures
+    what: str
+    rest: bool = False  # the last row adds up the outputs that are not shown
+    shares: tuple[float, ...] = ()  # p(x) of the inputs under the design distribution, when there is one
+    seen: tuple[float, ...] = ()  # P(y) of the outputs under it
+
+    @property
+    def most(self) -> float:
+        """The greatest value among the outputs that are shown."""
+        rows = self.values[:-1] if self.rest else self.values
+        return max(max(row) for row in rows)
+
+    @cached_property
+    def shades(self) -> tuple[tuple[int, ...], ...]:
+        """Steps of colour, even in probability: the last is the greatest value shown."""
+        top = self.most or 1.0
+        return tuple(tuple(min(SHADES - 1, round((SHADES - 1) * x / top)) for x in row) for row in self.values)
+
+    @property
+    def sampled(self) -> bool:
+        return self.inputs > len(self.column_labels)
+
+
+@dataclass(frozen=True)
 class Seal:
     """What identifies the file and its proof."""
 
@@ -166,6 +204,23 @@ class SideFigures:
     left_out: int
     distance: float | None = None  # total variation from the truth
     covered: bool | None = None  # whether every interval holds the truth
+
+    @classmethod
+    def of(
+        cls, name: str, role: str, identified: bool, text: Callable[[int], str], p: Floats,
+        interval: tuple[Floats, Floats], truth: Floats | None, most: int = SHOWN,
+    ) -> SideFigures:
+        """Estimates with their intervals, the largest first, beside the truth where it is given."""
+        p, low, high = (x.ravel() for x in (p, *interval))
+        true = None if truth is None else truth.ravel()
+        values = tuple(
+            Value(text(i), float(p[i]), float(low[i]), float(high[i]), None if true is None else float(true[i]))
+            for i in sorted(range(p.size), key=lambda i: -float(p[i]))[:most]
+        )
+        compared = (None, None) if true is None else (
+            float(np.abs(p - true).sum() / 2), bool(((low <= true) & (true <= high)).all())
+        )
+        return cls(name, role, identified, values, p.size - len(values), *compared)
 
     @property
     def vague(self) -> bool:

@@ -11,8 +11,8 @@
   }
   function error(x) {
     if (x === null) return "";
-    if (x === "unlimited" || x >= 1) return "does not fix the shares of " + facts.useful;
-    return "shares of " + facts.useful + " to \u00b1\u00a0" + String(+(100 * x).toPrecision(2)) + " points";
+    if (x === "unlimited" || 1.96 * x >= 1) return "does not fix the shares of " + facts.useful;
+    return "shares of " + facts.useful + " to \u00b1\u00a0" + String(+(196 * x).toPrecision(2)) + " points (95\u00a0%)";
   }
 
   function lines(curve, stop, prior) {

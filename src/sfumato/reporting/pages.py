@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from sfumato.atomic import check_target, write_all
 from sfumato.decimals import BITS, at_most, share_at_most
+from sfumato.designers.aiming import Z95
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from sfumato.drawing.manifest import Manifest
     from sfumato.estimation.bundle_tables import BundleEstimate
     from sfumato.estimation.result import Estimate
-
-# --- report files, written whole or not at all ------------------------------------------------------------------------
-
 
 def private_path(path: str | os.PathLike[str]) -> Path:
     """Where the private report lies: released.report.html → released.private-report.html.
@@ -73,32 +71,25 @@ def write_reports(
     return tuple(pages)
 
 
-# --- facts into one HTML file that needs nothing else -----------------------------------------------------------------
-
-
-FEW = 6  # values of a column on the first screen
+FEW_SHOWN = 6  # values of a column on the first screen
 UNLIMITED = 1000.0  # a change of the odds by more than this limits nothing that anybody would notice
 
 
 def public_report(
     mechanism: Mechanism | Bundle, certificate: Certificate | None, released: Estimate | BundleEstimate | None = None,
-    *, manifest: Manifest | None = None, title: str | None = None, level: float = 0.95,
-    file: str = "released.mechanism.json",
+    **options: Unpack[ReportOptions],
 ) -> str:
     """The page for everyone: nothing in it was computed from private rows beyond the mechanism file and the
     released rows, because it is given nothing else."""
-    told = {"manifest": manifest, "title": title, "level": level, "file": file}
-    return page(_facts(mechanism)(mechanism, certificate, released, **told))
+    return page(_facts(mechanism)(mechanism, certificate, released, **options))
 
 
 def private_report(
     mechanism: Mechanism | Bundle, certificate: Certificate | None, released: Estimate | BundleEstimate | None,
-    truth: Joint | Truth, *, manifest: Manifest | None = None, title: str | None = None, level: float = 0.95,
-    file: str = "released.mechanism.json",
+    truth: Joint | Truth, **options: Unpack[ReportOptions],
 ) -> str:
     """The page for those who may see the true table: the public one, and the comparison with the truth."""
-    told = {"manifest": manifest, "title": title, "level": level, "file": file}
-    return page(_facts(mechanism)(mechanism, certificate, released, truth=truth, **told))
+    return page(_facts(mechanism)(mechanism, certificate, released, truth=truth, **options))
 
 
 def _facts(mechanism: Mechanism | Bundle) -> Callable[..., Facts]:
@@ -110,7 +101,7 @@ def page(found: Facts) -> str:
     script = _text("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return str(_template().render(
-        f=found, w=words(found), vague=VAGUE, few=FEW, data=_data(found), script=script, style=_text("page.css"),
+        f=found, w=words(found), vague=VAGUE, few=FEW_SHOWN, data=_data(found), script=script, style=_text("page.css"),
         script_hash=f"sha256-{digest}"
     ))
 
@@ -195,7 +186,7 @@ def level(x: float, digits: int = BITS) -> str:
 
 def factor(x: float) -> str:
     """A factor that is a limit; one that lets everything through is not spelled out."""
-    return "practically unlimited" if x > UNLIMITED else f"×\u00a0{at_most(x, 3)}"
+    return "practically unlimited" if x > UNLIMITED else f"×\u00a0{level(x, 3)}"
 
 
 def number(x: float | None, digits: int = 3) -> str:
@@ -210,10 +201,10 @@ def trimmed(text: str) -> str:
 
 
 def in_points(x: float | None) -> str:
-    """An error of a share in percentage points."""
+    """The ± of a share with this standard error in percentage points: 95 %, as wherever errors are told."""
     if x is None:
         return "–"
-    return f"±\u00a0{100 * x:.2g}" if x < 1 else "not fixed" if math.isinf(x) else "over 100"
+    return f"±\u00a0{100 * Z95 * x:.2g}" if Z95 * x < 1 else "not fixed" if math.isinf(x) else "over 100"
 
 
 def rows(x: float | None) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.decimals import BITS, at_most
-from sfumato.designers.sentences import METHODS
+from sfumato.designers.choose import METHODS
 from sfumato.reporting.figures import Facts, PromiseFigures
 
 WITHIN = {
@@ -101,7 +101,7 @@ class Words:
 
 def way(method: str) -> str:
     """How a method answers."""
-    return METHODS.get(method, "A table of probabilities, one row for each output and one column for each input.")
+    return METHODS.get(method, UNNAMED)
 
 
 def words(f: Facts) -> Words:
@@ -165,11 +165,16 @@ def _limits(f: Facts) -> tuple[str, ...]:
     return tuple(text)
 
 
+def limits(promise: PromiseFigures) -> tuple[str, str]:
+    """e^ε and ε, as texts that hold."""
+    return at_most(promise.factor, 3), at_most(promise.epsilon, BITS)
+
+
 def strength(promise: PromiseFigures | None, secret: str) -> str:
     """What the promise says about one released row."""
     if promise is None:
         return ""
-    factor, most = at_most(promise.factor, 3), at_most(promise.epsilon, BITS)
+    factor, most = limits(promise)
     if promise.notion == "mi":
         return (
             f"On average a released row tells at most {most} nats about {secret}. A single row may tell much more: "
@@ -209,7 +214,7 @@ def _odds(f: Facts) -> str:
         return ""
     if f.promise.notion in ("mi", "leakage"):
         return f"{strength(f.promise, f.secret)} It bounds no single belief, so there is no greatest change to state."
-    factor = at_most(f.promise.factor, 3)
+    factor, _ = limits(f.promise)
     if f.promise.notion in ("lip", "srlip", "pml"):
         least = "" if f.promise.notion == "pml" else f", and at least {1 / f.promise.factor:.3g} in 100"
         return (

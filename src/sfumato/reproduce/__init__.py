@@ -12,29 +12,11 @@ from pathlib import Path
 
 from sfumato.errors import unknown
 
-FIGURES: dict[str, str] = {
-    "000-ex1": "robust_examples:ex1",
-    "000-ex2": "robust_examples:ex2",
-    "000-ex3": "robust_examples:ex3",
-    "000-ex4": "robust_examples:ex4",
-    "000-ex5": "robust_examples:ex5",
-    "000-fig2": "robust_figures:fig2",
-    "000-fig3": "robust_figures:fig3",
-    "000-fig4": "robust_figures:fig4",
-    "000-fig5": "robust_figures:fig5",
-    "000-tab2": "robust_tables:tab2",
-    "001-fig3": "funnel_figures:fig3",
-    "001-fig4": "funnel_figures:fig4",
-    "001-fig5": "funnel_figures:fig5",
-    "001-fig6": "funnel_figures:fig6",
-    "001-fig7": "funnel_figures:fig7",
-    "001-fig8": "funnel_figures:fig8",
-    "002-fig2": "hamming_figures:fig2",
-    "003-fig4": "hamming_figures:fig4",
-    "003-fig5": "hamming_figures:fig5",
-    "003-fig6": "hamming_figures:fig6",
-    "003-fig7": "hamming_figures:fig7",
-    "004-fig1": "funnel_figures:fig1",
+FIGURES: dict[str, str] = {  # each with its module and function
+    **{f"000-ex{i}": f"robust_examples:ex{i}" for i in range(1, 6)},
+    **{f"000-fig{i}": f"robust_figures:fig{i}" for i in range(2, 6)}, "000-tab2": "robust_examples:tab2",
+    **{f"001-fig{i}": f"funnel_figures:fig{i}" for i in range(3, 9)}, "002-fig2": "hamming_figures:fig2",
+    **{f"003-fig{i}": f"hamming_figures:fig{i}" for i in range(4, 8)}, "004-fig1": "funnel_figures:fig1",
 }
 
 

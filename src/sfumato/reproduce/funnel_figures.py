@@ -16,12 +16,8 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Tabular
 from sfumato.privacy.overview import LeakageMap, map_of
-from sfumato.reporting.heat import order_picture
-from sfumato.reproduce.drawing import Line, lines, verdict, write_csv
+from sfumato.reproduce.drawing import Line, lines, order_picture, verdict, write_csv
 from sfumato.uncertainty import Exactly
-
-# --- 001 Figure 3: time and I(X;Y) of optimal ε-LDP and ε-LIP mechanisms, c = 2, a = 5, ten random tables -------------
-
 
 EPSILONS_3 = (0.5, 1.0, 1.5, 2.0)
 PRINTED_3 = {"ldp": 133.0, "lip": 0.0206}  # mean seconds at ε = 0.5 [001, §VIII-A]
@@ -69,10 +65,6 @@ def fig3(out: Path, *, full: bool) -> str:
     return verdict("001-fig3", claims, text, remark)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# 001 Figure 4: LIP against SRLIP for three attributes, c = 2, 3 × 3 × 4 values; the paper's product and ours.
-
-
 SIZES_4 = (3, 3, 4)
 METHODS_4 = ("lip", "srlip", "srlip-paper")
 
@@ -108,10 +100,6 @@ def fig4(out: Path, *, full: bool) -> str:
         f"{sum(r[0] == 'srlip-paper' for r in rows)} tables"
     )
     return verdict("001-fig4", {"LIP ≥ SRLIP ≥ the paper's": ordered, "ours within ε": kept}, text, remark)
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# 001 Figure 5: Opt-LIP, CR, GRR and OUE on Adult, S ∈ {marital-status, occupation}, three X, LIP as the notion.
 
 
 CASES_5 = [(s, x) for s in ("marital-status", "occupation") for x in ("education", "relationship", "sex")]
@@ -155,10 +143,6 @@ def fig5(out: Path, *, full: bool) -> str:
     return verdict("001-fig5", {"optimal LIP is best": best, "solved": gaps <= 1e-4}, text, remark)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# 001 Figure 6: GRR against CR on synthetic tables from the Jeffreys prior, I(X;Y)/H(X) for several a and c.
-
-
 EPSILONS_6 = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
 SHAPES_6 = ((5, 5), (10, 5), (20, 5), (5, 10), (5, 20))  # (a, c); the printed panels do not name more than the trend
 
@@ -169,12 +153,11 @@ def jeffreys(c: int, a: int, seed: int) -> Joint:
     return Joint.from_probabilities(p / p.sum())
 
 
-def kept_by(joint: Joint, epsilon: float, method: str) -> tuple[float, float]:
-    """I(X;Y)/H(X) and α of GRR or CR calibrated to ε-LIP."""
-    reads = "both" if method == "cr" else "useful"
-    made = design(Exactly(joint), epsilon, method, notion="lip", reads=reads)
+def calibrated(joint: Joint, epsilon: float, method: str) -> tuple[float, float]:
+    """I(X;Y) and α of GRR or CR calibrated to ε-LIP."""
+    made = design(Exactly(joint), epsilon, method, notion="lip", reads="both" if method == "cr" else "useful")
     assert made.information is not None
-    return made.information.useful / joint.entropy_useful, float(made.details["strength"])
+    return made.information.useful, float(made.details["strength"])
 
 
 def fig6(out: Path, *, full: bool) -> str:
@@ -187,7 +170,7 @@ def fig6(out: Path, *, full: bool) -> str:
         for method in ("grr", "cr"):
             means = []
             for epsilon in EPSILONS_6:
-                values = [kept_by(joint, epsilon, method)[0] for joint in joints]
+                values = [calibrated(joint, epsilon, method)[0] / joint.entropy_useful for joint in joints]
                 rows.append((a, c, method, epsilon, np.mean(values), np.std(values)))
                 means.append(float(np.mean(values)))
             series[method] = (EPSILONS_6, means)
@@ -199,10 +182,6 @@ def fig6(out: Path, *, full: bool) -> str:
     listed = ", ".join(f"a={a} c={c}: {gain:+.3f}" for (a, c), gain in gains.items())
     text = f"CR gains on GRR as a grows against c: {rising} (mean difference of I/H: {listed}; {count} tables each)"
     return verdict("001-fig6", {"CR gains as a grows": rising}, text, remark)
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# 001 Figure 7: the difference in α of CR and GRR explains the difference in utility, a = c = 5, 100 tables.
 
 
 EPSILONS_7 = (0.5, 1.0, 1.5)  # three panels; the text gives their correlations without naming ε
@@ -217,7 +196,8 @@ def fig7(out: Path, *, full: bool) -> str:
         alpha, gain = [], []
         for k in range(count):
             joint = jeffreys(5, 5, k)
-            (u_cr, a_cr), (u_grr, a_grr) = kept_by(joint, epsilon, "cr"), kept_by(joint, epsilon, "grr")
+            (u_cr, a_cr), (u_grr, a_grr) = (calibrated(joint, epsilon, method) for method in ("cr", "grr"))
+            u_cr, u_grr = u_cr / joint.entropy_useful, u_grr / joint.entropy_useful
             if math.isfinite(a_cr) and math.isfinite(a_grr):
                 alpha.append(a_cr - a_grr)
                 gain.append(u_cr - u_grr)
@@ -234,9 +214,6 @@ def fig7(out: Path, *, full: bool) -> str:
     return verdict("001-fig7", {"correlations above 0.9": min(found) > 0.9}, text, remark)
 
 
-# --- 001 Figure 8: α of GRR and CR against ε on Adult, for the panels 5(b) and 5(d) -----------------------------------
-
-
 CASES_8 = (("occupation", "education"), ("occupation", "relationship"))  # 5(b) and 5(d) when panels run by X, then S
 
 
@@ -250,12 +227,10 @@ def fig8(out: Path, *, full: bool) -> str:
         for method in ("grr", "cr"):
             alphas = []
             for epsilon in epsilons:
-                reads = "both" if method == "cr" else "useful"
-                made = design(Exactly(joint), epsilon, method, notion="lip", reads=reads)
-                assert made.information is not None
-                alphas.append(float(made.details["strength"]))
-                kept[method].append(made.information.useful)
-                rows.append((secret, useful, method, epsilon, alphas[-1], kept[method][-1]))
+                value, alpha = calibrated(joint, epsilon, method)
+                alphas.append(alpha)
+                kept[method].append(value)
+                rows.append((secret, useful, method, epsilon, alpha, value))
             series[method] = (epsilons, alphas)
         whole: dict[str, Line] = dict(series)
         panels.append((f"{secret}, {useful}", "ε (LIP)", "α", whole))
@@ -273,9 +248,6 @@ def fig8(out: Path, *, full: bool) -> str:
     opposite = told[0][1] > 0.5 > told[1][1]
     claims = {"the panels are opposite": opposite, "α grows": monotone}
     return verdict("001-fig8", claims, f"{text}; α grows with ε: {monotone}", remark)
-
-
-# --- [004, Fig. 1]: where the known measures lie in the plane of orders, with values for a mechanism ------------------
 
 
 EXAMPLE = [[0.6, 0.2, 0.1], [0.3, 0.5, 0.2], [0.1, 0.3, 0.7]]  # the paper's figure has no numbers; any channel will do

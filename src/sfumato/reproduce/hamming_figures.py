@@ -21,9 +21,6 @@ from sfumato.uncertainty import ChiSquareBall
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# --- the source sets of paper 003, its printed formula for Class II, and curves over the distortion -------------------
-
-
 SIX = np.array([[0.7, 0.15, 0.06, 0.04, 0.03, 0.02]])  # Table I
 TEN = np.array([  # Table II: the segment between the two
     [0.3, 0.2, 0.15, 0.08, 0.07, 0.06, 0.05, 0.04, 0.03, 0.02],
@@ -101,9 +98,6 @@ def _ordered(curves: dict[str, list[float]]) -> bool:
     return all(bool((a <= b + 1e-9).all()) for a, b in itertools.pairwise(chain))
 
 
-# --- dP leakage against mutual-information leakage over the distortion: what [003, Fig. 6 and 7] share ----------------
-
-
 def both_leakages(name: str, sources: Floats, budgets: Floats, title: str, folder: Path) -> str:
     """ε* and the least worst-case I(X; Y) against D, both proved: data, picture and what was found."""
     dp = [least_epsilon(sources, d).epsilon for d in budgets]
@@ -125,24 +119,14 @@ def both_leakages(name: str, sources: Floats, budgets: Floats, title: str, folde
     return verdict(name, {"mutual information stays below ε": below}, text, remark)
 
 
-# --- [003, Fig. 4]: the least ε for a Hamming budget, for sources of the three classes with M = 6 ---------------------
-
-
 def fig4(out: Path, *, full: bool = False) -> str:
     """[003, Fig. 4]: the least ε for a Hamming budget, for sources of the three classes with M = 6."""
     return leakage_curves("003-fig4", SIX, out, 199 if full else 49)
 
 
-# --- [003, Fig. 5]: the least ε for a Hamming budget, for sources of the three classes with M = 10 --------------------
-
-
 def fig5(out: Path, *, full: bool = False) -> str:
     """[003, Fig. 5]: the least ε for a Hamming budget, for sources of the three classes with M = 10."""
     return leakage_curves("003-fig5", TEN, out, 199 if full else 49)
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# [003, Fig. 6]: DP and mutual-information leakage of a Class I set with M = 10 (the uniform law is the worst).
 
 
 def fig6(out: Path, *, full: bool = False) -> str:
@@ -151,22 +135,16 @@ def fig6(out: Path, *, full: bool = False) -> str:
     return both_leakages("003-fig6", np.full((1, 10), 0.1), np.linspace(0.02, 0.92, points), "Class I, M = 10", out)
 
 
-# --- [003, Fig. 7]: DP and mutual-information leakage of the Class II set of Table II ---------------------------------
-
-
 def fig7(out: Path, *, full: bool = False) -> str:
     """[003, Fig. 7]: DP and mutual-information leakage of the Class II set of Table II."""
     points = 45 if full else 15
     return both_leakages("003-fig7", TEN, np.linspace(0.02, 0.72, points), "Class II, M = 10", out)
 
 
-# --- [002, Fig. 2]: realised privacy and distortion of the four problems at the true distribution ---------------------
-
-
-SECRETS, USEFUL, EPSILON = 3, 5, 0.5
+SECRETS, USEFUL, ALLOWED = 3, 5, 0.5
 PROBLEMS = {"NUNP": (False, False), "RUNP": (False, True), "NURP": (True, False), "RURP": (True, True)}
 SIZES = (5, 20, 100, 1000)  # n = size · |S||U|
-SHOWN = (0.01, 10.0)  # levels of the picture: constant mechanisms have none, and some of the others are infinite
+SHOWN_LEVELS = (0.01, 10.0)  # levels of the picture: constant mechanisms have none, and some of the others are infinite
 COLOUR = dict(zip(PROBLEMS, OTHERS, strict=False))
 MARKERS = {"NUNP": "o", "RUNP": "x", "NURP": "s", "RURP": "+"}  # points of two problems often coincide
 
@@ -201,13 +179,13 @@ def _instance(rng: np.random.Generator, size: int) -> list[Instance]:
     squares = np.subtract.outer(np.arange(USEFUL), np.arange(USEFUL)) ** 2.0
     out = []
     for name, (privacy, utility) in PROBLEMS.items():
-        made = design(ball, EPSILON, "distortion", values=range(USEFUL), robust_privacy=privacy, robust_utility=utility)
+        made = design(ball, ALLOWED, "distortion", values=range(USEFUL), robust_privacy=privacy, robust_utility=utility)
         q = made.mechanism.matrix
         assert q is not None
         points = np.array([int(x or 0) for x in made.mechanism.symbols.labels])
         raw = math.nan
         if privacy:
-            problem = LossProblem(ball.joint.p, ball.radius, EPSILON, squares, privacy, utility)
+            problem = LossProblem(ball.joint.p, ball.radius, ALLOWED, squares, privacy, utility)
             unmended = solve_by_cones(problem).unmended
             assert unmended is not None
             raw = _level(unmended, truth)
@@ -228,12 +206,12 @@ def _verdict(rows: list[Instance], remark: str) -> str:
     lines, kept = [], True
     for name in PROBLEMS:
         mine = [r for r in rows if r.problem == name]
-        over = sum(r.level > EPSILON for r in mine)
-        inside = sum(r.level > EPSILON and r.truth_in_ball for r in mine)
+        over = sum(r.level > ALLOWED for r in mine)
+        inside = sum(r.level > ALLOWED and r.truth_in_ball for r in mine)
         kept = kept and (inside == 0 or not PROBLEMS[name][0])
-        raw = sum(r.level_of_raw_solution > EPSILON for r in mine)
+        raw = sum(r.level_of_raw_solution > ALLOWED for r in mine)
         lines.append(
-            f"{name}: ε* > {EPSILON} in {over} of {len(mine)} instances, in {inside} with the truth in the ball"
+            f"{name}: ε* > {ALLOWED} in {over} of {len(mine)} instances, in {inside} with the truth in the ball"
             + (f"; the solver's own mechanism in {raw}" if PROBLEMS[name][0] else "") + "."
         )
     claims = {"robust privacy holds wherever the truth is in the ball": kept}
@@ -244,12 +222,12 @@ def _paint(axes: Sequence[Axes], rows: list[Instance], sizes: tuple[int, ...]) -
     for panel, size in ((0, sizes[0]), (1, sizes[-1])):
         for name in PROBLEMS:
             mine = [r for r in rows if r.problem == name and r.n == size * SECRETS * USEFUL]
-            levels = np.clip([r.level for r in mine], *SHOWN)
+            levels = np.clip([r.level for r in mine], *SHOWN_LEVELS)
             spent = [r.distortion for r in mine]
             axes[panel].scatter(levels, spent, s=26, alpha=0.8, marker=MARKERS[name], color=COLOUR[name], label=name)
         axes[panel].set(title=f"n = {size * SECRETS * USEFUL}", ylabel="D*", xscale="log")
-        axes[panel].set(xlabel=f"ε* at the truth, those outside [{SHOWN[0]:g}, {SHOWN[1]:g}] at its ends")
-        axes[panel].axvline(EPSILON, color="grey", linewidth=1)
+        axes[panel].set(xlabel=f"ε* at the truth, those outside [{SHOWN_LEVELS[0]:g}, {SHOWN_LEVELS[1]:g}] at its ends")
+        axes[panel].axvline(ALLOWED, color="grey", linewidth=1)
     axes[0].figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False)
     for panel, key in ((2, "level"), (3, "distortion")):
         for name in PROBLEMS:
@@ -258,7 +236,7 @@ def _paint(axes: Sequence[Axes], rows: list[Instance], sizes: tuple[int, ...]) -
             axes[panel].plot(n, means, marker=MARKERS[name], color=COLOUR[name], label=name)
         axes[panel].set(xscale="log", xlabel="n", ylabel="mean ε*" if key == "level" else "mean D*")
         if key == "level":
-            axes[panel].axhline(EPSILON, color="grey", linewidth=1)
+            axes[panel].axhline(ALLOWED, color="grey", linewidth=1)
 
 
 def _mean(values: list[float]) -> float:

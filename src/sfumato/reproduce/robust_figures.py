@@ -10,7 +10,7 @@ import numpy as np
 from sfumato.datasets import adult
 from sfumato.privacy import LDP
 from sfumato.reproduce.drawing import Band, Line, boxes, lines, verdict, write_csv
-from sfumato.reproduce.robust_tables import (
+from sfumato.reproduce.robust_examples import (
     CENSUS,
     CLOSED,
     METHODS,
@@ -26,11 +26,8 @@ from sfumato.reproduce.robust_tables import (
 from sfumato.uncertainty import ChiSquareBall
 from sfumato.utility import mutual_information
 
-# --- 000 Figure 2: NMI on Adult, four pairs of columns, with polyopt, ballopt and nr in every panel -------------------
-# The paper shows no numbers for this figure; the verdict holds its statements against ours. Panels (c) and (d) lack
-# PolyOpt and NR there: "the space complexity became unfeasible".
-
-
+# Figure 2. The paper shows no numbers; the verdict holds its statements against ours. Panels (c) and (d) lack PolyOpt
+# and NR there: "the space complexity became unfeasible".
 FULL_2 = tuple(float(x) for x in np.round(np.linspace(0.075, 1.5, 20), 3))  # 0.075 is the least the paper tested
 QUICK_2, QUICK_LARGE_2 = (0.1, 0.5, 1.0, 1.5), (0.5, 1.5)
 BEYOND = 4.0  # ε at which srr is above ir on both small tables
@@ -57,7 +54,8 @@ def fig2(
                 ))
     header = ("secret", "useful", "epsilon", "method", "nmi", "bound", "ceiling", "certified", "seconds")
     write_csv(out / "000-fig2.csv", header, rows)
-    panels = {panel: {m: _line(nmi, panel, m) for m in METHODS} for panel in map(" × ".join, pairs)}
+    at = {panel: sorted({e for p, _, e in nmi if p == panel}) for panel in map(" × ".join, pairs)}
+    panels = {panel: {m: (es, [nmi[panel, m, e] for e in es]) for m in METHODS} for panel, es in at.items()}
     remark = lines(out / "000-fig2.svg", [(t, "ε", "NMI", s) for t, s in panels.items()])
     told = ", ".join(
         f"{panel} " + " / ".join(f"{nmi[panel, m, 1.5]:.4f}" for m in ("polyopt", "ballopt", "nr")) for panel in panels
@@ -107,16 +105,7 @@ def claims(nmi: Values) -> tuple[dict[str, bool], dict[str, bool]]:
     return theirs, ours
 
 
-def _line(nmi: Values, panel: str, method: str) -> tuple[list[float], list[float]]:
-    at = sorted(e for p, m, e in nmi if p == panel and m == method)
-    return at, [nmi[panel, method, e] for e in at]
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# 000 Figure 3: mean NMI on synthetic tables from the Jeffreys prior, n = 32,561, every method at every size
-# The paper shows no numbers for this figure; the verdict holds the statements of §8.2 against ours.
-
-
+# Figure 3. The paper shows no numbers; the verdict holds the statements of §8.2 against ours.
 FULL_3 = (0.075, 0.3, 0.6, 0.9, 1.2, 1.5)
 QUICK_3, QUICK_LARGE_3 = (0.3, 0.9, 1.5), (0.5, 1.5)
 RUNS_3 = 100  # of the paper
@@ -124,11 +113,11 @@ SECONDS_3 = 8.0  # for each search on a large table, unless full
 
 
 def fig3(
-    out: Path, *, full: bool, draws: int | None = None, large: int | None = None, shapes: tuple[Shape, ...] = SHAPES,
+    out: Path, *, full: bool, draws: int | None = None, shapes: tuple[Shape, ...] = SHAPES,
     epsilons: tuple[float, ...] = (),
 ) -> str:
     """000 Figure 3: mean NMI on synthetic tables from the Jeffreys prior, n = 32,561, every method at every size."""
-    count = {True: draws or (RUNS_3 if full else 10), False: large or (RUNS_3 if full else 1)}  # by small(shape)
+    count = {True: draws or (RUNS_3 if full else 10), False: (RUNS_3 if full else 1)}  # by small(shape)
     rows = []
     for shape in shapes:
         for epsilon in epsilons or (FULL_3 if full else QUICK_3 if small(shape) else QUICK_LARGE_3):
@@ -170,10 +159,7 @@ def fig3(
     return verdict("000-fig3", claims, text, remark, ours=ours)
 
 
-# --- 000 Figure 4: the level that mechanisms reach under the truth P*, on synthetic tables ----------------------------
-# A robust mechanism keeps ε whenever P* lies in the ball, without exception; nr promises P̂ alone and does not.
-
-
+# Figure 4. A robust mechanism keeps ε whenever P* lies in the ball, without exception; nr promises P̂ alone.
 FULL_4, QUICK_4 = (0.075, 0.375, 0.75, 1.125, 1.5), (0.075, 0.75, 1.5)
 LARGE_4 = (1.5,)
 SHOWN = ("polyopt", "ballopt", "nr")
@@ -197,11 +183,11 @@ class RealisedLevel(NamedTuple):
 
 
 def fig4(
-    out: Path, *, full: bool, draws: int | None = None, large: int | None = None, shapes: tuple[Shape, ...] = SHAPES,
+    out: Path, *, full: bool, draws: int | None = None, shapes: tuple[Shape, ...] = SHAPES,
     epsilons: tuple[float, ...] = (),
 ) -> str:
     """000 Figure 4: the level that mechanisms reach under the truth P*, on synthetic tables."""
-    count = {True: draws or (500 if full else 50), False: large or (20 if full else 1)}  # by small(shape)
+    count = {True: draws or (500 if full else 50), False: (20 if full else 1)}  # by small(shape)
     rows: list[RealisedLevel] = []
     for shape in shapes:
         for i in range(count[small(shape)]):
@@ -256,12 +242,9 @@ def _picture(path: Path, rows: list[RealisedLevel], shapes: tuple[Shape, ...]) -
     return lines(path, [(t, "ε", "ε* (quartiles)", s) for t, s in panels.items()], bands=bands)
 
 
-# --- 000 Figure 5: how far the estimate misjudges utility, at ε = 1.5 on synthetic tables -----------------------------
-# §8.4 defines (I_P̂ − I_P*) / I_P̂ and its caption and claim speak of NMI: "the difference in NMI, even at its most
-# extreme, was less than 3 % of the NMI value". NMI divides by H(X), which P̂ and P* do not share, so the two differ;
+# Figure 5. §8.4 defines (I_P̂ − I_P*) / I_P̂; its caption and claim speak of NMI: "the difference in NMI, even at its
+# most extreme, was less than 3 % of the NMI value". NMI divides by H(X), which P̂ and P* do not share, so they differ;
 # the claim is held against NMI, as it says, and the difference in I stands beside it.
-
-
 EPSILON_5 = 1.5
 RUNS_5 = 100  # of the paper
 SECONDS_5 = 8.0  # for each search on a large table, unless full
@@ -269,11 +252,9 @@ THEIRS = ("srr", "ir", "polyopt")
 LIMIT = 0.03
 
 
-def fig5(
-    out: Path, *, full: bool, draws: int | None = None, large: int | None = None, shapes: tuple[Shape, ...] = SHAPES
-) -> str:
+def fig5(out: Path, *, full: bool, draws: int | None = None, shapes: tuple[Shape, ...] = SHAPES) -> str:
     """000 Figure 5: how far the estimate misjudges utility, at ε = 1.5 on synthetic tables."""
-    many, few = draws or (RUNS_5 if full else 40), large or (RUNS_5 if full else 2)
+    many, few = draws or (RUNS_5 if full else 40), (RUNS_5 if full else 2)
     rows = []
     for shape in shapes:
         for name in METHODS:
@@ -285,9 +266,7 @@ def fig5(
                 rows.append((*shape, name, i, found.value, truth, (found.value - truth) / found.value, 1 - share))
     header = ("secrets", "useful", "method", "draw", "at the estimate", "at the truth", "difference", "of NMI")
     write_csv(out / "000-fig5.csv", header, rows)
-    panels = {
-        titled(s): {m: [r[6] for r in rows if r[:3] == (*s, m)] for m in METHODS} for s in shapes
-    }
+    panels = {titled(s): {m: [r[6] for r in rows if r[:3] == (*s, m)] for m in METHODS} for s in shapes}
     remark = boxes(out / "000-fig5.svg", panels, "(I_P̂ − I_P*) / I_P̂")
     theirs = [(abs(r[6]), abs(r[7])) for r in rows if r[2] in THEIRS]
     within = float(np.mean([x < LIMIT for x, _ in theirs]))

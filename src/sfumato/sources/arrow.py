@@ -26,11 +26,6 @@ def text_array(texts: Sequence[str]) -> pa.Array:
     return pa.Array.from_buffers(pa.string(), len(data), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(data))])
 
 
-def _int32(values: pa.Array) -> npt.NDArray[np.int32]:
-    """The numbers of an Arrow array that has no gaps, as they lie there: `np.asarray` loads pandas, too."""
-    return np.frombuffer(values.buffers()[1], np.int32, len(values), 4 * values.offset)
-
-
 def as_labels(values: pa.Array | pa.ChunkedArray, name: str) -> pa.Array | pa.ChunkedArray:
     """Values as the strings that labels are; NaN and empty strings count as missing. Dictionary arrays stay so.
 
@@ -108,8 +103,8 @@ def _label_codes(column: Column, values: pa.Array) -> npt.NDArray[np.int32]:
     if column.other is not None:
         place[-1] = column.labels.index(column.other)
     hits = pc.index_in(values, value_set=listed)
-    if not hits.null_count:
-        return np.take(place, _int32(hits), mode="clip")
+    if not hits.null_count:  # as they lie there: `np.asarray` loads pandas, too
+        return np.take(place, np.frombuffer(hits.buffers()[1], np.int32, len(hits), 4 * hits.offset), mode="clip")
     found = np.asarray(pc.fill_null(hits, len(listed)))
     codes: npt.NDArray[np.int32] = place[found]
     if column.dtype != "string" and (found == len(listed)).any():
@@ -152,10 +147,9 @@ def numbers_of(values: pa.Array, name: str, first_row: int) -> npt.NDArray[np.fl
     try:
         return np.asarray(pc.cast(trimmed, pa.float64()).to_numpy(zero_copy_only=False))
     except pa.ArrowInvalid:
-        bad = [i for i, x in enumerate(trimmed.to_pylist()) if _not_a_number(x)]
-        row = first_row + (bad or [0])[0] + 1
+        row = first_row + next((i for i, x in enumerate(trimmed.to_pylist()) if _not_a_number(x)), 0) + 1
         raise DataError(
-            "the value is not a number, but the column is binned", 
+            "the value is not a number, but the column is binned",
             next=f"Say what text means ({option('--decimal ,', 'decimal=')} for 1,5, {option('--na', 'na=')} for other "
             "words where a value is missing), leave out the bins, or clean the row.",
             where=At(name, row=row),
@@ -175,10 +169,8 @@ def _encode_binned(column: Column, values: pa.Array, first_row: int) -> npt.NDAr
 
 
 def _not_a_number(text: str | None) -> bool:
-    if text is None:
-        return False
     try:
-        float(text)
+        float("0" if text is None else text)
     except ValueError:
         return True
     return False

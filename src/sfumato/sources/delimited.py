@@ -5,11 +5,14 @@ Arrow's own messages quote rows, so none of them is passed on.
 
 from __future__ import annotations
 
+import atexit
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
+from weakref import WeakSet
 
 import numpy as np
 import numpy.typing as npt
@@ -18,63 +21,58 @@ import pyarrow.compute as pc
 
 from sfumato.errors import At, DataError
 from sfumato.sources.dialect import COMMENT, ENCODING, SPOKEN, Dialect, Said, dialect_of
-from sfumato.sources.places import Where
+from sfumato.sources.places import Where, opened, size_of
 from sfumato.sources.source import Source
 
 if TYPE_CHECKING:
     from pyarrow.csv import InvalidRow
 
+STDIN = "standard input"
 BLOCK_BYTES = 1 << 20  # of a file read at a time
 ELSE = f"Say which encoding it has ({ENCODING}), or convert it to UTF-8."
 
 
-def csv_source(
-    name: str, opened: Callable[[], BinaryIO], delimiter: str, *, packing: str | None = None, path: Where | None = None,
-    size: int | None = None, said: Said | None = None,
-) -> Source:
-    """A file of delimited text that can be opened again and again."""
-    meter = Meter(size)
+def csv_source(where: Where, delimiter: str, packing: str | None, said: Said) -> Source:
+    """A file of delimited text, packed or not, that can be opened again and again."""
+    meter = Meter(size_of(where))
 
     def unpacked() -> BinaryIO:
-        meter.raw = raw = opened()
+        meter.raw = raw = opened(where)
         found: BinaryIO = raw if packing is None else pa.CompressedInputStream(raw, packing)
         return found
 
     with unpacked() as stream:
-        dialect, _ = dialect_of(stream, name, delimiter, said or Said())
-    table = Text(name, dialect)
+        dialect, _ = dialect_of(stream, where.name, delimiter, said)
+    table = Text(where.name, dialect)
 
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
         try:
             stream = unpacked()
         except OSError:
-            raise DataError("could not be opened again: was it moved?", where=name) from None
+            raise DataError("could not be opened again: was it moved?", where=where.name) from None
         for batch in table.batches(stream, [*coded, *kept]):
             meter.advance()
             yield batch
 
-    share = None if size is None else lambda: meter.share
-    return Source(name, table.names, read, path, share=share, reading=dialect.reading)
+    return Source(where.name, table.names, read, where, share=lambda: meter.share, reading=dialect.reading)
 
 
-def stream_source(
-    stream: BinaryIO, delimiter: str = ",", name: str = "standard input", said: Said | None = None
-) -> Source:
+def stream_source(stream: BinaryIO, delimiter: str = ",", said: Said | None = None) -> Source:
     """Delimited text that comes once, through a pipe."""
-    dialect, head = dialect_of(stream, name, delimiter, said or Said())
-    table, whole = Text(name, dialect), Joined(head, stream)
+    dialect, head = dialect_of(stream, STDIN, delimiter, said or Said())
+    table, whole = Text(STDIN, dialect), Joined(head, stream)
 
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
         return table.batches(pa.PythonFile(whole, "r"), [*coded, *kept])
 
-    return Source(name, table.names, read, once=True, reading=dialect.reading)
+    return Source(STDIN, table.names, read, once=True, reading=dialect.reading)
 
 
 @dataclass(slots=True)
 class Meter:
     """How much of a file has been read, packed or not."""
 
-    size: int | None
+    size: int
     raw: pa.NativeFile = None
     share: float = 0.0
 
@@ -93,11 +91,31 @@ class Joined(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
+        if self.closed:
+            return b""
         if self.head:
             part = self.head if size < 0 else self.head[:size]
             self.head = self.head[len(part) :]
             return part if size >= 0 else part + bytes(self.rest.read())
         return bytes(self.rest.read(size))
+
+
+_READING: WeakSet[Generator[pa.RecordBatch]] = WeakSet()  # closed before the interpreter ends
+
+
+@atexit.register
+def _none_left_reading() -> None:
+    for found in list(_READING):
+        found.close()
+
+
+def _drained(stream: BinaryIO, reader: pa.RecordBatchReader) -> None:
+    """Nothing reads any more. Arrow reads ahead in threads of its own, and one that returns to Python while the
+    interpreter ends aborts the whole process: they are let run into the end of what is now a closed stream."""
+    stream.close()
+    with suppress(pa.ArrowInvalid, OSError, ValueError):
+        for _ in reader:
+            pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,26 +135,20 @@ class Text:
         return tuple(map(unguarded, self.columns))
 
     def batches(self, stream: BinaryIO, wanted: list[str]) -> Iterator[pa.RecordBatch]:
-        from pyarrow import csv as arrow_csv
+        found = self._batches(stream, wanted)
+        _READING.add(found)
+        return found
 
+    def _batches(self, stream: BinaryIO, wanted: list[str]) -> Generator[pa.RecordBatch]:
         as_written = dict(zip(self.names, self.columns, strict=True))
-        written = [as_written[name] for name in wanted]
         try:
             with stream:
-                for batch in arrow_csv.open_csv(
-                    stream,
-                    read_options=arrow_csv.ReadOptions(
-                        block_size=BLOCK_BYTES, encoding=self.dialect.encoding, skip_rows=self.dialect.skipped
-                    ),
-                    parse_options=arrow_csv.ParseOptions(
-                        delimiter=self.dialect.delimiter, newlines_in_values=True, invalid_row_handler=_passed_over
-                    ),
-                    convert_options=arrow_csv.ConvertOptions(
-                        column_types={name: pa.string() for name in written}, include_columns=written,
-                        strings_can_be_null=True, null_values=[""],
-                    ),
-                ):
-                    yield pa.RecordBatch.from_arrays([unguard(c) for c in batch.columns], names=wanted)
+                reader = self._reader(stream, [as_written[name] for name in wanted])
+                try:
+                    for batch in reader:
+                        yield pa.RecordBatch.from_arrays([unguard(c) for c in batch.columns], names=wanted)
+                finally:
+                    _drained(stream, reader)
         except pa.ArrowInvalid as error:
             if "Empty CSV" not in str(error):
                 raise self._error(str(error)) from None
@@ -145,6 +157,23 @@ class Text:
             raise DataError(f"is not written in {spoken} throughout", next=ELSE, where=self.name) from None
         except OSError:
             raise DataError("could not be read to its end: it is damaged or cut short", where=self.name) from None
+
+    def _reader(self, stream: BinaryIO, columns: list[str]) -> pa.RecordBatchReader:
+        from pyarrow import csv as arrow_csv
+
+        return arrow_csv.open_csv(
+            stream,
+            read_options=arrow_csv.ReadOptions(
+                block_size=BLOCK_BYTES, encoding=self.dialect.encoding, skip_rows=self.dialect.skipped
+            ),
+            parse_options=arrow_csv.ParseOptions(
+                delimiter=self.dialect.delimiter, newlines_in_values=True, invalid_row_handler=_passed_over
+            ),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types={name: pa.string() for name in columns}, include_columns=columns,
+                strings_can_be_null=True, null_values=[""],
+            ),
+        )
 
     def _error(self, text: str) -> DataError:
         """What went wrong, without the row that Arrow quotes. Arrow tells it in words only."""

@@ -15,10 +15,10 @@ from sfumato.errors import InputError, option, unknown
 from sfumato.sources.meaning import BY_MARK, DATES, Guess, Meaning, looked
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-SAMPLE = 1 << 22  # bytes read for the encoding: all of most files, a moment of the largest
-RECORDS = 5_000  # looked at for the delimiter and for spellings
+LOOKED_BYTES = 1 << 22  # bytes read for the encoding: all of most files, a moment of the largest
+LOOKED_AT = 5_000  # looked at for the delimiter and for spellings
 LONGEST_HEADER = 1 << 24
-CHUNK = 1 << 16
+READ_AT_ONCE = 1 << 16
 COMMENT = "#"
 MARKS = {
     codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32", codecs.BOM_UTF8: "utf-8",
@@ -118,8 +118,8 @@ def _beginning(stream: Readable, name: str) -> tuple[bytes, bool]:
     """The first bytes, with the header whole, and whether that is all. A pipe is not waited for beyond its header."""
     data, take = b"", getattr(stream, "read1", None)
     try:
-        while len(data) < (LONGEST_HEADER if _open(data) else SAMPLE):
-            part = bytes((take or stream.read)(CHUNK))
+        while len(data) < (LONGEST_HEADER if _open(data) else LOOKED_BYTES):
+            part = bytes((take or stream.read)(READ_AT_ONCE))
             data += part
             if not part or (take is not None and not _open(data)):
                 break
@@ -156,7 +156,7 @@ def _encoding(data: bytes, ended: bool) -> str:
             return name
     from charset_normalizer import from_bytes
 
-    telling = b"\n".join(line for line in data.splitlines() if not line.isascii())[:CHUNK]
+    telling = b"\n".join(line for line in data.splitlines() if not line.isascii())[:READ_AT_ONCE]
     best = from_bytes(telling, cp_isolation=[CP1252, "cp1250", *OTHER_SCRIPTS]).best()
     return best.encoding if best is not None and best.encoding in OTHER_SCRIPTS and _one_script(str(best)) else WESTERN
 
@@ -245,7 +245,7 @@ def _by_header(text: str, own: str) -> str:
 def _records(text: str, delimiter: str, ended: bool) -> list[list[str]]:
     """The first records as they are read, the header in front; comments and the last one, which may be cut, are not."""
     found = list(_parsed(text, delimiter))
-    if not ended and len(found) > 2 and len(found) <= RECORDS:
+    if not ended and len(found) > 2 and len(found) <= LOOKED_AT:
         del found[-1]
     return found or [[]]
 
@@ -261,7 +261,7 @@ def _parsed(text: str, delimiter: str) -> Iterator[list[str]]:
             width = width or len(row)
             yield row
             told += 1
-            if told > RECORDS:
+            if told > LOOKED_AT:
                 return
     except csv.Error:
         return

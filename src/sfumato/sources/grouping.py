@@ -13,11 +13,8 @@ from sfumato.errors import AS_CATEGORY, At, DataError, InputError, binned
 from sfumato.sources import Source
 from sfumato.sources.arrow import as_labels, encode_column, numbers_of
 
-# --- the edges that cut a numeric column into bins --------------------------------------------------------------------
-
-
-FEW = 20  # distinct numbers up to which each stays a label of its own
-BINS = 5  # that numbers are cut into when nobody says how
+FEW_NUMBERS = 20  # distinct numbers up to which each stays a label of its own
+USUAL_BINS = 5  # that numbers are cut into when nobody says how
 MOST_DIGITS = 17  # of a float
 CODE = r"^[+-]?0[0-9]"  # numbers with leading zeros are codes
 
@@ -30,7 +27,8 @@ def bin_edges(source: Source, name: str, rule: int | Sequence[float]) -> Floats:
             raise InputError(f"bins of {name!r} must be a number or increasing inner edges", value=rule)
         return edges
     if isinstance(rule, bool) or rule < 2:
-        raise InputError("needs at least two bins", value=rule, where=At(name))
+        edge = f"To cut it at {rule}, give that edge: [{rule}], or --bins '{name}={rule};' with its semicolon."
+        raise InputError("needs at least two bins", value=rule, next=edge, where=At(name))
     values, counts = value_counts(source, name)
     if not len(values):
         raise DataError("holds no numbers, so it has no quantiles", where=At(name))
@@ -41,7 +39,7 @@ def bin_edges(source: Source, name: str, rule: int | Sequence[float]) -> Floats:
 
 
 def automatic_edges(source: Source, names: Sequence[str]) -> dict[str, Floats]:
-    """Edges of every column of more than FEW different numbers, so that about BINS bins hold about equally many rows.
+    """Edges of every column of more than FEW_NUMBERS different numbers: about USUAL_BINS bins of about as many rows.
 
     Quantiles are rounded to the fewest digits that leave all bins apart and none with less than half of its rows:
     edges that a person would choose. They are exact facts about the rows.
@@ -50,7 +48,7 @@ def automatic_edges(source: Source, names: Sequence[str]) -> dict[str, Floats]:
 
 
 def many_numbers(source: Source, names: Sequence[str]) -> dict[str, tuple[Floats, Ints]]:
-    """The columns of more than FEW different numbers, each number with how often it occurs."""
+    """The columns of more than FEW_NUMBERS different numbers, each number with how often it occurs."""
     found: dict[str, tuple[Floats, Ints]] = {name: (np.zeros(0), np.zeros(0, np.int64)) for name in names}
     first_row = 0
     for batch in source.batches(list(names)) if names else ():
@@ -61,7 +59,7 @@ def many_numbers(source: Source, names: Sequence[str]) -> dict[str, tuple[Floats
             else:
                 found[name] = with_numbers(*found[name], x)
         first_row += batch.num_rows
-    return {name: held for name, held in found.items() if len(held[0]) > FEW and not numbering(*held)}
+    return {name: held for name, held in found.items() if len(held[0]) > FEW_NUMBERS and not numbering(*held)}
 
 
 def numbering(values: Floats, counts: Ints) -> bool:
@@ -84,8 +82,8 @@ def numbers_or_none(values: pa.Array, name: str, first_row: int) -> Floats | Non
 
 
 def round_edges(values: Floats, counts: Ints) -> Floats:
-    """Edges of about BINS bins with about equally many rows, in few digits."""
-    exact = quantiles(values, counts, BINS)
+    """Edges of about USUAL_BINS bins with about equally many rows, in few digits."""
+    exact = quantiles(values, counts, USUAL_BINS)
     held = np.histogram(values, [-np.inf, *exact, np.inf], weights=counts)[0]
     for digits in range(1, MOST_DIGITS):
         edges = np.array([float(np.format_float_scientific(x, digits - 1)) for x in exact])
@@ -136,10 +134,7 @@ def _value_counts_there(source: Source, name: str) -> tuple[Floats, Ints]:
     return np.asarray(found.column("x")), np.asarray(found.column("n"))
 
 
-# --- the distinct combinations of some columns of a source, with how often each occurs --------------------------------
-
-
-MOST_LABELS = 100_000  # distinct values in one column; more is almost surely a mistake
+MOST_DISTINCT = 100_000  # distinct values in one column; more is almost surely a mistake
 MERGE_ROWS = 1 << 20  # partial counts are merged when they reach this many rows
 Rules = Mapping[str, Floats | str]  # for some columns: the inner edges of its bins, or the part of its dates
 
@@ -198,17 +193,15 @@ def _merged(parts: list[pa.Table], names: list[str]) -> pa.Table:
     out = pa.concat_tables(parts).group_by(held, use_threads=False).aggregate([("n", "sum")])
     for key, name in zip(held, names, strict=True):
         distinct = pc.count_distinct(out.column(key), mode="all").as_py()
-        if distinct > MOST_LABELS:
+        if distinct > MOST_DISTINCT:
             raise InputError(
-                f"has more than {MOST_LABELS:,} distinct values ({distinct:,} so far): is it a number or an "
+                f"has more than {MOST_DISTINCT:,} distinct values ({distinct:,} so far): is it a number or an "
                 "identifier?", next=f"Bin it ({binned(name)}) or leave it out.", where=At(name),
             )
     return out.rename_columns([*held, "n"])
 
 
-def _labels(
-    values: pa.Array, name: str, rule: Floats | str | None, refuse: bool, first_row: int
-) -> pa.Array:
+def _labels(values: pa.Array, name: str, rule: Floats | str | None, refuse: bool, first_row: int) -> pa.Array:
     """The batch's labels as text with null for missing; bin numbers for a binned column."""
     if rule is None:
         out = _blank_as_null(values, name)

@@ -38,9 +38,7 @@ _NUMBERS = {style: re.compile(look) for style, look in NUMBERS.items()}
 _DATES = {order: re.compile(look) for order, look in DATES.items()}
 Style = tuple[str, str]
 BY_MARK: dict[str, Style] = {".": ("," + GAPS, "."), ",": ("." + GAPS, ",")}  # of decimals, where it is said
-NUMBERS |= {
-    style: rf"[+-]?(\d{{1,3}}([{style[0]}]\d{{3}})+|\d+)([{mark}]\d+)?" for mark, style in BY_MARK.items()
-}
+NUMBERS |= {style: rf"[+-]?(\d{{1,3}}([{style[0]}]\d{{3}})+|\d+)([{mark}]\d+)?" for mark, style in BY_MARK.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +142,7 @@ def looked(
     orders = {name: order for name, held in values.items() if (order := _order(held))} if dates is None else {}
     found = {x for held in seen for x in held} & set(listed) - {""}
     guessed = (
-        *(Guess(f"numbers with {_mark(style)}", "decimal", style[1], name) for name, style in numbers.items()),
+        *(Guess(f"numbers with {MARKS[style[1]]}", "decimal", style[1], name) for name, style in numbers.items()),
         *(Guess(f"dates as {ORDERS[order]}", "dates", order, name) for name, order in orders.items()),
     )
     said = (*_said(guessed), *_absent([x for x in listed if x in found]), *_counting(columns, records))
@@ -188,11 +186,8 @@ def _order(values: set[str]) -> str | None:
     return None
 
 
+MARKS = {",": "decimal commas", ".": "thousands separators"}
 ORDERS = {"dmy": "day, month, year", "mdy": "month, day, year", "ymd": "year, month, day"}
-
-
-def _mark(style: Style) -> str:
-    return "decimal commas" if style[1] == "," else "thousands separators"
 
 
 def _said(guessed: Sequence[Guess]) -> Iterator[str]:

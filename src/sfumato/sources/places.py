@@ -1,4 +1,4 @@
-"""Places: where a table lies or goes. A path of this machine, or a path on any filesystem that Arrow can use."""
+"""Places: where a table lies or goes, here or on any filesystem that Arrow can use, and what its suffix says of it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
 
 from sfumato.errors import InputError
 
@@ -82,7 +84,6 @@ def located(where: str | os.PathLike[str] | Place) -> Where:
 
 def _addressed(text: str, scheme: str) -> Place:
     """An address of another machine. Its user, password and options are never repeated in a message."""
-    import pyarrow as pa
     from pyarrow import fs
 
     try:
@@ -130,8 +131,6 @@ def whole_size(where: Where) -> int:
 
 def opened(where: Where) -> NativeFile:
     """The file, for reading at any position."""
-    import pyarrow as pa
-
     if isinstance(where, Path):
         return pa.OSFile(str(where), "rb")
     return where.filesystem.open_input_file(where.path)
@@ -155,3 +154,28 @@ def below(where: Where, parts: tuple[str, ...]) -> Where:
     for part in parts:
         where = where / part
     return where
+
+
+PACKINGS = {"": None, ".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}  # suffix → Arrow's name
+DELIMITERS = {f"{kind}{packed}": mark for kind, mark in ((".csv", ","), (".tsv", "\t")) for packed in PACKINGS}
+
+
+def suffix_of(path: Where) -> str:
+    """The suffix that says the format: '.csv', '.csv.gz', '.parquet', …
+
+    >>> from pathlib import Path
+    >>> suffix_of(Path("a.b.CSV.gz"))
+    '.csv.gz'
+    """
+    parts = [s.lower() for s in path.suffixes]
+    packed = parts[-1:] and parts[-1] in PACKINGS
+    return "".join(parts[-2:]) if packed else "".join(parts[-1:])
+
+
+def packing_of(suffix: str) -> str | None:
+    """Arrow's name for how a CSV file is packed, or None.
+
+    >>> packing_of(".csv.zst"), packing_of(".csv")
+    ('zstd', None)
+    """
+    return PACKINGS.get("." + suffix.rpartition(".")[2])

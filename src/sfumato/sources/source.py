@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -17,13 +18,13 @@ from sfumato.sources.meaning import VERBATIM, Meaning
 from sfumato.sources.places import Place, Where, located
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyRelation
     from pyarrow.dataset import Dataset
 
 
 BATCH_ROWS = 1 << 17  # large enough to forget the cost of a call, small enough to keep memory flat
 Reader = Callable[[Sequence[str], Sequence[str]], Iterable[pa.RecordBatch]]
 Metadata = Mapping[bytes, bytes]
+DATASET = ("pyarrow._dataset", "Dataset")  # known by its name: its module is loaded by whoever has one
 Part = Callable[[pa.RecordBatch, Ints], pa.Table]  # (rows, how often each occurs) → keys and their weights
 Frame: TypeAlias = Any  # of a library that is not imported for it: pandas, Polars, Spark
 
@@ -130,6 +131,17 @@ class Source:
                 f"({' '.join(dict.fromkeys(x.saying for x in found))}).", where=self.name,
             )
 
+    def watched(self, tell: Callable[[int], None]) -> Source:
+        """The same source, telling how many rows have been read in each pass."""
+        def read(coded: Sequence[str], kept: Sequence[str]) -> Iterator[pa.RecordBatch]:
+            rows = 0
+            for batch in self.read(coded, kept):
+                rows += batch.num_rows
+                tell(rows)
+                yield batch
+
+        return replace(self, read=read)
+
     def verbatim(self) -> Source:
         """The same rows with nothing but empty fields missing, as released tables are read."""
         return replace(self, reading=VERBATIM)
@@ -170,19 +182,23 @@ def open_source(
     """
     spelled = None if na is None else (na,) if isinstance(na, str) else tuple(na)
     said = Said(delimiter, encoding, spelled, decimal, dates)
-    for fits, opened in OPENERS:
-        if fits(source):
-            path = opened is _path_source
-            if not path and not isinstance(source, Source) and {delimiter, encoding, decimal, dates, sheet} != {None}:
-                asked = "delimiter=, encoding=, decimal=, dates= and sheet="
-                raise InputError(f"{asked} are for files", next="Leave them out.")
-            if isinstance(source, (str, os.PathLike, Place)):
-                found = _path_source(source, said, sheet)
-            else:
-                found = opened(source)
-            if spelled is not None and not path:
-                found = replace(found, reading=replace(found.reading, na=("", *spelled)))
-            return found if counts is None else _expanded(found, counts)
+    if isinstance(source, (str, os.PathLike, Place)):
+        from sfumato.sources.file_formats import file_source
+
+        found: Source | None = file_source(located(source), said, sheet)
+    else:
+        if not isinstance(source, Source) and {delimiter, encoding, decimal, dates, sheet} != {None}:
+            asked = "delimiter=, encoding=, decimal=, dates= and sheet="
+            raise InputError(f"{asked} are for files", next="Leave them out.")
+        found = next((opened(source) for fits, opened in OPENERS if fits(source)), None)
+        if found is not None and spelled is not None:
+            found = replace(found, reading=replace(found.reading, na=("", *spelled)))
+    if found is not None and counts is not None:
+        from sfumato.sources.data_frames import expanded
+
+        return expanded(found, counts)
+    if found is not None:
+        return found
     kind = type(source)
     raise InputError(
         f"cannot read rows from a {kind.__module__}.{kind.__qualname__}",
@@ -207,9 +223,7 @@ def table_source(table: pa.Table, name: str = "the table") -> Source:
     def read(coded: Sequence[str], kept: Sequence[str]) -> Iterable[pa.RecordBatch]:
         return table.select([*coded, *kept]).to_batches(max_chunksize=BATCH_ROWS)  # type: ignore[no-any-return]
 
-    return Source(
-        name, tuple(table.column_names), read, metadata=table.schema.metadata or {}, rows=table.num_rows
-    )
+    return Source(name, tuple(table.column_names), read, metadata=table.schema.metadata or {}, rows=table.num_rows)
 
 
 def _batch_source(batch: pa.RecordBatch) -> Source:
@@ -251,62 +265,24 @@ def _dataset_source(dataset: Dataset) -> Source:
     return Source("the Arrow dataset", tuple(dataset.schema.names), read, back=back, metadata=metadata)
 
 
-def _stream_source(stream: ArrowStream) -> Source:
-    """Whatever exports Arrow's C stream; it is taken as one that can be read once."""
-    return _reader_source(pa.RecordBatchReader.from_stream(stream), f"the {type(stream).__name__}")
-
-
-def _path_source(path: str | os.PathLike[str] | Place, said: Said | None = None, sheet: str | None = None) -> Source:
-    from sfumato.sources.programmes import file_source
-
-    return file_source(located(path), said or Said(), sheet)
-
-
-def _expanded(source: Source, counts: str) -> Source:
-    from sfumato.sources.data_frames import expanded
-
-    return expanded(source, counts)
-
-
-def _source_itself(source: Source) -> Source:
-    return source
-
-
-def _relation_source(relation: DuckDBPyRelation) -> Source:
-    from sfumato.sources.data_frames import relation_source
-
-    return relation_source(relation)
-
-
-def _frame_source(frame: Frame) -> Source:
-    from sfumato.sources.data_frames import frame_source
-
-    return frame_source(frame)
-
-
-def _spark_source(frame: Frame) -> Source:
-    from sfumato.sources.spark_frames import spark_source
-
-    return spark_source(frame)
+def _found_in(module: str, name: str) -> Callable[[Frame], Source]:
+    """A function of a module that knows sources already: it is loaded when it is needed."""
+    return lambda source: getattr(importlib.import_module(f"sfumato.sources.{module}"), name)(source)
 
 
 def _of_package(*names: str) -> Callable[[object], bool]:
     return lambda source: any(k.__module__.split(".")[0].lstrip("_") in names for k in type(source).mro())
 
 
-def _is_dataset(source: object) -> bool:
-    return any(k.__module__ == "pyarrow._dataset" and k.__name__ == "Dataset" for k in type(source).mro())
-
-
 OPENERS: tuple[tuple[Callable[[object], bool], Callable[[Frame], Source]], ...] = (
-    (lambda x: isinstance(x, Source), _source_itself),
-    (lambda x: isinstance(x, (str, os.PathLike, Place)), _path_source),
+    (lambda x: isinstance(x, Source), lambda source: source),
     (lambda x: isinstance(x, pa.Table), table_source),
     (lambda x: isinstance(x, pa.RecordBatch), _batch_source),
     (lambda x: isinstance(x, pa.RecordBatchReader), _reader_source),
-    (_is_dataset, _dataset_source),
-    (_of_package("pyspark"), _spark_source),
-    (_of_package("duckdb"), _relation_source),
-    (_of_package("pandas", "polars", "modin", "cudf"), _frame_source),
-    (lambda x: hasattr(x, "__arrow_c_stream__"), _stream_source),
+    (lambda x: any((k.__module__, k.__name__) == DATASET for k in type(x).mro()), _dataset_source),
+    (_of_package("pyspark"), _found_in("data_frames", "spark_source")),
+    (_of_package("duckdb"), _found_in("data_frames", "relation_source")),
+    (_of_package("pandas", "polars", "modin", "cudf"), _found_in("data_frames", "frame_source")),
+    (lambda x: hasattr(x, "__arrow_c_stream__"),  # taken as one that can be read once
+     lambda x: _reader_source(pa.RecordBatchReader.from_stream(x), f"the {type(x).__name__}")),
 )

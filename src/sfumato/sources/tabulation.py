@@ -195,9 +195,7 @@ def _check_fixed(labels: Mapping[str, Sequence[object] | Column], bins: Mapping[
         raise InputError(f"has {LABELS}, so it can have neither {BINS} nor {RARE} as well", where=At(twice[0]))
 
 
-def _fixed(
-    name: str, labels: Sequence[object] | Column, groups: list[Label], unseen: Unseen
-) -> tuple[Column, Ints]:
+def _fixed(name: str, labels: Sequence[object] | Column, groups: list[Label], unseen: Unseen) -> tuple[Column, Ints]:
     """The column with the labels that were given, and the code of each group."""
     if isinstance(labels, Column):
         binned = labels.cuts is not None
@@ -252,3 +250,14 @@ def arranged(labels: list[str], dtype: str) -> list[str]:
     if dtype == "weekday":
         return sorted(labels, key=WEEKDAYS.index)
     return sorted(labels, key=float) if dtype == "number" else sorted(labels)
+
+
+def counted(source: Source, secret: Alphabet, useful: Alphabet, names: Mapping[str, str]) -> Joint:
+    """The table of counts under given alphabets; `names` gives the source's column names, where they are others."""
+    whole = Alphabet(secret.columns + useful.columns)
+    wanted, totals, row = [names.get(n, n) for n in whole.names], np.zeros(whole.size, np.int64), 0
+    for batch in source.batches(wanted):
+        codes = whole.encode(batch.select(wanted).rename_columns(list(whole.names)), first_row=row)
+        totals += np.bincount(codes, minlength=len(totals))
+        row += batch.num_rows
+    return Joint.from_counts(totals.reshape(secret.size, useful.size), secret, useful)

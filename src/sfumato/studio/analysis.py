@@ -21,6 +21,7 @@ from sfumato.errors import InputError, SfumatoError, listed
 from sfumato.estimation import Estimate, estimate
 from sfumato.estimation.result import NOTE
 from sfumato.mechanism import Bundle, load
+from sfumato.releasing.writing import output, writer_for
 from sfumato.sources import Source, open_source
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 FORMATS = {"sfumato/mechanism": "mechanism", "sfumato/bundle": "mechanism", "sfumato/manifest": "manifest"}
 LARGEST_JSON = 1 << 28  # bytes of a mechanism file or manifest
-SHOWN = 40  # values of a table that are drawn
+SHOWN_ROWS = 40  # values of a table that are drawn
 MOST_RECORDS = 10_000_000  # synthetic ones, which are held in memory
 
 
@@ -121,14 +122,14 @@ class Analysis:
         cells = zip(product(*(c.labels for c in made.columns)), made.p.ravel(), low, high, strict=True)
         place = [made.names.index(n) for n in names]
         rows = [_row([labels[i] for i in place], *x) for labels, *x in sorted(cells, key=lambda cell: -cell[1])]
-        out: Record = {"names": list(names), "rows": rows[:SHOWN], "more": max(len(rows) - SHOWN, 0), "within": [],
-               "identified": made.identified, "test": ""}
+        out: Record = {"names": list(names), "rows": rows[:SHOWN_ROWS], "more": max(len(rows) - SHOWN_ROWS, 0),
+                       "within": [], "identified": made.identified, "test": ""}
         if len(names) == 2 and made.identified:
             within = made.shares(names[1], together=True)
             out["within"] = [
                 _row([str(x[n]) for n in names], e, a, b) for x, e, a, b in
                 zip(within.labels, within.estimate, within.low, within.high, strict=True) if e == e
-            ][:SHOWN]
+            ][:SHOWN_ROWS]
             out["test"] = repr(made.independence()).strip("<>")
         return out
 
@@ -139,16 +140,13 @@ class Analysis:
             {"labels": [str(x[n]) for n in names], "words": f"{_odds(e)} ({_odds(a)} to {_odds(b)})"} for x, e, a, b in
             zip(found.labels, found.estimate.tolist(), found.low.tolist(), found.high.tolist(), strict=True)
         ]
-        return {"names": list(names), "rows": rows[:SHOWN], "more": max(len(rows) - SHOWN, 0)}
+        return {"names": list(names), "rows": rows[:SHOWN_ROWS], "more": max(len(rows) - SHOWN_ROWS, 0)}
 
     def synthetic(self, rows: int, to: Path) -> Path:
         """Synthetic records in a file."""
-        from sfumato.releasing.writing import output, writer_for
-
         found = self._found()
         if not 0 < rows <= MOST_RECORDS:
             raise InputError(f"the number of records must be a whole number from 1 to {MOST_RECORDS:,}", value=rows)
-
         with output(writer_for(to), lambda name: pa.OSFile(str(to), "wb"), to) as write:
             for batch in found.synthesise(rows).to_batches():
                 write(batch)

@@ -18,11 +18,11 @@ from sfumato.decimals import near, percent
 from sfumato.errors import InputError
 from sfumato.joint import SMALL
 from sfumato.releasing.columns import MOST_COUNTED, with_labels
-from sfumato.releasing.planning import MANY
+from sfumato.releasing.planning import MANY_LABELS
 from sfumato.releasing.wishes import EVERY, Wishes, usual_cap
 from sfumato.sources import Source
 from sfumato.sources.dialect import READING
-from sfumato.sources.grouping import FEW, numbering, numbers_or_none, quantiles, round_edges, with_numbers
+from sfumato.sources.grouping import FEW_NUMBERS, numbering, numbers_or_none, quantiles, round_edges, with_numbers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sfumato.studio.hands import Asked
 
 BARS = 48  # of a histogram of numbers
-LISTED = 12  # values that a card lists; the others are one bar
+LISTED_VALUES = 12  # values that a card lists; the others are one bar
 GROUPS = 60  # values or bins that are drawn while somebody edits them
 KINDS = {
     "number": "numbers", "category": "categories", "date": "dates", "identifier": "a name or number of its own in most "
@@ -82,12 +82,12 @@ class Card:
             return "constant"
         if self._measured():
             return "number"
-        if many is None or (many >= MANY and 2 * many > self.rows):
+        if many is None or (many >= MANY_LABELS and 2 * many > self.rows):
             return "identifier" if many is not None or self.labels is None else "other"
         return "date" if self._dated() else "category"
 
     def _measured(self) -> bool:
-        return self.numbers is not None and len(self.numbers[0]) > FEW and not numbering(*self.numbers)
+        return self.numbers is not None and len(self.numbers[0]) > FEW_NUMBERS and not numbering(*self.numbers)
 
     def _dated(self) -> bool:
         texts = [x for x in self.labels or () if x is not None]
@@ -120,8 +120,8 @@ class Card:
         if self.labels is None or self.kind in ("number", "identifier"):
             return []
         order = self.labels.most_common()
-        shown: list[Record] = [{"label": MISSING if x is None else str(x), "rows": n} for x, n in order[:LISTED]]
-        rest = order[LISTED:]
+        shown: list[Record] = [{"label": MISSING if x is None else str(x), "rows": n} for x, n in order[:LISTED_VALUES]]
+        rest = order[LISTED_VALUES:]
         if rest:
             shown.append({"label": f"{len(rest):,} others", "rows": sum(n for _, n in rest), "rest": True})
         return shown
@@ -192,9 +192,6 @@ def cards_of(source: Source, tell: Callable[[int], None]) -> dict[str, Card]:
     return dict(made)
 
 
-# --- which column is what, as the page says it, and as a command or Python would --------------------------------------
-
-
 ROLES = ("secret", "useful", "keep", "out")
 Bins = dict[str, int | str | list[float]]
 
@@ -248,9 +245,6 @@ def _least(least: object) -> float:
     if not isinstance(least, (int, float)) or isinstance(least, bool):
         raise InputError("rare must be a number of rows, or a fraction below 1", value=least)
     return float(least)
-
-
-# --- the command and the lines of Python that do the same as the page did ---------------------------------------------
 
 
 def command(table: str, roles: Roles, design: Asked, out: str, more: Asked) -> str:

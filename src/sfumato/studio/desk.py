@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sfumato.decimals import near
 from sfumato.drawing.decoding import GUESS
 from sfumato.drawing.manifest import Imprint
 from sfumato.errors import InputError, spelled
@@ -17,12 +19,10 @@ from sfumato.ledgers.booking import account_text
 from sfumato.releasing.alphabets import learnt
 from sfumato.releasing.columns import cut, size_of, useful_columns
 from sfumato.releasing.files import Files
-from sfumato.releasing.flow import DrawOptions
-from sfumato.releasing.ledger_place import Account
+from sfumato.releasing.flow import Account, DrawOptions
 from sfumato.releasing.notices import Total, small_cells
 from sfumato.releasing.planning import Counted, tabulated
 from sfumato.releasing.session import Session
-from sfumato.releasing.subsets import watched
 from sfumato.releasing.wishes import usual_cap
 from sfumato.sources import Source, open_source
 from sfumato.sources.dialect import reading_of
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 Tell = Callable[..., None]
 ANY = 1.0  # a level, where only columns are asked about
-
-
 TWO = ("yes", "no")  # labels of a secret of which none were told
 
 
@@ -115,12 +113,11 @@ class Desk:
         for name in (*roles.secret, *roles.useful):
             groups[name] = self.cards[name].groups(bins.get(name), rare.get(name))
             sizes.append(self._size(name, roles))
-        cells = 1
-        for size in sizes:
-            cells *= size
+        cells = math.prod(sizes)
         rows = next(iter(self.cards.values())).rows
         return {"groups": groups, "cells": f"{' × '.join(map(str, sizes))} = {cells:,} cells",
-                "each": f"about {_few(rows / cells)} rows in each"}
+                "each": f"about {rows / cells:,.0f} rows in each" if rows >= 10 * cells else
+                f"about {near(rows / cells, 2)} rows in each"}
 
     def _size(self, name: str, roles: Roles) -> int:
         card, wishes = self.cards[name], roles.wishes(ANY)
@@ -150,7 +147,7 @@ class Desk:
             return None
         assert self.table is not None
         with Heard(self.tell).step("looking at kept columns", rows=True) as told:
-            return guessed_from(watched(self._source(), told), self.table.wishes, roles.keep)
+            return guessed_from(self._source().watched(told), self.table.wishes, roles.keep)
 
     def _counted(self, roles: Roles, epsilon: float) -> Counted:
         """The table of counts, with what looks odd in it. What is told of its labels is found out once."""
@@ -186,9 +183,7 @@ class Desk:
         made = self.designs[epsilon] = levels.design(epsilon, Heard(self.tell), coarse=True)
         return shown(levels, epsilon, made, coarse=True)
 
-    def said(
-        self, choice: Asked, epsilon: float, out: str, more: Asked, table: str
-    ) -> dict[str, str]:
+    def said(self, choice: Asked, epsilon: float, out: str, more: Asked, table: str) -> dict[str, str]:
         """The command and the Python lines of a release."""
         roles, levels = Roles.of(choice, self._source().columns), self._levels()
         design = design_of(levels.basis(epsilon), levels.at(epsilon))
@@ -200,10 +195,7 @@ class Desk:
         told = plan.notices()
         return [{"title": n.title, "paragraphs": [spelled(p, shell=True) for p in n.paragraphs]} for n in told]
 
-    def release(
-        self, choice: Asked, epsilon: float, made: bytes | None, out: str, more: Asked,
-        table: str,
-    ) -> Record:
+    def release(self, choice: Asked, epsilon: float, made: bytes | None, out: str, more: Asked, table: str) -> Record:
         """Release the rows into files, as the command line does: checked, drawn, estimated, reported; all or none."""
         roles, plan = Roles.of(choice, self._source().columns), self._plan(epsilon, made)
         plan.check_worth(plan.foreseen(), anyway=bool(more.get("anyway")))
@@ -211,7 +203,8 @@ class Desk:
         files.check([plan.source.path], force=bool(more.get("force")))
         account = _account(more)
         said = self.said(choice, epsilon, Path(out).name, more, table)
-        public = self.said(choice, epsilon, Path(out).name, _public(more), Path(table).name)
+        told = {k: v for k, v in more.items() if k not in ("people", "ledger", "force", "publisher")}  # to readers
+        public = self.said(choice, epsilon, Path(out).name, told, Path(table).name)
         imprint = Imprint(more.get("publisher") or None, public["command"])
         session = Session(plan.source, plan, Heard(self.tell))
         drawing = session.check(DrawOptions(GUESS, roles.keep, imprint=imprint), account)
@@ -237,7 +230,7 @@ class Desk:
         if source is None or not verdict["holds"]:
             return {"verdict": verdict, "estimate": None, "name": self.analysis.given.mechanism.name}
         with Heard(self.tell).step(f"estimating from {source.name}", source.expected, rows=True) as told:
-            found = self.analysis.estimated(watched(source, told), decode or None)
+            found = self.analysis.estimated(source.watched(told), decode or None)
         return {"verdict": verdict, "estimate": found, "name": source.name}
 
     def ask(self, kind: str, names: list[str]) -> Record:
@@ -270,16 +263,6 @@ class Desk:
         if self.source is None:
             raise InputError("open a table first.")
         return self.source
-
-
-def _few(x: float) -> str:
-    """A mean number of rows, with as many digits as it has meaning."""
-    return f"{x:,.0f}" if x >= 10 else f"{x:.2g}"
-
-
-def _public(more: Asked) -> Record:
-    """What a reader of the manifest may know of the options: nothing that is for the publisher alone."""
-    return {k: v for k, v in more.items() if k not in ("people", "ledger", "force", "publisher")}
 
 
 def _account(more: Asked) -> Account:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import mimetypes
 import os
 import secrets
@@ -14,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -27,6 +25,7 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 
 from sfumato.atomic import NO_UNNAMED, UNNAMED
 from sfumato.errors import InputError
+from sfumato.frames import as_json
 from sfumato.processes import may_be_running, this_process
 
 if TYPE_CHECKING:
@@ -111,9 +110,6 @@ class Door:
         return True
 
 
-# --- files of the page by their names in a list, files of a release, and JSON -----------------------------------------
-
-
 ASSETS = (
     "studio.css", "main.js", "dom.js", "talk.js", "charts.js", "table.js", "columns.js", "editor.js", "level.js",
     "release.js", "analyse.js", "d3.min.js", "plot.umd.min.js",
@@ -161,18 +157,9 @@ def text(name: str) -> str:
     return place.joinpath(name).read_text("utf-8")
 
 
-def as_json(value: Datum) -> str:
-    """One line of JSON."""
-    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def _finite(value: Datum) -> Datum:
-    """JSON has no infinity: what is without limit is null, and the words beside it say so."""
-    if isinstance(value, dict):
-        return {str(k): _finite(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(v) for v in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def as_line(value: Datum) -> str:
+    """One line of JSON; what is without limit is null, and the words beside it say so."""
+    return json.dumps(as_json(value, {}), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 # --- a private folder for what is uploaded and written, which is gone when the server is, however it ends -------------
@@ -183,7 +170,7 @@ def _finite(value: Datum) -> Datum:
 
 
 PREFIX = "sfumato-studio-"
-LONGEST = 200  # letters of a file's name
+LONGEST_NAME = 200  # letters of a file's name
 WATCH = "import shutil, sys; sys.stdin.buffer.read(); shutil.rmtree(sys.argv[1], ignore_errors=True)"
 
 
@@ -255,7 +242,7 @@ def checked_name(name: str) -> str:
     ('people.csv', 'people.csv')
     """
     bare = PurePath(name.replace("\\", "/")).name
-    if bare in ("", ".", "..") or len(bare) > LONGEST or not bare.isprintable():
+    if bare in ("", ".", "..") or len(bare) > LONGEST_NAME or not bare.isprintable():
         raise InputError("this is no name of a file", next="Use letters, digits, dots and dashes, 200 at most.")
     return bare
 
@@ -267,13 +254,8 @@ def room(folder: Path) -> int:
 
 def sweep() -> None:
     """Remove folders of servers that have ended, where their watchers ended too."""
-    for folder in _left():
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _left() -> Iterator[Path]:
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         number, _, rest = folder.name.removeprefix(PREFIX).partition("-")
         process = f"{socket.gethostname()}:{number}:{rest.rpartition('-')[0]}"
         if number.isdigit() and folder.stat().st_uid == os.getuid() and may_be_running(process) is False:
-            yield folder
+            shutil.rmtree(folder, ignore_errors=True)

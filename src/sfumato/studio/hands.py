@@ -1,17 +1,30 @@
-"""Hands: processes that work for the server, one job at a time; ended when what they do is no longer wanted."""
+"""Hands: processes that work for the server, one job at a time, ended when what they do is no longer wanted.
+
+Started as `python -m sfumato.studio.hands`. Jobs come on stdin, answers go to stdout. A thread of its own reads what
+comes, so that a job hears at its next word of progress that it is no longer wanted, and that the process ends at once
+when the server is gone.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import pickle
+import queue
+import signal
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
+from sfumato.errors import SfumatoError, bug, out_of_memory
 from sfumato.processes import receive, send
+
+if TYPE_CHECKING:
+    from sfumato.frames import Datum
+    from sfumato.studio.desk import Desk
 
 Document = dict[str, Any]  # what page, server and workers tell each other
 Asked = Mapping[str, Any]  # a document that a page sent: whoever uses a part of it checks it
@@ -29,7 +42,7 @@ class Hand:
         path = os.pathsep.join(p for p in sys.path if p)
         env = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "sfumato.studio.jobs"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env,
+            [sys.executable, "-m", "sfumato.studio.hands"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env,
             start_new_session=True,
         )
         self.loop = asyncio.get_running_loop()
@@ -121,3 +134,79 @@ class Hands:
     def close(self) -> None:
         for hand in self.all:
             hand.end()
+
+
+# --- the other end: what such a process does --------------------------------------------------------------------------
+
+
+class NoLongerWanted(BaseException):
+    """The job that is under way is no longer wanted."""
+
+
+class JobReports:
+    """How a job speaks to the server while it works."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self.out, self.job, self.unwanted = out, 0, -1
+
+    def __call__(self, **told: Datum) -> None:
+        """Send something; raises where the job is no longer wanted."""
+        if self.unwanted >= self.job:
+            raise NoLongerWanted
+        send(self.out, {"job": self.job, "told": told})
+
+
+def main() -> None:
+    """Do jobs until the server ends. Ctrl-C is for the server."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    warnings.simplefilter("ignore")
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints must not come between the answers
+    tell = JobReports(out)
+    waiting: queue.Queue[Document] = queue.Queue()
+    threading.Thread(target=_listen, args=(sys.stdin.buffer, tell, waiting), daemon=True).start()
+    from sfumato.studio.desk import Desk
+
+    desk = Desk(tell)
+    send(out, {"job": 0, "done": None})
+    while True:
+        order = waiting.get()
+        tell.job = order["job"]
+        send(out, {"job": order["job"], **_done(desk, order)})
+        if order["what"] == "open":
+            _prepare()
+
+
+def _prepare() -> None:
+    """Load what a first design needs (SciPy, half a second) while somebody looks at the columns."""
+    import sfumato.certification.over_balls
+    import sfumato.optimise.product.profiles  # noqa: F401
+
+
+def _listen(stream: BinaryIO, tell: JobReports, waiting: queue.Queue[Document]) -> None:
+    try:
+        while True:
+            order = receive(stream)
+            if "unwanted" in order:
+                tell.unwanted = max(tell.unwanted, order["unwanted"])
+            else:
+                waiting.put(order)
+    except (EOFError, OSError):
+        os._exit(0)  # whatever is under way: nobody is left to tell
+
+
+def _done(desk: Desk, order: Document) -> dict[str, object]:
+    try:
+        return {"done": getattr(desk, order["what"])(**order["given"])}
+    except NoLongerWanted:
+        return {"unwanted": True}
+    except SfumatoError as error:
+        return {"refused": error}
+    except MemoryError:
+        return {"refused": out_of_memory()}
+    except Exception as error:
+        return {"refused": bug(error)}
+
+
+if __name__ == "__main__":
+    main()

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from sfumato.alphabet import MISSING, Column, Floats
 from sfumato.certification import promises
 from sfumato.decimals import in_a_hundred, level, near, percent
-from sfumato.designers.outlook import EVERYTHING, Z95, Foreseen, ForeseenPart, foreseen
-from sfumato.designers.sentences import METHODS
+from sfumato.designers.aiming import EVERYTHING, Z95, Foreseen, ForeseenPart, foreseen
+from sfumato.designers.choose import METHODS
 from sfumato.errors import InputError, SfumatoError, listed, spelled
 from sfumato.estimation.estimates import foreseen as inverted
 from sfumato.estimation.functionals import summed
@@ -131,11 +131,7 @@ def of_before(ledger: Path | None) -> Light:
                  "One more about the same people adds to it.")
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Designs for one table at every ε of a slider, from noisy counts that are drawn once; and what each shows.
-
-
-SHOWN = 12  # values of a column whose intervals are drawn
+SHOWN_VALUES = 12  # values of a column whose intervals are drawn
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -236,12 +232,12 @@ def _columns(mechanism: Mechanism, joint: Joint, told: Foreseen) -> Iterator[Rec
         yield {
             "name": column.name, "error": part.error, "points": _points(part), "secret": i < len(joint.secret.columns),
             "rows": f"worth {part.rows:,.0f} unprotected rows", "values": _values(column, p, wide),
-            "more": max(column.size - SHOWN, 0),
+            "more": max(column.size - SHOWN_VALUES, 0),
         }
 
 
 def _values(column: Column, p: Floats, wide: Floats) -> list[Record]:
-    order = sorted(range(column.size), key=lambda i: -float(p[i]))[:SHOWN]
+    order = sorted(range(column.size), key=lambda i: -float(p[i]))[:SHOWN_VALUES]
     return [
         {"label": MISSING if (x := column.labels[i]) is None else x, "share": float(p[i]),
          "low": max(float(p[i] - wide[i]), 0.0), "high": min(float(p[i] + wide[i]), 1.0),

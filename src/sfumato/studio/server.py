@@ -7,6 +7,7 @@ import contextlib
 import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, TypeAlias
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 Post: TypeAlias = "Callable[[Visit, Asked], Awaitable[None] | None]"  # what is done with a document of the page
 
+Answer: TypeAlias = "Callable[[Visit, Request], Awaitable[Response]]"  # to somebody who knows the address of a visit
 MOST_BYTES = 4 << 30  # of an upload; a larger table is named on the command line and read where it lies
 SPARE = 256 << 20  # bytes that an upload leaves free on the disk
 MOST_JSON = 1 << 20  # bytes of anything else that is sent
@@ -58,21 +60,16 @@ class Studio:
     def app(self, port: int) -> Door:
         """Everything behind the door of a port."""
         below = "/s/{visit}/"
-        posts: dict[str, Post] = {
-            "reading": self.read_again, "choice": self.choice, "suggest": self.suggest, "level": self.level,
-            "search": self.search, "say": self.say, "release": self.release, "analyse": self.analyse,
-            "ask": self.ask, "stop": self.stop,
+        gets: dict[str, Answer] = {
+            "": self.page, "new": self.new, "events": self.events, "files/{name}": self.file, "report": self.report,
+            "synthetic": self.synthetic,
         }
+        posts: dict[str, Answer] = {name: partial(_asked, answer) for name, answer in POSTS.items()}
+        posts |= {"table": self.upload, "bring": self.bring}
         routes = [
             Route("/", self.enter, methods=["GET"]), Route("/assets/{name}", door.asset, methods=["GET"]),
-            Route(below, self.page, methods=["GET"]), Route(f"{below}new", self.new, methods=["GET"]),
-            Route(f"{below}events", self.events, methods=["GET"]),
-            Route(f"{below}table", self.upload, methods=["POST"]),
-            Route(f"{below}bring", self.bring, methods=["POST"]),
-            Route(f"{below}files/{{name}}", self.file, methods=["GET"]),
-            Route(f"{below}report", self.report, methods=["GET"]),
-            Route(f"{below}synthetic", self.synthetic, methods=["GET"]),
-            *(Route(f"{below}{name}", self._asked(answer), methods=["POST"]) for name, answer in posts.items()),
+            *(Route(below + name, self._visited(answer), methods=["GET"]) for name, answer in gets.items()),
+            *(Route(below + name, self._visited(answer), methods=["POST"]) for name, answer in posts.items()),
         ]
         self.door = Door(Starlette(routes=routes, lifespan=self._running), port)
         return self.door
@@ -113,34 +110,31 @@ class Studio:
             made.tasks["opening"] = asyncio.create_task(made.open(self.table, self.table.name, str(self.table), {}))
         return made
 
-    async def new(self, request: Request) -> Response:
-        if self._found(request) is None:
-            return door.unknown()
+    def _visited(self, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
+        """For those who know the address of a visit."""
+        async def answered(request: Request) -> Response:
+            visit = self.visits.get(request.path_params["visit"])
+            return door.unknown() if visit is None else await answer(visit, request)
+
+        return answered
+
+    async def new(self, visit: Visit, request: Request) -> Response:
         return RedirectResponse(f"/s/{self._visit().id}/", 303)
 
-    def _found(self, request: Request) -> Visit | None:
-        return self.visits.get(request.path_params["visit"])
-
-    async def page(self, request: Request) -> Response:
-        if self._found(request) is None:
-            return door.unknown()
+    async def page(self, visit: Visit, request: Request) -> Response:
         return Response(door.text("page.html"), media_type="text/html")
 
     # what comes and goes
 
-    async def events(self, request: Request) -> Response:
+    async def events(self, visit: Visit, request: Request) -> Response:
         """Everything a page shows, and every change of it."""
-        visit = self._found(request)
-        if visit is None:
-            return door.unknown()
-
         async def stream() -> AsyncIterator[str]:
             try:
                 with visit.listening() as queue:
                     while not self.ending:
                         try:
                             message = await asyncio.wait_for(queue.get(), BEAT)
-                            yield f"data: {door.as_json(message)}\n\n"
+                            yield f"data: {door.as_line(message)}\n\n"
                         except TimeoutError:
                             yield ": alive\n\n"
             finally:
@@ -157,18 +151,12 @@ class Studio:
 
         visit.tasks["leaving"] = asyncio.create_task(forget())
 
-    async def upload(self, request: Request) -> Response:
+    async def upload(self, visit: Visit, request: Request) -> Response:
         """A table, as the body of a request."""
-        visit = self._found(request)
-        if visit is None:
-            return door.unknown()
         return await self._received(request, visit, self.folder.incoming, "table", visit.taken)
 
-    async def bring(self, request: Request) -> Response:
+    async def bring(self, visit: Visit, request: Request) -> Response:
         """A file of somebody's release."""
-        visit = self._found(request)
-        if visit is None:
-            return door.unknown()
         first = request.query_params.get("first") == "1"
         return await self._received(request, visit, lambda name: visit.bring(name, first=first), "analysis", None)
 
@@ -215,98 +203,57 @@ class Studio:
         visit.put(errors={**visit.state["errors"], field: said.fields()})
         return PlainTextResponse(said.text(shell=True), 413, headers=CLOSING)
 
-    def _asked(self, answer: Post) -> Callable[[Request], Awaitable[Response]]:
-        """A small document in, an answer by the stream of events."""
-
-        async def asked(request: Request) -> Response:
-            visit = self._found(request)
-            if visit is None:
-                return door.unknown()
-            body = b""
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > MOST_JSON:
-                    return PlainTextResponse("this is more than a page sends.", 413, headers=CLOSING)
-            try:
-                given = json.loads(body or b"{}")
-            except (ValueError, RecursionError):
-                given = None
-            if not isinstance(given, dict):
-                return PlainTextResponse("this is no document that a page sends.", 400)
-            try:
-                found = answer(visit, given)
-                if asyncio.iscoroutine(found):
-                    await found
-            except (KeyError, TypeError, ValueError, AttributeError):
-                return PlainTextResponse("this is no document that a page sends.", 400)
-            return JSONResponse({})
-
-        return asked
-
-    # what is asked
-
-    async def read_again(self, visit: Visit, given: Asked) -> None:
-        if visit.table is not None:
-            await visit.open(visit.table, visit.table.name, visit.spelled, given)
-
-    def choice(self, visit: Visit, given: Asked) -> None:
-        visit.choose(_choice(given))
-
-    async def suggest(self, visit: Visit, given: Asked) -> None:
-        await visit.suggest()
-
-    async def level(self, visit: Visit, given: Asked) -> None:
-        await visit.look_at(given["epsilon"])
-
-    def search(self, visit: Visit, given: Asked) -> None:
-        if given["go"]:
-            visit.search()
-        else:
-            visit.stop_search()
-
-    async def say(self, visit: Visit, given: Asked) -> None:
-        await visit.say(given)
-
-    async def release(self, visit: Visit, given: Asked) -> None:
-        await visit.release(given)
-
-    async def analyse(self, visit: Visit, given: Asked) -> None:
-        await visit.analyse(own=bool(given.get("own")), decode=given.get("decode"))
-
-    async def ask(self, visit: Visit, given: Asked) -> None:
-        await visit.ask("odds" if given["kind"] == "odds" else "table", [str(x) for x in given["names"]][:6])
-
-    def stop(self, visit: Visit, given: Asked) -> None:
-        visit.stop()
-
     # what is fetched
 
-    async def file(self, request: Request) -> Response:
+    async def file(self, visit: Visit, request: Request) -> Response:
         """A file of the release, by what it is; all of them as one archive."""
-        visit, name = self._found(request), request.path_params["name"]
-        if visit is None or not visit.files:
+        name = request.path_params["name"]
+        if not visit.files:
             return door.unknown()
         if name == "all":
             return door.attached(await asyncio.to_thread(door.archive, visit.files))
         return door.attached(visit.files[name]) if name in visit.files else door.unknown()
 
-    async def report(self, request: Request) -> Response:
+    async def report(self, visit: Visit, request: Request) -> Response:
         """The report in its frame, where its script can reach nothing of ours."""
-        visit = self._found(request)
-        path = None if visit is None else visit.files.get("report")
-        if path is None:
+        if (path := visit.files.get("report")) is None:
             return door.unknown()
         return FileResponse(path, media_type="text/html", headers={"Content-Security-Policy": door.REPORT_POLICY})
 
-    async def synthetic(self, request: Request) -> Response:
-        visit, rows = self._found(request), request.query_params.get("rows", "")
-        if visit is None:
-            return door.unknown()
+    async def synthetic(self, visit: Visit, request: Request) -> Response:
+        rows = request.query_params.get("rows", "")
         try:
             number = int(rows) if rows.isascii() and rows.isdigit() else 0
             return door.attached(await visit.synthesise(number, "synthetic.csv"))
         except SfumatoError as error:
             return PlainTextResponse(error.text(shell=True), 400)
+
+
+async def _asked(answer: Post, visit: Visit, request: Request) -> Response:
+    """A small document in, an answer by the stream of events."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MOST_JSON:
+            return PlainTextResponse("this is more than a page sends.", 413, headers=CLOSING)
+    try:
+        given = json.loads(body or b"{}")
+        if not isinstance(given, dict):
+            raise TypeError
+        found = answer(visit, given)
+        if asyncio.iscoroutine(found):
+            await found
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        return PlainTextResponse("this is no document that a page sends.", 400)
+    return JSONResponse({})
+
+
+def _read_again(visit: Visit, given: Asked) -> Awaitable[None] | None:
+    return None if visit.table is None else visit.open(visit.table, visit.table.name, visit.spelled, given)
+
+
+def _ask(visit: Visit, given: Asked) -> Awaitable[None]:
+    return visit.ask("odds" if given["kind"] == "odds" else "table", [str(x) for x in given["names"]][:6])
 
 
 def _choice(given: Asked) -> Asked:
@@ -319,14 +266,13 @@ def _choice(given: Asked) -> Asked:
     return given
 
 
-def listening(port: int | None) -> socket.socket:
-    """A socket of this machine alone, at a port of the system's choice unless one is given."""
-    try:
-        return socket.create_server(("127.0.0.1", port or 0), backlog=128)
-    except OSError as error:
-        raise InputError(
-            f"cannot listen on 127.0.0.1, port {port}: {error.strerror}", next="Choose another --port."
-        ) from None
+POSTS: dict[str, Post] = {  # what a page asks of its visit
+    "reading": _read_again, "choice": lambda visit, given: visit.choose(_choice(given)),
+    "suggest": lambda visit, given: visit.suggest(), "level": lambda visit, given: visit.look_at(given["epsilon"]),
+    "search": lambda visit, given: visit.search() if given["go"] else visit.stop_search(),
+    "say": Visit.say, "release": Visit.release, "ask": _ask, "stop": lambda visit, given: visit.stop(),
+    "analyse": lambda visit, given: visit.analyse(own=bool(given.get("own")), decode=given.get("decode")),
+}
 
 
 def serve(studio: Studio, link: socket.socket, ready: Callable[[str], None]) -> None:

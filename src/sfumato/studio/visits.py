@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sfumato.studio.hands import Asked, Document
 
 STOPS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0)  # levels of the slider, in nats
-FIRST = 1.0  # where it stands at first
+FIRST_LEVEL = 1.0  # where it stands at first
 EMPTY: Document = {"roles": {}, "bins": {}, "rare": {}, "missing": "category", "public": False}
 
 
@@ -44,7 +44,7 @@ class Visit:
         self.listeners: set[asyncio.Queue[Document]] = set()
         self.state: Document = {
             "table": None, "reading": {}, "choice": EMPTY, "preview": None, "paid": 0.0, "counted": None, "designs": {},
-            "before": None, "stops": list(STOPS), "epsilon": FIRST, "search": None, "busy": None, "errors": {},
+            "before": None, "stops": list(STOPS), "epsilon": FIRST_LEVEL, "search": None, "busy": None, "errors": {},
             "notices": [], "release": None, "analysis": None, "answers": [], "ledger": ledger and str(ledger),
         }
 

@@ -1,27 +1,39 @@
-"""Asking: questions, from a file or from words, and the survey they make."""
+"""Asking: questions, from a file or from words, the survey they make, and its mechanism, from labels alone.
+
+The mechanism holds for whoever will answer. Questions are answered *together* (one draw for all), *apart* (a draw for
+each, whose levels add up) or *in turn* (each respondent draws one question and answers only that), whichever has the
+least errors of the one-question tables that can be estimated, by ε and the numbers of labels.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+import numpy as np
 
-from sfumato.alphabet import Alphabet, Column
+from sfumato.alphabet import Alphabet, Column, Floats
 from sfumato.atomic import check_target, write_all
-from sfumato.errors import InputError
-from sfumato.mechanism import Bundle, Mechanism, known
+from sfumato.certification import seal
+from sfumato.composing import Waves, waves
+from sfumato.designers import design
+from sfumato.designers.closed_forms import grr_response as response
+from sfumato.errors import InputError, designed_epsilon, unknown
+from sfumato.estimation.inversion import COVARIANCE_CELLS
+from sfumato.estimation.models import model_of
+from sfumato.joint import Joint
+from sfumato.mechanism import Blocks, Bundle, Claim, Law, Mechanism, Promise, Table, Unary, known
+from sfumato.mechanism.bundle import TURN_BITS
+from sfumato.mechanism.subset_laws import ORDERS, incidence
 from sfumato.survey.survey_page import page_of, parts_of, words_in
-
-if TYPE_CHECKING:
-    from sfumato.composing import Waves
-
-
-# --- what a survey asks, from a small file, from a mechanism, or from words on the command line -----------------------
+from sfumato.uncertainty import Anything
 
 
 class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -86,16 +98,8 @@ def asked(text: str) -> Question:
     return Question(name.strip(), tuple(x.strip() for x in labels.split(",")))
 
 
-def questions_of(columns: Sequence[Column], secret: Sequence[str]) -> tuple[Question, ...]:
-    """The questions that fill a mechanism's columns."""
-    return tuple(Question(c.name, c.labels, sensitive=c.name in secret) for c in columns)
-
-
 def alphabet_of(questions: Sequence[Question]) -> Alphabet:
     return Alphabet(tuple(q.column for q in questions))
-
-
-# --- questions, the mechanism that answers them, and the page on which people do --------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,12 +134,9 @@ class Survey:
         >>> Survey.of_labels({"drug": ["yes", "no"]}, 1.0).mechanism.method
         'grr'
         """
-        from sfumato.composing import waves
-        from sfumato.survey.survey_design import design_for
-
-        asked = tuple(
-            Question(name, tuple(labels)) for name, labels in questions.items()
-        ) if isinstance(questions, Mapping) else tuple(questions)
+        if isinstance(questions, Mapping):
+            questions = [Question(name, tuple(labels)) for name, labels in questions.items()]
+        asked = tuple(questions)
         if not asked:
             raise InputError("a survey needs one question or more.")
         if once is not None and forever is not None and epsilon is None:
@@ -144,9 +145,8 @@ class Survey:
         if epsilon is None or once is not None or forever is not None:
             raise InputError("say epsilon=, or both once= and forever= for repeated waves.")
         if wave:
-            raise InputError(
-                "a wave is named where people are asked again", next="Say once= and forever=, not epsilon=."
-            )
+            again = "a wave is named where people are asked again"
+            raise InputError(again, next="Say once= and forever=, not epsilon=.")
         made = design_for(asked, epsilon, protects=protects, asks=asks)
         return cls(asked, made.mechanism, title, introduction, note=made.note, whole=isinstance(made.mechanism, Bundle))
 
@@ -154,8 +154,9 @@ class Survey:
     def of_mechanism(cls, mechanism: object, *, title: str = "Survey", introduction: str = "") -> Survey:
         """The survey that fills a mechanism's columns."""
         made = known(mechanism)
-        columns = {c.name: c for part in parts_of(made) for c in part.reading}
-        return cls(questions_of(tuple(columns.values()), made.secret.names), made, title, introduction)
+        columns = {c.name: c.labels for part in parts_of(made) for c in part.reading}
+        asked = (Question(name, labels, sensitive=name in made.secret.names) for name, labels in columns.items())
+        return cls(tuple(asked), made, title, introduction)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], **wished: Any) -> Survey:
@@ -189,3 +190,161 @@ class Survey:
 def mechanism_beside(page: Path) -> Path:
     """survey.html → survey.mechanism.json."""
     return page.with_name(f"{page.name.removesuffix('.html')}.mechanism.json")
+
+
+NOBODY = Alphabet(())
+PAGE_CELLS = 5_000  # weights of a listed law that a page carries: about 90 kB
+ASKS = ("auto", "together", "apart", "in turn")
+PROTECTS = ("record", "sensitive")
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """A mechanism, the root mean square standard error of its one-question tables times √n, and why it was chosen."""
+
+    mechanism: Mechanism | Bundle
+    error: float
+    note: str = ""
+
+
+def design_for(questions: Sequence[Question], epsilon: float, *, protects: str, asks: str) -> Chosen:
+    """The mechanism for some questions: ε-LDP about the whole record, or ε about the sensitive ones alone.
+
+    'auto' takes the better of together and apart, from which tables of two questions can be estimated as well;
+    'in turn' estimates single questions better still, and no two of them.
+    """
+    if designed_epsilon(epsilon) <= 0:
+        raise InputError("epsilon must be above zero: at zero an answer says nothing.")
+    for what, given, those in (("a way of asking", asks, ASKS), ("what can be protected", protects, PROTECTS)):
+        if given not in those:
+            raise unknown(what, given, those)
+    if protects == "sensitive" and not all(q.sensitive for q in questions):
+        if asks not in ("auto", "together"):
+            raise InputError("sensitive questions are protected beside others only when all are answered together.")
+        return _best(_about_secret(questions, epsilon))
+    if len(questions) == 1:
+        return _best(_alone(alphabet_of(questions), epsilon))
+    ways = {"together": _together, "apart": _apart, "in turn": _in_turn}
+    chosen = ("together", "apart") if asks == "auto" else (asks,)
+    made = {name: way for name in chosen if (way := ways[name](questions, epsilon)) is not None}
+    if not made:
+        many = "the questions have too many combinations of answers to be answered together"
+        raise InputError(many, next="Ask them apart.")
+    best = min(made, key=lambda name: made[name].error)
+    told = ", ".join(f"{name} {x.error:.3g}" for name, x in made.items())
+    return replace(made[best], note=f"answered {best} (standard error of one question, times √n: {told})")
+
+
+def _best(mechanisms: Iterable[Mechanism]) -> Chosen:
+    made = sorted(map(_measured, mechanisms), key=lambda x: x.error)
+    told, name = ", ".join(f"{x.mechanism.method} {x.error:.3g}" for x in made[:4]), made[0].mechanism.method
+    return replace(made[0], note=f"{name} has the least standard error of one question (times √n: {told})")
+
+
+def _together(questions: Sequence[Question], epsilon: float) -> Chosen | None:
+    alphabet = alphabet_of(questions)
+    return None if alphabet.size > COVARIANCE_CELLS else _best(_alone(alphabet, epsilon))
+
+
+def _apart(questions: Sequence[Question], epsilon: float) -> Chosen:
+    parts = _parts(questions, epsilon / len(questions))
+    return Chosen(_bundled(parts, None, epsilon), math.sqrt(float(np.mean([x.error**2 for x in parts]))))
+
+
+def _in_turn(questions: Sequence[Question], epsilon: float) -> Chosen:
+    parts, (share, left) = _parts(questions, epsilon), divmod(2**TURN_BITS, len(questions))
+    turns = tuple(share + (i < left) for i in range(len(questions)))
+    return Chosen(_bundled(parts, turns, epsilon), math.sqrt(sum(x.error**2 for x in parts)))
+
+
+def _bundled(parts: Sequence[Chosen], turns: tuple[int, ...] | None, epsilon: float) -> Bundle:
+    made = tuple(x.mechanism for x in parts if isinstance(x.mechanism, Mechanism))
+    return Bundle(made, made[0].secret, turns, Promise(epsilon))
+
+
+def _parts(questions: Sequence[Question], epsilon: float) -> list[Chosen]:
+    """One mechanism for each question. A bundle promises about one secret: the question with fewest labels. Nothing is
+    assumed about the columns, so it is the product of the ratios of all parts: the level of the record."""
+    first = min(questions, key=lambda q: len(q.labels))
+    secret = alphabet_of([first])
+    out = []
+    for q in (first, *(q for q in questions if q is not first)):
+        k, own = len(q.labels), q is first
+        laws = [(law, name) for law, name in _laws(k, epsilon, own) if law.words == 1]
+        sides = (secret, NOBODY, "both") if own else (secret, alphabet_of([q]), "useful")
+        out.append(_best(_sealed(law, *sides, name, Claim("ldp", epsilon)) for law, name in laws))
+    return out
+
+
+def _alone(alphabet: Alphabet, epsilon: float) -> Iterator[Mechanism]:
+    for law, name in _laws(alphabet.size, epsilon, False):
+        made = _sealed(law, NOBODY, alphabet, "useful", name, Claim("ldp", epsilon))
+        yield replace(made, answers=_subset_names(alphabet, made.law)) if name == "subset" else made
+
+
+def _laws(k: int, epsilon: float, secret: bool) -> Iterator[tuple[Law, str]]:
+    """Closed forms at the LDP level ε over k values, which are those of the secret or of the useful variable."""
+    e = math.exp(epsilon)
+    rows, useful = (k, 1) if secret else (1, k)
+    yield response(rows, useful, math.expm1(epsilon)), "grr"
+    if not secret:
+        yield Unary(1, k, 0.5, 1 / (e + 1)), "oue"
+        for order in ORDERS:
+            if k > order + 1 and (blocks := _blocks(1, k, order, e, 1.0, 0.0)) is not None:
+                yield blocks, "blocks"
+    size = max(1, round(k / (e + 1)))  # of the sets: Ye and Barg 2018
+    if size > 1 and math.comb(k, size) * k <= PAGE_CELLS:
+        q = np.array([[e if x in held else 1.0 for x in range(k)] for held in combinations(range(k), size)])
+        yield Table(q / q.sum(0), rows), "subset"
+
+
+def _blocks(rows: int, useful: int, order: int, inside: float, outside: float, other: float) -> Blocks | None:
+    try:
+        held = incidence(useful, order)
+    except InputError:
+        return None
+    many, d = len(held), int(held[:, 0].sum())
+    total = d * inside + (many - d) * outside + (rows - 1) * many * other
+    return Blocks(rows, useful, order, inside / total, outside / total, other / total)
+
+
+def _about_secret(questions: Sequence[Question], epsilon: float) -> Iterator[Mechanism]:
+    """ε about the sensitive questions for any distribution; the others are told as openly as that allows."""
+    secret, useful = (alphabet_of([q for q in questions if q.sensitive is side]) for side in (True, False))
+    within = Anything(Joint.uniform(secret, useful))
+    for method in ("srr", "grr"):
+        yield replace(design(within, epsilon, method).mechanism, source="unstated")
+    for order in ORDERS:
+        law = _blocks(secret.size, useful.size, order, math.exp(epsilon), math.exp(-epsilon), 1.0)
+        if law is not None and useful.size > order + 1 and law.outputs * secret.size * useful.size <= 40 * PAGE_CELLS:
+            made = _sealed(law, secret, useful, "both", "blocks", Claim("rldp", epsilon, within))
+            yield replace(made, joint=within.joint)
+
+
+def _sealed(law: Law, secret: Alphabet, useful: Alphabet, reads: str, method: str, claim: Claim) -> Mechanism:
+    return seal(Mechanism(law, secret, useful, reads, method), claim)[0]
+
+
+def _measured(mechanism: Mechanism) -> Chosen:
+    """With the error of each question's table at the uniform distribution, from the covariance of the inverse."""
+    p = np.full(mechanism.inputs, 1 / mechanism.inputs)
+    model = model_of(mechanism)
+    inverse = model.invert(model.forward(p), 1)
+    if not inverse.identified.all():
+        return Chosen(mechanism, math.inf)
+    sums = _question_sums(mechanism.reading)
+    return Chosen(mechanism, math.sqrt(float(np.mean(np.einsum("ij,jk,ik->i", sums, inverse.covariance(), sums)))))
+
+
+def _question_sums(columns: Sequence[Column]) -> Floats:
+    """[label of some question, joint input]: the one-question tables as sums of cells."""
+    grid = np.indices([c.size for c in columns]).reshape(len(columns), -1)
+    own = [row == np.arange(c.size)[:, None] for row, c in zip(grid, columns, strict=True)]
+    return np.concatenate(own).astype(float)
+
+
+def _subset_names(alphabet: Alphabet, law: Law) -> Column:
+    """What the sets of subset selection are called: their members."""
+    size = next(w for w in range(1, alphabet.size + 1) if math.comb(alphabet.size, w) == law.outputs)
+    held = combinations(range(alphabet.size), size)
+    return Column.of("answer", [" | ".join(alphabet.text(x) for x in own) for own in held])

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sfumato.atomic import check_target, publish_all
-from sfumato.drawing import bundle_draws as bundled
+from sfumato.atomic import check_target
 from sfumato.drawing.decoding import decoder
-from sfumato.drawing.manifest import OutputColumn, manifest_of, manifest_path
+from sfumato.drawing.manifest import OutputColumn, manifest_of, mechanism_beside
 from sfumato.drawing.randomness import Stream
 from sfumato.errors import FileFormatError, InputError, OutputError
+from sfumato.estimation import estimate
+from sfumato.ledgers.entries import writing
 from sfumato.mechanism import Bundle, Mechanism
-from sfumato.releasing.targets import all_drafted
-from sfumato.releasing.writing import output, writer_for
+from sfumato.releasing.files import Files
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Array, Floats, Label
@@ -94,14 +94,8 @@ class Store:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self.turn:
-            self.db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                self.db.execute("ROLLBACK")
-                raise
-            self.db.execute("COMMIT")
+        with self.turn, writing(self.db):
+            yield
 
     @property
     def invited(self) -> bool:
@@ -175,10 +169,7 @@ def drawn_of(counts: dict[str, int], mechanism: Mechanism | Bundle) -> Array:
 
 def table_of(counts: dict[str, int], mechanism: Mechanism | Bundle) -> tuple[pa.Table, list[OutputColumn]]:
     """The answers as a released table, with what its columns are."""
-    if isinstance(mechanism, Bundle):
-        made = bundled.decoder_of(mechanism, "symbols")
-    else:
-        made = decoder(mechanism, "symbols", Stream.of())
+    made = decoder(mechanism, "symbols", Stream.of())
     arrays = made.arrays(drawn_of(counts, mechanism), 0)
     return pa.table(arrays, names=[c.name for c in made.columns]), list(made.columns)
 
@@ -188,20 +179,16 @@ def export(counts: dict[str, int], mechanism: Mechanism | Bundle, to: Path, *, f
     if not counts:
         raise InputError("no answers have arrived yet: there is nothing to export.")
     table, columns = table_of(counts, mechanism)
-    note = manifest_path(to)
     check_target(to, None, force=force)
-    mechanism.save(to.with_name(f"{note.name.removesuffix('.manifest.json')}.mechanism.json"), force=force)
-    with all_drafted([note, to], folder=None) as (told, draft):
-        with output(writer_for(to, ()), draft.open, to) as write:
-            for batch in table.to_batches():
-                write(batch)
-        draft.settle()
-        described = manifest_of(
+    mechanism.save(Path(str(mechanism_beside(to))), force=force)
+
+    def described(size: int) -> bytes:
+        return manifest_of(
             mechanism, rows=table.num_rows, columns=columns, decode="symbols", engine=ENGINE, randomness=RANDOMNESS,
-            size=draft.size,
-        )
-        told.fill(described.encoded())
-        publish_all([told, draft], replace=force)
+            size=size,
+        ).encoded()
+
+    Files.beside(to, mechanism=False, report=False).publish(table, described, force=force)
     return to
 
 
@@ -211,8 +198,6 @@ def one_way(counts: dict[str, int], mechanism: Mechanism | Bundle, level: float 
     A mechanism that answers with one value is looked at as a bundle of one part, whose tables of single columns are
     estimated one by one; one that answers with a set tells the table of all its inputs.
     """
-    from sfumato.estimation import estimate
-
     if isinstance(mechanism, Mechanism) and mechanism.law.words == 1:
         mechanism = Bundle((mechanism,), mechanism.secret)
     table, _ = table_of(counts, mechanism)

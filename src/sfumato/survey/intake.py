@@ -1,16 +1,17 @@
-"""The intake: a small server that can only ever see randomised answers, and its page of running estimates."""
+"""The intake: a small server that can only ever see randomised answers, and its page of running estimates.
+
+It acknowledges an answer when it is on the disk, and keeps no log of requests. Addresses are held in memory for a
+minute, to slow down whoever sends too much, and are never written.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import secrets
-import socket
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
@@ -19,48 +20,27 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from sfumato.alphabet import MISSING
-from sfumato.errors import InputError, SfumatoError
+from sfumato.errors import SfumatoError
 from sfumato.mechanism import Bundle, Mechanism
+from sfumato.processes import listening
 from sfumato.survey import Form, MalformedAnswer
 from sfumato.survey.collected import TAKEN, UNINVITED, USED, Store, one_way
-from sfumato.survey.survey_page import policy_of
+from sfumato.survey.survey_page import part_of, policy_of, template
 
 if TYPE_CHECKING:
-    from jinja2 import Template
 
     from sfumato.frames import Record
 
 
-# --- a table for each question, with intervals as bars ----------------------------------------------------------------
-
-
 def estimates_page(n: int, tables: list[Record]) -> str:
     """The HTML of what can be said so far."""
-    script, style = _text("estimates.js"), _text("estimates.css")
-    return str(_template().render(
+    script, style = part_of("estimates.js"), part_of("estimates.css")
+    return str(template("estimates.html").render(
         n=f"{n:,}", tables=tables, missing=MISSING, script=script, style=style, policy=policy_of(script, style, None)
     ))
 
 
-@cache
-def _text(name: str) -> str:
-    return files(__package__).joinpath(name).read_text("utf-8")
-
-
-@cache
-def _template() -> Template:
-    from jinja2 import Environment, StrictUndefined
-
-    return Environment(autoescape=True, undefined=StrictUndefined).from_string(_text("estimates.html"))
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# A small server that can only ever see randomised answers, and acknowledges one when it is on the disk
-# It keeps no log of requests. Addresses are held in memory for a minute, to slow down whoever sends too much, and are
-# never written.
-
-
-BATCH = 1000  # answers of one transaction: more would keep those who wait too long
+AT_ONCE = 1000  # answers of one transaction: more would keep those who wait too long
 SLOW = 10.0  # seconds in which a short body must have arrived
 MINUTE = 60.0
 FRESH = 5.0  # seconds for which estimates are shown before they are made again
@@ -105,7 +85,7 @@ class Intake:
         """Until cancelled: whatever waits, in one transaction."""
         while True:
             await self.arrived.wait()
-            batch, self.waiting = self.waiting[:BATCH], self.waiting[BATCH:]
+            batch, self.waiting = self.waiting[:AT_ONCE], self.waiting[AT_ONCE:]
             if not self.waiting:
                 self.arrived.clear()
             await self._written(batch)
@@ -208,15 +188,8 @@ def serve(collector: Collector, *, host: str = "127.0.0.1", port: int = 8765) ->
     """Run until interrupted. Behind a reverse proxy on this machine the addresses that it forwards are believed."""
     import uvicorn
 
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listening = socket.create_server((host, port), family=family, backlog=2048)
-    except OSError as error:
-        raise InputError(
-            f"cannot listen on {host}, port {port}: {error.strerror}", next="Choose another --port."
-        ) from None
     config = uvicorn.Config(
         collector.app(), host=host, port=port, access_log=False, log_level="warning", server_header=False,
         timeout_keep_alive=15, limit_concurrency=2000, h11_max_incomplete_event_size=16_384,
     )
-    uvicorn.Server(config).run(sockets=[listening])
+    uvicorn.Server(config).run(sockets=[listening(port, host)])

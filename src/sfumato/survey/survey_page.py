@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from sfumato.frames import Record
     from sfumato.survey.asking import Survey
 
-# --- the words of a page, in English unless a file says otherwise -----------------------------------------------------
-
-
 HOME = "languages"  # folder of languages that come with the package
 
 
@@ -124,8 +121,8 @@ def _words(text: str, where: str) -> Language:
 # --- one HTML file that needs nothing else, whose policy lets it speak to the collector alone -------------------------
 
 
-FEW = 8  # choices that are shown one below the other; more are a list to open
-LARGEST = 300_000  # bytes of a page that phones load without waiting
+FEW_CHOICES = 8  # choices that are shown one below the other; more are a list to open
+LARGEST_PAGE = 300_000  # bytes of a page that phones load without waiting
 LAWS = ("cells", "table", "constant", "conditional", "layout", "blocks", "unary")
 
 
@@ -137,14 +134,14 @@ def page_of(survey: Survey, words: Language, collector: str | None = None) -> st
                 f"a page does not draw from a law of kind {part.law.kind!r}", next="Use a bundle of its parts."
             )
     script = "\n".join(_scripts())
-    style = _text("page.css")
-    out = str(_template().render(
-        s=survey, w=words, few=FEW, style=style, script=script, data=_data(survey, words, collector),
+    style = part_of("page.css")
+    out = str(template("page.html").render(
+        s=survey, w=words, few=FEW_CHOICES, style=style, script=script, data=_data(survey, words, collector),
         policy=policy_of(script, style, collector),
     ))
-    if len(out.encode()) > LARGEST:
+    if len(out.encode()) > LARGEST_PAGE:
         raise InputError(
-            f"the page has {len(out.encode()):,} bytes, more than the {LARGEST:,} that phones load without waiting",
+            f"the page has {len(out.encode()):,} bytes, more than {LARGEST_PAGE:,}, which phones load without waiting",
             next="Use fewer labels, or ask questions apart.",
         )
     return out
@@ -214,19 +211,21 @@ def _scripts() -> list[str]:
     import sfumato_kernel
 
     verifier = files(sfumato_kernel).joinpath("verifier.js").read_text("utf-8")
-    return [verifier, *(_text(f"{name}.js") for name in ("sampler", "qr", "page"))]
+    return [verifier, *(part_of(f"{name}.js") for name in ("sampler", "qr", "page"))]
 
 
 @cache
-def _text(name: str) -> str:
+def part_of(name: str) -> str:
+    """A file of a page."""
     return files(__package__).joinpath(name).read_text("utf-8")
 
 
 @cache
-def _template() -> Template:
+def template(name: str) -> Template:
+    """A page to be filled."""
     from jinja2 import Environment, StrictUndefined
 
-    return Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True).from_string(_text("page.html"))
+    return Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True).from_string(part_of(name))
 
 
 # --- answers on the wire: one line of text, whether it is posted, copied or read from a QR code -----------------------

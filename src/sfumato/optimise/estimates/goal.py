@@ -1,7 +1,8 @@
-"""Goals: what shall be estimated, as a quadratic form of errors, and how well a law does."""
+"""Goals: what shall be estimated, as a quadratic form of errors; how well a law does, and the best mixture of rows."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +11,9 @@ import numpy as np
 
 from sfumato.errors import InputError, unknown
 from sfumato.joint import Joint
-from sfumato.mechanism import Law, Unary
+from sfumato.mechanism import Cells, Law, Unary
 from sfumato.mechanism.law import scale
-from sfumato.optimise.arrays import Bools, Floats
+from sfumato.optimise.arrays import Bools, Floats, Ints
 from sfumato.optimise.cone import Coordinates
 
 TARGETS = ("joint", "useful", "secret")
@@ -112,7 +113,7 @@ def mean_of(goals: Mapping[str, Goal], best: Mapping[str, float]) -> Goal:
     return Goal(first.coordinates, np.asarray(sum(parts)) if parts else first.cost)
 
 
-def _named(target: str, at: Any, shape: tuple[int, int], reads: str) -> Floats:
+def _named(target: str, at: Ints, shape: tuple[int, int], reads: str) -> Floats:
     name = "joint" if target == "table" else target
     if name not in TARGETS:
         raise unknown("a target", target, (*TARGETS, "each"))
@@ -126,7 +127,7 @@ def _named(target: str, at: Any, shape: tuple[int, int], reads: str) -> Floats:
     return np.asarray(sums.T @ sums / len(sums))
 
 
-def _given(target: Any, at: Any, shape: tuple[int, int], reads: str) -> Floats:
+def _given(target: Any, at: Ints, shape: tuple[int, int], reads: str) -> Floats:
     try:
         weights = np.asarray(target, float)
     except (TypeError, ValueError):
@@ -138,3 +139,162 @@ def _given(target: Any, at: Any, shape: tuple[int, int], reads: str) -> Floats:
     if not flat.any() or (weights.ndim == 2 and (flat < 0).any()):
         raise InputError("weights of cells must not be negative, and some cell that occurs needs one above zero.")
     return np.diag(flat[0]) / len(at) if weights.ndim == 2 else np.asarray(flat.T @ flat / len(flat))
+
+
+# --- laws in closed form, of any size: four weights, or one bit for each value ----------------------------------------
+
+
+LOST = 1e-12  # of a part of the table: what is multiplied by less is not told
+
+
+def closed_errors(law: Law, joint: Joint, reads: str, columns: Sequence[int]) -> dict[str, float] | None:
+    """n times the mean variance of what a reader looks at (see `parts_of`), or None where there is no closed form."""
+    tables = _tables(joint, reads, columns)
+    if isinstance(law, Unary):
+        return {
+            name: float((_bits(law, seen).sum() + 1 - (p**2).sum()) / p.size) for name, (p, seen) in tables.items()
+        }
+    if not isinstance(law, Cells):
+        return None
+    total, r, k = scale(law.bits), law.rows, law.useful
+    own = law.truth - law.same_secret - law.same_useful + law.neither
+    s, u = own + (law.same_secret - law.neither) * k, own + (law.same_useful - law.neither) * r
+    a, b, c = (_inverse_square(float(x) / total) for x in (s, u, own))
+    return {name: _cells_error(name, p, a, b, c, r, k) for name, (p, _) in tables.items()}
+
+
+def untouched_errors(joint: Joint, reads: str, columns: Sequence[int]) -> dict[str, float]:
+    """The same for the table itself: sampling alone."""
+    return {name: float((1 - (p**2).sum()) / p.size) for name, (p, _) in _tables(joint, reads, columns).items()}
+
+
+def _tables(joint: Joint, reads: str, columns: Sequence[int]) -> dict[str, tuple[Floats, Floats]]:
+    """The distribution of each part of the table, and the cells that the mechanism sees."""
+    seen = joint.p.ravel() if reads == "both" else joint.p_useful
+    out = {"joint": (seen, seen), "secret": (joint.p_secret, seen)} if reads == "both" else {}
+    if reads == "useful" and len(columns) > 1:
+        out = {"useful": (seen, seen)}
+    shaped = joint.p_useful.reshape(tuple(columns) or (-1,))
+    for i in range(shaped.ndim):
+        out[f"column {i}"] = shaped.sum(tuple(j for j in range(shaped.ndim) if j != i)), seen
+    return out
+
+
+def _bits(law: Unary, p: Floats) -> Floats:
+    """c(x) = [p on(1 − on) + (1 − p) off(1 − off)] / (on − off)²: what the bit of each cell adds to a variance."""
+    on, off = float(law.on) / scale(law.bits), float(law.off) / scale(law.bits)
+    if on - off <= LOST:
+        return np.full(p.shape, math.inf)
+    return np.asarray((p * on * (1 - on) + (1 - p) * off * (1 - off)) / (on - off) ** 2)
+
+
+def _inverse_square(x: float) -> float:
+    return 1 / x**2 if abs(x) > LOST else math.inf
+
+
+def _cells_error(name: str, p: Floats, s: float, u: float, both: float, r: int, k: int) -> float:
+    """Σ Var = ‖L‖² − ‖p‖², and all outputs have the same ‖L‖²: the sum over the parts of the table that Q multiplies by
+    one number each, of their dimension over that number squared, divided by the number of cells (estimation/cells)."""
+
+    def times(dimension: int, x: float) -> float:
+        return dimension * x if dimension else 0.0
+
+    if name == "joint" or (name == "useful" and r == 1):
+        held = 1 + times(r - 1, s) + times(k - 1, u) + times((r - 1) * (k - 1), both)
+    else:
+        held = 1 + times(p.size - 1, s if name == "secret" else u)
+    return float(max(held / p.size - (p**2).sum(), 0.0) / p.size)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A-optimal mixtures of given rows: min tr(C J⁻¹), J = Σ θ v vᵀ, Σ θ v = 1, θ ≥ 0, by a primal-dual interior method.
+
+
+STEPS = 80
+SETTLED = 1e-9  # relative residual and complementarity at which the mixture counts as optimal
+ALIGNED = 1e-4  # of the value: how far slopes may be from their dual
+SHRINK = 0.15  # of the barrier, each step
+RIDGE = 1e-12  # of the trace: keeps J and the Hessian invertible while rows are few or alike
+FIRM = (1.0, 1e3, 1e6)  # times that ridge, until the Hessian can be factored
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mixed:
+    """Weights with their trace; the dual λ of Σ θ v = 1 and M = J⁻¹CJ⁻¹, so that vᵀMv − λ·v > 0 promises progress."""
+
+    weight: Floats
+    value: float
+    dual: Floats
+    slope: Floats  # M[i, i] over the coordinates that are estimated
+
+
+def inverse(V: Floats, theta: Floats) -> Floats:
+    """J⁻¹ of rows over the coordinates that are estimated."""
+    J = (V.T * theta) @ V
+    J[np.diag_indices_from(J)] += RIDGE * np.trace(J)
+    return np.asarray(np.linalg.inv(J), np.float64)
+
+
+def best_mixture(
+    V: Floats, cost: Floats, start: Floats | None = None, settled: float = SETTLED, seen: Bools | None = None
+) -> Mixed:
+    """The optimal weights of unit rows V[y, i]; Σ θ v = 1 holds to `settled` at the end.
+
+    Newton on the perturbed optimality conditions −vᵀMv + λ·v = z, Σ θ v = 1 and θ∘z = μ; the Hessian of tr(C J⁻¹) is
+    2 (V J⁻¹ Vᵀ) ∘ (V M Vᵀ), a product of two positive matrices, so the problem is convex. Coordinates that are not
+    `seen` have no mass: they are part of Σ θ v = 1, but nothing is estimated there.
+    """
+    N, W = len(V), V if seen is None else np.ascontiguousarray(V[:, seen])
+    theta = np.full(N, 1.0 / N) if start is None else np.maximum(start, 0.01 / N)
+    J = inverse(W, theta)
+    scale = float((cost * J).sum())
+    cost = cost / scale
+    lam, z = np.zeros(V.shape[1]), np.full(N, max(float(((W @ J @ cost @ J) * W).sum(1).max()), 1.0))
+    for _ in range(STEPS):
+        J = inverse(W, theta)
+        value, pulled = float((cost * J).sum()), W @ (J @ cost @ J)
+        dual_gap = V @ lam - (pulled * W).sum(1) - z
+        primal_gap = V.T @ theta - 1.0
+        mu = float(theta @ z) / N
+        if max(np.abs(primal_gap).max(), N * mu / value) < settled and np.abs(dual_gap).max() < ALIGNED * value:
+            break
+        hessian = 2 * (W @ J @ W.T) * (pulled @ W.T)
+        moved = _moved(V, hessian, theta, lam, z, dual_gap, primal_gap, max(SHRINK * mu, 1e-16))
+        if moved is None:
+            break
+        theta, lam, z = moved
+    J = inverse(W, theta)
+    return Mixed(theta, float((cost * J).sum()) * scale, lam * scale, J @ cost @ J * scale)
+
+
+def _moved(
+    V: Floats, hessian: Floats, theta: Floats, lam: Floats, z: Floats, dual_gap: Floats, primal_gap: Floats, mu: float
+) -> tuple[Floats, Floats, Floats] | None:
+    """One Newton step towards the barrier μ, as far as θ and z stay positive: dz is eliminated, then dθ."""
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve  # not for those who only read errors off a closed form
+
+    at, trace = np.diag_indices(len(V)), float(np.trace(hessian)) / len(V)
+    hessian[at] += z / theta
+    for firm in FIRM:
+        hessian[at] += firm * RIDGE * trace
+        try:
+            factor = cho_factor(hessian, check_finite=False)
+            break
+        except LinAlgError:
+            continue
+    else:
+        return None
+    solved = cho_solve(factor, np.column_stack([mu / theta - z - dual_gap, V]), check_finite=False)
+    schur = V.T @ solved[:, 1:]
+    schur[np.diag_indices_from(schur)] += 1e-14 * float(np.trace(schur))
+    dl = np.linalg.solve(schur, V.T @ solved[:, 0] + primal_gap)
+    dt = solved[:, 0] - solved[:, 1:] @ dl
+    dz = mu / theta - z - z / theta * dt
+    step = min(_room(theta, dt), _room(z, dz))
+    return theta + step * dt, lam + step * dl, z + step * dz
+
+
+def _room(x: Floats, dx: Floats) -> float:
+    """How far x may move and stay positive."""
+    falling = dx < 0
+    return min(1.0, 0.99 * float((x[falling] / -dx[falling]).min())) if falling.any() else 1.0

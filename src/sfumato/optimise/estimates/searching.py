@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -13,13 +14,14 @@ from sfumato.optimise.all_levels import Level, Together, joinable
 from sfumato.optimise.arrays import Bools, Floats
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.cone import RatioCone, repaired
+from sfumato.optimise.estimates.first_rows import BlockMover, of_cells, of_values, steep
 from sfumato.optimise.estimates.goal import Goal
-from sfumato.optimise.estimates.mixing import FINE, USED, Estimates
-from sfumato.optimise.estimates.starts import BlockMover, KnownSets, of_cells, of_values, steep
+from sfumato.optimise.estimates.mixing import FINE, USED, Estimates, PreciseRows
 from sfumato.optimise.moves.barrier import EMPTY
 from sfumato.optimise.product.profiles import capped, liked
 from sfumato.optimise.product.two_level import BlockBall, Profile
 from sfumato.optimise.search import moved
+from sfumato.optimise.starts import Known
 from sfumato.uncertainty import ChiSquareBall, Exactly, RenyiBall, UncertaintySet
 
 BATCH = 16  # rows that are sought at once
@@ -36,16 +38,6 @@ SEARCH = 0.6  # of the time, at least, for the search itself
 CLIMB, LAST = 0.2, 0.15  # of the time of a curve: blocks at all levels, and the last mixtures
 GAIN = 3e-4  # of the error: a turn of moves that gains less does not count in a curve
 TIMED = 8  # rows on which that is measured
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PreciseRows:
-    """Private rows Q[y, i] over the coordinates, their error, and the master with its prices."""
-
-    rows: Floats
-    error: float
-    master: Estimates
-    cone: RatioCone
 
 
 def filled(within: UncertaintySet) -> UncertaintySet:
@@ -75,7 +67,8 @@ def searched(
     if search.movers:
         search.climb(master, working)
     if not working.over:
-        moved(cone, master, working)
+        with contextlib.suppress(np.linalg.LinAlgError):  # a move that fails adds nothing: what was found is kept
+            moved(cone, master, working)
     return _settled(exact, master, budget)
 
 
@@ -137,7 +130,7 @@ class _Search:
         within = cone.within
         ball = cast(BlockBall, within) if isinstance(within, (ChiSquareBall, RenyiBall)) else None
         if isinstance(within, Exactly) or (ball is not None and ball.budget == 0):
-            ball = cast(BlockBall, KnownSets())
+            ball = Known()
         self.movers: list[BlockMover] = []
         if ball is not None and cone.reads == "both":
             p = within.joint.p

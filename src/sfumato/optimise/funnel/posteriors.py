@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sfumato.optimise.arrays import SUMMED, Floats, Ints, xlogx
+from sfumato.optimise.arrays import SUMMED, Floats, Ints, log_or_minus_infinity, xlogx
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.funnel.envelope import envelope
 from sfumato.optimise.funnel.rays import Degenerate, TooManyRays, extreme_rays
@@ -62,30 +62,12 @@ def independence_rows(p: Floats) -> Floats:
 
 def lip_rows(p: Floats, epsilon: float) -> Floats:
     """Rows A with A v ≤ 0 iff e^{−ε} ≤ g_s·v ≤ e^ε for every s (Σv = 1) [001, (15)]: a + 2c inequalities."""
-    g = likelihood(p)
-    return np.concatenate([g - np.exp(epsilon), np.exp(-epsilon) - g])
+    return np.concatenate([pml_rows(p, epsilon), math.exp(-epsilon) - likelihood(p)])
 
 
 def pml_rows(p: Floats, epsilon: float) -> Floats:
     """Rows A with A v ≤ 0 iff g_s·v ≤ e^ε for every s (Σv = 1): the upper half of LIP."""
     return likelihood(p) - math.exp(epsilon)
-
-
-def pml_level(matrix: Floats, p: Floats) -> float:
-    """max over y, s of log P(y|s)/P(y); outputs and secrets that never occur do not count."""
-    live = p[p.sum(axis=1) > 0.0]
-    given, q = matrix @ (live / live.sum(axis=1, keepdims=True)).T, matrix @ live.sum(axis=0)
-    return float(np.log(given[q > 0.0].max(axis=1) / q[q > 0.0]).max(initial=0.0))
-
-
-def lip_level(matrix: Floats, p: Floats) -> float:
-    """max over y, s of |log P(y|s)/P(y)|; outputs and secrets that never occur do not count."""
-    secret = p.sum(axis=1)
-    joint = matrix @ p.T
-    q = joint.sum(axis=1)
-    ratio = joint[q > 0.0][:, secret > 0.0] / np.outer(q[q > 0.0], secret[secret > 0.0])
-    with np.errstate(divide="ignore"):
-        return float(np.abs(np.log(ratio)).max(initial=0.0))
 
 
 def ldp_rows(p: Floats, epsilon: float) -> Floats:
@@ -96,37 +78,39 @@ def ldp_rows(p: Floats, epsilon: float) -> Floats:
     """
     g = likelihood(p)
     one = np.ones((len(g), 1))
-    return np.concatenate([np.hstack([g, -np.exp(epsilon) * one]), np.hstack([-g, one])])
+    return np.concatenate([np.hstack([g, -math.exp(epsilon) * one]), np.hstack([-g, one])])
 
 
-def ldp_level(matrix: Floats, p: Floats) -> float:
-    """max over y, s, s' of log P(y|s)/P(y|s'); outputs and secrets that never occur do not count."""
+def _logs(matrix: Floats, p: Floats) -> tuple[Floats, Floats]:
+    """log P(y|s) [y, s] and log P(y) of outputs and secrets that occur."""
     live = p[p.sum(axis=1) > 0.0]
-    given = matrix @ (live / live.sum(axis=1, keepdims=True)).T
-    given = given[given.max(axis=1) > 0.0]
-    with np.errstate(divide="ignore"):
-        return float((np.log(given.max(axis=1)) - np.log(given.min(axis=1))).max(initial=0.0))
+    given, q = matrix @ (live / live.sum(axis=1, keepdims=True)).T, matrix @ live.sum(axis=0)
+    return log_or_minus_infinity(given[q > 0.0]), np.log(q[q > 0.0, None])
 
 
 def best_lip(p: Floats, epsilon: float, budget: Budget = FREE, *, gap: float = 1e-6) -> Funnel:
     """The mechanism Q[y, x] with the largest I(X;Y) such that e^{−ε} ≤ P(y|s)/P(y) ≤ e^ε at p."""
-    p = p / p.sum()
-    found = optimum(p.sum(axis=0), lip_rows(p, epsilon), budget, gap=gap)
-    return repaired(found, p.sum(axis=0), epsilon, lambda q: lip_level(q, p))
+    return _best(p, epsilon, lip_rows, lambda given, q: np.abs(given - q), budget, gap)
 
 
 def best_pml(p: Floats, epsilon: float, budget: Budget = FREE, *, gap: float = 1e-6) -> Funnel:
     """The mechanism Q[y, x] with the largest I(X;Y) such that P(y|s) ≤ e^ε P(y) at p."""
-    p = p / p.sum()
-    found = optimum(p.sum(axis=0), pml_rows(p, epsilon), budget, gap=gap)
-    return repaired(found, p.sum(axis=0), epsilon, lambda q: pml_level(q, p))
+    return _best(p, epsilon, pml_rows, lambda given, q: given - q, budget, gap)
 
 
 def best_ldp(p: Floats, epsilon: float, budget: Budget = FREE, *, gap: float = 1e-6) -> Funnel:
     """The mechanism Q[y, x] with the largest I(X;Y) such that P(y|s) ≤ e^ε P(y|s') at p."""
+    return _best(p, epsilon, ldp_rows, lambda given, _: np.ptp(given, axis=1), budget, gap, extra=1)
+
+
+def _best(
+    p: Floats, epsilon: float, rows: Callable[[Floats, float], Floats], level: Callable[[Floats, Floats], Floats],
+    budget: Budget, gap: float, extra: int = 0,
+) -> Funnel:
+    """The optimum under the rows of a promise, repaired until the level of `_logs` is below ε."""
     p = p / p.sum()
-    found = optimum(p.sum(axis=0), ldp_rows(p, epsilon), budget, extra=1, gap=gap)
-    return repaired(found, p.sum(axis=0), epsilon, lambda q: ldp_level(q, p))
+    found = optimum(p.sum(axis=0), rows(p, epsilon), budget, extra=extra, gap=gap)
+    return repaired(found, p.sum(axis=0), epsilon, lambda q: float(level(*_logs(q, p)).max(initial=0.0)))
 
 
 def mechanism(weights: Floats, points: Floats, p: Floats) -> Floats:
@@ -220,3 +204,85 @@ def as_matrix(cover: Cover) -> Floats:
     """Q[y, x] from a cover of the all-ones row, columns scaled to sum 1."""
     matrix = cover.weights[:, None] * cover.points
     return np.asarray(matrix / matrix.sum(axis=0))
+
+
+# --- the best mechanism that reads S too under P(y|s) ≤ E·P(y): pointwise maximal leakage -----------------------------
+# I(S,U;Y) = I(S;Y) + I(U;Y|S). Y may tell U in full once S is given: split every output y of a response to S into as
+# many as the secrets' partitions of [0, 1) by P(u|s) have cells, and send u where its own interval lies; P(y|s) is
+# shared out alike for all secrets, so no ratio changes and U is known given S and Y: best is
+# H(U|S) + max I(S;Y).
+# For the response, posteriors of S lie in {q : 0 ≤ q_s ≤ E·p_s, Σq = 1}, and I(S;Y) is the mean of D(q‖p), convex in q:
+# extreme points suffice, at which all secrets but one are at 0 or at E·p_s. D(q‖p) = Σ q log(q/p) ≤ log E.
+
+
+LISTED_SECRETS = 12  # up to which all extreme points are listed: at most |S|·2^|S|
+FILLINGS = 64  # for each secret beyond: orders in which secrets are raised until nothing is left
+NEGLIGIBLE = 1e-12  # of a cell or a remainder
+
+
+def best_response(p: Floats, E: float) -> Cover:
+    """Posteriors of S, with weights, that have the mean p and tell most; all extreme points, or many."""
+    points = _extreme(p, E) if len(p) <= LISTED_SECRETS else _filled(p, E)
+    points = np.concatenate([points, p[None]])
+    gains = xlogx(points).sum(1) - points @ np.log(p)
+    return best_cover(p, points, gains)
+
+
+def response_bound(p: Floats, epsilon: float) -> float:
+    """No response to S under ε tells more: exact for few secrets, min{H(S), ε} for many."""
+    p = p[p > 0]
+    most = min(float(-xlogx(p).sum()), epsilon)
+    if len(p) > LISTED_SECRETS or len(p) < 2 or epsilon == 0:
+        return most
+    return min(most, best_response(p, math.exp(min(epsilon, 700.0))).bound + 1e-10)
+
+
+def _extreme(p: Floats, E: float) -> Floats:
+    """Sets of secrets at E·p_s, and one secret that takes what is left of 1."""
+    inside = ((np.arange(2 ** len(p))[:, None] >> np.arange(len(p))) & 1).astype(bool)
+    left = 1 - E * (inside @ p)
+    inside, left = inside[left >= -NEGLIGIBLE], left[left >= -NEGLIGIBLE]
+    fits = ~inside & (E * p >= left[:, None] - NEGLIGIBLE)
+    full = left <= NEGLIGIBLE
+    k, j = np.nonzero(fits & ~full[:, None])
+    out = np.where(inside, E * p, 0.0)
+    last = out[k].copy()
+    last[np.arange(len(k)), j] = left[k]
+    points = np.concatenate([last, out[full]])
+    return np.asarray(points / points.sum(1, keepdims=True))
+
+
+def _filled(p: Floats, E: float) -> Floats:
+    """Extreme points that raise secrets in some order, the likeliest ones among them."""
+    rng = np.random.default_rng(0)
+    orders = np.stack([rng.permutation(len(p)) for _ in range(FILLINGS * len(p))])
+    before = np.cumsum(np.minimum(E * p, 1.0)[orders], 1)
+    taken = np.minimum(before, 1.0) - np.minimum(np.concatenate([np.zeros((len(orders), 1)), before[:, :-1]], 1), 1.0)
+    out = np.zeros(orders.shape)
+    np.put_along_axis(out, orders, taken, 1)
+    return out
+
+
+def telling_rows(p: Floats, E: float) -> Floats:
+    """Rows [y, s·|U| + u] of the best mechanism at P̂, P̂ [s, u]; secrets that never occur are answered by chance."""
+    seen = np.flatnonzero(p.sum(1) > 0)
+    ps = p[seen].sum(1)
+    found = best_response(ps / ps.sum(), E)
+    given = p[seen] / ps[:, None]
+    ends = np.minimum(np.cumsum(given, 1), 1.0)
+    ends[:, -1] = 1.0
+    cuts = np.unique(np.concatenate([[0.0, 1.0], ends.ravel()]))
+    cuts = cuts[np.append(np.diff(cuts) > NEGLIGIBLE, True)]
+    cuts[0] = 0.0
+    middle, length = (cuts[1:] + cuts[:-1]) / 2, np.diff(cuts)
+    told = np.stack([np.searchsorted(e, middle) for e in ends])  # [s, cell] → u
+    answers = found.weights[:, None] * found.points / (ps / ps.sum())  # P(y|s)
+    rows = np.zeros((len(answers), len(length), *p.shape))
+    cell = np.arange(len(length))
+    for i, s in enumerate(seen):
+        u = told[i]
+        rows[:, cell, s, u] = answers[:, i, None] * (length / given[i, u])
+        blank = p[s] <= 0
+        rows[:, :, s, blank] = (answers[:, i, None] * length)[..., None]
+    rows[:, :, p.sum(1) <= 0] = (found.weights[:, None] * length)[..., None, None]
+    return np.asarray(rows.reshape(-1, p.size))

@@ -20,17 +20,18 @@ import numpy as np
 from sfumato.optimise.arrays import REPAIRED, Bools, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.conic import ConicProgramme, ConicSolution
-from sfumato.optimise.loss.mending import mended
 from sfumato.optimise.loss.problem import (
     LeastLoss,
     LossProblem,
     PairCuts,
+    PairIndex,
+    all_pairs,
     centre_cuts,
     into_ball,
     into_pairs,
     lagrangian,
+    mended,
 )
-from sfumato.optimise.loss.ratios import PairIndex, all_pairs
 from sfumato.uncertainty.tilting import spread_of
 
 Reader = Callable[[Floats], tuple[PairCuts, Floats]]  # from multipliers to members of F with their prices

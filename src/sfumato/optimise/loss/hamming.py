@@ -1,4 +1,4 @@
-"""Least ε for a Hamming budget, exactly, for any set of sources [003; errata 003].
+"""Sets of source distributions, and the least ε for a Hamming budget over them, exactly [003; errata 003].
 
 e^{ε*} = min { 1 + (M − 1 − ΣD_j)/min_i D_i : D ∈ [0,1]^M, P·D ≤ budget for all P, ΣD ≤ M − 1 }, D_i = 1 − Q(i|i).
 With z = D/min D and τ = 1/min D it is linear: min 1 + (M−1)τ − Σz, z ≥ 1, z ≤ τ, P·z ≤ budget·τ, Σz ≤ (M−1)τ.
@@ -7,14 +7,62 @@ With z = D/min D and τ = 1/min D it is linear: min 1 + (M−1)τ − Σz, z ≥
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
 
+from sfumato.errors import InputError
 from sfumato.optimise.arrays import Floats
 from sfumato.optimise.linear import INFINITY, LinearProgramme
-from sfumato.optimise.loss.sources import CUTTING_ROUNDS, Sources
+from sfumato.optimise.loss.problem import support
+
+# --- sets of source distributions, known by the largest value of a linear function over them --------------------------
+
+
+CUTTING_ROUNDS = 200  # of members that enter because they are violated: one for each that matters, a few as a rule
+WHOLE = 1e-9  # by which a given distribution may miss 1: files carry decimal digits
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sources:
+    """A closed set of distributions, seen through the largest value of a linear function."""
+
+    members: Floats  # [k, M], some to start with
+    worst: Callable[[Floats], tuple[float, Floats]]
+    """c ↦ max ⟨c, P⟩ (an upper bound of it, for sets where it is computed) and a P that attains it."""
+
+    def __post_init__(self) -> None:
+        p = self.members
+        if p.ndim != 2 or p.size == 0:
+            raise InputError("the source set is empty: give at least one distribution.")
+        if not np.all(np.isfinite(p)) or (p < 0.0).any() or np.abs(p.sum(axis=1) - 1.0).max() > WHOLE:
+            raise InputError("sources must be distributions: nonnegative rows that sum to 1.")
+
+    @property
+    def size(self) -> int:
+        """M, the number of letters."""
+        return int(self.members.shape[1])
+
+    @staticmethod
+    def listed(p: Floats) -> Sources:
+        """Finitely many distributions (or their convex hull: the same thing here [003, Lemma 2])."""
+
+        def worst(c: Floats) -> tuple[float, Floats]:
+            values = p @ c
+            return float(values.max()), p[int(np.argmax(values))]
+
+        return Sources(p, worst)
+
+    @staticmethod
+    def chi_square(p: Floats, radius: float) -> Sources:
+        """The χ² ball of the given radius around p."""
+        return Sources(p[None, :], lambda c: support(c, p, radius))
+
+
+# --- the least ε for a Hamming budget, the least loss at a level, and the class of a set of sources -------------------
+
 
 CLOSE = 1e-11  # of a share: gap, or violation of a source constraint, that ends the cutting planes
 OVERDRAWN = 1e-12  # of a share: what a constant law may miss the budget by
@@ -23,13 +71,13 @@ BLENDS = (0.0, *(4.0**k * 1e-16 for k in range(20)))  # traces of prices whose s
 
 
 @dataclass(frozen=True, slots=True)
-class LeastHammingLevel:
-    """Least ε, the mechanism Q[y, x] that attains it, its levels D_i, and a proved lower bound."""
+class HammingResponse:
+    """The least ε for a budget, or the least worst-case loss at a level; who attains it, and a proved lower bound."""
 
-    epsilon: float
+    value: float
     bound: float
     q: Floats
-    levels: Floats
+    levels: Floats  # D_i
 
 
 def attaining(levels: Floats, epsilon: float) -> Floats:
@@ -91,14 +139,14 @@ def _bound_at(members: Floats, prices: Floats, budget: float) -> float:
     return float(np.max(value, where=slope >= 0.0, initial=1.0))
 
 
-def least_epsilon_hamming(sources: Sources, budget: float) -> LeastHammingLevel:
+def least_epsilon_hamming(sources: Sources, budget: float) -> HammingResponse:
     """ε* and a mechanism, for any set of sources: the linear program above, with sources added as they are violated."""
     m = sources.size
     if budget <= 0.0:
-        return LeastHammingLevel(float("inf"), float("inf"), np.eye(m), np.zeros(m))
+        return HammingResponse(float("inf"), float("inf"), np.eye(m), np.zeros(m))
     free = least_hamming(sources, 0.0)  # constant laws: those that give one letter always are at the programme's edge
     if free.value <= budget + OVERDRAWN:
-        return LeastHammingLevel(0.0, 0.0, free.q, free.levels)
+        return HammingResponse(0.0, 0.0, free.q, free.levels)
     decided = free.bound > budget + OVERDRAWN  # else nothing above 0 is proved
     lp = LinearProgramme(np.append(-np.ones(m), m - 1.0), np.ones(m + 1), np.full(m + 1, INFINITY))
     lp.at_most(sparse.hstack([sparse.eye(m), -np.ones((m, 1))]))
@@ -121,20 +169,10 @@ def least_epsilon_hamming(sources: Sources, budget: float) -> LeastHammingLevel:
     if decided and proved < e * (1.0 - 1e-10):
         proved = max(proved, _bound(members, prices, budget))
     epsilon = float(np.log(e))
-    return LeastHammingLevel(epsilon, float(min(np.log(proved), epsilon)), attaining(levels, epsilon), levels)
+    return HammingResponse(epsilon, float(min(np.log(proved), epsilon)), attaining(levels, epsilon), levels)
 
 
-@dataclass(frozen=True, slots=True)
-class LeastHammingLoss:
-    """Least worst-case Hamming loss at a level, the mechanism that attains it, and a proved lower bound."""
-
-    value: float
-    bound: float
-    q: Floats
-    levels: Floats
-
-
-def least_hamming(sources: Sources, epsilon: float) -> LeastHammingLoss:
+def least_hamming(sources: Sources, epsilon: float) -> HammingResponse:
     """The same program read the other way: min max_P P·D with (e^ε − 1)·min D + ΣD ≥ M − 1, D ∈ [0, 1]^M."""
     m, rise = sources.size, float(np.expm1(epsilon))
     lp = LinearProgramme(np.eye(m + 2)[-1], np.zeros(m + 2), np.append(np.ones(m + 1), INFINITY))  # D, min D, loss
@@ -154,7 +192,7 @@ def least_hamming(sources: Sources, epsilon: float) -> LeastHammingLoss:
             break
         fresh = p[None, :]
     q = attaining(levels, epsilon)
-    return LeastHammingLoss(float(sources.worst(1.0 - np.diag(q))[0]), low, q, levels)
+    return HammingResponse(float(sources.worst(1.0 - np.diag(q))[0]), low, q, levels)
 
 
 def _loss_bound(p: Floats, rise: float) -> float:

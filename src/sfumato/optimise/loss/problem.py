@@ -1,20 +1,156 @@
-"""Least expected loss under bounded ratios: the problem, its cuts, and bounds from below by weak duality.
+"""Least expected loss under bounded ratios: the problem, its worst cases, bounds from below, answers made private.
 
 min_Q max_{P ∈ F_u} Σ P_{su} Q(y|s,u) d(u,y)  subject to  R1·Q(y|s1,·) ≤ e^ε R2·Q(y|s2,·) for (R1,R2) ∈ F_{U|s1,s2}
-[002, (7)–(10)]; F_u or F shrink to P̂ where robustness is not asked for.
+[002, (7)–(10)]; F_u or F shrink to P̂ where robustness is not asked for. The slack b = √(1+B) − 1 is the same for every
+pair [002, Thm 3], and all pairs are searched at once. What the ratios of an answer exceed is paid by a constant law.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from scipy import sparse
 
 from sfumato.errors import InputError
-from sfumato.optimise.arrays import Floats, Ints
-from sfumato.optimise.loss.ratios import PairBall, PairIndex, all_pairs, support
+from sfumato.optimise.arrays import GHOST, MARGIN, Floats, Ints
+from sfumato.optimise.repair import goal, lifted, mixed
+from sfumato.uncertainty.stated import quotient
+from sfumato.uncertainty.tilting import greatest_mean, worst_pairs
+
+SUM_ROUNDING = 2.0**-48  # relative room for the rounding of a sum of a few thousand products
+
+PairIndex = tuple[Ints, Ints, Ints]  # y, s1, s2
+
+
+@dataclass(frozen=True, eq=False)
+class PairBall:
+    """The χ² ball F around p[s, u] with radius B, as privacy constraints see it."""
+
+    p: Floats
+    radius: float
+
+    @cached_property
+    def slack(self) -> float:
+        """b = √(B+1) − 1, written without cancellation."""
+        return float(self.radius / (np.sqrt(self.radius + 1.0) + 1.0))
+
+    @cached_property
+    def marginal(self) -> Floats:
+        """P̂_s."""
+        return np.asarray(self.p.sum(axis=1), dtype=np.float64)
+
+    @cached_property
+    def conditional(self) -> Floats:
+        """P̂_{u|s}; rows of empty secrets are zero."""
+        total = self.marginal[:, None]
+        return np.divide(self.p, total, out=np.zeros_like(self.p), where=total > 0.0)
+
+    @cached_property
+    def centre(self) -> Floats:
+        """P̂_{u|s} for searches: uniform for empty secrets, whose conditional is free anyway."""
+        empty = self.marginal[:, None] <= 0.0
+        return np.where(empty, 1.0 / self.p.shape[1], self.conditional)
+
+
+@dataclass(frozen=True, slots=True)
+class PairCuts:
+    """Privacy constraints R1·Q(y|s1,·) ≤ e^ε R2·Q(y|s2,·). They do not contain ε: valid for all of them."""
+
+    y: Ints
+    s1: Ints
+    s2: Ints
+    r1: Floats  # [k, u]
+    r2: Floats  # [k, u]
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __getitem__(self, which: Ints) -> Self:
+        return type(self)(*(getattr(self, f.name)[which] for f in fields(self)))
+
+    def __add__(self, other: PairCuts) -> PairCuts:
+        return PairCuts(*(np.concatenate([getattr(self, f.name), getattr(other, f.name)]) for f in fields(PairCuts)))
+
+    @staticmethod
+    def none(useful: int) -> PairCuts:
+        """An empty list."""
+        empty = np.zeros(0, dtype=np.int64)
+        return PairCuts(empty, empty, empty, np.zeros((0, useful)), np.zeros((0, useful)))
+
+    def rows(self, problem: LossProblem, extra: int = 0) -> sparse.csr_matrix:
+        """One sparse row per cut over the variables Q[y, x] (and `extra` more)."""
+        k, us, xs = len(self), problem.p.shape[1], problem.inputs
+        first, second = (self.y * xs + (s * us if problem.reads_both else 0) for s in (self.s1, self.s2))
+        columns = np.concatenate([first[:, None] + np.arange(us), second[:, None] + np.arange(us)], axis=1).ravel()
+        values = np.concatenate([self.r1, -np.exp(problem.epsilon) * self.r2], axis=1).ravel()
+        lines = np.repeat(np.arange(k), 2 * us)
+        return sparse.csr_matrix((values, (lines, columns)), shape=(k, problem.outputs * xs + extra))
+
+    def excess(self, q: Floats, e: float) -> Floats:
+        """Per output the greatest N − e·M of these pairs, at least 0; q[y, s, u]."""
+        found, side = np.zeros(len(q)), "ku,ku->k"
+        over = np.einsum(side, self.r1, q[self.y, self.s1]) - e * np.einsum(side, self.r2, q[self.y, self.s2])
+        np.maximum.at(found, self.y, over)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class WorstPairs(PairCuts):
+    """Members of F that attain the greatest R1·Q(y|s1,·) / R2·Q(y|s2,·) of the listed pairs, and this ratio."""
+
+    ratio: Floats
+
+
+def exactly_at(ball: PairBall, q: Floats, y: Ints, s1: Ints, s2: Ints) -> WorstPairs:
+    """The exact worst case of the listed pairs; at radius zero the ratio at P̂, for secrets that occur."""
+    if ball.radius <= 0.0:
+        r1, r2 = ball.conditional[s1], ball.conditional[s2]
+        ratio = quotient(np.einsum("ku,ku->k", r1, q[y, s1]), np.einsum("ku,ku->k", r2, q[y, s2]))
+        return WorstPairs(y, s1, s2, r1, r2, ratio)
+    mass, centre = ball.marginal, ball.centre
+    found = worst_pairs(q[y, s1], centre[s1], mass[s1], q[y, s2], centre[s2], mass[s2], ball.slack)
+    return WorstPairs(y, s1, s2, found.first, found.second, found.ratio)
+
+
+def all_pairs(ys: int, ss: int) -> PairIndex:
+    """Every output with every ordered pair of different secrets."""
+    y, s1, s2 = (x.ravel() for x in np.indices((ys, ss, ss)))
+    keep = s1 != s2
+    return y[keep], s1[keep], s2[keep]
+
+
+def all_worst(ball: PairBall, q: Floats) -> WorstPairs:
+    """The worst case of every pair of secrets, for every output that is sent; at radius zero of secrets that occur."""
+    y, s1, s2 = all_pairs(*q.shape[:2])
+    seen = (ball.marginal > 0.0) | (ball.radius > 0.0)
+    keep = (q.max(axis=(1, 2))[y] > 0.0) & seen[s1] & seen[s2]
+    return exactly_at(ball, q, y[keep], s1[keep], s2[keep])
+
+
+def worst_per_output(ball: PairBall, q: Floats) -> Floats:
+    """Greatest ratio of each output over pairs of secrets and F; an output never sent counts as 1."""
+    found, worst = np.ones(len(q)), all_worst(ball, q)
+    np.maximum.at(found, worst.y, worst.ratio)
+    return found
+
+
+def support(c: Floats, p: Floats, radius: float) -> tuple[float, Floats]:
+    """max ⟨c, P⟩ over {P : Σ p²/P ≤ 1 + B} from above, by duality, and a P that attains it up to rounding.
+
+    max = min_{μ ≥ max c} μ − (Σ p √(μ − c))²/(B + 1) [002, Thm 2, simplified]: any μ bounds it from above.
+    """
+    flat, centre = c.ravel(), p.ravel()
+    if radius <= 0.0:
+        return float(flat @ centre), p.copy()
+    best = greatest_mean(flat[None, :], centre[None, :], np.array([1.0 + radius]))
+    mu = max(float(best.tau[0]), float(flat.max()))
+    dual = mu - float(centre @ np.sqrt(mu - flat)) ** 2 / (1.0 + radius)
+    upper = min(dual + SUM_ROUNDING * max(abs(mu), float(np.abs(flat).max())), float(flat.max()))
+    return max(upper, float(best.value[0])), best.r[0].reshape(p.shape)
+
 
 SHARES = (0.0, *(4.0**-k for k in range(26, -1, -1)))  # of P̂ to mix in, until a point is inside the ball
 
@@ -84,45 +220,6 @@ class LossProblem:
         """Q[y, x] from the first entries of a solver's answer, columns summing to 1."""
         q = np.maximum(x[: self.outputs * self.inputs].reshape(self.outputs, -1), 0.0)
         return np.asarray(q / q.sum(axis=0))
-
-
-@dataclass(frozen=True, slots=True)
-class PairCuts:
-    """Privacy constraints R1·Q(y|s1,·) ≤ e^ε R2·Q(y|s2,·). They do not contain ε: valid for all of them."""
-
-    y: Ints
-    s1: Ints
-    s2: Ints
-    r1: Floats
-    r2: Floats
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-    def __getitem__(self, which: Ints) -> PairCuts:
-        return PairCuts(self.y[which], self.s1[which], self.s2[which], self.r1[which], self.r2[which])
-
-    def __add__(self, other: PairCuts) -> PairCuts:
-        return PairCuts(
-            *(np.concatenate([getattr(self, f), getattr(other, f)]) for f in ("y", "s1", "s2", "r1", "r2"))
-        )
-
-    @staticmethod
-    def none(useful: int) -> PairCuts:
-        """An empty list."""
-        empty = np.zeros(0, dtype=np.int64)
-        return PairCuts(empty, empty, empty, np.zeros((0, useful)), np.zeros((0, useful)))
-
-    def rows(self, problem: LossProblem, extra: int = 0) -> sparse.csr_matrix:
-        """One sparse row per cut over the variables Q[y, x] (and `extra` more)."""
-        k, us, xs = len(self), problem.p.shape[1], problem.inputs
-        start1 = self.y * xs + (self.s1 * us if problem.reads_both else 0)
-        start2 = self.y * xs + (self.s2 * us if problem.reads_both else 0)
-        u = np.arange(us)
-        columns = np.concatenate([start1[:, None] + u, start2[:, None] + u], axis=1).ravel()
-        values = np.concatenate([self.r1, -np.exp(problem.epsilon) * self.r2], axis=1).ravel()
-        lines = np.repeat(np.arange(k), 2 * us)
-        return sparse.csr_matrix((values, (lines, columns)), shape=(k, problem.outputs * xs + extra))
 
 
 def centre_cuts(problem: LossProblem) -> PairCuts:
@@ -206,3 +303,48 @@ def into_ball(problem: LossProblem, p: Floats) -> Floats:
         if _squares(problem.p.ravel(), moved.ravel()) <= 1.0 + problem.radius:
             return np.asarray(moved)
     return problem.p
+
+
+# --- answers made private: what ratios exceed is paid by a constant law -----------------------------------------------
+
+
+TRACE = 1e-9  # share of every output mixed in before the first check: solvers stop that far outside
+
+
+def merge_ghosts(problem: LossProblem, q: Floats) -> Floats:
+    """Clip, normalise, and give the mass of hardly ever sent outputs to the live output nearest in distance."""
+    q = np.maximum(q, 0.0)
+    q = q / q.sum(axis=0)
+    ghost = q.max(axis=1) < GHOST
+    live = np.flatnonzero(~ghost)
+    for y in np.flatnonzero(ghost):
+        gap = np.abs(problem.distance[:, live] - problem.distance[:, [y]]).max(axis=0)
+        q[live[np.argmin(gap)]] += q[y]
+        q[y] = 0.0
+    return np.asarray(q)
+
+
+def mended(problem: LossProblem, q: Floats) -> Floats:
+    """Q mixed with as little of a constant law as brings the worst ratio in floats below e^ε by a margin.
+
+    A first trace of it is added unseen over a ball, because a check costs more than the trace.
+    """
+    ball, q = problem.ball, merge_ghosts(problem, q)
+
+    def excess(q: Floats, e: float) -> Floats:
+        wide = problem.expand(q)
+        return all_worst(ball, wide).excess(wide, e)
+
+    if problem.p.shape[0] < 2:
+        return q
+    if problem.epsilon <= 2.0 * MARGIN:  # integers keep equal means at P̂ only where they are equal without rounding
+        return q if ball.radius <= 0.0 and not excess(q, 1.0).any() else constant(problem)
+    e, robust = float(np.exp(goal(problem.epsilon))), ball.radius > 0.0
+    found = lifted(mixed(q, TRACE * q.max(axis=1)) if robust else q, lambda q: excess(q, e), e - 1.0)
+    return constant(problem) if found is None else found
+
+
+def constant(problem: LossProblem) -> Floats:
+    """The best single output, always sent: private whatever happens."""
+    alone = [np.repeat(row[:, None], problem.inputs, axis=1) for row in np.eye(problem.outputs)]
+    return min(alone, key=lambda q: problem.distortion(q)[0])

@@ -288,6 +288,7 @@ class BallMover:
                 break
         return v
 
+    @np.errstate(over="ignore", invalid="ignore")  # a step that overflows is not taken
     def solved(
         self, barrier: Barrier, v: Floats, costs: Floats, slopes: Slopes, at: Ints, budget: Budget, most: float = 0.0
     ) -> Floats:

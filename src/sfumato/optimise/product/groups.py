@@ -16,8 +16,7 @@ from scipy import sparse
 from sfumato.optimise.arrays import Floats, xlogx
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.linear import INFINITY, PRIMAL, LinearProgramme
-from sfumato.optimise.product.layout import Arrangement
-from sfumato.optimise.product.profiles import level
+from sfumato.optimise.product.profiles import Arrangement, level
 from sfumato.optimise.product.two_level import TwoLevel
 
 LEVELS = (1.0, 1.1, 1.25, 1.5, 2.0)  # τ of a group's first cuts
@@ -159,7 +158,7 @@ class Groups:
         """The groups in use side by side, each levelled by itself."""
         parts = []
         for k, block in enumerate(self.heads):
-            T = float(self._own(k)[0])
+            T = float(self._own(k)[:1].sum())  # nothing where it was opened since the last solve
             if T > 1e-10:
                 parts.append(level(self._group(k, T, block), self.p))
         return Arrangement(

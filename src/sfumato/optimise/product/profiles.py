@@ -1,4 +1,4 @@
-"""Which profile, which T, which sets, and in which order: a relaxation that costs no linear programme (ours)."""
+"""Arrangements of atoms on a common interval, levelled; and which profile, T and sets they are made under (ours)."""
 
 from __future__ import annotations
 
@@ -11,27 +11,75 @@ import numpy as np
 
 from sfumato.optimise.arrays import Floats, Ints, xlogx
 from sfumato.optimise.budget import FREE, Budget, spend
-from sfumato.optimise.product.layout import Arrangement
-from sfumato.optimise.product.two_level import BlockBall, Heights, Profile, bend
+from sfumato.optimise.product.two_level import BlockBall, Heights, Profile, possible
+
+SNAP = 1e-12  # of T: cuts closer than this are one, as LP lengths carry about as much noise
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrangement:
+    """A mechanism as intervals: output y is a cell of the common refinement of |S| partitions of [0, T].
+
+    Q(dt | s, u) = heights[s][i, u] dt for t in the i-th interval of secret s, so Σ_i lengths[s][i]·heights[s][i, u] is
+    1. Numbers kept: about |S||U|² instead of |Y||S||U| (ours).
+    """
+
+    total: float
+    lengths: tuple[Floats, ...]  # per secret [i]
+    heights: tuple[Floats, ...]  # per secret [i, u]
+
+    def reordered(self, orders: list[Ints]) -> Arrangement:
+        """The same atoms in another order: same column sums, other rows."""
+        return Arrangement(
+            self.total,
+            tuple(w[o] for w, o in zip(self.lengths, orders, strict=True)),
+            tuple(h[o] for h, o in zip(self.heights, orders, strict=True)),
+        )
+
+    def cells(self) -> tuple[Floats, Ints]:
+        """Lengths of the common refinement and, per cell and secret, the index of the atom there."""
+        ends = [np.cumsum(w) for w in self.lengths]
+        ends = [e * (self.total / e[-1]) for e in ends]
+        cuts = np.unique(np.concatenate([[0.0, self.total], *ends]))
+        apart = np.concatenate([[True], np.diff(cuts) > SNAP * self.total])
+        cuts = cuts[apart]
+        cuts[-1] = self.total
+        middle = (cuts[1:] + cuts[:-1]) / 2
+        index = np.stack([np.minimum(np.searchsorted(e, middle), len(e) - 1) for e in ends], axis=1)
+        return np.diff(cuts), index
+
+    def rows(self) -> Floats:
+        """Q[y, s·|U| + u]; at most Σ_s (atoms of s − 1) + 1 rows."""
+        length, index = self.cells()
+        blocks = [h[index[:, s]] for s, h in enumerate(self.heights)]
+        rows = length[:, None] * np.concatenate(blocks, axis=1)
+        lost = rows.sum(axis=0) <= 0  # atoms too short to be told apart carried all of a column
+        rows[:, lost] = length[:, None]
+        return np.asarray(rows / rows.sum(axis=0))
+
+    def _gain(self, p: Floats) -> float:
+        atoms = zip(self.lengths, self.heights, p, strict=True)
+        return sum(float(w @ (xlogx(h) @ row)) for w, h, row in atoms)
+
+    def if_level(self, p: Floats) -> float:
+        """What I(X;Y) would be if the atoms could be ordered so that the total height is level."""
+        return self._gain(p) + float(np.log(self.total))
+
+    def value(self, p: Floats) -> float:
+        """I(X;Y) in nats without building the rows."""
+        length, index = self.cells()
+        z = np.zeros(len(length))
+        for s, h in enumerate(self.heights):
+            z += (h @ p[s])[index[:, s]]
+        return self._gain(p) - float(length @ xlogx(z))
+
 
 # --- order the atoms of every secret so that the total height Σ_s z_s is as level as possible -------------------------
 
 
-MANY = 200  # above this many secrets one pass is level enough
-
-
-class _Profile:
-    """A piecewise constant function on [0, T], kept as knots and its running integral."""
-
-    def __init__(self, knots: Floats, height: Floats) -> None:
-        self.knots = knots
-        self.integral = np.concatenate([[0.0], np.cumsum(height * np.diff(knots))])
-
-    def over(self, ends: Floats) -> Floats:
-        """Integral over consecutive intervals that end at `ends` [trial, atom]."""
-        at = np.interp(ends, self.knots, self.integral)
-        at[:, 1:] -= at[:, :-1].copy()
-        return np.asarray(at)
+CELLS = 4096  # of [0, T], on which the total is kept: a secret costs its own atoms only
+MANY, FEWER = 200, 32  # secrets above which one pass is level enough, and the orders that are then tried for each
+EXCHANGED = 300  # exchanges of two atoms that are looked at together
 
 
 def level(layout: Arrangement, p: Floats, *, passes: int = 4, trials: int = 400, seed: int = 0) -> Arrangement:
@@ -41,101 +89,69 @@ def level(layout: Arrangement, p: Floats, *, passes: int = 4, trials: int = 400,
     ∫ z_s² does not; so many orders are scored at once from the running integral of the rest (ours).
     Keeps the pass with the best true value.
     """
-    rng = np.random.default_rng(seed)
-    z = [h @ p[s] for s, h in enumerate(layout.heights)]
-    if len(z) > MANY:
-        return _level_many(layout, z, rng)
+    rng, z = np.random.default_rng(seed), [h @ p[s] for s, h in enumerate(layout.heights)]
+    many, knots = len(z) > MANY, np.linspace(0.0, layout.total, CELLS + 1)
     spread = [float(w @ (x - w @ x / layout.total) ** 2) for w, x in zip(layout.lengths, z, strict=True)]
-    sequence = [int(s) for s in np.argsort(-np.array(spread)) if len(z[s]) > 1]
     orders: list[Ints] = [np.argsort(x) for x in z]
-    placed: set[int] = set(range(len(z))) - set(sequence)
-    best, best_value = layout, layout.value(p)
-    for turn in range(passes):
-        for s in sequence:
-            rest = _rest(layout, orders, z, s, placed if turn == 0 else set(range(len(z))))
-            orders[s] = _best_order(layout.lengths[s], z[s], orders[s], rest, trials, rng)
-            placed.add(s)
+
+    def shown(s: int) -> Floats:
+        ends, middle = np.cumsum(layout.lengths[s][orders[s]]), (knots[1:] + knots[:-1]) / 2
+        return np.asarray(z[s][orders[s]][np.minimum(np.searchsorted(ends, middle), len(ends) - 1)])
+
+    best, total = layout, np.full(CELLS, sum(float(x[0]) for x in z if len(x) == 1))
+    for turn in range(1 if many else passes):
+        for s in (int(s) for s in np.argsort(-np.array(spread)) if len(z[s]) > 1):
+            total = total - shown(s) if turn else total
+            rest = np.append(0.0, np.cumsum(total)) * (layout.total / CELLS)
+            orders[s] = _best_order(layout.lengths[s], z[s], orders[s], knots, rest, 0 if many else trials, rng)
+            total = total + shown(s)
         candidate = layout.reordered(orders)
-        value = candidate.value(p)
-        if value > best_value + 1e-12:
-            best, best_value = candidate, value
+        if many or candidate.value(p) > best.value(p) + 1e-12:
+            best = candidate
         elif turn:
             break
     return best
 
 
-def _level_many(
-    layout: Arrangement, z: list[Floats], rng: np.random.Generator, cells: int = 4096, trials: int = 32
-) -> Arrangement:
-    """One pass for many secrets: the total is kept on a fixed grid, so a secret costs its own atoms only."""
-    knots = np.linspace(0.0, layout.total, cells + 1)
-    middle = (knots[1:] + knots[:-1]) / 2
-    height = np.zeros(cells)
-    orders: list[Ints] = [np.arange(len(x)) for x in z]
-    for s in np.argsort([-float(x.max() - x.min()) for x in z]):
-        w = layout.lengths[s]
-        tries = np.argsort(rng.random((trials, len(w))), axis=1)
-        best = tries[int(np.argmin(_score(tries, w, z[s], _Profile(knots, height))))]
-        orders[s] = best
-        height += z[s][best][np.minimum(np.searchsorted(np.cumsum(w[best]), middle), len(w) - 1)]
-    return layout.reordered(orders)
+def _best_order(
+    w: Floats, z: Floats, old: Ints, knots: Floats, rest: Floats, trials: int, rng: np.random.Generator
+) -> Ints:
+    """The order with the least Σ_i z_i ∫_{interval i} rest of some, after exchanges; without trials, of fewer alone."""
 
+    def score(tries: Ints) -> Floats:
+        spend(10, tries.size)
+        below = np.interp(np.cumsum(w[tries], axis=1), knots, rest)
+        return np.asarray((z[tries] * np.diff(below, axis=1, prepend=0.0)).sum(axis=1))
 
-def _rest(layout: Arrangement, orders: list[Ints], z: list[Floats], s: int, placed: set[int]) -> _Profile:
-    """Σ of z over the placed secrets other than s, as jumps at their interval ends."""
-    places: list[Floats] = [np.zeros(1)]
-    jumps: list[Floats] = [np.zeros(1)]
-    for r in placed - {s}:
-        ends = np.cumsum(layout.lengths[r][orders[r]])
-        heights = z[r][orders[r]]
-        places.append(np.concatenate([[0.0], ends[:-1]]))
-        jumps.append(heights - np.append(0.0, heights[:-1]))
-    place, jump = np.concatenate(places), np.concatenate(jumps)
-    order = np.argsort(place, kind="stable")
-    height = np.cumsum(jump[order])
-    return _Profile(np.append(place[order], layout.total), height)
-
-
-def _best_order(w: Floats, z: Floats, old: Ints, rest: _Profile, trials: int, rng: np.random.Generator) -> Ints:
-    k = len(w)
-    tries = np.argsort(rng.random((trials, k)), axis=1)
+    tries = np.argsort(rng.random((trials or FEWER, len(z))), axis=1)
     tries = np.vstack([old, np.argsort(z), np.argsort(-z), tries])
-    best = tries[int(np.argmin(_score(tries, w, z, rest)))]
+    best = tries[int(np.argmin(score(tries)))]
+    return _exchanged(best, score, rng) if trials else best
+
+
+def _exchanged(order: Ints, score: Callable[[Ints], Floats], rng: np.random.Generator) -> Ints:
+    """The order after the best exchanges of two places, one after another."""
+    k, (i, j) = len(order), np.triu_indices(len(order), 1)
     for _ in range(2 * k if k <= 24 else 6):
-        near = _neighbours(best)
-        if len(near) > 300:
-            near = near[rng.choice(len(near), 300, replace=False)]
-        score = _score(np.vstack([best, near]), w, z, rest)
-        j = int(np.argmin(score))
-        if j == 0 or score[j] > score[0] - 1e-15:
+        near, rows = np.repeat(order[None], len(i), axis=0), np.arange(len(i))
+        near[rows, i], near[rows, j] = order[j], order[i]
+        near = near if len(near) <= EXCHANGED else near[rng.choice(len(near), EXCHANGED, replace=False)]
+        found = score(np.vstack([order, near]))
+        best = int(np.argmin(found))
+        if best == 0 or found[best] > found[0] - 1e-15:
             break
-        best = near[j - 1]
-    return np.asarray(best)
+        order = near[best - 1]
+    return order
 
 
-def _score(tries: Ints, w: Floats, z: Floats, rest: _Profile) -> Floats:
-    spend(10, tries.size)
-    return np.asarray((z[tries] * rest.over(np.cumsum(w[tries], axis=1))).sum(axis=1))
-
-
-def _neighbours(order: Ints) -> Ints:
-    """All exchanges of two places."""
-    k = len(order)
-    i, j = np.triu_indices(k, 1)
-    near = np.repeat(order[None], len(i), axis=0)
-    rows = np.arange(len(i))
-    near[rows, i], near[rows, j] = order[j], order[i]
-    return near
-
-
-# --- which profile, which T, which sets: a relaxation that costs no linear programme (ours) ---------------------------
+# --- which profile, which T, which sets: a relaxation that costs no linear programme ----------------------------------
 # A two-level block of mass w has gain g(w) and mean z(w) under q whatever its set, so with the column sums asked for
 # on average only, the best mixture of total T has the value T·env(1/T), env the upper concave envelope of the points
 # (z, g). That bounds G_s(T) and is nearly attained where many sets have the mass it asks for.
 
 
 SAMPLE = 24  # secrets, spread over the range of shares, on which profiles are compared
-COARSE = 65  # masses in the relaxation
+FEW, COARSE = 6, 65  # values up to which all masses are in the relaxation; else so many
 DROPS = (0.0, 0.05, 0.12, 0.25, 0.45, 0.7, 0.9)  # of E − 1: the first profiles tried
 STRIDE, TRIES, FINE = 0.5, 30, 1e-5  # of the simplex method: first step in logits, profiles at most, nats
 ROUGH = 17  # shares of the budget at which corridors are kept in the relaxation
@@ -185,13 +201,6 @@ def relaxed(heights: list[Heights], shares: Floats, low: float, high: float) -> 
     spend(15, len(heights) * len(total))
     value = np.log(total) + sum(x * env.value(total) for x, env in zip(shares, envelopes, strict=True))
     return envelopes, float(total[int(np.argmax(value))]), float(np.max(value))
-
-
-def possible(q: Floats) -> Floats:
-    """The masses that sets of values can have, or a grid where they are many."""
-    if len(q) > math.log2(COARSE):
-        return bend(COARSE)
-    return np.unique(((np.arange(1 << len(q))[:, None] >> np.arange(len(q)) & 1) @ q).clip(0.0, 1.0).round(12))
 
 
 def capped(epsilon: float, at_most: float | None, lift: float = 0.5) -> Profile:
@@ -274,7 +283,8 @@ class _Relaxation:
         self.least = 0.0 if at_most is None else math.exp(epsilon - at_most) * (1 - 1e-9)
         order = np.argsort(shares)
         self.chosen = order[np.unique(np.linspace(0, len(shares) - 1, min(SAMPLE, len(shares))).round().astype(int))]
-        self.some, self.grids = shares[self.chosen], [possible(p[s] / shares[s]) for s in self.chosen]
+        self.some, laws = shares[self.chosen], p[self.chosen] / shares[self.chosen, None]
+        self.grids = [possible(q, q, FEW, COARSE) for q in laws]
 
     def __call__(self, x: Profile) -> float:
         if x.drop >= 0.99 * (self.E - 1) or not self.least <= x.floor <= 1 + 1e-9:

@@ -129,6 +129,13 @@ def subsets(count: int) -> Floats:
     return (np.arange(1, (1 << count) - 1)[:, None] >> np.arange(count) & 1).astype(float)
 
 
+def possible(q: Floats, measure: Floats, listed: int = LISTED, grid: int = MASSES) -> Floats:
+    """The masses at which heights are needed: those of all sets of few values, a grid for more."""
+    if len(q) > listed:
+        return bend(grid)
+    return np.unique(np.concatenate([[0.0, 1.0], np.clip(subsets(len(q)) @ measure, 0.0, 1.0)]))
+
+
 class TwoLevel:
     """The two-level blocks of one secret as columns that are found by price.
 
@@ -153,13 +160,6 @@ class TwoLevel:
         if len(self.q) <= LISTED:
             return subsets(len(self.q))
         return np.zeros((0, len(self.q))) if self._some is None else self._some()
-
-    @staticmethod
-    def masses(q: Floats, measure: Floats) -> Floats:
-        """The masses at which heights are needed: those of all sets where they are listed."""
-        if len(q) > LISTED:
-            return bend(MASSES)
-        return np.unique(np.concatenate([[0.0, 1.0], np.clip(subsets(len(q)) @ measure, 0.0, 1.0)]))
 
     @property
     def ends(self) -> Floats:

@@ -1,4 +1,4 @@
-"""The mechanism of least expected distortion whose maximal (α, β)-leakage stays below given levels.
+"""Channels under limits on maximal (α, β)-leakage: the least expected distortion, and the most information.
 
 Every level set {L_{α,β} ≤ ℓ} is convex in the channel (docs/corrections.md) and, by minimax on [004, (84)], a finite
 set of cones:
@@ -19,9 +19,11 @@ import numpy as np
 from sfumato.errors import InputError
 from sfumato.optimise.arrays import DUST, GHOST, Floats, Ints
 from sfumato.optimise.budget import FREE, Budget
-from sfumato.optimise.repair import goal, least_share
-from sfumato.optimise.saddle.programme import EntropySum, HomogeneousProgramme, PowerSum, solve
-from sfumato.optimise.saddle.tangents import sharpened
+from sfumato.optimise.funnel.posteriors import as_matrix, conditional_gain, information
+from sfumato.optimise.linear import INFINITY, best_cover
+from sfumato.optimise.product.two_level import subsets
+from sfumato.optimise.repair import blended, goal, least_share
+from sfumato.optimise.saddle.programme import EntropySum, HomogeneousProgramme, PowerSum, sharpened, solve
 
 LOOSE = 1e-7  # relative gap above which tangents are worth their linear programmes
 SHARPENING = 5.0  # seconds of tangents at most
@@ -46,10 +48,6 @@ class LeastLeakingDistortion:
     bound: float
     levels: tuple[float, ...]  # certified upper bounds on each leakage, in the order of the limits
     status: str
-
-    @property
-    def gap(self) -> float:
-        return (self.value - self.bound) / max(abs(self.value), 1e-12)
 
 
 Level = Callable[[LeakageLimit, Floats], float]  # a certified upper bound of the leakage that a limit is about
@@ -85,9 +83,8 @@ def least_distortion(
     value, channel, levels = inside(answer.x)
     bound = max(answer.bound, float(cost.min(axis=0).sum()))
     if value - bound > LOOSE * max(abs(value), 1e-3):
-        sharper = sharpened(programme, answer.x, value, bound, budget.part(1.0, SHARPENING))
-        bound = sharper.bound
-        value, channel, levels = min((value, channel, levels), inside(sharper.vertex), key=lambda found: found[0])
+        bound, vertex = sharpened(programme, answer.x, value, bound, budget.part(1.0, SHARPENING))
+        value, channel, levels = min((value, channel, levels), inside(vertex), key=lambda found: found[0])
     return LeastLeakingDistortion(channel, value, bound, levels, answer.status)
 
 
@@ -210,3 +207,62 @@ def _inside(
     if share == 1.0:
         return constant, tuple(0.0 for _ in limits)
     return (1 - share) * q + share * law, levels(share)
+
+
+# --- the most informative channel under a limit on maximal leakage, and under local differential privacy --------------
+# I(X;Y) is convex in Q and a sum over outputs of a function homogeneous in the row, so an optimum mixes extreme rows:
+#
+#     maximal leakage   rows with max_x v_x = 1: subsets H, v = 1_H, worth P(H) log 1/P(H), total weight Σθ ≤ e^ℓ
+#     ε-LDP             rows in {1, e^ε}^X: subsets again, worth Σ p_x v_x log(v_x / p·v)
+#
+# Either is a linear programme over subsets; both limits together are not of this form.
+
+
+MOST_INPUTS = 16  # 2^16 columns: beyond it a pricing step would be needed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MostInformation:
+    """A channel within the level, I(X;Y) there, and a proved upper bound for every channel within the level."""
+
+    channel: Floats
+    value: float
+    bound: float
+    level: float
+
+
+ChannelLevel = Callable[[Floats], float]  # of a channel
+
+
+def under_maximal_leakage(p: Floats, limit: float, level: ChannelLevel) -> MostInformation:
+    """max I(X;Y) subject to log Σ_y max_x Q(y|x) ≤ limit.
+
+    Rows are θ·v with max v = 1, so v ∈ [0, 1]^X, a cube whose vertices are the indicators of subsets.
+    """
+    rows = _subsets(p.size)
+    return _mixture(p, rows, limit, level, np.ones(len(rows)), float(np.exp(limit)))
+
+
+def under_ldp(p: Floats, epsilon: float, level: ChannelLevel) -> MostInformation:
+    """max I(X;Y) over ε-LDP channels: a mixture of two-level rows."""
+    return _mixture(p, 1 + _subsets(p.size) * np.expm1(epsilon), epsilon, level)
+
+
+def _subsets(size: int) -> Floats:
+    """Indicators of all nonempty subsets, a row each; the last is the whole set, a constant row."""
+    if size > MOST_INPUTS:
+        raise InputError(f"subsets are listed up to {MOST_INPUTS} inputs, got {size}.")
+    return np.concatenate([subsets(size), np.ones((1, size))])
+
+
+def _mixture(
+    p: Floats, rows: Floats, limit: float, level: ChannelLevel, weight: Floats | None = None, most: float = INFINITY
+) -> MostInformation:
+    """The best mixture of rows that sums to 1 with Σ θ·weight ≤ most; rounding is paid by a touch of the law of Y."""
+    size = rows.sum(axis=1)
+    points = rows / size[:, None]
+    spends = None if weight is None else weight / size
+    cover = best_cover(np.ones(p.size), points, conditional_gain(p[None, :])(points), spends, most)
+    channel = as_matrix(cover)
+    channel = blended(channel, channel @ p, lambda q: level(q) <= limit)
+    return MostInformation(channel, information(channel, p), cover.bound, level(channel))

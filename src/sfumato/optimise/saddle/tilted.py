@@ -1,4 +1,4 @@
-"""The saddle point behind maximal (α, β)-leakage, for one reference law c, with a certificate.
+"""The saddle point behind maximal (α, β)-leakage, with a certificate: for one reference law c, and for the worst.
 
     V* = max_p min_q  1/(α−1) · log Σ_x p_x Σ_y Q_yx^α (q_y^τ c_y^{1−τ})^{1−α},   α ≥ 1, 0 < τ ≤ 1   [004, (84)]
 
@@ -9,7 +9,7 @@ capacity when τ = 1. Every formula below is written so that it stays accurate a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -60,12 +60,11 @@ class SaddleProblem:
             self.log_reference = np.log(reference)
             self.log_weight += (1 - orders.beta) * self.log_reference
 
-    def best_output(self, p: Floats) -> tuple[Floats, Floats, float]:
-        """The q that attains the inner minimum for p [004, (89)], the means v = Σ p A, and log Σ w v^θ."""
+    def best_output(self, p: Floats) -> tuple[Floats, Floats]:
+        """The q that attains the inner minimum for p [004, (89)], and the means v = Σ p A."""
         means = np.maximum(self.powers @ p, TINY)
         logs = self.log_weight + self.orders.theta * np.log(means)
-        total = float(log_sum_exp(logs))
-        return np.exp(logs - total), means, total
+        return np.exp(logs - log_sum_exp(logs)), means
 
     def divergences(self, q: Floats) -> Floats:
         """D_x = 1/(α−1) log Σ_y Q_yx^α (q^τ c^{1−τ})^{1−α}: the largest bounds V* from above, whatever q is."""
@@ -89,20 +88,12 @@ class SaddleProblem:
             return float(np.log1p(p @ np.expm1((alpha - 1) * divergences)) / (alpha - 1))
         return float(log_sum_exp(log_or_minus_infinity(p) + (alpha - 1) * divergences) / (alpha - 1))
 
-    def slopes(self, q: Floats, means: Floats, total: float) -> tuple[Floats, float]:
-        """Excess e_x = (r_x − 1)/(α−1), the gradient of the value up to a constant, with max D − V."""
-        alpha = self.orders.alpha
-        r = self.powers.T @ (q / means)
-        gap = np.log(max(float(r.max()), TINY)) / (alpha - 1)
-        return (r - 1) / (alpha - 1), gap
-
     def excess(self, p: Floats) -> tuple[Floats, Floats, Floats, float]:
         """Gradient e (Σ p e = 0), best q, means v, and the certified gap at p."""
-        q, means, total = self.best_output(p)
-        alpha = self.orders.alpha
+        (q, means), alpha = self.best_output(p), self.orders.alpha
         if alpha >= NEAR_ONE:
-            e, gap = self.slopes(q, means, total)
-            return e, q, means, gap
+            r = self.powers.T @ (q / means)
+            return (r - 1) / (alpha - 1), q, means, float(np.log(max(float(r.max()), TINY)) / (alpha - 1))
         d = self.divergences(q)
         shifted = d - self.value(p, d)
         e = shifted if alpha == 1 else np.expm1((alpha - 1) * shifted) / (alpha - 1)
@@ -184,3 +175,77 @@ def moved(orders: Orders, p: Floats, e: Floats) -> Floats:
     logs = np.log(p) + push / (orders.tau * orders.theta)
     grown = np.exp(np.maximum(logs - logs.max(axis=-1, keepdims=True), -60))
     return np.asarray(grown / grown.sum(axis=-1, keepdims=True))
+
+
+# --- the largest saddle value over all reference columns of a channel: many concave problems, most of them skipped ----
+# All references climb together by multiplicative steps (two matrix products a round). A reference leaves as soon as its
+# upper bound falls below the best lower bound. Newton's method finishes the most promising ones.
+
+
+CROWD_ROUNDS = 24  # multiplicative rounds before Newton takes over: about the cost of two Newton solves at 100 × 100
+CHECK_EVERY = 4
+FIRST_STEPS = 3  # near α = 1, where references climb one by one
+
+
+@dataclass(frozen=True, slots=True)
+class WorstReference:
+    """The saddle of the worst reference column, and where every column had got to (to start a neighbour from)."""
+
+    saddle: Saddle
+    reference: int
+    crowd: Floats  # [reference, x]
+
+
+def worst_reference(channel: Floats, orders: Orders, gap: float, start: Floats | None = None) -> WorstReference:
+    """max over x' of the saddle value with c = Q(·|x'), 0 < τ < 1. The channel must be positive.
+
+    Newton on the reference with the largest bound, until no bound exceeds the best value.
+    """
+    n = channel.shape[1]
+    p = np.full((n, n), 1 / n) if start is None else 0.999 * start + 0.001 / n
+    upper = _climbed_together(channel, orders, gap, p)
+    champion: Saddle | None = None
+    who, solved = 0, np.zeros(n, dtype=bool)
+    while not solved.all():
+        open_bounds = np.where(solved, -np.inf, upper)
+        x = int(np.argmax(open_bounds))
+        if champion is not None and open_bounds[x] <= champion.value + gap / 2:
+            break
+        found = climb(SaddleProblem(channel, orders, channel[:, x]), p[x], gap / 4)
+        p[x], upper[x], solved[x] = found.p, found.bound, True
+        if champion is None or found.value > champion.value:
+            champion, who = found, x
+    assert champion is not None
+    return WorstReference(replace(champion, bound=max(champion.value, float(upper.max()))), who, p)
+
+
+def _climbed_together(channel: Floats, orders: Orders, gap: float, p: Floats) -> Floats:
+    """Upper bounds of all references after a few steps of p[reference, x], which is moved in place.
+
+    Near α = 1 (r − 1)/(α−1) loses its digits in products, and each reference climbs by the formulas of SaddleProblem.
+    """
+    upper, best, alive = np.full(len(p), np.inf), -np.inf, np.arange(len(p))
+    if orders.alpha < NEAR_ONE:
+        for x, column in enumerate(channel.T):
+            problem = SaddleProblem(channel, orders, column)
+            p[x] = ascend(problem, p[x], FIRST_STEPS)
+            upper[x] = problem.saddle(p[x], 0).bound
+        return upper
+    top, scale = channel.max(axis=1), orders.alpha - 1
+    powers = (channel / top[:, None]) ** orders.alpha
+    log_weight = orders.beta * np.log(top) + (1 - orders.beta) * np.log(channel.T)
+    for turn in range(CROWD_ROUNDS):
+        means = np.maximum(p[alive] @ powers.T, TINY)
+        logs = log_weight[alive] + orders.theta * np.log(means)
+        total = log_sum_exp(logs)
+        r = (np.exp(logs - total[:, None]) / means) @ powers
+        value = total / (orders.theta * scale)
+        upper[alive] = value + np.log(np.maximum(r.max(axis=1), 1.0)) / scale + 1e-14 * (1 + 1 / scale)
+        best = max(best, float(value.max()))
+        stay = (upper[alive] > best + gap / 2) | (value >= best)
+        if stay.sum() <= 1:
+            break
+        if turn % CHECK_EVERY == 0:
+            alive, r = alive[stay], r[stay]
+        p[alive] = moved(orders, p[alive], (r - 1) / scale)
+    return upper

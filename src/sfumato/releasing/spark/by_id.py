@@ -2,7 +2,7 @@
 
 The noise of a row is a pseudorandom function of its name and its input under the key of the release. Names are unique,
 so no two rows share a place, and no random word is used twice; where a row is computed, and how often, does not matter.
-The multiset of a release that keeps the name alone is that of the other way (`by_place`): n-th equal rows are all
+The multiset of a release that keeps the name alone is that of the other way (`by_value`): n-th equal rows are all
 first ones.
 
 What must hold is looked at before anything is given away: that names are unique, because rows of one name and one
@@ -28,11 +28,11 @@ from sfumato.drawing.digests import Blocks, distinct
 from sfumato.errors import DataError, InputError
 from sfumato.mechanism.law import Words
 from sfumato.releasing.flow import Flow
-from sfumato.releasing.spark import answering, exchange, worker
-from sfumato.releasing.spark.exchange import BUCKETS, HELD_ROWS, PIECES, exchanged
-from sfumato.releasing.spark.reading import Opened, answer_schema, job_of, looked_at, names_of, rows_of, shuffle_parts
-from sfumato.releasing.spark.worker import Batches
-from sfumato.sources.spark_frames import column, map_in_arrow
+from sfumato.releasing.spark import answering
+from sfumato.releasing.spark.answering import BUCKETS, HELD_ROWS, PIECES, exchanged
+from sfumato.releasing.spark.reading import Opened, RowsRead, answer_schema, job_of, looked_at, rows_of, shuffle_parts
+from sfumato.releasing.spark.tasks import Batches, Job, PlacedDraws
+from sfumato.sources.data_frames import column, map_in_arrow
 
 if TYPE_CHECKING:
     from sfumato.sources.source import Frame
@@ -47,43 +47,36 @@ MOVED = re.compile(r"^\W*(Sort|RepartitionByExpression|Aggregate|Window|Deduplic
 
 
 def answered(flow: Flow) -> Frame:
-    """Released rows, lazily: columns k…, y…"""
-    frame, opened = rows_of(flow)
-    return map_in_arrow(frame, partial(_answer_plainly, job_of(flow), opened), answer_schema(flow))
+    """Released rows, lazily: columns k…, y…; a table in which two rows have one name is refused before."""
+    rows, parts = rows_of(flow), shuffle_parts(flow)
+    names = rows.names
+    told = map_in_arrow(names.frame, partial(_tell, job_of(flow), names.opened, parts), TOLD)
+    _check(flow, rows, map_in_arrow(exchanged(told, parts), _compare, TOLD).toArrow())
+    return map_in_arrow(rows.frame, partial(_answer_plainly, job_of(flow), rows.opened), answer_schema(flow))
 
 
 def written(flow: Flow, write: Write) -> pa.Table:
     """What `write` tells of the rows that every task wrote, once no two of all rows have one name. One pass."""
-    frame, opened = rows_of(flow)
-    parts = shuffle_parts(flow)
-    told = map_in_arrow(frame, partial(_write_and_tell, job_of(flow), opened, write, parts), TOLD)
+    rows, parts = rows_of(flow), shuffle_parts(flow)
+    told = map_in_arrow(rows.frame, partial(_write_and_tell, job_of(flow), rows.opened, write, parts), TOLD)
     found = map_in_arrow(exchanged(told, parts), _compare, TOLD).toArrow()
-    _check(flow, found)
+    _check(flow, rows, found)
     return found.filter(pc.is_valid(found.column("file"))).select(["file", "count"])
 
 
-def check_names(flow: Flow) -> None:
-    """Refuse a table in which two rows have one name, before a lazy frame of it is given away."""
-    frame, opened = names_of(flow)
-    parts = shuffle_parts(flow)
-    told = map_in_arrow(frame, partial(_tell, job_of(flow), opened, parts), TOLD)
-    _check(flow, map_in_arrow(exchanged(told, parts), _compare, TOLD).toArrow())
-
-
-def _check(flow: Flow, found: pa.Table) -> None:
+def _check(flow: Flow, rows: RowsRead, found: pa.Table) -> None:
     """Refuse names that are not unique. Where all first halves of digests differ, so do the names; where some agree,
     whole digests are compared, those by which rows find their noise. So no two equal names are ever missed, and n
     different ones are refused with a chance of n² / 2^129."""
     total, halves = _numbers(found)
     if total == halves:
         return
-    frame, opened = names_of(flow)
-    parts = shuffle_parts(flow)
-    whole = map_in_arrow(frame, partial(_tell_all, job_of(flow), opened, parts), PIECES)
-    total, names = _numbers(map_in_arrow(exchanged(whole, parts), _compare_all, TOLD).toArrow())
-    if total != names:
+    names, parts = rows.names, shuffle_parts(flow)
+    whole = map_in_arrow(names.frame, partial(_tell_all, job_of(flow), names.opened, parts), PIECES)
+    total, different = _numbers(map_in_arrow(exchanged(whole, parts), _compare_all, TOLD).toArrow())
+    if total != different:
         raise DataError(
-            f"{', '.join(flow.id)}: {total:,} rows have {names:,} names",
+            f"{', '.join(flow.id)}: {total:,} rows have {different:,} names",
             next="Give id= columns that no two rows share, or leave it out: then rows are moved by what they are.",
         )
 
@@ -95,29 +88,29 @@ def _numbers(found: pa.Table) -> tuple[int, int]:
     return total, different
 
 
-def _answer_plainly(job: worker.Job, opened: Opened, batches: Batches) -> Batches:
+def _answer_plainly(job: Job, opened: Opened, batches: Batches) -> Batches:
     for batch, _ in answering.answer(job, opened(batches)):
         yield answering.plain(batch)
 
 
-def _digests(job: worker.Job, batches: Batches) -> Iterator[Blocks]:
-    own = worker.Drawing(job)
+def _digests(job: Job, batches: Batches) -> Iterator[Blocks]:
+    own = PlacedDraws(job)
     return (own.named(batch) for batch in batches)
 
 
-def _tell(job: worker.Job, opened: Opened, parts: int, batches: Batches) -> Batches:
+def _tell(job: Job, opened: Opened, parts: int, batches: Batches) -> Batches:
     """In a worker: the first halves of digests of names, in pieces."""
     return _pieces([d[:, 0] for d in _digests(job, opened(batches))], parts)
 
 
-def _tell_all(job: worker.Job, opened: Opened, parts: int, batches: Batches) -> Batches:
+def _tell_all(job: Job, opened: Opened, parts: int, batches: Batches) -> Batches:
     """In a worker: whole digests of names, in pieces."""
     each = _digests(job, opened(batches))
     rows = ((pa.RecordBatch.from_arrays([*map(pa.array, d.T)], names=["d0", "d1"]), d[:, 0]) for d in each)
-    return exchange.cut(rows, parts)
+    return answering.cut(rows, parts)
 
 
-def _write_and_tell(job: worker.Job, opened: Opened, write: Write, parts: int, batches: Batches) -> Batches:
+def _write_and_tell(job: Job, opened: Opened, write: Write, parts: int, batches: Batches) -> Batches:
     """In a worker: rows to answers, and these to a file; then the first halves of digests of names, in pieces.
 
     What was written goes to the first bucket: a task that is run again tells it to whom it told it before.
@@ -137,7 +130,7 @@ def _write_and_tell(job: worker.Job, opened: Opened, write: Write, parts: int, b
 def _pieces(halves: Sequence[Words], parts: int) -> Batches:
     """Words as bytes, in the order of their buckets: that of the words themselves."""
     words = np.sort(np.concatenate([*halves, np.zeros(0, np.uint64)]))
-    edges = np.searchsorted(words, [exchange.first_of(bucket, parts) for bucket in range(1, parts * BUCKETS)]).tolist()
+    edges = np.searchsorted(words, [answering.first_of(bucket, parts) for bucket in range(1, parts * BUCKETS)]).tolist()
     for bucket, (start, stop) in enumerate(pairwise([0, *edges, len(words)])):
         for low in range(start, stop, HELD_ROWS):
             yield _told(bucket=[bucket], rows=[words[low : min(stop, low + HELD_ROWS)].tobytes()])
@@ -153,7 +146,7 @@ def _compare(batches: Batches) -> Batches:
             files.append(batch.filter(written))
             yield batch.filter(pc.invert(written))
 
-    for held in exchange.bucket_by_bucket(pieces()):
+    for held in answering.bucket_by_bucket(pieces()):
         words = np.sort(np.concatenate([np.frombuffer(x, np.uint64) for x in held]))
         yield _told(count=[len(words)], names=[1 + int((words[1:] != words[:-1]).sum())])
     yield from files
@@ -161,7 +154,7 @@ def _compare(batches: Batches) -> Batches:
 
 def _compare_all(batches: Batches) -> Batches:
     """In a worker: pieces as the numbers of rows and of different names."""
-    for table in exchange.joined(batches):
+    for table in answering.joined(batches):
         digests = np.stack([np.asarray(table.column(n)) for n in ("d0", "d1")], 1)
         yield _told(count=[len(digests)], names=[distinct(digests)])
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from sfumato.mechanism.subset_laws import ORDERS, incidence
 from sfumato.optimise.arrays import Bools, Floats, Ints
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import Coordinates, RatioCone
-from sfumato.optimise.product.two_level import BlockBall, Heights, Profile, bend
+from sfumato.optimise.product.two_level import BlockBall, Heights, Profile, bend, subsets
 
 # --- those of ordinary protocols, of u alone and of (s, u), and parts of all cells ------------------------------------
 
@@ -28,11 +28,12 @@ def of_values(k: int, epsilon: float) -> Bools:
     eye = np.eye(k, dtype=bool)
     sets = [eye, ~eye]
     if k <= LISTED:
-        sets.append(((np.arange(1, 2**k - 1)[:, None] >> np.arange(k)) & 1).astype(bool))
+        sets.append(subsets(k).astype(bool))
     else:
         for order in fitting(epsilon):
-            found = hyperplanes(k, order)
-            sets += [] if found is None else [found, ~found]
+            with contextlib.suppress(InputError):  # blocks of a projective space with k points or more: not too many
+                found = np.array(incidence(k, order))
+                sets += [found, ~found]
     return _proper(np.concatenate(sets))
 
 
@@ -40,14 +41,6 @@ def fitting(epsilon: float) -> list[int]:
     """Orders of blocks whose share 1/q is near 1/(e^ε + 1), which is best for LDP; and 2, for larger sets."""
     near = sorted(ORDERS, key=lambda q: abs(math.log(q / (math.exp(epsilon) + 1))))
     return sorted({2, *near[:2]})
-
-
-def hyperplanes(k: int, order: int) -> Bools | None:
-    """The blocks of a projective space with k points or more, or None if they are too many."""
-    try:
-        return np.array(incidence(k, order))
-    except InputError:
-        return None
 
 
 def _proper(sets: Bools) -> Bools:
@@ -104,17 +97,6 @@ def steep(sets: Bools) -> Floats:
 NODES, MASSES = 17, 257  # of a profile, and of the table of heights
 PASSES = 6  # over the secrets
 SETTLED = 1e-9  # of the score: a pass that gains no more is the last
-
-
-@dataclass(frozen=True, slots=True)
-class KnownSets:
-    """A known distribution as a ball without budget: every mass is what it is."""
-
-    budget: float = 0.0
-
-    def masses(self, w: Floats, share: float, spent: Floats) -> tuple[Floats, Floats]:
-        known = np.broadcast_to(w, np.broadcast_shapes(np.shape(w), np.shape(spent)))
-        return known, known
 
 
 class BlockMover:

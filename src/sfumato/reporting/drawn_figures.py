@@ -1,4 +1,4 @@
-"""What estimates will be worth before any row is seen, and what other levels of the promise would cost."""
+"""Figures that are drawn: what estimates will be worth and other levels would cost, and a mechanism as a few cells."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato.alphabet import Floats
+from sfumato.alphabet import Floats, Ints
+from sfumato.decimals import BIT, percent
 from sfumato.designers.base import Draft, Task
 from sfumato.designers.choose import designer
 from sfumato.errors import LARGEST_EPSILON, InputError
 from sfumato.estimation.estimates import foreseen
 from sfumato.estimation.inversion import Inversion
 from sfumato.joint import Joint
-from sfumato.mechanism import Mechanism
+from sfumato.mechanism import Mechanism, Unary
+from sfumato.mechanism.law import scale
+from sfumato.mechanism.mechanism import mean_law
 from sfumato.reporting.attack import PRIORS, bounded, worst_belief
-from sfumato.reporting.figures import Curve, PrecisionFigures, Series, Suspect
+from sfumato.reporting.figures import Curve, Heat, PrecisionFigures, Series, Suspect
 from sfumato.uncertainty import Exactly
 from sfumato.utility import ceiling, mutual_information
 
-# --- how exact the shares are that an analyst can estimate, before any row is seen ------------------------------------
-
-
-LISTED = 400_000  # outputs × inputs up to which a law without a closed form is inverted for this
+LISTED_LAW = 400_000  # outputs × inputs up to which a law without a closed form is inverted for this
 
 
 def errors_of(mechanism: Mechanism, joint: Joint, n: int, decode: str = "symbols") -> tuple[float | None, ...]:
@@ -33,7 +33,7 @@ def errors_of(mechanism: Mechanism, joint: Joint, n: int, decode: str = "symbols
     released. ∞ where the rows do not fix the shares, however many there are; None where the law is too large to tell.
     """
     closed = mechanism.law.kind in ("cells", "constant", "unary")
-    if not closed and mechanism.outputs * mechanism.inputs > LISTED:
+    if not closed and mechanism.outputs * mechanism.inputs > LISTED_LAW:
         return (None, None)
     whole = foreseen(mechanism, joint, n, decode)
     if whole is None:
@@ -67,16 +67,15 @@ def _plain(p: Floats, n: int) -> float:
 # can draw the same curve.
 
 
-BIT = math.log(2)
-STOPS = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0)
-POINTS = 61  # of the line of the limit
+CURVE_STOPS = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0)
+CURVE_POINTS = 61  # of the line of the limit
 FEW_CELLS = 10  # cells up to which the optimum is designed at every stop: about 0.07 s each
 SOME_CELLS = 300  # cells up to which ir and cr are calibrated at every stop: about 0.05 s each
-MANY_CELLS = 200_000  # beyond which closed forms are left out
+CURVE_CELLS = 200_000  # beyond which closed forms are left out
 CLOSED = ("grr", "srr", "ir", "cr")  # the information of sue and oue takes too long to sum at every stop
 OPTIMISED = ("ballopt", "polyopt", "nr")
 SEARCHED = ("ballopt", "polyopt")  # by work, not by time: the same curve on every machine
-NAMED = 4  # values of the secret whose shares are offered as beliefs
+NAMED_VALUES = 4  # values of the secret whose shares are offered as beliefs
 
 
 def curve_of(
@@ -87,14 +86,15 @@ def curve_of(
     if claim is None or claim.notion == "leakage":
         return None
     stops = _stops(claim.epsilon)
-    ends = np.linspace(0, stops[-1], POINTS)
+    ends = np.linspace(0, stops[-1], CURVE_POINTS)
     whole = joint.entropy if mechanism.reads == "both" else joint.entropy_useful
 
     def limit(epsilon: float) -> float:
         return ceiling(joint, epsilon, reads=mechanism.reads, notion=claim.notion) / BIT
 
     priors = [(f"{p:.0%}", p) for p in PRIORS]
-    priors += [(f"{s.label}: {_percent(s.before)}, its share in the design data", s.before) for s in suspects[:NAMED]]
+    priors += [(f"{s.label}: {percent(s.before, 1)}, its share in the design data", s.before)
+               for s in suspects[:NAMED_VALUES]]
     return Curve(
         stops, stops.index(claim.epsilon), whole / BIT, tuple(limit(x) for x in stops),
         tuple((float(x), limit(float(x))) for x in ends), _series(mechanism, joint, stops, n, (kept, error)),
@@ -105,14 +105,10 @@ def curve_of(
     )
 
 
-def _percent(x: float) -> str:
-    return f"{100 * x:.1f} %"
-
-
 def _stops(epsilon: float) -> tuple[float, ...]:
     """Levels to look at, with the promised one among them and room above it."""
-    more = tuple(epsilon * x for x in (1.5, 2.0) if STOPS[-1] < epsilon * x <= LARGEST_EPSILON)
-    return tuple(sorted({*STOPS, epsilon, *more}))
+    more = tuple(epsilon * x for x in (1.5, 2.0) if CURVE_STOPS[-1] < epsilon * x <= LARGEST_EPSILON)
+    return tuple(sorted({*CURVE_STOPS, epsilon, *more}))
 
 
 def _series(
@@ -120,7 +116,7 @@ def _series(
 ) -> tuple[Series, ...]:
     claim, method = mechanism.claim, mechanism.method
     assert claim is not None
-    if claim.notion not in ("rldp", "ldp", "lip") or joint.p.size > MANY_CELLS or len(joint.p_secret.nonzero()[0]) < 2:
+    if claim.notion not in ("rldp", "ldp", "lip") or joint.p.size > CURVE_CELLS or len(joint.p_secret.nonzero()[0]) < 2:
         return ()
     cells, both = joint.p.size, mechanism.reads == "both"
     quick = method in CLOSED and (cells <= SOME_CELLS or method in ("grr", "srr"))
@@ -168,3 +164,83 @@ def _best(
         except InputError:
             continue  # this method has no calibration for this set or notion
     return max(tried, key=lambda pair: pair[1]) if tried else None
+
+
+# --- a mechanism as a few cells to look at ----------------------------------------------------------------------------
+
+
+SHOWN_CELLS = 24  # rows and columns of the picture
+
+
+def heat_of(mechanism: Mechanism) -> Heat:
+    """Q(y|x) for the likeliest inputs and outputs, with what is left of each column in a row of its own."""
+    inputs, outputs = mechanism.inputs, mechanism.outputs
+    columns = _likeliest_inputs(mechanism, inputs)
+    names = tuple(mechanism.input_text(int(x)) for x in columns)
+    shares = () if mechanism.joint is None else tuple(mechanism.input_law(mechanism.joint)[columns].tolist())
+    law = mechanism.law
+    if isinstance(law, Unary):
+        on, off = float(law.on) / scale(law.bits), float(law.off) / scale(law.bits)
+        values = np.where(np.eye(len(columns), dtype=bool), on, off)
+        seen = tuple(off + (on - off) * x for x in shares)
+        what = "the probability that the bit of a value (rows) is 1 for each input (columns)"
+        return Heat(names, names, _nested(values), inputs, None, what, False, shares, seen)
+    rows, mean = _shown_outputs(mechanism, columns, inputs, outputs)
+    values = np.stack([np.asarray(law.row(int(y)), float).ravel()[columns] for y in rows]) / scale(law.bits)
+    if law.meaning == "symbol":
+        order = np.lexsort((-values.max(1), values.argmax(1)))  # symbols have no order of their own: near a diagonal
+        rows, values = rows[order], values[order]
+    cells = law.meaning == "cell" and np.array_equal(rows, columns)  # outputs are inputs, and have their names
+    labels = list(names) if cells else _output_texts(mechanism, rows)
+    seen = () if mean is None else tuple(mean[rows].tolist())
+    if len(rows) < outputs:
+        values = np.vstack([values, np.maximum(0.0, 1 - values.sum(0))])
+        labels.append(f"the other {outputs - len(rows):,}")
+        seen = (*seen, max(0.0, 1 - sum(seen))) if seen else ()
+    return Heat(
+        tuple(labels), names, _nested(values), inputs, outputs,
+        "the probability of each output (rows) for each input (columns)", len(rows) < outputs, shares, seen,
+    )
+
+
+def _nested(values: Floats) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(float(x) for x in row) for row in values)
+
+
+def _likeliest_inputs(mechanism: Mechanism, inputs: int) -> Ints:
+    if inputs <= SHOWN_CELLS:
+        return np.arange(inputs)
+    if mechanism.joint is None:
+        return np.arange(SHOWN_CELLS)
+    p = mechanism.input_law(mechanism.joint)
+    return np.sort(np.argsort(-p, kind="stable")[:SHOWN_CELLS])
+
+
+def _shown_outputs(mechanism: Mechanism, columns: Ints, inputs: int, outputs: int) -> tuple[Ints, Floats | None]:
+    """The outputs of the picture, and P(y) of all of them."""
+    mean = None if mechanism.joint is None else mean_law(mechanism, mechanism.joint)
+    if outputs <= SHOWN_CELLS:
+        return np.arange(outputs), mean
+    if mechanism.law.meaning in ("cell", "useful") and outputs == inputs:
+        return columns, mean
+    return np.arange(SHOWN_CELLS) if mean is None else np.sort(np.argsort(-mean, kind="stable")[:SHOWN_CELLS]), mean
+
+
+def _output_texts(mechanism: Mechanism, rows: Ints) -> list[str]:
+    """Outputs by what they stand for: a cell, a value, or the input that a symbol most often comes from."""
+    if mechanism.law.meaning == "useful":
+        return [mechanism.useful.text(int(y)) for y in rows]
+    if mechanism.law.meaning != "symbol":
+        return [mechanism.input_text(int(y)) for y in rows]
+    names = [str(mechanism.symbols.labels[int(y)]) for y in rows]
+    if mechanism.joint is None or not all(name == f"y{y}" for name, y in zip(names, rows, strict=True)):
+        return names  # nothing is known of where they come from, or they have names of their own
+    p = mechanism.input_law(mechanism.joint)
+    return [f"{stands_for(mechanism, np.asarray(mechanism.law.row(int(y)), float).ravel() * p)} ({name})"
+            for y, name in zip(rows, names, strict=True)]
+
+
+def stands_for(mechanism: Mechanism, weights: Floats) -> str:
+    """The input that an output most often comes from, with how often, by the weights Q(y|x) p(x)."""
+    best = int(weights.argmax())
+    return f"{mechanism.input_text(best)} {percent(weights[best] / weights.sum(), 0)}"

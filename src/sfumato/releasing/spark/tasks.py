@@ -1,4 +1,4 @@
-"""What Spark's workers know in a release: the job, how its rows become codes, and how these draw their answers.
+"""What tasks on Spark know of a release: the job, how its rows become codes, and how these draw their answers.
 
 The mechanism travels as the bytes of its file inside the job and is read once in each Python worker.
 """
@@ -14,19 +14,19 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.alphabet import Alphabet, Array, Column, Ints
-from sfumato.drawing.bundle_draws import BundleSampler, words_of
+from sfumato.drawing.decoding import decoder
 from sfumato.drawing.digests import Blocks, Digests, Placed
 from sfumato.drawing.randomness import Lane, Stream
-from sfumato.drawing.sampling import ROWS_WORTH_NUMBA, Sampler
+from sfumato.drawing.sampling import ROWS_WORTH_NUMBA, BundleSampler, Sampler, words_of
 from sfumato.mechanism import Bundle, Mechanism
 from sfumato.mechanism.bundle import made_of
 from sfumato.mechanism.law import Words
-from sfumato.releasing.flow import decoding_of
-from sfumato.releasing.spark.scanning import NUMBER
-from sfumato.sources.spark_frames import WEIGHT, weights_of, worker_errors
+from sfumato.releasing.flow import reading
+from sfumato.sources.data_frames import WEIGHT, weights_of, worker_errors
 
 BLOCK = 1 << 18  # rows drawn or written at a time
 MOST_CODES = 1 << 62  # values of an input code
+NUMBER = "p"  # the column of the number of a row in files
 Batches = Iterator[pa.RecordBatch]
 Codes = npt.NDArray[np.int32]
 
@@ -63,11 +63,6 @@ class Job:
 @functools.lru_cache(4)
 def _made(data: bytes) -> Mechanism | Bundle:
     return made_of(data)
-
-
-def reading(made: Mechanism | Bundle) -> tuple[Column, ...]:
-    """The columns that are read, in the order of the input code."""
-    return (*(made.secret.columns if made.reads == "both" else ()), *made.useful.columns)
 
 
 def coded_apart(made: Mechanism | Bundle) -> list[Alphabet]:
@@ -150,35 +145,6 @@ def inputs_of(job: Job, groups: list[Alphabet], batch: pa.RecordBatch) -> Inputs
         return Inputs.of(groups, {c.name: c.encode(batch.column(f"c{i}")) for i, c in enumerate(columns)})
 
 
-@dataclass(slots=True)
-class _Drawn:
-    """A mechanism's draws at places."""
-
-    made: Mechanism
-    placed: Placed
-    sampler: Sampler = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.sampler = Sampler(self.made.law, self.placed)
-
-    def __call__(self, inputs: Inputs) -> Array:
-        """Outputs of the rows of the present block."""
-        kind: type = np.int64 if self.made.inputs > np.iinfo(np.int32).max else np.int32
-        return self.sampler.draw(inputs.words[0].astype(kind), 0)
-
-
-@dataclass(slots=True)
-class _DrawnBundle:
-    """A bundle's: the words of a record are those of its place, one after the other."""
-
-    made: Bundle
-    placed: Placed
-    sampler: BundleSampler
-
-    def __call__(self, inputs: Inputs) -> Array:
-        return self.sampler.drawn(inputs.columns, self.placed.side_by_side())
-
-
 @functools.lru_cache(4)
 def _sampler(data: bytes) -> BundleSampler:
     """Of a bundle, made once in a worker: it draws from words that it is given, never from a stream of its own."""
@@ -187,20 +153,14 @@ def _sampler(data: bytes) -> BundleSampler:
     return BundleSampler(made, Stream.of())
 
 
-def _drawing(job: Job, made: Mechanism | Bundle) -> _Drawn | _DrawnBundle:
-    if isinstance(made, Bundle):
-        return _DrawnBundle(made, Placed(job.key, words_of(made)), _sampler(job.mechanism))
-    return _Drawn(made, Placed(job.key, made.law.words))
-
-
-class Drawing:
-    """The draws of one release in a worker, rows by their places."""
+class PlacedDraws:
+    """The draws of one release in a worker: rows by their places."""
 
     def __init__(self, job: Job) -> None:
         self.job, self.made = job, _made(job.mechanism)
-        self.own = _drawing(job, self.made)
-        self.placed = self.own.placed
-        self.decoder = decoding_of(self.made, job.decode, self.placed)
+        self.placed = Placed(job.key, words_of(self.made) if isinstance(self.made, Bundle) else self.made.law.words)
+        self.sampler = _sampler(job.mechanism) if isinstance(self.made, Bundle) else Sampler(self.made.law, self.placed)
+        self.decoder = decoder(self.made, job.decode, self.placed)
         self.groups = coded_apart(self.made)
         self.telling = Digests(job.key, "numbers" if job.numbered else "names")
         self.rows = 0
@@ -213,17 +173,25 @@ class Drawing:
         """The digests of what tells rows of one input apart."""
         return self.telling.of([batch.column(n) for n in self.job.telling])
 
+    def drawn(self, inputs: Inputs) -> Array:
+        """Outputs of the rows of the present block; the words of a bundle are those of places, one after the other."""
+        if isinstance(self.sampler, BundleSampler):
+            return self.sampler.drawn(inputs.columns, self.placed.side_by_side())
+        assert isinstance(self.made, Mechanism)
+        kind: type = np.int64 if self.made.inputs > np.iinfo(np.int32).max else np.int32
+        return self.sampler.draw(inputs.words[0].astype(kind), 0)
+
     def answers(self, digests: Blocks, copies: Ints, inputs: Inputs) -> list[pa.Array]:
         """The released columns of rows at these places."""
         self.expect(len(copies))
         self.placed.settle(digests, copies)
-        return self.decoder.arrays(self.own(inputs), 0)
+        return self.decoder.arrays(self.drawn(inputs), 0)
 
     def expect(self, rows: int) -> None:
         """Load numba once it pays: a worker has several tasks like this one, and numba in its memory for all."""
         self.rows += rows
         if self.rows >= ROWS_WORTH_NUMBA // 4:
-            self.own.sampler.compile()
+            self.sampler.compile()
 
     @property
     def words(self) -> list[pa.Array | None]:

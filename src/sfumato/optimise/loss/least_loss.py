@@ -14,11 +14,10 @@ import numpy as np
 from sfumato.optimise.arrays import REPAIRED, Bools, Floats
 from sfumato.optimise.budget import FREE, Budget
 from sfumato.optimise.loss.cones import ConeForm, solve_by_cones
-from sfumato.optimise.loss.cuts import solve_by_cuts
-from sfumato.optimise.loss.floors import least_distortion
-from sfumato.optimise.loss.problem import LeastLoss, LossProblem, PairCuts
-from sfumato.optimise.loss.ratios import PairIndex, all_pairs, exactly_at
-from sfumato.optimise.loss.sources import Sources
+from sfumato.optimise.loss.cutting import solve_by_cuts
+from sfumato.optimise.loss.hamming import Sources
+from sfumato.optimise.loss.least_told import least_distortion
+from sfumato.optimise.loss.problem import LeastLoss, LossProblem, PairCuts, PairIndex, all_pairs, exactly_at
 
 SMALL = 4000  # cells of cones (outputs × pairs × 2U) up to which the cones of all pairs are the fastest
 FEW_VALUES, SMALL_BALL = 10, 1e-2  # |U| and radius up to which cuts win: measured at 8 × 8 and 15 × 5 against 5 × 8

@@ -1,4 +1,9 @@
-"""A release into a folder of Parquet files by many workers, all or nothing.
+"""The Spark engine: a release whose noise repeats with every recomputed, speculative or second run of a task.
+
+A release is a function of one secret key and of the multiset of rows, or of the files that rows are read from: the
+noise of a row is found by its place (`drawing.digests`). So nothing depends on the order in which files are listed,
+shuffles arrive or tasks are retried, and two actions on one lazy result see the same noise. Rows with names are
+answered where they are (`by_id`), others are moved by what they are, or counted (`by_value`).
 
 On a path that driver and workers share, workers write parts into a hidden folder under names of their own, and tell
 which they finished. Only the parts of the attempts that Spark accepted are moved into a second hidden folder, which
@@ -8,12 +13,10 @@ store or HDFS Spark's own committer does the work, and the folder is whole when 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import secrets
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,22 +24,23 @@ from urllib.parse import unquote, urlparse
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import parquet
 
-from sfumato.atomic import as_output_error, drafts
+from sfumato.atomic import ELSEWHERE, OTHERWISE, FileDraft, FolderDraft, as_output_error, drafts
 from sfumato.drawing.manifest import Manifest, manifest_path
-from sfumato.errors import DataError, InputError, OutputError, option
+from sfumato.errors import DataError, InputError, OutputError
 from sfumato.releasing.flow import Flow
-from sfumato.releasing.spark import answering, by_id, by_place, driver
-from sfumato.releasing.spark.reading import output_names
-from sfumato.releasing.spark.worker import Batches
+from sfumato.releasing.spark import by_id, by_value
+from sfumato.releasing.spark.by_id import check_order, check_repeatable
+from sfumato.releasing.spark.reading import as_columns, check_kinds, output_names
+from sfumato.releasing.spark.tasks import Batches
 from sfumato.releasing.writing import GROUP_ROWS
-from sfumato.sources.spark_frames import map_in_arrow, worker_errors
+from sfumato.sources.data_frames import clear_errors, worker_errors
 
 if TYPE_CHECKING:
     from sfumato.sources.source import Frame
 
 URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
-OTHERWISE = f"Choose another name, or replace it with {option('--force', 'force=True')}."
 WRITTEN = pa.schema([("file", pa.string()), ("rows", pa.int64())])
 
 
@@ -48,37 +52,49 @@ class Written(NamedTuple):
     manifest: Manifest
 
 
-def write_folder(
-    flow: Flow, counts: Callable[[], Frame], rows: Callable[[], Frame], to: str | os.PathLike[str], *, force: bool
-) -> Written:
-    """Write counted answers out as rows under a path or a URL, and the manifest beside them."""
-    text = os.fspath(to)
-    suffix = Path(text).suffix.lower()
-    if suffix not in ("", ".parquet"):
-        raise InputError("a Spark release is a folder of Parquet files; its name must end in .parquet", value=text)
-    if URL.match(text) and not text.startswith("file://"):
-        return _to_url(flow, rows(), text, force=force)
-    target = Path(unquote(urlparse(text).path) if text.startswith("file://") else text).absolute()
+def spark_release(flow: Flow, to: str | os.PathLike[str] | None, *, force: bool) -> Frame | Written:
+    """The released rows as a lazy Spark data frame, or written to a folder of Parquet files."""
+    with clear_errors():
+        if flow.kept or flow.id:
+            check_repeatable(flow)
+            check_kinds(flow)
+        if flow.id:
+            check_order(flow)
+        return _rows(flow) if to is None else _folder(flow, os.fspath(to), force=force)
+
+
+def _rows(flow: Flow) -> Frame:
+    """The released rows, lazily, with the source's names and types."""
+    return as_columns(flow, by_id.answered(flow) if flow.id else by_value.answered(flow))
+
+
+def _folder(flow: Flow, to: str, *, force: bool) -> Written:
+    """The rows under a path or a URL, and the manifest beside them."""
+    if Path(to).suffix.lower() not in ("", ".parquet"):
+        raise InputError("a Spark release is a folder of Parquet files; its name must end in .parquet", value=to)
+    if URL.match(to) and not to.startswith("file://"):
+        return _to_url(flow, _rows(flow), to, force=force)
+    target = Path(unquote(urlparse(to).path) if to.startswith("file://") else to).absolute()
     for path in (target, manifest_path(target)):
         _check_target(path, flow.source.cluster, force=force)
-    return _to_path(flow, counts, target, force=force)
+    return _to_path(flow, target, force=force)
 
 
 def _check_target(target: Path, frame: Frame, *, force: bool) -> None:
     """Refuse to write over the input ever, over anything else without force, or into a missing folder."""
     inputs = [Path(unquote(urlparse(x).path)) for x in frame.inputFiles()] if target.exists() else []
     if any(target.resolve() in (x.resolve(), *x.resolve().parents) for x in inputs):
-        next = "Choose another name for the output; nothing was released."
-        raise OutputError("is the input", next=next, where=target)
+        raise OutputError("is the input", next=ELSEWHERE, where=target)
     if target.exists() and not force:
         raise OutputError("exists", next=OTHERWISE, where=target)
     if not target.parent.is_dir():
         raise OutputError("does not exist", next="Create the folder first.", where=target.parent)
 
 
-def _to_path(flow: Flow, counts: Callable[[], Frame], target: Path, *, force: bool) -> Written:
-    with _hidden(target) as (staging, whole):
-        told = _parts(flow, counts, partial(_write, str(staging), output_names(flow)))
+def _to_path(flow: Flow, target: Path, *, force: bool) -> Written:
+    with drafts([target, target], FolderDraft.beside) as (parts, whole):  # the former is never named
+        staging, write = parts.hidden, partial(_write, str(parts.hidden), output_names(flow))
+        told = by_id.written(flow, partial(_write_part, write)) if flow.id else by_value.written(flow, write, WRITTEN)
         total = int(np.asarray(told.column(1)).sum())
         if not total:
             raise DataError("has no rows: there is nothing to tabulate or release", where=flow.source.name)
@@ -89,25 +105,14 @@ def _to_path(flow: Flow, counts: Callable[[], Frame], target: Path, *, force: bo
                     next="Give a folder that all machines share, or a URL such as hdfs:// or s3a://. Nothing was "
                     "released.",
                 )
-            os.rename(staging / name, whole / f"part-{at:05}.parquet")
-        with drafts(manifest_path(target)) as (note,), as_output_error(target):
+            os.rename(staging / name, whole.hidden / f"part-{at:05}.parquet")
+        with drafts([manifest_path(target)], FileDraft.beside) as (note,), as_output_error(target):
             manifest = flow.manifest(total, engine="spark")
-            os.write(note.descriptor, manifest.encoded())
+            note.fill(manifest.encoded())
             note.settle()
             note.publish(replace=force)
-            _publish(whole, target, force=force)
+            whole.publish(replace=force)
     return Written(target, total, manifest)
-
-
-def _parts(flow: Flow, counts: Callable[[], Frame], write: partial[Batches]) -> pa.Table:
-    """What the tasks that wrote the rows tell: answered where they are, moved by what they are, or counted."""
-    if flow.id:
-        return by_id.written(flow, partial(_write_part, write))
-    if by_place.suits(flow):
-        return by_place.written(flow, write, WRITTEN)
-    write = partial(_expand_and_write, write)
-    return driver.written(flow, write, WRITTEN) if driver.suits(flow) else map_in_arrow(
-        counts(), write, WRITTEN).toArrow()
 
 
 def _write_part(write: partial[Batches], batches: Batches) -> Batches:
@@ -123,54 +128,8 @@ def _write_part(write: partial[Batches], batches: Batches) -> Batches:
         yield note.set_column(0, "file", pa.array([own]))
 
 
-def _expand_and_write(write: Callable[[Batches], Batches], batches: Batches) -> Batches:
-    """In a worker: counted answers to rows, and these to a file."""
-    return write(answering.expand(_as_codes(batches)))
-
-
-def _as_codes(batches: Batches) -> Batches:
-    """The same batches with answers as dictionaries: repeated and written as numbers, as the local engine does."""
-    for batch in batches:
-        *answers, counts = batch.columns
-        yield pa.RecordBatch.from_arrays([*(a.dictionary_encode() for a in answers), counts], names=batch.schema.names)
-
-
-@contextlib.contextmanager
-def _hidden(target: Path) -> Iterator[tuple[Path, Path]]:
-    """Two hidden folders beside the target, gone afterwards whatever happens."""
-    token = secrets.token_hex(6)
-    made = [target.with_name(f".{target.name}.{token}.{end}") for end in ("parts", "part")]
-    try:
-        with as_output_error(target):
-            for folder in made:
-                folder.mkdir()
-        yield made[0], made[1]
-    finally:
-        for folder in made:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _publish(whole: Path, target: Path, *, force: bool) -> None:
-    """Give the folder its name. What had it before is moved away first and deleted after."""
-    old = whole.with_suffix(".old")
-    if force and target.exists():
-        os.rename(target, old)
-    try:
-        os.rename(whole, target)
-    except OSError:
-        if old.exists():
-            os.rename(old, target)
-        raise
-    if old.is_dir():
-        shutil.rmtree(old, ignore_errors=True)
-    else:
-        old.unlink(missing_ok=True)
-
-
 def _write(staging: str, names: list[tuple[str, str]], batches: Batches) -> Batches:
     """In a worker: rows into a file of this attempt's own, its name told only when it is safely on the disk."""
-    from pyarrow import parquet
-
     name, writer, rows = f"{secrets.token_hex(16)}.parquet", None, 0
     path = Path(staging, name)
     with worker_errors(), as_output_error(Path(staging)):

@@ -1,78 +1,131 @@
-"""The most informative channel under a limit, and the least worst-case information under a distortion budget."""
+"""The least that must be told for a budget of distortion: the least ε, and the least worst-case information.
+
+ε*(D) is the least ε at which min_Q max_P E d ≤ D with Q(y|x) ≤ e^ε Q(y|x') for all x, x' [003, (4)], for any distance
+d[x, y] and any set of sources. Its value falls in ε, and prices of the rows prove bounds: bisection. The information is
+a saddle point with a certified gap [003, §III-A].
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
 from sfumato.errors import InputError
 from sfumato.optimise.arrays import DUST, SOLVED, Floats
 from sfumato.optimise.conic import ConicProgramme, exponential
-from sfumato.optimise.funnel.posteriors import as_matrix, conditional_gain, information
-from sfumato.optimise.linear import INFINITY, best_cover
-from sfumato.optimise.loss.sources import CUTTING_ROUNDS, Sources
-from sfumato.optimise.repair import blended
+from sfumato.optimise.loss.cutting import FloorProgramme
+from sfumato.optimise.loss.hamming import CUTTING_ROUNDS, Sources
+from sfumato.optimise.repair import lifted
 
-# --- the most informative channel under a limit on maximal leakage, and under local differential privacy --------------
-# I(X;Y) is convex in Q and a sum over outputs of a function homogeneous in the row, so an optimum mixes extreme rows:
-#
-#     maximal leakage   rows with max_x v_x = 1: subsets H, v = 1_H, worth P(H) log 1/P(H), total weight Σθ ≤ e^ℓ
-#     ε-LDP             rows in {1, e^ε}^X: subsets again, worth Σ p_x v_x log(v_x / p·v)
-#
-# Either is a linear programme over subsets; both limits together are not of this form.
+SETTLED = 1e-10  # relative gap at which a linear programme is settled
+SMALLEST = 1e-3  # nats: the tolerance is relative to ε, and to this where ε is smaller
+Found = TypeVar("Found")
 
 
-MOST_INPUTS = 16  # 2^16 columns: beyond it a pricing step would be needed
+@dataclass(frozen=True, slots=True)
+class LeastLevel:
+    """Least ε found, the ε below which nothing can meet the budget, and the mechanism Q[y, x]."""
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MostInformation:
-    """A channel within the level, I(X;Y) there, and a proved upper bound for every channel within the level."""
-
-    channel: Floats
-    value: float
+    epsilon: float
     bound: float
-    level: float
+    q: Floats
+    distortion: float
 
 
-Level = Callable[[Floats], float]  # of a channel
+def least_distortion(
+    sources: Sources, distance: Floats, epsilon: float, members: Floats, budget: float | None = None
+) -> tuple[float, float, Floats, Floats]:
+    """min_Q max_P E d at this ε: value, proved bound, Q, and all members used; stops early once `budget` is decided."""
+    xs, ys = distance.shape
+    e = float(np.exp(epsilon))
+    wide = xs if e > 1.0 else 1  # at ε = 0 all inputs are answered alike
+    programme = FloorProgramme(ys, np.eye(wide), e)
+    used, fresh = np.zeros((0, xs)), members
+    best, value, low = np.zeros((ys, xs)), np.inf, -np.inf
+    for _ in range(CUTTING_ROUNDS):
+        for p in fresh:
+            programme.lose(_costs(p, distance, wide))
+        used = np.vstack([used, fresh])
+        solution = programme.lp.solve()
+        shares = np.maximum(-solution.row_dual[programme.base :], 0.0)
+        p = shares @ used / shares.sum() if shares.sum() > 0.0 else used[0]
+        low = max(low, programme.proved(solution, _costs(p, distance, wide)))
+        q = np.repeat(private(solution.x[: ys * wide].reshape(ys, wide), e), xs // wide, axis=1)
+        reached, p = sources.worst(np.einsum("yx,xy->x", q, distance))
+        if reached < value:
+            best, value = q, reached
+        decided = budget is not None and (value <= budget or low > budget)
+        if decided or value - low <= SETTLED * max(1.0, abs(value)):
+            break
+        fresh = p[None, :]
+    return value, low, best, used
 
 
-def under_maximal_leakage(p: Floats, limit: float, level: Level) -> MostInformation:
-    """max I(X;Y) subject to log Σ_y max_x Q(y|x) ≤ limit.
+def _costs(p: Floats, distance: Floats, wide: int) -> Floats:
+    """c[y, x] at the source p, or of all x together."""
+    cost = p * distance.T
+    return cost if wide > 1 else cost.sum(axis=1, keepdims=True)
 
-    Rows are θ·v with max v = 1, so v ∈ [0, 1]^X, a cube whose vertices are the indicators of subsets.
+
+def private(q: Floats, e: float) -> Floats:
+    """Q with entries lifted to max/e, and a constant mixed in where rounding left a ratio above e."""
+    q = np.maximum(q, 0.0)
+    q = np.maximum(q, q.max(axis=1, keepdims=True) / e)
+    q = q / q.sum(axis=0)
+    if e <= 1.0:
+        return np.asarray(q)
+    found = lifted(q, lambda q: np.asarray(q.max(axis=1) - e * q.min(axis=1)), e - 1.0)
+    return np.repeat(q.mean(axis=1)[:, None], q.shape[1], axis=1) if found is None else found
+
+
+def least_epsilon_for(
+    sources: Sources, distance: Floats, budget: float, *, tolerance: float = 1e-8, ceiling: float = 40.0
+) -> LeastLevel:
+    """Bisection on certified answers; stops where the certified gap of the LP meets the budget."""
+    members = sources.members
+    if distance.ndim != 2 or distance.shape[0] != sources.size or not np.all(np.isfinite(distance)):
+        raise InputError(f"distance must be a finite matrix with {sources.size} rows, got {distance.shape}.")
+
+    def tried(epsilon: float) -> tuple[float, float, LeastLevel]:
+        nonlocal members
+        value, low, q, members = least_distortion(sources, distance, epsilon, members, budget)
+        return value, low, LeastLevel(epsilon, 0.0, q, value)
+
+    low, best = bisected(tried, budget, tolerance, ceiling)
+    if best is None:
+        raise InputError(f"no mechanism below ε = {ceiling} meets the budget {budget}.")
+    return replace(best, bound=low)
+
+
+def bisected(
+    tried: Callable[[float], tuple[float, float, Found]], budget: float, tolerance: float, highest: float
+) -> tuple[float, Found | None]:
+    """The greatest ε found that is proved to be too small for a budget, and what meets it at the least ε found.
+
+    tried(ε) is a loss that is reached, one that is proved to be out of reach, and what reaches it; the budget may lie
+    between the two, which is as close as a solver gets.
     """
-    rows = _subsets(p.size)
-    return _mixture(p, rows, limit, level, np.ones(len(rows)), float(np.exp(limit)))
-
-
-def under_ldp(p: Floats, epsilon: float, level: Level) -> MostInformation:
-    """max I(X;Y) over ε-LDP channels: a mixture of two-level rows."""
-    return _mixture(p, 1 + _subsets(p.size) * np.expm1(epsilon), epsilon, level)
-
-
-def _subsets(size: int) -> Floats:
-    """Indicators of all nonempty subsets, a row each; the last is the whole set, a constant row."""
-    if size > MOST_INPUTS:
-        raise InputError(f"subsets are listed up to {MOST_INPUTS} inputs, got {size}.")
-    numbers = np.arange(1, 2**size)
-    return ((numbers[:, None] >> np.arange(size)) & 1).astype(np.float64)
-
-
-def _mixture(
-    p: Floats, rows: Floats, limit: float, level: Level, weight: Floats | None = None, most: float = INFINITY
-) -> MostInformation:
-    """The best mixture of rows that sums to 1 with Σ θ·weight ≤ most; rounding is paid by a touch of the law of Y."""
-    size = rows.sum(axis=1)
-    points = rows / size[:, None]
-    spends = None if weight is None else weight / size
-    cover = best_cover(np.ones(p.size), points, conditional_gain(p[None, :])(points), spends, most)
-    channel = as_matrix(cover)
-    channel = blended(channel, channel @ p, lambda q: level(q) <= limit)
-    return MostInformation(channel, information(channel, p), cover.bound, level(channel))
+    value, _, found = tried(0.0)
+    if value <= budget:
+        return 0.0, found
+    low, high, made = 0.0, 1.0, None
+    while made is None or high - low > tolerance * max(high, SMALLEST):
+        middle = high if made is None else 0.5 * (low + high)
+        value, bound, found = tried(middle)
+        if value <= budget:
+            made, high = found, middle
+        elif bound > budget:
+            low = middle
+        elif made is not None:
+            break
+        if made is None:
+            if high >= highest:
+                break
+            high = min(2.0 * high, highest)
+    return low, made
 
 
 # ----------------------------------------------------------------------------------------------------------------------
