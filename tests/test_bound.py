@@ -13,7 +13,8 @@ from tests.strategies import epsilons, joints
 import sfumato as sf
 from sfumato.optimise.arrays import entropy, xlogx
 from sfumato.optimise.bound import bound
-from sfumato.optimise.bound.pricing import Block, Queries
+from sfumato.optimise.bound.dual import Queries
+from sfumato.optimise.bound.pricing import Block
 from sfumato.optimise.bound.slack import reach
 from sfumato.optimise.bound.strand import BoundStrand
 from sfumato.optimise.budget import FREE, Budget
@@ -150,7 +151,7 @@ def test_pricing_bounds_every_block_with_both_sides(values, order, seed):
 
 @settings(max_examples=12)
 @given(st.integers(2, 6), st.sampled_from([-1.0, 0.0, 0.5]), st.integers(0, 2**31))
-def test_a_tree_of_prices_serves_for_other_prices_higher_floors_and_higher_roofs(values, order, seed):
+def test_a_tree_of_prices_serves_for_other_prices_and_other_floors_and_lower_roofs(values, order, seed):
     """Random blocks in {m ≥ floor, M ≤ roof}, means and all, are never worth more than what a tree of {1, E} proves."""
     rng = np.random.default_rng(seed)
     q, alpha, E = rng.dirichlet(np.ones(values)) * 0.98 + 0.02 / values, 1 / (1 - order), 1 + 10 ** rng.uniform(-1, 0.5)
@@ -159,7 +160,7 @@ def test_a_tree_of_prices_serves_for_other_prices_higher_floors_and_higher_roofs
     strand.table(rng.normal(size=values), 1.0, E, -np.inf, 5, FREE)
     tree, limits = strand.found.items, [divergence_at(k, 1.0, alpha) for k in (above, below)]
 
-    for floor, roof in ((1.0, E), (1.0 + 0.3 * (E - 1.0), E), (1.0, E * 1.3)):
+    for floor, roof in ((1.0, E), (1.0 + 0.3 * (E - 1.0), E), (1.0, 1.0 + 0.7 * (E - 1.0)), (1.0 / E, E)):
         v = rng.dirichlet(np.full(values, 0.4), size=200) / q
         many, middle = np.broadcast_to(q, v.shape), rng.uniform(floor, roof, len(v))
         top = greatest_mean(v, many, np.full(len(v), limits[0]), alpha).value - 1

@@ -104,9 +104,10 @@ class ConicProgramme:
         return sparse.csc_matrix(entries, shape=(self.rows, self.variables))
 
     def solver(
-        self, cost: Floats, *, tolerance: float = REPAIRED, refine: bool = False, budget: Budget = FREE
+        self, cost: Floats, *, tolerance: float = REPAIRED, refine: bool = False, budget: Budget = FREE,
+        bend: Floats | None = None,
     ) -> ConicSolver:
-        """Clarabel, ready to run; variables after the end of `cost` cost nothing.
+        """Clarabel, ready to run; variables after the end of `cost` cost nothing, and bend·x²/2 more where it is given.
 
         Without refinement it takes two thirds of the time, and digits are missing that mending does not need.
         """
@@ -115,15 +116,16 @@ class ConicProgramme:
         settings.verbose, settings.max_iter, settings.time_limit = False, ITERATIONS, budget.left
         settings.iterative_refinement_enable = refine
         settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
-        empty = sparse.csc_matrix((self.variables, self.variables))
+        quadratic = sparse.diags(np.zeros(self.variables) if bend is None else bend).tocsc()
         right = np.concatenate(self.constant)
-        return ConicSolver(clarabel.DefaultSolver(empty, cost, self.matrix(), right, self.cones, settings))
+        return ConicSolver(clarabel.DefaultSolver(quadratic, cost, self.matrix(), right, self.cones, settings))
 
     def solve(
-        self, cost: Floats, *, tolerance: float = REPAIRED, refine: bool = False, budget: Budget = FREE
+        self, cost: Floats, *, tolerance: float = REPAIRED, refine: bool = False, budget: Budget = FREE,
+        bend: Floats | None = None,
     ) -> ConicSolution:
         """Run Clarabel once."""
-        return self.solver(cost, tolerance=tolerance, refine=refine, budget=budget).solve()
+        return self.solver(cost, tolerance=tolerance, refine=refine, budget=budget, bend=bend).solve()
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class Bound:
 Route = Callable[[Floats, Slack, float, Budget], float]
 ROUTES: dict[str, tuple[Route, float]] = {  # with the share of the time that is left to it
     "two values": (lambda p, slack, epsilon, budget: two_values(p, slack, epsilon, budget), 0.7),
-    "split": (lambda p, slack, epsilon, budget: split(p, slack, epsilon, budget), 0.85),
+    "split": (lambda p, slack, epsilon, budget: split(p, slack, epsilon, budget), 0.9),
     "chain": (lambda p, slack, epsilon, budget: chain(p, slack, epsilon, budget=budget), 1.0),
 }
 

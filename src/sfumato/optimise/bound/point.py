@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from sfumato.optimise.arrays import Floats, entropy, xlogx
-from sfumato.optimise.bound.pricing import Queries
+from sfumato.optimise.bound.dual import Queries
 from sfumato.optimise.bound.slack import Slack
-from sfumato.optimise.bound.strand import STRAND, BoundStrand, height
+from sfumato.optimise.bound.strand import CLOSE, STRAND, BoundStrand, height, steer
 from sfumato.optimise.budget import FREE, Budget, spend
 from sfumato.optimise.linear import DUAL, INFINITY, LinearProgramme
 
@@ -19,7 +19,7 @@ from sfumato.optimise.linear import DUAL, INFINITY, LinearProgramme
 LISTED = 10  # secrets whose 2^10 subsets are listed; the others are small, and are taken as one divisible mass
 TURNS = 60
 LOW, HIGH = 1e-4, 30.0  # outside these levels the closed forms are exact to 1e-9
-CLOSE = 1e-9  # nats at which more prices are not worth their time
+SETTLED = 1e-9  # nats at which more prices are not worth their time
 
 
 def point(p: Floats, epsilon: float) -> float:
@@ -76,7 +76,7 @@ class _Prices:
             worth = gain[new] + rows[new] @ (self.mass * price)
             lp.add(np.column_stack([rows[new] * self.mass, np.ones(len(new))]), worth, np.full(len(new), INFINITY))
             found = lp.solve(DUAL)
-            if not found.optimal or best - found.value <= CLOSE:
+            if not found.optimal or best - found.value <= SETTLED:
                 break
             price = found.x[:-1]
         return best
@@ -149,8 +149,16 @@ class Detail(BoundStrand):
         if len(self.q) == 2:
             return self.of_two()
         self.solve(1.0, CHAIN_TURNS, budget.part(0.3))
-        table = self.improve(1.0, PRICES, ROUNDS, budget.part(0.7))
-        best = float(height(table).max())
+        self.begin()
+        prices = budget.part(0.7)
+        for _ in range(PRICES):
+            self.judge(1.0, ROUNDS, prices)
+            if prices.over:
+                break
+            steer([self], np.ones(1), 1.0)
+            if self.worth(1.0) - self.model < CLOSE * self.worth(1.0):
+                break
+        best = self.r
         if not budget.over:
             table = self.table(self.y, 1.0, self.E, self.attained, LAST, budget, self.tree)
             best = min(best, float(height(table).max()))

@@ -6,20 +6,23 @@ import numpy as np
 
 from sfumato.optimise.arrays import Floats, entropy
 from sfumato.optimise.bound.slack import Slack
-from sfumato.optimise.bound.strand import STRAND, BoundStrand, height
+from sfumato.optimise.bound.strand import STRAND, BoundStrand, height, steer
 from sfumato.optimise.budget import FREE, Budget
 
 TURNS = (20, 4)  # of two-level blocks at the first length T and at the next
 LENGTHS = 12  # halvings for T
 LARGE = 0.35  # share from which one secret dominates: prices that fit t = 1 fail for its own families
 LEAN = 0.42  # of the slack for M, the rest for m: M grows faster with its part
-EDGES = np.array([0.0, 0.02, 0.05, 0.125, 0.3, 0.65, 1.0])  # of log t in units of ε: families of a distinguished secret
-PRICES = (5, 6)  # steps of prices, T being taken anew between them
-ROUNDS, LAST = 3, 12  # of branch and bound at first, and at the prices that are kept
-REFINED = 2  # rounds for the tables of families
-WORTHLESS = 1e-3  # relative: what twice the rounds must gain
-NEAR = 1.18  # t up to which the blocks of s0 are those of t = 1, stretched
-WORTH = 3.0  # nats that the floor of the others, raised by 1, takes from a block at least
+EDGES = np.array([0.0, 0.008, 0.04, 0.12, 0.3, 0.6, 1.0])  # of log t in units of ε: families of a distinguished secret
+PRICES = 12  # steps of prices at most
+WORTHWHILE = 0.3  # of what secrets stand to gain on average, from which one is looked at again
+CLOSE = 2e-3  # nats that prices stand to gain when they are left
+ROUNDS = 3  # of branch and bound at first
+REFINED, MOST = 2, 16  # rounds for the tables of the worst family, twice as many each time that it is the worst
+WORTHLESS = 2e-4  # relative: what many rounds must gain
+NEAR = 1.1  # t from which cells made for the lower roof say more than those of E
+WORTH = 3.0  # nats that the roof of the others, lowered by 1, takes from a block, about
+ASIDE = 0.02  # from the best shift, where the families are seen that hold it
 WIDEST = 0.6  # shift of all prices at once: the bound is convex in it
 
 
@@ -44,6 +47,8 @@ class Split:
                     return False
                 strand.solve(self.T, turns, budget)
             self.balance()
+        for strand in self.strands:
+            strand.begin()
         return True
 
     def balance(self) -> None:
@@ -60,90 +65,88 @@ class Split:
         return float(sum(x * s.r for x, s in zip(self.shares, self.strands, strict=True)))
 
     def improve(self, budget: Budget) -> None:
-        """Prices of each secret, with a share of the time as large as the share of the value at stake.
+        """Prices of all secrets together, as long as there is much to gain; T is what balances the secrets then.
 
-        T is taken anew in between: any blocks are worth more than two-level ones, and rarer ones gain more.
+        A secret is looked at again where it stands to gain a good part of what the others do.
         """
-        for turns in PRICES:
-            part, self.tables = budget.part(0.5 if turns == PRICES[0] else 1.0), []
-            for s, strand in enumerate(self.strands):
-                mine = part.part(float(self.shares[s] / self.shares[s:].sum()))
-                self.tables.append(strand.improve(self.T, turns, ROUNDS, mine))
-            if turns != PRICES[-1]:
-                self.balance()
+        gain = np.full(len(self.strands), np.inf)
+        for _ in range(PRICES):
+            for s in np.flatnonzero(gain >= WORTHWHILE * gain.mean()):
+                self.strands[s].judge(self.T, ROUNDS, budget)
+            if budget.over:
+                break
+            self.T = steer(self.strands, self.shares)
+            gain = self.shares * [s.worth(self.T) - s.model for s in self.strands]
+            if gain.sum() < CLOSE:
+                break
         self.T = float(np.clip(-1.0 / self.slope if self.slope < 0 else 1.0, 1.0 / self.E, 1.0))
 
 
 class PriceFamilies:
-    """Rows with a distinguished secret s0 and t in [t₁, t₂]: floor t₁ for the others, roof E·t₂ for s0.
+    """Rows with a distinguished secret s0 and t in [t₁, t₂]: roof E/t₁ for the others, floor 1/t₂ for s0.
 
-    A table made for a lower floor or a higher roof serves for the tighter family too.
+    A table made for a higher roof or a lower floor serves for the tighter family too.
     """
 
     def __init__(self, split: Split) -> None:
         self.split = split
         self.t = np.exp(split.epsilon * EDGES)
         count = len(self.t) - 1
-        self.rest = [[table] * count for table in split.tables]
-        self.own: list[list[Floats]] = [[] for _ in split.tables]
-        self.top = [float(height(table).max()) for table in split.tables]
-        self.tight = np.zeros((len(split.tables), 2, count), dtype=bool)
-        self.effort = 1
+        self.rest = [[strand.kept] * count for strand in split.strands]
+        self.own: list[list[Floats]] = [[] for _ in split.strands]
 
     def run(self, budget: Budget) -> float:
-        """The worst family's tables are made good, until it is good already or time is over.
-
-        What is made good for a lower floor serves all higher ones, so between the floors that are good already and the
-        one that is asked for the middle comes first.
-        """
+        """Hasty tables of all families, then the worst family's are made better, while time is left and it gains."""
         split, count = self.split, len(self.t) - 1
-        for s in range(len(split.strands)):
-            roofs = (count - 1,) if budget.over else range(1, count, 2)
-            tables = {k: self._table(s, 1, k, 0, FREE) for k in roofs}
-            self.own[s] = [tables[min(i for i in tables if i >= k)] for k in range(count)]
-        best, last = np.inf, np.inf
+        order = np.argsort(-split.shares).tolist()
+        self.own = [[self._table(s, 1, count - 1, 0, FREE)] * count for s in range(len(order))]
+        for k in range(count - 1, -1, -1):  # far ones first: near ones are little worse than t = 1 without
+            for s in order if k else []:
+                self._tighten(s, 0, k, int(self.t[k] < NEAR), budget)
+            falls = sum(self._gains(self.rest, s, k) for s in order)
+            for s in order:
+                if k < count - 1 and self._gains(self.own, s, k) > -falls:
+                    self._tighten(s, 1, k, 0, budget)
+        best, rounds = np.inf, np.full(count, REFINED)
         while True:
-            value, (s0, k) = self.assembled()
+            value, places = self.assembled()
+            if budget.over or (value > best * (1.0 - WORTHLESS) and max(rounds[k] for _, k in places) > MOST):
+                return min(best, value)
             best = min(best, value)
-            todo = [(int(s), 0, self._next(int(s), k)) for s in np.argsort(-split.shares) if not self.tight[s, 0, k]]
-            todo += [] if self.tight[s0, 1, k] else [(s0, 1, k)]
-            if budget.over or (not todo and best > last - WORTHLESS * abs(best)):
-                return best
-            if not todo:  # all as good as so many rounds make them: more of them
-                last, self.effort = best, 2 * self.effort
-                self.tight[:] = False
-                continue
-            for s, kind, at in todo:
-                if not budget.over:
-                    self._tighten(s, kind, at, budget)
+            for s0, k in places:
+                for s in order:
+                    self._tighten(s, int(s == s0), k, int(rounds[k]), budget)
+                rounds[k] *= 2
 
-    def _next(self, s: int, k: int) -> int:
-        below = np.flatnonzero(self.tight[s, 0, :k])
-        return (int(below[-1]) + 1 + k + 1) // 2 if len(below) else (k + 1) // 2
+    def _gains(self, tables: list[list[Floats]], s: int, k: int) -> float:
+        """What a secret may be worth more than at t = 1."""
+        return float(self.split.shares[s] * (height(tables[s][k]).max() - self.split.strands[s].r))
 
     def _table(self, s: int, kind: int, k: int, rounds: int, budget: Budget) -> Floats:
         split = self.split
-        floor, roof = (1.0, split.E * float(self.t[k + 1])) if kind else (float(self.t[k]), split.E)
+        floor, roof = (1.0 / float(self.t[k + 1]), split.E) if kind else (1.0, split.E / float(self.t[k]))
         strand = split.strands[s]
-        least = self.top[s] - (0.0 if kind else WORTH * (float(self.t[k]) - 1.0))
+        least = strand.r - WORTH * (split.E - roof)
         if (kind, k) == (0, 0):  # as good as can be: every family rests on it
             least = strand.attained
-        tree = strand.tree if kind == 0 or self.t[k + 1] < NEAR else None
+        tree = strand.tree if kind or self.t[k] < NEAR else None
         return strand.table(strand.y, floor, roof, least, rounds, budget, tree)
 
-    def _tighten(self, s: int, kind: int, k: int, budget: Budget) -> None:
-        known = self.own[s] if kind else self.rest[s]
-        table = self._table(s, kind, k, self.effort * (REFINED if kind or k else LAST), budget)
+    def _tighten(self, s: int, kind: int, k: int, rounds: int, budget: Budget) -> None:
+        """A table that may serve for the tighter families too."""
+        if budget.over:
+            return
+        known, table = (self.own if kind else self.rest)[s], self._table(s, kind, k, rounds, budget)
         strand = self.split.strands[s]
         if strand.block is not None and (kind, k) == (0, 0):
-            strand.tree, self.top[s] = strand.found.items, min(self.top[s], float(height(table).max()))
+            strand.tree = strand.found.items
         for i in range(k + 1) if kind else range(k, len(known)):
             if height(table).max() < height(known[i]).max():  # both hold; a hasty one may be the looser
                 known[i] = table
-        self.tight[s, kind, k] = True
 
-    def assembled(self) -> tuple[float, tuple[int, int]]:
-        """Σλ + max(0, price/z) over all families, at the best common shift of the prices."""
+    def assembled(self) -> tuple[float, set[tuple[int, int]]]:
+        """Σλ + max(0, price/z) over all families, at the best common shift of the prices, and the families that keep
+        the shift from going either way."""
         split = self.split
         constant = sum(x * float(s.q @ s.y) for x, s in zip(split.shares, split.strands, strict=True))
         def at(shift: float) -> tuple[float, tuple[int, int]]:
@@ -153,11 +156,11 @@ class PriceFamilies:
         from scipy.optimize import minimize_scalar
 
         found = minimize_scalar(lambda x: at(x)[0], bounds=(-WIDEST, WIDEST), method="bounded", options={"maxiter": 12})
-        return at(float(found.x))
+        return at(float(found.x))[0], {at(float(found.x) + side)[1] for side in (-ASIDE, ASIDE)}
 
     def _price(self, shift: float) -> tuple[float, tuple[int, int]]:
         split, d = self.split, self.split.largest
-        taus = np.exp(np.linspace(0.0, 2.0 * split.epsilon, 61))
+        taus = np.exp(np.linspace(-split.epsilon, split.epsilon, 61))
         tilts = np.log(taus * split.T) - shift
         worst, where = 0.0, (0, 0)
 
@@ -182,15 +185,20 @@ class PriceFamilies:
 
     def _least(self, s0: int, k: int, c: Floats) -> Floats:
         """z is at least the largest secret's mean and the floors of the others."""
-        shares, d, t = self.split.shares, self.split.largest, float(self.t[k])
-        floor = np.full(len(shares), t)
-        floor[s0] = 1.0
+        shares, d = self.split.shares, self.split.largest
+        floor = np.ones(len(shares))
+        floor[s0] = 1.0 / float(self.t[k + 1])
         return np.asarray(shares[d] * c + float(shares @ floor) - shares[d] * floor[d])
+
+
+def applies(p: Floats) -> bool:
+    """Whether no secret dominates, and `two_values` does not say more."""
+    return bool(p.sum(axis=1).max() <= LARGE and p.shape[1] > 2)
 
 
 def split(p: Floats, slack: Slack, epsilon: float, budget: Budget = FREE) -> float:
     """The bound with half of the slack for every secret; ∞ where it would say nothing or time does not suffice."""
-    if p.sum(axis=1).max() > LARGE or p.shape[1] < 3:  # one secret dominates, or `two_values` says more
+    if not applies(p):
         return np.inf
     if budget.left < STRAND * np.count_nonzero(p):
         return np.inf

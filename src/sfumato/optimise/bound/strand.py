@@ -8,15 +8,17 @@ y = 1 + Σ_h θ_h φ(h), what each value tells; the 1 makes r about −1/T, as t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from sfumato.optimise.arrays import Floats, xlogx
-from sfumato.optimise.bound.pricing import Block, Items, Priced, Queries
+from sfumato.optimise.arrays import Floats, Ints, xlogx
+from sfumato.optimise.bound.dual import Items, Queries
+from sfumato.optimise.bound.pricing import Block, Priced
 from sfumato.optimise.bound.slack import reach
 from sfumato.optimise.budget import FREE, Budget, spend
-from sfumato.optimise.conic import proximal
+from sfumato.optimise.conic import ConicProgramme
 from sfumato.optimise.linear import DUAL, INFINITY, LinearProgramme
 
 PAIRED = 24  # values up to which exchanges of two are tried
@@ -27,7 +29,10 @@ LEARNT = 2  # blocks of the mean from which prices learn at a time
 BUNDLE = 20  # blocks for each value in the programme of prices
 SERIOUS, TRUSTED = 0.1, 0.5  # shares of the promised fall at which prices are taken, and boldness grows
 BOLDER, SHYER = 2.0, 0.6
-CLOSE = 2e-3  # of the value: what prices may still gain when they are left
+ALIKE = 30.0  # times bolder: what all prices of a secret move alike
+TINY = 1e-3  # what is not below zero stands for this
+STEERED = 1e-6  # accuracy of the programme of prices, which are judged by what they prove
+CLOSE = 1e-3  # of the value: what prices may still gain when they are left
 
 
 STRAND = 0.02  # seconds that a secret takes at least, for each of its values
@@ -132,18 +137,17 @@ class BoundStrand:
     ) -> Floats:
         """Rows (c₁, c₂, B): Σ q(φ(v) − y·v) ≤ B for blocks with m(v) ≥ floor, M(v) ≤ roof and q·v in [c₁, c₂].
 
-        What is below `least` need not be good. `tree` is what is known of K: floor or roof are 1 or E then.
+        What is below `least` need not be good. `tree` is what is known of K: it serves for a higher floor, a lower
+        roof, and, stretched from E downward, for a lower floor.
         """
         if self.block is None:
             edges = np.linspace(floor, roof, 9)
             ends = xlogx(edges) - float(y[0]) * edges  # convex
             return np.column_stack([edges[:-1], edges[1:], np.maximum(ends[:-1], ends[1:])])
         asked = self.queries(floor, roof)
-        if tree is not None:  # a narrower set, or K stretched to a higher roof
-            known = self.queries(1.0, self.E)
-            asked = replace(known, level=asked.level) if roof == self.E else replace(
-                known, stretch=(roof - 1.0) / (self.E - 1.0)
-            )
+        if tree is not None:
+            known, stretch = self.queries(1.0, self.E), (self.E - floor) / (self.E - 1.0)
+            asked = replace(known, level=asked.level) if floor >= 1.0 else replace(known, stretch=stretch)
         self.asked, enough = asked, self._enough(asked, least + SETTLED)
         self.found: Priced = self.block.price(y, asked, enough, rounds, budget, tree)
         return self._listed(asked, np.maximum(self.found.value, enough))
@@ -153,15 +157,14 @@ class BoundStrand:
         return np.full(len(asked.first), least)
 
     def _listed(self, asked: Queries, value: Floats) -> Floats:
-        return np.column_stack([1.0 + asked.stretch * (asked.mean - 1.0), value])
+        return np.column_stack([asked.stretched(asked.mean), value])
 
     def _learn(self, y: Floats) -> None:
         """The relaxed blocks at the worst places of the last table."""
         assert self.block is not None
         items = self.found.items
-        for query in np.argsort(-self.found.value)[:LEARNT]:
-            at = np.flatnonzero(items.query == query)
-            row = self.block.relaxed(y, self.asked, items.take(at[[int(items.value[at].argmax())]]))
+        for at in np.argsort(-items.value)[:LEARNT]:
+            row = self.block.relaxed(y, self.asked, items.take(np.array([at])))
             if row is not None:
                 self._add(row[0][None], np.array([row[1]]))
 
@@ -170,42 +173,82 @@ class BoundStrand:
         """The worth of the best block known to be in K, at the prices that are kept."""
         return float((self.gain[: self.true] - self.blocks[: self.true] @ (self.q * self.y)).max())
 
-    def improve(self, T: float, turns: int, rounds: int, budget: Budget) -> Floats:
-        """Better prices, kept as y, and their table at floor 1 and roof E; r is what it proves."""
+    def begin(self) -> None:
+        """What each value tells, as the first prices to be judged."""
         if not self.true:
-            self.true = len(self.gain)
+            self.true, self.bold = len(self.gain), 1.0
             self.y = self.vertex if self.block is None else np.asarray(self.theta @ xlogx(self.blocks)) + 1.0
-        kept, bold, model, best, true, y = np.zeros((0, 3)), 1.0, -np.inf, np.inf, self.true, self.y
-        for turn in range(turns):
-            least = float((self.gain[:true] - self.blocks[:true] @ (self.q * y)).max())
-            # a table is needed whatever time is left, more of them may stop anywhere
-            more = 0 if budget.over else 1 if self.tree else rounds
-            table = self.table(y, 1.0, self.E, least, more, budget if turn else FREE, self.tree)
-            value = float(self.q @ y) + T * float(height(table).max())
-            promised = best - model
-            if value < best - SERIOUS * promised or not turn:
-                bold *= BOLDER if turn and value < best - TRUSTED * promised else 1.0
-                best, self.y, kept = value, y, table
-            else:
-                bold *= SHYER
-            if self.block is None:
-                break
-            self.tree = self.found.items
-            if budget.over:
-                break
-            self._learn(y)
-            y, model = self._proximal(T, bold)
-            if best - model < CLOSE * abs(best) and turn:
-                break
-        self.r = float(height(kept).max())
-        return kept
+            self.tried, self.model, self.r, self.kept = self.y, -np.inf, np.inf, np.zeros((0, 3))
 
-    def _proximal(self, T: float, bold: float) -> tuple[Floats, float]:
-        """min q·y + T·r + Σ q(y − c)²/(2·bold) over the blocks worth most at the centre c, and its model's value."""
-        q, count = self.q, BUNDLE * len(self.q)
-        near = np.argsort(-(self.gain - self.blocks @ (q * self.y)))[:count]
-        y, r, _ = proximal(self.blocks[near], self.gain[near], self.y, q, bold, T)
-        return y, float(q @ y + T * r)
+    def worth(self, T: float) -> float:
+        """q·y + T·r at the prices that are kept: what is proved."""
+        return float(self.q @ self.y) + T * self.r
+
+    def judge(self, T: float, rounds: int, budget: Budget) -> None:
+        """The table of the prices that are tried, at floor 1 and roof E: they are kept, or one is more careful."""
+        y, first = self.tried, not len(self.kept)
+        least = float((self.gain[: self.true] - self.blocks[: self.true] @ (self.q * y)).max())
+        # a table is needed whatever time is left, more of them may stop anywhere
+        more = 0 if budget.over else 1 if self.tree else rounds
+        table = self.table(y, 1.0, self.E, least, more, FREE if first else budget, self.tree)
+        r = float(height(table).max())
+        value, best = float(self.q @ y) + T * r, self.worth(T)
+        promised = best - self.model
+        if first or value < best - SERIOUS * max(promised, 0.0):
+            self.bold *= BOLDER if not first and value < best - TRUSTED * promised else 1.0
+            self.y, self.r, self.kept = y, r, table
+        else:
+            self.bold *= SHYER
+        if self.block is not None:
+            self.tree = self.found.items
+            self._forget(y, r)
+            if not budget.over:
+                self._learn(y)
+
+    def _forget(self, y: Floats, r: float) -> None:
+        """Relaxed blocks that are worth more than what is proved now: finer pieces do without them."""
+        worth = self.gain - self.blocks @ (self.q * y)
+        stale = np.flatnonzero((worth > r + SETTLED) & (np.arange(len(worth)) >= self.true))
+        self.lp.drop(stale)
+        self.blocks, self.gain = np.delete(self.blocks, stale, axis=0), np.delete(self.gain, stale)
+
+    @property
+    def near(self) -> Ints:
+        """The blocks worth most at the prices that are kept, and the two constants: without them prices have no end."""
+        worth = self.gain - self.blocks @ (self.q * self.y)
+        return np.union1d(np.argsort(-worth)[: BUNDLE * len(self.q)], [0, 1])
+
+
+def steer(strands: Sequence[BoundStrand], shares: Floats, T: float | None = None) -> float:
+    """New prices to be tried for all secrets: a proximal bundle, min Σ P̂_s(q·y + |y − c|²/2·bold) + F(Σ P̂_s r_s).
+
+    F(R) = T·R for a length T that is given; else −log(−R), the best of T·R + log T + 1 over T, and T is returned. What
+    all prices of a secret move alike counts little as a distance: that is what balances secrets.
+    """
+    programme, bend, cost, places = ConicProgramme(), [], [], []
+    for strand, x in zip(strands, shares.tolist(), strict=True):
+        q, near = strand.q, strand.near
+        at = programme.fresh(len(q) + 2)  # y less what all move alike, that, and r
+        bend += [x * q / strand.bold, [x / (ALIKE * strand.bold), 0.0]]
+        cost += [x * (q - q * strand.y / strand.bold), [x, 0.0 if T is None else x * T]]
+        rows = np.column_stack([strand.blocks[near] * q, strand.blocks[near] @ q, np.ones(len(near))])
+        i, k = (a.ravel() for a in np.indices(rows.shape))
+        programme.nonnegative(i, at[k], rows.ravel(), -strand.gain[near])
+        spend(30 + 2.4 * len(near))
+        spend(1, 0.6 * rows.size * len(q) + 5 * len(q) ** 3)
+        places.append(at)
+    r = np.array([at[-1] for at in places])
+    if T is None:  # −log(−R) to second order, at what is proved
+        near, total = -1.0 / min(sum(x * s.r for x, s in zip(shares, strands, strict=True)), -TINY), programme.fresh(1)
+        bend, cost = [*bend, [near**2]], [*cost, [2.0 * near]]
+        programme.equal(np.zeros(len(r) + 1, np.int64), np.append(r, total), np.append(shares, -1.0), np.zeros(1))
+    found = programme.solve(np.concatenate(cost), tolerance=STEERED, bend=np.concatenate(bend))
+    x = found.x
+    T = float(-1.0 / min(x[r] @ shares, -TINY)) if T is None else T
+    for strand, at in zip(strands, places, strict=True):
+        strand.tried = x[at[:-2]] + x[at[-2]]
+        strand.model = float(strand.q @ strand.tried) + T * float(x[at[-1]])
+    return T
 
 
 def height(table: Floats, tilt: float = 0.0) -> Floats:

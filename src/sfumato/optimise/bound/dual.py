@@ -1,0 +1,293 @@
+"""Weak duality for blocks of one secret: scalar functions at nodes, and multipliers that make the bound least."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import sparse
+
+from sfumato.optimise.arrays import Bools, Floats, Ints, xlogx
+from sfumato.optimise.bound.slack import curve
+from sfumato.optimise.budget import spend
+from sfumato.optimise.linear import INFINITY, LinearProgramme
+
+if TYPE_CHECKING:
+    from sfumato.optimise.bound.pricing import Block
+
+NODES = 32  # at which the scalar functions are known; between them they lie below a chord and a stated bump
+UNUSED = -2.0  # for ρ: a side that is not looked at (yet)
+STEPS, FEWER = 16, 12  # of the search for multipliers, any of which are valid: at first, and when nearly known
+WORTHWHILE = 0.8  # share of items still looked at, below which the others are put aside
+WIDE = 2.0  # where multipliers may be at first, in units that suit them
+AGAIN = 0.1  # of the first distance, for parts of an item whose multipliers are known
+LEAST = 0.0025  # of x: below it h is replaced by its value there, which is larger
+TIED = 0.15  # nats within which two places of a value count as equally good
+CENTRED = 5  # steps of Newton's method to a centre, which need not be exact
+SIGN = np.array([1.0, -1.0])  # of the two sides, M first
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Items:
+    """Cells [ϰ, ϰ(1 + ρ)] of one or both sides of a query, with a box for w and a range for its mean."""
+
+    query: Ints
+    mean: Floats  # [i, end]
+    kappa: Floats  # [i, side]
+    rho: Floats
+    low: Floats  # [i, u]
+    high: Floats
+    x: Floats  # [i, 3] multipliers: of the sides, and of the mean with the slopes of h taken out, NaN if not known
+    value: Floats
+
+    def take(self, which: Ints | Bools) -> Items:
+        return Items(*(getattr(self, name)[which] for name in self.__slots__))
+
+    @staticmethod
+    def together(parts: list[Items]) -> Items:
+        return Items(*(np.concatenate([getattr(part, name) for part in parts]) for name in Items.__slots__))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Queries:
+    """Blocks to be priced: levels L and l, the range of q·w, which side is looked at first, and the mean's own price.
+
+    What is priced is v = L − stretch·(L − w) ≥ 0: {m(v) ≥ l', M(v) ≤ L} is {m(w) ≥ l, M(w) ≤ L}, stretched by
+    (L − l')/(L − l).
+    """
+
+    level: Floats  # [query, side]
+    mean: Floats  # [query, end]
+    first: Ints
+    tilt: Floats
+    stretch: float = 1.0
+
+    def stretched(self, w: Floats) -> Floats:
+        """v, for as many levels as queries are asked; all have one roof where they are stretched."""
+        roof = float(self.level[0, 0])
+        return w if self.stretch == 1.0 else np.asarray(roof - self.stretch * (roof - w))
+
+
+class Dual:
+    """The scalar functions of items at their nodes: w, φ(w) and H, a side's constraint at the far end of its cell.
+
+    Σ q h(1 − ϰ(w − L)) is concave in ϰ, hence below its tangent at the near end; a tangent is linear, so it reaches k
+    at an end. The near end is the far end of the cell before (below the first cell nothing is feasible), so the far end
+    decides: H = h(x) + ρ(x − 1)x^{κ−1} ≥ k on average. H is concave in w, so between nodes it exceeds its chord by at
+    most Δ(s₁ − m)(m − s₂)/(s₁ − s₂) ≤ Δ(s₁ − s₂)/4, s the slopes at the ends and m that of the chord; φ is convex and
+    lies below its chord.
+    """
+
+    def __init__(self, block: Block, items: Items, asked: Queries) -> None:
+        self.q, self.items, self.price = block.q, items, asked.tilt[items.query]
+        spend(40, items.low.size * NODES)
+        level, first = asked.level[items.query], asked.first[items.query]
+        low, high = np.maximum(items.low, float(asked.level[0, 0]) * (1.0 - 1.0 / asked.stretch)), items.high
+        self.mean = asked.stretched(items.mean)
+        for side, sign in enumerate(SIGN):
+            used = items.rho[:, side] != UNUSED
+            limit = np.where(used, level[:, side] + sign / items.kappa[:, side], sign * np.inf)[:, None]
+            low, high = (low, np.minimum(high, limit)) if sign > 0 else (np.maximum(low, limit), high)
+        self.empty = (low > high).any(1) | (low @ self.q > items.mean[:, 1]) | (high @ self.q < items.mean[:, 0])
+        self.w = _nodes(low, np.maximum(low, high), items, level, first)
+        self.v = np.maximum(asked.stretched(self.w), 0.0)
+        self.phi = xlogx(self.v)
+        self.on = on = items.rho >= 0.0
+        self.level, self.order = level, block.order
+        self.h, self.k = np.zeros((2, *self.w.shape)), np.where(on, block.k, 0.0)
+        for side in (0, 1):
+            at = np.flatnonzero(on[:, side])
+            slope = -SIGN[side] * items.kappa[at, side][:, None, None]
+            x = np.maximum(1.0 + slope * (self.w[at] - level[at, side][:, None, None]), LEAST)
+            self.h[side, at] = _far_end(x, items.rho[at, side][:, None, None], block.order)
+        self.tilt = np.where(on, SIGN * items.kappa, 0.0) / asked.stretch
+
+    def of(self, which: Ints) -> Dual:
+        """That of some of the items; of what `at` looks at alone."""
+        if len(which) == len(self.k):
+            return self
+        some = copy(self)
+        some.phi, some.v, some.h, some.k = self.phi[which], self.v[which], self.h[:, which], self.k[which]
+        some.mean, some.tilt, some.price = self.mean[which], self.tilt[which], self.price[which]
+        return some
+
+    def _worth(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
+        """φ − (y + η)w + ωH at the nodes, and η = η' − Σ ωϰ·sign."""
+        eta = x[:, 2] - (x[:, :2] * self.tilt).sum(1)
+        worth = -(y + (eta + self.price)[:, None])[:, :, None] * self.v
+        worth += self.phi
+        for side in (0, 1):
+            if x[:, side].any():
+                worth += x[:, side][:, None, None] * self.h[side]
+        return worth, eta
+
+    def at(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
+        """Values of the dual at multipliers and a subgradient."""
+        spend(5, self.v.size)
+        worth, eta = self._worth(x, y)
+        best = worth.argmax(-1)
+        best += NODES * np.arange(best.size).reshape(best.shape)
+        end = self.mean[np.arange(len(eta)), (eta > 0.0).astype(np.int64)]
+        value = worth.ravel()[best] @ self.q - (x[:, :2] * self.k).sum(1) + eta * end
+        rest = end - self.v.ravel()[best] @ self.q
+        slopes = [
+            h.ravel()[best] @ self.q - k - tilt * rest for h, k, tilt in zip(self.h, self.k.T, self.tilt.T, strict=True)
+        ]
+        return value, np.column_stack([*slopes, rest])
+
+    def minimised(self, y: Floats, floor: Floats) -> Items:
+        """The least value of the dual for all items at once; an item below its floor is left."""
+        items = self.items
+        value, best, own = items.value.copy(), items.x.copy(), np.full(len(items.value), np.inf)
+        value[self.empty] = -np.inf
+        on = np.flatnonzero(~self.empty & (value > floor))
+        x, radius, fresh = self._begun(on, y)
+        live, planes = self.of(on), Planes(x, radius, self.on[on])
+        for step in range(STEPS):
+            if not len(on):
+                break
+            f, g = live.at(x, y)
+            better = f < own[on]
+            best[on[better]] = x[better]
+            own[on], value[on] = np.minimum(own[on], f), np.minimum(value[on], f)
+            keep = (value[on] > floor[on]) & (fresh | (step < FEWER))
+            x = planes.next(f, g)
+            if keep.mean() < WORTHWHILE:
+                on, x, fresh, live = on[keep], x[keep], fresh[keep], live.of(np.flatnonzero(keep))
+                planes.keep(keep)
+        return replace(items, x=best, value=value)
+
+    def _begun(self, on: Ints, y: Floats) -> tuple[Floats, Floats, Bools]:
+        """Where the multipliers begin, how far away they may be, and which are not known yet."""
+        x = self.items.x[on]
+        fresh, scale = np.isnan(x[:, 2]), 1.0 / self.items.kappa[on]  # ωH rises with w by ωϰ, about as φ does
+        new = np.column_stack([fresh[:, None] | (x[:, :2] == 0.0), fresh])
+        x[fresh, 2] = (1.8 + np.log(self.mean[on, 0]) - float(self.q @ y) - self.price[on])[fresh]
+        x[:, :2] = np.where(self.on[on], np.where(fresh[:, None], scale, np.maximum(x[:, :2], 1e-2 * scale)), 0.0)
+        radius = np.where(new, 1.0, AGAIN) * np.column_stack([WIDE * scale, np.full(len(on), WIDE)])
+        return x, radius, fresh
+
+    def losses(self, y: Floats) -> tuple[Floats, Floats, Floats]:
+        """What an item loses, in nats: by the width of its cells [i, side]; by each value that lies in two places,
+        how deep the valley between them is, and where."""
+        worth, _ = self._worth(self.items.x, y)
+        top, best = worth.max(-1), worth.argmax(-1)[..., None]
+        near = worth >= top[..., None] - TIED
+        first, last = near.argmax(-1)[..., None], NODES - 1 - near[..., ::-1].argmax(-1)[..., None]
+        between = (np.arange(NODES) >= first) & (np.arange(NODES) <= last)
+        valley = np.where(between, worth, np.inf)
+        where = np.take_along_axis(self.w, valley.argmin(-1)[..., None], -1)[..., 0]
+        cell, w = np.zeros((len(top), 2)), np.take_along_axis(self.w, best, -1)[..., 0]
+        for side, sign in enumerate(SIGN):
+            at = np.flatnonzero(self.on[:, side])
+            far = sign * (self.items.kappa[at, side] * (1.0 + self.items.rho[at, side]))[:, None]
+            true = curve(np.maximum(1.0 - far * (w[at] - self.level[at, side][:, None]), LEAST), self.order)
+            tangent = np.take_along_axis(self.h[side, at], best[at], -1)[..., 0]
+            cell[at, side] = self.items.x[at, side] * ((tangent - true) @ self.q)
+        return cell, top - valley.min(-1), where
+
+    def primal(self, y: Floats) -> tuple[Floats, float] | None:
+        """The linear programme whose dual was minimised, of the first item: weights on the nodes of each value."""
+        w, phi, values = self.v[0], self.phi[0], len(self.q)
+        weight = np.repeat(self.q, NODES)
+        worth = phi - (y + self.price[0])[:, None] * w
+        lp = LinearProgramme(-weight * worth.ravel(), np.zeros(w.size), np.full(w.size, INFINITY), warm=True)
+        means = (weight * x.ravel() for x in (w, self.h[0, 0], self.h[1, 0]))
+        rows = [sparse.kron(sparse.eye(values), np.ones((1, NODES))), *means]
+        one, mean = np.ones(values), self.mean[0]
+        lp.add(
+            sparse.vstack([sparse.csr_matrix(r) for r in rows]),
+            np.concatenate([one, mean[:1], self.k[0]]), np.concatenate([one, mean[1:], [INFINITY] * 2]),
+        )
+        found = lp.solve()
+        if not found.optimal:
+            return None
+        share = found.x.reshape(values, NODES)
+        return (share * w).sum(1), float(self.q @ (share * phi).sum(1))
+
+
+class Planes:
+    """The least value of many convex functions of three numbers at once, by cutting planes from analytic centres.
+
+    A plane z ≥ f + g·(x − x') for every point x' that was asked, and z below the best value by less than `short`: the
+    next point is the centre of what is left, in the sense of logarithms of distances [Goffin, Haurie & Vial 1992].
+    About ten points leave 1e-3 of a nat of what a thousand would find. x ≥ 0 for sides in use.
+    """
+
+    def __init__(self, x: Floats, radius: Floats, used: Bools) -> None:
+        count = len(x)
+        self.scale, self.used = radius, np.column_stack([used, np.ones(count, dtype=bool)])
+        self.first = self.x = self.best = x / radius
+        self.value, self.short = np.full(count, np.inf), np.full(count, np.nan)
+        self.normal, self.right = np.zeros((count, 3, 4)), np.zeros((count, 3))
+        self.normal[:, [0, 1], [0, 1]] = -used.astype(float)
+        self.right[:, :2] = ~used
+        self.normal[:, 2, 3] = 1.0
+
+    def keep(self, which: Bools) -> None:
+        for name in ("scale", "used", "first", "x", "best", "value", "short", "normal", "right"):
+            setattr(self, name, getattr(self, name)[which])
+
+    def next(self, f: Floats, g: Floats) -> Floats:
+        """The next point, from value and slope at the last one."""
+        g = g * self.scale * self.used
+        better = f < self.value
+        self.best, self.value = np.where(better[:, None], self.x, self.best), np.minimum(self.value, f)
+        self.short = np.where(np.isnan(self.short), np.maximum(np.abs(g).sum(1), 1e-5), self.short)
+        plane = np.column_stack([g, -np.ones(len(f))])
+        self.normal = np.concatenate([self.normal, plane[:, None]], 1)
+        self.right = np.column_stack([self.right, (g * self.x).sum(1) - f])
+        self.right[:, 2] = self.value + self.short
+        centre = self._centre(np.column_stack([self.best, self.value + self.short / 2]))
+        self.short = np.maximum(0.3 * (self.value - centre[:, 3]), 1e-5 * (1.0 + np.abs(self.value)))
+        inside = np.asarray(np.isfinite(centre).all(1))
+        self.x = np.where(inside[:, None], centre[:, :3], self.best)
+        self.x[:, :2] = np.maximum(self.x[:, :2], 0.0) * self.used[:, :2]
+        return np.asarray(self.x * self.scale)
+
+    def _centre(self, x: Floats) -> Floats:
+        """Newton's method from a point inside; a quadratic keeps x near where it began until planes say more."""
+        weight = np.ones(self.right.shape[1])
+        weight[:2], weight[2] = 0.3, max(1.0, 0.5 * (len(weight) - 3))
+        held, at, all_four = np.where(self.used, 1.0, 1e12), np.arange(3), np.arange(4)
+        spend(12 * CENTRED, self.normal.size)
+        for _ in range(CENTRED):
+            room = self.right - (self.normal @ x[:, :, None])[:, :, 0]
+            slope = ((weight / room)[:, None] @ self.normal)[:, 0]
+            slope[:, :3] += (x[:, :3] - self.first) * held
+            steep = self.normal * (np.sqrt(weight) / room)[:, :, None]
+            bend = steep.transpose(0, 2, 1) @ steep
+            bend[:, at, at] += held
+            bend[:, all_four, all_four] *= 1.0 + 1e-10  # rounding must not leave it singular
+            step = -np.linalg.solve(bend, slope[:, :, None])[:, :, 0]
+            far = ((self.normal @ step[:, :, None])[:, :, 0] / room).max(1)
+            x = x + np.minimum(1.0, 0.7 / np.maximum(far, 1e-12))[:, None] * step
+        return x
+
+
+def _nodes(low: Floats, high: Floats, items: Items, level: Floats, first: Ints) -> Floats:
+    """Places w from low to high, even in √x of the first side, where its h bends; even in w in its tail."""
+    rows = np.arange(len(first))
+    kappa, at, sign = (a[rows, first][:, None, None] for a in (items.kappa, level, np.tile(SIGN, (len(first), 1))))
+    low, high = low[:, :, None], high[:, :, None]
+    grid = np.linspace(0.0, 1.0, NODES)
+    ends = [np.sqrt(np.maximum(1.0 - sign * kappa * (w - at), 0.0)) for w in (low, high)]
+    x = (ends[0] + (ends[1] - ends[0]) * grid) ** 2
+    tail = (items.rho[rows, first] < 0.0)[:, None, None]
+    w = np.clip(np.where(tail, low + (high - low) * grid, at + sign * (1.0 - x) / kappa), low, high)
+    w[..., 0], w[..., -1] = low[..., 0], high[..., 0]
+    return np.asarray(w)
+
+
+def _far_end(x: Floats, rho: Floats, order: float) -> Floats:
+    """H at the nodes, raised by what it may exceed its chords by on either side."""
+    power = 1.0 / np.sqrt(x) if order == 0.5 else x ** (order - 1.0)
+    value = curve(x, order) + rho * (x - 1.0) * power
+    slope = power * (1.0 + rho * order + rho * (1.0 - order) / x)
+    bump = np.abs(np.diff(x, axis=-1) * np.diff(slope, axis=-1)) / 4.0
+    value[..., 0] += bump[..., 0]
+    value[..., -1] += bump[..., -1]
+    value[..., 1:-1] += np.maximum(bump[..., :-1], bump[..., 1:])
+    return np.asarray(value)
