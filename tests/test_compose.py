@@ -77,7 +77,7 @@ def test_outputs_too_many_to_list_are_bounded_from_above(pair):
     listed = sf.compose(*parts)
     exact, leak = [listed.level(*question) for question in sets], listed.level("leakage", alpha=3.0, beta=2.0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(products, "LISTED_CELLS", 60)  # one release or two at most
+        patch.setattr(products, "JOINT_CELLS", 60)  # one release or two at most
         whole = sf.compose(*parts)
         for question, level in zip(sets, exact, strict=True):
             assert whole.level(*question) >= level * (1 - 1e-6) - 1e-12, question

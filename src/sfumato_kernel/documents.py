@@ -85,12 +85,15 @@ def sealed(data: bytes, bundle: bool = False) -> bool:
     as they are spelled there; of a document that has its fields."""
     raw, decoder = b"".join(TOKENS.findall(data)).decode(), json.JSONDecoder()
     own = [raw]
-    if bundle:  # no field before its parts can hold a member of that name
-        at = raw.index('"parts":[') + len('"parts":')
-        while raw[at] != "]":
-            end = decoder.raw_decode(raw, at + 1)[1]
-            own.append(raw[at + 1:end])
-            at = end
+    try:
+        if bundle:  # no field before its parts can hold a member of that name
+            at = raw.index('"parts":[') + len('"parts":')
+            while raw[at] != "]":
+                end = decoder.raw_decode(raw, at + 1)[1]
+                own.append(raw[at + 1:end])
+                at = end
+    except ValueError:  # it has no part, or calls them by another spelling
+        return False
     return all(_is_sealed(document.encode()) for document in own)
 
 

@@ -276,5 +276,6 @@ def _left_to_prove(bundle: Bundle, made: Certificate) -> Iterator[tuple[Mechanis
     shown = made.level if bundle.turns is not None else math.inf
     for part in bundle.parts:
         if part.claim is not None:
+            check_confidence(part.claim)
             known = part.claim.notion == "rldp" and part.claim.within is not None and shown <= part.claim.epsilon
             yield from ((part, claim) for claim in (part.claim.also if known else (part.claim,)))

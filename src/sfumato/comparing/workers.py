@@ -42,7 +42,7 @@ class Running:
     left: list[Task] = field(default_factory=list)  # what it has not answered yet
     seconds: float | None = None  # for each of them
     deadline: float = field(default=float("inf"))
-    number: int | None = None  # of the process, while it runs
+    number: int | None = None  # of the process: none while it loads, 0 when it has ended
 
     @classmethod
     def started(cls, first: bytes, answers: queue.Queue[Any], count: int) -> list[Running]:
@@ -77,7 +77,7 @@ class Running:
             while True:
                 self.answers.put((self, receive(self.results)))
         except (EOFError, OSError, ValueError, pickle.UnpicklingError):
-            self.number = None
+            self.number = 0
             self.results.close()
             self.answers.put((self, None))
 
@@ -108,7 +108,7 @@ class Running:
         if self.left and (self.number is None or self.number == self.loader.pid):
             self.loader.kill()
             self.loader.wait()
-        elif self.left and self.number is not None:
+        elif self.left and self.number:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.number, signal.SIGKILL)
 

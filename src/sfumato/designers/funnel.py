@@ -182,7 +182,7 @@ def _over_ball(task: Task, method: str, cone: Cone, outer: Cone, known: Known, t
     if not bound - master.value <= CLOSE * master.value:
         moved(cone, master, budget.part(PROVING))
         bound = min(bound, known(task.joint.p, task.epsilon, budget).bound)
-        note += "; cuts from outside did not meet it in the time"
+        note += "; cuts from outside did not meet it"
     return Draft(law_of_rows(mixed_again(cone, master), task), method, bound, (note,), fine=True)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -19,9 +18,6 @@ from sfumato.mechanism.subset_laws import Blocks, Unary
 from sfumato.mechanism.table import Layout, Table
 from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, Polytope, RenyiBall, UncertaintySet
 from sfumato_kernel import documents
-
-if TYPE_CHECKING:
-    pass
 
 
 class SetRecord(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):

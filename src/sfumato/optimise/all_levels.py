@@ -9,6 +9,7 @@ that twelve levels cost about as much as two.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -78,7 +79,8 @@ class Together(Generic[Aim]):
             level.rows = level.master.used()[0] if level.met else level.master.steer()
         live, exchanged = [i for i, level in enumerate(self.levels) if not level.met], False
         while live and not budget.over:
-            self._turn(live, budget)
+            with suppress(np.linalg.LinAlgError):  # a move that fails adds nothing
+                self._turn(live, budget)
             live = [i for i in live if self._judged(i, gain, budget) < calm and not self.levels[i].met]
             self.turn += 1
             if not live and not exchanged and not budget.over:

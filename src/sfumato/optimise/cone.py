@@ -212,7 +212,7 @@ class RatioCone:
         joint = within.joint
         nodes, self.most = (self.FINE, self.LAST) if closely else (self.NODES, self.MOST)
         self.within, self.reads, self.coordinates = within, reads, Coordinates.of(joint, reads)
-        self.E = float(np.exp(epsilon - MARGIN))
+        self.E = float(np.exp(epsilon - min(MARGIN, epsilon / 2)))
         self.rise = self.E - 1.0
         self.free = isinstance(within, Anything)  # then the cap is the promise
         kappa = epsilon if self.free else at_most

@@ -25,14 +25,15 @@ LOOSE = 2.0**-31  # cuts are moved outward by up to twice this: no more of them 
 LOOSER = (0.0, 8.0, 64.0)  # times that, for a cut that would not leave the cone simple
 ALLOWANCE = 1e-10  # added to bounds: weak duality needs the rays, and these are floats good to about 1e-13
 NEAR = 0.02  # of a unit row: worst cases of the first rows this close to binding are cut at from the start
+EMPTY = 1e-6  # mass of a number without any: the bound is looser by as much, and cuts by LOOSE in units of it
 ROUNDS = 60
 
 
 class Outside:
     """A cone that contains every private row, by its extreme rays w_x = P̂_x v_x with Σ w = 1."""
 
-    def __init__(self, mean: Floats, limit: int, budget: Budget) -> None:
-        self.mean, self.budget = mean, budget
+    def __init__(self, mean: Floats, limit: int, budget: Budget, times: float = 1.0) -> None:
+        self.mean, self.budget, self.times = mean, budget, times  # the last: what the bound is taken
         self.cone = SimpleCone(len(mean), FACETS, limit)
         self.random, self.count = np.random.default_rng(3), len(mean)
         self.full, self.bound = False, np.inf
@@ -77,7 +78,7 @@ class Outside:
         """
         points = np.concatenate([self.cone.vectors, self.mean[None]])
         cover = best_cover(self.mean, points, xlogx(points).sum(axis=1))
-        self.bound = min(self.bound, cover.bound + entropy(self.mean) + ALLOWANCE)
+        self.bound = min(self.bound, self.times * (cover.bound + entropy(self.mean)) + ALLOWANCE)
         return np.asarray(cover.points / self.mean)
 
 
@@ -87,13 +88,16 @@ def meet(
 ) -> tuple[float, Floats]:
     """Improve the master's pool until value and bound are within a relative `gap`; returns the bound and its cuts.
 
-    `outer` is the cone at ε itself, without the margin that is left for sealing. The programme of rays is simple only
-    if every number has mass; otherwise nothing is tried and the bound is ∞. `known` are cuts to begin with.
+    `outer` is the cone at ε itself, without the margin that is left for sealing. `known` are cuts to begin with. Where
+    rows have too many numbers nothing is tried and the bound is ∞.
+
+    The programme of rays is simple only if every number has mass: those without get a little. With B for whether X is
+    among them I(X;Y) ≥ I(X;Y|B) ≥ P(B = 0)·I(X;Y|B = 0), so the bound is divided by what mass is left to the others.
     """
-    mean = cone.coordinates.p
-    if len(mean) > NUMBERS or (mean <= 0).any():
+    mean = np.maximum(cone.coordinates.p, EMPTY)
+    if len(mean) > NUMBERS:
         return float("inf"), np.zeros((0, len(mean)))
-    outside, value = Outside(mean, limit, budget), master.solve()
+    outside, value = Outside(mean / mean.sum(), limit, budget, float(mean.sum())), master.solve()
     outside.cut(outer.cuts(master.used()[0], room=NEAR).normals if known is None else known)
     for _ in range(ROUNDS):
         met = outside.best()

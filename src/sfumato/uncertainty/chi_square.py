@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 CALIBRATIONS = ("asymptotic", "bootstrap", "exact")
 DRAWS = 20_000  # tables drawn for a bootstrap
+LEAST = 1e-6  # confidence: below, 1 − confidence has lost its digits
 QUANTILE_STEPS = 60  # of Newton's method; four to eight settle it unless the tail is far out
 DRAWN_CELLS = 20_000_000  # at most, so that large tables take fewer draws
 GAP_STEPS = 40  # for one multiplier; Newton needs about six, the bisection behind it more
@@ -60,6 +61,8 @@ class ChiSquareBall(FromPairs):
             level, calibration = 0.95 if confidence is None else confidence, calibration or "asymptotic"
             if not 0 < level < 1:
                 raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
+            if level < LEAST:
+                raise InputError(f"a confidence below {LEAST:g} says nothing", value=confidence, next="Give 0.95, say.")
             if joint.n is None:
                 raise InputError("a confidence ball needs to know how many rows the table was counted from (joint.n).")
             if calibration not in CALIBRATIONS:

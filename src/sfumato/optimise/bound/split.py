@@ -94,6 +94,7 @@ class PriceFamilies:
         count = len(self.t) - 1
         self.rest = [[strand.kept] * count for strand in split.strands]
         self.own: list[list[Floats]] = [[] for _ in split.strands]
+        self.rounds: list[int] = []  # of the next refinement of an interval
 
     def run(self, budget: Budget) -> float:
         """Hasty tables of all families, then the worst family's are made better, while time is left and it gains."""
@@ -107,16 +108,31 @@ class PriceFamilies:
             for s in order:
                 if k < count - 1 and self._gains(self.own, s, k) > -falls:
                     self._tighten(s, 1, k, 0, budget)
-        best, rounds = np.inf, np.full(count, REFINED)
+        best, self.rounds = np.inf, [REFINED] * count
         while True:
             value, places = self.assembled()
-            if budget.over or (value > best * (1.0 - WORTHLESS) and max(rounds[k] for _, k in places) > MOST):
+            if budget.over or (value > best * (1.0 - WORTHLESS) and max(self.rounds[k] for _, k in places) > MOST):
                 return min(best, value)
             best = min(best, value)
-            for s0, k in places:
-                for s in order:
-                    self._tighten(s, int(s == s0), k, int(rounds[k]), budget)
-                rounds[k] *= 2
+            for s0, k in sorted(places, key=lambda x: -x[1]):
+                self._refine(s0, k, order, budget)
+
+    def _refine(self, s0: int, k: int, order: list[int], budget: Budget) -> None:
+        """Better tables for a family; one that was refined before has its interval halved, too.
+
+        For the lower half the others' tables were made already, and for the upper half the secret's own.
+        """
+        rounds, halved = self.rounds[k], self.rounds[k] > REFINED
+        if halved:
+            self.t = np.insert(self.t, k + 1, np.sqrt(self.t[k] * self.t[k + 1]))
+            self.rounds.insert(k, rounds)
+            for tables in (*self.rest, *self.own):
+                tables.insert(k, tables[k])
+        for s in order:
+            self._tighten(s, int(s == s0), k, rounds, budget)
+            if halved and s != s0:
+                self._tighten(s, 0, k + 1, rounds, budget)
+        self.rounds[k] *= 2
 
     def _gains(self, tables: list[list[Floats]], s: int, k: int) -> float:
         """What a secret may be worth more than at t = 1."""

@@ -58,7 +58,7 @@ def written(flow: Flow, write: Write, told: pa.Schema) -> pa.Table:
 
 # --- rows that are mostly different, by what they keep or by the many columns of a bundle -----------------------------
 # Rows of one place (kept columns and input) are brought together, so that each can be told its number among its equals
-# and find its noise by it (`drawing/digests`). Rows of files have a number already (`scanning`), which no other row has
+# and find its noise by it (`drawing/digests`). Rows of files have a number already (`reading`), which no other row has
 # and no computation changes: their place is the number and the input, and they draw where they are read. Then every row
 # draws where it shall stand: a word of its own that nothing else depends on, so that its position tells nothing,
 # neither of its input nor of anything but chance. An exchange of a few numbers a row beside what is kept for each of
