@@ -101,11 +101,12 @@ def design(
 @table_argument
 @asking
 @click.option("--design-from", type=Location(), metavar="FILE", help="Design from this reference table.")
+@click.option("--budget", type=float, metavar="EPSILON", help="With --releases: what they shall stay within together.")
 @wishing
 @json_option
 def plan(
-    table: Where, secret: Many, useful: Many, design_from: Where | None, form: str | None, as_json: bool,
-    **wishes: object,
+    table: Where, secret: Many, useful: Many, design_from: Where | None, budget: float | None, form: str | None,
+    as_json: bool, **wishes: object,
 ) -> None:
     """Say what estimates from a release of TABLE will be worth: errors, rows, and what would help. Noisy counts, where
     they are drawn for it, are kept beside TABLE for the release.
@@ -117,7 +118,7 @@ def plan(
     from sfumato.releasing.planning import planned
 
     read = read_as(wishes)
-    wished = wishes_of(joined(secret), joined(useful), wishes, private=design_from is None)
+    wished = wishes_of(joined(secret), joined(useful), {**wishes, "planned": budget}, private=design_from is None)
     made = planned(table_source(table, form, **read), wished, reference=design_from, listener=Screen(quiet=as_json))
     told = made.foreseen()
     if told is None:

@@ -147,14 +147,14 @@ def _estimate_bundle(
     if as_json:
         document(estimate_document(found, rows, confidence, csv_file))
         return
-    story(f"Estimated from {found.n:,} released rows; all intervals of all {len(found.names)} tables hold at once with "
-          f"{confidence:.0%} confidence.")
+    which = "the intervals of each table" if asked else f"all intervals of all {len(found.names)} tables"
+    story(f"Estimated from {found.n:,} released rows; {which} hold at once with {confidence:.0%} confidence.")
     if not asked:
         show_tables(found, rows, most)
     for table in asked:
         _show_table(table, confidence, most)
     if asked:
-        story("Intervals of each of these hold at once by itself; those of all tables together are wider.")
+        story("Those of all tables together would be wider.")
     if csv_file is not None:
         story(f"All cells: {csv_file}")
 

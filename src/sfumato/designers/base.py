@@ -97,7 +97,7 @@ class Task:
     at_most: float | None = None  # nats for any distribution, a second promise of the same mechanism
 
     def __post_init__(self) -> None:
-        designed_epsilon(self.epsilon)
+        object.__setattr__(self, "epsilon", designed_epsilon(self.epsilon))
         if self.at_most is not None and not self.epsilon <= self.at_most < math.inf:
             raise InputError(
                 f"at_most must be a finite number of nats, ε = {self.epsilon:g} or more, got {self.at_most!r}: what "

@@ -54,7 +54,8 @@ def designs(
 
     ballopt, precise and auto share their searches; of other methods each point is designed alone. `working` are the
     seconds of work that one design alone may take. No value is worse than that of a smaller ε, whose mechanism has the
-    promise too; no bound is weaker than that of a larger one.
+    promise too; no bound is weaker than that of a larger one. Of auto, whose errors are told in units of the least at
+    their own ε, values do not compare, and `foreseen` does.
     """
     listed = sorted({designed_epsilon(x) for x in epsilons})
     if not listed:

@@ -191,6 +191,9 @@ def _for_each(task: Task, budget: Budget, begun: Floats | None) -> tuple[Draft, 
     last = _found(task, aim, budget, pool)
     rows = [*held, *(q for q in (mixed, None if last is None else last.rows) if q is not None)]
     rows += [np.concatenate(held) / len(held)] if held else []
+    for name, part in goals.items():  # the search for the mean may have found the best of one: no share is below 1
+        best[name] = min([best[name], *(e for q in rows if (e := part.of_rows(q)) == e)])
+    aim = mean_of(goals, best)
     used = held if last is None else [*held, last.rows]
     return _draft(task, aim, rows, aim.untouched, 1.0, "each", budget, details, RELATIVE), _carried(task, used)
 

@@ -53,6 +53,7 @@ class Silent:
 # --- what whoever publishes must have been told, such as counts that become public with the mechanism file ------------
 
 
+NOISY = option("--design auto", "design='auto'")
 OTHER_DATA = option("--design-from reference.csv", "reference=")
 COARSER = f"{option('--bins', 'bins=')}, {option('--rare', 'rare=')}, fewer {option('--useful', 'useful=')}"
 
@@ -130,8 +131,9 @@ PUBLIC = {
         "Counts of the private table become public with the mechanism file",
         "{file} contains the exact {shape} table of counts of {table} ({n} rows), without noise; nobody could verify "
         "the promise without it. Whoever gets the file gets the counts.",
-        f"To keep private rows out of it, design from other data ({OTHER_DATA}), or on a random part that is then not "
-        f"released ({option('--split 0.1', 'split=0.1')}).",
+        f"To keep private rows out of it, add noise to the counts ({NOISY}), design "
+        f"from other data ({OTHER_DATA}), or on a random part that is then not released "
+        f"({option('--split 0.1', 'split=0.1')}).",
     ),
     "split": (
         "Counts of the part set aside become public with the mechanism file",
