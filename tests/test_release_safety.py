@@ -71,6 +71,22 @@ def test_force_replaces_table_and_manifest(source, folder):
     assert '"rows": 20' in (folder / "out.manifest.json").read_text()
 
 
+def test_what_could_not_be_replaced_as_a_whole_is_as_it_was_before(source, folder):
+    """Half of one release beside half of another would belong to neither."""
+    for name in ("out.csv", "out.manifest.json"):
+        (folder / name).write_text("old")
+
+    def in_the_way(*told):
+        if (folder / "out.csv").is_file():
+            (folder / "out.csv").unlink()
+            (folder / "out.csv").mkdir()
+
+    with pytest.raises(sf.SfumatoError):
+        sf.release(source, SRR, folder / "out.csv", force=True, progress=in_the_way)
+    assert sorted(os.listdir(folder)) == ["out.csv", "out.manifest.json"]
+    assert (folder / "out.manifest.json").read_text() == "old"
+
+
 def test_a_file_that_appears_meanwhile_is_not_replaced(source, folder):
     with pytest.raises(sf.SfumatoError, match="come into existence"):
         sf.release(source, SRR, folder / "out.csv", progress=lambda n: (folder / "out.csv").write_text("precious"))

@@ -489,6 +489,11 @@ def test_rows_that_change_or_tell_by_their_place_are_refused(people, spark, tmp_
         for keep, name in ((["token"], None), (["n"], None), (["id"], "token")):
             with pytest.raises(sf.InputError, match=r"drawn anew at each computation \((uuid|rand)\)"):
                 sf.release(drawn, SRR, keep=keep, id=name)
+    for text in ("current_timestamp()", "now()", "reflect('java.util.UUID', 'randomUUID')"):
+        changing = people.withColumn("token", F.expr(f"concat(id, {text})"))
+        for keep, name in ((["token"], None), (["id"], "token")):
+            with pytest.raises(sf.InputError, match="drawn anew at each computation"):
+                sf.release(changing, SRR, keep=keep, id=name)
     for moved in (people.sortWithinPartitions("ill"), people.repartition(2, "ill"), divided):
         with pytest.raises(sf.InputError, match="divided by 'ill'"):
             sf.release(moved, SRR, id="id")

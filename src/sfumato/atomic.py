@@ -249,22 +249,41 @@ def as_output_error(target: Spot) -> Iterator[None]:
 
 
 def publish_all(made: Sequence[Drafted], *, replace: bool) -> None:
-    """Name every draft in order; when one cannot be named, take back those that are new."""
+    """Name every draft in order; when one cannot be named, take back those that are new, and give the others back what
+    they replaced: half of one release beside half of another would belong to neither."""
     for draft in made:
         with as_output_error(draft.target):
             draft.settle()
     named: list[Drafted] = []
+    before: dict[Path, Path] = {}
     try:
         for draft in made:
-            new = not draft.target.exists()
-            if new:
-                named.append(draft)
             with as_output_error(draft.target):
+                if not draft.target.exists():
+                    named.append(draft)
+                elif isinstance(draft.target, Path) and draft.target.is_file():
+                    before[draft.target] = _kept_aside(draft.target)
                 draft.publish(replace=replace)
     except BaseException:
         for draft in named:
             draft.withdraw()
+        for target, old in before.items():
+            old.replace(target)
         raise
+    finally:
+        for old in before.values():
+            old.unlink(missing_ok=True)
+
+
+def _kept_aside(target: Path) -> Path:
+    """The file under a hidden name, too."""
+    old = target.with_name(f".{target.name}.{os.getpid()}.before")
+    old.unlink(missing_ok=True)
+    try:
+        os.link(target, old)
+    except OSError:  # a file system without links
+        shutil.copy2(target, old)
+    return old
 
 
 def write_all(contents: Mapping[Path, bytes], *, replace: bool, private: bool = False) -> None:

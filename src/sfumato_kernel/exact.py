@@ -189,7 +189,7 @@ DIGITS = 30
 DOWN = Context(prec=DIGITS, rounding=ROUND_FLOOR, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
 UP = Context(prec=DIGITS, rounding=ROUND_CEILING, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
 ZERO, ONE, INFINITE = Decimal(0), Decimal(1), Decimal("Infinity")
-ROOT_OF_PI = Decimal("1.7724538509055161")  # or a little less
+ROOT_OF_PI = Decimal("1.772453850905516027298167483341145182")  # or a little less
 CLOSE = 1e-10  # of a suggestion, whose error counts only squared
 Number = int | float | Fraction | Decimal
 

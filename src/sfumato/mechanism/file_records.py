@@ -65,7 +65,11 @@ def set_of(record: SetRecord, joint: Joint) -> UncertaintySet:
     if record.kind == ChiSquareBall.kind and record.radius is not None:
         ball = ChiSquareBall(joint, radius=record.radius)
         object.__setattr__(ball, "confidence", record.confidence)
-        how = record.calibration or (None if record.confidence is None else "asymptotic")
+        how = record.calibration
+        if record.confidence is None and how is not None:
+            raise FileFormatError("a calibration is stated without a confidence", value=how)
+        if record.confidence is not None and how is None:
+            how = "asymptotic"
         object.__setattr__(ball, "calibration", how)
         return ball
     if record.kind == RenyiBall.kind and record.radius is not None and record.alpha is not None:

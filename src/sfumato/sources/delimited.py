@@ -106,7 +106,8 @@ _READING: WeakSet[Generator[pa.RecordBatch]] = WeakSet()  # closed before the in
 @atexit.register
 def _none_left_reading() -> None:
     for found in list(_READING):
-        found.close()
+        with suppress(ValueError):  # another thread is reading it
+            found.close()
 
 
 def _drained(stream: BinaryIO, reader: pa.RecordBatchReader) -> None:

@@ -156,6 +156,9 @@ def chi_square_quantile(k: int, tail: float) -> float:
         first = math.exp(top * math.log(h) - h - math.lgamma(top + 1))
         terms = first * (1.0 + float(np.cumprod(ratios / h).sum())) if k > 1 else 0.0
         over = terms + (math.erfc(math.sqrt(h)) if k % 2 else 0.0)
+        if not first:  # a step too far out, where nothing is left of the tail
+            r = (r + math.sqrt(k)) / 2
+            continue
         step = over / (r * first) * math.log(over / tail)
         r += step
         if abs(step) <= 1e-15 * r:

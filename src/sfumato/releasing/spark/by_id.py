@@ -42,6 +42,7 @@ TOLD = pa.schema([*PIECES, ("file", pa.string()), ("count", pa.int64()), ("names
 Write = Callable[[Batches], Batches]  # rows into a file, and what is told of it
 
 RANDOM = re.compile(r"\b(uuid|rand|randn|random|shuffle|monotonically_increasing_id|spark_partition_id)\(")
+CLOCK = re.compile(r"\b(now|current_timestamp|current_date|current_time|localtimestamp|curdate|unix_timestamp)\(\s*\)")
 MIXED = re.compile(r"^\W*Repartition \d+, true")  # by turns: where a row stood before does not matter
 MOVED = re.compile(r"^\W*(Sort|RepartitionByExpression|Aggregate|Window|Deduplicate|Distinct)\b")
 
@@ -166,13 +167,16 @@ def _told(**columns: Sequence[object] | pa.Array) -> pa.RecordBatch:
 
 
 def check_repeatable(flow: Flow) -> None:
-    """Refuse rows that Spark would make anew, and otherwise, at each computation: uuid(), rand() and their like."""
-    asked, plan = _plans(flow)
+    """Refuse rows that Spark would make anew, and otherwise, at each computation: uuid(), rand() and their like, the
+    clock, and whatever Spark itself does not call deterministic. What a function of the user's does it cannot know."""
+    asked, plan, repeats = _plans(flow)
     found = RANDOM.search(plan) or (RANDOM.search(asked) if "LocalRelation" in plan else None)  # evaluated at planning
-    if found:
+    found = found or CLOCK.search(asked)  # a literal once it is optimised, and another at the next computation
+    if found or not repeats:
         raise InputError(
-            f"the Spark data frame is drawn anew at each computation ({found[1]}): a repeated task would release other "
-            "rows with other noise", next="Write it to files first and release from these, or checkpoint it.",
+            f"the Spark data frame is drawn anew at each computation ({found[1] if found else 'as Spark says'}): a "
+            "repeated task would release other rows with other noise",
+            next="Write it to files first and release from these, or checkpoint it.",
         )
 
 
@@ -190,11 +194,17 @@ def check_order(flow: Flow) -> None:
             )
 
 
-def _plans(flow: Flow) -> tuple[str, str]:
-    """The plan for the columns that are used, as text: as it was asked for, and optimised."""
+def _plans(flow: Flow) -> tuple[str, str, bool]:
+    """The plan for the columns that are used, as text: as it was asked for, and optimised; and whether Spark calls it
+    deterministic, where it can be asked."""
     used = dict.fromkeys((*looked_at(flow), *flow.kept, *flow.id))
     frame = flow.source.cluster.select(*(column(n) for n in used))
     classic = type(frame).__module__.startswith("pyspark.sql.classic")
-    text = str(frame._jdf.queryExecution().toString() if classic else frame._explain_string(extended=True))
+    execution = frame._jdf.queryExecution() if classic else None
+    text = str(execution.toString() if execution else frame._explain_string(extended=True))
     asked, _, rest = text.partition("== Optimized Logical Plan ==")
-    return asked, rest.partition("== Physical Plan ==")[0]
+    plan = rest.partition("== Physical Plan ==")[0]
+    if execution is None:
+        return asked, plan, True
+    judged = execution.analyzed() if "LocalRelation" in plan else execution.optimizedPlan()  # evaluated at planning
+    return asked, plan, bool(judged.deterministic())
