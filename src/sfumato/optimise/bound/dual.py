@@ -70,7 +70,7 @@ class Queries:
         return w if self.stretch == 1.0 else np.asarray(roof - self.stretch * (roof - w))
 
 
-class Dual:
+class PricingDual:
     """The scalar functions of items at their nodes: w, φ(w) and H, a side's constraint at the far end of its cell.
 
     Σ q h(1 − ϰ(w − L)) is concave in ϰ, hence below its tangent at the near end; a tangent is linear, so it reaches k
@@ -104,7 +104,7 @@ class Dual:
             self.h[side, at] = _far_end(x, items.rho[at, side][:, None, None], block.order)
         self.tilt = np.where(on, SIGN * items.kappa, 0.0) / asked.stretch
 
-    def of(self, which: Ints) -> Dual:
+    def of(self, which: Ints) -> PricingDual:
         """That of some of the items; of what `at` looks at alone."""
         if len(which) == len(self.k):
             return self

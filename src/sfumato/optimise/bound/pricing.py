@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sfumato.optimise.arrays import DUST, Floats, Ints
-from sfumato.optimise.bound.dual import SIGN, UNUSED, Dual, Items, Queries
+from sfumato.optimise.bound.dual import SIGN, UNUSED, Items, PricingDual, Queries
 from sfumato.optimise.bound.slack import reach
 from sfumato.optimise.budget import FREE, Budget
 
@@ -113,7 +113,7 @@ class Block:
     def _split(self, items: Items, y: Floats, asked: Queries) -> Items:
         """Each item in parts, where it loses most: the side not looked at, a cell, a value that lies in two places at
         once, or its mean."""
-        cell, depth, where = Dual(self, items, asked).losses(y)
+        cell, depth, where = PricingDual(self, items, asked).losses(y)
         depth, wide = depth * self.q, items.rho.max(1) > COARSE
         alone = ~wide & (items.rho == UNUSED).any(1)
         halve = wide | (~alone & (cell.max(1) > np.maximum(CELLS * depth.max(1), DUST)))
@@ -149,12 +149,12 @@ class Block:
         parts, step = [], max(PLACES // len(self.q), 8)
         for at in range(0, len(items.query), step):
             part = items.take(np.arange(at, min(at + step, len(items.query))))
-            parts.append(part if budget.over else Dual(self, part, asked).minimised(y, floor[part.query]))
+            parts.append(part if budget.over else PricingDual(self, part, asked).minimised(y, floor[part.query]))
         return Items.together(parts) if parts else items
 
     def relaxed(self, y: Floats, asked: Queries, item: Items) -> tuple[Floats, float] | None:
         """The mean block and its mean φ that attain the bound of one item, up to rounding: steering only."""
-        return Dual(self, item, asked).primal(y)
+        return PricingDual(self, item, asked).primal(y)
 
 
 def _edges(first: float, last: float, order: float) -> Floats:
