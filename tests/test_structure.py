@@ -20,7 +20,7 @@ ORDER = [
     "errors", "demand", "processes", "decimals", "frames", "atomic", "alphabet", "joint", "noise", "sources", "datasets",
     "uncertainty", "mechanism", "optimise", "privacy", "utility", "certification", "designers", "composing", "bundles",
     "drawing", "estimation", "comparing", "reporting", "releasing", "ledgers", "auditing", "survey",
-    "reproduce", "studio", "cli",
+    "reproduce", "studio", "cli", "__main__",
 ]
 # alphabet encodes through sources.arrow, loaded when a whole column comes: the one call backwards.
 BACKWARDS = {("alphabet", "sources")}
