@@ -228,7 +228,8 @@ def compare(
     else:
         _show_compared(found, here, files)
     if not found.complete:
-        story("Interrupted: this is what was done; asking again goes on from here.", err=True)
+        more = "" if no_cache else "; asking again goes on from here"
+        story(f"Interrupted: this is what was done{more}.", err=True)
         return INTERRUPTED
     return None
 

@@ -110,7 +110,7 @@ Figure = Callable[[Point], float | None]
 
 def kept_picture(found: Comparison, at: float) -> str:
     """Bits kept of a record against ε, with the ceiling of every mechanism."""
-    lines = [ChartLine("no mechanism above", _ceiling(found), True), *_curves(found, at, _kept_bits, largest=True)]
+    lines = [ChartLine("limit of all", _ceiling(found), True), *_curves(found, at, _kept_bits, largest=True)]
     axes = Axes("Bits kept of a record, by method and level", X, "bits kept of a record")
     return chart(axes, lines, _told(found, _kept_bits, "{:.2f} bits of a record kept", largest=True))
 

@@ -75,7 +75,7 @@ def cut(basis: Source, wishes: Wishes, keep: Sequence[str], *, exact: bool = Tru
     if not exact and (about := [n for n in found if n in wishes.secret]):
         raise InputError(
             f"the secret {about[0]!r} holds many different numbers",
-            next=f"Say how it is cut ({binned(about[0], USUAL_BINS)}): that must not rest on anybody's secret.",
+            next=f"Say where it is cut ({binned(about[0], [20, 50])}): that must not rest on anybody's secret.",
         )
     return replace(wishes, bins={**(wishes.bins or {}), **found} or None, automatic=tuple(found))
 
