@@ -68,7 +68,7 @@ def test_no_private_mechanism_keeps_more_than_the_bound(joint, epsilon, seed, wh
         assert information(kept, joint.p) <= found.value
 
 
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(joints(secrets=(2, 5), useful=(2, 5)), epsilons(0.1, 2.0), st.sampled_from(["ballopt", "polyopt", "srr", "ir"]))
 def test_no_design_keeps_more_than_the_bound(joint, epsilon, method):
     ball = sf.ChiSquareBall(joint)
@@ -149,7 +149,7 @@ def test_pricing_bounds_every_block_with_both_sides(values, order, seed):
         assert (xlogx(w) @ q - w @ (q * (y + tilt))).max() <= found.value[0] + 1e-9
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(st.integers(2, 6), st.sampled_from([-1.0, 0.0, 0.5]), st.integers(0, 2**31))
 def test_a_tree_of_prices_serves_for_other_prices_and_other_floors_and_lower_roofs(values, order, seed):
     """Random blocks in {m ≥ floor, M ≤ roof}, means and all, are never worth more than what a tree of {1, E} proves."""

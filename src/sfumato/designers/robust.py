@@ -18,7 +18,6 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Law, Layout, Mechanism, Table
 from sfumato.optimise.all_levels import informative_along
 from sfumato.optimise.bound import bound
-from sfumato.optimise.bound.split import applies
 from sfumato.optimise.budget import FREE, Budget, Progress
 from sfumato.optimise.carrying import Carried
 from sfumato.optimise.cone import Coordinates
@@ -30,8 +29,7 @@ from sfumato.uncertainty import ChiSquareBall, Custom, RenyiBall
 
 LISTED_CELLS = 1_000_000  # |Y|·|X| up to which a design is kept as a table; beyond, as a layout
 SECONDS, EACH, MOST = 3.0, 0.2, 60.0  # of a design when no time_limit is given: at least, for each cell, at most
-SEARCH, LESS, WIDE_SEARCH = 0.65, 0.55, 0.8  # of the time beside the proof; what is left is for the bound, which makes
-# more of it where the split bound applies
+SEARCH, WIDE_SEARCH = 0.65, 0.8  # of the time beside the proof; what is left is for the bound
 PROVED = 4e-7  # seconds of a proof for each output, pair of secrets and value
 LAID, WEIGHED = 1e-4, 5e-7  # the same for each cell of a layout, and for each cell and secret
 BETTER = 1e-9  # relative: rounding of two sums
@@ -159,8 +157,7 @@ def _drafted(
     wide = isinstance(inner, (ChiSquareBall, RenyiBall)) and task.reads == "both"  # may be a layout
     whole, own = budget, float("inf")
     budget = budget.less(PROVED * S * U * S * (S - 1) * U)
-    part = LESS if applies(task.joint.p) else SEARCH
-    search = FREE if quick else budget.part(part if carried is None else ALONG)
+    search = FREE if quick else budget.part(SEARCH if carried is None else ALONG)
     if listable(inner, task.reads, search) or (not wide and len(Coordinates.of(task.joint, task.reads).p) <= LISTED):
         found = most_informative(
             inner, task.epsilon, search, reads=task.reads, starts=listed_rows(task, [x.law for x in closed]),
