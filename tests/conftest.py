@@ -70,3 +70,20 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.write_line(f"left out because {reason}:", yellow=True)
         for name in names:
             terminalreporter.write_line(f"  {name}")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """An empty folder beside what is released."""
+    (tmp_path / "out").mkdir()
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def people(tmp_path):
+    """A Parquet file of two hundred rows."""
+    from pyarrow import parquet
+    from tests.streaming_data import rows
+
+    parquet.write_table(rows(), tmp_path / "people.parquet")
+    return tmp_path / "people.parquet"

@@ -18,6 +18,9 @@ from sfumato.optimise.bound.pricing import Block
 from sfumato.optimise.bound.slack import reach
 from sfumato.optimise.bound.strand import BoundStrand
 from sfumato.optimise.budget import FREE, Budget
+from sfumato.optimise.cone import RatioCone
+from sfumato.optimise.master import InformationAim
+from sfumato.optimise.outside import meet
 from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean
 
 SECONDS = 0.6
@@ -202,3 +205,14 @@ def test_a_value_that_is_reached_ends_the_search():
     point = bound(joint.p, 0.0, 0.5).value
 
     assert list(bound(joint.p, sf.ChiSquareBall(joint), 0.5, value=point * 0.99, gap=0.02).routes) == ["point"]
+
+
+def test_cuts_from_outside_bound_tables_with_numbers_of_hardly_any_mass_and_of_none():
+    """The bound of a table with a rare cell, and an empty one, is no less than what is reached there."""
+    for counts in ([[3e8, 2e8, 3], [1e8, 2e8, 4e8]], [[30, 20, 10], [10, 20, 40], [0, 0, 0]]):
+        joint = sf.Joint.from_counts(counts)
+        cone = RatioCone(sf.ChiSquareBall(joint, radius=0.01), 1.0)
+        outer = RatioCone(sf.ChiSquareBall(joint, radius=0.01), 1.0 + 1e-8)
+        master = InformationAim(cone.coordinates)
+        bound, _ = meet(cone, outer, master, FREE, gap=1e-4)
+        assert master.value <= bound <= 1.01 * master.value  # cuts are loose in units of the rarest

@@ -25,18 +25,6 @@ from sfumato.sources import delimited, open_source
 FAST = ["--epsilon", "1", "--notion", "ldp", "--method", "srr", "--public-labels", "all"]
 
 
-@pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "out").mkdir()
-    return tmp_path / "out"
-
-
-@pytest.fixture
-def people(tmp_path):
-    pq.write_table(rows(), tmp_path / "people.parquet")
-    return tmp_path / "people.parquet"
-
-
 def mixed(tmp_path, second: pa.Table):
     (tmp_path / "mixed").mkdir()
     pq.write_table(rows(), tmp_path / "mixed" / "a.parquet")

@@ -7,25 +7,12 @@ import os
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 from tests.streaming_data import PRIVATE, SRR, rows, sorted_rows
 
 import sfumato as sf
 from sfumato.releasing import read_manifest
-
-
-@pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "out").mkdir()
-    return tmp_path / "out"
-
-
-@pytest.fixture
-def people(tmp_path):
-    pq.write_table(rows(), tmp_path / "people.parquet")
-    return tmp_path / "people.parquet"
 
 
 def local_store(tmp_path):

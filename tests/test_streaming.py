@@ -23,19 +23,6 @@ from sfumato.atomic import FolderDraft
 from sfumato.releasing import writing
 from sfumato.sources import open_source
 
-
-@pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "out").mkdir()
-    return tmp_path / "out"
-
-
-@pytest.fixture
-def people(tmp_path):
-    pq.write_table(rows(), tmp_path / "people.parquet")
-    return tmp_path / "people.parquet"
-
-
 OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".zst": lambda p: pa.CompressedInputStream(pa.OSFile(str(p)), "zstd")}
 
 

@@ -277,8 +277,7 @@ def publish_all(made: Sequence[Drafted], *, replace: bool) -> None:
 
 def _kept_aside(target: Path) -> Path:
     """The file under a hidden name, too."""
-    old = target.with_name(f".{target.name}.{os.getpid()}.before")
-    old.unlink(missing_ok=True)
+    old = _hidden_name(target)
     try:
         os.link(target, old)
     except OSError:  # a file system without links

@@ -18,7 +18,7 @@ import numpy as np
 from sfumato.optimise.arrays import Floats, Ints
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.carrying import Carried, rows_for
-from sfumato.optimise.cone import MIXINGS, SPARE, RatioCone
+from sfumato.optimise.cone import RatioCone, mixed_until_private
 from sfumato.optimise.informative import Chain, InformativeRows, Ordered
 from sfumato.optimise.moves.barrier import BallMover, Barrier, smooth
 from sfumato.optimise.search import GAIN, Master, bases_of
@@ -140,20 +140,16 @@ class Together(Generic[Aim]):
     def private(self, x: Floats, E: Floats) -> Floats:
         """Rows of mass 1, each mixed with the constant row until nearly private at its own level (`cone.repaired`)."""
         cone, (first, second) = self.levels[0].cone, self.pairs
-        x, live = cone.coordinates.unit(x), np.arange(len(x))
         s1, s2 = cone.secrets[first], cone.secrets[second]
-        for _ in range(MIXINGS):
-            v, many = cone.cells(x[live]), len(live)
+
+        def odds(rows: Floats, at: Ints) -> Floats:
+            v, many = cone.cells(rows), len(rows)
             one, two = v[:, s1].reshape(-1, v.shape[2]), v[:, s2].reshape(-1, v.shape[2])
             worst = cone.within.pairs(one, two, np.tile(s1, many), np.tile(s2, many), close=cone.NEARLY)
             high, low = ((r * w).sum(1).reshape(many, -1) for r, w in ((worst.first, one), (worst.second, two)))
-            odds = (high - E[live, None] * low).max(1) / (E[live] - 1)
-            over = odds > 0
-            if not over.any():
-                break
-            live, odds = live[over], odds[over, None] * (1 + SPARE) + 1e-12
-            x[live] = (x[live] + odds) / (1 + odds)
-        return x
+            return np.asarray((high - E[at, None] * low).max(1) / (E[at] - 1))
+
+        return mixed_until_private(cone.coordinates.unit(x), odds)
 
 
 def informative_along(

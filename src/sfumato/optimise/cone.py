@@ -7,6 +7,7 @@ What the search needs of a promise is here; what is sealed is proved elsewhere, 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -164,10 +165,16 @@ def repaired(cone: Cone, x: Floats, *, loose: bool = False) -> Floats:
 
     loose=True asks for pairs that are nearly the worst: enough for a pool whose rows are repaired once more when used.
     """
-    x = cone.coordinates.unit(x)
+    return mixed_until_private(
+        cone.coordinates.unit(x), lambda v, _: cone.cuts(v, loose=loose).greatest(len(v)) / cone.rise
+    )
+
+
+def mixed_until_private(x: Floats, odds_of: Callable[[Floats, Ints], Floats]) -> Floats:
+    """Rows with as much of the constant row as the odds of rows and their places ask for, until they ask for none."""
     live = np.arange(len(x))
     for _ in range(MIXINGS):
-        odds = cone.cuts(x[live], loose=loose).greatest(len(live)) / cone.rise
+        odds = odds_of(x[live], live)
         over = odds > 0
         if not over.any():
             break
@@ -259,11 +266,11 @@ class RatioCone:
 
     def with_empty(self, x: Floats) -> Floats:
         """Unit rows with the least and the greatest number that secrets which never occur may answer, and with their
-        own brought in between: all mass may move to such a secret's neighbour s, so the number is at least M_s/E and at
-        most E·m_s at the whole budget."""
-        if not self.screening or self.coordinates.p[-1] > 0.0:
+        own brought in between: hardly any of the budget goes to such a secret, so all of it may go to another one, s,
+        and M_s ≤ E·x and x ≤ E·m_s must hold there."""
+        seen = self.secrets[self.within.joint.p_secret[self.secrets] > 0]
+        if not self.screening or len(seen) == len(self.secrets):
             return x
-        seen = self.secrets[:-1]
         values, whole = self.cells(x)[:, seen, None, :], np.full(1, self.within.budget)  # type: ignore[attr-defined]
         means = self.within.means  # type: ignore[attr-defined]
         most, least = means(values, seen[:, None], whole).max((1, 2)), -means(-values, seen[:, None], whole).max((1, 2))

@@ -94,7 +94,7 @@ def meet(
     The programme of rays is simple only if every number has mass: those without get a little. With B for whether X is
     among them I(X;Y) ≥ I(X;Y|B) ≥ P(B = 0)·I(X;Y|B = 0), so the bound is divided by what mass is left to the others.
     """
-    mean = np.maximum(cone.coordinates.p, EMPTY)
+    mean = np.where(cone.coordinates.p > 0, cone.coordinates.p, EMPTY)
     if len(mean) > NUMBERS:
         return float("inf"), np.zeros((0, len(mean)))
     outside, value = Outside(mean / mean.sum(), limit, budget, float(mean.sum())), master.solve()

@@ -207,14 +207,9 @@ class PriceFamilies:
         return np.asarray(shares[d] * c + float(shares @ floor) - shares[d] * floor[d])
 
 
-def applies(p: Floats) -> bool:
-    """Whether no secret dominates, and `two_values` does not say more."""
-    return bool(p.sum(axis=1).max() <= LARGE and p.shape[1] > 2)
-
-
 def split(p: Floats, slack: Slack, epsilon: float, budget: Budget = FREE) -> float:
     """The bound with half of the slack for every secret; ∞ where it would say nothing or time does not suffice."""
-    if not applies(p):
+    if p.sum(axis=1).max() > LARGE or p.shape[1] < 3:  # one secret dominates, or `two_values` says more
         return np.inf
     if budget.left < STRAND * np.count_nonzero(p):
         return np.inf
