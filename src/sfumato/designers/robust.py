@@ -20,8 +20,9 @@ from sfumato.optimise.all_levels import informative_along
 from sfumato.optimise.bound import bound
 from sfumato.optimise.budget import FREE, Budget, Progress
 from sfumato.optimise.carrying import Carried
+from sfumato.optimise.chain import FAILURES, GAP, InformativeRows
 from sfumato.optimise.cone import Coordinates
-from sfumato.optimise.informative import FAILURES, GAP, LISTED, InformativeRows, listable, most_informative, widest
+from sfumato.optimise.informative import LISTED, listable, most_informative, widest
 from sfumato.optimise.product.profiles import Arrangement, capped
 from sfumato.optimise.product.two_level import Profile
 from sfumato.optimise.starts import Simplices, best_at_a_point

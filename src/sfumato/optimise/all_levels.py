@@ -18,8 +18,9 @@ import numpy as np
 from sfumato.optimise.arrays import Floats, Ints
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.carrying import Carried, rows_for
+from sfumato.optimise.chain import Chain, InformativeRows
 from sfumato.optimise.cone import RatioCone, mixed_until_private
-from sfumato.optimise.informative import Chain, InformativeRows, Ordered
+from sfumato.optimise.informative import Ordered
 from sfumato.optimise.moves.barrier import BallMover, Barrier, smooth
 from sfumato.optimise.search import GAIN, Master, bases_of
 
