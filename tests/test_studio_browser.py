@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import zipfile
 
 import pytest
@@ -13,6 +14,7 @@ import sfumato as sf
 
 pytestmark = pytest.mark.skipif(chromium.path() is None, reason=chromium.ABSENT)
 SOON = 100  # milliseconds in which the slider answers
+LATE = 1.0  # seconds by which an answer is held back
 HOSTILE = "<img src=x onerror=alert(1)>"
 TIMED = """() => new Promise((resolve) => {
   const slider = document.getElementById("slider"), times = [];
@@ -221,12 +223,22 @@ def test_every_step_fits_its_window_and_is_for_everyone(context, width, scheme):
             assert clean(page) == []
 
 
+def late(route):
+    """An answer that comes after what the stream of events has to say."""
+    answer = route.fetch()
+    time.sleep(LATE)
+    route.fulfill(response=answer)
+
+
 def test_errors_stand_beside_their_field_and_a_release_of_others_is_read(context, tmp_path):
     page = context.first
     page.goto(page.url.split("#")[0] + "#table")
     (tmp_path / "empty.csv").write_text("")
-    page.set_input_files("#step-table input[type=file]", tmp_path / "empty.csv")
+    page.route("**/table?*", late)
+    with page.expect_response("**/table?*"):
+        page.set_input_files("#step-table input[type=file]", tmp_path / "empty.csv")
     page.locator("#step-table .error", has_text="empty.csv is empty").wait_for()
+    page.unroute("**/table?*")
     joint = sf.Joint.from_counts([[900, 300], [200, 700]], secret=["ill", "well"], useful=["no", "yes"])
     law = sf.design(sf.ChiSquareBall(joint), 2.0, "srr").mechanism
     law.save(tmp_path / "m.json")

@@ -16,7 +16,7 @@ export function tableStep(root, app) {
         sent.textContent = `${file.name}: ${Math.floor((100 * done) / all)} % read`;
       });
       sent.textContent = "";
-      wrong(text);
+      if (text) wrong(text); // what reading finds comes by the stream, perhaps before this answer
     },
   });
   const inputs = {};
