@@ -16,7 +16,7 @@ from sfumato.cli import cli
 from sfumato.drawing.randomness import Stream
 from sfumato.errors import InputError
 from sfumato.mechanism import Blocks, Cells
-from sfumato.mechanism.bundle import TURN_BITS
+from sfumato.mechanism.law import MOST_BITS
 
 EIGHT = [f"c{j}" for j in range(10)]
 
@@ -98,7 +98,7 @@ def test_turns_follow_their_weights_exactly():
     rows = people(500, columns=3, labels=3)
     bundle = sf.bundle(rows, "secret", ["c0", "c1", "c2"], 1.0, asking="in turn").bundle
     ends = np.cumsum([0, *bundle.turns])
-    assert ends[-1] == 2**TURN_BITS
+    assert ends[-1] == 2**MOST_BITS
     edges = np.array([*ends[:-1], *(int(e) - 1 for e in ends[1:])], np.uint64)
     count = len(bundle.parts)
     assert bundle.drawn_turns(edges).tolist() == [*range(count), *range(count)]

@@ -13,7 +13,6 @@ import numpy as np
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
 from sfumato.estimation.inversion import (
-    COVARIANCE_CELLS,
     BitsInversion,
     DenseInversion,
     Inversion,
@@ -22,6 +21,7 @@ from sfumato.estimation.inversion import (
 )
 from sfumato.estimation.models import CellsInversion, forward
 from sfumato.frames import Framed
+from sfumato.limits import LEAST, SQUARE
 
 if TYPE_CHECKING:
     from sfumato.frames import Record
@@ -45,7 +45,7 @@ def summed(inversion: Inversion, m: Floats, shape: tuple[int, ...]) -> Inversion
 def _listed(inversion: CellsInversion) -> DenseInversion:
     """A cells law in closed form as a matrix; what it does to each cell and back is the projector on what is seen."""
     law, f = inversion.law, inversion.f
-    if law.outputs > COVARIANCE_CELLS:
+    if law.outputs > SQUARE:
         raise InputError(
             f"tables of some columns of {law.outputs:,} cells are too large to sum up",
             next="Use .secret and .useful, or design for fewer columns.",
@@ -160,7 +160,7 @@ class Linear:
             return one
         cov = self.covariance if gradient is None else gradient @ self.covariance @ gradient.T
         own = np.diag(cov)
-        live = np.isfinite(own) & (own > NO_VARIANCE * max(float(np.nanmax(own, initial=0.0)), 1e-300))
+        live = np.isfinite(own) & (own > NO_VARIANCE * max(float(np.nanmax(own, initial=0.0)), LEAST))
         if not live.any():
             return one
         return max(one, largest(cov[np.ix_(live, live)], level))

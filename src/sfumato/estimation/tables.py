@@ -14,6 +14,7 @@ from sfumato.errors import InputError, unknown
 from sfumato.estimation.functionals import Figures, Linear, moved, summed
 from sfumato.estimation.inversion import Inversion, simultaneous
 from sfumato.frames import Framed, plot_shares
+from sfumato.limits import LEAST
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -196,7 +197,7 @@ class TableEstimate(Framed):
         step -= np.kron(np.ones((r, r)), np.eye(k)) * np.repeat(a, k)[:, None]
         kept = [i * k + j for i in range(r - 1) for j in range(k - 1)]
         cov = (step @ self.inversion.covariance() @ step.T)[np.ix_(kept, kept)]
-        live = np.flatnonzero(np.diag(cov) > 1e-15 * max(float(np.diag(cov).max()), 1e-300))
+        live = np.flatnonzero(np.diag(cov) > 1e-15 * max(float(np.diag(cov).max()), LEAST))
         kept, cov = [kept[i] for i in live], cov[np.ix_(live, live)]
         statistic = float(d[kept] @ np.linalg.lstsq(cov, d[kept], rcond=1e-10)[0]) if kept else 0.0
         df = int(np.linalg.matrix_rank(cov, hermitian=True)) if kept else 0

@@ -19,11 +19,11 @@ from sfumato.designers.choose import METHODS
 from sfumato.errors import InputError, SfumatoError, listed, spelled
 from sfumato.estimation.estimates import foreseen as inverted
 from sfumato.estimation.functionals import summed
-from sfumato.estimation.inversion import COVARIANCE_CELLS
 from sfumato.estimation.scores import sums
 from sfumato.joint import Joint
 from sfumato.ledgers import Ledger
 from sfumato.ledgers.booking import counted
+from sfumato.limits import SQUARE as COVARIANCE_CELLS
 from sfumato.mechanism import Mechanism
 from sfumato.releasing.alphabets import Learnt
 from sfumato.releasing.basis import Basis, at_level, basis_of
