@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scipy.special import bdtr, bdtrc, betaincinv
 
 from sfumato.alphabet import Floats, Ints
+from sfumato.decimals import sure
 from sfumato.limits import LEAST, SLIP
 from sfumato.mechanism import Claim
 from sfumato.privacy import Leakage
@@ -261,7 +262,7 @@ def _ratios(evidence: AuditCounts, claim: Claim, risk: float) -> Judgement:
         a = min(guess.accuracy, 1 - 1e-16)
         pooled = max(pooled, math.log(a * (n - 1) / (1 - a)))
     if pooled > single.epsilon:
-        return Judgement(claim.title, claim.epsilon, pooled, f"guessing, right {guess.accuracy:.1%}", risk)
+        return Judgement(claim.title, claim.epsilon, pooled, f"guessing, right {sure(guess.accuracy, 3)}", risk)
     return Judgement(claim.title, claim.epsilon, single.epsilon, "odds of an event", risk, single)
 
 
@@ -288,7 +289,7 @@ def _leakage(evidence: AuditCounts, claim: Claim, risk: float) -> Judgement:
     tried = [(pair, "odds of an event"), (entrywise(evidence.halves, claim.alpha, claim.beta, risk / 3), "every cell")]
     if math.isinf(claim.alpha):  # maximal leakage is the least of the (∞, β)
         guess = guessing(evidence.halves, prior=evidence.prior, risk=risk / 3)
-        tried.append((guess.leakage, f"guessing, right {guess.accuracy:.1%}"))
+        tried.append((guess.leakage, f"guessing, right {sure(guess.accuracy, 3)}"))
     found, attack = max(tried)
     return Judgement(claim.title, claim.epsilon, found, attack, risk, single)
 

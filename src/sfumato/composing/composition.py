@@ -98,15 +98,16 @@ class Composition:
         over, anywhere = self._least(anywhere=False) + spent, self._least(anywhere=True) + spent
         many = f"these {len(self.releases)} releases together" if len(self.releases) > 1 else "this release"
         if over > AS_GOOD_AS_KNOWN:
-            return f"{many} tell the secret: odds about it may change by a factor of e^{over:.3g}."
+            return f"{many} tell the secret: odds about it may change by a factor of e^{at_most(over, 3)}."
         if anywhere > AS_GOOD_AS_KNOWN:
             return (
-                f"{many} change the odds about a secret by a factor of at most {math.exp(over):.3g} for somebody who "
-                f"knows only statistics{delta}, and tell it to somebody who knows the person's other values."
+                f"{many} change the odds about a secret by a factor of at most {at_most(math.exp(over), 3)} for "
+                f"somebody who knows only statistics{delta}, and tell it to somebody who knows the person's "
+                "other values."
             )
-        more = f", and {math.exp(anywhere):.3g} for somebody who knows the person's other values"
+        more = f", and {at_most(math.exp(anywhere), 3)} for somebody who knows the person's other values"
         return (
-            f"{many} change the odds about a secret by a factor of at most {math.exp(min(over, anywhere)):.3g}"
+            f"{many} change the odds about a secret by a factor of at most {at_most(math.exp(min(over, anywhere)), 3)}"
             f"{more if anywhere > over else ', whoever looks'}{delta}."
         )
 

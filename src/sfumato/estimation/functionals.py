@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
+from sfumato.decimals import sure
 from sfumato.errors import InputError
 from sfumato.estimation.inversion import (
     BitsInversion,
@@ -135,7 +136,7 @@ class Figures(Framed):
         shown = [f"  {', '.join(f'{k} {v}' for k, v in x.items())}: {e:.4g} ({a:.4g} to {b:.4g})" for x, e, a, b in
                  zip(self.labels[:20], self.estimate, self.low, self.high, strict=False)]
         more = [f"  … and {len(self.labels) - 20} more"] if len(self.labels) > 20 else []
-        return "\n".join([f"<{self.kind}, {self.level:.0%} intervals {held}>", *shown, *more])
+        return "\n".join([f"<{self.kind}, {sure(self.level)} intervals {held}>", *shown, *more])
 
 
 @dataclass(frozen=True, eq=False)

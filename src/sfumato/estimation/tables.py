@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.alphabet import MISSING, Column, Floats
+from sfumato.decimals import sure
 from sfumato.errors import InputError, unknown
 from sfumato.estimation.functionals import Figures, Linear, moved, summed
 from sfumato.estimation.inversion import Inversion, simultaneous
@@ -82,7 +83,7 @@ class TableEstimate(Framed):
         """Every cell with its interval; returns matplotlib's axes."""
         low, high = self.interval(level)
         labels = [" · ".join(x.values()) for x in self._labels()]
-        title = f"{' × '.join(self.names)}: {level:.0%} intervals for all cells at once"
+        title = f"{' × '.join(self.names)}: {sure(level)} intervals for all cells at once"
         return plot_shares(labels, self.p.ravel(), low.ravel(), high.ravel(), title, axes)
 
     def __repr__(self) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from sfumato.alphabet import Floats
+from sfumato.decimals import capitalised
 from sfumato.errors import InputError
 from sfumato.privacy.overview import LeakageMap
 from sfumato.reproduce import figure, papers
@@ -255,7 +256,7 @@ def write_page(path: Path, verdicts: Mapping[str, str], folder: Path) -> None:
 def _entry(name: str, verdict: str, folder: Path, here: Path) -> str:
     caption = (figure(name).__doc__ or "").strip().splitlines()[0]
     caption = re.sub(r"^\[?\d{3},? (Fig\. \d|Figure \d|Table \d|Example \d)\]?: ", "", caption)
-    caption = caption if caption[0] in "αβ" else caption[0].upper() + caption[1:]
+    caption = caption if caption[0] in "αβ" else capitalised(caption)
     made = next((p for kind in ("svg", "png") if (p := folder / f"{name}.{kind}").exists()), None)
     picture = f"\n![{caption}]({Path(os.path.relpath(made, here)).as_posix()})\n" if made else ""
     told = verdict.removeprefix(name + ": ")
