@@ -12,10 +12,10 @@ from scipy.special import bdtr, bdtrc, betaincinv
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.decimals import sure
-from sfumato.limits import LEAST, SLIP
 from sfumato.mechanism import Claim
 from sfumato.privacy import Leakage
 from sfumato.privacy.measures import as_channel
+from sfumato.tolerances import LEAST, SLIP
 
 
 def at_least(successes: npt.ArrayLike, trials: npt.ArrayLike, risk: float) -> Floats:

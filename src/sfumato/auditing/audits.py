@@ -27,10 +27,10 @@ from sfumato.drawing.sampling import Sampler
 from sfumato.errors import ClaimError, DataError, InputError
 from sfumato.estimation.tally import manifest_beside
 from sfumato.joint import Joint
-from sfumato.limits import CHANNEL
 from sfumato.mechanism import Claim, Mechanism, load_mechanism
 from sfumato.privacy import RLDP
 from sfumato.sources import open_source
+from sfumato.tolerances import CHANNEL
 from sfumato.uncertainty import Exactly
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.designers.closed_forms import srr_response as response
 from sfumato.errors import InputError
-from sfumato.limits import LISTED
 from sfumato.mechanism import Blocks, Cells, Constant, Law, Table
 from sfumato.mechanism.subset_laws import ORDERS, incidence
+from sfumato.tolerances import LISTED
 
 SECRET = -1  # the secret among the indices of columns
 MOST_LISTED = LISTED // 10  # weights of blocks that are compared one by one when a part is certified

@@ -14,9 +14,9 @@ from sfumato.bundles.answers import SECRET
 from sfumato.bundles.counting import Columns
 from sfumato.bundles.sharing import PartAnswer, Spec, TurnLayout, answered, merged_groups, shares_of_rows
 from sfumato.designers.aiming import HELPS, Help
-from sfumato.limits import SLIP
 from sfumato.mechanism import Bundle
 from sfumato.mechanism.law import MOST_BITS
+from sfumato.tolerances import SLIP
 
 MERGED_CELLS = 256  # of a group of columns that are answered as one
 MOST_PARTS = 3000

@@ -25,10 +25,10 @@ from sfumato.certification import certificate, seal
 from sfumato.certification.certificate import MARGINS
 from sfumato.designers.base import LARGEST
 from sfumato.errors import ClaimError
-from sfumato.limits import ALIKE, SLIP
 from sfumato.mechanism import Bundle, Claim, Law, Mechanism, Promise, Table
 from sfumato.optimise.budget import Budget
 from sfumato.privacy import RLDP, level
+from sfumato.tolerances import ALIKE, SLIP
 from sfumato.uncertainty import Anything, RenyiBall, UncertaintySet
 
 LAW_WRITTEN = 8000  # weights of a law, which stand in the file one by one

@@ -12,8 +12,8 @@ from sfumato.alphabet import Floats
 from sfumato.certification.outward import dot_down, down, down_any, float_range, up, up_any
 from sfumato.certification.rationals import Attained
 from sfumato.joint import Joint
-from sfumato.limits import ALIKE, LEAST
 from sfumato.mechanism import Atoms
+from sfumato.tolerances import ALIKE, LEAST
 from sfumato.uncertainty.chi_square import balanced, greatest_mean, spread_of, worst_pairs
 from sfumato.uncertainty.sets import Pairs, best_pairs
 

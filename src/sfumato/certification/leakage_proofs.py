@@ -23,10 +23,10 @@ from sfumato.certification.outward import down, float_range, log_above, log_belo
 from sfumato.certification.rationals import CANDIDATES, Attained, about_input, ratio_of
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.limits import CHANNEL, LISTED, SUBSETS
 from sfumato.mechanism import Mechanism, Rows
 from sfumato.mechanism.product import part_bits
 from sfumato.privacy.beliefs import side_channels
+from sfumato.tolerances import CHANNEL, LISTED, SUBSETS
 
 if TYPE_CHECKING:
     from sfumato.alphabet import BigInts

@@ -11,8 +11,8 @@ import numpy as np
 
 from sfumato.alphabet import Floats
 from sfumato.decimals import BIT
-from sfumato.limits import LEAST
 from sfumato.mechanism.law import excess_bits
+from sfumato.tolerances import LEAST
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -16,9 +16,9 @@ from sfumato.alphabet import Floats, Ints
 from sfumato.certification.ball import Dual, ProvedBall, Range, Side, joined
 from sfumato.certification.outward import down, float_range, rows_range, up, up_any
 from sfumato.certification.rationals import Attained
-from sfumato.limits import HALVINGS, LISTED, SUBSETS
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
 from sfumato.mechanism.subset_laws import subsets_of
+from sfumato.tolerances import HALVINGS, LISTED, SUBSETS
 
 if TYPE_CHECKING:
     from sfumato.mechanism.law import Weight, Weights

@@ -16,9 +16,9 @@ import sfumato_kernel as kernel
 from sfumato.certification.outward import log_up, up_any
 from sfumato.certification.rationals import Attained, about_anything, about_input, about_secret, alone
 from sfumato.errors import ClaimError, InputError
-from sfumato.limits import EXPONENT
 from sfumato.mechanism import Bundle, Claim, Mechanism, Product
 from sfumato.mechanism.bundle import any_record
+from sfumato.tolerances import EXPONENT
 from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, Polytope, RenyiBall, UncertaintySet
 from sfumato.uncertainty.renyi import simulated_radius
 

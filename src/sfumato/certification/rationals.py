@@ -18,9 +18,9 @@ import numpy as np
 
 from sfumato.alphabet import Alphabet
 from sfumato.joint import Joint
-from sfumato.limits import SLIP
 from sfumato.mechanism import Atoms, Factor, Mechanism, Product, Rows, Spikes, Subsets
 from sfumato.mechanism.subset_laws import best_subset
+from sfumato.tolerances import SLIP
 
 if TYPE_CHECKING:
     from sfumato.alphabet import BigInts, Floats

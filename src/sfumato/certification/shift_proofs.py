@@ -29,8 +29,8 @@ from sfumato.certification.ball import ProvedBall, Range, Side, mean_bound, shar
 from sfumato.certification.outward import dot_down, down, rows_range, up
 from sfumato.certification.rationals import Attained
 from sfumato.joint import Joint
-from sfumato.limits import ALIKE, BLOCK, LEAST, SLIP
 from sfumato.mechanism import Mechanism, Rows
+from sfumato.tolerances import ALIKE, BLOCK, LEAST, SLIP
 from sfumato.uncertainty.shifts import others
 from sfumato.uncertainty.tilting import STEP_CLOSE, Depths, newton
 

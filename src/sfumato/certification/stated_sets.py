@@ -12,10 +12,10 @@ from sfumato.alphabet import Floats
 from sfumato.certification.outward import down, down_any, rows_range, up, up_any
 from sfumato.certification.rationals import Attained
 from sfumato.errors import InputError
-from sfumato.limits import SLIP, SUBSETS
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
 from sfumato.mechanism.subset_laws import subsets_of
 from sfumato.privacy.ldp import subset_bound
+from sfumato.tolerances import SLIP, SUBSETS
 from sfumato.uncertainty.polytope import Polytope, segment_ends, stationary
 from sfumato.uncertainty.sets import Custom, best_pairs
 

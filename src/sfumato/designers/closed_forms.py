@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike
 from sfumato.alphabet import Floats, Ints
 from sfumato.designers.base import Draft, Task
 from sfumato.errors import InputError
-from sfumato.limits import LISTED as MATRIX_CELLS
 from sfumato.mechanism import Cells, Conditional, Constant, Law, Table, Unary
 from sfumato.optimise.arrays import greatest_gap
 from sfumato.privacy.ldp import compared
+from sfumato.tolerances import LISTED as MATRIX_CELLS
 from sfumato.uncertainty import Anything, ChiSquareBall
 from sfumato.uncertainty.sets import UncertaintySet
 

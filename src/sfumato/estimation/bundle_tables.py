@@ -23,10 +23,10 @@ from sfumato.estimation.models import prior
 from sfumato.estimation.scores import PairInversion, Scores, alike, pooled
 from sfumato.estimation.tables import TableEstimate
 from sfumato.estimation.tally import manifest_beside
-from sfumato.limits import LISTED
 from sfumato.mechanism import Bundle
 from sfumato.mechanism.bundle import ANSWER, TURN, answer_labels, part_name, record_of
 from sfumato.sources import open_source
+from sfumato.tolerances import LISTED
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Label

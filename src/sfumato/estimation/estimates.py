@@ -23,8 +23,8 @@ from sfumato.estimation.models import Model, model_of, prior
 from sfumato.estimation.result import Estimate, Marginal
 from sfumato.estimation.tally import Tally, checked_answers, tally
 from sfumato.joint import Joint
-from sfumato.limits import LEAST
 from sfumato.mechanism import Bundle, Mechanism, known
+from sfumato.tolerances import LEAST
 
 if TYPE_CHECKING:
     import numpy.typing as npt

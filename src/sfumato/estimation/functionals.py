@@ -22,7 +22,7 @@ from sfumato.estimation.inversion import (
 )
 from sfumato.estimation.models import CellsInversion, forward
 from sfumato.frames import Framed
-from sfumato.limits import LEAST, SQUARE
+from sfumato.tolerances import LEAST, SQUARE
 
 if TYPE_CHECKING:
     from sfumato.frames import Record

@@ -23,7 +23,7 @@ from sfumato.errors import InputError, unknown
 from sfumato.estimation.inversion import Inversion
 from sfumato.estimation.scores import PairInversion, centred
 from sfumato.joint import entropy
-from sfumato.limits import ALIKE, BLOCK, LISTED, SLIP, SQUARE
+from sfumato.tolerances import ALIKE, BLOCK, LISTED, SLIP, SQUARE
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Bools, Label

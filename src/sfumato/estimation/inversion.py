@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from sfumato.alphabet import Floats
 from sfumato.errors import InputError
-from sfumato.limits import LISTED, RANK, SEED, SLIP
 from sfumato.mechanism import Unary
 from sfumato.mechanism.law import scale
+from sfumato.tolerances import LISTED, RANK, SEED, SLIP
 
 
 def on_simplex(raw: Floats) -> Floats:

@@ -13,9 +13,9 @@ from sfumato.alphabet import Floats
 from sfumato.drawing.manifest import DECODES
 from sfumato.errors import InputError, unknown
 from sfumato.estimation.inversion import BitsInversion, DenseInversion, Inversion, Mask, multinomial_deviations
-from sfumato.limits import SLIP
 from sfumato.mechanism import Cells, Constant, Mechanism, Unary
 from sfumato.mechanism.law import scale
+from sfumato.tolerances import SLIP
 
 
 def decoded_law(mechanism: Mechanism, decode: str) -> Floats | None:

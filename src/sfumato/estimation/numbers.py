@@ -14,7 +14,7 @@ from sfumato.estimation.functionals import Figures, Linear, summed
 from sfumato.estimation.inversion import largest, on_simplex
 from sfumato.estimation.result import Estimate, Marginal
 from sfumato.estimation.tables import TableEstimate
-from sfumato.limits import SLIP
+from sfumato.tolerances import SLIP
 
 if TYPE_CHECKING:
     import numpy.typing as npt

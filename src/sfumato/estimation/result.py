@@ -21,9 +21,9 @@ from sfumato.estimation.inversion import Inversion, on_simplex, simultaneous
 from sfumato.estimation.scores import sums
 from sfumato.estimation.tables import TableEstimate
 from sfumato.frames import Framed, tabled, titled
-from sfumato.limits import SQUARE
 from sfumato.mechanism import Mechanism
 from sfumato.sources.delimited import guarded
+from sfumato.tolerances import SQUARE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,9 +19,9 @@ from sfumato.alphabet import Column, Floats, Ints
 from sfumato.errors import InputError
 from sfumato.estimation.inversion import IDENTIFIED, DenseInversion, Inversion, Mask, multinomial_deviations
 from sfumato.estimation.models import prior
-from sfumato.limits import BLOCK
 from sfumato.mechanism import Mechanism
 from sfumato.mechanism.law import told_apart
+from sfumato.tolerances import BLOCK
 
 NO_PROJECTOR = np.zeros((0, 0))  # of a part of a table, which does not say by itself what is identified
 

@@ -15,7 +15,7 @@ from sfumato.errors import InputError, unknown
 from sfumato.estimation.functionals import Figures, Linear, moved, summed
 from sfumato.estimation.inversion import Inversion, simultaneous
 from sfumato.frames import Framed, plot_shares
-from sfumato.limits import LEAST
+from sfumato.tolerances import LEAST
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from sfumato.alphabet import Column, Floats, Ints
 from sfumato.errors import InputError, did_you_mean
-from sfumato.limits import LISTED, SUMS_TO_ONE
+from sfumato.tolerances import LISTED, SUMS_TO_ONE
 
 Words = npt.NDArray[np.uint64]
 Weights = npt.NDArray[Any]  # floats that sum to 1, or int64 that sum to 2^bits

@@ -16,9 +16,9 @@ from sfumato.decimals import at_most
 from sfumato.errors import InputError, checked_epsilon
 from sfumato.frames import plot_mechanism
 from sfumato.joint import Joint
-from sfumato.limits import LISTED
 from sfumato.mechanism.law import Law, joint_code, memory_key, record_codes, remembered, scale
 from sfumato.mechanism.table import Table
+from sfumato.tolerances import LISTED
 from sfumato.uncertainty import UncertaintySet
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
-from sfumato.limits import LEAST, LISTED
 from sfumato.mechanism.law import (
     MOST_BITS,
     Contrast,
@@ -29,6 +28,7 @@ from sfumato.mechanism.law import (
     present,
     scale,
 )
+from sfumato.tolerances import LEAST, LISTED
 from sfumato_kernel.laws import MOST_BLOCKS, PRIMES
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from sfumato.alphabet import Floats, Ints, read_only
 from sfumato.errors import InputError
-from sfumato.limits import LISTED, SLIP, SUMS_TO_ONE
 from sfumato.mechanism.law import (
     MOST_BITS,
     Atoms,
@@ -29,6 +28,7 @@ from sfumato.mechanism.law import (
     whole_weights,
     worst_row,
 )
+from sfumato.tolerances import LISTED, SLIP, SUMS_TO_ONE
 from sfumato_kernel.laws import ALIAS_BITS
 
 if TYPE_CHECKING:

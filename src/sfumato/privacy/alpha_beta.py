@@ -11,10 +11,10 @@ import numpy.typing as npt
 from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.limits import SLIP
 from sfumato.optimise.arrays import log_or_minus_infinity, log_sum_exp
 from sfumato.privacy.ldp import LDP, pairwise, widest
 from sfumato.privacy.measures import GAP, Live, Measure, Reading, live
+from sfumato.tolerances import SLIP
 
 if TYPE_CHECKING:
     from sfumato.optimise.saddle.tilted import Orders

@@ -14,11 +14,11 @@ import numpy.typing as npt
 from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.limits import ALIKE, EXPONENT, HALVINGS, SLIP, SUBSETS
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
 from sfumato.mechanism.subset_laws import subsets_of
 from sfumato.optimise.arrays import log_or_minus_infinity, log_sum_exp
 from sfumato.privacy.measures import Measure, Reading, Witness, live
+from sfumato.tolerances import ALIKE, EXPONENT, HALVINGS, SLIP, SUBSETS
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 from sfumato.uncertainty.sets import best_pairs, quotient
 

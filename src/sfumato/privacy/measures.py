@@ -13,8 +13,8 @@ import numpy.typing as npt
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.limits import CHANNEL, SUMS_TO_ONE
 from sfumato.mechanism import Mechanism
+from sfumato.tolerances import CHANNEL, SUMS_TO_ONE
 
 # --- what every measure of leakage answers, and the questions it is asked ---------------------------------------------
 # A measure is one frozen dataclass. `of(channel, prior=None)` measures a matrix: without a prior the answer is the

@@ -11,11 +11,11 @@ import numpy.typing as npt
 from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.limits import HALVINGS
 from sfumato.optimise.arrays import log_or_minus_infinity, log_sum_exp
 from sfumato.privacy.alpha_beta import Leakage
 from sfumato.privacy.beliefs import BayesLeakage, MaximalLeakage
 from sfumato.privacy.measures import GAP, Measure, Reading, live
+from sfumato.tolerances import HALVINGS
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,12 +13,12 @@ from sfumato.certification.rationals import about_anything
 from sfumato.decimals import in_a_hundred
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.limits import CHANNEL, EXPONENT
 from sfumato.mechanism import Claim, Layout, Mechanism, Promise
 from sfumato.mechanism.law import scale
 from sfumato.privacy import LDP, LIP, BayesLeakage, Contraction, MaximalLeakage, PointwiseLeakage, Shannon
 from sfumato.privacy.measures import Measure, lines_of, listed, seen_from_secret
 from sfumato.reporting.figures import Attack, Guesser, Leak, PrecisionFigures, PromiseFigures, Suspect, Worth
+from sfumato.tolerances import CHANNEL, EXPONENT
 
 if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate

@@ -16,10 +16,10 @@ from sfumato.designers.base import Task
 from sfumato.designers.closed_forms import grr, srr
 from sfumato.designers.splitting import ir, total_variation
 from sfumato.joint import Joint
-from sfumato.limits import LEAST
 from sfumato.privacy import LDP, RLDP
 from sfumato.reproduce import papers
 from sfumato.reproduce.drawing import apart, lines, verdict, write_csv
+from sfumato.tolerances import LEAST
 from sfumato.uncertainty import ChiSquareBall
 from sfumato.utility import mutual_information
 

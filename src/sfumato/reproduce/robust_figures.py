@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from sfumato.datasets import adult
-from sfumato.limits import SLIP
 from sfumato.privacy import LDP
 from sfumato.reproduce import papers
 from sfumato.reproduce.drawing import Band, Line, boxes, lines, verdict, write_csv
@@ -26,6 +25,7 @@ from sfumato.reproduce.robust_examples import (
     small,
     titled,
 )
+from sfumato.tolerances import SLIP
 from sfumato.uncertainty import ChiSquareBall
 from sfumato.utility import mutual_information
 

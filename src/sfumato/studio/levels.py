@@ -23,7 +23,6 @@ from sfumato.estimation.scores import sums
 from sfumato.joint import Joint
 from sfumato.ledgers import Ledger
 from sfumato.ledgers.booking import counted
-from sfumato.limits import SQUARE as COVARIANCE_CELLS
 from sfumato.mechanism import Mechanism
 from sfumato.releasing.alphabets import Learnt
 from sfumato.releasing.basis import Basis, at_level, basis_of
@@ -33,6 +32,7 @@ from sfumato.releasing.wishes import Wishes, usual_cap
 from sfumato.reporting.attack import guessers_of
 from sfumato.sources import Source
 from sfumato.sources.grouping import bin_edges, grouped, keys
+from sfumato.tolerances import SQUARE as COVARIANCE_CELLS
 
 if TYPE_CHECKING:
     from sfumato.designers.base import Design

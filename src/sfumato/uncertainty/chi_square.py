@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError, unknown
 from sfumato.joint import Joint, checked_joint
-from sfumato.limits import HALVINGS, LEAST, LISTED
+from sfumato.tolerances import HALVINGS, LEAST, LISTED
 from sfumato.uncertainty.sets import Extreme, FromPairs, Pairs
 from sfumato.uncertainty.tilting import (
     LEAST_GAP,

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sfumato.alphabet import Floats, Ints, read_only
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.limits import SLIP, SUMS_TO_ONE
+from sfumato.tolerances import SLIP, SUMS_TO_ONE
 from sfumato.uncertainty.sets import Extreme, FromPairs, Pairs, Worst, pairs_of, quotient
 from sfumato_kernel.laws import SMALLEST
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
-from sfumato.limits import EXPONENT, HALVINGS, LEAST
+from sfumato.tolerances import EXPONENT, HALVINGS, LEAST
 from sfumato.uncertainty.sets import Pairs
 from sfumato.uncertainty.tilting import (
     FLATTEST,

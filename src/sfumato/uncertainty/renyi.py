@@ -12,8 +12,8 @@ import numpy as np
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
 from sfumato.joint import Joint, Noise, checked_joint
-from sfumato.limits import BLOCK, HALVINGS, SEED, SUBSETS
 from sfumato.noise import projected
+from sfumato.tolerances import BLOCK, HALVINGS, SEED, SUBSETS
 from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, price, worst_pairs
 from sfumato.uncertainty.sets import Extreme, FromPairs, Pairs
 from sfumato.uncertainty.tilting import SPLIT_CLOSE

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.limits import ALIKE, BLOCK, LEAST, SLIP
+from sfumato.tolerances import ALIKE, BLOCK, LEAST, SLIP
 from sfumato.uncertainty.chi_square import ChiSquareBall, greatest_mean
 from sfumato.uncertainty.tilting import STEP_CLOSE, Depths, Tilt, newton
 

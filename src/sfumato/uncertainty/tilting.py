@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
-from sfumato.limits import HALVINGS, LEAST
+from sfumato.tolerances import HALVINGS, LEAST
 from sfumato.uncertainty.sets import Pairs, quotient
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.limits import EXPONENT, RANK, SLIP, SQUARE
 from sfumato.mechanism import Mechanism
+from sfumato.tolerances import EXPONENT, RANK, SLIP, SQUARE
 from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
 from sfumato.uncertainty.chi_square import greatest_mean, mass_range
 from sfumato.utility.information import xlogx

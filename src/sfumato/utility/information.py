@@ -12,13 +12,13 @@ import numpy as np
 from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
-from sfumato.limits import LISTED
 from sfumato.mechanism import Mechanism
 from sfumato.mechanism.cells import Cells, Conditional, Constant
 from sfumato.mechanism.law import scale
 from sfumato.mechanism.product import UNLISTED, Product
 from sfumato.mechanism.subset_laws import Blocks, Unary
 from sfumato.mechanism.table import Layout, Table
+from sfumato.tolerances import LISTED
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Ints, Real
