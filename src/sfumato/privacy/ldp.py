@@ -188,9 +188,7 @@ class RLDP:
             return Reading(value, math.inf if mechanism.matrix is None else value)
         v = mechanism.matrix.reshape(-1, mechanism.law.rows, mechanism.law.useful)
         v = np.broadcast_to(v, (len(v), *self.within.joint.shape))
-        low, high = self.within.ranges(v)
-        bounds = quotient(high[:, secrets, None], low[:, None, secrets])
-        bounds[:, np.arange(len(secrets)), np.arange(len(secrets))] = 0
+        bounds = self._alone(v, secrets)
         order = np.argsort(-bounds.ravel(), kind="stable")
         best = (0.0, Witness())
         for k in order:
@@ -201,12 +199,17 @@ class RLDP:
             best = max(best, (self.within.worst(v[y], s1, s2).ratio, Witness(s1, s2, y)), key=lambda b: b[0])
         return Reading(value, max(value, math.log(float(bounds.max()))), None, best[1])
 
-    def _rows(self, values: Weights, secrets: Ints, found: float) -> float:
-        shape = (len(values), *self.within.joint.shape)
-        v = np.broadcast_to(np.asarray(values, float), shape)
+    def _alone(self, v: Floats, secrets: Ints) -> Floats:
+        """[y, i, j]: what the ranges of two secrets allow of their ratio for rows v[y, s, u]; 0 of one with itself."""
         low, high = self.within.ranges(v)
         bounds = quotient(high[:, secrets, None], low[:, None, secrets])
         bounds[:, np.arange(len(secrets)), np.arange(len(secrets))] = 0
+        return bounds
+
+    def _rows(self, values: Weights, secrets: Ints, found: float) -> float:
+        shape = (len(values), *self.within.joint.shape)
+        v = np.broadcast_to(np.asarray(values, float), shape)
+        bounds = self._alone(v, secrets)
         if isinstance(self.within, Exactly | Anything):
             return float(bounds.max())
 
