@@ -84,6 +84,15 @@ def sure(x: float, digits: int = BITS) -> str:
     return at_least(float(100 * Decimal(repr(float(x)))), digits) + "%"
 
 
+def total(*levels: float) -> float:
+    """The sum of levels as they are spelled: 0.1 and 0.2 make 0.3, and no float above it that rounds up.
+
+    >>> total(0.1, 0.2), total(1.0, math.inf)
+    (0.3, inf)
+    """
+    return float(sum(Decimal(repr(float(x))) for x in levels))
+
+
 def capitalised(sentence: str) -> str:
     """A sentence with a capital at its beginning; what follows is left as it is."""
     return sentence[:1].upper() + sentence[1:]

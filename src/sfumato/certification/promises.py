@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sfumato.decimals import BITS, at_most, sure
+from sfumato.decimals import total as summed
 from sfumato.errors import listed
 from sfumato.joint import Noise
 from sfumato.mechanism import Mechanism
@@ -51,18 +52,18 @@ def promises(mechanism: Mechanism, proof: Certificate | None = None) -> tuple[Pr
         return ()
     spent = 0.0 if noise is None else noise.epsilon
     knowing = f"somebody who knows this person's {listed(mechanism.useful.names)}"
+    who = f"anybody, even {knowing}," if claim.anywhere else STATISTICS
+    first = PromisesTold(who, claim.epsilon, None if proof is None else proof.level, summed(claim.epsilon, spent))
     if claim.anywhere:
-        whoever = f"anybody, even {knowing},"
-        return (PromisesTold(whoever, claim.epsilon, None if proof is None else proof.level, claim.epsilon + spent),)
-    first = PromisesTold(STATISTICS, claim.epsilon, None if proof is None else proof.level, claim.epsilon + spent)
+        return (first,)
     for i, other in enumerate(claim.also):
         if other.anywhere:
             found = None if proof is None else proof.also[i].level
-            return first, PromisesTold(knowing, other.epsilon, found, other.epsilon + spent)
+            return first, PromisesTold(knowing, other.epsilon, found, summed(other.epsilon, spent))
     if proof is None:
         return (first,)
     level = proof.elsewhere.get("any distribution", float("inf"))
-    return first, PromisesTold(knowing, None, level, level + spent)
+    return first, PromisesTold(knowing, None, level, summed(level, spent))
 
 
 def design_sentence(noise: Noise) -> str:
