@@ -16,7 +16,7 @@ from sfumato.cli import cli
 from sfumato.drawing.randomness import Stream
 from sfumato.errors import InputError
 from sfumato.mechanism import Blocks, Cells
-from sfumato.mechanism.bundle import TURN_BITS
+from sfumato.mechanism.law import MOST_BITS
 
 EIGHT = [f"c{j}" for j in range(10)]
 
@@ -98,7 +98,7 @@ def test_turns_follow_their_weights_exactly():
     rows = people(500, columns=3, labels=3)
     bundle = sf.bundle(rows, "secret", ["c0", "c1", "c2"], 1.0, asking="in turn").bundle
     ends = np.cumsum([0, *bundle.turns])
-    assert ends[-1] == 2**TURN_BITS
+    assert ends[-1] == 2**MOST_BITS
     edges = np.array([*ends[:-1], *(int(e) - 1 for e in ends[1:])], np.uint64)
     count = len(bundle.parts)
     assert bundle.drawn_turns(edges).tolist() == [*range(count), *range(count)]
@@ -290,7 +290,7 @@ def test_bundles_and_mechanisms_compose_by_their_levels_for_any_distribution():
     single = sf.design(sf.Anything(sf.tabulate(rows, "secret", "c0")), 0.5, "grr").mechanism
     both = sf.compose(bundle, single)
     assert both.levels[0].level == pytest.approx(1.5, abs=1e-6) and both.levels[0].adds and not both.exact
-    assert "factor of at most 4.48" in both.sentence
+    assert "factor of at most 4.49" in both.sentence
     with pytest.raises(InputError, match="no single mechanism"):
         _ = both.mechanism
     told = sf.compose(sf.bundle(rows, "secret", ["c0", "c1"], 0.5, assuming="tables", time_limit=0).bundle, bundle)

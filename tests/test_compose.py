@@ -216,16 +216,12 @@ def test_a_composition_is_measured_like_a_mechanism():
 def test_what_cannot_be_composed_is_said():
     joint = sf.Joint.from_counts([[3, 4], [5, 6]])
     m = sf.design(sf.ChiSquareBall(joint), 1.0, "grr").mechanism
-    other = sf.design(sf.ChiSquareBall(sf.Joint.from_counts([[3, 4], [5, 6], [1, 1]])), 1.0, "grr").mechanism
     wide = sf.design(sf.ChiSquareBall(sf.Joint.from_counts([[3, 4, 1], [5, 6, 1]])), 1.0, "grr").mechanism
     with pytest.raises(sf.InputError, match="at least one"):
         sf.compose()
     named = sf.Joint.from_counts([[3, 4], [5, 6]], sf.Column.of("ill", ["no", "yes"]), 2)
     with pytest.raises(sf.InputError, match="different secrets, secret and ill"):
         sf.compose(m, sf.design(sf.ChiSquareBall(named), 1.0, "grr").mechanism)
-    some = sf.Joint.from_counts([[3, 4], [5, 6]], sf.Column.of("secret", ["0", "rest"], other="rest"), 2)
-    with pytest.raises(sf.InputError, match=r"do not stand for the same people.*labels="):
-        sf.compose(other, sf.design(sf.ChiSquareBall(some), 1.0, "grr").mechanism)
     with pytest.raises(sf.InputError, match="no two of its labels in common"):
         sf.compose(m, sf.design(sf.ChiSquareBall(sf.Joint.from_counts([[3, 4], [5, 6]], sf.Column.of("secret", "ab"), 2)), 1.0, "grr").mechanism)
     with pytest.raises(sf.InputError, match="'useful' has different labels"):
@@ -256,6 +252,22 @@ def test_releases_whose_secret_has_labels_that_others_lack_are_bounded_for_the_l
         p = rng.dirichlet([0.2, 0.2], 2)
         both = np.einsum("su,ysu,zsu->yzs", p, first, second)
         assert np.log(both.max(2) / both.min(2)).max() <= level.level + 1e-9
+
+
+def test_releases_whose_labels_stand_for_other_people_are_bounded_for_the_values_behind_them():
+    fine = sf.Joint.from_counts([[3, 4], [5, 6], [2, 1]], sf.Column.of("ill", "abc"), 2)
+    coarse = sf.Joint.from_counts([[3, 4], [7, 7]], sf.Column.of("ill", ["a", "rest"], other="rest"), 2)
+    told, merged = (sf.design(sf.ChiSquareBall(j), 1.0, "srr").mechanism for j in (fine, coarse))
+    whole = sf.compose(told, merged)
+    level = next(x for x in whole.levels if x.claim.notion == "rldp")
+
+    assert not whole.exact and level.level == pytest.approx(sum(sf.level(m, sf.LDP()) for m in (told, merged)), abs=1e-6)
+    first, second = told.matrix.reshape(-1, 3, 2), merged.matrix.reshape(-1, 2, 2)[:, [0, 1, 1]]
+    p = np.random.default_rng(2).dirichlet([0.1, 0.1], (200, 3))  # of the useful value given each of a, b and c
+    both = np.einsum("nsu,ysu,zsu->nyzs", p, first, second)
+    assert np.log(both.max(3) / both.min(3)).max() <= level.level + 1e-9
+    alone = np.log((seen := np.einsum("nsu,ysu->nys", p, second)).max(2) / seen.min(2)).max()
+    assert alone > sf.certify(merged).elsewhere["any distribution"]  # its promise about the secret says nothing of b and c
 
 
 def test_composing_the_composed_is_composing_all():

@@ -11,8 +11,7 @@ import pytest
 from tests import chromium
 from tests.documents import PAGES, ROOT
 
-from sfumato.reproduce import FIGURES
-from sfumato.reproduce.drawing import CLAIMS
+from sfumato.reproduce import FIGURES, papers
 
 HOME = ROOT / "docs" / "pictures"
 DEFINED = (
@@ -59,7 +58,7 @@ def test_the_table_of_beliefs_is_rounded_up():
 
 
 def test_every_reproduced_figure_has_its_claim_beside_it():
-    assert set(CLAIMS) == set(FIGURES)
+    assert set(papers()) == set(FIGURES)
     page = (ROOT / "docs" / "reproduced.md").read_text()
     assert page.count("**The paper:**") == page.count("**Here:**") == len(FIGURES)
 

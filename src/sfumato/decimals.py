@@ -12,13 +12,14 @@ BIT = math.log(2)  # of information, in nats
 LEVEL = 10  # digits of a level where it is what one came for
 SHORT = 6  # and where it stands among others
 BITS = 4  # of what is kept, and of errors
+LONGEST = 1e9  # numbers from here on are told by their power of ten
 
 
 def at_most(x: float, digits: int = SHORT) -> str:
     """A number that is not exceeded, rounded up.
 
-    >>> at_most(0.12345601), at_most(2.0), at_most(math.inf)
-    ('0.123457', '2', '∞')
+    >>> at_most(0.12345601), at_most(2.0), at_most(math.inf), at_most(1231.5, 2)
+    ('0.123457', '2', '∞', '1300')
     """
     return _text(x, digits, ROUND_CEILING)
 
@@ -74,8 +75,32 @@ def percent(x: float, digits: int = 2) -> str:
     return f"{100 * x:.{digits}f} %"
 
 
+def sure(x: float, digits: int = BITS) -> str:
+    """A chance that is promised, such as a confidence, as a percentage rounded down.
+
+    >>> sure(0.95), sure(0.99996), sure(0.57)
+    ('95%', '99.99%', '57%')
+    """
+    return at_least(float(100 * Decimal(repr(float(x)))), digits) + "%"
+
+
+def total(*levels: float) -> float:
+    """The sum of levels as they are spelled: 0.1 and 0.2 make 0.3, and no float above it that rounds up.
+
+    >>> total(0.1, 0.2), total(1.0, math.inf)
+    (0.3, inf)
+    """
+    return float(sum(Decimal(repr(float(x))) for x in levels))
+
+
+def capitalised(sentence: str) -> str:
+    """A sentence with a capital at its beginning; what follows is left as it is."""
+    return sentence[:1].upper() + sentence[1:]
+
+
 def _text(x: float, digits: int, rounding: str) -> str:
     x = float(x)
     if not math.isfinite(x):
         return "∞" if x > 0 else "−∞" if x < 0 else "unknown"
-    return f"{float(Context(prec=digits, rounding=rounding).plus(Decimal(repr(x)))):.{digits}g}"
+    rounded = float(Context(prec=digits, rounding=rounding).plus(Decimal(repr(x))))
+    return f"{rounded:.0f}" if 10.0**digits <= abs(rounded) < LONGEST else f"{rounded:.{digits}g}"

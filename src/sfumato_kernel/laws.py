@@ -16,16 +16,16 @@ from sfumato_kernel.documents import GREATEST, Beyond, Document, bad
 
 LISTED = 1_000_000  # weights that are written out
 PRODUCT_CELLS = 400_000  # joint outputs × inputs that one more release may make before like ones are merged
-PRODUCT_BITS = 960
+PRODUCT_BITS = 960  # of a joint weight: beyond it a weight times a count is no float
 SUBSETS = 12  # inputs up to which the sets of a unary law are listed
-ALIAS_BITS = 48  # of a threshold in the sampler of a table
+ALIAS_BITS = 48  # of a threshold in the sampler of a table, which shares 64 with the partner of its bucket
 MOST_BLOCKS = 20_000
 PRIMES = (2, 3, 5, 7, 11, 13)
 Ratio = Fraction | None  # None: infinite
 Masses = dict[int, int]  # of useful values given a secret, in whole numbers, without those that are 0
 Table = list[Masses]  # P̂(s, u) in whole numbers, in proportion
 NEARLY = Fraction(1, 10**9)  # of a sum, or of a radius: as much as the floats that it was computed with may be off
-SMALLEST = 1e-150  # of a probability that is not 0
+SMALLEST = 1e-150  # of a probability that is not 0: products of two of them must not vanish
 Expansion = tuple[int, Iterable[int], Iterator["Row"]]  # of a law: |Y|, what the weights of inputs sum to, its rows
 
 

@@ -14,7 +14,6 @@ from sfumato_kernel.laws import SUBSETS, ExactLaw, Part, Ratio, Row, Table, chec
 from sfumato_kernel.leaks import channel, leakage, lip_over_ball
 
 SEARCHED = 1e-5  # nats: a claim of leakage that is missed by less, where laws are searched, is left undecided
-TURNS = 2**62
 SET_BITS = 200  # of the two levels whose sets are listed
 Claim = Document
 
@@ -51,6 +50,12 @@ class Verdict(NamedTuple):
     """What was proved: a sentence for each claim."""
 
     proved: list[str]
+
+
+def limit(x: float) -> str:
+    """A level in ten digits, or in all of its own where ten would be less than it is."""
+    text = f"{x:.10g}"
+    return text if float(text) >= x else repr(x)
 
 
 def admitted(data: bytes) -> Admitted | AdmittedBundle:
@@ -150,11 +155,11 @@ def proved(m: Admitted, claim: Claim) -> str:
     if found is None or found > (Fraction(epsilon) if notion in ("mi", "leakage") else target):
         shown = math.inf if found is None else float(found) if notion in ("mi", "leakage") else level(found)
         if notion == "leakage" and claim["beta"] < claim["alpha"] < math.inf and shown <= epsilon * 1.001 + SEARCHED:
-            raise Beyond(f"leakage of these orders is searched by steps, which came only as close as {shown:.10g}")
-        raise Unproved(f"claimed ε ≤ {epsilon:.10g} ({notion}), proved only ε ≤ {shown:.10g}")
+            raise Beyond(f"leakage of these orders is searched by steps, which came only as close as {limit(shown)}")
+        raise Unproved(f"claimed ε ≤ {limit(epsilon)} ({notion}), proved only ε ≤ {limit(shown)}")
     orders = f", orders {claim['alpha']:g} and {claim['beta']:g}" if notion == "leakage" else ""
     where = f"about the secret, over: {_set(within)}" if within else "about the whole record, for every distribution"
-    return f"{notion} ≤ {epsilon:.10g} nats{orders}, {where}"
+    return f"{notion} ≤ {limit(epsilon)} nats{orders}, {where}"
 
 
 def _set(within: Document) -> str:
@@ -277,7 +282,7 @@ def bundled(document: Document) -> AdmittedBundle:
     names = [name for _, columns in shapes for name in columns]
     if any(shapes.count(x) > 1 for x in shapes) or (turns is None and len(set(names)) < len(names)):
         bad("two parts read the same columns")
-    if turns is not None and (len(turns) != len(parts) or sum(turns) != TURNS):
+    if turns is not None and (len(turns) != len(parts) or sum(turns) != documents.GREATEST):
         bad("turns are a weight for each part, 2^62 in all")
     if (assuming == "tables" and turns is None) or (assuming in ("star", "tree") and turns is not None):
         bad(f"a promise that assumes {assuming!r} is not for parts answered this way")
@@ -311,9 +316,9 @@ def proved_bundle(bundle: AdmittedBundle) -> list[str]:
     elif (ratio is None or ratio > target) and assuming != "nothing":
         ratio = _all([_below(bundle, i) for i, parent in enumerate(bundle.parents) if parent == -1], None)
     if ratio is None or ratio > target:
-        raise Unproved(f"promised ε ≤ {epsilon:.10g}, proved only ε ≤ {level(ratio):.10g}")
+        raise Unproved(f"promised ε ≤ {limit(epsilon)}, proved only ε ≤ {limit(level(ratio))}")
     each = [f"part {i}: {proved(part, claim)}" for i, part in enumerate(bundle.parts, 1) for claim in part.claims]
-    return [f"rldp ≤ {epsilon:.10g} nats, about the secret, for all parts together, assuming: {assuming}", *each]
+    return [f"rldp ≤ {limit(epsilon)} nats, about the secret, for all parts together, assuming: {assuming}", *each]
 
 
 def _all(ratios: list[Ratio], turns: list[int] | None) -> Ratio:

@@ -11,22 +11,24 @@ import numpy.typing as npt
 from scipy.special import bdtr, bdtrc, betaincinv
 
 from sfumato.alphabet import Floats, Ints
+from sfumato.decimals import sure
 from sfumato.mechanism import Claim
 from sfumato.privacy import Leakage
 from sfumato.privacy.measures import as_channel
+from sfumato.tolerances import LEAST, SLIP
 
 
 def at_least(successes: npt.ArrayLike, trials: npt.ArrayLike, risk: float) -> Floats:
     """A lower bound on the success probability that fails with probability at most `risk`."""
     k, n = np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64)
-    bound = betaincinv(np.maximum(k, 1e-300), n - k + 1, risk)
+    bound = betaincinv(np.maximum(k, LEAST), n - k + 1, risk)
     return np.where(k > 0, bound, 0.0)
 
 
 def at_most(successes: npt.ArrayLike, trials: npt.ArrayLike, risk: float) -> Floats:
     """An upper bound on the success probability that fails with probability at most `risk`."""
     k, n = np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64)
-    bound = betaincinv(k + 1, np.maximum(n - k, 1e-300), 1 - risk)
+    bound = betaincinv(k + 1, np.maximum(n - k, LEAST), 1 - risk)
     return np.where(k < n, bound, 1.0)
 
 
@@ -242,7 +244,7 @@ class AuditCounts:
 
     @property
     def uniform(self) -> bool:
-        return self.prior is not None and bool(np.ptp(self.prior[self.prior > 0]) < 1e-12)
+        return self.prior is not None and bool(np.ptp(self.prior[self.prior > 0]) < SLIP)
 
 
 def _ratios(evidence: AuditCounts, claim: Claim, risk: float) -> Judgement:
@@ -260,7 +262,7 @@ def _ratios(evidence: AuditCounts, claim: Claim, risk: float) -> Judgement:
         a = min(guess.accuracy, 1 - 1e-16)
         pooled = max(pooled, math.log(a * (n - 1) / (1 - a)))
     if pooled > single.epsilon:
-        return Judgement(claim.title, claim.epsilon, pooled, f"guessing, right {guess.accuracy:.1%}", risk)
+        return Judgement(claim.title, claim.epsilon, pooled, f"guessing, right {sure(guess.accuracy, 3)}", risk)
     return Judgement(claim.title, claim.epsilon, single.epsilon, "odds of an event", risk, single)
 
 
@@ -287,7 +289,7 @@ def _leakage(evidence: AuditCounts, claim: Claim, risk: float) -> Judgement:
     tried = [(pair, "odds of an event"), (entrywise(evidence.halves, claim.alpha, claim.beta, risk / 3), "every cell")]
     if math.isinf(claim.alpha):  # maximal leakage is the least of the (∞, β)
         guess = guessing(evidence.halves, prior=evidence.prior, risk=risk / 3)
-        tried.append((guess.leakage, f"guessing, right {guess.accuracy:.1%}"))
+        tried.append((guess.leakage, f"guessing, right {sure(guess.accuracy, 3)}"))
     found, attack = max(tried)
     return Judgement(claim.title, claim.epsilon, found, attack, risk, single)
 
@@ -314,7 +316,7 @@ def entrywise(halves: Halves, alpha: float, beta: float, risk: float) -> float:
         other = worst.witness.other or 0
         total = total * at_most(judge[:, other], judge[:, other].sum(), risk / entries) ** (1 - beta)
     scale = 1 / beta if math.isinf(alpha) else alpha / ((alpha - 1) * beta)
-    return max(0.0, scale * math.log(max(float(total.sum()), 1e-300)))
+    return max(0.0, scale * math.log(max(float(total.sum()), LEAST)))
 
 
 JUDGES: dict[str, Callable[[AuditCounts, Claim, float], Judgement]] = {

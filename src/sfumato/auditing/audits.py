@@ -30,6 +30,7 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Mechanism, load_mechanism
 from sfumato.privacy import RLDP
 from sfumato.sources import open_source
+from sfumato.tolerances import CHANNEL
 from sfumato.uncertainty import Exactly
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from sfumato.sources.source import TableLike
 
 Box = Callable[[Ints], npt.ArrayLike]  # codes of inputs, one per record → codes of outputs, one per record
-COUNTED_PAIRS = 4_000_000  # the largest table of outputs by inputs that is counted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,9 +52,9 @@ class Records:
 
 
 def check_size(mechanism: Mechanism) -> None:
-    if mechanism.law.meaning == "subset" or mechanism.outputs * mechanism.inputs > COUNTED_PAIRS:
+    if mechanism.law.meaning == "subset" or mechanism.outputs * mechanism.inputs > CHANNEL:
         raise InputError(
-            f"an audit counts every output for every input, at most {COUNTED_PAIRS:,} pairs; this law of kind "
+            f"an audit counts every output for every input, at most {CHANNEL:,} pairs; this law of kind "
             f"{mechanism.law.kind!r} has more",
             next="Pass a function of its outputs as the box, with its own mechanism.",
         )

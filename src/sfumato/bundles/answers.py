@@ -14,10 +14,11 @@ from sfumato.alphabet import Floats
 from sfumato.designers.closed_forms import srr_response as response
 from sfumato.errors import InputError
 from sfumato.mechanism import Blocks, Cells, Constant, Law, Table
-from sfumato.mechanism.subset_laws import LISTED, ORDERS, incidence
+from sfumato.mechanism.subset_laws import ORDERS, incidence
+from sfumato.tolerances import LISTED
 
 SECRET = -1  # the secret among the indices of columns
-MOST_LISTED = LISTED // 20  # weights of blocks that are compared one by one when a part is certified
+MOST_LISTED = LISTED // 10  # weights of blocks that are compared one by one when a part is certified
 MANY_VALUES, FEW_ORDERS = 64, 2  # useful values beyond which only so many orders, nearly the best, are measured exactly
 MOST_WRITTEN = 2000  # weights of sets, which stand in the file one by one
 

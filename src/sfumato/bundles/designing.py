@@ -16,6 +16,7 @@ from sfumato.bundles.tailored import ball_bundle, sealed_part, tailored, unseale
 from sfumato.bundles.trees import ModelFit, fit_of, tree_bundle
 from sfumato.certification import Certificate
 from sfumato.certification.together import certify_bundle
+from sfumato.decimals import LEVEL, at_most, near
 from sfumato.designers.aiming import Z95
 from sfumato.designers.base import LARGEST
 from sfumato.errors import InputError, designed_epsilon, listed, unknown
@@ -54,7 +55,7 @@ class BundleDesign:
         return self.bundle
 
     def __repr__(self) -> str:
-        return f"<BundleDesign of {self.bundle!r}: proved at {self.certificate.level:.10g}>"
+        return f"<BundleDesign of {self.bundle!r}: proved at {at_most(self.certificate.level, LEVEL)}>"
 
 
 def bundle(
@@ -259,5 +260,5 @@ def _said(made: Bundle, errors: dict[str, float], rows: int) -> str:
     if not errors:
         return f"{how}."
     points = {name: 100 * Z95 * error / math.sqrt(rows) for name, error in errors.items()}
-    each = ", ".join(f"{name} {points[name]:.2g}" for name in sorted(points, key=lambda n: points[n]))
+    each = ", ".join(f"{name} {near(points[name], 2)}" for name in sorted(points, key=lambda n: points[n]))
     return f"{how} (expected ± of a share from {rows:,} rows, in points, on average over the tables: {each})."

@@ -15,7 +15,8 @@ from sfumato.bundles.counting import Columns
 from sfumato.bundles.sharing import PartAnswer, Spec, TurnLayout, answered, merged_groups, shares_of_rows
 from sfumato.designers.aiming import HELPS, Help
 from sfumato.mechanism import Bundle
-from sfumato.mechanism.bundle import TURN_BITS
+from sfumato.mechanism.law import MOST_BITS
+from sfumato.tolerances import SLIP
 
 MERGED_CELLS = 256  # of a group of columns that are answered as one
 MOST_PARTS = 3000
@@ -44,7 +45,7 @@ def plans(layout: TurnLayout, epsilon: float) -> dict[str, BundlePlan]:
     if (turns := turn_plan(layout, epsilon)) is not None:
         out["in turn"] = turns
     if layout.asked is None:
-        specs, levels, error = merged_groups(layout, max(epsilon, 1e-9) * (1 - 1e-12), MERGED_CELLS)
+        specs, levels, error = merged_groups(layout, max(epsilon, 1e-9) * (1 - SLIP), MERGED_CELLS)
         if epsilon == 0:
             levels = np.zeros(len(specs))
         answers = tuple(s.answer(layout, _below(float(e))) for s, e in zip(specs, levels, strict=True))
@@ -116,8 +117,8 @@ def turns_of(shares: Floats | None) -> tuple[int, ...] | None:
     """Shares as integers that sum to 2^62."""
     if shares is None:
         return None
-    whole = [max(1, math.floor(math.ldexp(float(x), TURN_BITS))) for x in shares]
-    whole[int(np.argmax(shares))] += 2**TURN_BITS - sum(whole)
+    whole = [max(1, math.floor(math.ldexp(float(x), MOST_BITS))) for x in shares]
+    whole[int(np.argmax(shares))] += 2**MOST_BITS - sum(whole)
     return tuple(whole)
 
 

@@ -28,12 +28,12 @@ from sfumato.errors import ClaimError
 from sfumato.mechanism import Bundle, Claim, Law, Mechanism, Promise, Table
 from sfumato.optimise.budget import Budget
 from sfumato.privacy import RLDP, level
+from sfumato.tolerances import ALIKE, SLIP
 from sfumato.uncertainty import Anything, RenyiBall, UncertaintySet
 
 LAW_WRITTEN = 8000  # weights of a law, which stand in the file one by one
 SEARCHED_CELLS = 32  # of a part that is searched for: more take long, and their laws are long in the file
 TABLE_BESIDE = 1e-5  # weight of the whole table beside what is wanted, so that all of it stays identified
-TOLD_RANK = 1e-12  # of the greatest eigenvalue: below it nothing is told
 PRICE_DIGITS = 1  # digits of the logarithm of prices by which parts of one shape share a law
 STRONGEST = 12.0  # nats about a part's own columns, beyond which an answer is the truth for all purposes
 CHORDS = 18  # at most, towards the greatest parameter of a kind; about four are needed
@@ -97,11 +97,11 @@ class Measured:
         f = rows @ p
         unit = rows[f > 0] / np.sqrt(f[f > 0])[:, None]
         values, vectors = np.linalg.eigh(unit.T @ unit)
-        told, noises = values > TOLD_RANK * values[-1], {}
+        told, noises = values > SLIP * values[-1], {}
         for effect in held_effects(spec):
             form = effect_form([layout.size(c) for c in columns], [columns.index(c) for c in effect])
             asked = ((vectors.T @ form) * vectors.T).sum(1)
-            lost = asked[~told].sum() > TOLD_RANK * max(asked.sum(), 1.0)
+            lost = asked[~told].sum() > SLIP * max(asked.sum(), 1.0)
             noise = float((asked[told] / values[told]).sum() - p @ form @ p)
             noises[tuple(columns.index(c) for c in effect)] = math.inf if lost else noise
         return cls(made, columns, epsilon, method, noises)
@@ -318,8 +318,8 @@ def _greatest(answer: Answer, within: UncertaintySet, epsilon: float, most: floa
     joint, notion, low, high, slope, before = within.joint, RLDP(within), epsilon, most, 1.0, (0.0, 0.0)
     for _ in range(CHORDS):
         made = Mechanism(replace(answer, epsilon=e).law(), joint.secret, joint.useful, "useful")
-        found = max(level(made, notion), 1e-12)
-        low, high = (e, high) if found <= epsilon * (1 - 1e-9) else (low, e)
+        found = max(level(made, notion), SLIP)
+        low, high = (e, high) if found <= epsilon * (1 - ALIKE) else (low, e)
         if high - low <= NEAR * high or (low == e and (e == most or found >= epsilon * (1 - NEAR))):
             break
         here = math.log(e), math.log(found)

@@ -19,6 +19,7 @@ from sfumato.bundles.tailored import STRONGEST, each_of, unsealed
 from sfumato.certification.outward import log_up
 from sfumato.certification.rationals import about_input
 from sfumato.certification.together import bundle_certificate, level_below
+from sfumato.decimals import at_most
 from sfumato.joint import Joint, entropy
 from sfumato.mechanism import Bundle, Claim, Mechanism, Promise
 from sfumato.uncertainty import Anything, RenyiBall, UncertaintySet
@@ -160,7 +161,7 @@ class ModelFit:
         verdict = "contradict" if self.p_value < 0.05 else "do not contradict"
         return (
             f"The rows {verdict} the {self.model} model (p = {self.p_value:.3g} over {len(self.departures)} tests); it "
-            f"neglects at most {worst.information:.3g} nats, between {worst.first} and {worst.second} given "
+            f"neglects at most {at_most(worst.information, 3)} nats, between {worst.first} and {worst.second} given "
             f"{worst.given}. This is a diagnosis and no proof: where the model fails, the promise is only that for any "
             "distribution."
         )

@@ -13,6 +13,7 @@ from sfumato.certification.outward import dot_down, down, down_any, float_range,
 from sfumato.certification.rationals import Attained
 from sfumato.joint import Joint
 from sfumato.mechanism import Atoms
+from sfumato.tolerances import ALIKE, LEAST
 from sfumato.uncertainty.chi_square import balanced, greatest_mean, spread_of, worst_pairs
 from sfumato.uncertainty.sets import Pairs, best_pairs
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 
 ROOT_STEPS = 12
-LOOSE = 1e-9  # a bound this far above what floats reach gets a second dual point
 GRID, COARSE = 512, 64  # shares of the slack at which curves are compared, and for levels that nothing depends on
 Range = tuple[Floats, Floats]  # below and above
 
@@ -213,7 +213,7 @@ def best_pair_bound(first: Side, second: Side, slack: tuple[float, float]) -> Fl
     """Proved bounds for pairs, from the dual points of the worst split that floats find, as they are and balanced."""
     found = worst_pairs(first.v[1], first.q, first.ps[1], second.v[0], second.q, second.ps[1], slack[1])
     proved = pair_bound(first, second, found.mu, found.m, found.ratio, slack)
-    i = np.flatnonzero(proved > found.ratio * (1 + LOOSE))
+    i = np.flatnonzero(proved > found.ratio * (1 + ALIKE))  # these get a second dual point
     if i.size:
         few = Pairs(found.ratio[i], found.first[i], found.second[i], found.mu[i], found.m[i])
         one, two = (Side(*((x[0][i], x[1][i]) for x in (s.p, s.ps, s.v))) for s in (first, second))
@@ -328,6 +328,6 @@ def suggested(v: Floats, side: Side, budgets: Floats, slack: float) -> Floats:
         near = greatest_mean(v, q, spread_of(share * slack, mass), near, 1e-6).gap
         logs[:, DUAL_NODES - 1 - i] = near
         near = near + 0.5 * np.log(nodes[1] / nodes[0])
-    at = np.clip(np.log(np.maximum(budgets / slack, 1e-300)), np.log(nodes[0]), 0.0)
+    at = np.clip(np.log(np.maximum(budgets / slack, LEAST)), np.log(nodes[0]), 0.0)
     weight = np.stack([np.interp(at, np.log(nodes), row) for row in np.eye(DUAL_NODES)])
     return np.asarray(np.where(width > 0, width, 0.0)[:, None] * np.exp(logs @ weight))

@@ -22,6 +22,7 @@ from sfumato.certification.proving import (
     unlisted,
 )
 from sfumato.certification.rationals import about_anything
+from sfumato.decimals import LEVEL, at_most
 from sfumato.errors import ClaimError, InputError, SfumatoError
 from sfumato.frames import Datum, Framed
 from sfumato.mechanism import Bundle, Claim, Mechanism, load
@@ -75,8 +76,8 @@ class Certificate(Framed):
 
     def __repr__(self) -> str:
         state = "holds" if self.holds else "does NOT hold"
-        return (f"<Certificate: {self.title or self.notion.upper()} {state}, ε = {self.epsilon:g} nats claimed, "
-                f"{self.level:.6g} {self.basis}, {self.within}>")
+        return (f"<Certificate: {self.title or self.notion.upper()} {state}, ε = {at_most(self.epsilon)} nats claimed, "
+                f"{at_most(self.level)} {self.basis}, {self.within}>")
 
 
 class DeferredLevel:
@@ -109,7 +110,7 @@ class DeferredLevel:
         return hash(self.made[0])
 
     def __repr__(self) -> str:
-        return f"Level({self.made[0]:.10g})"
+        return f"Level({at_most(self.made[0], LEVEL)})"
 
 
 class DeferredLevels(Mapping[str, float]):
@@ -232,8 +233,8 @@ def seal(
             if margin < enough < margins[-1] and not tuned:
                 left, tuned = [enough, *(x for x in left if x > enough)], True
     raise ClaimError(
-        f"the mechanism could not be sealed at ε = {claim.epsilon:.6g}: after a margin of {margins[-1]:.3g} its "
-        f"proved level is {found.level:.6g}", next="Its floats do not satisfy the claim; check the design.",
+        f"the mechanism could not be sealed at ε = {at_most(claim.epsilon)}: after a margin of {margins[-1]:.3g} its "
+        f"proved level is {at_most(found.level)}", next="Its floats do not satisfy the claim; check the design.",
     )
 
 
@@ -254,8 +255,8 @@ def certify(mechanism: Mechanism, claim: Claim | None = None) -> Certificate:
         made = next((c for c in (made, *made.also) if c.level > c.epsilon), made)
         where = ", ".join(f"{key} = {value!r}" for key, value in made.witness.items())
         raise ClaimError(
-            f"claimed ε ≤ {made.epsilon:.10g} ({made.title}), proved only ε ≤ "
-            f"{made.level:.10g}{' at ' + where if where else ''}", next="Nothing was released.",
+            f"claimed ε ≤ {at_most(made.epsilon, LEVEL)} ({made.title}), proved only ε ≤ "
+            f"{at_most(made.level, LEVEL)}{' at ' + where if where else ''}", next="Nothing was released.",
         )
     if refused is not None:
         raise refused

@@ -24,13 +24,13 @@ from sfumato.certification.rationals import CANDIDATES, Attained, about_input, r
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism, Rows
-from sfumato.mechanism.product import LISTED_SUBSETS, part_bits
+from sfumato.mechanism.product import part_bits
 from sfumato.privacy.beliefs import side_channels
+from sfumato.tolerances import CHANNEL, LISTED, SUBSETS
 
 if TYPE_CHECKING:
     from sfumato.alphabet import BigInts
 
-CHANNEL_CELLS = 4_000_000
 LEAST_LAW = 1e-30  # of a suggested law on an output that occurs: any positive number is valid
 
 
@@ -66,9 +66,9 @@ class Exact:
 def exact_channel(mechanism: Mechanism, joint: Joint | None) -> Exact:
     """Q(y|x) of a sealed mechanism, or P(y|s) through the exact p(x|s) of a joint, for secrets that occur."""
     law = mechanism.law
-    if law.meaning == "subset" or mechanism.outputs * mechanism.inputs > CHANNEL_CELLS:
+    if law.meaning == "subset" or mechanism.outputs * mechanism.inputs > CHANNEL:
         raise InputError(
-            f"leakage is proved for laws whose outputs can be listed, at most {CHANNEL_CELLS:,} cells; this one is of "
+            f"leakage is proved for laws whose outputs can be listed, at most {CHANNEL:,} cells; this one is of "
             f"kind {law.kind!r} for {mechanism.inputs:,} inputs",
             next="Claim LDP instead: it bounds leakage for β ≤ α.",
         )
@@ -234,15 +234,12 @@ def secret_information(mechanism: Mechanism, joint: Joint) -> float:
 # relative precision, and every place within that of the best float is evaluated as a rational.
 
 
-SRLIP_CELLS = 20_000_000  # outputs × secrets × values that a certificate will look at
-
-
 def about_side_channels(mechanism: Mechanism, joint: Joint) -> Attained:
     """max of P(y|s,x^J) / P(y|x^J) and its inverse over J, x^J, y, s under one exact joint."""
     law = mechanism.law
-    if law.meaning == "subset" and mechanism.inputs > LISTED_SUBSETS:
+    if law.meaning == "subset" and mechanism.inputs > SUBSETS:
         return about_input(mechanism)  # sets too many to list: ε-LDP is ε-SRLIP
-    if law.outputs * joint.p.size > SRLIP_CELLS:
+    if law.outputs * joint.p.size > LISTED:
         raise InputError(f"SRLIP certificates look at every cell; {law.outputs} outputs × {joint.p.size} are too many.")
     exact, _ = joint.weights()
     sizes = tuple(column.size for column in joint.useful.columns)

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.alphabet import Floats
+from sfumato.decimals import BIT
 from sfumato.mechanism.law import excess_bits
+from sfumato.tolerances import LEAST
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -24,17 +26,16 @@ if TYPE_CHECKING:
 
 
 _STEP = 2.0**-52
-_TINY = 1e-300
 
 
 def up(x: Real) -> Floats:
     """At least one float above x, for x ≥ 0."""
-    return np.asarray(x) * (1 + _STEP) + _TINY
+    return np.asarray(x) * (1 + _STEP) + LEAST
 
 
 def down(x: Real) -> Floats:
     """At least one float below x (but not below 0), for x ≥ 0."""
-    return np.maximum(np.asarray(x) * (1 - _STEP) - _TINY, 0.0)
+    return np.maximum(np.asarray(x) * (1 - _STEP) - LEAST, 0.0)
 
 
 def up_any(x: Real) -> Floats:
@@ -85,14 +86,15 @@ def log_up(ratio: Fraction | float) -> float:
     return float(np.nextafter(float(log), np.inf))
 
 
-# Powers. log and exp are made of the trusted operations, so that their errors can be stated.
+# --- log, exp and powers, made of the trusted operations, so that their errors can be stated --------------------------
 # _log: x = m·2^e, √½ ≤ m ≤ √2, log m = 2(z + z³/3 + …) with z = (m−1)/(m+1), |z| < 0.172; 13 terms leave 1e-20, and
 # rounding costs at most 2^-49(1 + |log x|). _exp: y = k·log 2 + r, |r| < 0.35; 17 terms leave 1e-22, and the error in
-# r and of the sum is at most 2^-49(1 + |y|), relative. A power x^r with r known to 2^-50 is then right to
-# 2^-45(1 + |r|)(1 + |log x|), relative.
-_LOG2 = 0.6931471805599453
-_SLIP = 2.0**-45
-_FAR = 690.0
+# r and of the sum is at most 2^-49(1 + |y|), relative. Twice that is allowed for. A power x^r with r known to 2^-50 is
+# then right to 2^-45(1 + |r|)(1 + |log x|), relative.
+
+
+_SLIP = 2.0**-48
+_FAR = 690.0  # e to minus it is above LEAST
 
 
 def _log(x: Floats) -> Floats:
@@ -103,12 +105,12 @@ def _log(x: Floats) -> Floats:
     square, total = z * z, np.zeros(z.shape)
     for k in range(12, -1, -1):
         total = total * square + 1 / (2 * k + 1)
-    return np.asarray(e * _LOG2 + 2 * z * total)
+    return np.asarray(e * BIT + 2 * z * total)
 
 
 def _exp(y: Floats) -> Floats:
-    k = np.rint(y / _LOG2)
-    r, total = y - k * _LOG2, np.ones(y.shape)
+    k = np.rint(y / BIT)
+    r, total = y - k * BIT, np.ones(y.shape)
     for j in range(17, 0, -1):
         total = 1 + total * r / j
     return np.asarray(np.ldexp(total, k.astype(int)))
@@ -130,7 +132,7 @@ def exp_range(y: Real, error: Real = 0.0) -> tuple[Floats, Floats]:
 def log_near(x: Real) -> tuple[Floats, Floats]:
     """log x and a bound of its error, for x > 0; −∞ at 0."""
     x = np.asarray(x, float)
-    positive = (x > 1e-300) & np.isfinite(x)
+    positive = (x > LEAST) & np.isfinite(x)
     near = np.where(positive, _log(np.where(positive, x, 1.0)), np.where(x > 1, np.inf, -np.inf))
     return near, np.where(positive, _SLIP * (1 + np.abs(near)), 0.0)
 
@@ -141,9 +143,9 @@ def power(x: Real, r: Real) -> tuple[Floats, Floats]:
     log, _ = log_near(x)
     finite = np.isfinite(log)
     safe = np.where(finite, log, 0.0)
-    low, high = exp_range(r * safe, _SLIP * np.abs(r) * (1 + np.abs(safe)))
+    low, high = exp_range(r * safe, 2 * _SLIP * np.abs(r) * (1 + np.abs(safe)))
     end = np.where(r == 0, 1.0, np.where((log > 0) == (r > 0), np.inf, 0.0))  # for the infinite logs
-    # 0 < x ≤ 1e-300 lies between 0 and 1e-300 < e^-690.
+    # 0 < x ≤ LEAST lies between 0 and e^-690.
     tiny = ~finite & (x > 0) & (x < 1)
     if not tiny.any():
         return np.where(finite, low, end), np.where(finite, high, end)
@@ -152,79 +154,21 @@ def power(x: Real, r: Real) -> tuple[Floats, Floats]:
     return low, np.where(finite, high, np.where(tiny & (r > 0), most, end))
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Exp and log with proved error: only +, −, ×, ÷ and comparisons of floats are trusted, each rounded outward
-# exp is reduced by multiples of log 2 and summed as a Taylor series of terms that are not negative. A logarithm is a
-# guess that exp then confirms: g ≥ log x as soon as a lower bound of e^g is at least x.
-
-
-LN2_HIGH = float.fromhex("0x1.62e42feep-1")  # 33 bits: a multiple by up to 2^20 is exact
-LN2_LOW = float.fromhex("0x1.a39ef35793c76p-33")  # log 2 − LN2_HIGH to half a unit
-TERMS = 18
-TAIL = 1e-19  # above 2·0.75^19 / 19!, what the series leaves out
-LARGEST_LOG = 700.0  # exponents beyond it leave the range of floats
-LOG_SLACKS = (2e-15, 1e-13, 1e-11)  # of a guessed logarithm, relative to 1 + |log|
-
-
-def _reduced(t: Floats) -> tuple[Floats, Floats, Floats]:
-    """k and floats below and above t − k·log 2, near [0, log 2)."""
-    k = np.floor(t / math.log(2))
-    part, rest = t - k * LN2_HIGH, k * LN2_LOW
-    low = down_any(down_any(part) - up_any(up_any(rest)))
-    high = up_any(up_any(part) - down_any(down_any(rest)))
-    return k, low, high
-
-
-def exp_up(t: Real) -> Floats:
-    """At or above e^t; 0 exactly for t = −∞, ∞ beyond the range of floats."""
-    t = np.asarray(t, float)
-    k, _, r = _reduced(np.clip(t, -LARGEST_LOG, LARGEST_LOG))
-    r = np.maximum(r, 0.0)
-    total = np.full(r.shape, float(up(1 / math.factorial(TERMS))))
-    for i in range(TERMS - 1, -1, -1):
-        total = up(up(total * r) + up(1 / math.factorial(i)))
-    value = np.ldexp(up(total + TAIL), k.astype(int))
-    return np.where(np.isneginf(t), 0.0, np.where(t > LARGEST_LOG, np.inf, value))
-
-
-def exp_down(t: Real) -> Floats:
-    """At or below e^t, for |t| ≤ 700."""
-    k, low, _ = _reduced(np.asarray(t, float))
-    r = np.maximum(low, 0.0)
-    total = np.full(r.shape, float(down(1 / math.factorial(TERMS))))
-    for i in range(TERMS - 1, -1, -1):
-        total = down(down(total * r) + down(1 / math.factorial(i)))
-    total = np.where(low < 0, down_any(1 + np.minimum(low, 0.0)), total)  # e^r ≥ 1 + r
-    return np.asarray(np.ldexp(total, k.astype(int)))
-
-
 def log_above(x: Real) -> Floats:
-    """At or above log x, for floats x > 0; −∞ for 0."""
-    x = np.asarray(x, float)
-    safe = np.where(x > 0, x, 1.0)
-    guess = np.log(safe)
-    for slack in LOG_SLACKS:
-        tried = guess + slack * (1 + np.abs(guess))
-        if np.all(exp_down(tried) >= safe):
-            return np.where(x > 0, tried, -np.inf)
-    raise ArithmeticError("a logarithm could not be bounded from above")
+    """At or above log x, for floats x ≥ 0; −∞ for 0."""
+    near, error = log_near(x)
+    return np.where(np.asarray(x) > LEAST, up_any(near + error), np.where(np.asarray(x) > 0, -_FAR, -np.inf))
 
 
 def log_below(x: Real) -> Floats:
-    """At or below log x, for floats x > 0; −∞ for 0."""
-    x = np.asarray(x, float)
-    safe = np.where(x > 0, x, 1.0)
-    guess = np.log(safe)
-    for slack in LOG_SLACKS:
-        tried = guess - slack * (1 + np.abs(guess))
-        if np.all(exp_up(tried) <= safe):
-            return np.where(x > 0, tried, -np.inf)
-    raise ArithmeticError("a logarithm could not be bounded from below")
+    """At or below log x, for floats x ≥ 0; −∞ for 0."""
+    near, error = log_near(x)
+    return np.where(np.asarray(x) > LEAST, down_any(near - error), -np.inf)
 
 
 def log_sum_above(t: Floats) -> Floats:
     """At or above log Σ e^t over the first axis, for t with a finite entry in each column."""
     shift = t.max(axis=0)
-    terms = exp_up(up_any(t - shift))
+    terms = exp_range(up_any(t - shift))[1]
     total = terms.sum(axis=0) * (1 + (len(t) + 4) * 2.0**-52)  # summing n floats ≥ 0 loses at most n half-units
     return up_any(shift + log_above(total))

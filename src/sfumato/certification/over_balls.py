@@ -18,6 +18,7 @@ from sfumato.certification.outward import down, float_range, rows_range, up, up_
 from sfumato.certification.rationals import Attained
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
 from sfumato.mechanism.subset_laws import subsets_of
+from sfumato.tolerances import HALVINGS, LISTED, SUBSETS
 
 if TYPE_CHECKING:
     from sfumato.mechanism.law import Weight, Weights
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 PAIRS_AT_ONCE = 4096
 PAIRS_FIRST = 64  # pairs looked at before the rest, so that many of the rest need no bound of their own
 PAIRS_PATIENCE = 20_000  # pairs looked at for the sake of a close level when the claim is proved without them
-LISTED_VALUES = 12  # useful values up to which subsets are listed
-MOST_PAIRS = 20_000_000  # more pairs than this are bounded by what one secret alone allows
 
 SLACK_SHARES = (0.5, 0.15, 0.85)  # whose dual points give every pair a bound before any is looked at itself
 CROSSED = 500_000  # pairs that get such a bound at once
@@ -152,7 +151,7 @@ def _mix_down(base: Floats, peak: Floats, r: Floats) -> Floats:
 def _subsets(c: Subsets, ball: PairBounds, found: float, target: float) -> Attained:
     """Two-level rows over every subset of the useful values."""
     k = ball.p[0].shape[1]
-    if k <= LISTED_VALUES:
+    if k <= SUBSETS:
         values = np.where(subsets_of(k), np.array(int(c.high), object), np.array(int(c.low), object))[:, None, :]
         return _rows(values, ball, found, target)
     least, most = ball.masses()
@@ -169,7 +168,7 @@ def _subset_pair(most: Floats, least: Floats, low: float, high: float, cap: floa
     """A λ with (high − low)·min{1, Σ(max R₁ − λ min R₂)₊} ≤ (λ − 1)·low, checked with room to spare."""
     small, large = 1.0, cap
     spare = 1 + (len(most) + 8) * 2.0**-50
-    for _ in range(60):
+    for _ in range(HALVINGS):
         mid = (small + large) / 2
         total = min(1.0, float(np.maximum(most - mid * least, 0).sum()) * spare + 1e-15)
         holds = (high - low) * total * spare <= (mid - 1) * low * (2 - spare)
@@ -183,7 +182,7 @@ def _pairs(
 ) -> Attained:
     """The proved maximum over i and s₁ ≠ s₂, given bounds top[i, s] and bottom[i, s] of one secret alone."""
     n, s = top.shape
-    if n * s * s > MOST_PAIRS:
+    if n * s * s > LISTED:
         return _alone(top, bottom, what)
     with np.errstate(divide="ignore", invalid="ignore"):
         bounds = np.nan_to_num(up(top[:, :, None] / bottom[:, None, :]), nan=1.0, posinf=np.inf)

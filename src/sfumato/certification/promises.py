@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sfumato.decimals import BITS, at_most, sure
+from sfumato.decimals import total as summed
 from sfumato.errors import listed
 from sfumato.joint import Noise
 from sfumato.mechanism import Mechanism
@@ -32,11 +34,12 @@ class PromisesTold:
 
     @property
     def sentence(self) -> str:
+        total = at_most(self.total, BITS)
         if self.promised is None:
-            level = f"up to {self.total:.4g} nats" if self.total < float("inf") else "possibly everything"
+            level = f"up to {total} nats" if self.total < float("inf") else "possibly everything"
             return f"{self.who} learns {level}: nothing is promised there"
-        beside = f", {self.total:.4g} with what the mechanism file tells" if self.total > self.promised else ""
-        return f"{self.who} learns at most {self.promised:.4g} nats about the secret{beside}"
+        beside = f", {total} with what the mechanism file tells" if self.total > self.promised else ""
+        return f"{self.who} learns at most {at_most(self.promised, BITS)} nats about the secret{beside}"
 
 
 def promises(mechanism: Mechanism, proof: Certificate | None = None) -> tuple[PromisesTold, ...]:
@@ -49,25 +52,25 @@ def promises(mechanism: Mechanism, proof: Certificate | None = None) -> tuple[Pr
         return ()
     spent = 0.0 if noise is None else noise.epsilon
     knowing = f"somebody who knows this person's {listed(mechanism.useful.names)}"
+    who = f"anybody, even {knowing}," if claim.anywhere else STATISTICS
+    first = PromisesTold(who, claim.epsilon, None if proof is None else proof.level, summed(claim.epsilon, spent))
     if claim.anywhere:
-        whoever = f"anybody, even {knowing},"
-        return (PromisesTold(whoever, claim.epsilon, None if proof is None else proof.level, claim.epsilon + spent),)
-    first = PromisesTold(STATISTICS, claim.epsilon, None if proof is None else proof.level, claim.epsilon + spent)
+        return (first,)
     for i, other in enumerate(claim.also):
         if other.anywhere:
             found = None if proof is None else proof.also[i].level
-            return first, PromisesTold(knowing, other.epsilon, found, other.epsilon + spent)
+            return first, PromisesTold(knowing, other.epsilon, found, summed(other.epsilon, spent))
     if proof is None:
         return (first,)
     level = proof.elsewhere.get("any distribution", float("inf"))
-    return first, PromisesTold(knowing, None, level, level + spent)
+    return first, PromisesTold(knowing, None, level, summed(level, spent))
 
 
 def design_sentence(noise: Noise) -> str:
     """What was paid for the design counts, and what is said about the set around them."""
     if noise.coverage is None:
         return noise.sentence
-    return f"{noise.sentence}; in simulations the set around them covers the truth {noise.coverage:.0%} of the time"
+    return f"{noise.sentence}; in simulations the set around them covers the truth {sure(noise.coverage)} of the time"
 
 
 def told_exactly(mechanism: Mechanism) -> str | None:

@@ -18,12 +18,12 @@ from sfumato.certification.rationals import Attained, about_anything, about_inpu
 from sfumato.errors import ClaimError, InputError
 from sfumato.mechanism import Bundle, Claim, Mechanism, Product
 from sfumato.mechanism.bundle import any_record
+from sfumato.tolerances import EXPONENT
 from sfumato.uncertainty import Anything, ChiSquareBall, Custom, Exactly, Polytope, RenyiBall, UncertaintySet
 from sfumato.uncertainty.renyi import simulated_radius
 
 UNSEALED = "only a sealed mechanism can be certified: its weights must be integers. Call sf.seal first."
 LARGE_TABLE = 100_000  # cells beyond which a promise that holds for any distribution is not made closer for a set
-LARGEST_EXPONENT = 709.0  # of e that floats hold
 BELIEFS = ("lip", "pml")  # notions about P(y|s)/P(y), which RLDP implies at every P: P(y) is a mean of the P(y|s)
 
 
@@ -139,8 +139,8 @@ def _ratio(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]:
 
 
 def target_of(epsilon: float) -> float:
-    """A little below e^ε; the greatest float where that is one beyond it."""
-    return math.exp(min(epsilon, LARGEST_EXPONENT)) * (1 - 1e-15)
+    """A little below e^ε, as far as floats hold that."""
+    return math.exp(min(epsilon, EXPONENT)) * (1 - 1e-15)
 
 
 def _leakage(mechanism: Mechanism, claim: Claim) -> tuple[float, dict[str, int]]:

@@ -20,6 +20,7 @@ from sfumato.alphabet import Alphabet
 from sfumato.joint import Joint
 from sfumato.mechanism import Atoms, Factor, Mechanism, Product, Rows, Spikes, Subsets
 from sfumato.mechanism.subset_laws import best_subset
+from sfumato.tolerances import SLIP
 
 if TYPE_CHECKING:
     from sfumato.alphabet import BigInts, Floats
@@ -104,7 +105,7 @@ def _rows_anything(values: Weights, secrets: int) -> Attained:
     with np.errstate(divide="ignore", invalid="ignore"):
         rough = np.nan_to_num(float_ratios(high.max(1), low.min(1)), nan=1.0, posinf=np.inf)
     for y in np.argsort(-rough, kind="stable"):
-        if rough[y] * (1 + 1e-12) < best.ratio:
+        if rough[y] * (1 + SLIP) < best.ratio:
             break
         if i[y] != j[y]:
             where = {"output": int(y), "first": int(i[y]), "second": int(j[y])}

@@ -30,8 +30,9 @@ from sfumato.certification.outward import dot_down, down, rows_range, up
 from sfumato.certification.rationals import Attained
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism, Rows
+from sfumato.tolerances import ALIKE, BLOCK, LEAST, SLIP
 from sfumato.uncertainty.shifts import others
-from sfumato.uncertainty.tilting import Depths, newton
+from sfumato.uncertainty.tilting import STEP_CLOSE, Depths, newton
 
 if TYPE_CHECKING:
     from sfumato.alphabet import BigInts, Bools, Ints
@@ -45,9 +46,6 @@ HALVINGS_FIRST = 3  # before a piece that fails at its very middle ends the proo
 REACH = (-34.0, 14.0)  # log of (μ − max r) / (max r − min r) looked at
 GREATEST_RATIO = 2.0**512  # of e^ε: beyond, floats cannot hold what the proof takes roots of
 ZOOM_GRID, ZOOMS, NARROW = 25, 28, 1.5  # ridges are narrow and slanted: windows follow, then narrow
-HELD_AT_ONCE = 8_000_000  # held at once
-MULTIPLIER_CLOSE = 1e-7  # of a step of Newton's method for the multipliers
-NO_ROOM = 1e-9  # of the radius: room for laws other than P̂ at a P(s) below which none is taken to be there
 
 
 def shifts_over_ball(
@@ -173,7 +171,7 @@ def _outside(share: Fraction, b: Fraction, near: float, direction: int) -> Fract
     """A rational at or beyond an end of {π : P̂²/π + (1−P̂)²/(1−π) ≤ b}."""
     step = 2.0**-50
     while True:
-        pi = Fraction(near * (1 + direction * step) + direction * step * 1e-12)
+        pi = Fraction(near * (1 + direction * step) + direction * step * SLIP)
         if pi <= 0 or pi >= 1:
             return Fraction(0) if pi <= 0 else Fraction(1)
         if (pi < share) == (direction < 0) and share**2 / pi + (1 - share) ** 2 / (1 - pi) >= b:
@@ -185,7 +183,7 @@ def _root(x: Fraction, direction: int) -> float:
     """A float at or beyond √x, away from the other end."""
     near = math.sqrt(max(0.0, float(x)))
     while (Fraction(near) ** 2 - x) * direction < 0:
-        near = near * (1 + direction * 2.0**-51) + direction * 1e-300
+        near = near * (1 + direction * 2.0**-51) + direction * LEAST
         if near <= 0:
             return 0.0
     return near
@@ -195,7 +193,7 @@ def _proved(cases: Cases, case: Ints, left: Floats, right: Floats, radius: float
     """For each piece whether the best multipliers at its middle prove all of it; whether one fails at its middle."""
     point = np.where(np.isinf(right), 2 * np.maximum(left, 1.0), (left + right) / 2)
     first, second = cases.first, cases.second
-    step = max(1, HELD_AT_ONCE // (ZOOM_GRID * (first.p.shape[1] + second.p.shape[1] + ZOOM_GRID)))
+    step = max(1, BLOCK // (ZOOM_GRID * (first.p.shape[1] + second.p.shape[1] + ZOOM_GRID)))
     parts = [
         _multipliers(cases, case[i : i + step], point[i : i + step], 1 + radius, float(z))
         for i in range(0, len(case), step)
@@ -210,7 +208,7 @@ def _proved(cases: Cases, case: Ints, left: Floats, right: Floats, radius: float
     quartic = _above if cases.above else _below
     rough = np.stack(np.broadcast_arrays(*quartic(a1, a2, mu, m, [np.array(float(x)) for x in known], np.ones(()))))
     powers = point ** np.arange(5)[:, None]
-    hopeless = (rough * powers).sum(0) < -1e-12 * (np.abs(rough) * powers).sum(0)  # floats suffice to give up
+    hopeless = (rough * powers).sum(0) < -SLIP * (np.abs(rough) * powers).sum(0)  # floats suffice to give up
     out = np.zeros(len(case), bool)
     for i in np.flatnonzero(~hopeless):
         (one, two, above, below, *rest), unit = _whole((*(Fraction(float(x[i])) for x in (a1, a2, mu, m)), *known))
@@ -290,7 +288,7 @@ def _by_newton(
         lean = np.exp(-2 * kappa) * width[1] / width[0]  # x₁/x₂
         spread = (bend[0] * variance[0] / lean**2 + bend[1] * variance[1]) / (4 * room)
         y = 0.5 * np.log(np.stack([spread * lean**2, spread]))
-        usual = np.isfinite(y).all(0) & sides[0].tilts & sides[1].tilts & (room > NO_ROOM * (b - 1))
+        usual = np.isfinite(y).all(0) & sides[0].tilts & sides[1].tilts & (room > ALIKE * (b - 1))
         y = np.where(usual, y, 0.0)
 
         def step(live: Ints, at: Floats) -> Floats:
@@ -303,7 +301,7 @@ def _by_newton(
             det = -slope[0] * turn[1] - slope[1] * turn[0]
             return np.asarray(np.stack([slope[1] * apart + turn[1] * off, turn[0] * off - slope[0] * apart]) / det)
 
-        settled = newton(step, y, np.flatnonzero(usual), MULTIPLIER_CLOSE)
+        settled = newton(step, y, np.flatnonzero(usual), STEP_CLOSE)
         tau = top + width * np.exp(y)
     return tau[0], -tau[1], settled
 
@@ -316,7 +314,7 @@ def _by_grids(cases: Cases, case: Ints, point: Floats, b: float, z: float) -> tu
     high, least = cases.first.r[1][case], cases.second.r[0][case]
     first, second = cases.first.p[case], cases.second.p[case]
     top, bottom = high.max(1), least.min(1)
-    width = np.maximum(np.maximum(top, least.max(1)) - np.minimum(bottom, high.min(1)), 1e-300)
+    width = np.maximum(np.maximum(top, least.max(1)) - np.minimum(bottom, high.min(1)), LEAST)
     up_, down_ = (top[:, None] - high) / width[:, None], (least - bottom[:, None]) / width[:, None]
     t = point[:, None, None]
     low = [np.full(len(case), REACH[0])] * 2

@@ -15,6 +15,7 @@ from sfumato.errors import InputError
 from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
 from sfumato.mechanism.subset_laws import subsets_of
 from sfumato.privacy.ldp import subset_bound
+from sfumato.tolerances import SLIP, SUBSETS
 from sfumato.uncertainty.polytope import Polytope, segment_ends, stationary
 from sfumato.uncertainty.sets import Custom, best_pairs
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from sfumato.alphabet import Bools, Ints
     from sfumato.mechanism.law import Weight, Weights
     from sfumato.uncertainty.polytope import Ends
-
-RANGE_SPARE = 1 + 1e-12  # for turning integers into floats and back; the ranges themselves are taken as given
 
 
 def over_ranges(mechanism: Mechanism, within: Custom) -> Attained:
@@ -51,12 +50,12 @@ def over_ranges(mechanism: Mechanism, within: Custom) -> Attained:
                 top, bottom = np.zeros((s, 1)), np.full((s, 1), np.inf)
                 np.maximum.at(top[:, 0], c.secret, high)
                 np.minimum.at(bottom[:, 0], c.secret, low)
-                best = best.or_worse(Attained(float(best_pairs(top, bottom).max()) * RANGE_SPARE, {}))
-            case Subsets() as c if u <= LISTED_VALUES:
+                best = best.or_worse(Attained(float(best_pairs(top, bottom).max()) * (1 + SLIP), {}))
+            case Subsets() as c if u <= SUBSETS:
                 rows = np.where(subsets_of(u), float(c.high), float(c.low))[:, None, :]
                 best = best.or_worse(_worst(within, rows, rows))
             case Subsets() as c:
-                best = best.or_worse(Attained(subset_bound(within, float(c.low), float(c.high)) * RANGE_SPARE, {}))
+                best = best.or_worse(Attained(subset_bound(within, float(c.low), float(c.high)) * (1 + SLIP), {}))
     return best
 
 
@@ -68,7 +67,7 @@ def _peaks(base: Weight, peak: Weight, s: int, u: int) -> Weights:
 
 def _worst(within: Custom, first: Weights, second: Weights) -> Attained:
     high, low = within.ranges(np.asarray(first, float))[1], within.ranges(np.asarray(second, float))[0]
-    return Attained(float(best_pairs(high.T, low.T).max()) * RANGE_SPARE, {})
+    return Attained(float(best_pairs(high.T, low.T).max()) * (1 + SLIP), {})
 
 
 # --- proved levels over the mixtures of listed distributions ----------------------------------------------------------
@@ -79,7 +78,6 @@ def _worst(within: Custom, first: Weights, second: Weights) -> Attained:
 # since ratios of conditionals do not depend on the scale of a vertex.
 
 
-LISTED_VALUES = 12  # useful values up to which subsets are listed
 SEGMENT_STEPS = (0.0, 1e-14, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-7, 1e-5)
 VERTICES_FIRST, VERTICES_AT_ONCE = 16, 256
 
@@ -229,7 +227,7 @@ def _atoms(c: Atoms, secrets: Ints, within: Polytope) -> Attained:
 def _subsets(c: Subsets, secrets: Ints, within: Polytope, best: Attained) -> Attained:
     """Two-level rows over every subset: listed, or with many useful values bounded by high/low."""
     k = within.joint.useful.size
-    if k > LISTED_VALUES:
+    if k > SUBSETS:
         return Attained(float(up_any(float(c.high) / float(c.low))) if c.low else math.inf, {})
     values = np.where(subsets_of(k), np.array(int(c.high), object), np.array(int(c.low), object))[:, None, :]
     rows = np.broadcast_to(values, (len(values), *within.joint.shape))

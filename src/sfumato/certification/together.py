@@ -13,6 +13,7 @@ from sfumato.certification.certificate import PROVED, Certificate, DeferredLevel
 from sfumato.certification.outward import log_up
 from sfumato.certification.proving import check_confidence, confirm, proved, target_of
 from sfumato.certification.rationals import Attained, about_anything, about_input, alone, power_product
+from sfumato.decimals import BITS, LEVEL, at_most
 from sfumato.errors import ClaimError, InputError
 from sfumato.joint import Noise
 from sfumato.mechanism import Bundle, Claim, Law, Mechanism, Product, Unary
@@ -195,7 +196,8 @@ def stand_in(part: Mechanism, level: float) -> Mechanism:
         half = (Decimal(level) / 2).exp()
         on = int((Decimal(2**STAND_IN_BITS) * half / (1 + half)).to_integral_value(ROUND_CEILING)) + 1
     if on >= 2**STAND_IN_BITS:
-        raise ClaimError(f"a level of {level:.4g} below {part_name(part)!r} is too large to be followed up the tree.")
+        below = f"a level of {at_most(level, BITS)} below {part_name(part)!r}"
+        raise ClaimError(f"{below} is too large to be followed up the tree.")
     law = Unary(1, part.useful.size, on, 2**STAND_IN_BITS - on, STAND_IN_BITS)
     return replace(part, law=law, reads="useful", answers=None)
 
@@ -259,14 +261,14 @@ def certify_bundle(bundle: Bundle) -> Certificate:
     made = bundle_certificate(bundle)
     if not made.holds:
         raise ClaimError(
-            f"claimed ε ≤ {made.epsilon:.10g} ({made.title}), proved only ε ≤ {made.level:.10g} for all parts "
-            f"{bundle.asks}", next="Nothing was released.",
+            f"claimed ε ≤ {at_most(made.epsilon, LEVEL)} ({made.title}), proved only ε ≤ "
+            f"{at_most(made.level, LEVEL)} for all parts {bundle.asks}", next="Nothing was released.",
         )
     for part, claim in () if confirm(bundle) else _left_to_prove(bundle, made):
         if not (found := certificate(part, claim, wider=False)).holds:
             raise ClaimError(
-                f"part {part_name(part)!r} claims ε ≤ {found.epsilon:.10g} ({found.title}), proved only ε ≤ "
-                f"{found.level:.10g}", next="Nothing was released.",
+                f"part {part_name(part)!r} claims ε ≤ {at_most(found.epsilon, LEVEL)} ({found.title}), proved only ε ≤ "
+                f"{at_most(found.level, LEVEL)}", next="Nothing was released.",
             )
     return made
 

@@ -98,15 +98,16 @@ class Composition:
         over, anywhere = self._least(anywhere=False) + spent, self._least(anywhere=True) + spent
         many = f"these {len(self.releases)} releases together" if len(self.releases) > 1 else "this release"
         if over > AS_GOOD_AS_KNOWN:
-            return f"{many} tell the secret: odds about it may change by a factor of e^{over:.3g}."
+            return f"{many} tell the secret: odds about it may change by a factor of e^{at_most(over, 3)}."
         if anywhere > AS_GOOD_AS_KNOWN:
             return (
-                f"{many} change the odds about a secret by a factor of at most {math.exp(over):.3g} for somebody who "
-                f"knows only statistics{delta}, and tell it to somebody who knows the person's other values."
+                f"{many} change the odds about a secret by a factor of at most {at_most(math.exp(over), 3)} for "
+                f"somebody who knows only statistics{delta}, and tell it to somebody who knows the person's "
+                "other values."
             )
-        more = f", and {math.exp(anywhere):.3g} for somebody who knows the person's other values"
+        more = f", and {at_most(math.exp(anywhere), 3)} for somebody who knows the person's other values"
         return (
-            f"{many} change the odds about a secret by a factor of at most {math.exp(min(over, anywhere)):.3g}"
+            f"{many} change the odds about a secret by a factor of at most {at_most(math.exp(min(over, anywhere)), 3)}"
             f"{more if anywhere > over else ', whoever looks'}{delta}."
         )
 
@@ -149,7 +150,8 @@ def compose(*mechanisms: Mechanism | Bundle, within: UncertaintySet | None = Non
     Inputs are shared and the noise is independent. Levels are exact, from integers, while the distinct joint outputs
     can be listed; beyond they are bounds (`certification.together`). Levels are stated over the sets that the
     mechanisms claim and over `within`, as far as those are about all the columns read. With a bundle, or where the
-    secret has labels in one that another lacks, they are bounds about the labels that all know (`shared_secret`). For
+    secret has labels in one that another lacks, they are bounds about the labels that all know (`shared_secret`);
+    where labels do not stand for the same people in each, about the values behind them, by what is about records. For
     LDP the sum of the levels is a bound; under RLDP over a set and LIP it is not, because all releases look at the same
     useful values. Here each release tells nothing, and two of them nearly everything (how much is only limited by the
     noise that sealing adds):
@@ -178,24 +180,26 @@ def compose(*mechanisms: Mechanism | Bundle, within: UncertaintySet | None = Non
 
 
 def _bounded(
-    releases: tuple[Mechanism | Bundle, ...], secret: Alphabet, within: UncertaintySet | None
+    releases: tuple[Mechanism | Bundle, ...], secret: Alphabet | None, within: UncertaintySet | None
 ) -> Composition:
     """Bounds of the whole where there is no one table of it: ratios for any distribution multiply, and about the record
-    too. Whatever two labels are, none of these ratios is larger for labels that all releases know than for all."""
+    too. Whatever two labels are, none of these ratios is larger for labels that all releases know than for all. Without
+    a secret that all share, two values may have one label in a release, where only its level about the record holds."""
     if within is not None:
         raise InputError(
             "a set is about one table of all columns, which is not built for a bundle, nor for a secret whose labels "
             "differ", next="Leave out within.",
         )
-    public = Anything(Joint.uniform(secret, Alphabet(())))
-    known = {id(m): (anywhere(m), about_record(m)) for m in {id(m): m for m in releases}.values()}
+    public = Anything(Joint.uniform(secret or releases[0].secret, Alphabet(())))
+    own_price = anywhere if secret is not None else about_record  # which holds between values that share a label too
+    known = {id(m): (own_price(m), about_record(m)) for m in {id(m): m for m in releases}.values()}
     levels = []
     for i, claim in enumerate((Claim("rldp", ANY_CLAIM, public), Claim("ldp", ANY_CLAIM))):
         found = [known[id(m)][i] for m in releases]
         each = tuple(log_up(x.ratio) for x in found)
         levels.append(Level(claim, log_up(power_product((x, 1) for x in found)), each, False))
     resting = [m for m in releases if isinstance(m, Bundle) and m.claim is not None and m.claim.assuming != "nothing"]
-    if resting:
+    if resting and secret is not None:
         own = total_levels([[m] for m in releases], "rldp")[0].level
         sets = [part.claim for part in resting[0].parts if part.claim is not None]
         told = "RLDP as one of the bundles assumes, and for every distribution of the others"

@@ -44,12 +44,12 @@ def joined(mechanisms: Sequence[Mechanism]) -> Mechanism:
     )
 
 
-def shared_secret(releases: Sequence[Mechanism | Bundle]) -> Alphabet:
-    """The secret of all releases, with the labels that all of them know.
+def shared_secret(releases: Sequence[Mechanism | Bundle]) -> Alphabet | None:
+    """The secret of all releases, with the labels that all of them know; None where these are not of the same people.
 
     Where some have labels that others lack, a row that went through all has one that all have, so the whole is about
-    these. It must be the same people that a label stands for in each: labels of bins that differ, and one that takes
-    others, stand for people whom another release tells apart, and of a ratio between these its promise says nothing.
+    these. Labels of bins that differ, and one that takes others, stand for people whom another release tells apart, and
+    of a ratio between these a promise about the secret says nothing.
     """
     if not releases:
         raise InputError("there is nothing to compose", next="Give at least one mechanism.")
@@ -62,18 +62,16 @@ def shared_secret(releases: Sequence[Mechanism | Bundle]) -> Alphabet:
             f"these mechanisms protect different secrets, {names}",
             next="Compose releases about one secret; a ledger adds up what cannot be composed.",
         )
-    return Alphabet(tuple(_known_to_all(each) for each in zip(*(s.columns for s in secrets), strict=True)))
+    known = [_known_to_all(each) for each in zip(*(s.columns for s in secrets), strict=True)]
+    return None if None in known else Alphabet(tuple(c for c in known if c is not None))
 
 
-def _known_to_all(columns: Sequence[Column]) -> Column:
+def _known_to_all(columns: Sequence[Column]) -> Column | None:
     first = columns[0]
     if all(c == first for c in columns):
         return first
     if any(c.cuts is not None or c.other is not None or c.dtype != first.dtype for c in columns):
-        raise InputError(
-            "is the secret of these mechanisms, and its labels do not stand for the same people in each: bins differ, "
-            "or one label takes values that another mechanism tells apart", where=At(first.name), next=SAME_LABELS,
-        )
+        return None
     labels = [x for x in first.labels if all(x in c.labels for c in columns)]
     if len(labels) < 2:
         raise InputError(

@@ -17,9 +17,9 @@ from sfumato.alphabet import Floats, Ints
 from sfumato.designers.base import Draft, Task
 from sfumato.errors import InputError
 from sfumato.mechanism import Cells, Conditional, Constant, Law, Table, Unary
-from sfumato.mechanism.law import MATRIX_CELLS
 from sfumato.optimise.arrays import greatest_gap
 from sfumato.privacy.ldp import compared
+from sfumato.tolerances import LISTED as MATRIX_CELLS
 from sfumato.uncertainty import Anything, ChiSquareBall
 from sfumato.uncertainty.sets import UncertaintySet
 

@@ -16,7 +16,6 @@ from sfumato.designers.base import Draft, Task
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Constant, Mechanism, Table
-from sfumato.mechanism.table import ALIAS_BITS
 from sfumato.optimise.belief_cone import BeliefCone
 from sfumato.optimise.budget import Budget
 from sfumato.optimise.cone import MARGIN as SEALING
@@ -39,6 +38,7 @@ from sfumato.optimise.outside import meet
 from sfumato.optimise.search import moved
 from sfumato.privacy.beliefs import attributes, output_level, product_level
 from sfumato.uncertainty import ChiSquareBall, Exactly
+from sfumato_kernel.laws import ALIAS_BITS
 
 Known = Callable[[Floats, float, Budget], Funnel]
 NEVER = 2.0**-30  # an output less likely than this whatever the input is left out of an exact design

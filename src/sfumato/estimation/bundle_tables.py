@@ -26,6 +26,7 @@ from sfumato.estimation.tally import manifest_beside
 from sfumato.mechanism import Bundle
 from sfumato.mechanism.bundle import ANSWER, TURN, answer_labels, part_name, record_of
 from sfumato.sources import open_source
+from sfumato.tolerances import LISTED
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Label
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 REDRAWN = 60  # of answers, for an interval by simulation: its half width is then known to 9 %
 FALSE_TIES = 0.05  # the chance that the model ties any two columns by noise alone
-PAIR_COUNTS = 40_000_000  # outputs of two parts that are counted together
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,7 +251,7 @@ Counts = tuple[dict[tuple[int, ...], Floats], int]
 
 def _counted_together(source: TableLike, bundle: Bundle, written: Sequence[Column]) -> Counts:
     pairs = list(combinations(range(len(written)), 2))
-    if sum(written[a].size * written[b].size for a, b in pairs) > PAIR_COUNTS:
+    if sum(written[a].size * written[b].size for a, b in pairs) > 2 * LISTED:
         raise InputError("the parts have too many outputs to count every two of them together.")
     alone: list[Ints] = [np.zeros(c.size, np.int64) for c in written]
     both = {(a, b): np.zeros(written[a].size * written[b].size, np.int64) for a, b in pairs}

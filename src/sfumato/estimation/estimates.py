@@ -24,6 +24,7 @@ from sfumato.estimation.result import Estimate, Marginal
 from sfumato.estimation.tally import Tally, checked_answers, tally
 from sfumato.joint import Joint
 from sfumato.mechanism import Bundle, Mechanism, known
+from sfumato.tolerances import LEAST
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -204,7 +205,7 @@ def _lost(mechanism: Mechanism, seen: Tally, whole: Inversion) -> list[str]:
     worse = [f"The rows were decoded ({seen.decode}): {best.rank} dimensions could be identified from the symbols, "
              f"{whole.rank} from the decoded rows."]
     if best.rank == whole.rank:
-        spread = float(np.sqrt(whole.variance.sum() / max(float(best.variance.sum()), 1e-300)))
+        spread = float(np.sqrt(whole.variance.sum() / max(float(best.variance.sum()), LEAST)))
         worse.append(f"Errors are about {spread:.2f} times those from the symbols.")
     return worse
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
+from sfumato.decimals import sure
 from sfumato.errors import InputError
 from sfumato.estimation.inversion import (
-    COVARIANCE_CELLS,
     BitsInversion,
     DenseInversion,
     Inversion,
@@ -22,6 +22,7 @@ from sfumato.estimation.inversion import (
 )
 from sfumato.estimation.models import CellsInversion, forward
 from sfumato.frames import Framed
+from sfumato.tolerances import LEAST, SQUARE
 
 if TYPE_CHECKING:
     from sfumato.frames import Record
@@ -45,7 +46,7 @@ def summed(inversion: Inversion, m: Floats, shape: tuple[int, ...]) -> Inversion
 def _listed(inversion: CellsInversion) -> DenseInversion:
     """A cells law in closed form as a matrix; what it does to each cell and back is the projector on what is seen."""
     law, f = inversion.law, inversion.f
-    if law.outputs > COVARIANCE_CELLS:
+    if law.outputs > SQUARE:
         raise InputError(
             f"tables of some columns of {law.outputs:,} cells are too large to sum up",
             next="Use .secret and .useful, or design for fewer columns.",
@@ -135,7 +136,7 @@ class Figures(Framed):
         shown = [f"  {', '.join(f'{k} {v}' for k, v in x.items())}: {e:.4g} ({a:.4g} to {b:.4g})" for x, e, a, b in
                  zip(self.labels[:20], self.estimate, self.low, self.high, strict=False)]
         more = [f"  … and {len(self.labels) - 20} more"] if len(self.labels) > 20 else []
-        return "\n".join([f"<{self.kind}, {self.level:.0%} intervals {held}>", *shown, *more])
+        return "\n".join([f"<{self.kind}, {sure(self.level)} intervals {held}>", *shown, *more])
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +161,7 @@ class Linear:
             return one
         cov = self.covariance if gradient is None else gradient @ self.covariance @ gradient.T
         own = np.diag(cov)
-        live = np.isfinite(own) & (own > NO_VARIANCE * max(float(np.nanmax(own, initial=0.0)), 1e-300))
+        live = np.isfinite(own) & (own > NO_VARIANCE * max(float(np.nanmax(own, initial=0.0)), LEAST))
         if not live.any():
             return one
         return max(one, largest(cov[np.ix_(live, live)], level))

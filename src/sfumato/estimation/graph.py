@@ -20,9 +20,10 @@ import pyarrow as pa
 
 from sfumato.alphabet import Column, Floats
 from sfumato.errors import InputError, unknown
-from sfumato.estimation.inversion import COVARIANCE_CELLS, Inversion
+from sfumato.estimation.inversion import Inversion
 from sfumato.estimation.scores import PairInversion, centred
 from sfumato.joint import entropy
+from sfumato.tolerances import ALIKE, BLOCK, LISTED, SLIP, SQUARE
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Bools, Label
@@ -31,8 +32,6 @@ FITTINGS = 30  # of fitting three tables
 TRIPLE = 30_000  # cells of a table of three columns
 TABLE_CELLS = 1_000_000  # cells of a table that is asked for
 TRIED = 8  # ties that are compared for the next column
-LEAST_TOLD = 1e-9  # nats: tables of two columns that tell less are even
-RECORDS_AT_ONCE = 4_000_000  # numbers of a stretch of records that is drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +72,7 @@ class GraphModel:
         drawn: list[npt.NDArray[np.int32]] = []
         for column, parents, given in zip(self.columns, self.parents, self.given, strict=True):
             ends = np.cumsum(given, axis=-1)
-            own, step = np.empty(rows, np.int32), max(1, RECORDS_AT_ONCE // column.size)
+            own, step = np.empty(rows, np.int32), max(1, BLOCK // column.size)
             for start in range(0, rows, step):
                 part = slice(start, min(start + step, rows))
                 at = tuple(drawn[a][part] for a in parents)
@@ -123,7 +122,7 @@ def fitted(columns: Sequence[Column], tables: Mapping[tuple[int, ...], Floats]) 
         best: tuple[float, int, tuple[int, ...]] = (-math.inf, 0, ())
         for c in (c for c in range(len(columns)) if c not in order):
             for before in ((), *((a,) for a in order), *triples.likely(c, ties)):
-                if (gain := triples.told(c, before)) > best[0] + LEAST_TOLD:
+                if (gain := triples.told(c, before)) > best[0] + ALIKE:
                     best = gain, c, before
         _, c, before = best
         ties |= {(min(c, a), max(c, a)) for a in before}
@@ -204,7 +203,7 @@ def _three(ab: Floats, ac: Floats, bc: Floats) -> Floats:
         for margin, axis in ((bc[None], 0), (ac[:, None, :], 1), (ab[:, :, None], 2)):
             total = q.sum(axis, keepdims=True)
             q = q * np.divide(margin, total, out=np.zeros_like(total), where=total > 0)
-        if np.abs(q - before).max() < 1e-12:
+        if np.abs(q - before).max() < SLIP:
             break
     return np.asarray(q / q.sum() if q.sum() > 0 else ab[:, :, None] * bc.sum(0) / ab.sum())
 
@@ -213,8 +212,6 @@ def _three(ab: Floats, ac: Floats, bc: Floats) -> Floats:
 
 
 PROJECTIONS = 2000  # of alternating projections
-LEFT_NEGATIVE = 1e-12  # a negative share that is left to the last step
-LISTED_NOISE = 20_000_000  # numbers of a covariance that is worked out to see how much noise there is
 
 
 def agreeing(inversion: Inversion, first: Floats, second: Floats) -> Floats:
@@ -251,9 +248,9 @@ def by_noise(inversion: Inversion, first: Floats, second: Floats) -> float:
 
 def noise_of(inversion: Inversion, told: Floats) -> Floats | None:
     """The covariance of an interaction; None where it is too large to be listed."""
-    if isinstance(inversion, PairInversion) and inversion.a.size * inversion.b.size > LISTED_NOISE:
+    if isinstance(inversion, PairInversion) and inversion.a.size * inversion.b.size > LISTED:
         return None
-    if told.size > COVARIANCE_CELLS:
+    if told.size > SQUARE:
         return None
     return centred(centred(inversion.covariance(), told.shape).T, told.shape)
 
@@ -282,7 +279,7 @@ def _with_margins(table: Floats, first: Floats, second: Floats) -> Floats:
     q = _moved(q, a, b)
     change = np.zeros(q.shape)
     for _ in range(PROJECTIONS):
-        if q.min() >= -LEFT_NEGATIVE:
+        if q.min() >= -SLIP:  # which the last step mends
             break
         positive = np.maximum(q + change, 0.0)
         change += q - positive

@@ -15,6 +15,7 @@ from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.mechanism import Unary
 from sfumato.mechanism.law import scale
+from sfumato.tolerances import LISTED, RANK, SEED, SLIP
 
 
 def on_simplex(raw: Floats) -> Floats:
@@ -38,8 +39,6 @@ def on_simplex(raw: Floats) -> Floats:
 
 
 Mask = npt.NDArray[np.bool_]
-RANK_TOLERANCE = 1e-8  # singular values below this share of the largest count as zero: n = 10^16 rows would be needed
-COVARIANCE_CELLS = 3000  # the most cells for which a full covariance matrix is built
 
 
 class Inversion(Protocol):
@@ -108,7 +107,7 @@ class DenseInversion:
         live = mean > 0
         root = np.where(live, 1 / np.sqrt(np.where(live, mean, 1.0)), 0.0)
         left, sizes, right = np.linalg.svd(root[:, None] * q, full_matrices=False)
-        keep = sizes > RANK_TOLERANCE * sizes[0]
+        keep = sizes > RANK * sizes[0]
         inverse = (right[keep].T / sizes[keep]) @ left[:, keep].T * root
         seen = right[keep].T @ right[keep]
         return cls(inverse, f, n, shape, seen, np.eye(q.shape[1]), int(keep.sum()))
@@ -167,7 +166,7 @@ class BitsInversion:
     @classmethod
     def of(cls, law: Unary, shares: Floats, n: int) -> BitsInversion:
         on, off = float(law.on) / scale(law.bits), float(law.off) / scale(law.bits)
-        step = 1 / (on - off) if on - off > 1e-12 else 0.0
+        step = 1 / (on - off) if on - off > SLIP else 0.0
         raw = (shares - off) * step if step else np.full(shares.shape, 1 / shares.size)
         p = on_simplex(raw)
         noise = (p * on * (1 - on) + (1 - p) * off * (1 - off)) * step**2
@@ -203,10 +202,8 @@ class BitsInversion:
 
 
 DRAWS = 4000  # of the Gaussian maximum: the quantile's own error is then 0.3 % of coverage
-SIMULATED_NUMBERS = 40_000_000  # the most Gaussian numbers spent on one quantile; larger tables use Šidák's bound
 FEWEST_DRAWS = 1000
 FACTORED = 400  # cells up to which the covariance is factored once instead of being applied to every draw
-SEED = 20260101  # intervals of the same data are the same
 
 
 def critical(inversion: Inversion, level: float) -> float:
@@ -217,7 +214,7 @@ def critical(inversion: Inversion, level: float) -> float:
     """
     sd = np.sqrt(inversion.variance.ravel())
     cells = int(inversion.identified.sum())
-    draws = min(DRAWS, SIMULATED_NUMBERS // max(sd.size, 1))
+    draws = min(DRAWS, 2 * LISTED // max(sd.size, 1))
     shown = inversion.identified.ravel() & (sd > 0)
     if draws < FEWEST_DRAWS or not shown.any():  # rows that are all alike show no spread, and are no certainty
         return NormalDist().inv_cdf((1 + level ** (1 / max(cells, 1))) / 2)

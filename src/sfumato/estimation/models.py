@@ -15,6 +15,7 @@ from sfumato.errors import InputError, unknown
 from sfumato.estimation.inversion import BitsInversion, DenseInversion, Inversion, Mask, multinomial_deviations
 from sfumato.mechanism import Cells, Constant, Mechanism, Unary
 from sfumato.mechanism.law import scale
+from sfumato.tolerances import SLIP
 
 
 def decoded_law(mechanism: Mechanism, decode: str) -> Floats | None:
@@ -65,9 +66,6 @@ def _sums(q: Floats, label: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> 
 # part whose number is zero cannot be identified and is left out.
 
 
-NOT_IDENTIFIED = 1e-12  # a part on which Q is smaller than this, or than what sealing may leave, is not identified
-
-
 @dataclass(frozen=True)
 class FourWeights:
     """The matrix with entries by agreement: both, s alone, u alone, neither."""
@@ -108,7 +106,8 @@ def spectrum(law: Cells) -> tuple[float, float, float]:
     total = scale(law.bits)
     own, b, c = law.truth - law.same_secret - law.same_useful + law.neither, law.same_secret, law.same_useful
     parts = (own + (b - law.neither) * law.useful, own + (c - law.neither) * law.rows, own)
-    least = max(NOT_IDENTIFIED, 16 * law.outputs / total if law.bits is not None else 0.0)
+    # A part on which Q is smaller than rounding, or than what sealing may leave, is not identified.
+    least = max(SLIP, 16 * law.outputs / total if law.bits is not None else 0.0)
     s, u, both = (x if abs(x) > least else 0.0 for x in (float(part) / total for part in parts))
     if law.rows == 1:
         return u, u, u

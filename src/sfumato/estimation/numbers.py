@@ -14,6 +14,7 @@ from sfumato.estimation.functionals import Figures, Linear, summed
 from sfumato.estimation.inversion import largest, on_simplex
 from sfumato.estimation.result import Estimate, Marginal
 from sfumato.estimation.tables import TableEstimate
+from sfumato.tolerances import SLIP
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -83,7 +84,7 @@ def _quantiles(side: Marginal, values: Floats, wanted: Sequence[float], level: f
     cdf, least, most = (np.maximum.accumulate(x) for x in edges)
 
     def crossing(curve: Floats, q: float) -> float:
-        return float(points[int(np.argmax(curve >= q - 1e-12))])
+        return float(points[int(np.argmax(curve >= q - SLIP))])
 
     return {q: Figure(crossing(cdf, q), crossing(most, q), crossing(least, q)) for q in wanted}
 

@@ -17,12 +17,13 @@ import pyarrow as pa
 from sfumato.alphabet import MISSING, Alphabet, Column, Floats
 from sfumato.errors import InputError, unknown
 from sfumato.estimation.functionals import summed
-from sfumato.estimation.inversion import COVARIANCE_CELLS, Inversion, on_simplex, simultaneous
+from sfumato.estimation.inversion import Inversion, on_simplex, simultaneous
 from sfumato.estimation.scores import sums
 from sfumato.estimation.tables import TableEstimate
 from sfumato.frames import Framed, tabled, titled
 from sfumato.mechanism import Mechanism
 from sfumato.sources.delimited import guarded
+from sfumato.tolerances import SQUARE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,7 +73,7 @@ class Marginal:
     def by_column(self) -> tuple[Marginal, ...]:
         """The same for each column by itself, where the variable is made of several and is small enough to sum."""
         sizes = [column.size for column in self.alphabet.columns]
-        if len(sizes) < 2 or self.p.size > COVARIANCE_CELLS:
+        if len(sizes) < 2 or self.p.size > SQUARE:
             return (self,)
         digits = np.unravel_index(np.arange(self.p.size), sizes)
         return tuple(
@@ -117,7 +118,7 @@ class Estimate(Framed):
     @property
     def covariance(self) -> Floats:
         """Covariance [x, x] of `raw`, x = s·|U| + u."""
-        if self.raw.size > COVARIANCE_CELLS:
+        if self.raw.size > SQUARE:
             raise InputError(
                 f"a covariance of {self.raw.size} × {self.raw.size} numbers is too large to build",
                 next="Use .variance, or the marginals .secret and .useful.",

@@ -21,9 +21,9 @@ from sfumato.estimation.inversion import IDENTIFIED, DenseInversion, Inversion, 
 from sfumato.estimation.models import prior
 from sfumato.mechanism import Mechanism
 from sfumato.mechanism.law import told_apart
+from sfumato.tolerances import BLOCK
 
 NO_PROJECTOR = np.zeros((0, 0))  # of a part of a table, which does not say by itself what is identified
-NOISE_AT_ONCE = 4_000_000  # numbers of a block of Gaussian draws
 
 
 def sums(columns: Sequence[Column], wanted: Sequence[str]) -> Floats:
@@ -134,7 +134,7 @@ class PairInversion:
         return self.known
 
     def deviations(self, rng: np.random.Generator, draws: int) -> Floats:
-        step, out = max(1, NOISE_AT_ONCE // self.f.size), []
+        step, out = max(1, BLOCK // self.f.size), []
         for start in range(0, draws, step):
             noise = multinomial_deviations(self.f.ravel(), self.n, rng, min(step, draws - start))
             table = self.a @ noise.reshape(-1, *self.f.shape) @ self.b.T

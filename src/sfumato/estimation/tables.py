@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.alphabet import MISSING, Column, Floats
+from sfumato.decimals import sure
 from sfumato.errors import InputError, unknown
 from sfumato.estimation.functionals import Figures, Linear, moved, summed
 from sfumato.estimation.inversion import Inversion, simultaneous
 from sfumato.frames import Framed, plot_shares
+from sfumato.tolerances import LEAST
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,7 +83,7 @@ class TableEstimate(Framed):
         """Every cell with its interval; returns matplotlib's axes."""
         low, high = self.interval(level)
         labels = [" · ".join(x.values()) for x in self._labels()]
-        title = f"{' × '.join(self.names)}: {level:.0%} intervals for all cells at once"
+        title = f"{' × '.join(self.names)}: {sure(level)} intervals for all cells at once"
         return plot_shares(labels, self.p.ravel(), low.ravel(), high.ravel(), title, axes)
 
     def __repr__(self) -> str:
@@ -196,7 +198,7 @@ class TableEstimate(Framed):
         step -= np.kron(np.ones((r, r)), np.eye(k)) * np.repeat(a, k)[:, None]
         kept = [i * k + j for i in range(r - 1) for j in range(k - 1)]
         cov = (step @ self.inversion.covariance() @ step.T)[np.ix_(kept, kept)]
-        live = np.flatnonzero(np.diag(cov) > 1e-15 * max(float(np.diag(cov).max()), 1e-300))
+        live = np.flatnonzero(np.diag(cov) > 1e-15 * max(float(np.diag(cov).max()), LEAST))
         kept, cov = [kept[i] for i in live], cov[np.ix_(live, live)]
         statistic = float(d[kept] @ np.linalg.lstsq(cov, d[kept], rcond=1e-10)[0]) if kept else 0.0
         df = int(np.linalg.matrix_rank(cov, hermitian=True)) if kept else 0

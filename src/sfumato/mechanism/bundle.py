@@ -18,7 +18,7 @@ from sfumato.mechanism import file
 from sfumato.mechanism.file import Head, MechanismRecord, checksum, mechanism_of
 from sfumato.mechanism.file import record_of as part_record
 from sfumato.mechanism.file_records import ColumnRecord, alphabet_of, column_records
-from sfumato.mechanism.law import joint_code, record_codes
+from sfumato.mechanism.law import MOST_BITS, joint_code, record_codes
 from sfumato.mechanism.mechanism import Mechanism
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from sfumato.sources.places import Place
 
 TURN, ANSWER = "part", "answer"  # columns of a table in which each row answers one part
-TURN_BITS = 62  # the weights of turns sum to 2^62
 ASSUMING = ("nothing", "tables", "star", "tree")
 _HOLDS = {
     "nothing": "for every distribution of all columns",
@@ -113,8 +112,8 @@ class Bundle:
     def _check_turns(self) -> None:
         if self.turns is None:
             return
-        if len(self.turns) != len(self.parts) or min(self.turns) <= 0 or sum(self.turns) != 2**TURN_BITS:
-            raise InputError(f"turns must be a positive weight for each part, 2^{TURN_BITS} in all.")
+        if len(self.turns) != len(self.parts) or min(self.turns) <= 0 or sum(self.turns) != 2**MOST_BITS:
+            raise InputError(f"turns must be a positive weight for each part, 2^{MOST_BITS} in all.")
 
     def _check_promise(self) -> None:
         assuming = "nothing" if self.claim is None else self.claim.assuming
@@ -187,7 +186,7 @@ class Bundle:
         """The part each row answers, from a random word each; exact in distribution."""
         assert self.turns is not None
         ends = np.cumsum(np.array(self.turns, np.uint64))
-        return np.searchsorted(ends, words & np.uint64(2**TURN_BITS - 1), side="right")
+        return np.searchsorted(ends, words & np.uint64(2**MOST_BITS - 1), side="right")
 
     def respond(self, *values: object, **named: object) -> dict[str, Label] | list[dict[str, Label]]:
         """Randomised answers by the names of the parts, with the system's entropy: records as for a mechanism."""

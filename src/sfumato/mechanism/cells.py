@@ -13,6 +13,7 @@ import numpy as np
 from sfumato.alphabet import Floats, Ints, read_only
 from sfumato.errors import InputError
 from sfumato.mechanism.law import (
+    MOST_BITS,
     Contrast,
     Law,
     Spikes,
@@ -30,8 +31,6 @@ from sfumato.mechanism.law import (
 
 if TYPE_CHECKING:
     from sfumato.mechanism.law import Weight
-
-CELL_BITS = 62
 
 
 class _Small:
@@ -122,7 +121,7 @@ class Cells(_Small):
         return top.ravel(), bottom.ravel(), mean.ravel(), y
 
     def rounded(self, bits: int | None, margin: float) -> Law:
-        bits = CELL_BITS if bits is None else bits
+        bits = MOST_BITS if bits is None else bits
         even = 1 / self.outputs
         mixed = [(1 - margin) * float(w) / scale(self.bits) + margin * even for w in self.four]
         whole = [math.floor(math.ldexp(w, bits)) if k else 0 for w, k in zip(mixed, self.copies, strict=True)]
@@ -175,9 +174,6 @@ def _without_each(table: Floats, seen: Ints, *, largest: bool) -> Floats:
     return best
 
 
-CONSTANT_BITS = 62
-
-
 @dataclass(frozen=True, eq=False)
 class Constant(_Small):
     """Every cell (or useful value) with the same weight, up to one word, for every input: level exactly 0."""
@@ -215,7 +211,7 @@ class Constant(_Small):
         return one, one, one, np.zeros(1, np.int64)
 
     def rounded(self, bits: int | None, margin: float) -> Law:
-        return Constant(self.rows, self.useful, CONSTANT_BITS if bits is None else bits)
+        return Constant(self.rows, self.useful, MOST_BITS if bits is None else bits)
 
     def draw(self, codes: Ints, words: Words) -> Ints:
         assert self.bits is not None
@@ -224,9 +220,6 @@ class Constant(_Small):
         long = extra * (share + 1)
         tail = extra + (word - long) // share if share else extra + 0 * word
         return np.where(word < long, word // (share + 1), tail)
-
-
-CONDITIONAL_BITS = 62
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,7 +281,7 @@ class Conditional:
         return seen.max(0), seen.min(0), ps @ laws, np.arange(self.useful)
 
     def rounded(self, bits: int | None, margin: float) -> Law:
-        bits = CONDITIONAL_BITS if bits is None else bits
+        bits = MOST_BITS if bits is None else bits
         total = scale(self.bits)
         base, keep = np.asarray(self.base, float) / total, np.asarray(self.keep, float) / total
         even = (base + keep[:, None] / self.useful).mean(0)

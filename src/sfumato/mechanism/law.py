@@ -20,12 +20,12 @@ import numpy.typing as npt
 
 from sfumato.alphabet import Column, Floats, Ints
 from sfumato.errors import InputError, did_you_mean
+from sfumato.tolerances import LISTED, SUMS_TO_ONE
 
 Words = npt.NDArray[np.uint64]
 Weights = npt.NDArray[Any]  # floats that sum to 1, or int64 that sum to 2^bits
 Weight: TypeAlias = Any  # one of them, or a table of them: a float, or a Python integer once sealed
 ROW_BITS = 200  # of integers that floats can stand for in arithmetic; only rows of products of laws are larger
-MATRIX_CELLS = 20_000_000  # the largest |Y| × |X| that `.matrix` will build
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,7 +160,7 @@ def scale(bits: int | None) -> float:
 
 def is_total(weight: Weight, bits: int | None) -> bool:
     """Whether weights sum to what they must: exactly 2^bits once sealed, 1 within rounding before."""
-    return bool(abs(weight - 1) <= 1e-9 if bits is None else weight == 2**bits)
+    return bool(abs(weight - 1) <= SUMS_TO_ONE if bits is None else weight == 2**bits)
 
 
 def mask(words: Words, bits: int) -> Words:
@@ -170,7 +170,7 @@ def mask(words: Words, bits: int) -> Words:
 
 def stacked(law: Law) -> Floats | None:
     """Q[y, x] row by row, for laws small enough to list."""
-    if law.outputs * law.rows * law.useful > MATRIX_CELLS:
+    if law.outputs * law.rows * law.useful > LISTED:
         return None
     return np.stack([np.asarray(law.row(y), float).ravel() for y in range(law.outputs)]) / scale(law.bits)
 

@@ -18,6 +18,7 @@ from sfumato.frames import plot_mechanism
 from sfumato.joint import Joint
 from sfumato.mechanism.law import Law, joint_code, memory_key, record_codes, remembered, scale
 from sfumato.mechanism.table import Table
+from sfumato.tolerances import LISTED
 from sfumato.uncertainty import UncertaintySet
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 READS = ("both", "useful")
 NOTIONS = ("ldp", "lip", "rldp", "srlip", "pml", "mi", "leakage")
-POSTERIOR_CELLS = 20_000_000
 ABOUT = {
     "ldp": "about the whole record", "srlip": "about the secret whichever useful columns are known",
     "mi": "about the secret on average, not for single outputs,",
@@ -160,7 +160,7 @@ class Mechanism:
         """P(s, u | y) as [y, s, u] under the design distribution, or under another: the meaning of the outputs."""
         joint = self.joint if joint is None else joint
         q = self.matrix
-        if joint is None or q is None or q.shape[0] * joint.p.size > POSTERIOR_CELLS:
+        if joint is None or q is None or q.shape[0] * joint.p.size > LISTED:
             return None
         rows = q.reshape(len(q), self.law.rows, self.law.useful)
         weight = rows * joint.p
@@ -283,7 +283,7 @@ def Tabular(
 
 def mean_law(mechanism: Mechanism, joint: Joint) -> Floats | None:
     """P(y) under a joint, or None when the outputs cannot be listed."""
-    if mechanism.law.meaning == "subset" or mechanism.outputs > POSTERIOR_CELLS:
+    if mechanism.law.meaning == "subset" or mechanism.outputs > LISTED:
         return None
     ps = joint.p_secret if mechanism.law.rows > 1 else np.ones(1)
     given = joint.useful_given_secret if mechanism.law.rows > 1 else joint.p_useful[None, :]

@@ -14,14 +14,13 @@ from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
 from sfumato.mechanism.law import Contrast, Law, Rows, Spikes, Weights, Words, listed_laws
 from sfumato.mechanism.subset_laws import Unary
+from sfumato_kernel.laws import PRODUCT_BITS, SUBSETS
+from sfumato_kernel.laws import PRODUCT_CELLS as JOINT_CELLS
 
 if TYPE_CHECKING:
     from sfumato.alphabet import BigInts
     from sfumato.mechanism.law import Weight
 
-JOINT_CELLS = 400_000  # joint outputs × inputs that one more release may make before like ones are merged
-LISTED_BITS = 960  # of a joint weight: beyond it a weight times a count is no float
-LISTED_SUBSETS = 12  # inputs of a unary law up to which its sets are listed
 BOUND_BITS = 60  # after the point, and twice as many before, of the ratio that stands for outputs too many to list
 UNLISTED = (
     "the joint outputs of these releases are too many to list; only bounds of their level are known (sf.compose). "
@@ -114,7 +113,7 @@ class Product:
     @cached_property
     def listing(self) -> Listing | None:
         inputs = self.rows * self.useful
-        if self.bits > LISTED_BITS or inputs > JOINT_CELLS or any(not _listable(p.law, inputs) for p in self.parts):
+        if self.bits > PRODUCT_BITS or inputs > JOINT_CELLS or any(not _listable(p.law, inputs) for p in self.parts):
             return None
         seen: dict[tuple[int, ...], int] = {(1,) * inputs: 1}
         steps: list[Ints] = []
@@ -202,7 +201,7 @@ def exact_rows(law: Law) -> list[list[int]]:
 
 
 def _listable(law: Law, inputs: int) -> bool:
-    if isinstance(law, Unary) and law.inputs > LISTED_SUBSETS:
+    if isinstance(law, Unary) and law.inputs > SUBSETS:
         return False
     return law.outputs * inputs <= JOINT_CELLS
 

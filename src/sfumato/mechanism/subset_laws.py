@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
 from sfumato.mechanism.law import (
-    MATRIX_CELLS,
+    MOST_BITS,
     Contrast,
     Law,
     Rows,
@@ -28,12 +28,12 @@ from sfumato.mechanism.law import (
     present,
     scale,
 )
+from sfumato.tolerances import LEAST, LISTED
+from sfumato_kernel.laws import MOST_BLOCKS, PRIMES
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Bools
     from sfumato.mechanism.law import Weight
-
-UNARY_BITS = 62
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +87,7 @@ class Unary:
     def _listed(self, members: Bools) -> Floats:
         """Rows in floats of sets [y, x]."""
         on, off = float(self.on) / scale(self.bits), float(self.off) / scale(self.bits)
-        logs = np.log(np.maximum(np.where(members, off, 1 - off), 1e-300))
+        logs = np.log(np.maximum(np.where(members, off, 1 - off), LEAST))
         return np.asarray(np.exp(logs.sum(1, keepdims=True) - logs) * np.where(members, on, 1 - on))
 
     def _whole_row(self, member: Bools) -> Weights:
@@ -127,7 +127,7 @@ class Unary:
         return top, bottom, middle, np.full(len(best), -1)
 
     def rounded(self, bits: int | None, margin: float) -> Law:
-        bits = UNARY_BITS if bits is None else bits
+        bits = MOST_BITS if bits is None else bits
         on = math.floor(math.ldexp(float(self.on) / scale(self.bits) * (1 - margin), bits))
         off = math.ceil(math.ldexp(float(self.off) / scale(self.bits) * (1 + margin), bits))
         return Unary(self.rows, self.useful, max(on, off), off, bits)
@@ -142,7 +142,7 @@ class Unary:
         return out.astype(np.int64)
 
     def matrix(self) -> Floats | None:
-        if self.inputs > 20 or self.outputs * self.inputs > MATRIX_CELLS:
+        if self.inputs > 20 or self.outputs * self.inputs > LISTED:
             return None
         return self._listed(subsets_of(self.inputs))
 
@@ -169,10 +169,7 @@ def best_subset(first: Floats, second: Floats, low: float, high: float) -> Bools
 # --- answer with one of a balanced family of sets of useful values, and perhaps with a secret beside it ---------------
 
 
-BLOCK_BITS = 62
-MOST_BLOCKS = 20_000
-LISTED = 40_000_000  # weights [y, s, u] that are written out to be compared
-ORDERS = (2, 3, 5, 7, 11, 13)  # primes; a set of order q holds about one value in q
+ORDERS = PRIMES  # of fields: a set of order q holds about one value in q
 
 
 @lru_cache(maxsize=64)
@@ -269,7 +266,7 @@ class Blocks:
 
     def rounded(self, bits: int | None, margin: float) -> Law:
         """d·inside + e·outside must make up what `other` leaves; d and e have no common divisor, so integers exist."""
-        bits = BLOCK_BITS if bits is None else bits
+        bits = MOST_BITS if bits is None else bits
         even, (d, e) = 1 / self.outputs, self.copies
         mixed = [(1 - margin) * float(w) / scale(self.bits) + margin * even
                  for w in (self.inside, self.outside, self.other)]
@@ -303,6 +300,6 @@ class Blocks:
         return out
 
     def matrix(self) -> Floats | None:
-        if self.outputs * self.rows * self.useful > MATRIX_CELLS:
+        if self.outputs * self.rows * self.useful > LISTED:
             return None
         return np.asarray(self.listed.reshape(self.outputs, -1), float) / scale(self.bits)

@@ -12,7 +12,6 @@ import numpy.typing as npt
 from sfumato.alphabet import Floats, Ints, read_only
 from sfumato.errors import InputError
 from sfumato.mechanism.law import (
-    MATRIX_CELLS,
     MOST_BITS,
     Atoms,
     Contrast,
@@ -29,11 +28,12 @@ from sfumato.mechanism.law import (
     whole_weights,
     worst_row,
 )
+from sfumato.tolerances import LISTED, SLIP, SUMS_TO_ONE
+from sfumato_kernel.laws import ALIAS_BITS
 
 if TYPE_CHECKING:
     from sfumato.mechanism.law import Weight
 
-ALIAS_BITS = 48  # of a threshold; the output that shares its bucket takes the other 16 bits of a table entry
 GHOST_MASS = 2.0**-40  # an output less likely than this for every input is merged: its ratios are rounding noise
 
 
@@ -88,7 +88,7 @@ class Table:
         q = merged(np.asarray(self.weights, float) / scale(self.bits), keep=self.meaning != "symbol")
         q = (1 - margin) * q + margin * q.mean(1, keepdims=True)
         if bits is None:
-            bits = min(62, ALIAS_BITS + _buckets(len(q)))
+            bits = min(MOST_BITS, ALIAS_BITS + _buckets(len(q)))
         return Table(whole_weights(q, bits), self.rows, bits, self.meaning)
 
     @cached_property
@@ -112,7 +112,7 @@ class Table:
         return np.where(stays, bucket, (entry & np.uint64(0xFFFF)).astype(np.int64))
 
     def matrix(self) -> Floats | None:
-        if self.weights.size > MATRIX_CELLS:
+        if self.weights.size > LISTED:
             return None
         return np.asarray(self.weights, float) / scale(self.bits)
 
@@ -159,7 +159,6 @@ def alias_column(weights: list[int], bucket_bits: int, threshold_bits: int) -> l
 # --- per-secret atoms on a common interval, for designs too large to list as a matrix ---------------------------------
 
 
-LAYOUT_BITS = 62
 UNIT_BITS = 30  # the interval is cut into 2^30 units of length
 REST = 2.0**-20  # share of an output that takes what rounding leaves, nearly the same for every input
 LISTED_PAIRS = 2_000_000  # rows × secrets² up to which every row is compared, not only every pair of atoms
@@ -191,7 +190,7 @@ class Layout:
             if x.ndim != 1 or h.ndim != 2 or len(x) != len(h) or x.min() <= 0 or h.min() < 0:
                 raise InputError("a layout needs a positive length and a height per useful value for every atom.")
             mass = x @ h if self.bits is None else x.astype(object) @ h.astype(object)
-            if abs(x.sum() - total) > 1e-9 * total or not all(is_total(m, self.bits) for m in mass):
+            if abs(x.sum() - total) > SUMS_TO_ONE * total or not all(is_total(m, self.bits) for m in mass):
                 raise InputError("the atoms of a layout must fill the interval and give every input the same weight.")
         if self.bits is not None:
             totals = {sum(x.tolist()) for x in self.lengths}
@@ -213,8 +212,8 @@ class Layout:
         if self.bits is not None:
             return np.unique(ends)
         total = float(np.sum(self.lengths[0]))
-        ends = np.unique(np.append(ends[ends < total * (1 - 1e-12)], total))
-        return np.asarray(ends[np.append(np.diff(ends) > 1e-12 * total, True)])
+        ends = np.unique(np.append(ends[ends < total * (1 - SLIP)], total))
+        return np.asarray(ends[np.append(np.diff(ends) > SLIP * total, True)])
 
     @property
     def outputs(self) -> int:
@@ -271,7 +270,7 @@ class Layout:
 
     def rounded(self, bits: int | None, margin: float) -> Law:
         """Whole units of length and whole heights; one more output takes what is left of every input's weight."""
-        bits = LAYOUT_BITS if bits is None else bits
+        bits = MOST_BITS if bits is None else bits
         units = 2 ** min(UNIT_BITS, bits // 2)
         lengths, heights = [], []
         for x, h in zip(self.lengths, self.heights, strict=True):
@@ -315,7 +314,7 @@ class Layout:
         return np.asarray(np.searchsorted(self.cuts, place, side="right"))
 
     def matrix(self) -> Floats | None:
-        if self.outputs * self.rows * self.useful > MATRIX_CELLS:
+        if self.outputs * self.rows * self.useful > LISTED:
             return None
         blocks = [np.asarray(h, float)[at] for h, at in zip(self.heights, self.atoms_at.T, strict=True)]
         return np.concatenate(blocks, 1) * (np.asarray(self.widths, float) / scale(self.bits))[:, None]

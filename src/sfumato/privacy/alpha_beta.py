@@ -14,11 +14,11 @@ from sfumato.joint import Joint
 from sfumato.optimise.arrays import log_or_minus_infinity, log_sum_exp
 from sfumato.privacy.ldp import LDP, pairwise, widest
 from sfumato.privacy.measures import GAP, Live, Measure, Reading, live
+from sfumato.tolerances import SLIP
 
 if TYPE_CHECKING:
     from sfumato.optimise.saddle.tilted import Orders
 
-ALMOST_PAIRS = 1e-12  # τ·(α−1) below which the closed forms on both sides are closer than rounding
 SAME_LAW = 1e-15  # columns that differ by less are the same law: nothing leaks
 
 
@@ -117,7 +117,7 @@ def saddle(seen: Live, alpha: float, tau: float, gap: float) -> Reading:
     from sfumato.optimise.saddle.tilted import Orders, SaddleProblem, ascend, climb, worst_reference
 
     n, orders = seen.inputs.size, Orders(alpha, tau)
-    if orders.tau * max(1.0, orders.alpha - 1) < ALMOST_PAIRS:
+    if orders.tau * max(1.0, orders.alpha - 1) < SLIP:
         return _almost_pairs(seen, orders)
     if orders.tau == 1:
         problem = SaddleProblem(seen.q, orders, None)
@@ -149,7 +149,7 @@ def dual_laws(channel: Floats, alpha: float, beta: float) -> Floats:
     if tau == 1:
         problem = SaddleProblem(channel, orders, None)
         return climb(problem, ascend(problem, np.full(n, 1 / n), 6), GAP / 4).q[None, :]
-    if tau * max(1.0, alpha - 1) < ALMOST_PAIRS:
+    if tau * max(1.0, alpha - 1) < SLIP:
         return np.repeat(channel.mean(axis=1)[None, :], n, axis=0)
     crowd = worst_reference(channel, orders, GAP).crowd
     return np.array([SaddleProblem(channel, orders, channel[:, x]).best_output(crowd[x])[0] for x in range(n)])

@@ -18,6 +18,7 @@ from sfumato.mechanism import Atoms, Mechanism, Rows, Spikes, Subsets
 from sfumato.mechanism.subset_laws import subsets_of
 from sfumato.optimise.arrays import log_or_minus_infinity, log_sum_exp
 from sfumato.privacy.measures import Measure, Reading, Witness, live
+from sfumato.tolerances import ALIKE, EXPONENT, HALVINGS, SLIP, SUBSETS
 from sfumato.uncertainty import Anything, Exactly, UncertaintySet
 from sfumato.uncertainty.sets import best_pairs, quotient
 
@@ -65,7 +66,6 @@ class LDP(Measure):
 
 
 CAREFUL_BELOW = 1.01  # orders where Σ − 1 is formed by expm1 so that dividing by order − 1 keeps its digits
-SAFE_EXPONENT = 600.0  # powers stay inside double range below this
 
 
 def pairwise(channel: Floats, order: float) -> Floats:
@@ -98,7 +98,7 @@ def _power(logs: Floats, floor: Floats, order: float) -> Floats:
     """By one matrix product when the powers fit, by log-sum-exp when they do not."""
     centre = floor.max(axis=1, keepdims=True)
     spread = float(np.max(centre - floor)) if floor.size else 0.0
-    if order * spread < SAFE_EXPONENT:
+    if order * spread < EXPONENT:
         top = np.exp(order * (logs - centre))
         bottom = np.exp((1 - order) * (floor - centre) + centre)
         with np.errstate(divide="ignore"):
@@ -139,10 +139,7 @@ class RenyiLDP(Measure):
 
 
 WORST_FIRST, WORST_AT_ONCE = 16, 256  # pairs whose exact worst case is sought at once
-LISTED_VALUES = 12  # useful values up to which the subsets of a unary law are listed
-ATTAINED = 1e-9  # a witness within this share of the worst ratio is one
 OUTSTANDING = 64  # atoms of a large layout compared on each side
-NO_MATTER = 1e-12  # a pair whose bound exceeds the best found by less than this cannot matter
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,25 +188,28 @@ class RLDP:
             return Reading(value, math.inf if mechanism.matrix is None else value)
         v = mechanism.matrix.reshape(-1, mechanism.law.rows, mechanism.law.useful)
         v = np.broadcast_to(v, (len(v), *self.within.joint.shape))
-        low, high = self.within.ranges(v)
-        bounds = quotient(high[:, secrets, None], low[:, None, secrets])
-        bounds[:, np.arange(len(secrets)), np.arange(len(secrets))] = 0
+        bounds = self._alone(v, secrets)
         order = np.argsort(-bounds.ravel(), kind="stable")
         best = (0.0, Witness())
         for k in order:
-            if bounds.ravel()[k] <= best[0] or best[0] >= math.exp(value) * (1 - ATTAINED):
+            if bounds.ravel()[k] <= best[0] or best[0] >= math.exp(value) * (1 - ALIKE):
                 break
             y, i, j = (int(x) for x in np.unravel_index(k, bounds.shape))
             s1, s2 = int(secrets[i]), int(secrets[j])
             best = max(best, (self.within.worst(v[y], s1, s2).ratio, Witness(s1, s2, y)), key=lambda b: b[0])
         return Reading(value, max(value, math.log(float(bounds.max()))), None, best[1])
 
-    def _rows(self, values: Weights, secrets: Ints, found: float) -> float:
-        shape = (len(values), *self.within.joint.shape)
-        v = np.broadcast_to(np.asarray(values, float), shape)
+    def _alone(self, v: Floats, secrets: Ints) -> Floats:
+        """[y, i, j]: what the ranges of two secrets allow of their ratio for rows v[y, s, u]; 0 of one with itself."""
         low, high = self.within.ranges(v)
         bounds = quotient(high[:, secrets, None], low[:, None, secrets])
         bounds[:, np.arange(len(secrets)), np.arange(len(secrets))] = 0
+        return bounds
+
+    def _rows(self, values: Weights, secrets: Ints, found: float) -> float:
+        shape = (len(values), *self.within.joint.shape)
+        v = np.broadcast_to(np.asarray(values, float), shape)
+        bounds = self._alone(v, secrets)
         if isinstance(self.within, Exactly | Anything):
             return float(bounds.max())
 
@@ -230,7 +230,7 @@ class RLDP:
         if isinstance(self.within, Exactly | Anything):
             return float(bounds.max())
         for u in np.argsort(-bounds, kind="stable"):
-            if bounds[u] <= found * (1 + NO_MATTER):
+            if bounds[u] <= found * (1 + SLIP):
                 break
             found = max(found, self._spike_pairs(int(u), first, second, top[:, u], bottom[:, u], secrets, found))
         return found
@@ -272,7 +272,7 @@ class RLDP:
         if isinstance(self.within, Anything):
             return high / low if low > 0 else math.inf
         k = self.within.joint.useful.size
-        if k <= LISTED_VALUES:
+        if k <= SUBSETS:
             return max(found, self._rows(np.where(subsets_of(k), high, low)[:, None, :], secrets, found))
         return max(found, subset_bound(self.within, low, high))
 
@@ -282,7 +282,7 @@ def _greatest(bounds: Floats, exact: Callable[..., Floats], found: float) -> flo
     flat, chunk = bounds.ravel(), WORST_FIRST
     order = np.argsort(-flat, kind="stable")
     order = order[flat[order] > found]  # which leaves out pairs that are none, whose bound is 0
-    while len(order) and flat[order[0]] > found * (1 + NO_MATTER):
+    while len(order) and flat[order[0]] > found * (1 + SLIP):
         found = max(found, float(exact(*np.unravel_index(order[:chunk], bounds.shape)).max()))
         order, chunk = order[chunk:], WORST_AT_ONCE
         order = order[flat[order] > found]
@@ -315,7 +315,7 @@ def subset_bound(within: UncertaintySet, low: float, high: float) -> float:
     d, worst = high - low, 1.0
     for s1, s2 in itertools.permutations(secrets, 2):
         small, large = 1.0, high / low
-        for _ in range(60):
+        for _ in range(HALVINGS):
             mid = (small + large) / 2
             room = d * min(1.0, float(np.maximum(most[s1] - mid * least[s2], 0).sum())) <= (mid - 1) * low
             small, large = (small, mid) if room else (mid, large)

@@ -14,6 +14,7 @@ from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
+from sfumato.tolerances import CHANNEL, SUMS_TO_ONE
 
 # --- what every measure of leakage answers, and the questions it is asked ---------------------------------------------
 # A measure is one frozen dataclass. `of(channel, prior=None)` measures a matrix: without a prior the answer is the
@@ -109,10 +110,6 @@ def _placed(found: Reading, kept: Ints, size: int) -> Reading:
 # --- channels Q[y, x] and priors p[x]: checked once, cut down to what can be seen, seen from the secret, put together -
 
 
-COLUMN_SLACK = 1e-9  # a column may miss 1 by this much: files carry decimal digits
-LISTED_CELLS = 4_000_000  # the largest |Y| × |X| that is listed to be measured
-
-
 def as_channel(channel: npt.ArrayLike) -> Floats:
     """Q[y, x] as floats: nonnegative, columns normalised to 1."""
     q = np.array(channel, dtype=np.float64)
@@ -121,7 +118,7 @@ def as_channel(channel: npt.ArrayLike) -> Floats:
     if not np.all(np.isfinite(q)) or np.any(q < 0):
         raise InputError("a channel has finite entries, zero or more.")
     totals = q.sum(axis=0)
-    if np.any(np.abs(totals - 1) > COLUMN_SLACK):
+    if np.any(np.abs(totals - 1) > SUMS_TO_ONE):
         worst = int(np.argmax(np.abs(totals - 1)))
         raise InputError(f"columns of Q[y, x] sum to 1, column {worst} sums to {totals[worst]:.12g}.")
     return np.asarray(q / totals)
@@ -132,7 +129,7 @@ def as_prior(prior: npt.ArrayLike, inputs: int) -> Floats:
     p = np.array(prior, dtype=np.float64)
     if p.shape != (inputs,):
         raise InputError(f"the prior has {inputs} entries, got shape {p.shape}.")
-    if not np.all(np.isfinite(p)) or np.any(p < 0) or abs(p.sum() - 1) > COLUMN_SLACK:
+    if not np.all(np.isfinite(p)) or np.any(p < 0) or abs(p.sum() - 1) > SUMS_TO_ONE:
         raise InputError(f"a prior is nonnegative and sums to 1, got sum {p.sum():.12g}.")
     return np.asarray(p / p.sum())
 
@@ -186,11 +183,11 @@ def listed(mechanism: Mechanism) -> Floats:
     Measures that are sums over outputs need them all. LDP, LIP and RLDP do not, and take laws of any size.
     """
     many = mechanism.law.meaning == "subset" and mechanism.inputs > 20
-    if many or mechanism.outputs * mechanism.inputs > LISTED_CELLS:
+    if many or mechanism.outputs * mechanism.inputs > CHANNEL:
         size = f"2^{mechanism.inputs}" if many else f"{mechanism.outputs:,}"
         raise InputError(
             f"this measure sums over all outputs, and {size} outputs for {mechanism.inputs:,} inputs are too many to "
-            f"list (at most {LISTED_CELLS:,} cells)",
+            f"list (at most {CHANNEL:,} cells)",
             next="LDP, LIP and RLDP are known for laws of any size, and LDP bounds (α, β)-leakage from above for β ≤ "
             "α.",
         )

@@ -15,6 +15,7 @@ from sfumato.optimise.arrays import log_or_minus_infinity, log_sum_exp
 from sfumato.privacy.alpha_beta import Leakage
 from sfumato.privacy.beliefs import BayesLeakage, MaximalLeakage
 from sfumato.privacy.measures import GAP, Measure, Reading, live
+from sfumato.tolerances import HALVINGS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,9 +137,6 @@ def _tilt(p: npt.NDArray[np.float64], power: float) -> npt.NDArray[np.float64]:
 # --- dependence of two variables: maximal correlation, and total variation of posteriors ------------------------------
 
 
-SHARE_HALVINGS = 60
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class MaximalCorrelation(Measure):
     """ρ(p) = second singular value of √p_x Q(y|x) / √P(y), in [0, 1].
@@ -182,7 +180,7 @@ def _worst(q: Floats, channel: npt.ArrayLike) -> Reading:
     low, high = np.zeros(left.size), np.ones(left.size)
     floor = np.full(left.size, -np.inf)
     best, pair, weight = np.inf, 0, 0.5
-    for _ in range(SHARE_HALVINGS):
+    for _ in range(HALVINGS):
         share = (low + high) / 2
         level, slope = _overlap(columns[left], columns[right], share)
         floor = np.maximum(floor, level - np.abs(slope) * (high - low) / 2)

@@ -16,8 +16,9 @@ from sfumato.joint import Joint
 from sfumato.mechanism import Claim, Layout, Mechanism, Promise
 from sfumato.mechanism.law import scale
 from sfumato.privacy import LDP, LIP, BayesLeakage, Contraction, MaximalLeakage, PointwiseLeakage, Shannon
-from sfumato.privacy.measures import LISTED_CELLS, Measure, lines_of, listed, seen_from_secret
+from sfumato.privacy.measures import Measure, lines_of, listed, seen_from_secret
 from sfumato.reporting.figures import Attack, Guesser, Leak, PrecisionFigures, PromiseFigures, Suspect, Worth
+from sfumato.tolerances import CHANNEL, EXPONENT
 
 if TYPE_CHECKING:
     from sfumato.certification.certificate import Certificate
@@ -66,9 +67,9 @@ def worst_belief(prior: float, epsilon: float, notion: str) -> float:
     if not bounded(notion):
         return 1.0
     if notion == "pml":
-        return min(math.exp(min(epsilon, 700.0)) * prior, 1.0)
+        return min(math.exp(min(epsilon, EXPONENT)) * prior, 1.0)
     if notion in ("lip", "srlip"):
-        return min(math.exp(min(epsilon, 700.0)) * prior, 1 - math.exp(-epsilon) * (1 - prior))
+        return min(math.exp(min(epsilon, EXPONENT)) * prior, 1 - math.exp(-epsilon) * (1 - prior))
     if prior <= 0 or prior >= 1:
         return prior
     return 1 / (1 + math.exp(-epsilon) * (1 - prior) / prior)
@@ -88,7 +89,7 @@ def promised(
         claim.notion, within, claim.epsilon, math.exp(claim.epsilon), level,
         certificate is not None and certificate.holds, confidence,
         tuple((b, worst_belief(b, claim.epsilon, claim.notion)) for b in PRIORS) if bounded(claim.notion) else (),
-        tuple((where, float(x), math.exp(x) if x < 700 else math.inf) for where, x in elsewhere.items()),
+        tuple((where, float(x), math.exp(x) if x < EXPONENT else math.inf) for where, x in elsewhere.items()),
         witness, claim.title, told, capped,
     )
 
@@ -109,7 +110,7 @@ def outputs_by_secret(mechanism: Mechanism, joint: Joint) -> Floats | None:
     """P(y|s) as [y, s] over the outputs that occur, or None when they are too many to list."""
     law = mechanism.law
     if isinstance(law, Layout):
-        if law.outputs * law.rows > LISTED_CELLS:
+        if law.outputs * law.rows > CHANNEL:
             return None
         given = zip(law.heights, law.atoms_at.T, joint.useful_given_secret, strict=True)
         laws = [(np.asarray(h, float) @ u)[at] for h, at, u in given]
@@ -144,7 +145,7 @@ def attack_of(mechanism: Mechanism, joint: Joint, seen: Floats) -> Attack | None
     level = LDP().of(seen[:, kept]).value
     return Attack(
         suspects, len(order) - len(suspects), float(ps.max()), float(weight.max(1).sum()),
-        float(np.exp(level)) if level < 700 else float("inf"),
+        float(np.exp(level)) if level < EXPONENT else float("inf"),
     )
 
 

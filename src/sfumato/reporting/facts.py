@@ -7,7 +7,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from sfumato.certification import promises
-from sfumato.decimals import BIT, at_most
+from sfumato.decimals import BIT, at_most, capitalised
 from sfumato.decimals import level as limit
 from sfumato.errors import InputError
 from sfumato.estimation import Estimate, Marginal, numbers
@@ -66,7 +66,7 @@ def promise_of(mechanism: Mechanism, certificate: Certificate | None) -> Promise
     return promised(
         claim, "everything" if claim.within is None else claim.within.kind, certificate,
         getattr(claim.within, "confidence", None), tuple((str(k), _text(v)) for k, v in witness.items()),
-        tuple(f"{told.sentence[0].upper()}{told.sentence[1:]}." for told in promises(mechanism, certificate)),
+        tuple(capitalised(told.sentence) + "." for told in promises(mechanism, certificate)),
         next((c.epsilon for c in claim.also if c.notion == "rldp" and isinstance(c.within, Anything)), None),
     )
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from sfumato.atomic import check_target, write_all
-from sfumato.decimals import BITS, at_most, share_at_most
+from sfumato.decimals import BITS, at_most, capitalised, near, share_at_most
 from sfumato.designers.aiming import Z95
 from sfumato.errors import InputError
 from sfumato.joint import Joint
@@ -204,7 +204,7 @@ def in_points(x: float | None) -> str:
     """The ± of a share with this standard error in percentage points: 95 %, as wherever errors are told."""
     if x is None:
         return "–"
-    return f"±\u00a0{100 * Z95 * x:.2g}" if Z95 * x < 1 else "not fixed" if math.isinf(x) else "over 100"
+    return f"±\u00a0{near(100 * Z95 * x, 2)}" if Z95 * x < 1 else "not fixed" if math.isinf(x) else "over 100"
 
 
 def rows(x: float | None) -> str:
@@ -245,7 +245,7 @@ def curve_words(c: Curve) -> str:
     for s in c.series:
         known = [(e, x) for e, x in zip(c.stops, s.bits, strict=True) if x is not None]
         text += (
-            f" {s.label[0].upper()}{s.label[1:]}: from {share(known[0][1])} at ε = {known[0][0]:g} to "
+            f" {capitalised(s.label)}: from {share(known[0][1])} at ε = {known[0][0]:g} to "
             f"{share(known[-1][1])} at ε = {known[-1][0]:g}."
         )
     here = "" if c.kept is None else f" This release keeps {share(c.kept)} at ε = {c.stops[c.chosen]:g}."

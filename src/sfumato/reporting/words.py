@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.decimals import BITS, at_most
+from sfumato.decimals import BITS, at_least, at_most, sure
 from sfumato.designers.choose import METHODS
 from sfumato.reporting.figures import Facts, PromiseFigures
 
@@ -154,7 +154,8 @@ def _limits(f: Facts) -> tuple[str, ...]:
         return ()
     if f.promise.capped is not None or f.promise.within == "anything":
         each = f.promise.epsilon if f.promise.capped is None else f.promise.capped
-        again = f"It is a promise for one release; each further one adds at most {each:.4g} nats, whoever looks."
+        most = at_most(each, BITS)
+        again = f"It is a promise for one release; each further one adds at most {most} nats, whoever looks."
         return (*f.promise.told, again)
     text = ["It is a promise for one release: several releases about the same people can tell more than their sum."]
     if f.promise.notion != "ldp" and f.promise.within not in ("anything", "everything"):
@@ -196,7 +197,7 @@ def _condition(f: Facts) -> str:
         return ""
     text = f"This holds {WITHIN.get(f.promise.within, 'for every distribution in the stated set')}"
     if f.promise.confidence is not None:
-        text += f" at {f.promise.confidence:.0%} confidence (of independent rows, with labels fixed beforehand)"
+        text += f" at {sure(f.promise.confidence)} confidence (of independent rows, with labels fixed beforehand)"
     return text + "."
 
 
@@ -216,7 +217,7 @@ def _odds(f: Facts) -> str:
         return f"{strength(f.promise, f.secret)} It bounds no single belief, so there is no greatest change to state."
     factor, _ = limits(f.promise)
     if f.promise.notion in ("lip", "srlip", "pml"):
-        least = "" if f.promise.notion == "pml" else f", and at least {1 / f.promise.factor:.3g} in 100"
+        least = "" if f.promise.notion == "pml" else f", and at least {at_least(1 / f.promise.factor, 3)} in 100"
         return (
             f"e to the power ε is {factor}. A belief of 1 in 100 that a person has some value of {f.secret} becomes at "
             f"most {factor} in 100{least}, whatever the released row says."

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
+
+import msgspec
 
 from sfumato.errors import unknown
 
@@ -18,6 +22,36 @@ FIGURES: dict[str, str] = {  # each with its module and function
     **{f"001-fig{i}": f"funnel_figures:fig{i}" for i in range(3, 9)}, "002-fig2": "hamming_figures:fig2",
     **{f"003-fig{i}": f"hamming_figures:fig{i}" for i in range(4, 8)}, "004-fig1": "funnel_figures:fig1",
 }
+
+
+class Run(msgspec.Struct, frozen=True):
+    """How much is computed of a figure."""
+
+    epsilons: tuple[float, ...] = ()
+    count: int = 1  # tables that are drawn, or points of a curve
+    seconds: float | None = None  # for each search
+
+
+class PaperFigure(msgspec.Struct, frozen=True):
+    """What a paper says of a figure or table, against which verdicts are held, and how it is run."""
+
+    claim: str
+    printed: dict[str, float] = {}
+    corrected: dict[str, float] = {}  # what should have been printed, to more digits
+    matrix: tuple[tuple[float, ...], ...] = ()
+    means: dict[str, dict[str, tuple[float, ...]]] = {}  # of a table: by shape and method
+    runs: dict[str, Run] = {}
+
+    def run(self, full: bool, *, large: bool = False) -> Run:
+        """As in the paper if `full`; large tables may take another."""
+        name = "full" if full else "quick"
+        return self.runs.get(f"{name}, large" if large else name, self.runs[name])
+
+
+@cache
+def papers() -> dict[str, PaperFigure]:
+    """What the papers say, by the name of the figure."""
+    return msgspec.json.decode(files(__package__).joinpath("papers.json").read_bytes(), type=dict[str, PaperFigure])
 
 
 def figure(name: str) -> Callable[..., str]:

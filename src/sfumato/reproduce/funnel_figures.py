@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +18,9 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Tabular
 from sfumato.privacy.overview import LeakageMap, map_of
+from sfumato.reproduce import papers
 from sfumato.reproduce.drawing import Line, lines, order_picture, verdict, write_csv
 from sfumato.uncertainty import Exactly
-
-EPSILONS_3 = (0.5, 1.0, 1.5, 2.0)
-PRINTED_3 = {"ldp": 133.0, "lip": 0.0206}  # mean seconds at ε = 0.5 [001, §VIII-A]
 
 
 def tables(shape: tuple[int, ...], count: int) -> list[Floats]:
@@ -29,103 +29,112 @@ def tables(shape: tuple[int, ...], count: int) -> list[Floats]:
     return [p / p.sum() for p in out]
 
 
-def kept_and_spent(path: Path, kept: dict[str, list[float]], spent: dict[str, list[float]]) -> str:
-    """The two halves of the paper's picture, which draws one against the other, side by side against ε."""
-    value: dict[str, Line] = {name: (EPSILONS_3, x) for name, x in kept.items()}
-    seconds: dict[str, Line] = {name: (EPSILONS_3, x) for name, x in spent.items()}
-    return lines(path, [("what is kept", "ε", "I(X;Y), nats", value), ("time", "ε", "seconds", seconds)])
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Methods at several ε on several tables: what each keeps, its bound, its proved level, and its seconds."""
+
+    epsilons: tuple[float, ...]
+    rows: list[tuple[str, float, int, float, float, float, float]]
+
+    @classmethod
+    def of(
+        cls, joints: Sequence[Joint], methods: Mapping[str, tuple[str, float]], epsilons: tuple[float, ...]
+    ) -> Timed:
+        """`methods` by their names in the figure: what designs, and with which share of ε."""
+        rows = []
+        design(Exactly(joints[0]), 1.0, next(iter(methods.values()))[0])  # loads the solver
+        for epsilon in epsilons:
+            for i, joint in enumerate(joints):
+                for name, (method, share) in methods.items():
+                    start = time.perf_counter()
+                    made = design(Exactly(joint), share * epsilon, method)
+                    spent = time.perf_counter() - start
+                    rows.append((name, epsilon, i, made.value, made.bound, made.certificate.level, spent))
+        return cls(epsilons, rows)
+
+    def mean(self, name: str, column: int) -> Floats:
+        """Of the values (3) or the seconds (6) at each ε."""
+        return np.array([np.mean([r[column] for r in self.rows if r[:2] == (name, e)]) for e in self.epsilons])
+
+    def written(self, out: Path, name: str) -> str:
+        """The data, and both halves of the paper's picture, which draws one against the other, side by side."""
+        write_csv(
+            out / f"{name}.csv", ("method", "epsilon", "table", "value", "bound", "level", "seconds"), self.rows
+        )
+        names = dict.fromkeys(r[0] for r in self.rows)
+        kept, spent = ({n: (self.epsilons, self.mean(n, c).tolist()) for n in names} for c in (3, 6))
+        panels = [("what is kept", "ε", "I(X;Y), nats", kept), ("time", "ε", "seconds", spent)]
+        return lines(out / f"{name}.svg", panels)
 
 
 def fig3(out: Path, *, full: bool) -> str:
     """001 Figure 3: time and I(X;Y) of optimal ε-LDP and ε-LIP mechanisms, c = 2, a = 5, ten random tables."""
-    joints = [Joint.from_probabilities(p) for p in tables((2, 5), 100 if full else 10)]
-    rows = []
-    design(Exactly(joints[0]), 1.0, "lip")  # loads the solver
-    for epsilon in EPSILONS_3:
-        for i, joint in enumerate(joints):
-            for name, share in (("lip", 1.0), ("ldp", 1.0), ("ldp/2", 0.5)):
-                start = time.perf_counter()
-                made = design(Exactly(joint), share * epsilon, name[:3])
-                rows.append((name, epsilon, i, made.value, made.bound, time.perf_counter() - start))
-    write_csv(out / "001-fig3.csv", ("method", "epsilon", "table", "value", "bound", "seconds"), rows)
-
-    def mean(name: str, column: int) -> list[float]:
-        return [float(np.mean([r[column] for r in rows if r[0] == name and r[1] == e])) for e in EPSILONS_3]
-
-    names = ("lip", "ldp", "ldp/2")
-    remark = kept_and_spent(out / "001-fig3.svg", {n: mean(n, 3) for n in names}, {n: mean(n, 5) for n in names})
-    values = {name: np.array(mean(name, 3)) for name in names}
-    ordered = bool(np.all(values["lip"] >= values["ldp"] - 1e-9) and np.all(values["ldp"] >= values["ldp/2"] - 1e-9))
+    paper = papers()["001-fig3"]
+    run, printed = paper.run(full), paper.printed
+    joints = [Joint.from_probabilities(p) for p in tables((2, 5), run.count)]
+    found = Timed.of(joints, {"lip": ("lip", 1.0), "ldp": ("ldp", 1.0), "ldp/2": ("ldp", 0.5)}, run.epsilons)
+    remark = found.written(out, "001-fig3")
+    lip, ldp, half = (found.mean(name, 3) for name in ("lip", "ldp", "ldp/2"))
+    quick, slow = (float(found.mean(name, 6)[0]) for name in ("lip", "ldp"))
+    ordered = bool(np.all(lip >= ldp - 1e-9) and np.all(ldp >= half - 1e-9))
     text = (
-        f"LIP keeps {values['lip'][0]:.4f} and LDP {values['ldp'][0]:.4f} nats at ε = 0.5 (LIP ≥ LDP: {ordered}); "
-        f"mean seconds {mean('lip', 5)[0]:.4f} and {mean('ldp', 5)[0]:.4f} (printed {PRINTED_3['lip']} and "
-        f"{PRINTED_3['ldp']:g}); ε/2-LDP lies below ε-LIP, as ε-LIP ⇒ 2ε-LDP and not ε/2 as printed"
+        f"LIP keeps {lip[0]:.4f} and LDP {ldp[0]:.4f} nats at ε = 0.5 (LIP ≥ LDP: {ordered}); "
+        f"mean seconds {quick:.4f} and {slow:.4f} (printed {printed['lip']} and {printed['ldp']:g}); ε/2-LDP lies "
+        "below ε-LIP, as ε-LIP ⇒ 2ε-LDP and not ε/2 as printed"
     )
-    claims = {"LIP ≥ LDP ≥ LDP at ε/2": ordered, "faster than the paper's": mean("ldp", 5)[0] < PRINTED_3["ldp"]}
+    claims = {"LIP ≥ LDP ≥ LDP at ε/2": ordered, "faster than the paper's": slow < printed["ldp"]}
     return verdict("001-fig3", claims, text, remark)
 
 
-SIZES_4 = (3, 3, 4)
-METHODS_4 = ("lip", "srlip", "srlip-paper")
+ATTRIBUTES = (3, 3, 4)  # values of each
 
 
 def fig4(out: Path, *, full: bool) -> str:
     """001 Figure 4: LIP against SRLIP for three attributes, c = 2, 3 × 3 × 4 values; the paper's product and ours."""
-    useful = Alphabet.of(*(Column.of(f"x{j + 1}", range(n)) for j, n in enumerate(SIZES_4)))
-    drawn = tables((2, *SIZES_4), 10 if full else 3)
+    run = papers()["001-fig4"].run(full)
+    useful = Alphabet.of(*(Column.of(f"x{j + 1}", range(n)) for j, n in enumerate(ATTRIBUTES)))
+    drawn = tables((2, *ATTRIBUTES), run.count)
     joints = [Joint.from_probabilities(p.reshape(2, -1), useful=useful) for p in drawn]
-    rows = []
-    design(Exactly(joints[0]), 1.0, "srlip-paper")
-    for epsilon in EPSILONS_3:
-        for i, joint in enumerate(joints):
-            for method in METHODS_4:
-                start = time.perf_counter()
-                made = design(Exactly(joint), epsilon, method)
-                spent = time.perf_counter() - start
-                rows.append((method, epsilon, i, made.value, made.bound, made.certificate.level, spent))
-    write_csv(out / "001-fig4.csv", ("method", "epsilon", "table", "value", "bound", "level", "seconds"), rows)
-
-    def mean(method: str, column: int) -> list[float]:
-        return [float(np.mean([r[column] for r in rows if r[0] == method and r[1] == e])) for e in EPSILONS_3]
-
-    means = [{m: mean(m, column) for m in METHODS_4} for column in (3, 6)]
-    remark = kept_and_spent(out / "001-fig4.svg", *means)
-    values = {m: np.array(mean(m, 3)) for m in METHODS_4}
-    ordered = bool(np.all(values["lip"] >= values["srlip"] - 1e-6) and np.all(values["srlip"] >= values["srlip-paper"]))
-    kept = all(r[5] <= r[1] for r in rows if r[0] == "srlip")
-    leaks = sum(r[5] > r[1] for r in rows if r[0] == "srlip-paper")
+    methods = {name: (name, 1.0) for name in ("srlip-paper", "lip", "srlip")}
+    found = Timed.of(joints, methods, run.epsilons)
+    remark = found.written(out, "001-fig4")
+    product, lip, ours = (found.mean(name, 3) for name in methods)
+    ordered = bool(np.all(lip >= ours - 1e-6) and np.all(ours >= product))
+    kept = all(r[5] <= r[1] for r in found.rows if r[0] == "srlip")
+    theirs = [r[5] > r[1] for r in found.rows if r[0] == "srlip-paper"]
     text = (
-        f"at ε = 1 LIP keeps {values['lip'][1]:.4f}, SRLIP {values['srlip'][1]:.4f}, the paper's product "
-        f"{values['srlip-paper'][1]:.4f} nats; our levels hold: {kept}; the paper's exceed ε in {leaks} of "
-        f"{sum(r[0] == 'srlip-paper' for r in rows)} tables"
+        f"at ε = 1 LIP keeps {lip[1]:.4f}, SRLIP {ours[1]:.4f}, the paper's product {product[1]:.4f} nats; our levels "
+        f"hold: {kept}; the paper's exceed ε in {sum(theirs)} of {len(theirs)} tables"
     )
     return verdict("001-fig4", {"LIP ≥ SRLIP ≥ the paper's": ordered, "ours within ε": kept}, text, remark)
 
 
 CASES_5 = [(s, x) for s in ("marital-status", "occupation") for x in ("education", "relationship", "sex")]
-EPSILONS_5 = (0.1, 0.5, 1.0, 2.0)
 METHODS_5 = ("lip", "cr", "grr", "oue")
+
+
+def _solved(
+    secret: str, useful: str, method: str, epsilon: float
+) -> tuple[str, str, str, float, float, object, float, float]:
+    """What a method keeps on a pair of columns of Adult, with its bound and gap, and its seconds."""
+    start = time.perf_counter()
+    made = design(
+        Exactly(adult(secret, useful)), epsilon, method, notion="lip", reads="both" if method == "cr" else "useful"
+    )
+    kept = made.information.useful if made.information else float("nan")  # I(X;Y), X the useful variable
+    bound = made.bound if method == "lip" else ""
+    return secret, useful, method, epsilon, kept, bound, made.gap, time.perf_counter() - start
 
 
 def fig5(out: Path, *, full: bool) -> str:
     """001 Figure 5: Opt-LIP, CR, GRR and OUE on Adult, S ∈ {marital-status, occupation}, three X, LIP as the notion."""
-    rows, panels = [], []
-    epsilons = tuple(0.1 + 0.2 * k for k in range(15)) if full else EPSILONS_5
+    epsilons, rows, panels = papers()["001-fig5"].run(full).epsilons, [], []
     for secret, useful in CASES_5:
-        joint = adult(secret, useful)
         series: dict[str, Line] = {}
         for method in METHODS_5:
-            points = []
-            for epsilon in epsilons:
-                start = time.perf_counter()
-                reads = "both" if method == "cr" else "useful"
-                made = design(Exactly(joint), epsilon, method, notion="lip", reads=reads)
-                kept = made.information.useful if made.information else float("nan")  # I(X;Y), X the useful variable
-                spent = time.perf_counter() - start
-                bound = made.bound if method == "lip" else ""
-                rows.append((secret, useful, method, epsilon, kept, bound, made.gap, spent))
-                points.append(kept)
-            series[method] = (epsilons, points)
+            found = [_solved(secret, useful, method, epsilon) for epsilon in epsilons]
+            rows += found
+            series[method] = (epsilons, [r[4] for r in found])
         panels.append((f"{secret}, {useful}", "ε (LIP)", "I(X;Y), nats", series))
     header = ("secret", "useful", "method", "epsilon", "value", "bound", "gap", "seconds")
     write_csv(out / "001-fig5.csv", header, rows)
@@ -143,7 +152,6 @@ def fig5(out: Path, *, full: bool) -> str:
     return verdict("001-fig5", {"optimal LIP is best": best, "solved": gaps <= 1e-4}, text, remark)
 
 
-EPSILONS_6 = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
 SHAPES_6 = ((5, 5), (10, 5), (20, 5), (5, 10), (5, 20))  # (a, c); the printed panels do not name more than the trend
 
 
@@ -162,39 +170,35 @@ def calibrated(joint: Joint, epsilon: float, method: str) -> tuple[float, float]
 
 def fig6(out: Path, *, full: bool) -> str:
     """001 Figure 6: GRR against CR on synthetic tables from the Jeffreys prior, I(X;Y)/H(X) for several a and c."""
-    count = 100 if full else 12
+    run = papers()["001-fig6"].run(full)
     rows, panels, gains = [], [], {}
     for a, c in SHAPES_6:
-        joints = [jeffreys(c, a, k) for k in range(count)]
+        joints = [jeffreys(c, a, k) for k in range(run.count)]
         series: dict[str, Line] = {}
         for method in ("grr", "cr"):
             means = []
-            for epsilon in EPSILONS_6:
+            for epsilon in run.epsilons:
                 values = [calibrated(joint, epsilon, method)[0] / joint.entropy_useful for joint in joints]
                 rows.append((a, c, method, epsilon, np.mean(values), np.std(values)))
                 means.append(float(np.mean(values)))
-            series[method] = (EPSILONS_6, means)
+            series[method] = (run.epsilons, means)
         panels.append((f"a = {a}, c = {c}", "ε (LIP)", "I(X;Y) / H(X)", series))
         gains[a, c] = float(np.mean(np.array(series["cr"][1]) - np.array(series["grr"][1])))
     write_csv(out / "001-fig6.csv", ("a", "c", "method", "epsilon", "mean", "deviation"), rows)
     remark = lines(out / "001-fig6.svg", panels)
     rising = gains[20, 5] > gains[5, 5] > gains[5, 20]
     listed = ", ".join(f"a={a} c={c}: {gain:+.3f}" for (a, c), gain in gains.items())
-    text = f"CR gains on GRR as a grows against c: {rising} (mean difference of I/H: {listed}; {count} tables each)"
+    text = f"CR gains on GRR as a grows against c: {rising} (mean difference of I/H: {listed}; {run.count} tables each)"
     return verdict("001-fig6", {"CR gains as a grows": rising}, text, remark)
-
-
-EPSILONS_7 = (0.5, 1.0, 1.5)  # three panels; the text gives their correlations without naming ε
-PRINTED_7 = (0.9815, 0.9889, 0.9731)
 
 
 def fig7(out: Path, *, full: bool) -> str:
     """001 Figure 7: the difference in α of CR and GRR explains the difference in utility, a = c = 5, 100 tables."""
-    count = 100 if full else 40
-    rows, panels, found = [], [], []
-    for epsilon in EPSILONS_7:
+    paper = papers()["001-fig7"]  # three panels; the text gives their correlations without naming ε
+    run, rows, panels, found = paper.run(full), [], [], []
+    for epsilon in run.epsilons:
         alpha, gain = [], []
-        for k in range(count):
+        for k in range(run.count):
             joint = jeffreys(5, 5, k)
             (u_cr, a_cr), (u_grr, a_grr) = (calibrated(joint, epsilon, method) for method in ("cr", "grr"))
             u_cr, u_grr = u_cr / joint.entropy_useful, u_grr / joint.entropy_useful
@@ -208,8 +212,8 @@ def fig7(out: Path, *, full: bool) -> str:
     write_csv(out / "001-fig7.csv", ("epsilon", "table", "alpha_cr", "alpha_grr", "kept_cr", "kept_grr"), rows)
     remark = lines(out / "001-fig7.svg", panels, style="o")
     text = (
-        f"correlations {', '.join(f'{x:.4f}' for x in found)} at ε = {', '.join(f'{e:g}' for e in EPSILONS_7)} "
-        f"(printed {', '.join(map(str, PRINTED_7))}, ε not stated)"
+        f"correlations {', '.join(f'{x:.4f}' for x in found)} at ε = {', '.join(f'{e:g}' for e in run.epsilons)} "
+        f"(printed {', '.join(map(str, paper.printed.values()))}, ε not stated)"
     )
     return verdict("001-fig7", {"correlations above 0.9": min(found) > 0.9}, text, remark)
 
@@ -219,7 +223,7 @@ CASES_8 = (("occupation", "education"), ("occupation", "relationship"))  # 5(b) 
 
 def fig8(out: Path, *, full: bool) -> str:
     """001 Figure 8: α of GRR and CR against ε on Adult, for the panels 5(b) and 5(d)."""
-    epsilons = np.linspace(0.1, 2.0, 39 if full else 10).tolist()
+    epsilons = np.linspace(0.1, 2.0, papers()["001-fig8"].run(full).count).tolist()
     rows, panels, told = [], [], []
     for secret, useful in CASES_8:
         joint, series = adult(secret, useful), {}
@@ -251,12 +255,11 @@ def fig8(out: Path, *, full: bool) -> str:
 
 
 EXAMPLE = [[0.6, 0.2, 0.1], [0.3, 0.5, 0.2], [0.1, 0.3, 0.7]]  # the paper's figure has no numbers; any channel will do
-POINTS, QUICK = 41, 21
 
 
 def fig1(out: Path, *, full: bool = False) -> str:
     """[004, Fig. 1]: where the known measures lie in the plane of orders, with values for a mechanism."""
-    found = map_of(Tabular(EXAMPLE), POINTS if full else QUICK)
+    found = map_of(Tabular(EXAMPLE), papers()["004-fig1"].run(full).count)
     write_map(found, out / "004-fig1.csv")
     with contextlib.suppress(InputError):  # the picture needs matplotlib; the data do not
         (out / "004-fig1.png").write_bytes(order_picture(found, "a channel of 3 inputs, 3 outputs"))

@@ -15,6 +15,7 @@ from sfumato.designers import design, least_epsilon, least_leakage
 from sfumato.joint import Joint
 from sfumato.optimise.loss.cones import solve_by_cones
 from sfumato.optimise.loss.problem import LossProblem
+from sfumato.reproduce import papers
 from sfumato.reproduce.drawing import OTHERS, draw, lines, verdict, write_csv
 from sfumato.uncertainty import ChiSquareBall
 
@@ -121,27 +122,27 @@ def both_leakages(name: str, sources: Floats, budgets: Floats, title: str, folde
 
 def fig4(out: Path, *, full: bool = False) -> str:
     """[003, Fig. 4]: the least ε for a Hamming budget, for sources of the three classes with M = 6."""
-    return leakage_curves("003-fig4", SIX, out, 199 if full else 49)
+    return leakage_curves("003-fig4", SIX, out, papers()["003-fig4"].run(full).count)
 
 
 def fig5(out: Path, *, full: bool = False) -> str:
     """[003, Fig. 5]: the least ε for a Hamming budget, for sources of the three classes with M = 10."""
-    return leakage_curves("003-fig5", TEN, out, 199 if full else 49)
+    return leakage_curves("003-fig5", TEN, out, papers()["003-fig5"].run(full).count)
 
 
 def fig6(out: Path, *, full: bool = False) -> str:
     """[003, Fig. 6]: DP and mutual-information leakage of a Class I set with M = 10 (the uniform law is the worst)."""
-    points = 45 if full else 15
+    points = papers()["003-fig6"].run(full).count
     return both_leakages("003-fig6", np.full((1, 10), 0.1), np.linspace(0.02, 0.92, points), "Class I, M = 10", out)
 
 
 def fig7(out: Path, *, full: bool = False) -> str:
     """[003, Fig. 7]: DP and mutual-information leakage of the Class II set of Table II."""
-    points = 45 if full else 15
+    points = papers()["003-fig7"].run(full).count
     return both_leakages("003-fig7", TEN, np.linspace(0.02, 0.72, points), "Class II, M = 10", out)
 
 
-SECRETS, USEFUL, ALLOWED = 3, 5, 0.5
+SHAPE = (3, 5)  # |S| × |U|
 PROBLEMS = {"NUNP": (False, False), "RUNP": (False, True), "NURP": (True, False), "RURP": (True, True)}
 SIZES = (5, 20, 100, 1000)  # n = size · |S||U|
 SHOWN_LEVELS = (0.01, 10.0)  # levels of the picture: constant mechanisms have none, and some of the others are infinite
@@ -163,29 +164,29 @@ class Instance(NamedTuple):
 
 def fig2(out: Path, *, full: bool = False, sizes: tuple[int, ...] = SIZES) -> str:
     """[002, Fig. 2]: realised privacy and distortion of the four problems at the true distribution."""
-    instances = 100 if full else 8
-    rng = np.random.default_rng(2)
-    rows = [row for size in sizes for _ in range(instances) for row in _instance(rng, size)]
+    run = papers()["002-fig2"].run(full)
+    rng, (allowed,) = np.random.default_rng(2), run.epsilons
+    rows = [row for size in sizes for _ in range(run.count) for row in _instance(rng, size, allowed)]
     write_csv(out / "002-fig2.csv", Instance._fields, rows)
-    remark = draw(out / "002-fig2.svg", 4, lambda axes: _paint(axes, rows, sizes))
-    return _verdict(rows, remark)
+    remark = draw(out / "002-fig2.svg", 4, lambda axes: _paint(axes, rows, sizes, allowed))
+    return _verdict(rows, remark, allowed)
 
 
-def _instance(rng: np.random.Generator, size: int) -> list[Instance]:
-    n = size * SECRETS * USEFUL
-    truth = rng.dirichlet(np.full(SECRETS * USEFUL, 0.5)).reshape(SECRETS, USEFUL)
+def _instance(rng: np.random.Generator, size: int, allowed: float) -> list[Instance]:
+    n, k = size * math.prod(SHAPE), SHAPE[1]
+    truth = rng.dirichlet(np.full(math.prod(SHAPE), 0.5)).reshape(SHAPE)
     ball = ChiSquareBall(Joint.from_counts(rng.multinomial(n, truth.ravel()).reshape(truth.shape)), confidence=0.95)
     inside = bool((ball.joint.p**2 / truth).sum() <= 1 + ball.radius)
-    squares = np.subtract.outer(np.arange(USEFUL), np.arange(USEFUL)) ** 2.0
+    squares = np.subtract.outer(np.arange(k), np.arange(k)) ** 2.0
     out = []
     for name, (privacy, utility) in PROBLEMS.items():
-        made = design(ball, ALLOWED, "distortion", values=range(USEFUL), robust_privacy=privacy, robust_utility=utility)
+        made = design(ball, allowed, "distortion", values=range(k), robust_privacy=privacy, robust_utility=utility)
         q = made.mechanism.matrix
         assert q is not None
         points = np.array([int(x or 0) for x in made.mechanism.symbols.labels])
         raw = math.nan
         if privacy:
-            problem = LossProblem(ball.joint.p, ball.radius, ALLOWED, squares, privacy, utility)
+            problem = LossProblem(ball.joint.p, ball.radius, allowed, squares, privacy, utility)
             unmended = solve_by_cones(problem).unmended
             assert unmended is not None
             raw = _level(unmended, truth)
@@ -202,41 +203,41 @@ def _level(q: Floats, p: Floats) -> float:
         return float(np.log(laws[live].max(axis=1) / laws[live].min(axis=1)).max())
 
 
-def _verdict(rows: list[Instance], remark: str) -> str:
+def _verdict(rows: list[Instance], remark: str, allowed: float) -> str:
     lines, kept = [], True
     for name in PROBLEMS:
         mine = [r for r in rows if r.problem == name]
-        over = sum(r.level > ALLOWED for r in mine)
-        inside = sum(r.level > ALLOWED and r.truth_in_ball for r in mine)
+        over = sum(r.level > allowed for r in mine)
+        inside = sum(r.level > allowed and r.truth_in_ball for r in mine)
         kept = kept and (inside == 0 or not PROBLEMS[name][0])
-        raw = sum(r.level_of_raw_solution > ALLOWED for r in mine)
+        raw = sum(r.level_of_raw_solution > allowed for r in mine)
         lines.append(
-            f"{name}: ε* > {ALLOWED} in {over} of {len(mine)} instances, in {inside} with the truth in the ball"
+            f"{name}: ε* > {allowed} in {over} of {len(mine)} instances, in {inside} with the truth in the ball"
             + (f"; the solver's own mechanism in {raw}" if PROBLEMS[name][0] else "") + "."
         )
     claims = {"robust privacy holds wherever the truth is in the ball": kept}
     return verdict("002-fig2", claims, " ".join(lines), remark)
 
 
-def _paint(axes: Sequence[Axes], rows: list[Instance], sizes: tuple[int, ...]) -> None:
+def _paint(axes: Sequence[Axes], rows: list[Instance], sizes: tuple[int, ...], allowed: float) -> None:
     for panel, size in ((0, sizes[0]), (1, sizes[-1])):
         for name in PROBLEMS:
-            mine = [r for r in rows if r.problem == name and r.n == size * SECRETS * USEFUL]
+            mine = [r for r in rows if r.problem == name and r.n == size * math.prod(SHAPE)]
             levels = np.clip([r.level for r in mine], *SHOWN_LEVELS)
             spent = [r.distortion for r in mine]
             axes[panel].scatter(levels, spent, s=26, alpha=0.8, marker=MARKERS[name], color=COLOUR[name], label=name)
-        axes[panel].set(title=f"n = {size * SECRETS * USEFUL}", ylabel="D*", xscale="log")
+        axes[panel].set(title=f"n = {size * math.prod(SHAPE)}", ylabel="D*", xscale="log")
         axes[panel].set(xlabel=f"ε* at the truth, those outside [{SHOWN_LEVELS[0]:g}, {SHOWN_LEVELS[1]:g}] at its ends")
-        axes[panel].axvline(ALLOWED, color="grey", linewidth=1)
+        axes[panel].axvline(allowed, color="grey", linewidth=1)
     axes[0].figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False)
     for panel, key in ((2, "level"), (3, "distortion")):
         for name in PROBLEMS:
-            n = [s * SECRETS * USEFUL for s in sizes]
+            n = [s * math.prod(SHAPE) for s in sizes]
             means = [_mean([getattr(r, key) for r in rows if r.problem == name and r.n == x]) for x in n]
             axes[panel].plot(n, means, marker=MARKERS[name], color=COLOUR[name], label=name)
         axes[panel].set(xscale="log", xlabel="n", ylabel="mean ε*" if key == "level" else "mean D*")
         if key == "level":
-            axes[panel].axhline(ALLOWED, color="grey", linewidth=1)
+            axes[panel].axhline(allowed, color="grey", linewidth=1)
 
 
 def _mean(values: list[float]) -> float:

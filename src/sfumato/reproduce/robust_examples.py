@@ -17,7 +17,9 @@ from sfumato.designers.closed_forms import grr, srr
 from sfumato.designers.splitting import ir, total_variation
 from sfumato.joint import Joint
 from sfumato.privacy import LDP, RLDP
+from sfumato.reproduce import papers
 from sfumato.reproduce.drawing import apart, lines, verdict, write_csv
+from sfumato.tolerances import LEAST
 from sfumato.uncertainty import ChiSquareBall
 from sfumato.utility import mutual_information
 
@@ -85,7 +87,7 @@ def draw(shape: tuple[int, int], index: int, beta: float = 0.05) -> Draw:
     """The index-th draw of a shape, the same in every figure [000, §8.2]."""
     rng = np.random.default_rng([8, *shape, index])
     p = rng.dirichlet(np.full(shape[0] * shape[1], 0.5))
-    p = np.maximum(p, 1e-300)
+    p = np.maximum(p, LEAST)
     joint = Joint.from_counts(rng.multinomial(ROWS_DRAWN, p / p.sum()).reshape(shape))
     return Draw(Joint.from_probabilities((p / p.sum()).reshape(shape)), ChiSquareBall(joint, confidence=1 - beta))
 
@@ -104,9 +106,6 @@ def _beside(path: Path, found: Mapping[str, float], **others: Mapping[str, float
     write_csv(path, ("name", "found", *others), rows)
 
 
-PRINTED_1 = {"B": 0.0752, "D2(estimate, truth)": 0.0281}
-
-
 def numbers_1() -> dict[str, float]:
     divergence = math.log(float((ESTIMATE.p**2 / TRUTH.p).sum()))
     return {
@@ -117,9 +116,9 @@ def numbers_1() -> dict[str, float]:
 
 def ex1(out: Path, *, full: bool) -> str:
     """000 Example 1: the radius of the ball, and the truth inside it."""
-    found = numbers_1()
-    _beside(out / "000-ex1.csv", found, printed=PRINTED_1)
-    claims = {"the printed numbers": not apart(found, PRINTED_1), "P* in F": found["D2(estimate, truth)"] < found["B"]}
+    found, printed = numbers_1(), papers()["000-ex1"].printed
+    _beside(out / "000-ex1.csv", found, printed=printed)
+    claims = {"the printed numbers": not apart(found, printed), "P* in F": found["D2(estimate, truth)"] < found["B"]}
     return verdict(
         "000-ex1", claims,
         f"B = {found['B']:.6f}, D₂(P̂‖P*) = {found['D2(estimate, truth)']:.4f} (printed 0.0752 and 0.0281). Erratum: "
@@ -128,43 +127,25 @@ def ex1(out: Path, *, full: bool) -> str:
     )
 
 
-PRINTED_2 = {
-    "B_s1": 0.3782, "B_s2": 0.0900, "L_u1|s1": 0.1620, "L_u2|s1": 0.2829, "L_u1|s2": 0.1923, "L_u2|s2": 0.5337,
-    "rad_s1": 0.6107, "rad_s2": 0.3061,
-}
-CORRECTED = {
-    "B_s1": 0.406733, "B_s2": 0.090312, "L_u1|s1": 0.155223, "L_u2|s1": 0.272720, "L_u1|s2": 0.192131,
-    "L_u2|s2": 0.533372, "rad_s1": 0.631030, "rad_s2": 0.306749,
-}
-
-
 def numbers_2() -> dict[str, float]:
     low, high = BALL.spikes()
     q = ESTIMATE.useful_given_secret
     values = [*np.log(BALL.spread()), *low.ravel(), *(2 * np.maximum(q - low, high - q).max(1))]
-    return {name: float(x) for name, x in zip(PRINTED_2, values, strict=True)}
+    return {name: float(x) for name, x in zip(papers()["000-ex2"].printed, values, strict=True)}
 
 
 def ex2(out: Path, *, full: bool) -> str:
     """000 Example 2: conditional projections of the ball."""
-    found = numbers_2()
-    _beside(out / "000-ex2.csv", found, corrected=CORRECTED, printed=PRINTED_2)
-    off = apart(found, PRINTED_2)
+    found, paper = numbers_2(), papers()["000-ex2"]
+    _beside(out / "000-ex2.csv", found, corrected=paper.corrected, printed=paper.printed)
+    off = apart(found, paper.printed)
     return verdict(
-        "000-ex2", {"the corrected numbers": not apart(found, CORRECTED, 6)},
+        "000-ex2", {"the corrected numbers": not apart(found, paper.corrected, 6)},
         f"By (23) B_s = {found['B_s1']:.6f}, {found['B_s2']:.6f}, the least L = {found['L_u1|s1']:.6f}, rad = "
-        f"{found['rad_s1']:.6f}, {found['rad_s2']:.6f}. Erratum (unsafe): {len(off)} of {len(PRINTED_2)} printed "
+        f"{found['rad_s1']:.6f}, {found['rad_s2']:.6f}. Erratum (unsafe): {len(off)} of {len(paper.printed)} printed "
         "numbers differ (0.3782, 0.0900; 0.6107, 0.3061), and the printed lower bounds of s1 cut points of the ball "
         "off; Examples 3 and 5 use the right ones", corrected=True,
     )
-
-
-PRINTED_3 = {"I at the estimate": 0.4228, "realised level": 0.2804}
-EXACT = {"I at the estimate": 0.422782, "I at the truth": 0.370212, "without s1 = s2": 0.563050}
-MATRIX = (  # (49)
-    (0.0885, 0.3840, 0.6667, 0.0507), (0.0860, 0.3731, 0.0, 0.3080), (0.6162, 0.1813, 0.0, 0.6159),
-    (0.2094, 0.0616, 0.3333, 0.0254),
-)
 
 
 def designs() -> dict[str, Design]:
@@ -191,18 +172,18 @@ def matrix_differs(design: Design) -> float:
     q = design.mechanism.matrix
     if q is None or q.shape != (4, 4):
         return 1.0
-    mine, theirs = (sorted(tuple(float(x) for x in row) for row in m) for m in (q, MATRIX))
+    mine, theirs = (sorted(tuple(float(x) for x in row) for row in m) for m in (q, papers()["000-ex3"].matrix))
     return max(abs(x - y) for a, b in zip(mine, theirs, strict=True) for x, y in zip(a, b, strict=True))
 
 
 def ex3(out: Path, *, full: bool) -> str:
     """000 Example 3: PolyOpt, with and without the inequalities that compare a secret with itself."""
-    made = designs()
+    made, paper = designs(), papers()["000-ex3"]
     found = numbers_3(made)
-    _beside(out / "000-ex3.csv", found, expected=EXACT, printed=PRINTED_3)
-    close = all(abs(found[k] - x) <= 2e-5 for k, x in EXACT.items())
+    _beside(out / "000-ex3.csv", found, expected=paper.corrected, printed=paper.printed)
+    close = all(abs(found[k] - x) <= 2e-5 for k, x in paper.corrected.items())
     claims = {
-        "the printed numbers": not apart(found, PRINTED_3) and close,
+        "the printed numbers": not apart(found, paper.printed) and close,
         "the matrix (49)": matrix_differs(made["polyopt"]) < 2e-4,
     }
     ours = {"ballopt keeps at least as much": found["ballopt"] >= found["I at the estimate"]}
@@ -214,11 +195,6 @@ def ex3(out: Path, *, full: bool) -> str:
         f"{found['nr']:.6f}. Erratum: I_P* is {found['I at the truth']:.6f}; the printed .2804 is the realised ε* = "
         f"{found['realised level']:.4f}", ours=ours,
     )
-
-
-PRINTED_4 = {
-    "grr at the estimate": 0.0419, "grr at the truth": 0.0412, "srr at the estimate": 0.1005, "srr at the truth": 0.0942
-}
 
 
 def numbers_4() -> dict[str, float]:
@@ -233,16 +209,13 @@ def numbers_4() -> dict[str, float]:
 
 def ex4(out: Path, *, full: bool) -> str:
     """000 Example 4: GRR and SRR."""
-    found = numbers_4()
-    _beside(out / "000-ex4.csv", found, printed=PRINTED_4)
+    found, printed = numbers_4(), papers()["000-ex4"].printed
+    _beside(out / "000-ex4.csv", found, printed=printed)
     return verdict(
-        "000-ex4", {"the printed numbers": not apart(found, PRINTED_4)},
+        "000-ex4", {"the printed numbers": not apart(found, printed)},
         "I_P̂ and I_P*: grr {:.4f}, {:.4f}; srr {:.4f}, {:.4f} (printed .0419, .0412; .1005, .0942); srr fitted to this "
         "ball keeps {:.4f}".format(*found.values()),
     )
-
-
-PRINTED_5 = {"d": 1.4591, "I at the estimate": 0.0755, "I at the truth": 0.0718, "split": 0.6931, "Q(1|1)": 0.3517}
 
 
 def numbers_5() -> dict[str, float]:
@@ -259,10 +232,10 @@ def numbers_5() -> dict[str, float]:
 
 def ex5(out: Path, *, full: bool) -> str:
     """000 Example 5: independent reporting, by the paper's rule and by the tight one."""
-    found = numbers_5()
-    _beside(out / "000-ex5.csv", found, printed=PRINTED_5)
+    found, printed = numbers_5(), papers()["000-ex5"].printed
+    _beside(out / "000-ex5.csv", found, printed=printed)
     return verdict(
-        "000-ex5", {"the printed numbers": not apart(found, PRINTED_5)},
+        "000-ex5", {"the printed numbers": not apart(found, printed)},
         f"d = {found['d']:.4f}, ε₂ = log 2, I_P̂ = {found['I at the estimate']:.4f}, I_P* = "
         f"{found['I at the truth']:.4f} as printed (d follows from the corrected radii; the printed .6107 would give "
         f"1.4184). Erratum: Theorem 5 prints ε₂ − 1 for e^(ε₂) − 1. The tight rule keeps {found['tight rule']:.4f} at "
@@ -271,68 +244,81 @@ def ex5(out: Path, *, full: bool) -> str:
     )
 
 
-TABLE_EPSILON = 1.5
 BETAS = (0.1, 0.01, 0.001)
-TABLE_RUNS = 100  # of the paper
-TABLE_SECONDS = 8.0  # for each search on a large table, unless full
 NAMES = ("srr", "polyopt", "ir", "ir (tight)", "ballopt")
-PRINTED: dict[tuple[int, int], dict[str, tuple[float, float, float]]] = {
-    (2, 5): {"srr": (0.231,) * 3, "polyopt": (0.727, 0.723, 0.719), "ir": (0.512, 0.501, 0.492)},
-    (5, 2): {"srr": (0.126,) * 3, "polyopt": (0.374, 0.372, 0.370), "ir": (0.169, 0.165, 0.162)},
-    (15, 16): {"srr": (0.009,) * 3, "ir": (0.055, 0.053, 0.051)},
-    (42, 6): {"srr": (0.005,) * 3, "ir": (0.052,) * 3},
-}
 # Printed means that the method described does not have [errata]: IR, and SRR at 42 × 6, which is .0045 and not .005.
 ERRATA = {((2, 5), "ir"), ((5, 2), "ir"), ((15, 16), "ir"), ((42, 6), "srr")}
 SIGMAS = 3.0  # both means are of finitely many draws
 ROUNDED = 0.0005  # what printing three digits hides
+TABLE_HEAD = ("secrets", "useful", "method", "beta", "nmi", "standard error", "draws", "printed", "agrees")
+TableRow = tuple[int, int, str, float, float, float, int, float, bool]
+Means = Mapping[tuple[Shape, str, float], float]  # by shape, method and β
 
 
 def tab2(out: Path, *, full: bool, draws: int | None = None, shapes: tuple[Shape, ...] = SHAPES) -> str:
     """000 Table 2: mean NMI for three significance levels β at ε = 1.5, with polyopt and ballopt at every size."""
-    many, few = draws or (TABLE_RUNS if full else 30), (TABLE_RUNS if full else 1)
-    values: dict[tuple[Shape, str, float], list[float]] = {}
-    for shape in shapes:
-        for name in NAMES:
-            searched = name in ("polyopt", "ballopt") and not small(shape)
-            betas = BETAS[:1] if searched and not full else BETAS
-            for i in range(few if searched else many):
-                one = draw(shape, i)
-                for beta in betas:
-                    limit = TABLE_SECONDS if searched and not full else None
-                    values.setdefault((shape, name, beta), []).append(kept(name, one.at(beta), TABLE_EPSILON, limit)[0])
-    rows, off = [], []
-    for (shape, name, beta), x in values.items():
-        average, deviation = float(np.mean(x)), float(np.std(x, ddof=1)) if len(x) > 1 else math.nan
-        printed = PRINTED[shape].get(name, (math.nan,) * 3)[BETAS.index(beta)]
-        error = deviation * math.sqrt(1 / len(x) + 1 / TABLE_RUNS)  # of the difference of two means
-        near = abs(average - printed) <= SIGMAS * error + ROUNDED
-        rows.append((*shape, name, beta, average, deviation / math.sqrt(len(x)), len(x), printed, near))
-        if not math.isnan(printed) and not near and not math.isnan(error):
-            off.append((shape, name))
-    header = ("secrets", "useful", "method", "beta", "nmi", "standard error", "draws", "printed", "agrees")
-    write_csv(out / "000-tab2.csv", header, rows)
-    mean = {(r[:2], r[2], r[3]): r[4] for r in rows}
-    at = {(s, m): [b for b in sorted(BETAS) if (s, m, b) in mean] for s in shapes for m in NAMES}
-    panels = {titled(s): {m: (at[s, m], [mean[s, m, b] for b in at[s, m]]) for m in NAMES} for s in shapes}
-    remark = lines(out / "000-tab2.svg", [(t, "β", "NMI", s) for t, s in panels.items()])
-
-    def row(name: str) -> str:
-        return ", ".join(f"{mean[s, name, 0.1]:.3f}" for s in shapes)
-
+    paper = papers()["000-tab2"]
+    many, few = draws or paper.run(full).count, paper.run(full, large=True).count
+    rows = [_beside_printed(*key, x) for key, x in _significances(full, many, few, shapes).items()]
+    write_csv(out / "000-tab2.csv", TABLE_HEAD, rows)
+    mean: Means = {(r[:2], r[2], r[3]): r[4] for r in rows}
+    remark = _by_significance(out / "000-tab2.svg", mean, shapes)
     told = [(r[4], r[5], r[7]) for r in rows if r[2] == "polyopt" and r[3] == 0.1 and not math.isnan(r[5] + r[7])]
-    beside = ", ".join(f"{x:.4f} ± {e:.4f} (printed {y:.3f})" for x, e, y in told)
+    off = [(r[:2], r[2]) for r in rows if not r[8] and not math.isnan(r[5] + r[7])]
     claims = {
         "polyopt within its standard error of the print": all(abs(x - y) <= e + ROUNDED for x, e, y in told),
         "srr as printed": not any(m == "srr" for s, m in off if (s, m) not in ERRATA),
         "ir as printed or corrected": not any(m == "ir" for s, m in off if (s, m) not in ERRATA),
     }
     ours = {"ballopt at least polyopt": all(mean[s, "ballopt", 0.1] >= mean[s, "polyopt", 0.1] - 1e-6 for s in shapes)}
-    text = (
+    return verdict("000-tab2", claims, _told_of_table(mean, told, shapes, many, few), remark, ours=ours)
+
+
+def _significances(
+    full: bool, many: int, few: int, shapes: tuple[Shape, ...]
+) -> dict[tuple[Shape, str, float], list[float]]:
+    """NMI of every draw by shape, method and β; those that are searched for on large tables are few, unless full."""
+    values: dict[tuple[Shape, str, float], list[float]] = {}
+    for shape in shapes:
+        for name in NAMES:
+            searched = name in SEARCHED and not small(shape)
+            run = papers()["000-tab2"].run(full, large=searched)
+            for i in range(few if searched else many):
+                one = draw(shape, i)
+                for beta in BETAS[:1] if searched and not full else BETAS:
+                    found = kept(name, one.at(beta), run.epsilons[0], run.seconds)[0]
+                    values.setdefault((shape, name, beta), []).append(found)
+    return values
+
+
+def _beside_printed(shape: Shape, name: str, beta: float, x: list[float]) -> TableRow:
+    """The mean of draws, its standard error and the printed mean, and whether they agree."""
+    paper = papers()["000-tab2"]
+    average, deviation = float(np.mean(x)), float(np.std(x, ddof=1)) if len(x) > 1 else math.nan
+    listed = paper.means[f"{shape[0]} × {shape[1]}"].get(name)
+    printed = math.nan if listed is None else listed[BETAS.index(beta)]
+    error = deviation * math.sqrt(1 / len(x) + 1 / paper.run(True).count)  # of the difference of two means
+    near = abs(average - printed) <= SIGMAS * error + ROUNDED
+    return *shape, name, beta, average, deviation / math.sqrt(len(x)), len(x), printed, near
+
+
+def _by_significance(path: Path, mean: Means, shapes: tuple[Shape, ...]) -> str:
+    at = {(s, m): [b for b in sorted(BETAS) if (s, m, b) in mean] for s in shapes for m in NAMES}
+    panels = {titled(s): {m: (at[s, m], [mean[s, m, b] for b in at[s, m]]) for m in NAMES} for s in shapes}
+    return lines(path, [(t, "β", "NMI", s) for t, s in panels.items()])
+
+
+def _told_of_table(
+    mean: Means, told: list[tuple[float, float, float]], shapes: tuple[Shape, ...], many: int, few: int
+) -> str:
+    def row(name: str) -> str:
+        return ", ".join(f"{mean[s, name, 0.1]:.3f}" for s in shapes)
+
+    beside = ", ".join(f"{x:.4f} ± {e:.4f} (printed {y:.3f})" for x, e, y in told)
+    return (
         f"β = 0.1, shapes {', '.join(f'{s[0]} × {s[1]}' for s in shapes)}: srr {row('srr')}; polyopt {row('polyopt')}"
         f"{', with standard errors ' + beside if told else ''}; ballopt {row('ballopt')}; ir {row('ir')}; "
         f"tight ir {row('ir (tight)')} ({many} draws, {few} for searches on the large shapes). Erratum: ir "
         "as described gives .216, .136, .032 at the first three shapes, not the printed .512, .169, .055; srr at "
         "42 × 6 is .0045, printed .005"
     )
-    return verdict("000-tab2", claims, text, remark, ours=ours)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from sfumato.datasets import adult
 from sfumato.privacy import LDP
+from sfumato.reproduce import papers
 from sfumato.reproduce.drawing import Band, Line, boxes, lines, verdict, write_csv
 from sfumato.reproduce.robust_examples import (
     CENSUS,
@@ -23,15 +25,13 @@ from sfumato.reproduce.robust_examples import (
     small,
     titled,
 )
+from sfumato.tolerances import SLIP
 from sfumato.uncertainty import ChiSquareBall
 from sfumato.utility import mutual_information
 
 # Figure 2. The paper shows no numbers; the verdict holds its statements against ours. Panels (c) and (d) lack PolyOpt
 # and NR there: "the space complexity became unfeasible".
-FULL_2 = tuple(float(x) for x in np.round(np.linspace(0.075, 1.5, 20), 3))  # 0.075 is the least the paper tested
-QUICK_2, QUICK_LARGE_2 = (0.1, 0.5, 1.0, 1.5), (0.5, 1.5)
 BEYOND = 4.0  # ε at which srr is above ir on both small tables
-SECONDS_2 = 30.0  # for each search on a large table, unless full
 
 Values = dict[tuple[str, str, float], float]  # (panel, method, ε) → NMI
 
@@ -43,9 +43,10 @@ def fig2(
     rows, nmi, over = [], Values(), 0
     for pair in pairs:
         ball = ChiSquareBall(adult(*pair), confidence=0.95)
-        for epsilon in epsilons or (FULL_2 if full else QUICK_2 if small(ball.joint.shape) else QUICK_LARGE_2):
+        run = papers()["000-fig2"].run(full, large=not small(ball.joint.shape))
+        for epsilon in epsilons or run.epsilons:
             for name in METHODS:
-                found = made(name, ball, epsilon, None if full or small(ball.joint.shape) else SECONDS_2)
+                found = made(name, ball, epsilon, run.seconds)
                 value = nmi[" × ".join(pair), name, epsilon] = found.value / ball.joint.entropy
                 over += found.certificate.level > epsilon
                 rows.append((
@@ -75,7 +76,7 @@ def _overtaken(pairs: tuple[tuple[str, str], ...]) -> str:
     for pair in pairs:
         ball = ChiSquareBall(adult(*pair), confidence=0.95)
         if small(ball.joint.shape):
-            low, high = FULL_2[-1], BEYOND
+            low, high = papers()["000-fig2"].run(True).epsilons[-1], BEYOND
             while high - low > 0.005:
                 middle = (low + high) / 2
                 above = kept("srr", ball, middle)[0] > kept("ir", ball, middle)[0]
@@ -106,10 +107,8 @@ def claims(nmi: Values) -> tuple[dict[str, bool], dict[str, bool]]:
 
 
 # Figure 3. The paper shows no numbers; the verdict holds the statements of §8.2 against ours.
-FULL_3 = (0.075, 0.3, 0.6, 0.9, 1.2, 1.5)
-QUICK_3, QUICK_LARGE_3 = (0.3, 0.9, 1.5), (0.5, 1.5)
-RUNS_3 = 100  # of the paper
-SECONDS_3 = 8.0  # for each search on a large table, unless full
+Drawn = tuple[int, int, float, int, str, float, float]  # shape, ε, draw, method, NMI and its bound
+ByMethod = dict[tuple[Shape, float], dict[str, float]]
 
 
 def fig3(
@@ -117,15 +116,7 @@ def fig3(
     epsilons: tuple[float, ...] = (),
 ) -> str:
     """000 Figure 3: mean NMI on synthetic tables from the Jeffreys prior, n = 32,561, every method at every size."""
-    count = {True: draws or (RUNS_3 if full else 10), False: (RUNS_3 if full else 1)}  # by small(shape)
-    rows = []
-    for shape in shapes:
-        for epsilon in epsilons or (FULL_3 if full else QUICK_3 if small(shape) else QUICK_LARGE_3):
-            for i in range(count[small(shape)]):
-                ball = draw(shape, i).ball
-                for name in METHODS:
-                    value, bound = kept(name, ball, epsilon, None if full or small(shape) else SECONDS_3)
-                    rows.append((*shape, epsilon, i, name, value, bound))
+    rows = list(_drawn(full, draws, shapes, epsilons))
     write_csv(out / "000-fig3.csv", ("secrets", "useful", "epsilon", "draw", "method", "nmi", "bound"), rows)
     mean = {
         (shape, e): {m: float(np.mean([r[5] for r in rows if r[:3] == (*shape, e) and r[4] == m])) for m in METHODS}
@@ -141,32 +132,47 @@ def fig3(
     below = sum(
         b[5] < a[5] - 1e-6 for a in rows if a[4] == "polyopt" for b in rows if b[:4] == a[:4] and b[4] == "ballopt"
     )
-    told = ", ".join(
-        f"{s[0]} × {s[1]} {x['polyopt']:.3f} / {x['ballopt']:.3f} / {x['nr']:.3f}"
-        for (s, e), x in mean.items() if e == 1.5
-    )
-    claims = {
+    ours = {f"ballopt at least polyopt ({below} draws below)": not below}
+    return verdict("000-fig3", _order_of(mean), _told_of(mean, rows), remark, ours=ours)
+
+
+def _drawn(
+    full: bool, draws: int | None, shapes: tuple[Shape, ...], epsilons: tuple[float, ...]
+) -> Iterator[Drawn]:
+    for shape in shapes:
+        run = papers()["000-fig3"].run(full, large=not small(shape))
+        for epsilon in epsilons or run.epsilons:
+            for i in range(draws or run.count if small(shape) else run.count):
+                ball = draw(shape, i).ball
+                for name in METHODS:
+                    yield *shape, epsilon, i, name, *kept(name, ball, epsilon, run.seconds)
+
+
+def _order_of(mean: ByMethod) -> dict[str, bool]:
+    """What §8.2 says of the methods."""
+    return {
         "polyopt above ir": all(x["polyopt"] > x["ir"] for x in mean.values()),
         "ir above srr on the large shapes": all(x["ir"] > x["srr"] for (s, _), x in mean.items() if not small(s)),
         "grr last": all(x["grr"] <= min(v for m, v in x.items() if m != "grr") for x in mean.values()),
         "nr first": all(x["nr"] >= max(x.values()) - 1e-6 for x in mean.values()),
     }
-    ours = {f"ballopt at least polyopt ({below} draws below)": not below}
-    text = (
-        f"means of {count[True]} draws ({count[False]} on large shapes), polyopt / ballopt / nr at ε = 1.5: {told}; "
+
+
+def _told_of(mean: ByMethod, rows: list[Drawn]) -> str:
+    told = ", ".join(
+        f"{s[0]} × {s[1]} {x['polyopt']:.3f} / {x['ballopt']:.3f} / {x['nr']:.3f}"
+        for (s, e), x in mean.items() if e == 1.5
+    )
+    many, few = (1 + max((r[3] for r in rows if small(r[:2]) == one), default=-1) for one in (True, False))
+    return (
+        f"means of {many} draws ({few} on large shapes), polyopt / ballopt / nr at ε = 1.5: {told}; "
         "the paper stops at 10 cells for polyopt and nr"
     )
-    return verdict("000-fig3", claims, text, remark, ours=ours)
 
 
 # Figure 4. A robust mechanism keeps ε whenever P* lies in the ball, without exception; nr promises P̂ alone.
-FULL_4, QUICK_4 = (0.075, 0.375, 0.75, 1.125, 1.5), (0.075, 0.75, 1.5)
-LARGE_4 = (1.5,)
 SHOWN = ("polyopt", "ballopt", "nr")
 CLOSED_DRAWS = 10  # of closed forms, unless full: it is the searched designs that come close to ε
-SECONDS_4 = 8.0  # for each search on a large table, unless full
-PRINTED_4 = 0.3897  # the third quartile of nr at ε = 0.075
-SLIP = 1e-12  # of the float sums in which ε* is computed
 
 
 class RealisedLevel(NamedTuple):
@@ -187,40 +193,50 @@ def fig4(
     epsilons: tuple[float, ...] = (),
 ) -> str:
     """000 Figure 4: the level that mechanisms reach under the truth P*, on synthetic tables."""
-    count = {True: draws or (500 if full else 50), False: (20 if full else 1)}  # by small(shape)
-    rows: list[RealisedLevel] = []
-    for shape in shapes:
-        for i in range(count[small(shape)]):
-            one = draw(shape, i)
-            for epsilon in epsilons or ((FULL_4 if full else QUICK_4) if small(shape) else LARGE_4):
-                names = dict.fromkeys((*ROBUST, "nr"))
-                for name in names if full or i < CLOSED_DRAWS else [m for m in names if m not in CLOSED]:
-                    found = made(name, one.ball, epsilon, None if full or small(shape) else SECONDS_4)
-                    level = LDP(one.truth).level(found.mechanism)
-                    rows.append(RealisedLevel(*shape, epsilon, i, one.covered, name, level, found.certificate.level))
+    rows = list(_realised(full, draws, shapes, epsilons))
     header = ("secrets", "useful", "epsilon", "draw", "truth in F", "method", "realised", "certified over F")
     write_csv(out / "000-fig4.csv", header, rows)
     remark = _picture(out / "000-fig4.svg", rows, shapes)
     robust = [r for r in rows if r.method in ROBUST]
-    inside = [r for r in robust if r.covered]
-    broken = [r for r in inside if r.realised > r.epsilon + SLIP]
-    outside = [r for r in robust if not r.covered]
-    exceeded = sum(r.realised > r.epsilon + SLIP for r in outside)
-    tables = {r[:2] + (r.draw,) for r in rows}
-    covered = {r[:2] + (r.draw,) for r in rows if r.covered}
-    least = min(r.epsilon for r in rows)
-    nr = [r for r in rows if r.method == "nr"]
-    upper = {s: _quantiles([r.realised for r in nr if r[:3] == (*s, least)])[2] for s in shapes if small(s)}
-    nr_over = np.mean([r.realised > r.epsilon for r in nr])
-    claims = {"ε* ≤ ε whenever P* ∈ F": not broken, "nr mostly above ε": bool(nr_over > 0.5)}
+    inside, outside = [r for r in robust if r.covered], [r for r in robust if not r.covered]
+    broken, exceeded = (sum(r.realised > r.epsilon + SLIP for r in some) for some in (inside, outside))
+    tables, covered = ({r[:2] + (r.draw,) for r in some} for some in (rows, [r for r in rows if r.covered]))
+    told, mostly = _of_nr([r for r in rows if r.method == "nr"], shapes)
+    claims = {"ε* ≤ ε whenever P* ∈ F": not broken, "nr mostly above ε": mostly}
     text = (
-        f"ε* ≤ ε in {len(inside) - len(broken)} of {len(inside)} robust designs with P* ∈ F: {len(broken)} exceptions; "
-        f"{len(tables)} draws, {len(covered)} of them in F; outside F {exceeded} of {len(outside)} exceeded ε. nr "
-        f"exceeds ε in {nr_over:.0%}; its third quartile at ε = {least:g} is "
-        + ", ".join(f"{x:.4f} ({s[0]} × {s[1]})" for s, x in upper.items())
-        + f" (printed {PRINTED_4}; nr's optimum is not unique). Erratum: §8.3 prints ε* without the logarithm"
+        f"ε* ≤ ε in {len(inside) - broken} of {len(inside)} robust designs with P* ∈ F: {broken} exceptions; "
+        f"{len(tables)} draws, {len(covered)} of them in F; outside F {exceeded} of {len(outside)} exceeded ε. {told}. "
+        "Erratum: §8.3 prints ε* without the logarithm"
     )
     return verdict("000-fig4", claims, text, remark)
+
+
+def _realised(
+    full: bool, draws: int | None, shapes: tuple[Shape, ...], epsilons: tuple[float, ...]
+) -> Iterator[RealisedLevel]:
+    names = dict.fromkeys((*ROBUST, "nr"))
+    for shape in shapes:
+        run = papers()["000-fig4"].run(full, large=not small(shape))
+        for i in range(draws or run.count if small(shape) else run.count):
+            one = draw(shape, i)
+            for epsilon in epsilons or run.epsilons:
+                for name in names if full or i < CLOSED_DRAWS else [m for m in names if m not in CLOSED]:
+                    found = made(name, one.ball, epsilon, run.seconds)
+                    level = LDP(one.truth).level(found.mechanism)
+                    yield RealisedLevel(*shape, epsilon, i, one.covered, name, level, found.certificate.level)
+
+
+def _of_nr(nr: list[RealisedLevel], shapes: tuple[Shape, ...]) -> tuple[str, bool]:
+    """How often nr exceeds ε and by how much, in words, and whether it does mostly."""
+    least = min(r.epsilon for r in nr)
+    upper = {s: _quantiles([r.realised for r in nr if r[:3] == (*s, least)])[2] for s in shapes if small(s)}
+    over = float(np.mean([r.realised > r.epsilon for r in nr]))
+    listed = ", ".join(f"{x:.4f} ({s[0]} × {s[1]})" for s, x in upper.items())
+    printed = papers()["000-fig4"].printed["third quartile of nr"]
+    return (
+        f"nr exceeds ε in {over:.0%}; its third quartile at ε = {least:g} is {listed} (printed {printed}; nr's optimum "
+        "is not unique)", over > 0.5,
+    )
 
 
 def _quantiles(x: list[float]) -> list[float]:
@@ -245,40 +261,46 @@ def _picture(path: Path, rows: list[RealisedLevel], shapes: tuple[Shape, ...]) -
 # Figure 5. §8.4 defines (I_P̂ − I_P*) / I_P̂; its caption and claim speak of NMI: "the difference in NMI, even at its
 # most extreme, was less than 3 % of the NMI value". NMI divides by H(X), which P̂ and P* do not share, so they differ;
 # the claim is held against NMI, as it says, and the difference in I stands beside it.
-EPSILON_5 = 1.5
-RUNS_5 = 100  # of the paper
-SECONDS_5 = 8.0  # for each search on a large table, unless full
 THEIRS = ("srr", "ir", "polyopt")
-LIMIT = 0.03
+CLOSED_LARGE = 8  # draws of closed forms on large tables, unless full
 
 
 def fig5(out: Path, *, full: bool, draws: int | None = None, shapes: tuple[Shape, ...] = SHAPES) -> str:
     """000 Figure 5: how far the estimate misjudges utility, at ε = 1.5 on synthetic tables."""
-    many, few = draws or (RUNS_5 if full else 40), (RUNS_5 if full else 2)
-    rows = []
-    for shape in shapes:
-        for name in METHODS:
-            for i in range(many if small(shape) else min(many, 8) if name in CLOSED and not full else few):
-                one = draw(shape, i)
-                found = made(name, one.ball, EPSILON_5, None if full or small(shape) else SECONDS_5)
-                truth = mutual_information(found.mechanism, one.truth)
-                share = (truth / one.truth.entropy) / (found.value / one.ball.joint.entropy)
-                rows.append((*shape, name, i, found.value, truth, (found.value - truth) / found.value, 1 - share))
+    paper = papers()["000-fig5"]
+    limit = paper.printed["greatest difference"]
+    rows = [row for shape in shapes for row in _misjudged(shape, full, draws)]
     header = ("secrets", "useful", "method", "draw", "at the estimate", "at the truth", "difference", "of NMI")
     write_csv(out / "000-fig5.csv", header, rows)
     panels = {titled(s): {m: [r[6] for r in rows if r[:3] == (*s, m)] for m in METHODS} for s in shapes}
     remark = boxes(out / "000-fig5.svg", panels, "(I_P̂ − I_P*) / I_P̂")
     theirs = [(abs(r[6]), abs(r[7])) for r in rows if r[2] in THEIRS]
-    within = float(np.mean([x < LIMIT for x, _ in theirs]))
+    within = float(np.mean([x < limit for x, _ in theirs]))
     largest = ", ".join(
         f"{m} {max(abs(r[7]) for r in rows if r[2] == m):.2%} ({max(abs(r[6]) for r in rows if r[2] == m):.2%})"
         for m in METHODS
     )
     sides = float(np.mean([r[6] > 0 for r in rows]))
-    claims = {"NMI within 3 %": max(x for _, x in theirs) < LIMIT}
+    claims = {"NMI within 3 %": max(x for _, x in theirs) < limit}
     text = (
         f"largest |difference| of NMI (of I): {largest} (printed: below 3 % of NMI for srr, polyopt and ir; of I it "
-        f"is in {within:.1%} of their {len(theirs)} designs here); positive in {sides:.0%} of all, {many} draws "
-        f"({few} for searches on the large shapes)"
+        f"is in {within:.1%} of their {len(theirs)} designs here); positive in {sides:.0%} of all, "
+        f"{draws or paper.run(full).count} draws ({paper.run(full, large=True).count} for searches on the large shapes)"
     )
     return verdict("000-fig5", claims, text, remark)
+
+
+def _misjudged(
+    shape: Shape, full: bool, draws: int | None
+) -> Iterator[tuple[int, int, str, int, float, float, float, float]]:
+    """For every method and draw I at the estimate and at the truth, and by which shares I and NMI differ."""
+    paper = papers()["000-fig5"]
+    many, run = draws or paper.run(full).count, paper.run(full, large=not small(shape))
+    for name in METHODS:
+        closed = min(many, CLOSED_LARGE) if name in CLOSED and not full else run.count
+        for i in range(many if small(shape) else closed):
+            one = draw(shape, i)
+            found = made(name, one.ball, run.epsilons[0], run.seconds)
+            truth = mutual_information(found.mechanism, one.truth)
+            share = (truth / one.truth.entropy) / (found.value / one.ball.joint.entropy)
+            yield *shape, name, i, found.value, truth, (found.value - truth) / found.value, 1 - share

@@ -19,7 +19,6 @@ from sfumato.designers.choose import METHODS
 from sfumato.errors import InputError, SfumatoError, listed, spelled
 from sfumato.estimation.estimates import foreseen as inverted
 from sfumato.estimation.functionals import summed
-from sfumato.estimation.inversion import COVARIANCE_CELLS
 from sfumato.estimation.scores import sums
 from sfumato.joint import Joint
 from sfumato.ledgers import Ledger
@@ -33,6 +32,7 @@ from sfumato.releasing.wishes import Wishes, usual_cap
 from sfumato.reporting.attack import guessers_of
 from sfumato.sources import Source
 from sfumato.sources.grouping import bin_edges, grouped, keys
+from sfumato.tolerances import SQUARE as COVARIANCE_CELLS
 
 if TYPE_CHECKING:
     from sfumato.designers.base import Design

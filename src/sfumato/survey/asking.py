@@ -26,13 +26,13 @@ from sfumato.composing import Waves, waves
 from sfumato.designers import design
 from sfumato.designers.closed_forms import grr_response as response
 from sfumato.errors import InputError, designed_epsilon, unknown
-from sfumato.estimation.inversion import COVARIANCE_CELLS
 from sfumato.estimation.models import model_of
 from sfumato.joint import Joint
 from sfumato.mechanism import Blocks, Bundle, Claim, Law, Mechanism, Promise, Table, Unary, known
-from sfumato.mechanism.bundle import TURN_BITS
+from sfumato.mechanism.law import MOST_BITS as TURN_BITS
 from sfumato.mechanism.subset_laws import ORDERS, incidence
 from sfumato.survey.survey_page import page_of, parts_of, words_in
+from sfumato.tolerances import SQUARE as COVARIANCE_CELLS
 from sfumato.uncertainty import Anything
 
 

@@ -11,19 +11,26 @@ import numpy as np
 from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError, unknown
 from sfumato.joint import Joint, checked_joint
+from sfumato.tolerances import HALVINGS, LEAST, LISTED
 from sfumato.uncertainty.sets import Extreme, FromPairs, Pairs
-from sfumato.uncertainty.tilting import LEAST_GAP, SPLIT_CLOSE, Mean, Sides, Tilt, best_split, by_newton, inner
+from sfumato.uncertainty.tilting import (
+    LEAST_GAP,
+    SPLIT_CLOSE,
+    STEP_CLOSE,
+    Mean,
+    Sides,
+    Tilt,
+    best_split,
+    by_newton,
+    inner,
+)
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Real
 
 CALIBRATIONS = ("asymptotic", "bootstrap", "exact")
 DRAWS = 20_000  # tables drawn for a bootstrap
-LEAST = 1e-6  # confidence: below, 1 − confidence has lost its digits
-QUANTILE_STEPS = 60  # of Newton's method; four to eight settle it unless the tail is far out
-DRAWN_CELLS = 20_000_000  # at most, so that large tables take fewer draws
-GAP_STEPS = 40  # for one multiplier; Newton needs about six, the bisection behind it more
-GAP_CLOSE = 1e-8  # of a step: Newton is quadratic, so the next one would be lost in rounding
+UNSURE = 1e-6  # a confidence below which 1 − confidence has lost its digits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,8 +68,8 @@ class ChiSquareBall(FromPairs):
             level, calibration = 0.95 if confidence is None else confidence, calibration or "asymptotic"
             if not 0 < level < 1:
                 raise InputError("confidence must lie strictly between 0 and 1", value=confidence)
-            if level < LEAST:
-                raise InputError(f"a confidence below {LEAST:g} says nothing", value=confidence, next="Give 0.95, say.")
+            if level < UNSURE:
+                raise InputError(f"a confidence below {UNSURE:g} says nothing", value=confidence, next="Give 0.95.")
             if joint.n is None:
                 raise InputError("a confidence ball needs to know how many rows the table was counted from (joint.n).")
             if calibration not in CALIBRATIONS:
@@ -98,7 +105,7 @@ class ChiSquareBall(FromPairs):
 
     budget = slack
 
-    def means(self, values: Floats, s: Ints, spent: Floats, close: float = GAP_CLOSE) -> Floats:
+    def means(self, values: Floats, s: Ints, spent: Floats, close: float = STEP_CLOSE) -> Floats:
         """The greatest R·v given s when that secret takes `spent` of the slack; all but the last axis broadcast."""
         shape = np.broadcast_shapes(values.shape[:-1], np.shape(s), np.shape(spent))
         q, mass = self.joint.useful_given_secret[s], self.joint.p_secret[s]
@@ -151,7 +158,7 @@ def chi_square_quantile(k: int, tail: float) -> float:
     """
     top, r = k / 2 - 1, math.sqrt(k)
     ratios = np.arange(top, 0.25 + k % 2 / 2, -1.0)  # T_{m−1} = T_m·m/h
-    for _ in range(QUANTILE_STEPS):
+    for _ in range(HALVINGS):  # four to eight steps settle it unless the tail is far out
         h = r * r / 2
         first = math.exp(top * math.log(h) - h - math.lgamma(top + 1))
         terms = first * (1.0 + float(np.cumprod(ratios / h).sum())) if k > 1 else 0.0
@@ -172,7 +179,7 @@ def _calibrated(joint: Joint, n: int, confidence: float, calibration: str, seed:
         return asymptotic
     if calibration == "exact":
         return float(np.nextafter((joint.p.size - 1) / (n * (1 - confidence)), np.inf))
-    draws = max(200, min(DRAWS, DRAWN_CELLS // joint.p.size))
+    draws = max(200, min(DRAWS, LISTED // joint.p.size))
     smooth = (joint.p * n + 0.5) / (n + 0.5 * joint.p.size)
     # An order statistic three standard errors above the quantile, so that chance in the draws does not lower it.
     rank = min(1.0, confidence + 3 * math.sqrt(confidence * (1 - confidence) / draws))
@@ -200,7 +207,7 @@ def mass_range(q: Floats, spread: Floats) -> tuple[Floats, Floats]:
 
     def least(mass: Floats) -> Floats:
         x = c + 2 * mass - 1
-        return np.asarray(2 * mass**2 / np.maximum(x + np.sqrt((c - 1) * (c - (2 * mass - 1) ** 2)), 1e-300))
+        return np.asarray(2 * mass**2 / np.maximum(x + np.sqrt((c - 1) * (c - (2 * mass - 1) ** 2)), LEAST))
 
     low, high = least(q), 1 - least(1 - q)
     exact = c == 1
@@ -208,7 +215,7 @@ def mass_range(q: Floats, spread: Floats) -> tuple[Floats, Floats]:
 
 
 def greatest_mean(
-    v: Floats, q: Floats, spread: Floats, start: Floats | None = None, close: float = GAP_CLOSE
+    v: Floats, q: Floats, spread: Floats, start: Floats | None = None, close: float = STEP_CLOSE
 ) -> Mean:
     """max R·v over {R in the simplex : Σ q²/R ≤ C}, for many at once; the last axis is the alphabet.
 
@@ -234,7 +241,7 @@ def greatest_mean(
 
 
 def gap_for(
-    depth: Floats, q: Floats, c: Floats, start: Floats | None = None, close: float = GAP_CLOSE
+    depth: Floats, q: Floats, c: Floats, start: Floats | None = None, close: float = STEP_CLOSE
 ) -> Floats:
     """x = τ − max v, in units of the width, with (Σ q√(d+x))·(Σ q/√(d+x)) = C, or the least x if that is below C.
 
@@ -250,10 +257,10 @@ def gap_for(
     if depth.shape[-1] == 2:
         out[live] = _gap_of_two(q[live], c[live])
         return np.exp(out).reshape(shape)
-    d, w, wanted = depth[live], q[live], np.log(np.maximum(c[live] - 1, 1e-300))
+    d, w, wanted = depth[live], q[live], np.log(np.maximum(c[live] - 1, LEAST))
     low, high = np.full(live.shape, LEAST_GAP), most[live]
     y = np.minimum(high - 0.5, 0.0) if start is None else np.clip(start.ravel()[live], low, high)
-    for _ in range(GAP_STEPS):
+    for _ in range(HALVINGS):
         if not live.size:
             break
         found = Tilt.at(d, w, y)
@@ -284,9 +291,6 @@ def _gap_of_two(q: Floats, c: Floats) -> Floats:
 
 
 # --- the worst pair of conditionals, which share the slack: P̂_{s₁}(√C₁ − 1) + P̂_{s₂}(√C₂ − 1) ≤ b [002, Thm 3] --------
-
-
-SETTING = 60  # halvings for a multiplier that its own side does not determine
 
 
 def worst_pairs(
@@ -347,8 +351,8 @@ def balanced(found: Pairs, v1: Floats, p1: Floats, v2: Floats, p2: Floats) -> tu
     mu, m = found.mu.copy(), found.m.copy()
     for want, of, p, v, sign, out in ((want1, idle, p1, v1, 1.0, mu), (want2, ~idle, p2, -v2, -1.0, m)):
         i = np.flatnonzero(of & (want > 0) & (p.sum(-1) > 0))
-        low, high = v[i].max(-1), v[i].max(-1) + (want[i] / np.maximum(p[i].sum(-1), 1e-300)) ** 2
-        for _ in range(SETTING if i.size else 0):
+        low, high = v[i].max(-1), v[i].max(-1) + (want[i] / np.maximum(p[i].sum(-1), LEAST)) ** 2
+        for _ in range(HALVINGS if i.size else 0):
             middle = (low + high) / 2
             over = length(p[i], middle[:, None] - v[i]) > want[i]
             low, high = np.where(over, low, middle), np.where(over, middle, high)

@@ -12,12 +12,12 @@ import numpy.typing as npt
 from sfumato.alphabet import Floats, Ints, read_only
 from sfumato.errors import InputError
 from sfumato.joint import Joint
+from sfumato.tolerances import SLIP, SUMS_TO_ONE
 from sfumato.uncertainty.sets import Extreme, FromPairs, Pairs, Worst, pairs_of, quotient
+from sfumato_kernel.laws import SMALLEST
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Bools
-
-LEAST_MASS = 1e-150  # smaller probabilities of a vertex are refused: products of two of them must not vanish
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +64,7 @@ class Polytope(FromPairs):
             return np.flatnonzero(self.vertices.sum(2).max(0) > 0)
         most = [self.support(np.eye(self.joint.shape[0])[:, [s]] * np.ones(self.joint.shape)).value
                 for s in range(self.joint.shape[0])]
-        return np.flatnonzero(np.array(most) > 1e-12)
+        return np.flatnonzero(np.array(most) > SLIP)
 
     def ranges_of(self, values: Floats, s: Ints) -> tuple[Floats, Floats]:
         if self.vertices is None:
@@ -157,10 +157,10 @@ def _checked_vertices(vertices: Sequence[npt.ArrayLike | Joint], shape: tuple[in
     listed = read_only(np.asarray([getattr(v, "p", v) for v in vertices], float))
     if listed.ndim != 3 or listed.shape[1:] != shape or len(listed) == 0:
         raise InputError(f"vertices are tables of shape {shape[0]} × {shape[1]}, got shape {listed.shape}.")
-    if not np.all(np.isfinite(listed)) or np.any(listed < 0) or np.any(np.abs(listed.sum((1, 2)) - 1) > 1e-9):
+    if not np.all(np.isfinite(listed)) or np.any(listed < 0) or np.any(np.abs(listed.sum((1, 2)) - 1) > SUMS_TO_ONE):
         raise InputError("every vertex must be a distribution: not negative, with sum 1.")
-    if np.any((listed > 0) & (listed < LEAST_MASS)):
-        raise InputError(f"probabilities of a vertex must be 0 or at least {LEAST_MASS:g}.")
+    if np.any((listed > 0) & (listed < SMALLEST)):
+        raise InputError(f"probabilities of a vertex must be 0 or at least {SMALLEST:g}.")
     return np.asarray(listed)
 
 

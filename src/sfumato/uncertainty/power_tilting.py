@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
+from sfumato.tolerances import EXPONENT, HALVINGS, LEAST
 from sfumato.uncertainty.sets import Pairs
 from sfumato.uncertainty.tilting import (
     FLATTEST,
     LEAST_GAP,
     SPLIT_CLOSE,
+    SPLIT_END,
     STEEPEST,
     AtPrice,
     Mean,
@@ -31,8 +33,6 @@ from sfumato.uncertainty.tilting import (
 if TYPE_CHECKING:
     from sfumato.alphabet import Real
 
-GAP_NEWTON = 80  # steps for one multiplier
-WIDEST_SPLIT = 36.0
 SPLIT_GRID = 33  # splits tried for α < ½, where the ratio need not be unimodal in the split
 
 
@@ -62,7 +62,7 @@ def divergence_at(spent: Real, mass: Real, alpha: float) -> Floats:
 def divergence(q: Floats, r: Floats, alpha: float) -> Floats:
     """D_α(q‖r) over the last axis, from the definition [000, (7)]."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.where(q > 0, np.log(np.maximum(q, 1e-300)) - np.log(r), 0.0)
+        logs = np.where(q > 0, np.log(np.maximum(q, LEAST)) - np.log(r), 0.0)
         if abs(alpha - 1) < 1e-3 and np.all(np.abs(logs) < 100):
             powers = np.expm1((alpha - 1) * logs) / (alpha - 1) if alpha != 1 else logs
             total = (q * powers).sum(-1)
@@ -75,7 +75,7 @@ def _log_sum(q: Floats, exponents: Floats) -> Floats:
     top = np.where(q > 0, exponents, -np.inf).max(-1, keepdims=True)
     top = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore", over="ignore"):
-        return np.asarray(np.log((q * np.exp(np.minimum(exponents - top, 700.0))).sum(-1)) + top[..., 0])
+        return np.asarray(np.log((q * np.exp(np.minimum(exponents - top, EXPONENT))).sum(-1)) + top[..., 0])
 
 
 def greatest_mean(v: Floats, q: Floats, limit: Floats, alpha: float) -> Mean:
@@ -122,10 +122,10 @@ def _divergence_along(depth: Floats, q: Floats, x: Floats, alpha: float) -> tupl
     reach = np.abs(np.where(q > 0, logs, 0.0)).max(-1)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         small = np.where(reach < 1, 1.0, 0.0)[..., None] * off
-        a = (q * (np.expm1(np.clip(k * logs, -700, 700)) / k - small)).sum(-1)
+        a = (q * (np.expm1(np.clip(k * logs, -EXPONENT, EXPONENT)) / k - small)).sum(-1)
         first = np.where(abs(k) * reach < 1, np.log1p(k * a) / k / alpha, _log_sum(q, k * logs) / (alpha - 1))
         close = reach < min(1.0, alpha)
-        b = (q * (np.expm1(np.clip(-logs / alpha, -700, 700)) + off / alpha)).sum(-1)
+        b = (q * (np.expm1(np.clip(-logs / alpha, -EXPONENT, EXPONENT)) + off / alpha)).sum(-1)
         second = np.where(close, np.log1p(np.where(close, b, 0.0)), _log_sum(q, -logs / alpha))
         low, mid, high = (_log_sum(q, (k - j) * logs) for j in (2, 1, 0))
         slope = (np.exp(mid - high) - np.exp(low - mid)) / alpha * x / (middle[..., 0] + x)
@@ -165,7 +165,7 @@ def _kullback_priced(depth: Floats, q: Floats, y: Floats) -> AtPrice:
     """The price is D itself, and d mean/dD = width/B."""
     x = np.exp(y)
     d, slope, part, B, C = _kullback_along(depth, q, x)
-    d = np.maximum(d, 1e-300)
+    d = np.maximum(d, LEAST)
     slope = d * np.clip(slope / d, STEEPEST, FLATTEST)
     return AtPrice(x, part / B[:, None], inner(part, depth) / B, d, slope, -np.log(B), x * C / B, slope / B)
 
@@ -175,7 +175,7 @@ def _gap(depth: Floats, q: Floats, target: Floats, alpha: float) -> tuple[Floats
 
     D falls in x and log D is nearly linear in log x: Newton's method on it inside a bracket.
     """
-    least = max(LEAST_GAP * max(1.0, alpha), -600.0)
+    least = max(LEAST_GAP * max(1.0, alpha), -EXPONENT)
     low = np.full(target.shape, least)
     high = np.log1p(1 / np.sqrt(alpha * target)) + np.log1p(1 / alpha) + 2
     for _ in range(40):
@@ -186,9 +186,9 @@ def _gap(depth: Floats, q: Floats, target: Floats, alpha: float) -> tuple[Floats
     at_least = _divergence_along(depth, q, np.exp(low), alpha)[0]
     stuck = at_least <= target
     y = np.where(stuck, low, np.minimum(0.0, (high + np.maximum(low, -5)) / 2))
-    for _ in range(0 if stuck.all() else GAP_NEWTON):
+    for _ in range(0 if stuck.all() else HALVINGS):
         d, slope = _divergence_along(depth, q, np.exp(y), alpha)
-        off = np.log(np.maximum(d, 1e-300) / target)
+        off = np.log(np.maximum(d, LEAST) / target)
         low, high = np.where(off > 0, y, low), np.where(off > 0, high, y)
         with np.errstate(divide="ignore", invalid="ignore"):
             step = y - off * d / slope
@@ -229,10 +229,10 @@ def _by_split(
         bottom = greatest_mean(-v2[at], q2[at], divergence_at(spent[1], masses[1], alpha), alpha)
         with np.errstate(divide="ignore", invalid="ignore"):
             slopes = [
-                np.log(np.maximum(side.slope, 0) / np.maximum(mass + k * part, 1e-300) / np.abs(side.value))
+                np.log(np.maximum(side.slope, 0) / np.maximum(mass + k * part, LEAST) / np.abs(side.value))
                 for side, part, mass in zip((top, bottom), spent, masses, strict=True)
             ]
             return top, bottom, np.nan_to_num(slopes[0] - slopes[1], nan=0.0, posinf=1e3, neginf=-1e3)
 
-    extra = np.linspace(-WIDEST_SPLIT / 4, WIDEST_SPLIT / 4, SPLIT_GRID) if alpha < 0.5 else ()
+    extra = np.linspace(-SPLIT_END / 4, SPLIT_END / 4, SPLIT_GRID) if alpha < 0.5 else ()
     return best_split(sides, len(ps1), extra, close)

@@ -13,11 +13,10 @@ from sfumato.alphabet import Floats, Ints
 from sfumato.errors import InputError
 from sfumato.joint import Joint, Noise, checked_joint
 from sfumato.noise import projected
+from sfumato.tolerances import BLOCK, HALVINGS, SEED, SUBSETS
 from sfumato.uncertainty.power_tilting import divergence_at, greatest_mean, price, worst_pairs
 from sfumato.uncertainty.sets import Extreme, FromPairs, Pairs
 from sfumato.uncertainty.tilting import SPLIT_CLOSE
-
-LISTED_VALUES = 12  # useful values up to which the subsets behind rad_s are listed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +103,7 @@ class RenyiBall(FromPairs):
         The bound is Pinsker's √(2B_s), or √(2B_s/α) for α < 1 (Gilardoni), and at most 2.
         """
         q, limit, k = self.joint.useful_given_secret, self.radius_of(), self.joint.useful.size
-        if k <= LISTED_VALUES:
+        if k <= SUBSETS:
             sets = np.array(list(itertools.product([0.0, 1.0], repeat=k)))[1:]
             mass = q @ sets.T
             return np.asarray(2 * (self._masses(mass, limit[:, None])[1] - mass).max(1)) if k > 1 else np.zeros(len(q))
@@ -168,7 +167,7 @@ def _finite_sample(joint: Joint, alpha: float, confidence: float) -> float:
     low, high = float(free), float(free) + 1
     while -high + free * (1 + math.log(high / free)) > goal:
         high *= 2
-    for _ in range(100):
+    for _ in range(HALVINGS):
         mid = (low + high) / 2
         low, high = (mid, high) if -mid + free * (1 + math.log(mid / free)) > goal else (low, mid)
     return high / joint.n
@@ -184,8 +183,6 @@ def _finite_sample(joint: Joint, alpha: float, confidence: float) -> float:
 
 COVERAGE_DRAWS = 400  # of rows and noise, around each centre
 EMPTIED = (0.0, 1.0, 2.0, 4.0)  # counts below so many scales of the noise are set to zero in a centre
-COVERAGE_SEED = 20_260_101  # the same draws for everybody who repeats the simulation
-DRAWN_AT_ONCE = 2_000_000  # numbers drawn together
 
 
 def covering(joint: Joint, coverage: float = 0.95) -> RenyiBall:
@@ -200,7 +197,7 @@ def covering(joint: Joint, coverage: float = 0.95) -> RenyiBall:
 
 def simulated_radius(counts: Floats, noise: Noise, coverage: float, draws: int = COVERAGE_DRAWS) -> float:
     """The greatest quantile of D_½ over the centres, the same for everybody."""
-    flat, rng = counts.ravel(), np.random.default_rng(COVERAGE_SEED)
+    flat, rng = counts.ravel(), np.random.default_rng(SEED)
     radii = []
     for times in EMPTIED:
         centre = np.where(flat >= times * noise.scale, flat, 0.0)
@@ -211,7 +208,7 @@ def simulated_radius(counts: Floats, noise: Noise, coverage: float, draws: int =
 
 def distances(p: Floats, noise: Noise, rng: np.random.Generator, draws: int) -> Floats:
     """D_½ between a distribution and what noisy counts of its rows make of it."""
-    out, step, stop = [], max(1, DRAWN_AT_ONCE // len(p)), -np.expm1(-1 / noise.scale)
+    out, step, stop = [], max(1, BLOCK // (2 * len(p))), -np.expm1(-1 / noise.scale)
     for first in range(0, draws, step):
         size = (min(step, draws - first), len(p))
         drawn = rng.multinomial(noise.rows, p, size=size[0]) + rng.geometric(stop, size) - rng.geometric(stop, size)

@@ -19,16 +19,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.uncertainty.chi_square import GAP_CLOSE, ChiSquareBall, greatest_mean
-from sfumato.uncertainty.tilting import Depths, Tilt, newton
+from sfumato.tolerances import ALIKE, BLOCK, LEAST, SLIP
+from sfumato.uncertainty.chi_square import ChiSquareBall, greatest_mean
+from sfumato.uncertainty.tilting import STEP_CLOSE, Depths, Tilt, newton
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Array, Bools, Ints
 
 AROUND = np.linspace(-1.0, 1.0, 3)
-HELD_AT_ONCE = 8_000_000  # held at once, whatever the table
 COARSE_NODES = 5  # shares on each side of the coarse grid
-KNOWS = 1e-9  # relative: by more the grid knows better
 HALFWAY = 0.5  # of the way of P(s) to 0 or 1, in one step
 
 
@@ -44,11 +43,11 @@ class Search:
     def first(self, nodes: int | None = None) -> tuple[Floats, Floats]:
         grid = np.sin(np.linspace(0, np.pi / 2, nodes or self.nodes)) ** 2
         a, b = (x.ravel() for x in np.meshgrid(grid, grid, indexing="ij"))
-        inside = a + b <= 1 + 1e-12
+        inside = a + b <= 1 + SLIP
         return a[inside], b[inside]
 
 
-EXACT = Search(17, 24, GAP_CLOSE)
+EXACT = Search(17, 24, STEP_CLOSE)
 CLOSE = Search(9, 15, 1e-6)  # to about 1e-8 of a ratio: the objective is flat at its top
 ROUGH = Search(7, 6, 1e-3, checks=False)  # any P it finds is in the ball, which is enough for a cut
 
@@ -72,7 +71,7 @@ class Shifts:
 def worst_shifts(ball: ChiSquareBall, rows: Floats, s: Ints, above: Bools, search: Search = EXACT) -> Shifts:
     """The worst distribution in the ball for each case i: row[i] over x or (s, x), secret s[i], above or below."""
     numbers = len(search.first()[0]) * ball.joint.p.size
-    step = max(1, HELD_AT_ONCE // numbers)
+    step = max(1, BLOCK // numbers)
     parts = [
         _searched(_sides(ball, rows[i : i + step], s[i : i + step], above[i : i + step], search.close), ball, search)
         for i in range(0, max(len(rows), 1), step)
@@ -102,7 +101,7 @@ def _searched(sides: _Sides, ball: ChiSquareBall, search: Search) -> Shifts:
     if search.checks and settled.any():
         a, b = (np.broadcast_to(x, (int(settled.sum()), len(x))) for x in search.first(COARSE_NODES))
         known = sides.at(settled).ratio(ball.slack * a, ball.slack * b)[0].max(1)
-        settled[settled] = known <= found.ratio[settled] * (1 + KNOWS)
+        settled[settled] = known <= found.ratio[settled] * (1 + ALIKE)
     if len(left := np.flatnonzero(~settled)):
         slow = _by_grids(sides.at(left), ball.slack, search)
         for name in ("ratio", "given", "rest", "share"):
@@ -148,7 +147,7 @@ def _by_newton(sides: _Sides, radius: float, close: float) -> tuple[Shifts, Bool
         spent = (P1 - pi) ** 2 / (pi * (1 - pi)) + P1**2 * t1.excess / pi + P2**2 * t2.excess / (1 - pi)
         constant = one.flat & two.flat & (u == w) & (u > 0)  # the same whatever P is
         settled = (settled & (np.abs(spent - radius) <= close * radius)) | constant
-        t = np.clip(radius / np.maximum(spent, 1e-300), 0.0, 1.0)  # Σ P̂²/P − 1 is convex: P̂ + t(P − P̂) is in the ball
+        t = np.clip(radius / np.maximum(spent, LEAST), 0.0, 1.0)  # Σ P̂²/P − 1 is convex: P̂ + t(P − P̂) is in the ball
         share = P1 + t * (pi - P1)
         u0, w0 = sign * (one.top - one.width * one.mean), -sign * (two.top - two.width * two.mean)
         u, w = _towards(P1, u0, pi, u, t, share), _towards(P2, w0, 1 - pi, w, t, 1 - share)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sfumato.alphabet import Floats, Ints
+from sfumato.tolerances import HALVINGS, LEAST
 from sfumato.uncertainty.sets import Pairs, quotient
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ FURTHEST = 2.0  # in y, of one step
 STEEPEST, FLATTEST = -2.2, -1e-3  # of log(C − 1) in y: it lies between −2 and 0, rounding aside
 LEAST_Y = -60.0  # of y: beyond, the greatest value itself takes mass, which no multiplier says
 LEAST_GAP = -75.0  # log of the least τ − max v looked at, in units of the width
-SPLIT_STEPS = 60  # for the split of the slack; the secant needs about five
 SPLIT_SLOPE, SPLIT_FLAT = -0.5, 1e-3  # of the lean in the log-odds: at first, and where it is too flat to be followed
 SPLIT_PATIENCE = 6  # every so many steps the bracket is halved
 SPLIT_END = 36.0  # log-odds of the split at which a share counts as nothing
@@ -69,7 +69,7 @@ class Tilt:
         rise, part = depth / (root + root_x[:, None]), q / root  # r − √x
         mean = np.einsum("iu,iu->i", q, rise)
         A = root_x + mean
-        excess = np.maximum(np.einsum("iu,iu->i", part, (rise - mean[:, None]) ** 2) / A, 1e-300)
+        excess = np.maximum(np.einsum("iu,iu->i", part, (rise - mean[:, None]) ** 2) / A, LEAST)
         return cls(depth, part, x, A, part.sum(1), (part / square).sum(1), excess)
 
     @property
@@ -130,7 +130,7 @@ class Depths:
 
     def first(self, excess: Floats) -> Floats:
         """log x from C − 1 ≈ variance/4(x + mean)², which is exact for little slack."""
-        far = np.sqrt(self.variance / (4 * np.maximum(excess, 1e-300)))
+        far = np.sqrt(self.variance / (4 * np.maximum(excess, LEAST)))
         return np.asarray(np.log(np.maximum(np.maximum(far - self.mean, 0.1 * far), 1e-20)))
 
     def tilt(self, y: Floats, at: Ints | Bools | slice) -> Tilt:
@@ -192,7 +192,7 @@ def by_newton(
         spent = (mass * end.price).reshape(2, n).sum(0)
         settled = (settled & (np.abs(spent - budget) <= enough * budget)) | (flat & (worth > 0).reshape(2, n).all(0))
         # Prices are convex in R and nothing at q: mixed with q by 1 − t, a law spends at most t of what it did.
-        t = np.tile(np.clip(budget / np.maximum(spent, 1e-300), 0.0, 1.0), 2)
+        t = np.tile(np.clip(budget / np.maximum(spent, LEAST), 0.0, 1.0), 2)
     tau = side.top + side.width * end.x
     value = side.top - side.width * (side.mean + t * (end.drop - side.mean))
     law = side.q + t[:, None] * (end.law - side.q)
@@ -255,7 +255,7 @@ def _settled(sides: Sides, count: int, close: float) -> tuple[Floats, Bools]:
     out, clean, live = np.zeros(count), np.zeros(count, dtype=np.bool_), np.arange(count)
     low, high = np.full(count, -SPLIT_END), np.full(count, SPLIT_END)
     w, before, lean, slope = np.zeros(count), np.zeros(count), np.zeros(count), np.full(count, SPLIT_SLOPE)
-    for turn in range(SPLIT_STEPS if count else 0):
+    for turn in range(HALVINGS if count else 0):
         last, lean = lean, sides(w, live)[2]
         if turn:
             with np.errstate(divide="ignore", invalid="ignore"):

@@ -11,6 +11,7 @@ from sfumato.alphabet import Floats
 from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
+from sfumato.tolerances import EXPONENT, RANK, SLIP, SQUARE
 from sfumato.uncertainty import ChiSquareBall, Exactly, UncertaintySet
 from sfumato.uncertainty.chi_square import greatest_mean, mass_range
 from sfumato.utility.information import xlogx
@@ -51,7 +52,6 @@ def _channel(epsilon: float) -> float:
 
 DESCENTS = 40  # steps from each start; every one goes to a minimiser of the linearised information
 DESCENT_STARTS = 8
-SUM_SLIP = 1e-12  # relative room for the rounding of sums of a few million terms
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,12 +72,12 @@ def least_information(mechanism: Mechanism, within: UncertaintySet, *, seed: int
     if isinstance(within, Exactly):
         p = mechanism.input_law(within.joint)
         told = _information(_matrix(mechanism), p)
-        return LeastInformation(told * (1 - SUM_SLIP), told, p)
+        return LeastInformation(told * (1 - SLIP), told, p)
     if not isinstance(within, ChiSquareBall):
         raise InputError(f"the least information over a set of kind {within.kind!r} is not known how to bound.")
     q = _matrix(mechanism)
     p = mechanism.input_law(within.joint)
-    floor = mass_range(p, np.array(1 + within.radius))[0] * (1 - SUM_SLIP)
+    floor = mass_range(p, np.array(1 + within.radius))[0] * (1 - SLIP)
     corners = _corner_values(q, floor)
     rng = np.random.default_rng(seed)
     best, at = np.inf, p
@@ -85,7 +85,7 @@ def least_information(mechanism: Mechanism, within: UncertaintySet, *, seed: int
         value, point = _descend(q, mechanism, within, _start(p, start, rng))
         if value < best:
             best, at = value, point
-    return LeastInformation(max(0.0, float(corners.min()) * (1 - SUM_SLIP)), best, at)
+    return LeastInformation(max(0.0, float(corners.min()) * (1 - SLIP)), best, at)
 
 
 def _matrix(mechanism: Mechanism) -> Floats:
@@ -120,12 +120,12 @@ def _descend(q: Floats, mechanism: Mechanism, ball: ChiSquareBall, p: Floats) ->
     shape = ball.joint.shape
     for _ in range(DESCENTS):
         with np.errstate(divide="ignore"):
-            slope = xlogx(q).sum(0) - np.where(q > 0, q, 0).T @ np.nan_to_num(np.log(q @ p), neginf=-700.0)
+            slope = xlogx(q).sum(0) - np.where(q > 0, q, 0).T @ np.nan_to_num(np.log(q @ p), neginf=-EXPONENT)
         full = slope.reshape(shape) if mechanism.reads == "both" else np.broadcast_to(slope, shape)
         joint = ball.support(-np.asarray(full)).p
         p = joint.ravel() if mechanism.reads == "both" else joint.sum(0)
         value = _information(q, p)
-        if not value < best - 1e-12:
+        if not value < best - SLIP:
             break
         best, at = value, p
     return best, at
@@ -171,10 +171,6 @@ def expected_distortion(mechanism: Mechanism, source: Joint | UncertaintySet, di
 # --- whether, and how well, the distribution of the input can be estimated from what is released ----------------------
 
 
-INVERTED_INPUTS = 3000  # inputs up to which the information matrix is inverted
-RANK_SHARE = 1e-9  # singular values below this share of the largest count as zero
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Recovery:
     """The rank of Q against the number of inputs, its condition, and standard errors of cells from n released rows."""
@@ -197,7 +193,7 @@ def recovery(mechanism: Mechanism, joint: Joint, n: int | None = None) -> Recove
     The best unbiased linear estimate has covariance ((Qᵀ diag(1/P(y)) Q)⁻¹ − p pᵀ) / n.
     """
     q = mechanism.matrix
-    if q is None or q.shape[1] > INVERTED_INPUTS:
+    if q is None or q.shape[1] > SQUARE:
         return None
     rows = n if n is not None else joint.n if joint.n is not None else 1
     p = mechanism.input_law(joint)
@@ -205,7 +201,7 @@ def recovery(mechanism: Mechanism, joint: Joint, n: int | None = None) -> Recove
     seen = law > 0
     weighted = q[seen] / np.sqrt(law[seen])[:, None]
     values = np.linalg.svd(weighted, compute_uv=False)
-    rank = int((values > RANK_SHARE * values[0]).sum())
+    rank = int((values > RANK * values[0]).sum())
     if rank < q.shape[1]:
         return Recovery(rank, q.shape[1], np.inf, rows, None)
     variance = np.diag(np.linalg.inv(weighted.T @ weighted)) - p**2

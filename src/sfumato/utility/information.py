@@ -14,10 +14,11 @@ from sfumato.errors import InputError
 from sfumato.joint import Joint
 from sfumato.mechanism import Mechanism
 from sfumato.mechanism.cells import Cells, Conditional, Constant
-from sfumato.mechanism.law import MATRIX_CELLS, scale
+from sfumato.mechanism.law import scale
 from sfumato.mechanism.product import UNLISTED, Product
 from sfumato.mechanism.subset_laws import Blocks, Unary
 from sfumato.mechanism.table import Layout, Table
+from sfumato.tolerances import LISTED
 
 if TYPE_CHECKING:
     from sfumato.alphabet import Ints, Real
@@ -242,7 +243,7 @@ def _layout(law: Layout, p: Floats) -> Information:
     width = np.asarray(law.widths, float) / float(np.sum(law.widths))
     unit = float(np.sum(law.widths)) / scale(law.bits)
     z, both, secret = np.zeros(law.outputs), 0.0, 0.0
-    of_u = np.zeros((law.outputs, law.useful)) if law.outputs * law.useful <= MATRIX_CELLS else None
+    of_u = np.zeros((law.outputs, law.useful)) if law.outputs * law.useful <= LISTED else None
     for s, (x, h) in enumerate(zip(law.lengths, law.heights, strict=True)):
         tall, share, mass = np.asarray(h, float) * unit, x / np.sum(x), p[s].sum()
         z += (tall @ p[s])[law.atoms_at[:, s]]
