@@ -16,7 +16,6 @@ from sfumato.errors import InputError, checked_epsilon, unknown
 from sfumato.mechanism import Claim, Mechanism, Table
 from sfumato.optimise.arrays import GHOST
 from sfumato.optimise.budget import Budget
-from sfumato.optimise.loss.cutting import least_loss_anywhere
 from sfumato.optimise.loss.least_loss import least_loss
 from sfumato.optimise.loss.problem import LeastLoss, LossProblem
 from sfumato.optimise.saddle.limits import (
@@ -77,7 +76,7 @@ def distortion(
 
 def problem_of(task: Task, measure: Distance, robust: tuple[bool, bool]) -> LossProblem:
     """The numbers, with distances scaled so that the best constant output costs 1: solvers have absolute tolerances."""
-    radius = getattr(task.within, "radius", 0.0)
+    radius = math.inf if isinstance(task.within, Anything) else getattr(task.within, "radius", 0.0)
     matrix = measure.matrix / unit_of(task, measure)
     return LossProblem(task.joint.p, radius, task.epsilon, matrix, *robust, task.reads == "both")
 
@@ -91,9 +90,7 @@ def _solved(
     task: Task, measure: Distance, robust: tuple[bool, bool], budget: Budget, options: dict[str, Any]
 ) -> LeastLoss:
     problem = problem_of(task, measure, robust)
-    free = isinstance(task.within, Anything)
-    answer = least_loss_anywhere(problem) if free else least_loss(problem, budget=budget, **options)
-    scale = unit_of(task, measure)
+    answer, scale = least_loss(problem, budget=budget, **options), unit_of(task, measure)
     least = float(task.joint.p_useful @ measure.matrix.min(axis=1))  # if every value went to the output nearest to it
     return replace(answer, value=answer.value * scale, bound=max(answer.bound * scale, least))
 

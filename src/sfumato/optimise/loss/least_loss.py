@@ -17,7 +17,7 @@ from sfumato.optimise.loss.cones import ConeForm, solve_by_cones
 from sfumato.optimise.loss.cutting import solve_by_cuts
 from sfumato.optimise.loss.hamming import Sources
 from sfumato.optimise.loss.least_told import least_distortion
-from sfumato.optimise.loss.problem import LeastLoss, LossProblem, PairCuts, PairIndex, all_pairs, exactly_at
+from sfumato.optimise.loss.problem import LeastLoss, LossProblem, PairCuts, PairIndex, all_pairs
 
 SMALL = 4000  # cells of cones (outputs × pairs × 2U) up to which the cones of all pairs are the fastest
 FEW_VALUES, SMALL_BALL = 10, 1e-2  # |U| and radius up to which cuts win: measured at 8 × 8 and 15 × 5 against 5 × 8
@@ -34,12 +34,14 @@ ENDS = (0.0, 1.0)  # two ε whose programmes give all the others
 def few_cones(problem: LossProblem) -> bool:
     """Whether the cones of all pairs are the fastest way."""
     ss, us = problem.p.shape
-    return problem.ball.radius <= 0.0 or problem.outputs * ss * (ss - 1) * 2 * us <= SMALL
+    return problem.privacy_radius <= 0.0 or problem.outputs * ss * (ss - 1) * 2 * us <= SMALL
 
 
 def engine_for(problem: LossProblem) -> str:
     """Linear problems by LP; small ones by the cones of all pairs; large ones by cuts or the cones of some pairs."""
-    if problem.ball.radius <= 0.0:
+    if math.isinf(problem.privacy_radius):
+        return "cuts"  # cones are those of a ball
+    if problem.privacy_radius <= 0.0:
         return "cuts" if problem.utility_radius <= 0.0 else "cones"
     flat = problem.p.shape[1] <= FEW_VALUES and problem.radius <= SMALL_BALL
     return "cuts" if flat and not few_cones(problem) else "cones"
@@ -50,9 +52,9 @@ def least_loss(
     start: PairCuts | None = None,
 ) -> LeastLoss:
     """The mechanism with the least (worst-case) loss, with a proved bound."""
-    if problem.epsilon <= 0.0 and problem.ball.radius > 0.0:
+    if problem.epsilon <= 0.0 and problem.privacy_radius > 0.0:
         return best_constant(problem)
-    chosen = engine_for(problem) if engine == "auto" else engine
+    chosen = engine_for(problem) if engine == "auto" or math.isinf(problem.privacy_radius) else engine
     if chosen == "cuts":
         return solve_by_cuts(problem, tolerance=tolerance, budget=budget, start=start)
     if few_cones(problem):
@@ -74,7 +76,7 @@ def proved(problem: LossProblem, cone: LeastLoss, *, tolerance: float, budget: B
     Now and then (about one small table in a hundred at n = 15,000) two secrets weigh so differently that prices are
     good to a few digits only, while the mechanism is right: the linear programme over the members prices them anew.
     """
-    if cone.within(tolerance) or problem.ball.radius <= 0.0 or budget.over:
+    if cone.within(tolerance) or problem.privacy_radius <= 0.0 or budget.over:
         return cone
     within = budget.part(1.0, PROVING)
     cut = solve_by_cuts(problem, tolerance=tolerance, budget=within, start=cone.cuts, known=cone)
@@ -115,7 +117,7 @@ def _better(best: LeastLoss, found: LeastLoss) -> LeastLoss:
 
 
 def _nearly_broken(problem: LossProblem, pairs: PairIndex, q: Floats, turn: int) -> Bools:
-    ratio = exactly_at(problem.ball, problem.expand(q), *pairs).ratio
+    ratio = problem.worst(q, pairs).ratio
     return np.asarray(ratio > float(np.exp(problem.epsilon)) * (1.0 - NEARLY[min(turn, 2)]))
 
 
