@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.alphabet import Floats
-from sfumato.designers.base import Draft, Task
+from sfumato.designers.base import LIMIT, Draft, Task
 from sfumato.designers.distances import Distance, measured
 from sfumato.errors import InputError, checked_epsilon, unknown
 from sfumato.mechanism import Claim, Mechanism, Table
@@ -32,7 +32,6 @@ from sfumato.uncertainty import Anything, ChiSquareBall, Exactly
 from sfumato.utility import expected_distortion, information
 
 ENGINES = ("auto", "cones", "cuts")
-TIME_LIMIT = 60.0  # seconds, unless another is asked for
 APART = 1e-3  # of the range of values: chosen outputs closer than this are one
 CHOOSING = 2  # rounds in which chosen outputs are moved to where they are cheapest
 FOUR = {(False, False): "NUNP", (True, False): "NURP", (False, True): "RUNP", (True, True): "RURP"}
@@ -58,15 +57,15 @@ def distortion(
         raise InputError("robust_privacy=False means privacy at P̂ alone: give Exactly(joint), not Anything.")
     if engine not in ENGINES:
         raise unknown("an engine", engine, ENGINES)
-    if not (0 < tolerance < 1) or (time_limit is not None and not time_limit > 0):
-        raise InputError(f"tolerance and time_limit must be positive, got {tolerance!r} and {time_limit!r}.")
+    if not 0 < tolerance < 1:
+        raise InputError(f"tolerance must be positive and below 1, got {tolerance!r}.")
     chosen = isinstance(outputs, str)
     if chosen and outputs != "chosen":
         raise InputError(f"outputs must be numbers, a number of points or 'chosen', got {outputs!r}.")
     measure = measured(task.joint.useful, distance, values, None if chosen else outputs)
     narrowed = task if robust_privacy else replace(task, within=Exactly(task.joint))
     options: dict[str, Any] = {"engine": engine, "tolerance": tolerance}
-    budget = Budget.of(time_limit or TIME_LIMIT)
+    budget = Budget.of(time_limit or LIMIT)
     robust = (robust_privacy, robust_utility)
     if chosen:
         measure = _chosen(task, measure, robust, budget, options)
@@ -174,7 +173,7 @@ MOST_INPUTS = 64  # n² cones of |Y| terms each: beyond it a conic solver is the
 def leakage(
     task: Task, *, alpha: float = math.inf, beta: float = 1.0, distance: Any = "hamming",
     also: Sequence[tuple[float, float, float]] = (), about: str = "input", utility: str = "distortion",
-    time_limit: float = 60.0,
+    time_limit: float = LIMIT,
 ) -> Draft:
     """The least expected distortion with L_{α,β} ≤ ε, and L ≤ ℓ for every (α, β, ℓ) in `also` (ours).
 

@@ -28,7 +28,6 @@ NEARLY = (3e-3, 3e-2, 1e-6)  # a ratio this close to e^ε earns a pair its exact
 PROGRAMMES = 6  # of growing sets of pairs
 NEXT = 1.5  # of the time of the last programme: what the next may need
 POINT = 60.0  # seconds for one point of a curve
-ENDS = (0.0, 1.0)  # two ε whose programmes give all the others
 
 
 def few_cones(problem: LossProblem) -> bool:
@@ -147,18 +146,18 @@ class ConeFamily:
     """
 
     def __init__(self, problem: LossProblem, tolerance: float) -> None:
-        first, second = (ConeForm.of(replace(problem, epsilon=x)) for x in ENDS)
+        first, second = (ConeForm.of(replace(problem, epsilon=x)) for x in (0.0, math.log(2.0)))  # e^ε is 1, and 2
         accuracy = min(max(EARNEST * tolerance, REPAIRED), 1e-8)
         self.form, self.tolerance = first, tolerance
         self.solver = first.programme.solver(first.cost, tolerance=accuracy)
         self.data = first.programme.matrix().data
-        self.rise = (second.programme.matrix().data - self.data) / (math.exp(ENDS[1]) - math.exp(ENDS[0]))
+        self.rise = second.programme.matrix().data - self.data
 
     def answer(self, problem: LossProblem) -> LeastLoss:
         """The answer at the ε of `problem`."""
         if problem.epsilon <= 0.0:
             return least_loss(problem, tolerance=self.tolerance)
-        entries = self.data + self.rise * (math.exp(problem.epsilon) - math.exp(ENDS[0]))
+        entries = self.data + self.rise * math.expm1(problem.epsilon)
         return proved(problem, self.form.read(problem, self.solver.solve(entries)), tolerance=self.tolerance)
 
 
