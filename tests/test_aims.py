@@ -119,3 +119,10 @@ def test_what_is_no_mechanism_is_named():
     with pytest.raises(sf.InputError, match="got a Table"):
         rows = sf.datasets.rows(sf.datasets.adult("sex", "race"))
         sf.release(rows, rows)
+
+
+@pytest.mark.parametrize("method", [m for m in sf.methods() if "time_limit" in sf.options_of(m)])
+@pytest.mark.parametrize("limit", [0, -1.0, float("nan"), "soon"])
+def test_a_time_limit_that_is_no_positive_number_is_refused_by_every_method(lopsided, method, limit):
+    with pytest.raises(sf.InputError, match="time_limit must be a positive number"):
+        sf.design(sf.Exactly(lopsided), 1.0, method, time_limit=limit)
